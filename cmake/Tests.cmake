@@ -19,6 +19,15 @@ else()
   endif()
 endif()
 
+# A library that only core_plugin_loader_test finds, and one that needs it.
+set(test_packages ${PROJECT_BINARY_DIR}/tests/packages)
+add_library(mxlite_test_needed SHARED EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cpp/plugin_loader/needed.cc)
+set_target_properties(mxlite_test_needed PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${test_packages}/nvidia/some/lib)
+add_library(mxlite_test_needy MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cpp/plugin_loader/needy.cc)
+set_target_properties(mxlite_test_needy PROPERTIES SKIP_BUILD_RPATH ON
+                      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(mxlite_test_needy PRIVATE mxlite_test_needed)
+
 add_custom_target(cpp_tests)
 foreach(source ${test_sources})
   get_filename_component(test ${source} NAME_WE)
@@ -28,19 +37,28 @@ foreach(source ${test_sources})
   target_compile_options(${test} PRIVATE -Wno-maybe-uninitialized -Wno-restrict)
   target_link_libraries(${test} PRIVATE ${libraries} GTest::gtest_main Threads::Threads)
   if(test MATCHES "^cuda_plugin_")
-    target_link_libraries(${test} PRIVATE mxlite_cuda)
+    target_link_libraries(${test} PRIVATE mxlite_cuda mxlite::cuda_libraries)
+    # No test names a symbol of the plug-in, whose kernels register themselves.
+    target_link_options(${test} PRIVATE -Wl,--no-as-needed)
     target_compile_definitions(${test} PRIVATE MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  endif()
+  if(test STREQUAL core_plugin_loader_test)
+    add_dependencies(${test} mxlite_test_needy)
+    target_compile_definitions(${test} PRIVATE MXLITE_TEST_PLUGIN="$<TARGET_FILE:mxlite_test_needy>"
+                               MXLITE_TEST_PACKAGES="${test_packages}")
   endif()
   if(test STREQUAL cuda_runtime_test)
     set(fake_cuda ${PROJECT_SOURCE_DIR}/tests/cpp/fake_cuda)
-    set(on_fake_cuda ${PROJECT_SOURCE_DIR}/cpp/core/cuda/check.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/pinned.cc
+    set(on_fake_cuda ${PROJECT_SOURCE_DIR}/cpp/core/cuda/check.cc
+        ${PROJECT_SOURCE_DIR}/cpp/core/cuda/event_timer.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/pinned.cc
         ${PROJECT_SOURCE_DIR}/cpp/core/cuda/pool.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/stream.cc
         ${PROJECT_SOURCE_DIR}/cpp/graph/cuda/recorder.cu)
     set_source_files_properties(${on_fake_cuda} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
     target_sources(${test} PRIVATE ${on_fake_cuda} ${fake_cuda}/runtime.cc)
     target_include_directories(${test} BEFORE PRIVATE ${fake_cuda}/include)
   endif()
-  gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_MODE PRE_TEST
+  # The first start of a test that loads the CUDA libraries reads gigabytes from the disk.
+  gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300
                        PROPERTIES TIMEOUT 600 ENVIRONMENT MXLITE_VERIFY_GRAPH=1)
   add_dependencies(cpp_tests ${test})
 endforeach()
@@ -49,6 +67,8 @@ endforeach()
 if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set(fake_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/fake_gpu)
   set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
+  set_source_files_properties(${fake_gpu}/plugin.cc PROPERTIES COMPILE_DEFINITIONS
+                              MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc)
   add_dependencies(cpp_tests mxlite_fake_gpu)
 
@@ -58,7 +78,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
     file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cu
          ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cc)
     list(FILTER cuda_kernels EXCLUDE REGEX  # cuDNN, cuBLAS, CUB
-         "/(accumulate_rows|context|check|plans|dense_plan|channels_last|gemm|convolution|convolution_plan|sort|cumsum)\\.cc?u?$")
+         "/(accumulate_rows|context|check|plans|dense_plan|channels_last|gemm|convolution_plan|convolution_graph|sort|cumsum)\\.cc?u?$")
     add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
                 ${emulated_gpu}/emulator.cc ${emulated_gpu}/backend.cc ${cuda_kernels})
     set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")

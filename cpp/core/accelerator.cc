@@ -6,6 +6,7 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/base/own_folder.h"
+#include "cpp/core/plugin_loader.h"
 
 namespace mxlite {
 namespace {
@@ -26,12 +27,11 @@ Loaded load() {
                                    : "there is no MXLITE_CUDA_LIBRARY=" + given};
   if (given.empty() && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
     return {nullptr, "this machine has no NVIDIA driver (libcuda.so.1)"};
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char* why = dlerror();
-    return {nullptr, str("the CUDA libraries cannot be loaded (pip install mxlite[cuda]): ",
-                         why ? why : path)};
-  }
+  std::string why_not;
+  void* library = load_plugin(path, why_not);
+  if (!library)
+    return {nullptr,
+            str("the CUDA libraries cannot be loaded (pip install mxlite[cuda]): ", why_not)};
   const auto load_plugin = reinterpret_cast<PluginLoadFn>(dlsym(library, "mxlite_plugin_load"));
   if (!load_plugin) return {nullptr, str(path, " is no plug-in of mxlite")};
   Loaded result;

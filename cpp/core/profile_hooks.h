@@ -12,6 +12,7 @@ enum class ProfileKind : uint8_t {
   kPass,      // making an executable
   kIo,        // a stage of the input pipeline
   kComm,      // a collective operation
+  kDevice,    // work of a device, in its own time
 };
 
 // Called on the thread that runs the work, with the same name at begin and end. The name is static

@@ -8,6 +8,8 @@
 #include <mutex>
 
 #include "cpp/core/allocator.h"
+#include "cpp/core/device_profile.h"
+#include "cpp/core/device_timer.h"
 
 namespace mxlite {
 namespace {
@@ -54,7 +56,7 @@ int64_t now() {
       .count();
 }
 
-// Without memory the event is dropped, as beyond kMostEvents: ends of scopes must not throw.
+// Drops the event if memory is exhausted, as beyond kMostEvents: ends of scopes must not throw.
 void append(Buffer& buffer, const ProfileEvent& event) noexcept {
   try {
     if (buffer.events.size() < kMostEvents) return buffer.events.push_back(event);
@@ -117,6 +119,8 @@ void start_profiler(const ProfilerOptions& options) {
 
 void stop_profiler() { profile_listener.store(nullptr, std::memory_order_release); }
 
+bool profiles_devices() { return device_timer() && wanted(ProfileKind::kDevice); }
+
 bool profiler_runs() { return profile_listener.load(std::memory_order_relaxed) == &kRecorder; }
 
 ProfileRecord take_profile() {
@@ -134,6 +138,7 @@ ProfileRecord take_profile() {
     buffer->dropped = 0;
     buffer->memory = -1;
   }
+  take_device_profile(taken);
   return taken;
 }
 

@@ -12,7 +12,8 @@ struct ProfileEvent {
   int64_t nanoseconds = 0;
   int64_t value = 0;  // value of a count
   const char* name = nullptr;
-  uint32_t thread = 0;  // numbered from 0 in the order of their first event
+  // Threads count from 0 in the order of their first event; streams of devices from 2^30.
+  uint32_t thread = 0;
   ProfileKind kind = ProfileKind::kOperator;
   char phase = 'B';  // begin, 'E'nd, 'C'ount
 };

@@ -83,7 +83,7 @@ class Engine {
   // Waits until nothing is in flight; raises the earliest failure that no wait has raised. Failures
   // that came with it count as seen: a second call succeeds.
   virtual void wait_all() = 0;
-  // As wait_all, but raises nothing and leaves failures unseen. Returns false at once in a task.
+  // Waits like wait_all, but raises nothing and leaves failures unseen. Returns false in a task.
   virtual bool drain() = 0;
 
   // Declares that the memory of `var` was allocated in the order of that worker's stream: others

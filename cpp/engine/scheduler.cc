@@ -5,6 +5,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
+#include "cpp/core/device_timer.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/deferred.h"
 #include "cpp/engine/running_task.h"
@@ -204,8 +205,9 @@ bool Scheduler::execute(Task& task, bool on_worker) {
       if (!task.failure_) task.failure_ = own_failure(task, decorate_current_exception(task));
     }
   };
+  if (stream_state && !task.failure_) task.failure_ = broken_.find(stream_state->device);
   // A task that will not run still connects its predecessors with its successors.
-  if (stream_state)
+  if (stream_state && !broken_.find(stream_state->device))
     attempt([&] {
       stream_state->stream.enter();
       for (const StreamPoint& point : task.waits_) stream_state->wait_for(point);
@@ -213,6 +215,7 @@ bool Scheduler::execute(Task& task, bool on_worker) {
   if (!task.failure_) {
     const RunningTask running;
     ProfileScope profile(task.name);
+    DeviceScope device_profile(stream_state ? &stream_state->stream : nullptr, task.name);
     RunScope scope(*this, task, on_worker);
     attempt([&] { task.run(); });
     if (scope.deferred_) return false;
@@ -229,7 +232,10 @@ void Scheduler::execute_and_synchronize(Task& task) {
   try {
     stream_state.stream.synchronize();
   } catch (...) {
-    if (!task.failure_) task.failure_ = own_failure(task, decorate_current_exception(task));
+    Task* const suspect = &task;
+    const FailureRef failure =
+        broken_.add(stream_state.device, std::current_exception(), {&suspect, 1}, task.sequence_);
+    if (!task.failure_) task.failure_ = failure;
   }
   if (task.keep_operands_) task.release_operands();
 }
@@ -268,11 +274,28 @@ void Scheduler::drop_kept_operands(Task* batch) {
     if (task->keep_operands_) task->release_operands();
 }
 
+FailureRef Scheduler::break_device(int device, const std::exception_ptr& error) {
+  if (FailureRef known = broken_.find(device)) return known;
+  std::vector<Task*> suspects;
+  std::unique_lock lock(streams_.mutex);  // a push may make the first state of a stream
+  streams_.for_each([&](StreamState& stream_state) {
+    if (stream_state.device != device) return;
+    for (Task* task = stream_state.queue.oldest; task; task = task->next_)
+      if (task->issued_ && !task->device_done_ && !task->failure_) suspects.push_back(task);
+  });
+  lock.unlock();
+  std::sort(suspects.begin(), suspects.end(),
+            [](const Task* a, const Task* b) { return a->sequence_ < b->sequence_; });
+  return broken_.add(device, error, suspects, suspects.empty() ? 0 : suspects[0]->sequence_);
+}
+
 void Scheduler::device_done(Task* batch, const std::exception_ptr& error) {
+  const FailureRef failure =
+      error ? break_device(batch->queue_->stream_state->device, error) : nullptr;
   for (Task *next, *task = batch; task; task = next) {
     next = task->next_ready_;
     task->device_done_ = true;
-    if (error && !task->failure_) task->failure_ = own_failure(*task, decorate(error, *task));
+    if (failure && !task->failure_) task->failure_ = failure;
     // A task of another stream on which it depends may be done but not yet completed.
     if (task->unfinished_ == 0) complete(*task);
   }
@@ -296,6 +319,7 @@ void Scheduler::leave(Task& task) {
 }
 
 void Scheduler::cancel_queued(const FailureRef& failure) {
+  const std::lock_guard lock(streams_.mutex);
   for_each_queue([&](WorkerQueue& queue) {
     for (Task* task = queue.oldest; task; task = task->next_)
       if (!task->running_ && !task->issued_ && !task->run_by_caller_) task->inherit(failure);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cpp/engine/broken_device.h"
 #include "cpp/engine/engine.h"
 #include "cpp/engine/stream_state.h"
 
@@ -108,6 +109,8 @@ class Scheduler {
   void complete_one(Task& task, std::vector<Task*>& also_done);
   template <class F>
   void for_each_queue(F&& visit);
+  // Returns the failure that unfinished and all later tasks get when their device reports an error.
+  FailureRef break_device(int device, const std::exception_ptr& error);
   static void publish(const TaskRef& task, const Access& access) noexcept;
   static void make_room_for_reader(Var& var);  // so that add_reader cannot fail
   static void add_reader(Var& var, const TaskRef& task) noexcept;
@@ -120,6 +123,7 @@ class Scheduler {
 
   std::array<WorkerQueue, kNumHostWorkers> queues_;
   StreamTable streams_;
+  BrokenDevices broken_;
   std::condition_variable progress_;  // a task with waiters is done, or a limit is met
   EngineStats stats_;
   uint32_t empty_waiters_ = 0;

@@ -1,8 +1,11 @@
 #include "cpp/ops/plan_choice.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
 #include "cpp/ops/plan_store.h"
 
 namespace mxlite {
@@ -23,13 +26,22 @@ int64_t build_named(PlanCandidates& candidates, const std::string& wanted) {
   return -1;
 }
 
+float time_of(PlanCandidates& candidates, int64_t index) {
+  try {
+    return candidates.measure(index);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kOutOfMemory) throw;
+    return std::numeric_limits<float>::infinity();  // its workspace does not fit
+  }
+}
+
 int64_t build_fastest(PlanCandidates& candidates) {
   int64_t best = -1;
   float least = std::numeric_limits<float>::infinity();
   const int64_t count = std::min(candidates.count(), kMostMeasured);
   for (int64_t i = 0; i < count; ++i) {
     if (!candidates.build(i)) continue;
-    const float time = candidates.measure(i);
+    const float time = time_of(candidates, i);
     if (time < least) {
       least = time;
       best = i;
@@ -38,17 +50,58 @@ int64_t build_fastest(PlanCandidates& candidates) {
   return best;
 }
 
-}  // namespace
-
-int64_t choose_plan(PlanCandidates& candidates, const std::string& problem, PlanStore* store) {
-  if (!store) return build_first(candidates, 0);
-  if (const auto known = store->find(problem))
+int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tuning* tuning) {
+  if (!tuning) return build_first(candidates, 0);
+  if (const auto known = tuning->store.find(problem))
     if (const int64_t index = build_named(candidates, *known); index >= 0) return index;
+  if (!tuning->budget.is_left()) return build_first(candidates, 0);
+  const TuningBudget::Measuring measuring(tuning->budget);
   const int64_t index = build_fastest(candidates);
   // The measured ones cannot run, and nothing is known about the speed of the others.
   if (index < 0) return build_first(candidates, kMostMeasured);
-  if (const std::string name = candidates.name(index); !name.empty()) store->add(problem, name);
+  if (const std::string name = candidates.name(index); !name.empty())
+    tuning->store.add(problem, name);
   return index;
+}
+
+}  // namespace
+
+PlanChoice choose_plan(PlanCandidates& candidates, const PlanRules& rules,
+                       const std::string& problem, const Tuning* tuning) {
+  if (std::string reason = candidates.list(); !reason.empty()) return {-1, reason};
+  candidates.exclude(rules);  // acts on what has been listed
+  if (std::string reason = candidates.supported(); !reason.empty()) return {-1, reason};
+  const int64_t index = choose(candidates, problem, tuning);
+  return {index, index < 0 ? "none of its engines could be built" : ""};
+}
+
+TuningBudget& TuningBudget::of_process() {
+  static auto* const budget = new TuningBudget(
+      static_cast<double>(env_int("MXLITE_TUNING_SECONDS", 60)), 10,
+      [](const std::string& line) { std::fprintf(stderr, "mxlite: %s\n", line.c_str()); },
+      [] { return Clock::now(); });  // leaked: workers may outlive static destructors
+  return *budget;
+}
+
+bool TuningBudget::is_left() {
+  const std::lock_guard lock(mutex_);
+  return spent_ < seconds_;
+}
+
+void TuningBudget::spend(Clock::time_point begin) {
+  const std::chrono::duration<double> elapsed = now_() - begin;
+  const std::lock_guard lock(mutex_);
+  const bool was_left = spent_ < seconds_;
+  spent_ += elapsed.count();
+  ++problems_;
+  const std::string so_far = str("measured the algorithms of ", problems_, " problems in ",
+                                 static_cast<int64_t>(spent_), " s");
+  if (was_left && spent_ >= seconds_) {
+    print_(str(so_far, ", all of MXLITE_TUNING_SECONDS: others take the library's first choice"));
+  } else if (spent_ - printed_at_ >= interval_) {
+    printed_at_ = spent_;
+    print_(str(so_far, "; later runs find the results"));
+  }
 }
 
 }  // namespace mxlite

@@ -16,7 +16,8 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kHeader = "mxlite plans 1";
+// Version 1 could hold engines that its problem's rules bar: they were excluded too early.
+constexpr const char* kHeader = "mxlite plans 2";
 
 // One writer per folder at a time, of all processes and of all stores of this one. Where a file
 // system has no locks, writers that meet lose one another's plans, nothing else.

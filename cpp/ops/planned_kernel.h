@@ -47,7 +47,7 @@ struct PlanRequest {
 struct Plan {
   std::vector<Layout> inputs;   // wanted; a reorder is inserted if one differs from `layouts`
   std::vector<Layout> outputs;  // given
-  // By input, empty: none. 1: reorder this constant in every run instead of keeping its reordered
+  // Has 1 by input (empty: none) where a constant is reordered in every run instead of keeping a
   // copy; the kernel takes so long that the memory is worth more.
   std::vector<uint8_t> reorder_each_run;
   size_t scratch_bytes = 0;

@@ -4,11 +4,13 @@
 
 #include <cstdlib>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cpp/core/cuda/architectures.h"
 #include "cpp/core/cuda/check.h"
+#include "cpp/core/cuda/event_timer.h"
 #include "cpp/core/cuda/pinned.h"
 #include "cpp/core/cuda/pool.h"
 #include "cpp/core/cuda/stream.h"
@@ -117,6 +119,17 @@ TEST_F(CudaRuntimeTest, OtherFailuresAreNotRetried) {
   EXPECT_TRUE(state().log.empty());
 }
 
+TEST_F(CudaRuntimeTest, ErrorsThatBreakTheDeviceSaySo) {
+  for (const cudaError_t status : {cudaErrorIllegalAddress, cudaErrorMisalignedAddress}) {
+    const std::string text =
+        error_of([&] { throw_cuda_error(status, "launch of relu"); }, ErrorKind::kDevice);
+    EXPECT_NE(text.find("earlier work of the GPU may be the cause"), std::string::npos) << text;
+  }
+  const std::string text = error_of(
+      [] { throw_cuda_error(cudaErrorStreamCaptureUnsupported, "x"); }, ErrorKind::kDevice);
+  EXPECT_EQ(text.find("cannot use it any more"), std::string::npos) << text;
+}
+
 TEST_F(CudaRuntimeTest, AMissingKernelNamesTheArchitectures) {
   const std::string text = error_of(
       [] { throw_cuda_error(cudaErrorNoKernelImageForDevice, "launch"); }, ErrorKind::kDevice);
@@ -191,6 +204,43 @@ TEST_F(CudaRuntimeTest, StreamsWaitForTheOtherOnes) {
   EXPECT_EQ(state().log, std::vector<std::string>{"waits"});
 }
 
+// A thread that has used no device works on GPU 1, and GPU 0 keeps all of its memory.
+TEST_F(CudaRuntimeTest, WorkOnOneDeviceMakesNoContextOnAnother) {
+  {
+    MemoryPool pool(1);
+    CudaStream stream(1, pool.raw());
+    PinnedAllocator pinned;
+    pinned.use_device(1);
+    pinned.use_device(0);  // the first one stays
+    const Block block = pool.allocate(100, stream.raw(), stream.raw());
+    error_of([&] { pool.allocate(2 * kDeviceBytes, stream.raw(), stream.raw()); },
+             ErrorKind::kOutOfMemory);
+    int from = 1, to = 0;
+    stream.copy(&to, &from, sizeof(int));
+    stream.scratch(100);
+    stream.synchronize();
+    pool.stats();
+    pool.free(block, stream.raw());
+    pool.release_cached();
+    pinned.free(pinned.allocate(100));
+    pinned.release_cached();
+  }
+  EXPECT_EQ(state().contexts, std::set<int>{1});
+  EXPECT_TRUE(state().pushed.empty());
+  EXPECT_EQ(state().current_device, 0);
+}
+
+TEST_F(CudaRuntimeTest, AGraphIsDestroyedOnItsOwnDevice) {
+  MemoryPool pool(1);
+  CudaStream stream(1, pool.raw());
+  CudaGraphRecorder recorder;
+  stream.enter();  // by the worker that records
+  auto graph = recorder.record(stream, [](Stream&, const RandomState*) {});
+  state().current_device = 0;  // another thread
+  graph.reset();
+  EXPECT_EQ(state().contexts, std::set<int>{1});
+}
+
 TEST_F(CudaRuntimeTest, ScratchOfAnotherDeviceLeavesTheCallersDevice) {
   MemoryPool pool(1);
   CudaStream stream(1, pool.raw());
@@ -199,6 +249,30 @@ TEST_F(CudaRuntimeTest, ScratchOfAnotherDeviceLeavesTheCallersDevice) {
   EXPECT_EQ(state().current_device, 0);
   stream.enter();
   EXPECT_EQ(state().current_device, 1);
+}
+
+TEST_F(CudaRuntimeTest, MarksTellTheTimesOfTheDevice) {
+  MemoryPool pool(1);
+  CudaStream stream(1, pool.raw());
+  EventTimer timer;
+  std::vector<std::shared_ptr<DeviceTimer::Mark>> marks;
+  // 30 hours, in which a float of milliseconds is worth 8: what is measured from is moved along.
+  for (int i = 0; i < 100; ++i) {
+    marks.push_back(timer.mark(stream));
+    state().milliseconds += i % 2 ? 2.16e6 : 0.001;
+  }
+  std::vector<int64_t> times;
+  for (const auto& mark : marks) times.push_back(timer.nanoseconds(mark));
+  for (size_t i = 0; i < times.size(); i += 2) EXPECT_NEAR(times[i + 1] - times[i], 1000, 300) << i;
+  EXPECT_EQ(state().contexts, std::set<int>{1});
+}
+
+TEST_F(CudaRuntimeTest, AMarkOfABrokenDeviceThrows) {
+  PoolAndStream p;
+  EventTimer timer;
+  const auto mark = timer.mark(p.stream);
+  state().fails = "cudaEventSynchronize";
+  error_of([&] { timer.nanoseconds(mark); }, ErrorKind::kDevice);
 }
 
 struct Recording {
@@ -225,6 +299,16 @@ TEST_F(CudaRuntimeTest, RecordedWorkRunsAtEveryLaunchWithThatRunsRandomState) {
     EXPECT_EQ(r.seen->seed, 5u);
     EXPECT_EQ(r.seen->offset, static_cast<uint64_t>(i));
   }
+}
+
+TEST_F(CudaRuntimeTest, RecordingsHaveNoTimesOfTheirOwn) {
+  PoolAndStream p;
+  EventTimer timer;
+  CudaGraphRecorder recorder;
+  const auto graph = recorder.record(p.stream, [&](Stream& stream, const RandomState*) {
+    EXPECT_EQ(timer.mark(stream), nullptr);
+  });
+  EXPECT_NE(timer.mark(p.stream), nullptr);
 }
 
 TEST_F(CudaRuntimeTest, RecordingsUseTheOwnersScratchAndCannotGrowIt) {

@@ -169,9 +169,62 @@ TEST_F(EngineStream, AFailureOfTheDeviceReachesHostTasksAndWaits) {
   push(engine, {&y}, {&z}, {}, [&] { ++ran; });
   const std::string error = error_of([&] { engine.wait(z); });
   EXPECT_NE(error.find("illegal address"), std::string::npos) << error;
-  EXPECT_NE(error.find("while running softmax"), std::string::npos) << error;
+  EXPECT_NE(error.find("softmax"), std::string::npos) << error;
   EXPECT_EQ(ran, 0);
   EXPECT_NE(error_of([&] { engine.wait(x); }), "");
+}
+
+// Runs first, so that the tasks after it are on the device when it fails.
+auto breaks_after(Gate& gate) {
+  return [&gate] {
+    auto* stream = static_cast<FakeStream*>(current_stream());
+    stream->give([stream, &gate] {
+      gate.pass();
+      stream->break_with("illegal address");
+    });
+  };
+}
+
+TEST_F(EngineStream, ABrokenDeviceNamesWhatRanAndRefusesTheRest) {
+  ThreadedEngine engine;
+  Var x, y, z, later, other;
+  Gate gate;
+  std::atomic<int> issued = 0, ran = 0;
+  const auto counted = on_device([] {});
+  push(engine, {}, {&x}, {}, breaks_after(gate), kCompute, "softmax");
+  push(
+      engine, {}, {&y}, {}, [&] { counted(), ++issued; }, kCompute, "relu");
+  push(
+      engine, {}, {&z}, {}, [&] { counted(), ++issued; }, kCopyOut, "copy");
+  while (issued < 2) std::this_thread::yield();
+  gate.open();
+  const std::string error = error_of([&] { engine.wait(x); });
+  EXPECT_NE(error.find("illegal address"), std::string::npos) << error;
+  EXPECT_NE(error.find("softmax"), std::string::npos) << error;
+  EXPECT_NE(error.find("gpu(0) takes no more work of this process"), std::string::npos) << error;
+  const auto bump = [&] { ++ran; };
+  push(engine, {}, {&later}, {}, bump, kCompute, "dot");
+  const std::string refused = error_of([&] { engine.wait(later); });
+  EXPECT_EQ(refused, error);
+  EXPECT_EQ(ran, 0);
+  push(engine, {}, {&other}, {}, bump, kSecondGpu);
+  EXPECT_EQ(error_of([&] { engine.wait(other); }), "");  // other devices continue
+  EXPECT_EQ(ran, 1);
+}
+
+TEST_F(EngineStream, TheNaiveEngineNamesTheOneTaskThatBrokeTheDevice) {
+  NaiveEngine engine;
+  Var x, y, later;
+  Gate gate;
+  gate.open();
+  push(engine, {}, {&x}, {}, on_device([] {}), kCompute, "relu");
+  const std::string error =
+      error_of([&] { push(engine, {}, {&y}, {}, breaks_after(gate), kCompute, "softmax"); });
+  EXPECT_NE(error.find("while running softmax"), std::string::npos) << error;
+  EXPECT_EQ(error.find("relu"), std::string::npos) << error;
+  EXPECT_EQ(error_of([&] { push(engine, {}, {&later}, {}, on_device([] {}), kCompute, "dot"); }),
+            error);
+  EXPECT_EQ(error_of([&] { engine.wait(x); }), "");
 }
 
 TEST_F(EngineStream, MemoryInFlightCountsUntilIssueOnly) {

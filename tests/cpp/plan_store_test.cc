@@ -63,9 +63,12 @@ TEST_F(PlanStoreTest, LeavesNoFileBesideTheStore) {
 
 TEST_F(PlanStoreTest, ABrokenFileCostsOnlyItsContent) {
   std::filesystem::create_directories(folder_);
-  std::ofstream(path()) << "mxlite plans 1\na\t1\nline that was cut of";
+  std::ofstream(path()) << "mxlite plans 2\na\t1\nline that was cut of";
   PlanStore store(path());
   EXPECT_EQ(store.find("a"), "1");
+  // Plans of version 1 may break the rules of their problems.
+  std::ofstream(path()) << "mxlite plans 1\na\t1\n";
+  EXPECT_EQ(PlanStore(path()).find("a"), std::nullopt);
   std::ofstream(path()) << "another format\nb\t2\n";
   EXPECT_EQ(PlanStore(path()).find("b"), std::nullopt);
 }
@@ -143,7 +146,7 @@ TEST_F(PlanStoreTest, AnEmptyOrHalfWrittenFileIsReadAsFarAsItGoes) {
   std::filesystem::create_directories(folder_);
   std::ofstream(path()).flush();
   EXPECT_EQ(PlanStore(path()).find("a"), std::nullopt);
-  std::ofstream(path()) << "mxlite plans 1\na\t1\nb\t\n\tc\n\nd\t2";
+  std::ofstream(path()) << "mxlite plans 2\na\t1\nb\t\n\tc\n\nd\t2";
   const PlanStore store(path());
   EXPECT_EQ(store.find("a"), "1");
   EXPECT_EQ(store.find("b"), std::nullopt);
@@ -225,12 +228,13 @@ TEST(ConvolutionProblemTest, TextNamesEverythingThatMatters) {
   p.bias = p.relu = true;
   EXPECT_EQ(p.text(),
             "convolution forward float16 channels_last data 2x4x9x7 weight 8x2x3x5 output 2x8x5x7 "
-            "stride 2x1 pad 1x2 dilate 1x1 groups 2 bias relu tuning 0 workspace 16777216");
+            "stride 2x1 pad 1x2 dilate 1x1 groups 2 bias relu tuning 0 workspace 16777216 "
+            "alignment 16");
 }
 
 TEST(ConvolutionProblemTest, EveryDifferenceMakesAnotherKey) {
   const ConvolutionProblem base = problem(false);
-  std::vector<ConvolutionProblem> all(14, base);
+  std::vector<ConvolutionProblem> all(15, base);
   all[1].direction = ConvolutionDirection::kBackwardWeight;
   all[2].tuning = ConvolutionTuning::kFastest;
   all[3].dtype = DType::kFloat32;
@@ -244,11 +248,63 @@ TEST(ConvolutionProblemTest, EveryDifferenceMakesAnotherKey) {
   all[11].workspace_bytes = 0;
   all[12].allow_conversion = true;
   all[13].deterministic = true;
+  all[14].alignment = 4;
   std::set<std::string> texts;
   for (const ConvolutionProblem& p : all) texts.insert(p.text());
   EXPECT_EQ(texts.size(), all.size());
   for (size_t i = 1; i < all.size(); ++i) EXPECT_FALSE(all[i] == base) << i;
   EXPECT_EQ(ConvolutionProblemHash()(problem(false)), ConvolutionProblemHash()(base));
+}
+
+// A batch of three 5 x 5 images takes 300 bytes: the second one does not begin at 16.
+TEST(ConvolutionProblemTest, ASliceThatBeginsElsewhereIsAnotherProblem) {
+  alignas(64) static const float images[2 * 75 + 4] = {};
+  EXPECT_EQ(common_alignment({images, nullptr, images + 4}), 16);
+  EXPECT_EQ(common_alignment({images, images + 75}), 4);
+  EXPECT_EQ(common_alignment({images + 2, nullptr}), 8);
+  EXPECT_EQ(common_alignment({reinterpret_cast<const char*>(images) + 2}), 2);
+  ConvolutionProblem whole = problem(false), slice = whole;
+  slice.alignment = common_alignment({images + 75});
+  EXPECT_FALSE(whole == slice);
+  EXPECT_NE(whole.text(), slice.text());
+  EXPECT_NE(ConvolutionProblemHash()(whole), ConvolutionProblemHash()(slice));
+}
+
+TEST(ConvolutionProblemTest, RulesKeepFloat32AndTheSumsOfHalves) {
+  ConvolutionProblem p = problem(false);
+  p.dtype = DType::kFloat32;
+  EXPECT_TRUE(plan_rules(p).no_tensor_cores);
+  EXPECT_TRUE(plan_rules(p).no_down_conversion);
+  EXPECT_FALSE(plan_rules(p).no_reduced_reduction);
+  EXPECT_FALSE(plan_rules(p).deterministic);
+  p.allow_conversion = p.deterministic = true;
+  EXPECT_FALSE(plan_rules(p).no_tensor_cores);
+  EXPECT_FALSE(plan_rules(p).no_down_conversion);
+  EXPECT_TRUE(plan_rules(p).deterministic);
+  for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
+    p.dtype = half;
+    EXPECT_FALSE(plan_rules(p).no_tensor_cores);
+    EXPECT_TRUE(plan_rules(p).no_reduced_reduction);
+  }
+}
+
+TEST(ConvolutionProblemTest, TheWorkspaceHasALimitInEveryMode) {
+  ConvolutionParams p;
+  p.kernel = {3, 3};
+  p.num_filter = 2;
+  const auto limit = [&](const char* tune, int64_t mebibytes) {
+    p.cudnn_tune = tune;
+    p.workspace = mebibytes;
+    return plan_rules(describe_convolution(ConvolutionDirection::kForward, p, {1, 1, 5, 5},
+                                           {1, 2, 3, 3}, DType::kFloat32, false))
+        .most_workspace;
+  };
+  constexpr int64_t kMebi = int64_t{1} << 20, kGibi = int64_t{1} << 30;
+  EXPECT_EQ(limit("off", 16), 16 * kMebi);
+  EXPECT_EQ(limit("limited_workspace", 16), 16 * kMebi);
+  EXPECT_EQ(limit("fastest", 16), 4 * kGibi);
+  EXPECT_EQ(limit("fastest", 8192), 8 * kGibi);
+  EXPECT_EQ(limit("off", INT64_MAX), kMebi * kMebi);
 }
 
 TEST(ConvolutionProblemTest, StridesFollowTheLayout) {

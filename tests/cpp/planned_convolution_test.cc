@@ -42,10 +42,7 @@ TEST(PlannedKernel, ConvolutionWithPostOps) {
       {activation("LeakyReLU", {{"act_type", std::string("selu")}})},
       {activation("LeakyReLU", {{"act_type", std::string("gelu")}})},
       {activation("Activation", {{"act_type", std::string("tanh")}})},
-      {activation("Activation", {{"act_type", std::string("softrelu")}})},
       {activation("sigmoid", {})},
-      {activation("clip", {{"a_min", 0.0}, {"a_max", 0.5}})},
-      {activation("hard_sigmoid", {{"alpha", 0.3}, {"beta", 0.4}})},
   };
   for (const DType dtype : kTypes)
     for (const ConvCase& c : kConvs)

@@ -49,7 +49,10 @@ CudaAccelerator::CudaAccelerator(int count) {
 
 CudaAccelerator::State& CudaAccelerator::get(int device) const {
   LazyDevice& entry = *devices_.at(static_cast<size_t>(device));
-  std::call_once(entry.once, [&] { entry.state = std::make_unique<State>(device); });
+  std::call_once(entry.once, [&] {
+    entry.state = std::make_unique<State>(device);
+    pinned_.use_device(device);
+  });
   return *entry.state;
 }
 

@@ -1,4 +1,4 @@
-// What this build was compiled for, and whether a device can run it.
+// Says what this build was compiled for, and whether a device can run it.
 #pragma once
 
 namespace mxlite::cuda {

@@ -3,10 +3,14 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <new>
+
 #include "cpp/base/error.h"
+#include "cpp/core/cuda/driver_context.h"
 
 namespace mxlite::cuda {
 
+bool breaks_the_device(cudaError_t status);
 [[noreturn]] void throw_cuda_error(cudaError_t status, const char* call);
 
 inline void check(cudaError_t status, const char* call) {
@@ -14,19 +18,23 @@ inline void check(cudaError_t status, const char* call) {
     throw_cuda_error(status, call);
 }
 
-// For destructors: prints the failure unless the process is ending.
+// Destructors call it: it prints the failure unless the process is ending.
 void check_noexcept(cudaError_t status, const char* call) noexcept;
 
-// Makes a device this thread's current one while it lives.
+// Makes a device this thread's current one while it lives, and touches no other.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(int device);
-  ~DeviceGuard();
+  explicit DeviceGuard(int device) { push_context(device); }
+  // Destructors use this form: if it fails, the current device stays current.
+  DeviceGuard(int device, std::nothrow_t) noexcept;
+  ~DeviceGuard() {
+    if (pushed_) pop_context();
+  }
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
-  int before_ = -1;  // -1: nothing to restore
+  bool pushed_ = true;
 };
 
 }  // namespace mxlite::cuda

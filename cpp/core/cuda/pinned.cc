@@ -25,9 +25,16 @@ void* lock_pages(size_t bytes) {
 
 }  // namespace
 
+void PinnedAllocator::use_device(int device) {
+  const std::lock_guard lock(mutex_);
+  if (!has_device_) device_ = device;
+  has_device_ = true;
+}
+
 Block PinnedAllocator::allocate(size_t asked) {
   const size_t bytes = size_class(asked);
   std::lock_guard lock(mutex_);
+  const DeviceGuard guard(device_);
   void* data = nullptr;
   if (auto it = cached_.find(bytes); it != cached_.end() && !it->second.empty()) {
     data = it->second.back();
@@ -61,6 +68,7 @@ void PinnedAllocator::free(Block block) noexcept {
 
 void PinnedAllocator::release_cached() {
   std::lock_guard lock(mutex_);
+  const DeviceGuard guard(device_);
   for (auto& [size, blocks] : cached_)
     for (void* block : blocks) MX_CUDA_NOEXCEPT(cudaFreeHost(block));
   cached_.clear();

@@ -10,6 +10,8 @@ namespace mxlite::cuda {
 
 class PinnedAllocator final : public Allocator {
  public:
+  // Locks pages through this device's context, once it is known which device the process uses.
+  void use_device(int device);
   Block allocate(size_t bytes) override;
   void free(Block block) noexcept override;
   void release_cached() override;
@@ -17,8 +19,10 @@ class PinnedAllocator final : public Allocator {
 
  private:
   mutable std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> cached_;  // guarded by mutex_
-  MemoryStats stats_;                            // guarded by mutex_
+  int device_ = 0;  // guarded by mutex_, as the rest
+  bool has_device_ = false;
+  std::map<size_t, std::vector<void*>> cached_;
+  MemoryStats stats_;
 };
 
 }  // namespace mxlite::cuda

@@ -28,6 +28,7 @@ void allow_peers(cudaMemPool_t pool, int device) {
 
 MemoryPool::MemoryPool(int device)
     : device_(device), limit_(static_cast<size_t>(env_int("MXLITE_GPU_MEMORY_LIMIT", 0))) {
+  const DeviceGuard guard(device_);
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, {device}};
@@ -40,10 +41,14 @@ MemoryPool::MemoryPool(int device)
   allow_peers(pool_, device);
 }
 
-MemoryPool::~MemoryPool() { MX_CUDA_NOEXCEPT(cudaMemPoolDestroy(pool_)); }
+MemoryPool::~MemoryPool() {
+  const DeviceGuard guard(device_, std::nothrow);
+  MX_CUDA_NOEXCEPT(cudaMemPoolDestroy(pool_));
+}
 
 Block MemoryPool::allocate(size_t asked, cudaStream_t stream, cudaStream_t frees) {
   const size_t bytes = std::max<size_t>(asked, 1);
+  const DeviceGuard guard(device_);  // any thread allocates
   const auto fits = [&] {
     return limit_ == 0 || attribute(cudaMemPoolAttrUsedMemCurrent) + bytes <= limit_;
   };
@@ -63,12 +68,17 @@ Block MemoryPool::allocate(size_t asked, cudaStream_t stream, cudaStream_t frees
 }
 
 void MemoryPool::free(Block block, cudaStream_t stream) noexcept {
+  const DeviceGuard guard(device_, std::nothrow);
   MX_CUDA_NOEXCEPT(cudaFreeAsync(block.data, stream));
 }
 
-void MemoryPool::release_cached() { MX_CUDA(cudaMemPoolTrimTo(pool_, 0)); }
+void MemoryPool::release_cached() {
+  const DeviceGuard guard(device_);
+  MX_CUDA(cudaMemPoolTrimTo(pool_, 0));
+}
 
 size_t MemoryPool::attribute(cudaMemPoolAttr which) const {
+  const DeviceGuard guard(device_);
   uint64_t value = 0;
   MX_CUDA(cudaMemPoolGetAttribute(pool_, which, &value));
   return value;

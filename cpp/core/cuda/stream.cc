@@ -32,6 +32,7 @@ void CudaStream::create() {
 }
 
 CudaStream::~CudaStream() {
+  const DeviceGuard guard(device_, std::nothrow);
   attachment_.reset();
   if (scratch_) MX_CUDA_NOEXCEPT(cudaFreeAsync(scratch_, stream_));
   if (mark_) MX_CUDA_NOEXCEPT(cudaEventDestroy(mark_));
@@ -48,6 +49,7 @@ void CudaStream::wait_for(Stream& other) {
 }
 
 void CudaStream::synchronize() {
+  const DeviceGuard guard(device_);  // the thread may have used no device yet
   MX_CUDA(cudaEventRecord(done_, stream_));
   MX_CUDA(cudaEventSynchronize(done_));
 }
@@ -79,6 +81,7 @@ void* CudaStream::scratch(size_t bytes) {
     return owner_->scratch_;
   }
   if (bytes <= scratch_bytes_) return scratch_;
+  const DeviceGuard guard(device_);
   const size_t grown =
       (std::max(bytes, scratch_bytes_ * 2) + kScratchStep - 1) / kScratchStep * kScratchStep;
   // Freed in stream order, so work that was given the old block may still run.

@@ -32,6 +32,7 @@ class CudaStream final : public Stream {
   // Memory allocated in this stream's order and freed with cudaFreeAsync.
   void* allocate(size_t bytes);
   cudaStream_t raw() const { return stream_; }
+  bool is_recording() const { return owner_ != nullptr; }
 
  private:
   CudaStream(int device, cudaMemPool_t pool, CudaStream* owner);

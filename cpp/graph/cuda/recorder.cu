@@ -15,6 +15,7 @@ class CudaGraph final : public graph::DeviceGraph {
     random_ = static_cast<RandomState*>(stream.allocate(sizeof(RandomState)));
   }
   ~CudaGraph() override {
+    const DeviceGuard guard(stream_.device().index, std::nothrow);
     // The graph may still run when its executable is destroyed.
     MX_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.raw()));
     if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(executable_));

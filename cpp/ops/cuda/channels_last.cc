@@ -34,7 +34,7 @@ Plan plan_channels_last_reorder(const TensorSpec& from_spec, const Layout& from,
                                 const TensorSpec& to_spec, const Layout& to) {
   MX_ASSERT(from_spec == to_spec);
   const Shape& shape = to_spec.shape;
-  // In the order of the source's dimensions (N, C, spatial).
+  // The strides stand in the order of the source's dimensions (N, C, spatial).
   const auto strides = [&](const Layout& layout) {
     if (layout.is_plain()) return contiguous_strides(shape);
     const Strides last = contiguous_strides(last_shape(shape));

@@ -15,6 +15,7 @@ class Handles final : public Stream::Attachment {
     MX_CUDA(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device));
   }
   ~Handles() override {
+    const DeviceGuard guard(device_, std::nothrow);
     if (cublas_) cublasDestroy(cublas_);
     if (cublaslt_) cublasLtDestroy(cublaslt_);
     if (cudnn_) cudnnDestroy(cudnn_);

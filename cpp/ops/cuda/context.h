@@ -17,7 +17,7 @@ cublasHandle_t cublas(const KernelContext& ctx);
 cublasLtHandle_t cublaslt(const KernelContext& ctx);
 cudnnHandle_t cudnn(const KernelContext& ctx);
 
-// For one matrix product at a time; of fixed size, so that the heuristic's choice stays possible.
+// Serves one matrix product at a time; its size is fixed, so a heuristic's choice stays possible.
 struct Workspace {
   void* data;
   size_t bytes;

@@ -12,7 +12,7 @@ namespace mxlite::cuda {
 
 inline constexpr int kWarp = 32;
 
-// For tasks that are the work of a block each; kernels loop with stride gridDim.x.
+// Each task is the work of a block; kernels loop with stride gridDim.x.
 inline unsigned blocks_per_task(const KernelContext& ctx, int64_t tasks) {
   return blocks_for(tasks * kThreads, ctx);
 }

@@ -1,10 +1,21 @@
 #include "cpp/ops/nn/convolution_problem.h"
 
+#include <algorithm>
+
 #include "cpp/base/env.h"
 #include "cpp/base/str.h"
 
 namespace mxlite {
 namespace {
+
+// Most workspace of a problem that is tuned without the parameter's limit: measuring must not take
+// the memory of the network.
+constexpr int64_t kMostWorkspace = int64_t{4} << 30;
+
+int64_t workspace_limit(int64_t mebibytes, ConvolutionTuning tuning) {
+  const int64_t asked = std::clamp<int64_t>(mebibytes, 0, 1 << 20) << 20;
+  return tuning == ConvolutionTuning::kFastest ? std::max(asked, kMostWorkspace) : asked;
+}
 
 // (N, C, spatial) with as many leading spatial dimensions of 1 as ndim asks for.
 ConvolutionProblem::Numbers own_dims(const SpatialDims& d, int ndim) {
@@ -46,7 +57,7 @@ std::string ConvolutionProblem::text() const {
              joined(dilate, spatial), " groups ", groups, bias ? " bias" : "", addend ? " add" : "",
              relu ? " relu" : "", allow_conversion ? " conversion" : "",
              deterministic ? " deterministic" : "", " tuning ", static_cast<int>(tuning),
-             " workspace ", workspace_bytes);
+             " workspace ", workspace_bytes, " alignment ", alignment);
 }
 
 size_t ConvolutionProblemHash::operator()(const ConvolutionProblem& p) const {
@@ -58,6 +69,7 @@ size_t ConvolutionProblemHash::operator()(const ConvolutionProblem& p) const {
   mix(static_cast<int64_t>(p.dtype));
   mix(p.channels_last + 2 * p.bias + 4 * p.addend + 8 * p.relu);
   mix(p.groups);
+  mix(p.alignment);
   for (const int64_t v : p.data) mix(v);
   for (const int64_t v : p.weight) mix(v);
   for (const int64_t v : p.stride) mix(v);
@@ -78,11 +90,11 @@ ConvolutionProblem describe_convolution(ConvolutionDirection direction, const Co
   q.ndim = p.kernel.ndim() == 3 ? 5 : 4;
   q.channels_last = last || memory_channels_last;
   q.groups = p.num_group;
-  q.workspace_bytes = p.workspace << 20;
   static const int64_t autotune = env_int("MXNET_CUDNN_AUTOTUNE_DEFAULT", 1);
   static const bool conversion = env_int("MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION", 0) != 0;
   static const bool deterministic = env_int("MXNET_ENFORCE_DETERMINISM", 0) != 0;
   q.tuning = convolution_tuning(p.cudnn_tune, autotune);
+  q.workspace_bytes = workspace_limit(p.workspace, q.tuning);
   q.allow_conversion = conversion && dtype == DType::kFloat32;
   q.deterministic = deterministic;
   q.data = own_dims(d, q.ndim);
@@ -97,6 +109,22 @@ ConvolutionProblem describe_convolution(ConvolutionDirection direction, const Co
     q.dilate[k] = w.dilate[at];
   }
   return q;
+}
+
+// float32 stays float32 unless MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION=1, as in 1.x.
+PlanRules plan_rules(const ConvolutionProblem& p) {
+  const bool exact = p.dtype == DType::kFloat32 && !p.allow_conversion;
+  return {.no_tensor_cores = exact,
+          .no_down_conversion = exact,
+          .no_reduced_reduction = is_half(p.dtype),
+          .deterministic = p.deterministic,
+          .most_workspace = p.workspace_bytes};
+}
+
+int64_t common_alignment(std::initializer_list<const void*> addresses) {
+  auto bits = static_cast<uintptr_t>(ConvolutionProblem::kFullAlignment);
+  for (const void* address : addresses) bits |= reinterpret_cast<uintptr_t>(address);
+  return static_cast<int64_t>(bits & (~bits + 1));
 }
 
 ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune,

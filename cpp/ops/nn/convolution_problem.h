@@ -4,18 +4,21 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/plan_choice.h"
 
 namespace mxlite {
 
 enum class ConvolutionDirection : uint8_t { kForward, kBackwardData, kBackwardWeight };
-// How carefully an algorithm is chosen; values are those of MXNET_CUDNN_AUTOTUNE_DEFAULT.
+// Says how carefully an algorithm is chosen; the values are MXNET_CUDNN_AUTOTUNE_DEFAULT's.
 enum class ConvolutionTuning : uint8_t { kOff = 0, kLimitedWorkspace = 1, kFastest = 2 };
 
 struct ConvolutionProblem {
   static constexpr int kMaxNdim = 5;
+  static constexpr int64_t kFullAlignment = 16;
   using Numbers = std::array<int64_t, kMaxNdim>;
 
   ConvolutionDirection direction = ConvolutionDirection::kForward;
@@ -23,11 +26,13 @@ struct ConvolutionProblem {
   DType dtype = DType::kFloat32;
   int ndim = 4;
   bool channels_last = false;                       // memory layout: N, spatial, C
-  bool bias = false, addend = false, relu = false;  // forward only, in this order
+  bool bias = false, addend = false, relu = false;  // in this order; backward_data: bias
   // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM:
   // a choice measured with one value is not valid for the other.
   bool allow_conversion = false, deterministic = false;
   int64_t workspace_bytes = 0;
+  // Bytes: every operand's address is a multiple. Engines that load 16 bytes at once need 16.
+  int64_t alignment = kFullAlignment;
   int64_t groups = 1;
   Numbers data{}, weight{}, output{};
   std::array<int64_t, 3> stride{}, pad{}, dilate{};  // the first ndim - 2
@@ -48,6 +53,12 @@ struct ConvolutionProblemHash {
 ConvolutionProblem describe_convolution(ConvolutionDirection direction, const ConvolutionParams& p,
                                         const Shape& data, const Shape& output, DType dtype,
                                         bool memory_channels_last);
+
+// Returns the rules by which engines are excluded for this problem.
+PlanRules plan_rules(const ConvolutionProblem& problem);
+
+// The largest power of two, up to kFullAlignment, of which all addresses are multiples.
+int64_t common_alignment(std::initializer_list<const void*> addresses);
 
 // The parameter cudnn_tune, or else what MXNET_CUDNN_AUTOTUNE_DEFAULT says: 0, 1 or 2.
 ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune,

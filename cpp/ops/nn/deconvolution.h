@@ -29,15 +29,7 @@ struct DeconvolutionParams {
                 .between(0, kMaxSize),
             field("target_shape", &P::target_shape, "Spatial size of the output; sets pad and adj.")
                 .between(0, kMaxSize)),
-        filter_fields<P>(),
-        std::tuple(
-            field("workspace", &P::workspace, "MiB that cuDNN may use; no effect on the CPU.")
-                .at_least(0),
-            field("no_bias", &P::no_bias, "Take no bias input."),
-            field("cudnn_tune", &P::cudnn_tune,
-                  "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),
-            field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
-            field("layout", &P::layout, "Order of data's dimensions; None is channels first.")));
+        filter_fields<P>(), convolution_fields<P>());
   }
   bool channels_last() const { return is_channels_last(layout); }
 };

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _core
 from ..base import NotSupportedError, TypeError_, ValueError_, suggestion
-from .record import API, COMM, IO, OPERATOR, PASS, record
+from .record import API, COMM, DEVICE, IO, OPERATOR, PASS, record
 from .tables import aggregate_json, aggregate_table
 from .trace import write_trace
 
@@ -105,7 +105,7 @@ def _kinds() -> int:
     everything = bool(_config["profile_all"])
     bits = 1 << IO | 1 << COMM
     if everything or _config["profile_symbolic"] or _config["profile_imperative"]:
-        bits |= 1 << OPERATOR
+        bits |= 1 << OPERATOR | 1 << DEVICE
     if everything or _config["profile_symbolic"]:
         bits |= 1 << PASS
     if everything or _config["profile_api"]:

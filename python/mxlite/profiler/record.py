@@ -9,9 +9,14 @@ from typing import Any, NamedTuple
 from .. import _core
 
 # Kinds of the core's events, by their bit.
-OPERATOR, API, PASS, IO, COMM = range(5)
+OPERATOR, API, PASS, IO, COMM, DEVICE = range(6)
 CATEGORIES = ("operator", "MXNET_C_API", "graph pass", "IO", "communication")
 MEMORY, ENGINE, CUSTOM = "Device Storage", "engine", "Custom Operator"
+
+
+def _gpu(track: int) -> str:
+    """Return the category of a track of the core: a stream of a GPU."""
+    return f"gpu/{track >> 4 & 0xFF}"
 
 
 class Entry(NamedTuple):
@@ -98,7 +103,8 @@ class Record:
                 category = MEMORY if text.startswith("Memory") else ENGINE
                 self._entries.append(Entry(time_ns, text, category, "C", thread, value))
             else:
-                self._entries.append(Entry(time_ns, text, CATEGORIES[kind], chr(phase), thread))
+                category = _gpu(thread) if kind == DEVICE else CATEGORIES[kind]
+                self._entries.append(Entry(time_ns, text, category, chr(phase), thread))
 
 
 record = Record()

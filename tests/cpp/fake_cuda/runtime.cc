@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "cpp/core/cuda/driver_context.h"
 #include "cuda_runtime_api.h"
 
 // Frees are done when the stream is synchronized, as on a device that has not run them yet.
@@ -13,6 +14,7 @@ struct FakeCudaStream {
 };
 struct FakeCudaEvent {
   cudaStream_t recorded = nullptr;
+  double milliseconds = 0;
 };
 struct FakeCudaPool {
   int device = 0;
@@ -33,7 +35,16 @@ struct Allocation {
 std::map<void*, Allocation> allocations;
 std::map<void*, size_t> locked;
 
+int current() {
+  const State& s = state();
+  return s.pushed.empty() ? s.current_device : s.pushed.back();
+}
+
+// Every call that needs a context makes one on the thread's current device.
+void touch() { state().contexts.insert(current()); }
+
 bool fails(const char* call) {
+  touch();
   State& s = state();
   if (s.fails != call) return false;
   s.fails.clear();
@@ -50,6 +61,7 @@ cudaError_t make(const char* call, T** out) {
 }
 template <class T>
 cudaError_t destroy(T* object) {
+  touch();
   delete object;
   --state().live;
   return cudaSuccess;
@@ -93,10 +105,25 @@ cudaError_t cudaGetLastError() { return std::exchange(state().last_error, cudaSu
 const char* cudaGetErrorName(cudaError_t) { return "fakeError"; }
 const char* cudaGetErrorString(cudaError_t) { return "a fault of the test"; }
 cudaError_t cudaGetDeviceCount(int* n) { return *n = 2, cudaSuccess; }
-cudaError_t cudaGetDevice(int* d) { return *d = state().current_device, cudaSuccess; }
-cudaError_t cudaSetDevice(int d) { return state().current_device = d, cudaSuccess; }
+cudaError_t cudaGetDevice(int* d) { return *d = fake_cuda::current(), cudaSuccess; }
+cudaError_t cudaSetDevice(int d) {  // as CUDA 12 and later
+  state().contexts.insert(d);
+  return state().current_device = d, cudaSuccess;
+}
+
+namespace mxlite::cuda {
+
+void push_context(int device) {
+  state().contexts.insert(device);
+  state().pushed.push_back(device);
+}
+void pop_context() noexcept { state().pushed.pop_back(); }
+
+}  // namespace mxlite::cuda
+
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 1, cudaSuccess; }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  fake_cuda::touch();
   *total = fake_cuda::kDeviceBytes;
   *free = 7;
   return cudaSuccess;
@@ -113,13 +140,22 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   return fails(__func__) ? state().error : cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+  fake_cuda::touch();
   state().log.push_back(s == e->recorded ? "waits for itself" : "waits");
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return make(__func__, e); }
+cudaError_t cudaEventCreate(cudaEvent_t* e) { return make(__func__, e); }
+cudaError_t cudaEventElapsedTime(float* elapsed, cudaEvent_t begin, cudaEvent_t end) {
+  if (fails(__func__)) return state().error;
+  *elapsed = static_cast<float>(end->milliseconds - begin->milliseconds);
+  return cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t e) { return destroy(e); }
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  fake_cuda::touch();
   e->recorded = s;
+  e->milliseconds = state().milliseconds;
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
@@ -127,6 +163,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
   return fails(__func__) ? state().error : cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, cudaMemcpyKind, cudaStream_t s) {
+  fake_cuda::touch();
   return fake_cuda::give(s, [=] { std::memcpy(to, from, n); });
 }
 
@@ -137,20 +174,24 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* p) {
 }
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { return destroy(pool); }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr which, void* value) {
+  fake_cuda::touch();
   if (which == cudaMemPoolAttrReleaseThreshold) pool->threshold = *static_cast<uint64_t*>(value);
   return cudaSuccess;
 }
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr which, void* value) {
+  fake_cuda::touch();
   *static_cast<uint64_t*>(value) = which == cudaMemPoolAttrReservedMemCurrent ? pool->reserved
                                    : which == cudaMemPoolAttrUsedMemCurrent   ? pool->used
                                                                               : pool->high;
   return cudaSuccess;
 }
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc* access, size_t) {
+  fake_cuda::touch();
   state().peers.push_back(access->location.id);
   return cudaSuccess;
 }
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
+  fake_cuda::touch();
   pool->reserved = std::max(pool->used, std::min(pool->reserved, keep));
   return cudaSuccess;
 }
@@ -170,6 +211,7 @@ cudaError_t cudaMallocFromPoolAsync(void** data, size_t bytes, cudaMemPool_t poo
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t s) {
+  fake_cuda::touch();
   s->freed.push_back(data);
   return cudaSuccess;
 }
@@ -185,6 +227,7 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* data) {
+  fake_cuda::touch();
   state().host_bytes -= fake_cuda::locked.at(data);
   fake_cuda::locked.erase(data);
   std::free(data);

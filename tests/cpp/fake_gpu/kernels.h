@@ -5,8 +5,10 @@
 
 namespace mxlite {
 
-// Registers kernels for DeviceType::kCUDA; operators without any get the CPU's.
+// Registers kernels for DeviceType::kCUDA.
 void register_own_kernels(OpRegistry& ops);
+// Whether an operator without own kernels gets the CPU's.
+bool borrows_kernels(const std::string& op);
 Plan plan_own_chain(PointwiseChain chain);
 
 }  // namespace mxlite

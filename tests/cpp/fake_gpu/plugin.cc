@@ -5,13 +5,19 @@
 // driver can be tested: engine, copies, executables, recorded graphs, contexts in Python.
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <future>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "cpp/base/env.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/core/device_timer.h"
 #include "cpp/graph/device_graph.h"
 #include "cpp/kvstore/comm/device_group.h"
 #include "cpp/ndarray/copy.h"
@@ -75,6 +81,29 @@ class FakeRecorder final : public graph::GraphRecorder {
   }
 };
 
+// Marks are times at which the stream's thread got to them.
+class FakeTimer final : public DeviceTimer {
+ public:
+  struct Time final : Mark {
+    std::promise<int64_t> reached;
+    std::shared_future<int64_t> nanoseconds = reached.get_future().share();
+  };
+  std::shared_ptr<Mark> mark(Stream& stream) override {
+    auto* const running = dynamic_cast<FakeStream*>(&stream);
+    if (!running) return nullptr;
+    auto time = std::make_shared<Time>();
+    running->give([time] {
+      time->reached.set_value(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                  std::chrono::steady_clock::now().time_since_epoch())
+                                  .count());
+    });
+    return time;
+  }
+  int64_t nanoseconds(const std::shared_ptr<Mark>& mark) override {
+    return static_cast<Time&>(*mark).nanoseconds.get();
+  }
+};
+
 // Kernels are plain function pointers: number I runs the host's kernel of that number.
 constexpr size_t kMostKernels = 1500;
 std::vector<KernelFn> cpu_kernels;
@@ -110,15 +139,27 @@ constexpr std::array<KernelFn, sizeof...(I)> make_kernels(std::index_sequence<I.
   return {&run_kernel<I>...};
 }
 
+// The operators for which libmxlite_cuda.so has no kernel.
+std::set<std::string> operators_without_kernels() {
+  std::ifstream file(MXLITE_TEST_DATA "/ops_without_cuda_kernel.txt");
+  std::set<std::string> names;
+  for (std::string name; file >> name;) names.insert(name);
+  MX_ASSERT(!names.empty());
+  names.insert(env_string("MXLITE_FAKE_GPU_WITHOUT", ""));  // for the test of a missing kernel
+  return names;
+}
+
 void give_kernels(OpRegistry& ops) {
   static constexpr auto kernels = make_kernels(std::make_index_sequence<kMostKernels>());
   register_own_kernels(ops);
-  // For the test of operators without a kernel.
-  const std::string without = env_string("MXLITE_FAKE_GPU_WITHOUT", "");
+  const std::set<std::string> without = operators_without_kernels();
   for (OpSchema* op : ops.all()) {
-    if (op->name == without) continue;
     std::vector<Kernel>& own = op->kernels[DeviceType::kCUDA];
-    if (own.empty()) own = op->kernels[DeviceType::kCPU];
+    if (without.count(op->name)) {
+      own.clear();
+      continue;
+    }
+    if (own.empty() && borrows_kernels(op->name)) own = op->kernels[DeviceType::kCPU];
     for (Kernel& kernel : own) {
       MX_ASSERT(cpu_kernels.size() < kMostKernels);
       const KernelFn run = kernel.run;
@@ -257,6 +298,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
   using namespace mxlite;
   give_kernels(ops());
   set_chain_planner(DeviceType::kCUDA, plan_chain);
+  set_device_timer(new FakeTimer);
   set_device_copy(&copy_on_stream);
   set_device_group_backend(&make_fake_group);
   graph::set_graph_recorder(new FakeRecorder);

@@ -1,4 +1,4 @@
-// As convolution by im2col and matrix product, image by image; the columns are interpolated. The
+// Works like convolution by im2col and matrix product, image by image, on interpolated columns. The
 // plain form takes the border's values up to one pixel after the last row and column and zeros
 // elsewhere outside; the modulated one has zeros around the image.
 #include "cpp/ops/vision/deformable_convolution.h"

@@ -2,13 +2,13 @@
 // memory is what it is asked for, and the bias then runs along its rows.
 #include "cpp/ops/cuda/matrix/gemm.h"
 
-#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
 
 #include "cpp/base/env.h"
 #include "cpp/ops/cuda/context.h"
+#include "cpp/ops/cuda/matrix/gemm_alignment.h"
 #include "cpp/ops/cuda/matrix/integer_gemm.h"
 #include "cpp/ops/cuda/memory.h"
 
@@ -88,16 +88,10 @@ void describe(const Gemm& g, const void* bias, Descriptors& d) {
   make_layout(&d.c, type, g.n, g.m, g.ldc, g, g.stride_c);
 }
 
-uint32_t alignment(const void* p) {
-  constexpr uintptr_t kMost = 256;
-  const auto address = reinterpret_cast<uintptr_t>(p) | kMost;
-  return static_cast<uint32_t>(address & (~address + 1));
-}
-
 // Algorithm chosen by the heuristic, by everything on which it depends.
 struct Key {
   Gemm gemm;
-  uint32_t align_a = 0, align_b = 0, align_c = 0;
+  GemmAlignment align;
   int device = 0;
 };
 
@@ -125,9 +119,9 @@ void for_each_number(const Key& k, F&& fn) {
                           static_cast<int64_t>(g.bias),
                           static_cast<int64_t>(g.relu),
                           static_cast<int64_t>(g.beta != 0),
-                          static_cast<int64_t>(k.align_a),
-                          static_cast<int64_t>(k.align_b),
-                          static_cast<int64_t>(k.align_c),
+                          static_cast<int64_t>(k.align.a),
+                          static_cast<int64_t>(k.align.b),
+                          static_cast<int64_t>(k.align.c),
                           static_cast<int64_t>(k.device)})
     fn(v);
 }
@@ -168,10 +162,10 @@ class AlgorithmCache {
       MX_CUBLAS(cublasLtMatmulPreferenceSetAttribute(d.preference, what, &value, sizeof(value)));
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.align_b);  // operands change places
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.align_a);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.align_c);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.align_c);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.align.b);  // operands change places
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.align.a);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.align.c);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.align.c);
     cublasLtMatmulHeuristicResult_t result{};
     int count = 0;
     MX_CUBLAS(cublasLtMatmulAlgoGetHeuristic(cublaslt(ctx), d.op, d.a, d.b, d.c, d.c, d.preference,
@@ -209,8 +203,7 @@ void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& o) {
   Descriptors d;
   describe(g, o.bias, d);
   const Workspace workspace = gemm_workspace(ctx);
-  const uint32_t align_c = std::min(alignment(o.c), o.addend ? alignment(o.addend) : ~0u);
-  const Key key{g, alignment(o.a), alignment(o.b), align_c, ctx.device.index};
+  const Key key{g, alignment_of(o), ctx.device.index};
   const cublasLtMatmulAlgo_t algorithm = algorithms().get(ctx, key, d, workspace.bytes);
   const auto alpha32 = static_cast<float>(g.alpha), beta32 = static_cast<float>(g.beta);
   const bool wide = g.dtype == DType::kFloat64;

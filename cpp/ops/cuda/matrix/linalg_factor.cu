@@ -1,5 +1,5 @@
 // Factorizations of many matrices, one block for each, in double: float32 results are rounded once.
-// What the CPU reports, a matrix without the factor asked for, is NaN here.
+// A matrix without the factor asked for gives NaN here, where the CPU reports an error.
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/extreme.cuh"
 #include "cpp/ops/cuda/run.cuh"

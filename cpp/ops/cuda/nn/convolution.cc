@@ -1,12 +1,9 @@
-// Convolution and Deconvolution: cuDNN where it has the type, kernels of ours for float64 and
-// integers.
+// Convolution and Deconvolution.
 #include "cpp/ops/nn/convolution.h"
 
 #include "cpp/ops/cuda/memory.h"
-#include "cpp/ops/cuda/nn/convolution_epilogue.h"
 #include "cpp/ops/cuda/nn/convolution_plan.h"
 #include "cpp/ops/cuda/nn/deconvolution.h"
-#include "cpp/ops/cuda/nn/direct_convolution.h"
 #include "cpp/ops/cuda/reduce/channel_sum.h"
 #include "cpp/ops/nn/deconvolution.h"
 #include "cpp/ops/op_schema.h"
@@ -18,30 +15,22 @@ namespace {
 
 using Direction = ConvolutionDirection;
 
-bool by_cudnn(DType dtype) { return dtype == DType::kFloat32 || is_half(dtype); }
-
-void run(KernelContext& ctx, const ConvolutionProblem& problem, const ConvolutionOperands& o) {
-  if (by_cudnn(problem.dtype))
-    run_convolution(ctx, problem, o);
-  else
-    direct_convolution(ctx, problem, o);
-}
-
 void convolution(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
   ConvolutionProblem problem =
       describe_convolution(Direction::kForward, p, in[0].shape, out[0].shape, in[0].dtype, false);
   problem.bias = !p.no_bias;
-  run(ctx, problem, {in[0].data, in[1].data, out[0].data, p.no_bias ? nullptr : in[2].data});
+  run_convolution(ctx, problem,
+                  {in[0].data, in[1].data, out[0].data, p.no_bias ? nullptr : in[2].data});
 }
 
 void backward_data(KernelContext& ctx, const ConvolutionDataGradParams& p, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
   if (in[0].size() == 0) return zero_bytes(ctx, out[0].data, out[0].bytes());
-  run(ctx,
-      describe_convolution(Direction::kBackwardData, p, out[0].shape, in[0].shape, in[0].dtype,
-                           false),
-      {out[0].data, in[1].data, in[0].data});
+  run_convolution(ctx,
+                  describe_convolution(Direction::kBackwardData, p, out[0].shape, in[0].shape,
+                                       in[0].dtype, false),
+                  {out[0].data, in[1].data, in[0].data});
 }
 
 void backward_weight(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outputs out) {
@@ -49,10 +38,10 @@ void backward_weight(KernelContext& ctx, const ConvolutionParams& p, Inputs in, 
     for (const TensorRef& t : out) zero_bytes(ctx, t.data, t.bytes());
     return;
   }
-  run(ctx,
-      describe_convolution(Direction::kBackwardWeight, p, in[1].shape, in[0].shape, in[0].dtype,
-                           false),
-      {in[1].data, out[0].data, in[0].data});
+  run_convolution(ctx,
+                  describe_convolution(Direction::kBackwardWeight, p, in[1].shape, in[0].shape,
+                                       in[0].dtype, false),
+                  {in[1].data, out[0].data, in[0].data});
   if (out.size() > 1)
     channel_sum(ctx, in[0], channel_axis(in[0].shape.ndim(), p.channels_last()), out[1]);
 }
@@ -62,15 +51,11 @@ void backward_weight(KernelContext& ctx, const ConvolutionParams& p, Inputs in, 
 void deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
   const ConvolutionParams conv = transposed_convolution(p, in[0].shape);
-  run(ctx,
-      describe_convolution(Direction::kBackwardData, conv, out[0].shape, in[0].shape, in[0].dtype,
-                           false),
-      {out[0].data, in[1].data, in[0].data});
-  if (in.size() < 3) return;
-  const bool last = p.channels_last();
-  const SpatialDims d = spatial_dims(out[0].shape, last);
-  add_bias(ctx, in[0].dtype, last ? d.batch * d.spatial_size() : d.batch, d.channels,
-           last ? 1 : d.spatial_size(), in[2].data, out[0].data);
+  ConvolutionProblem problem = describe_convolution(Direction::kBackwardData, conv, out[0].shape,
+                                                    in[0].shape, in[0].dtype, false);
+  problem.bias = in.size() > 2;
+  run_convolution(ctx, problem,
+                  {out[0].data, in[1].data, in[0].data, problem.bias ? in[2].data : nullptr});
 }
 
 }  // namespace cuda

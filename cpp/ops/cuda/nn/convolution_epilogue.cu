@@ -46,12 +46,14 @@ void run(KernelContext& ctx, DType dtype, int64_t outer, int64_t channels, int64
 
 void convolution_epilogue(KernelContext& ctx, const ConvolutionProblem& p,
                           const ConvolutionOperands& o) {
+  const bool forward = p.direction == ConvolutionDirection::kForward;
+  const ConvolutionProblem::Numbers& dims = forward ? p.output : p.data;
   int64_t pixels = 1;
-  for (int i = 2; i < p.ndim; ++i) pixels *= p.output[static_cast<size_t>(i)];
-  const int64_t batch = p.output[0], channels = p.output[1];
+  for (int i = 2; i < p.ndim; ++i) pixels *= dims[static_cast<size_t>(i)];
+  const int64_t batch = dims[0], channels = dims[1];
   run(ctx, p.dtype, p.channels_last ? batch * pixels : batch, channels,
       p.channels_last ? 1 : pixels, p.bias ? o.bias : nullptr, p.addend ? o.addend : nullptr,
-      p.relu, o.output);
+      p.relu, forward ? o.output : o.data);
 }
 
 void add_bias(KernelContext& ctx, DType dtype, int64_t outer, int64_t channels, int64_t inner,

@@ -4,7 +4,7 @@
 
 namespace mxlite::cuda {
 
-// output = relu(output + bias + addend), with the terms that the problem has.
+// result = relu(result + bias + addend), with the terms that the problem has.
 void convolution_epilogue(KernelContext& ctx, const ConvolutionProblem& problem,
                           const ConvolutionOperands& operands);
 // The same for an array (outer, channels, inner): adds a bias per channel.

@@ -1,16 +1,17 @@
 #include "cpp/ops/cuda/nn/convolution_plan.h"
 
-// Serialised graphs are not used; without them the header compiles in half the time.
-#define CUDNN_FRONTEND_SKIP_JSON_LIB
-#include <cudnn_frontend.h>
-
 #include <algorithm>
+#include <cstdio>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "cpp/ops/cuda/context.h"
 #include "cpp/ops/cuda/nn/convolution_epilogue.h"
+#include "cpp/ops/cuda/nn/convolution_graph.h"
 #include "cpp/ops/plan_choice.h"
 #include "cpp/ops/plan_store.h"
 
@@ -20,122 +21,6 @@ namespace fe = cudnn_frontend;
 
 namespace {
 
-enum TensorId : int64_t { kData = 1, kWeight, kOutput, kBias, kAddend };
-
-fe::DataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return fe::DataType_t::HALF;
-    case DType::kBFloat16:
-      return fe::DataType_t::BFLOAT16;
-    case DType::kFloat64:
-      return fe::DataType_t::DOUBLE;
-    default:
-      return fe::DataType_t::FLOAT;
-  }
-}
-
-template <class List>
-std::vector<int64_t> first(const List& numbers, int count) {
-  return {numbers.begin(), numbers.begin() + count};
-}
-
-using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
-
-fe::graph::Tensor_attributes attributes(const ConvolutionProblem& p,
-                                        const ConvolutionProblem::Numbers& dims, TensorId id) {
-  return fe::graph::Tensor_attributes()
-      .set_uid(id)
-      .set_dim(first(dims, p.ndim))
-      .set_stride(first(p.strides_of(dims), p.ndim));
-}
-
-// A weight or a whole window: settings that all three kinds of node have.
-template <class Attributes>
-Attributes window(const ConvolutionProblem& p, Attributes attributes) {
-  const int n = p.ndim - 2;
-  attributes.set_padding(first(p.pad, n))
-      .set_stride(first(p.stride, n))
-      .set_dilation(first(p.dilate, n));
-  return attributes;
-}
-
-Tensor pointwise(fe::graph::Graph& graph, fe::PointwiseMode_t mode, const Tensor& a,
-                 const Tensor& b = nullptr) {
-  const auto attributes =
-      fe::graph::Pointwise_attributes().set_mode(mode).set_compute_data_type(fe::DataType_t::FLOAT);
-  return b ? graph.pointwise(a, b, attributes) : graph.pointwise(a, attributes);
-}
-
-Tensor forward_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
-  const Tensor data = graph.tensor(attributes(p, p.data, kData));
-  const Tensor weight = graph.tensor(attributes(p, p.weight, kWeight));
-  Tensor y = graph.conv_fprop(data, weight, window(p, fe::graph::Conv_fprop_attributes()));
-  if (p.bias) {
-    ConvolutionProblem::Numbers dims{1, p.output[1], 1, 1, 1};
-    y = pointwise(graph, fe::PointwiseMode_t::ADD, y, graph.tensor(attributes(p, dims, kBias)));
-  }
-  if (p.addend)
-    y = pointwise(graph, fe::PointwiseMode_t::ADD, y,
-                  graph.tensor(attributes(p, p.output, kAddend)));
-  if (p.relu) y = pointwise(graph, fe::PointwiseMode_t::RELU_FWD, y);
-  return y;
-}
-
-Tensor backward_data_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
-  const Tensor output = graph.tensor(attributes(p, p.output, kOutput));
-  const Tensor weight = graph.tensor(attributes(p, p.weight, kWeight));
-  return graph.conv_dgrad(output, weight, window(p, fe::graph::Conv_dgrad_attributes()));
-}
-
-Tensor backward_weight_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
-  const Tensor output = graph.tensor(attributes(p, p.output, kOutput));
-  const Tensor data = graph.tensor(attributes(p, p.data, kData));
-  return graph.conv_wgrad(output, data, window(p, fe::graph::Conv_wgrad_attributes()));
-}
-
-void make_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
-  const bool wide = p.dtype == DType::kFloat64;
-  graph.set_io_data_type(data_type(p.dtype))
-      .set_intermediate_data_type(wide ? fe::DataType_t::DOUBLE : fe::DataType_t::FLOAT)
-      .set_compute_data_type(wide ? fe::DataType_t::DOUBLE : fe::DataType_t::FLOAT);
-  Tensor result;
-  TensorId id = kOutput;
-  const ConvolutionProblem::Numbers* dims = &p.output;
-  switch (p.direction) {
-    case ConvolutionDirection::kForward:
-      result = forward_nodes(graph, p);
-      break;
-    case ConvolutionDirection::kBackwardData:
-      result = backward_data_nodes(graph, p);
-      id = kData;
-      dims = &p.data;
-      break;
-    case ConvolutionDirection::kBackwardWeight:
-      result = backward_weight_nodes(graph, p);
-      id = kWeight;
-      dims = &p.weight;
-      break;
-  }
-  result->set_output(true)
-      .set_uid(id)
-      .set_data_type(data_type(p.dtype))
-      .set_dim(first(*dims, p.ndim))
-      .set_stride(first(p.strides_of(*dims), p.ndim));
-}
-
-// float32 stays float32 unless MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION=1, as in 1.x.
-void exclude_engines(fe::graph::Graph& graph, const ConvolutionProblem& p) {
-  std::vector<fe::NumericalNote_t> notes;
-  if (p.dtype == DType::kFloat32 && !p.allow_conversion)
-    notes = {fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS};
-  if (is_half(p.dtype)) notes.push_back(fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION);
-  if (p.deterministic) notes.push_back(fe::NumericalNote_t::NONDETERMINISTIC);
-  graph.deselect_numeric_notes(notes);
-  if (p.tuning != ConvolutionTuning::kFastest)
-    graph.deselect_workspace_greater_than(p.workspace_bytes);
-}
-
 std::unordered_map<int64_t, void*> bind(const ConvolutionOperands& o) {
   return {{kData, o.data},
           {kWeight, o.weight},
@@ -144,12 +29,9 @@ std::unordered_map<int64_t, void*> bind(const ConvolutionOperands& o) {
           {kAddend, o.addend}};
 }
 
-}  // namespace
-
-class ConvolutionPlan {
- public:
+struct ConvolutionPlan {
   fe::graph::Graph graph;
-  int64_t index = 0;  // index among cuDNN's candidates
+  int64_t index = -1;  // index among cuDNN's candidates
   size_t workspace_bytes = 0;
   bool fused = true;  // false: the epilogue is left to a kernel
 
@@ -161,8 +43,6 @@ class ConvolutionPlan {
                   "convolution: cuDNN: ", status.get_message());
   }
 };
-
-namespace {
 
 struct Event {
   Event() { MX_CUDA(cudaEventCreate(&raw)); }
@@ -198,6 +78,24 @@ class Candidates final : public PlanCandidates {
   Candidates(KernelContext& ctx, fe::graph::Graph& graph, const ConvolutionOperands& operands)
       : ctx_(ctx), graph_(graph), operands_(operands) {}
 
+  std::string list() override {
+    fe::error_t status = graph_.validate();
+    if (status.is_good()) status = graph_.build_operation_graph(cudnn(ctx_));
+    if (status.is_good())
+      status = graph_.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+    return reason(status);
+  }
+  void exclude(const PlanRules& rules) override {
+    std::vector<fe::NumericalNote_t> notes;
+    if (rules.no_tensor_cores) notes.push_back(fe::NumericalNote_t::TENSOR_CORE);
+    if (rules.no_down_conversion) notes.push_back(fe::NumericalNote_t::DOWN_CONVERT_INPUTS);
+    if (rules.no_reduced_reduction)
+      notes.push_back(fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION);
+    if (rules.deterministic) notes.push_back(fe::NumericalNote_t::NONDETERMINISTIC);
+    graph_.deselect_numeric_notes(notes);
+    graph_.deselect_workspace_greater_than(rules.most_workspace);
+  }
+  std::string supported() override { return reason(graph_.check_support(cudnn(ctx_))); }
   int64_t count() const override { return graph_.get_execution_plan_count(); }
   std::string name(int64_t index) const override {
     std::string name;
@@ -231,6 +129,12 @@ class Candidates final : public PlanCandidates {
   }
 
  private:
+  static std::string reason(fe::error_t status) {
+    if (status.is_good()) return "";
+    std::string text = status.get_message();
+    return text.empty() ? "no reason given" : text.substr(0, text.find('\n'));
+  }
+
   KernelContext& ctx_;
   fe::graph::Graph& graph_;
   const ConvolutionOperands& operands_;
@@ -240,26 +144,19 @@ class Candidates final : public PlanCandidates {
 std::shared_ptr<ConvolutionPlan> make_plan(KernelContext& ctx, const ConvolutionProblem& p,
                                            const ConvolutionOperands& o, std::string& reason) {
   auto plan = std::make_shared<ConvolutionPlan>();
-  fe::graph::Graph& graph = plan->graph;
-  make_nodes(graph, p);
-  exclude_engines(graph, p);
-  fe::error_t status = graph.validate();
-  if (status.is_good()) status = graph.build_operation_graph(cudnn(ctx));
-  if (status.is_good())
-    status = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
-  if (status.is_good()) status = graph.check_support(cudnn(ctx));
-  if (status.is_bad()) {
-    reason = status.get_message();
+  make_convolution_nodes(plan->graph, p);
+  Candidates candidates(ctx, plan->graph, o);
+  std::optional<Tuning> tuning;
+  if (p.tuning != ConvolutionTuning::kOff && !is_capturing(ctx))
+    tuning.emplace(Tuning{plan_store(ctx.device.index), TuningBudget::of_process()});
+  const PlanChoice choice =
+      choose_plan(candidates, plan_rules(p), p.text(), tuning ? &*tuning : nullptr);
+  if (choice.index < 0) {
+    reason = choice.reason;
     return nullptr;
   }
-  const bool tune = p.tuning != ConvolutionTuning::kOff && !is_capturing(ctx);
-  Candidates candidates(ctx, graph, o);
-  plan->index = choose_plan(candidates, p.text(), tune ? &plan_store(ctx.device.index) : nullptr);
-  if (plan->index < 0) {
-    reason = "no engine could be built";
-    return nullptr;
-  }
-  plan->workspace_bytes = candidates.workspace_bytes(plan->index);
+  plan->index = choice.index;
+  plan->workspace_bytes = candidates.workspace_bytes(choice.index);
   return plan;
 }
 
@@ -276,13 +173,14 @@ struct KeyHash {
 
 class PlanCache {
  public:
+  // Null where cuDNN has none; said once.
   std::shared_ptr<const ConvolutionPlan> get(KernelContext& ctx, const ConvolutionProblem& problem,
                                              const ConvolutionOperands& operands) {
     // One worker per device makes plans; the lock is for several devices.
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<const ConvolutionPlan>& plan = plans_[{problem, ctx.device.index}];
-    if (!plan) plan = find(ctx, problem, operands);
-    return plan;
+    const Key key{problem, ctx.device.index};
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+    return plans_.emplace(key, find(ctx, problem, operands)).first->second;
   }
 
  private:
@@ -299,7 +197,9 @@ class PlanCache {
         return plan;
       }
     }
-    fail(ErrorKind::kNotSupported, problem.text(), ": cuDNN has no plan (", reason, ")");
+    std::fprintf(stderr, "mxlite: %s: cuDNN has no plan (%s), so plain loops run, which are slow\n",
+                 problem.text().c_str(), reason.c_str());
+    return nullptr;
   }
 
   std::mutex mutex_;
@@ -309,18 +209,14 @@ class PlanCache {
 
 }  // namespace
 
-std::shared_ptr<const ConvolutionPlan> convolution_plan(KernelContext& ctx,
-                                                        const ConvolutionProblem& problem,
-                                                        const ConvolutionOperands& operands) {
+bool run_planned_convolution(KernelContext& ctx, const ConvolutionProblem& problem,
+                             const ConvolutionOperands& operands) {
   static auto* const cache = new PlanCache;  // leaked: workers may outlive static destructors
-  return cache->get(ctx, problem, operands);
-}
-
-void run_convolution(KernelContext& ctx, const ConvolutionProblem& problem,
-                     const ConvolutionOperands& operands) {
-  const auto plan = convolution_plan(ctx, problem, operands);
+  const auto plan = cache->get(ctx, problem, operands);
+  if (!plan) return false;
   plan->run(ctx, operands);
   if (!plan->fused) convolution_epilogue(ctx, problem, operands);
+  return true;
 }
 
 }  // namespace mxlite::cuda

@@ -97,7 +97,7 @@ __global__ void forward(const __grid_constant__ Direct d, ConvolutionOperands o)
     const int64_t at = offset(d.output_step, p.n, p.c, p.at);
     if (d.bias) sum += load_as<C>(o.bias, d.dtype, p.c);
     if (d.addend) sum += load_as<C>(o.addend, d.dtype, at);
-    if (d.relu && sum < C(0)) sum = C(0);
+    if (d.relu && sum < C(0)) sum = C(0);  // a NaN stays
     store_as<C>(o.output, d.dtype, at, sum);
   }
 }
@@ -125,6 +125,7 @@ __global__ void backward_data(const __grid_constant__ Direct d, ConvolutionOpera
             sum += load_as<C>(o.output, d.dtype, offset(d.output_step, p.n, f0 + f, y)) *
                    load_as<C>(o.weight, d.dtype, offset(d.weight_step, f0 + f, c, k));
         }
+    if (d.bias) sum += load_as<C>(o.bias, d.dtype, p.c);
     store_as<C>(o.data, d.dtype, offset(d.data_step, p.n, p.c, p.at), sum);
   }
 }
@@ -181,6 +182,8 @@ void direct_convolution(KernelContext& ctx, const ConvolutionProblem& p,
                         const ConvolutionOperands& o) {
   if (p.dtype == DType::kFloat64)
     run<double>(ctx, p, o);
+  else if (p.dtype == DType::kFloat32 || is_half(p.dtype))
+    run<float>(ctx, p, o);
   else if (p.dtype == DType::kUInt64)
     run<uint64_t>(ctx, p, o);
   else

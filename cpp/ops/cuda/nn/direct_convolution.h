@@ -1,4 +1,5 @@
-// Convolutions as plain sums, for types that cuDNN does not have: float64 and integers.
+// Convolutions as plain sums, for what cuDNN does not have: float64 and integers, and problems for
+// which it finds no plan. Slow.
 #pragma once
 #include "cpp/ops/cuda/nn/convolution_plan.h"
 

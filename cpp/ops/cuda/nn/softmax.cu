@@ -152,8 +152,10 @@ Rows make_rows(Form form, const SoftmaxParams& p, const ChannelBlocks& b, const 
   return rows;
 }
 
+// Results in float64 are computed in it, whatever the input's type.
 void forward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
-  run<Array, Array>(ctx, rows, in[0].dtype, forward_rows<float, true>, forward_rows<double, true>,
+  const DType computed = out[0].dtype == DType::kFloat64 ? out[0].dtype : in[0].dtype;
+  run<Array, Array>(ctx, rows, computed, forward_rows<float, true>, forward_rows<double, true>,
                     forward_rows<float, false>, forward_rows<double, false>, array(in[0]),
                     array(out[0]));
 }

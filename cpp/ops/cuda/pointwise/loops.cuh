@@ -184,7 +184,7 @@ void run_binary(KernelContext& ctx, const TensorRef& a, const TensorRef& b, cons
   dispatch_compute(pointwise::compute_for_arithmetic(a.dtype),
                    [&]<class C>(C) { run_binary_in<F, C>(ctx, a, b, y); });
 }
-// For functions of floating types only.
+// Takes functions of floating types only.
 template <class F>
 void run_floating_binary(KernelContext& ctx, const TensorRef& a, const TensorRef& b,
                          const TensorRef& y) {

@@ -44,7 +44,7 @@ __global__ void convolve(int64_t n, const __grid_constant__ Convolve a, Numbers 
     const int64_t d0 = place / (a.out.size[1] * a.out.size[2]) * a.w.stride[0] - a.w.pad[0];
     const int64_t h0 = place / a.out.size[2] % a.out.size[1] * a.w.stride[1] - a.w.pad[1];
     const int64_t w0 = place % a.out.size[2] * a.w.stride[2] - a.w.pad[2];
-    // As 1.x on the CPU: the bias counts in units of the sums, whatever its range.
+    // The bias counts in units of the sums, whatever its range, as in 1.x on the CPU.
     int32_t sum = bias ? bias[filter] : 0;
     const int64_t first = sample * a.in.channels + filter / a.filters * a.channels;
     const int8_t* const kernel = weight + filter * a.channels * window;

@@ -87,7 +87,7 @@ void unique_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   launch(ctx, list_unique, 1, kThreads, order, out[0].as<int64_t>());
 }
 
-// As Embedding reads indices: cut to integers, clipped to the table.
+// Indices are cut to integers and clipped to the table, as by Embedding.
 __global__ void clip_rows(int64_t n, const void* indices, DType dtype, int64_t last, int64_t* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
     const double v = load_any<double>(indices, dtype, i);

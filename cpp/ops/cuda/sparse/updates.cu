@@ -20,7 +20,7 @@ struct RowUpdate {
 template <class C, class Rule>
 __global__ void __launch_bounds__(kThreads)
     update_rows(const __grid_constant__ RowUpdate u, const __grid_constant__ Rule known) {
-  const auto& rule = known.template make<C>();
+  const auto& rule = known.template make<C>({}, 0);
   for (int64_t first = blockIdx.x; first < u.order.count; first += gridDim.x) {
     if (!begins_run(u.order, first, u.rows)) continue;
     for (int64_t k = threadIdx.x; k < u.width; k += blockDim.x) {

@@ -10,7 +10,7 @@ using mxlite::proposal::ImageInfo;
 using mxlite::proposal::Offsets;
 using mxlite::proposal::Region;
 
-// As many kinds of anchors as fit into a kernel's arguments.
+// So many kinds of anchors fit into a kernel's arguments.
 constexpr int64_t kAnchors = 32;
 template <class C>
 struct Anchors {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,18 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorCudartUnloading = 4,
   cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorECCUncorrectable = 214,
   cudaErrorUnsupportedPtxVersion = 222,
-  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorAssert = 710,
+  cudaErrorHardwareStackError = 714,
+  cudaErrorIllegalInstruction = 715,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorInvalidAddressSpace = 717,
+  cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
 };
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorName(cudaError_t);
@@ -39,6 +49,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned flags);
+cudaError_t cudaEventCreate(cudaEvent_t*);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaEventDestroy(cudaEvent_t);
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
@@ -106,13 +118,16 @@ cudaError_t give(cudaStream_t, std::function<void()> work);
 
 // State that a test sets and reads; call reset() before each.
 struct State {
-  int current_device = 0;
+  int current_device = 0;   // what cudaSetDevice was given
+  std::vector<int> pushed;  // devices whose contexts are current, the last one first
+  std::set<int> contexts;   // devices on which a context was made
   size_t host_bytes = 0, host_limit = SIZE_MAX;  // page-locked
   int host_calls = 0;
   int live = 0;                                // objects and blocks that were not destroyed
   std::string fails;                           // name of the call that fails, once
   cudaError_t error = cudaErrorLaunchFailure;  // with this
   cudaError_t last_error = cudaSuccess;
+  double milliseconds = 0;       // the device's clock
   std::vector<int> peers;        // devices with access to a pool
   std::vector<std::string> log;  // waits and synchronizations
 };

@@ -1,0 +1,28 @@
+// Marks of the profiler as CUDA events.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <map>
+
+#include "cpp/core/device_timer.h"
+
+namespace mxlite::cuda {
+
+class EventTimer final : public DeviceTimer {
+ public:
+  std::shared_ptr<Mark> mark(Stream& stream) override;
+  int64_t nanoseconds(const std::shared_ptr<Mark>& mark) override;
+
+ private:
+  struct Event;
+  // An event of which the host knows the time; others of the device are measured from it.
+  struct Anchor {
+    std::shared_ptr<Event> event;
+    int64_t nanoseconds = 0;
+  };
+  static Anchor make_anchor(int device);
+
+  std::map<int, Anchor> anchors_;  // by device
+};
+
+}  // namespace mxlite::cuda

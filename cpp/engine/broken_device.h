@@ -1,0 +1,33 @@
+// Devices on which work has failed. CUDA then refuses all further work of the process there, with
+// the same code for every call; tasks get the first reason instead.
+#pragma once
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <span>
+
+#include "cpp/engine/failure.h"
+
+namespace mxlite::engine {
+
+class BrokenDevices {
+ public:
+  // Null while the device works.
+  FailureRef find(int device) const {
+    if (!any_.load(std::memory_order_acquire)) return nullptr;
+    const std::lock_guard lock(mutex_);
+    const auto at = failures_.find(device);
+    return at == failures_.end() ? nullptr : at->second;
+  }
+  // Records what the device reported while it had not finished the suspects, ordered by push, and
+  // returns its failure: the first one counts.
+  FailureRef add(int device, const std::exception_ptr& error, std::span<Task* const> suspects,
+                 uint64_t sequence_of_first);
+
+ private:
+  std::atomic<bool> any_{false};
+  mutable std::mutex mutex_;            // locked after the scheduler's
+  std::map<int, FailureRef> failures_;  // guarded by mutex_
+};
+
+}  // namespace mxlite::engine

@@ -1,0 +1,30 @@
+// Alignment of a product's operands in bytes, by which cuBLASLt chooses an algorithm.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "cpp/ops/cuda/matrix/gemm.h"
+
+namespace mxlite::cuda {
+
+struct GemmAlignment {
+  uint32_t a = 0, b = 0, c = 0;
+};
+
+// The largest power of two, up to 256, of which the address is a multiple.
+inline uint32_t alignment_of(const void* address) {
+  constexpr uintptr_t kMost = 256;
+  const auto bits = reinterpret_cast<uintptr_t>(address) | kMost;
+  return static_cast<uint32_t>(bits & (~bits + 1));
+}
+
+// The epilogue loads bias and addend as it stores C, and cuBLASLt asks for no alignment of a bias:
+// C counts as aligned as the least aligned of the three.
+inline GemmAlignment alignment_of(const GemmOperands& o) {
+  uint32_t c = alignment_of(o.c);
+  for (const void* address : {o.addend, o.bias})
+    if (address) c = std::min(c, alignment_of(address));
+  return {alignment_of(o.a), alignment_of(o.b), c};
+}
+
+}  // namespace mxlite::cuda

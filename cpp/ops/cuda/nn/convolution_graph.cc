@@ -1,0 +1,130 @@
+#include "cpp/ops/cuda/nn/convolution_graph.h"
+
+namespace mxlite::cuda {
+
+namespace fe = cudnn_frontend;
+
+namespace {
+
+fe::DataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return fe::DataType_t::HALF;
+    case DType::kBFloat16:
+      return fe::DataType_t::BFLOAT16;
+    default:
+      return fe::DataType_t::FLOAT;
+  }
+}
+
+template <class List>
+std::vector<int64_t> first(const List& numbers, int count) {
+  return {numbers.begin(), numbers.begin() + count};
+}
+
+using Tensor = ConvolutionResults::value_type;
+
+fe::graph::Tensor_attributes attributes(const ConvolutionProblem& p,
+                                        const ConvolutionProblem::Numbers& dims,
+                                        ConvolutionTensor id) {
+  return fe::graph::Tensor_attributes()
+      .set_uid(id)
+      .set_dim(first(dims, p.ndim))
+      .set_stride(first(p.strides_of(dims), p.ndim))
+      .set_alignment(p.alignment);
+}
+
+// A weight or a whole window: settings that all three kinds of node have.
+template <class Attributes>
+Attributes window(const ConvolutionProblem& p, Attributes attributes) {
+  const int n = p.ndim - 2;
+  attributes.set_padding(first(p.pad, n))
+      .set_stride(first(p.stride, n))
+      .set_dilation(first(p.dilate, n));
+  return attributes;
+}
+
+Tensor pointwise(fe::graph::Graph& graph, fe::PointwiseMode_t mode, const Tensor& a,
+                 const Tensor& b = nullptr) {
+  const auto attributes =
+      fe::graph::Pointwise_attributes().set_mode(mode).set_compute_data_type(fe::DataType_t::FLOAT);
+  return b ? graph.pointwise(a, b, attributes) : graph.pointwise(a, attributes);
+}
+
+// Fused tensors get the output's layout; the frontend would take channels-last for the first one.
+void lay_out(const ConvolutionProblem& p, const ConvolutionProblem::Numbers& dims,
+             const ConvolutionResults& results) {
+  for (const Tensor& t : results)
+    t->set_dim(first(dims, p.ndim)).set_stride(first(p.strides_of(dims), p.ndim));
+}
+
+ConvolutionResults forward_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
+  const Tensor data = graph.tensor(attributes(p, p.data, kData));
+  const Tensor weight = graph.tensor(attributes(p, p.weight, kWeight));
+  ConvolutionResults results{
+      graph.conv_fprop(data, weight, window(p, fe::graph::Conv_fprop_attributes()))};
+  const auto add = [&](const ConvolutionProblem::Numbers& dims, ConvolutionTensor id) {
+    const Tensor other = graph.tensor(attributes(p, dims, id));
+    results.push_back(pointwise(graph, fe::PointwiseMode_t::ADD, results.back(), other));
+  };
+  if (p.bias) add({1, p.output[1], 1, 1, 1}, kBias);
+  if (p.addend) add(p.output, kAddend);
+  if (p.relu) results.push_back(pointwise(graph, fe::PointwiseMode_t::RELU_FWD, results.back()));
+  lay_out(p, p.output, results);
+  return results;
+}
+
+ConvolutionResults backward_data_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
+  const Tensor output = graph.tensor(attributes(p, p.output, kOutput));
+  const Tensor weight = graph.tensor(attributes(p, p.weight, kWeight));
+  ConvolutionResults results{
+      graph.conv_dgrad(output, weight, window(p, fe::graph::Conv_dgrad_attributes()))};
+  if (p.bias) {  // a deconvolution has one
+    const Tensor bias = graph.tensor(attributes(p, {1, p.data[1], 1, 1, 1}, kBias));
+    results.push_back(pointwise(graph, fe::PointwiseMode_t::ADD, results.back(), bias));
+  }
+  lay_out(p, p.data, results);
+  return results;
+}
+
+Tensor backward_weight_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
+  const Tensor output = graph.tensor(attributes(p, p.output, kOutput));
+  const Tensor data = graph.tensor(attributes(p, p.data, kData));
+  return graph.conv_wgrad(output, data, window(p, fe::graph::Conv_wgrad_attributes()));
+}
+
+}  // namespace
+
+ConvolutionResults make_convolution_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
+  graph.set_io_data_type(data_type(p.dtype))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  ConvolutionResults results;
+  ConvolutionTensor id = kOutput;
+  const ConvolutionProblem::Numbers* dims = &p.output;
+  switch (p.direction) {
+    case ConvolutionDirection::kForward:
+      results = forward_nodes(graph, p);
+      break;
+    case ConvolutionDirection::kBackwardData:
+      results = backward_data_nodes(graph, p);
+      id = kData;
+      dims = &p.data;
+      break;
+    case ConvolutionDirection::kBackwardWeight:
+      results = {backward_weight_nodes(graph, p)};
+      id = kWeight;
+      dims = &p.weight;
+      break;
+  }
+  results.back()
+      ->set_output(true)
+      .set_uid(id)
+      .set_data_type(data_type(p.dtype))
+      .set_dim(first(*dims, p.ndim))
+      .set_stride(first(p.strides_of(*dims), p.ndim))
+      .set_alignment(p.alignment);
+  return results;
+}
+
+}  // namespace mxlite::cuda

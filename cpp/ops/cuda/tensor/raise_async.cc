@@ -1,0 +1,19 @@
+#include "cpp/base/error.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
+
+namespace mxlite {
+namespace {
+
+// Fails on the host, as a launch does that the device refuses.
+void raise_async(KernelContext&, const NoParams&, Inputs, Outputs) {
+  fail(ErrorKind::kValue, "_raise_async: fails by design");
+}
+
+}  // namespace
+
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.kernel<&raise_async>("_raise_async", DeviceType::kCUDA, {.strided_inputs = true});
+});
+
+}  // namespace mxlite

@@ -1,0 +1,5 @@
+// A plug-in that needs it, without a path to it.
+extern "C" int mxlite_test_needed();
+extern "C" __attribute__((visibility("default"))) int mxlite_test_needy() {
+  return mxlite_test_needed();
+}
