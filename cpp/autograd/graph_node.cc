@@ -79,7 +79,7 @@ bool is_written(const Graph& g, int32_t node) {
   return false;
 }
 
-// Runs a graph that was cut at its host operators; every part records itself.
+// Runs a graph that was cut at its host operators and collectives; every part records itself.
 class PartsRun final : public graph::Visitor<NDArrayRef> {
  public:
   PartsRun(const graph::Split& split, engine::Origin origin) : split_(split), origin_(origin) {}
@@ -109,13 +109,18 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
 
   Arrays run(size_t step, const Arrays& inputs) override {
     const graph::Part& part = split_.parts[step];
-    const NDArrays outputs =
-        part.graph ? call(*part.graph, inputs, origin_) : part.host->call(inputs);
+    NDArrays outputs;
+    if (part.graph)
+      outputs = call(*part.graph, inputs, origin_);
+    else if (part.host)
+      outputs = part.host->call(inputs);
+    else
+      outputs = call(*part.collective->op, part.collective->params, inputs, {.origin = origin_});
     return {outputs.begin(), outputs.end()};
   }
   std::string place(size_t step) const override {
     const graph::Part& part = split_.parts[step];
-    return part.host ? str("while running node ", part.name, " of ", split_.whole.name) : "";
+    return !part.graph ? str("while running node ", part.name, " of ", split_.whole.name) : "";
   }
 
  private:

@@ -95,9 +95,6 @@ void bind_attributes() {
       "_strides", [](const NDArrayRef& a) { return shape_to_python(a->strides()); },
       "Strides in elements.");
   property(
-      "_contiguous", [](const NDArrayRef& a) { return a->contiguous(); },
-      "Whether the memory is row-major without gaps.");
-  property(
       "_traced", [](const NDArrayRef& a) { return a->is_traced(); },
       "Whether a trace of a hybridized forward made the array; it then has no data.");
   property(
@@ -137,7 +134,8 @@ void bind_copies() {
           return target;
         }
         if (is_sparse_array(other.ptr())) {
-          const py::object copy = make_op_object(ops().get("_copy")), names = py::make_tuple("out");
+          const py::object copy = make_op_object(ops().get("_copy"), "_copy"),
+                           names = py::make_tuple("out");
           PyObject* const operands[] = {wrap_array(a), other.ptr()};
           const py::object source = py::reinterpret_steal<py::object>(operands[0]);
           const py::object done =
@@ -172,10 +170,6 @@ void bind_copies() {
       "_assign_handle",
       [](const NDArrayRef& a, const NDArrayRef& other) { a->assign_handle(*other); },
       py::arg("other"), "Make this object refer to the other's memory.");
-  method(
-      "_share_memory",
-      [](const NDArrayRef& a, const NDArrayRef& b) { return a->storage() == b->storage(); },
-      py::arg("other"), "Whether both use the same storage.");
 }
 
 void bind_gradient() {

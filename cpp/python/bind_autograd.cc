@@ -133,9 +133,6 @@ void bind_autograd(py::module_& m) {
       py::arg("array"), py::arg("before"),
       "A variable of this version was written by set_data: backward may read the new value.");
   m.def(
-      "drop_grad", [](const py::handle& a) { any_array_of(a, "drop_grad")->set_autograd(nullptr); },
-      py::arg("array"), "Drop gradient and history.");
-  m.def(
       "grads_of",
       [](const py::list& variables) {
         py::list grads;

@@ -17,7 +17,7 @@ using symbol::Entry;
 
 namespace {
 
-// What a composition asks of Python: scopes of names and attributes, casts of mixed precision.
+// Holds Python's part of a composition: scopes of names and attributes, casts of mixed types.
 struct Scopes {
   py::object name, attrs, casts;
 };
@@ -26,19 +26,14 @@ Scopes& scopes() {
   return *made;
 }
 
-bool is_numpy_scalar(py::handle value) {
-  static auto* generic = new py::object(py::module_::import("numpy").attr("generic"));
-  return py::isinstance(value, *generic);
-}
-
-bool is_numpy_array(py::handle value) {
-  static auto* type = new py::object(py::module_::import("numpy").attr("ndarray"));
-  return py::isinstance(value, *type);
-}
-
-bool is_numpy_dtype(py::handle value) {
-  static auto* type = new py::object(py::module_::import("numpy").attr("dtype"));
-  return py::isinstance(value, *type);
+struct NumPyClasses {
+  const py::module_ numpy = py::module_::import("numpy");
+  const py::object scalar = numpy.attr("generic"), array = numpy.attr("ndarray"),
+                   dtype = numpy.attr("dtype");
+};
+const NumPyClasses& numpy_classes() {
+  static const auto* made = new NumPyClasses;
+  return *made;
 }
 
 bool is_tensor(py::handle value) { return is_symbol(value.ptr()) || is_any_array(value.ptr()); }
@@ -50,11 +45,11 @@ std::string type_name(py::handle value) {
 // A parameter's value as 1.x files spell it: (3, 3), True, float32.
 std::string text_of(py::handle value) {
   if (py::isinstance<py::str>(value)) return value.cast<std::string>();
-  if (PyType_Check(value.ptr()) || is_numpy_dtype(value))
+  if (PyType_Check(value.ptr()) || py::isinstance(value, numpy_classes().dtype))
     return dtype_name(require_dtype(value, "parameter"));
-  if (is_numpy_scalar(value)) return text_of(value.attr("item")());
+  if (py::isinstance(value, numpy_classes().scalar)) return text_of(value.attr("item")());
   const bool is_list = py::isinstance<py::list>(value);
-  if (is_list || py::isinstance<py::tuple>(value) || is_numpy_array(value)) {
+  if (is_list || py::isinstance<py::tuple>(value) || py::isinstance(value, numpy_classes().array)) {
     std::string text;
     size_t count = 0;
     for (const py::handle item : value) text.append(count++ ? ", " : "").append(text_of(item));
@@ -116,7 +111,7 @@ class Arguments {
         positional(value);
       else if (!value.is_none())
         input(static_cast<int>(input_at - op_.inputs.begin()), value, key);
-    } else if (hidden || (op_.variadic && key == count_attribute())) {
+    } else if (hidden || (op_.variadic && key == symbol::count_attribute(op_, file_op_))) {
       given_.attrs[key] = text_of(value);
     } else if (symbol::is_hidden_key(key)) {
       given_.attrs[symbol::hidden_key(key)] = text_of(value);
@@ -160,11 +155,6 @@ class Arguments {
   symbol::Given& given() { return given_; }
 
  private:
-  std::string count_attribute() const {
-    const std::string& own = op_.symbol_traits(file_op_).count_attribute;
-    return own.empty() ? "num_args" : own;
-  }
-
   static bool is_numbered(const std::string& key) {
     return key.size() > 3 && key.size() < 10 && key.starts_with("arg") &&
            std::all_of(key.begin() + 3, key.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -232,7 +222,8 @@ py::object compose(const std::string& alias, const py::tuple& args, const py::di
       arguments.keyword(text, value);
   }
   arguments.place_named();
-  if (arguments.on_arrays()) return make_op_object(ops().get_public(alias))(*args, **kwargs);
+  if (arguments.on_arrays())
+    return make_op_object(ops().get_public(symbol::engine_name(alias)), alias)(*args, **kwargs);
 
   symbol::Given& given = arguments.given();
   for (const auto& [key, text] : scoped_attrs(attr)) given.attrs.try_emplace(key, text);
@@ -253,8 +244,6 @@ void bind_compose(py::module_& m) {
         "A parameter's value as 1.x files spell it: (3, 3), True, float32.");
   m.def("scoped_attrs", &scoped_attrs, py::arg("attr") = py::none(),
         "Attributes of the current scope updated by attr, keys as files have them.");
-  m.def("variable_attrs", &symbol::variable_attrs, py::arg("op"), py::arg("input"),
-        py::arg("attrs"), "Attributes of a variable that is made for an operator's input.");
   m.def(
       "hidden_key", [](const std::string& key) { return symbol::hidden_key(key); }, py::arg("key"),
       "__lr_mult__ for lr_mult and its like, other keys unchanged.");

@@ -1,5 +1,4 @@
 // Waiting for everything, seeds, threads, memory, end of the process.
-#include "cpp/core/allocator.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/core/random.h"
 #include "cpp/core/threads.h"
@@ -67,9 +66,6 @@ void bind_engine(py::module_& m) {
   m.def("cpu_threads", &cpu_threads, "Threads that operators use.");
   m.def("set_cpu_threads", &set_cpu_threads, py::arg("count"),
         "Set the threads that operators use.");
-  m.def(
-      "release_cached_memory", [] { cpu_allocator().release_cached(); },
-      "Return cached blocks to the system.");
 }
 
 }  // namespace mxlite::python

@@ -161,9 +161,7 @@ PyObject* get_signature(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     const auto specs = reinterpret_cast<GraphObject*>(self)->graph->last_signature();
     if (!specs) Py_RETURN_NONE;
-    py::list list;
-    for (const TensorSpec& spec : *specs) list.append(spec_to_python(spec));
-    return list.release().ptr();
+    return specs_to_python(*specs).release().ptr();
   });
 }
 

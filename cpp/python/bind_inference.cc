@@ -27,10 +27,6 @@ Inference make_inference(symbol::Entries heads, const py::dict& shapes, const py
   return {std::move(heads), known_shapes, known_types, spelling(np_shape)};
 }
 
-py::object type_to_python(KnownType type) {
-  return type ? py::object(py::str(dtype_name(*type))) : py::none();
-}
-
 }  // namespace
 
 void bind_inference(py::module_& m) {
@@ -58,7 +54,7 @@ void bind_inference(py::module_& m) {
       .def(
           "type",
           [](const Inference& self, const Node& node, int output) {
-            return type_to_python(self.type(node, output));
+            return known_type_to_python(self.type(node, output));
           },
           py::arg("node"), py::arg("output") = 0, "Name of the dtype, or None.")
       .def(

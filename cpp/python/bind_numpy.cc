@@ -109,17 +109,6 @@ void read_from_gpu(const NDArrayRef& source, void* to, DType dtype) {
   host->wait_to_read();
 }
 
-// Returns the array's memory as a NumPy array that keeps it alive.
-py::array view_as_numpy(const NDArrayRef& a, DType as) {
-  std::vector<py::ssize_t> shape(a->shape().begin(), a->shape().end()), strides;
-  for (int64_t s : a->strides())
-    strides.push_back(s * static_cast<py::ssize_t>(dtype_size(a->dtype())));
-  const py::capsule owner(new NDArrayRef(a), [](void* p) { delete static_cast<NDArrayRef*>(p); });
-  const py::dtype type =
-      py::dtype::from_args(py::reinterpret_borrow<py::object>(dtype_to_python(as)));
-  return py::array(type, shape, strides, a->data(), owner);
-}
-
 py::array as_numpy(const NDArrayRef& a) {
   if (a->is_traced()) graph::Trace::fail_read(*a, "asnumpy");
   const ProfileScope profile("MXNDArraySyncCopyToCPU", ProfileKind::kApi);
@@ -184,16 +173,6 @@ void bind_numpy(py::module_& m) {
   py::dtype::of<float>();
   method("asnumpy", &as_numpy,
          "Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32).");
-  method(
-      "_numpy_view",
-      [](const NDArrayRef& a) {
-        if (a->is_traced()) graph::Trace::fail_read(*a, "_numpy_view");
-        MX_CHECK_KIND(!on_gpu(*a), ErrorKind::kDevice, "_numpy_view: the memory is on ",
-                      a->device(), "; copy it with asnumpy");
-        a->wait_to_read();
-        return view_as_numpy(a, a->dtype());
-      },
-      "NumPy array on the same memory.");
   method("_write_numpy", &write_from_numpy, py::arg("source"), "Overwrite with NumPy values.");
   method(
       "__dlpack__",

@@ -93,7 +93,8 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, size_t nargsf, Py
       result = autograd::call(*object.scalar_op, object.scalar_op->make_params({&value, 1}, 1),
                               {&array, 1}, options);
     } else if (is_sparse_array(other)) {
-      const py::object op = make_op_object(*object.array_op), names = py::make_tuple("out");
+      const py::object op = make_op_object(*object.array_op, object.array_op->name),
+                       names = py::make_tuple("out");
       PyObject* const operands[] = {row.swapped ? other : args[0], row.swapped ? args[0] : other,
                                     args[0]};
       return call_sparse(op.ptr(), operands, 2, in_place ? names.ptr() : nullptr);

@@ -116,12 +116,6 @@ void bind_record(py::module_& m) {
           "Check the next record and move past it; False at the end.")
       .def("seek", &io::RecordReader::seek, py::arg("offset"))
       .def("tell", &io::RecordReader::tell)
-      .def(
-          "find_head",
-          [](const io::RecordReader& self, int64_t offset) {
-            return self.file().find_head(offset);
-          },
-          py::arg("offset"), "Offset of the first record head at or after offset.")
       .def_property_readonly("size",
                              [](const io::RecordReader& self) { return self.file().size(); })
       .def_property_readonly("path",

@@ -20,14 +20,14 @@ namespace mxlite::python {
 
 PyTypeObject* symbol_type = nullptr;
 
-PyObject* compose_symbol(PyObject* op, PyObject* const* args, size_t nargs, PyObject* keywords) {
+PyObject* compose_symbol(const std::string& alias, PyObject* const* args, size_t nargs,
+                         PyObject* keywords) {
   py::tuple positional(nargs);
   for (size_t i = 0; i < nargs; ++i) positional[i] = py::handle(args[i]);
   py::dict named;
   for (Py_ssize_t k = 0, n = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < n; ++k)
     named[py::handle(PyTuple_GET_ITEM(keywords, k))] =
         py::handle(args[nargs + static_cast<size_t>(k)]);
-  const auto alias = py::handle(op).attr("__name__").cast<std::string>();
   return compose(alias, positional, named).release().ptr();
 }
 
@@ -59,18 +59,6 @@ py::dict params_of(const OpCall& call) {
   return result;
 }
 
-Specs specs_of(const py::list& inputs) {
-  Specs specs;
-  for (const py::handle spec : inputs) specs.push_back(spec_from_python(spec));
-  return specs;
-}
-
-py::list to_list(const Specs& specs) {
-  py::list result;
-  for (const TensorSpec& spec : specs) result.append(spec_to_python(spec));
-  return result;
-}
-
 void bind_call(py::module_& m) {
   py::class_<OpCall, std::shared_ptr<OpCall>>(
       m, "OpCall", "An operator with its parameters, given as text by name.")
@@ -84,25 +72,20 @@ void bind_call(py::module_& m) {
            }),
            py::arg("name"), py::arg("attrs"))
       .def_property_readonly("name", [](const OpCall& self) { return self.op().name; })
-      .def_property_readonly("variadic", &OpCall::is_variadic)
-      .def_property_readonly("completes", &OpCall::completes,
-                             "Whether it infers shapes of weights.")
       .def_property_readonly(
           "constant_output",
           [](const OpCall& self) { return self.traits(self.op().name).constant_output; },
           "Returns whether backward ignores the shape of the gradient of the output.")
-      .def_property_readonly("num_inputs", &OpCall::num_inputs, "-1: any number.")
       .def_property_readonly("params", &params_of, "All parameters as Python values.")
-      .def("num_outputs", &OpCall::num_outputs, py::arg("num_inputs"), "Hidden ones too.")
-      .def("num_visible", &OpCall::num_visible, py::arg("num_inputs"))
       .def("input_name", &OpCall::input_name, py::arg("index"))
       .def("mutated", &OpCall::written, py::arg("num_inputs"),
            "Inputs that the operator writes: running statistics, momentum.")
       .def(
           "infer",
           [](const OpCall& self, const py::list& inputs) {
-            const Specs specs = specs_of(inputs);
-            return to_list(self.infer({specs.data(), specs.size()}));
+            const Specs specs = specs_from_python(inputs);
+            const Specs outputs = self.infer({specs.data(), specs.size()});
+            return specs_to_python({outputs.data(), outputs.size()});
           },
           py::arg("inputs"), "Specs (shape, dtype) of all outputs.")
       .def("run", &run_call, py::arg("inputs"), "The visible outputs as a list.");
@@ -160,7 +143,6 @@ void bind_node(py::module_& m) {
           "call", [](const Node& self) { return call_to_python(self.call); },
           "The operator with parsed parameters; None for a variable.")
       .def_property_readonly("num_outputs", &Node::num_outputs, "That a user sees.")
-      .def_property_readonly("total_outputs", &Node::total_outputs, "In 1.9.1, hidden ones too.")
       .def("moved", &Node::moved, py::arg("inputs"), "A copy with other inputs.")
       .def("input_name", &Node::input_name, py::arg("index"), "fc1_weight, relu0_input0")
       .def("output_name", &Node::output_name, py::arg("index"),
@@ -187,25 +169,8 @@ void bind_node(py::module_& m) {
         "A copy of the graph with variables replaced by entries.");
   m.def("weight_names", &symbol::weight_names, py::arg("heads"),
         "Variables that operators use only as weights, and auxiliary states.");
-  m.def("symbol_file_name", &symbol::file_name, py::arg("alias"),
-        "The name under which 1.9.1 files have an operator.");
   m.def("symbol_engine_name", &symbol::engine_name, py::arg("op"),
         "The name by which the engine knows an operator of a file.");
-  m.def(
-      "symbol_count_attribute",
-      [](const std::string& op) -> std::optional<std::string> {
-        if (!ops().find(symbol::engine_name(op))) return std::nullopt;
-        const OpSchema& schema = ops().get(symbol::engine_name(op));
-        const std::string& count = schema.symbol_traits(op).count_attribute;
-        return count.empty() ? std::nullopt : std::optional(count);
-      },
-      py::arg("op"), "The attribute in which files write how many inputs a call has, or None.");
-  m.def(
-      "symbol_call",
-      [](const std::string& op, const Attributes& attrs) {
-        return call_to_python(make_symbol_call(op, attrs));
-      },
-      py::arg("op"), py::arg("attrs"), "The operator of a file with the parameters among attrs.");
   m.def(
       "register_symbol_call",
       [](const std::string& op, const py::object& maker) { python_calls()[py::str(op)] = maker; },

@@ -20,7 +20,7 @@ void import_numpy_types();
 PyObject* dtype_to_python(DType dtype);
 // Types, numpy.dtype objects, names; nullopt: none of these.
 std::optional<DType> dtype_from_python(PyObject* o);
-// As above; a type error that names `who` for other values.
+// Converts like the function above; other values are a type error that names `who`.
 DType require_dtype(py::handle o, const char* who);
 
 // Numbers, strings, tuples, dtypes, contexts; a type error for anything else names op and param.

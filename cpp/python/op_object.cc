@@ -3,16 +3,22 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "cpp/autograd/call.h"
 #include "cpp/base/suggest.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
-#include "cpp/ops/amp.h"
 #include "cpp/ops/invoke.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/python/describe_op.h"
+#include "cpp/python/operand.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_symbol.h"
 
@@ -24,6 +30,9 @@ constexpr size_t kMaxParams = 48;
 struct OpObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   const OpSchema* op;
+  const std::string* alias;  // the name that it is called by
+  bool takes_inputs;
+  bool composes;  // calls without inputs make nodes, as mx.sym has it
   // Interned keyword -> input (>= 0), parameter (-1 - index).
   std::unordered_map<PyObject*, int>* keywords;
   int ctx_param;    // index of a parameter named ctx, -1 without
@@ -32,10 +41,24 @@ struct OpObject {
 
 PyTypeObject* op_type = nullptr;
 
+const OpObject& object_of(PyObject* self) { return *reinterpret_cast<OpObject*>(self); }
+
 PyObject* interned(const char* text) {
   PyObject* o = PyUnicode_InternFromString(text);
   if (!o) throw py::error_already_set();
   return o;
+}
+
+std::unordered_map<PyObject*, int>::const_iterator find_keyword(const OpObject& object,
+                                                                PyObject* key) {
+  const auto it = object.keywords->find(key);
+  if (it != object.keywords->end() || !PyUnicode_CheckExact(key)) return it;
+  // Keywords from a dict (**kwargs) may not be interned.
+  Py_INCREF(key);
+  PyUnicode_InternInPlace(&key);
+  const auto again = object.keywords->find(key);
+  Py_DECREF(key);
+  return again;
 }
 
 // The arguments of one call, sorted into inputs, parameters and out=.
@@ -111,7 +134,7 @@ struct Arguments {
   }
 
   void add_keyword(PyObject* key, PyObject* o) {
-    const auto it = find(key);
+    const auto it = find_keyword(object, key);
     if (it != object.keywords->end()) {
       if (it->second < 0)
         set_param(static_cast<size_t>(-1 - it->second), o);
@@ -131,17 +154,6 @@ struct Arguments {
       if (!op.params.empty() || op.variadic || is_any_array(o) || is_symbol(o)) fail_keyword(name);
       warn_keyword(name);
     }
-  }
-
-  std::unordered_map<PyObject*, int>::const_iterator find(PyObject* key) const {
-    const auto it = object.keywords->find(key);
-    if (it != object.keywords->end() || !PyUnicode_CheckExact(key)) return it;
-    // Keywords from a dict (**kwargs) may not be interned.
-    Py_INCREF(key);
-    PyUnicode_InternInPlace(&key);
-    const auto again = object.keywords->find(key);
-    Py_DECREF(key);
-    return again;
   }
 
   void set_input(size_t i, PyObject* o) {
@@ -188,7 +200,7 @@ struct Arguments {
 
   [[noreturn]] void fail_input(size_t i, PyObject* o) const {
     fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)), ": a ",
-         Py_TYPE(o)->tp_name, " given, an NDArray expected");
+         Py_TYPE(o)->tp_name, " given, an NDArray or a Symbol expected");
   }
   // A value that fits no parameter was meant as the optional input at this position.
   void fail_skipped() const {
@@ -272,18 +284,41 @@ struct Arguments {
   Device device = current_device();
 };
 
+// Returns whether a call makes a node: its first operand is a symbol, or it names a node and leaves
+// all inputs out, which become variables. The first argument is an array in nearly all calls.
+bool composes(const OpObject& object, PyObject* const* args, size_t n, PyObject* keywords) {
+  if (!object.takes_inputs) return object.composes;
+  const size_t count = n + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
+  for (size_t i = 0; i < count; ++i)
+    if (const Operand kind = operand_kind(args[i]); kind != Operand::kOther)
+      return kind == Operand::kSymbol;
+  bool named = false;
+  for (size_t i = n; i < count; ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(i - n));
+    const auto found = find_keyword(object, key);
+    if (args[i] == Py_None) continue;
+    if (found != object.keywords->end() && found->second >= 0)
+      return false;  // no operand: an error
+    named |= PyUnicode_CompareWithASCIIString(key, "name") == 0 ||
+             PyUnicode_CompareWithASCIIString(key, "attr") == 0;
+  }
+  return named && symbol_type && (n == 0 || args[0] == Py_None);
+}
+
 PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
     const ProfileScope profile("operator call", ProfileKind::kApi);
-    const auto& object = *reinterpret_cast<OpObject*>(self);
+    const auto& object = object_of(self);
     const OpSchema& op = *object.op;
-    Arguments a(object);
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
+    if (composes(object, args, n, keywords))
+      return compose_symbol(*object.alias, args, n, keywords);
+    Arguments a(object);
     for (size_t i = 0; i < n && !a.sparse; ++i) a.add_positional(args[i]);
     for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m && !a.sparse; ++k)
       a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
     if (a.sparse) return call_sparse(self, args, n, keywords);
-    if (a.symbolic) return compose_symbol(self, args, n, keywords);
+    if (a.symbolic) return compose_symbol(*object.alias, args, n, keywords);
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
       a.device = parse_device(attr_to_string(a.values[object.ctx_param]));
     a.take_shape_of_out();
@@ -306,7 +341,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
 py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, const py::dict& kwargs,
                          bool shapes) {
   MX_ASSERT(Py_IS_TYPE(callable.ptr(), op_type));
-  const auto& object = *reinterpret_cast<OpObject*>(callable.ptr());
+  const auto& object = object_of(callable.ptr());
   const OpSchema& op = *object.op;
   Arguments a(object, /*with_sparse=*/true);
   for (const py::handle& arg : args) a.add_positional(arg.ptr());
@@ -343,35 +378,33 @@ PyObject* bind_method(PyObject* self, PyObject* instance, PyObject*) {
 }
 
 PyObject* get_name(PyObject* self, void*) {
-  return PyUnicode_FromString(reinterpret_cast<OpObject*>(self)->op->name.c_str());
+  return PyUnicode_FromString(object_of(self).alias->c_str());
+}
+PyObject* get_schema_name(PyObject* self, void*) {
+  return PyUnicode_FromString(object_of(self).op->name.c_str());
 }
 PyObject* get_doc(PyObject* self, void*) {
-  const OpSchema& op = *reinterpret_cast<OpObject*>(self)->op;
-  std::string text = op.name + op.signature() + "\n\n" + op.doc;
-  if (!op.params.empty()) text += "\n\nParameters\n----------";
-  for (const ParamInfo& p : op.params)
-    text += "\n" + p.name + " : " + p.python_type +
-            (p.required ? "" : ", default " + p.default_text) +
-            (p.range.empty() ? "" : ", " + p.range) + "\n    " + p.doc;
+  const std::string text = doc_of(*object_of(self).op);
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 // Used by inspect.signature() and by editors that complete keywords.
 PyObject* get_signature(PyObject* self, void*) {
   return guarded([&] {
     return py::module_::import("mxlite.ndarray.signatures")
-        .attr("of_operator")(reinterpret_cast<OpObject*>(self)->op->name)
+        .attr("of_operator")(object_of(self).op->name, object_of(self).composes)
         .release()
         .ptr();
   });
 }
 PyObject* repr(PyObject* self) {
-  const OpSchema& op = *reinterpret_cast<OpObject*>(self)->op;
-  return PyUnicode_FromFormat("<op %s%s>", op.name.c_str(), op.signature().c_str());
+  const OpObject& object = object_of(self);
+  return PyUnicode_FromFormat("<op %s%s>", object.alias->c_str(), object.op->signature().c_str());
 }
 PyObject* reduce(PyObject* self, PyObject*) {
   return guarded([&] {
+    const auto& object = object_of(self);
     return py::make_tuple(py::module_::import("mxlite._core").attr("op"),
-                          py::make_tuple(reinterpret_cast<OpObject*>(self)->op->name))
+                          py::make_tuple(*object.alias, object.composes))
         .release()
         .ptr();
   });
@@ -379,6 +412,8 @@ PyObject* reduce(PyObject* self, PyObject*) {
 
 void init_op_type() {
   static PyGetSetDef getset[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                                 {"schema_name", get_schema_name, nullptr,
+                                  "The operator's name where `__name__` is an alias.", nullptr},
                                  {"__doc__", get_doc, nullptr, nullptr, nullptr},
                                  {"__signature__", get_signature, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -398,59 +433,47 @@ void init_op_type() {
   op_type = &type;
 }
 
-py::dict describe_op(const OpSchema& op) {
-  py::list params;
-  for (const ParamInfo& p : op.params)
-    params.append(py::dict(py::arg("name") = p.name, py::arg("python_type") = p.python_type,
-                           py::arg("default") = p.default_text, py::arg("required") = p.required,
-                           py::arg("range") = p.range, py::arg("doc") = p.doc));
-  py::list kernels;
-  for (const Kernel& k : op.kernels[DeviceType::kCPU]) kernels.append(k.name);
-  return py::dict(
-      py::arg("name") = op.name, py::arg("aliases") = op.aliases, py::arg("doc") = op.doc,
-      py::arg("inputs") = op.inputs, py::arg("variadic") = op.variadic,
-      py::arg("optional_inputs") = static_cast<bool>(op.input_count), py::arg("params") = params,
-      py::arg("mutated") = op.mutated_inputs, py::arg("signature") = op.signature(),
-      // Describes outputs by parameters: "one" array, "many" as a list, or "any" of the two.
-      py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
-                           : op.num_outputs == 1                 ? "one"
-                                                                 : "many",
-      py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
-      py::arg("hidden") = op.name.starts_with("_"), py::arg("amp") = amp::class_name(op.amp),
-      py::arg("shapes") = op.shapes, py::arg("cpu_kernels") = kernels);
-}
-
 }  // namespace
 
-py::object make_op_object(const OpSchema& op) {
-  static auto* made = new std::unordered_map<const OpSchema*, PyObject*>;
-  PyObject*& slot = (*made)[&op];
-  if (!slot) {
+py::object make_op_object(const OpSchema& op, std::string_view alias, bool composes) {
+  using Key = std::tuple<std::string, bool>;
+  static auto* made = new std::map<Key, PyObject*>;
+  const bool takes_inputs = op.variadic || !op.inputs.empty();
+  // Operators with inputs tell by these whether a call composes.
+  const auto at = made->try_emplace(Key(alias, composes && !takes_inputs)).first;
+  if (!at->second) {
     MX_ASSERT(op.params.size() <= kMaxParams);
     auto* o = PyObject_New(OpObject, op_type);
     if (!o) throw py::error_already_set();
     o->vectorcall = call_op;
     o->op = &op;
+    o->alias = &std::get<std::string>(at->first);
+    o->takes_inputs = takes_inputs;
+    o->composes = composes && !takes_inputs;
     o->keywords = new std::unordered_map<PyObject*, int>;
     for (size_t i = 0; i < op.inputs.size(); ++i)
       (*o->keywords)[interned(op.inputs[i].c_str())] = static_cast<int>(i);
     for (size_t i = 0; i < op.params.size(); ++i)
       (*o->keywords)[interned(op.params[i].name.c_str())] = -1 - static_cast<int>(i);
     o->ctx_param = op.param_index("ctx");
-    o->shape_param = op.inputs.empty() && !op.variadic ? op.param_index("shape") : -1;
-    slot = reinterpret_cast<PyObject*>(o);
+    o->shape_param = takes_inputs ? -1 : op.param_index("shape");
+    at->second = reinterpret_cast<PyObject*>(o);
   }
-  return py::reinterpret_borrow<py::object>(slot);
+  return py::reinterpret_borrow<py::object>(at->second);
 }
 
 void bind_ops(py::module_& m) {
   init_op_type();
+  bind_schemas(m);
   m.add_object("Op", py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(op_type)));
   m.def(
-      "op", [](const std::string& name) { return make_op_object(ops().get_public(name)); },
-      py::arg("name"),
+      "op",
+      [](const std::string& name, bool composes) {
+        return make_op_object(ops().get_public(name), name, composes);
+      },
+      py::arg("name"), py::arg("composes") = false,
       "The operator of that name or alias. Raises ValueError, with near names, for unknown and\n"
-      "internal operators.");
+      "internal operators. Operators without inputs make nodes if they shall compose.");
   m.def(
       "bind_arguments", &bind_arguments, py::arg("op"), py::arg("args"), py::arg("kwargs"),
       py::arg("shapes") = true,
@@ -460,30 +483,18 @@ void bind_ops(py::module_& m) {
       "and dtypes; shapes and dtypes are not looked at if `shapes` is False.");
   m.def(
       "all_ops",
-      [] {
+      [](bool composes) {
         py::dict result;
         for (const OpSchema* op : ops().all()) {
           if (op->internal) continue;
-          const py::object object = make_op_object(*op);
-          result[py::str(op->name)] = object;
-          for (const std::string& alias : op->aliases) result[py::str(alias)] = object;
+          result[py::str(op->name)] = make_op_object(*op, op->name, composes);
+          for (const std::string& alias : op->aliases)
+            result[py::str(alias)] = make_op_object(*op, alias, composes);
         }
         return result;
       },
-      "Name or alias -> operator; hidden ones too, internal ones not.");
-  m.def(
-      "describe_op", [](const std::string& name) { return describe_op(ops().get(name)); },
-      py::arg("name"), "The entry of list_ops() for an operator, by name or alias.");
-  m.def(
-      "list_ops",
-      [] {
-        py::list list;
-        for (const OpSchema* op : ops().all())
-          if (!op->internal) list.append(describe_op(*op));
-        return list;
-      },
-      "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, "
-      "params, signature, outputs, differentiable, hidden, shapes, cpu_kernels in order.");
+      py::arg("composes") = false,
+      "Name or alias -> operator, as op gives it; hidden ones too, internal ones not.");
 }
 
 }  // namespace mxlite::python

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -14,8 +15,8 @@ namespace mxlite::python {
 
 namespace py = pybind11;
 
-// A call that Python runs: an operator written in Python, a loop, a branch. The object has the
-// methods of OpCall.
+// A call that Python runs: an operator written in Python, a loop, a branch. The object has methods
+// and properties of the names below, `mutated` for written, `types` (optional) for fill_types.
 class PythonCall final : public symbol::Call {
  public:
   explicit PythonCall(py::object object);
@@ -45,6 +46,11 @@ Shape partial_shape_from_python(py::handle shape);
 py::object partial_shape_to_python(const Shape& shape);
 TensorSpec spec_from_python(py::handle spec);
 py::tuple spec_to_python(const TensorSpec& spec);
+Specs specs_from_python(py::handle specs);
+py::list specs_to_python(std::span<const TensorSpec> specs);
+
+// The name of a dtype; None for an unknown one.
+py::object known_type_to_python(KnownType type);
 
 // The call of a file's operator with the parameters among the attributes.
 symbol::CallRef make_symbol_call(const std::string& op, const symbol::Attributes& attrs);

@@ -16,7 +16,8 @@ inline bool is_symbol(PyObject* o) {
 // The symbol of an operator's call; arrays give the operator's own result.
 pybind11::object compose(const std::string& alias, const pybind11::tuple& args,
                          const pybind11::dict& kwargs);
-// The call of `op` as vectorcall got it; a new reference.
-PyObject* compose_symbol(PyObject* op, PyObject* const* args, size_t nargs, PyObject* keywords);
+// The call of an operator as vectorcall got it; a new reference.
+PyObject* compose_symbol(const std::string& alias, PyObject* const* args, size_t nargs,
+                         PyObject* keywords);
 
 }  // namespace mxlite::python

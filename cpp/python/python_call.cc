@@ -15,12 +15,6 @@ auto called(F&& fn) {
   }
 }
 
-py::list specs_to_python(std::span<const TensorSpec> specs) {
-  py::list result;
-  for (const TensorSpec& spec : specs) result.append(spec_to_python(spec));
-  return result;
-}
-
 }  // namespace
 
 Shape partial_shape_from_python(py::handle shape) {
@@ -39,6 +33,22 @@ TensorSpec spec_from_python(py::handle spec) {
 
 py::tuple spec_to_python(const TensorSpec& spec) {
   return py::make_tuple(partial_shape_to_python(spec.shape), dtype_name(spec.dtype));
+}
+
+Specs specs_from_python(py::handle specs) {
+  Specs result;
+  for (const py::handle spec : specs) result.push_back(spec_from_python(spec));
+  return result;
+}
+
+py::list specs_to_python(std::span<const TensorSpec> specs) {
+  py::list result;
+  for (const TensorSpec& spec : specs) result.append(spec_to_python(spec));
+  return result;
+}
+
+py::object known_type_to_python(KnownType type) {
+  return type ? py::object(py::str(dtype_name(*type))) : py::none();
 }
 
 PythonCall::PythonCall(py::object object) : object_(std::move(object)) {}
@@ -65,10 +75,7 @@ void PythonCall::complete(std::span<TensorSpec> inputs) const {
 }
 
 Specs PythonCall::infer(std::span<const TensorSpec> inputs) const {
-  const py::object found = called([&] { return object_.attr("infer")(specs_to_python(inputs)); });
-  Specs specs;
-  for (const py::handle spec : found) specs.push_back(spec_from_python(spec));
-  return specs;
+  return specs_from_python(called([&] { return object_.attr("infer")(specs_to_python(inputs)); }));
 }
 
 void PythonCall::fill_types(const SymbolTraits& traits, KnownTypes in, KnownTypes out) const {
@@ -80,8 +87,7 @@ void PythonCall::fill_types(const SymbolTraits& traits, KnownTypes in, KnownType
   };
   if (py::hasattr(object_, "types")) {
     py::list known;
-    for (const KnownType& type : in)
-      known.append(type ? py::object(py::str(dtype_name(*type))) : py::none());
+    for (const KnownType& type : in) known.append(known_type_to_python(type));
     const py::object told = called([&] { return object_.attr("types")(known); });
     if (!told.is_none()) {
       const auto pair = told.cast<py::tuple>();

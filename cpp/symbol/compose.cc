@@ -8,22 +8,14 @@
 namespace mxlite::symbol {
 namespace {
 
-// `weight_lr_mult` of an input `weight` is its attribute `__lr_mult__`.
-struct InputAttribute {
-  std::string input, key;
-};
-std::optional<InputAttribute> input_attribute(const OpSchema& op, std::string_view key) {
+// Returns the attribute of an input of the operator that the key, hidden or not, means.
+std::optional<InputAttribute> attribute_of_input(const OpSchema& op, std::string_view key) {
   if (key.size() > 4 && key.starts_with("__") && key.ends_with("__"))
     key = key.substr(2, key.size() - 4);
-  for (const std::string_view hidden : kHiddenKeys) {
-    if (key.size() <= hidden.size() + 1 || !key.ends_with(hidden)) continue;
-    const std::string_view head = key.substr(0, key.size() - hidden.size());
-    if (head.back() != '_') continue;
-    const std::string input(head.substr(0, head.size() - 1));
-    if (std::find(op.inputs.begin(), op.inputs.end(), input) != op.inputs.end())
-      return InputAttribute{input, hidden_key(hidden)};
-  }
-  return std::nullopt;
+  auto found = input_attribute(key);
+  if (found && std::find(op.inputs.begin(), op.inputs.end(), found->input) == op.inputs.end())
+    return std::nullopt;
+  return found;
 }
 
 int given_count(const Attributes& attrs, const std::string& key) {
@@ -37,11 +29,6 @@ int given_count(const Attributes& attrs, const std::string& key) {
     MX_CHECK(count <= 1 << 20, key, ": ", count, " given, at most ", 1 << 20, " expected");
   }
   return count;
-}
-
-std::string count_attribute(const OpSchema& op, const std::string& file_op) {
-  const std::string& own = op.symbol_traits(file_op).count_attribute;
-  return own.empty() ? "num_args" : own;
 }
 
 // The names of the node's inputs.
@@ -82,6 +69,11 @@ const std::string* initial_value(const std::string& file_op, const OpSchema& op,
 
 }  // namespace
 
+std::string count_attribute(const OpSchema& op, const std::string& file_op) {
+  const std::string& own = op.symbol_traits(file_op).count_attribute;
+  return own.empty() ? "num_args" : own;
+}
+
 std::shared_ptr<const OpCall> make_op_call(const std::string& file_op, const Attributes& attrs) {
   const OpSchema& op = ops().get_public(engine_name(file_op));
   const std::string count = count_attribute(op, file_op);
@@ -115,7 +107,7 @@ NodeRef compose(Given given, const std::string& name) {
   Attributes own;
   std::map<std::string, Attributes> of_inputs;
   for (const auto& [key, text] : given.attrs) {
-    if (const auto moved = input_attribute(op, key))
+    if (const auto moved = attribute_of_input(op, key))
       of_inputs[moved->input][moved->key] = text;
     else
       own[key] = text;

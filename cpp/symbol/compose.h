@@ -8,7 +8,7 @@
 
 namespace mxlite::symbol {
 
-// What a call was given. Attributes of inputs (weight_lr_mult) are among `attrs`.
+// Holds what a call was given. Attributes of inputs (weight_lr_mult) are among `attrs`.
 struct Given {
   std::string alias;  // as the operator was called
   std::map<int, Entry> inputs;
@@ -17,6 +17,9 @@ struct Given {
 
 // A call's operator with the parameters among the attributes; texts that are no values are errors.
 std::shared_ptr<const OpCall> make_op_call(const std::string& file_op, const Attributes& attrs);
+
+// The attribute that says how many inputs a call of a variadic operator has.
+std::string count_attribute(const OpSchema& op, const std::string& file_op);
 
 // The names of the inputs of a variadic operator; empty if they are arg0, arg1, ...
 std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,

@@ -35,7 +35,7 @@ struct SavedLoop {
   std::vector<Entries> graphs;
 };
 
-// What files need to know of calls that are no operators of the registry.
+// Tells files what they need to know of calls that are no operators of the registry.
 struct FileHooks {
   std::function<CallRef(const std::string& op, const Attributes& attrs)> make_call;
   // A call of a loop or branch from what the file says of it; `label` begins its errors.
@@ -46,7 +46,7 @@ struct FileHooks {
   bool np_shape = false;  // unknown extents are -1
 };
 
-// What 1.9.1 writes for the same graph, character by character.
+// Returns what 1.9.1 writes for the same graph, character by character.
 std::string to_json(const Entries& heads, bool remove_amp_cast, const FileHooks& hooks);
 
 // The outputs of a graph that any MXNet 1.x wrote; `source` names the file in errors. The whole

@@ -6,7 +6,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// What a trace calls a node: "dense0_FullyConnected (train.py:12)".
+// Holds the parts of a node's name in a trace: "dense0_FullyConnected (train.py:12)".
 struct TracedName {
   std::string text, origin;
 };

@@ -225,7 +225,7 @@ bool Inference::infer_known(const Step& step) {
 
 namespace {
 
-// What two choices of the unknown extents agree on; `rule` maps specs to shapes. Only the extents
+// Returns what two choices of the unknown extents agree on; `rule` maps specs to shapes. Only those
 // of the first input are chosen if `first_only`.
 template <class F>
 std::vector<Shape> with_stand_ins(const Specs& specs, bool first_only, F&& rule) {

@@ -10,7 +10,7 @@
 
 namespace mxlite::symbol {
 
-// How texts spell unknown extents: 0 (and () for a shape of which nothing is known), or with NumPy
+// Says how texts spell unknown extents: 0 (and () for a shape without known axes), or with NumPy
 // shapes -1 (and None).
 enum class UnknownExtent : int8_t { kZero = 0, kNegative = -1 };
 
@@ -21,7 +21,7 @@ Shape known_shape(const Shape& given, UnknownExtent unknown);
 
 class Inference {
  public:
-  // What is known by variable name, before what the variables' attributes say.
+  // Shapes by variable name count more than what the variables' attributes say.
   using Shapes = std::map<std::string, Shape>;
   using Types = std::map<std::string, DType>;
   Inference(Entries heads, const Shapes& shapes, const Types& types, UnknownExtent unknown);

@@ -14,9 +14,6 @@ using NameMap = std::map<std::string, std::string, std::less<>>;
 // Names in 1.x files under which the engine has no operator.
 const NameMap kEngineNames = {
     {"_np_cumsum", "cumsum"},
-    {"_scatter_elemwise_div", "elemwise_div"},
-    {"_scatter_minus_scalar", "_minus_scalar"},
-    {"_scatter_plus_scalar", "_plus_scalar"},
 };
 
 // Operators that files name in another way than the engine.
@@ -45,6 +42,16 @@ bool is_hidden_key(std::string_view key) {
 
 std::string hidden_key(std::string_view key) {
   return is_hidden_key(key) ? "__" + std::string(key) + "__" : std::string(key);
+}
+
+std::optional<InputAttribute> input_attribute(std::string_view key) {
+  for (const std::string_view hidden : kHiddenKeys) {
+    if (!key.ends_with(hidden)) continue;
+    const std::string_view input = key.substr(0, key.size() - hidden.size());
+    if (input.size() > 1 && input.back() == '_')
+      return InputAttribute{std::string(input.substr(0, input.size() - 1)), hidden_key(hidden)};
+  }
+  return std::nullopt;
 }
 
 std::string engine_name(std::string_view op) {

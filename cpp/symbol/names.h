@@ -1,6 +1,7 @@
 // Names of operators as files and users have them.
 #pragma once
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,10 +10,15 @@ namespace mxlite::symbol {
 // Attributes of 1.x that are written without underscores and kept with them.
 inline constexpr std::array<std::string_view, 5> kHiddenKeys = {"ctx_group", "lr_mult", "wd_mult",
                                                                 "force_mirroring", "mirror_stage"};
-// What a variable was when a forward with fixed shapes was traced, such as (0, 3): 0 is any extent.
+// Keeps a variable's shape of a traced forward with fixed shapes, such as (0, 3): 0 is any extent.
 inline constexpr const char* kTracedShape = "__traced_shape__";
 bool is_hidden_key(std::string_view key);
 std::string hidden_key(std::string_view key);  // __lr_mult__ for lr_mult, other keys as they are
+// An operator's attribute that belongs to an input: weight_lr_mult is __lr_mult__ of weight.
+struct InputAttribute {
+  std::string input, key;
+};
+std::optional<InputAttribute> input_attribute(std::string_view key);
 
 // The name by which the engine knows an operator of a 1.x file.
 std::string engine_name(std::string_view op);

@@ -206,19 +206,14 @@ void hide_attributes(Item& item, std::vector<Item>& nodes) {
       item.attrs[hidden_key(key)] = text;
       continue;
     }
-    for (const std::string_view hidden : kHiddenKeys) {
-      if (!op || key.size() <= hidden.size() + 1 || !key.ends_with(hidden) ||
-          key[key.size() - hidden.size() - 1] != '_')
-        continue;
-      const std::string name = key.substr(0, key.size() - hidden.size() - 1);
-      const auto at = static_cast<size_t>(std::find(op->inputs.begin(), op->inputs.end(), name) -
-                                          op->inputs.begin());
-      item.attrs.erase(key);
-      if (at < op->inputs.size() && at < item.inputs.size())
-        if (Item& target = nodes[item.inputs[at].node]; target.op == "null")
-          target.attrs[hidden_key(hidden)] = text;
-      break;
-    }
+    const auto moved = op ? input_attribute(key) : std::nullopt;
+    if (!moved) continue;
+    item.attrs.erase(key);
+    const auto input = std::find(op->inputs.begin(), op->inputs.end(), moved->input);
+    const auto at = static_cast<size_t>(input - op->inputs.begin());
+    if (input == op->inputs.end() || at >= item.inputs.size()) continue;
+    if (Item& target = nodes[item.inputs[at].node]; target.op == "null")
+      target.attrs[moved->key] = text;
   }
 }
 
@@ -284,7 +279,7 @@ void check_output(const Node& node, int output, const std::string& label) {
             node.is_variable() ? "a variable" : node.op, "), which has ", node.num_outputs());
 }
 
-// As many inputs as the operator takes with these parameters.
+// Checks that there are as many inputs as the operator takes with these parameters.
 void check_arity(const std::string& op, const Call& call, size_t given, const std::string& label) {
   const int wanted = call.num_inputs();
   if (static_cast<int>(given) == wanted || (wanted < 0 && given > 0)) return;

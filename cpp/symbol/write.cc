@@ -14,14 +14,6 @@ using Texts = std::vector<std::string>;
 
 std::string pad(int indent) { return std::string(static_cast<size_t>(std::max(indent, 0)), ' '); }
 
-// A stream would leave out what finds no memory instead of throwing.
-template <class... Parts>
-std::string concat(const Parts&... parts) {
-  std::string text;
-  (text.append(parts), ...);
-  return text;
-}
-
 std::string joined(const Texts& items, const std::string& between) {
   std::string text;
   for (size_t i = 0; i < items.size(); ++i) text.append(i ? between : "").append(items[i]);
@@ -30,23 +22,23 @@ std::string joined(const Texts& items, const std::string& between) {
 
 std::string object(const Fields& fields, int indent, bool on_lines) {
   Texts items;
-  for (const auto& [key, value] : fields) items.push_back(concat(json_text(key), ": ", value));
-  if (!on_lines) return concat("{", joined(items, ", "), "}");
+  for (const auto& [key, value] : fields) items.push_back(str(json_text(key), ": ", value));
+  if (!on_lines) return str("{", joined(items, ", "), "}");
   const std::string inner = pad(indent + 2);
-  return concat("{\n", inner, joined(items, ", \n" + inner), "\n", pad(indent), "}");
+  return str("{\n", inner, joined(items, ", \n" + inner), "\n", pad(indent), "}");
 }
 
 // On one line up to ten items.
 std::string array(const Texts& items, int indent) {
-  if (items.size() <= 10) return concat("[", joined(items, ", "), "]");
+  if (items.size() <= 10) return str("[", joined(items, ", "), "]");
   const std::string inner = pad(indent + 2);
-  return concat("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent), "]");
+  return str("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent), "]");
 }
 
 // Each item on lines of its own.
 std::string lines(const Texts& items, int indent) {
   const std::string inner = items.empty() ? "" : pad(indent);
-  return concat("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent - 2), "]");
+  return str("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent - 2), "]");
 }
 
 bool is_amp_cast(const Node& node) { return node.op == "amp_cast" || node.op == "amp_multicast"; }
@@ -110,8 +102,8 @@ class Writer {
  private:
   using Numbers = std::unordered_map<const Node*, int>;
   static std::string reference(const Entry& entry, const Numbers& ids, Numbers& versions) {
-    return concat("[", std::to_string(ids.at(entry.node.get())), ", ", std::to_string(entry.output),
-                  ", ", std::to_string(versions[entry.node.get()]), "]");
+    return str("[", ids.at(entry.node.get()), ", ", entry.output, ", ", versions[entry.node.get()],
+               "]");
   }
 
   std::string item(const NodeRef& node, const Texts& inputs, int indent) {
@@ -144,8 +136,7 @@ class Writer {
 std::string to_json(const Entries& heads, bool remove_amp_cast, const FileHooks& hooks) {
   Fields fields = Writer(hooks).graph(remove_amp_cast ? without_amp_casts(heads) : heads, 0);
   const std::string shapes = hooks.np_shape ? R"("is_np_shape": ["int", 1], )" : "";
-  fields.emplace_back(
-      "attrs", concat("{", shapes, R"("mxnet_version": ["int", )", std::to_string(kVersion), "]}"));
+  fields.emplace_back("attrs", str("{", shapes, R"("mxnet_version": ["int", )", kVersion, "]}"));
   return object(fields, 0, true);
 }
 

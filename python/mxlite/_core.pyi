@@ -146,11 +146,6 @@ class NDArray:
         ...
 
     @property
-    def _contiguous(self) -> bool:
-        """Whether the memory is row-major without gaps."""
-        ...
-
-    @property
     def _fresh_grad(self, *args: Any, **kwargs: Any) -> Any:
         """Return an attribute of instance, which is of type owner."""
         ...
@@ -158,10 +153,6 @@ class NDArray:
     @property
     def _grad_req(self) -> int:
         """0 null, 1 write, 2 add."""
-        ...
-
-    def _numpy_view(self) -> np.ndarray[Any, Any]:
-        """NumPy array on the same memory."""
         ...
 
     @property
@@ -175,10 +166,6 @@ class NDArray:
 
     def _set_fresh_grad(self, fresh: bool) -> None:
         """Set _fresh_grad."""
-        ...
-
-    def _share_memory(self, other: NDArray) -> bool:
-        """Whether both use the same storage."""
         ...
 
     def _slice_view(self, begin: int, end: int, drop_axis: bool) -> NDArray:
@@ -1373,6 +1360,7 @@ class Op:
     """An operator; mx.nd.softmax is one."""
 
     __name__: str
+    schema_name: str
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class Context:
@@ -1459,19 +1447,9 @@ class OpCall:
         """
         Inputs that the operator writes: running statistics, momentum.
         """
-    def num_outputs(self, num_inputs: int) -> int:
-        """
-        Hidden ones too.
-        """
-    def num_visible(self, num_inputs: int) -> int: ...
     def run(self, inputs: Sequence[NDArray]) -> list[Any]:
         """
         The visible outputs as a list.
-        """
-    @property
-    def completes(self) -> bool:
-        """
-        Whether it infers shapes of weights.
         """
     @property
     def constant_output(self) -> bool:
@@ -1481,17 +1459,10 @@ class OpCall:
     @property
     def name(self) -> str: ...
     @property
-    def num_inputs(self) -> int:
-        """
-        -1: any number.
-        """
-    @property
     def params(self) -> dict[Any, Any]:
         """
         All parameters as Python values.
         """
-    @property
-    def variadic(self) -> bool: ...
 
 class Node:
     """
@@ -1570,11 +1541,6 @@ class Node:
         """
         The user's line that composed the node.
         """
-    @property
-    def total_outputs(self) -> int:
-        """
-        In 1.9.1, hidden ones too.
-        """
 
 class Inference:
     """
@@ -1619,19 +1585,8 @@ class Communicator:
     """
     def all_gather(self, input: NDArray, output: NDArray, counts: Sequence[int]) -> None: ...
     def all_reduce(self, input: NDArray, output: NDArray, op: str = "sum") -> None: ...
-    def all_to_all(
-        self, input: NDArray, output: NDArray, send: Sequence[int], receive: Sequence[int]
-    ) -> None: ...
     def barrier(self) -> None: ...
     def broadcast(self, array: NDArray, root: int = 0) -> None: ...
-    def describe(self, what: str) -> None: ...
-    def fail_all(self, reason: str) -> None: ...
-    def reduce_scatter(
-        self, input: NDArray, output: NDArray, op: str, counts: Sequence[int]
-    ) -> None: ...
-    def split(self, color: int, key: int = 0) -> Communicator: ...
-    @property
-    def backend(self) -> str: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -1726,10 +1681,6 @@ class RecordReader:
     Reads a record file from front to back.
     """
     def __init__(self, path: str) -> None: ...
-    def find_head(self, offset: int) -> int:
-        """
-        Offset of the first record head at or after offset.
-        """
     def next(self) -> Any:
         """
         The next record; None at the end.
@@ -1858,9 +1809,9 @@ class ImagePipeline:
     @property
     def skipped(self) -> dict[Any, Any]: ...
 
-def all_ops() -> dict[Any, Any]:
+def all_ops(composes: bool = False) -> dict[Any, Any]:
     """
-    Name or alias -> operator; hidden ones too, internal ones not.
+    Name or alias -> operator, as op gives it; hidden ones too, internal ones not.
     """
 
 def anomaly_checks() -> bool:
@@ -2041,11 +1992,6 @@ def device_graph_stats() -> dict[Any, Any]:
     How often executables ran on GPUs: step by step or as recorded (CUDA) graphs.
     """
 
-def drop_grad(array: Any) -> None:
-    """
-    Drop gradient and history.
-    """
-
 def dtype_type(dtype: Any) -> Any:
     """
     The NumPy scalar type of a dtype in any spelling.
@@ -2212,7 +2158,7 @@ def is_training() -> bool:
 
 def list_ops() -> list[Any]:
     """
-    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, shapes, cpu_kernels in order.
+    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, passes_gradient, hidden, shapes, cpu_kernels in order.
     """
 
 def make_communicator(ranks: Sequence[int] = []) -> Communicator:
@@ -2261,10 +2207,10 @@ def num_gpus() -> int:
     Number of CUDA devices of this machine; 0 without CUDA in the build or without a driver.
     """
 
-def op(name: str) -> Any:
+def op(name: str, composes: bool = False) -> Any:
     """
     The operator of that name or alias. Raises ValueError, with near names, for unknown and
-    internal operators.
+    internal operators. Operators without inputs make nodes if they shall compose.
     """
 
 def parse_shape(text: str, np_shape: bool, who: str) -> Any:
@@ -2324,11 +2270,6 @@ def register_symbol_call(op: str, maker: Any) -> None:
     Calls of op are maker(attrs), an object that Python runs.
     """
 
-def release_cached_memory() -> None:
-    """
-    Return cached blocks to the system.
-    """
-
 def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1) -> NDArray:
     """
     The image (height, width, channels) in another size.
@@ -2382,6 +2323,11 @@ def set_fresh_grads(variables: list[Any], fresh: bool) -> None:
 def set_loop_files(load: Any, save: Any) -> None:
     """
     load(op, attrs, inputs, graphs, label) gives (call, inputs, attrs) of a loop or branch, save(node) its (attrs, graphs).
+    """
+
+def set_package_folders(folders: Sequence[str]) -> None:
+    """
+    Tell where Python's packages lie, in which libraries of GPUs are looked for.
     """
 
 def set_random_states(seed: int, devices: list[Any]) -> None:
@@ -2456,24 +2402,9 @@ def sum_on_devices(arrays: Sequence[NDArray]) -> None:
     Every array becomes the sum of all; one for each GPU, in the background.
     """
 
-def symbol_call(op: str, attrs: collections.abc.Mapping[str, str]) -> Any:
-    """
-    The operator of a file with the parameters among attrs.
-    """
-
-def symbol_count_attribute(op: str) -> str | None:
-    """
-    The attribute in which files write how many inputs a call has, or None.
-    """
-
 def symbol_engine_name(op: str) -> str:
     """
     The name by which the engine knows an operator of a file.
-    """
-
-def symbol_file_name(alias: str) -> str:
-    """
-    The name under which 1.9.1 files have an operator.
     """
 
 def symbol_from_json(text: str, source: str, np_shape: bool) -> list[tuple[Node, int]]:
@@ -2521,11 +2452,6 @@ def unset_amp() -> None:
 def user_line() -> str:
     """
     The line outside mxlite that is running: 'train.py:12'.
-    """
-
-def variable_attrs(op: str, input: str, attrs: collections.abc.Mapping[str, str]) -> dict[str, str]:
-    """
-    Attributes of a variable that is made for an operator's input.
     """
 
 def waitall() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from . import _core
 from .base import NotSupportedError, TypeError_, ValueError_
+from .ndarray.serialization import dtype_name
 from .symbol import Symbol
-from .symbol.dtypes import dtype_name
 from .symbol.infer_arguments import Inference, Shape, infer, parse_shape
 from .symbol.node import Node
 
@@ -76,8 +76,7 @@ def print_summary(
     ends = [int(line_length * p) if p <= 1 else int(p) for p in positions]
     variables, is_state = _core.symbol_variables(symbol._outputs)
     written = {node for node, state in zip(variables, is_state) if state}
-    heads = {node for node, _ in symbol._outputs}
-    counted: set[Node] = set()
+    counted = written.union(node for node, _ in symbol._outputs)  # or not to be counted
     total = 0
     rule = "_" * line_length
     print(rule)
@@ -92,7 +91,7 @@ def print_summary(
                 previous.append(source.name)
             elif (
                 inference is not None
-                and source not in written | counted | heads
+                and source not in counted
                 and source.name not in (shape or {})
                 and not source.name.endswith("label")
             ):

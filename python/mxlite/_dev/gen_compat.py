@@ -59,7 +59,7 @@ class Section:
 def accepted_parameters(value: Any, schemas: dict[str, Any]) -> set[str] | None:
     """Return the parameter names a callable takes; None if that cannot be known or it takes all."""
     if isinstance(value, _core.Op):
-        schema = schemas[value.__name__]
+        schema = schemas[value.schema_name]
         return {*schema["inputs"], *(p["name"] for p in schema["params"]), "out", "name"}
     try:
         found = inspect.signature(value).parameters.values()

@@ -212,7 +212,7 @@ def _member(name: str, member: Any) -> str | None:
     if isinstance(member, property):
         return _property(name, member)
     if isinstance(member, _core.Op):
-        op = ops[member.__name__]
+        op = ops[member.schema_name]
         return _function(name, schema.stub_signature(op, first="self"), schema.numpy_doc(op))
     if type(member).__name__ == "ArrayOperator":
         # object, not Any: the operand of == may be anything in Python's own data model.
@@ -280,6 +280,7 @@ def core_stub() -> str:
         "class Op:\n"
         '    """An operator; mx.nd.softmax is one."""\n\n'
         "    __name__: str\n"
+        "    schema_name: str\n"
         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n\n"
     )
     extra = (

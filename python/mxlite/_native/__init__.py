@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 
 # About 0.1 ms: longer than the gaps between parallel loops of one network, much shorter than a time
 # slice. benchmarks/results has the measurements of other values, docs/performance.md the summary.
@@ -22,4 +23,8 @@ if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     finally:
         del os.environ["GOMP_SPINCOUNT"]  # processes started later are not ours to decide about
 
+from .. import _core  # noqa: E402 - after the variable above
 from . import ending as ending  # noqa: E402 - its hook at exit needs _core
+
+# The libraries of GPUs may be in another folder than this package: of the user, or of the system.
+_core.set_package_folders([folder for folder in sys.path if folder])

@@ -12,8 +12,8 @@ from .. import ndarray as nd
 from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, current_context
 from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
 from ..symbol import symbol as _symbol
-from ..symbol.dtypes import dtype_name
 from ..symbol.infer_arguments import infer, parse_shape
 from ..symbol.placement import checked_groups, place
 from ..symbol.storage import gradient_storage_types, storage_types

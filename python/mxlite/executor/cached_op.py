@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _core
-from .._core import NDArray, evaluate
+from .._core import NDArray
 from ..base import TypeError_, ValueError_
 from ..symbol import Symbol
-from ..symbol.infer_arguments import open_calls
+from ..symbol.evaluate import evaluate
 
 __all__ = ["CachedOp"]
 
@@ -43,7 +43,7 @@ class CachedOp:
 
     def _evaluate(self, inputs: Sequence[NDArray]) -> list[NDArray]:
         values = dict(zip(self._names, inputs))
-        return evaluate(self._symbol._outputs, values, open_calls(self._symbol, values))
+        return evaluate(self._symbol._outputs, values)
 
     def __call__(self, *args: NDArray, out: Any = None, **kwargs: Any) -> Any:
         """Compute the outputs.

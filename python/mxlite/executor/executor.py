@@ -18,8 +18,8 @@ from .._core import evaluate
 from ..base import ShapeError, TypeError_, ValueError_, suggestion
 from ..context import Context
 from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
 from ..ndarray.sparse.storage import assign, is_sparse
-from ..symbol.dtypes import dtype_name
 from ..symbol.footprint import bytes_of_results
 from ..symbol.infer_arguments import Inference, infer
 from ..symbol.node import Node

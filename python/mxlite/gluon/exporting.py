@@ -16,7 +16,7 @@ from .. import ndarray as nd
 from ..base import MXNetError, NotSupportedError
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from ..ndarray.structure import count_leaves, unflatten
+from ..ndarray.structure import count_leaves
 from ..symbol import Symbol
 from ..symbol import var as make_var
 from ..symbol.exactness import exact
@@ -24,7 +24,7 @@ from ..symbol.infer_arguments import infer
 from .compiled import traced_forward
 from .error_layers import described_line
 from .parameter import Parameter
-from .symbolic import call_symbolic, flatten_symbols, input_names
+from .symbolic import composed_outputs, input_names
 
 if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
@@ -115,13 +115,9 @@ class _Forward:
 
     def composed(self) -> Symbol | None:
         """Return the symbol that forward makes of symbols; None if it needs arrays."""
-        variables = [make_var(name) for name in self._names]
-        try:
-            with exact():
-                outputs = call_symbolic(self._block, tuple(unflatten(variables, self._layout)))
-            return flatten_symbols(outputs, f"{self._block.name}: outputs")
-        except Exception:  # forward may ask for shapes or values, which symbols do not have
-            return None
+        with exact():
+            found = composed_outputs(self._block, self._layout)
+        return None if found is None else found[0]
 
     def traced(self, specs: Specs) -> tuple[Symbol, Specs, dict[str, NDArray]]:
         """Return what forward runs on such inputs, the outputs' specs, and captured arrays."""
@@ -151,6 +147,7 @@ class _Forward:
         """Say whether forward runs the same operators for other first extents of all inputs."""
         if any(not shape for shape, _ in self.specs):
             return False
+        expected = traced.tojson()
         # A forward that branches on the batch differs for one of a single row, for one more, or for
         # a large one.
         for change in (lambda n: n + 1, lambda n: 1, lambda n: 997 * n):
@@ -159,7 +156,7 @@ class _Forward:
                 other, _, others = self.traced(specs)
             except Exception:  # such as shapes that do not fit
                 return False
-            if other.tojson() != traced.tojson() or captured.keys() != others.keys():
+            if other.tojson() != expected or captured.keys() != others.keys():
                 return False
             if not all(np.array_equal(captured[k].asnumpy(), others[k].asnumpy()) for k in others):
                 return False

@@ -7,9 +7,9 @@ from collections.abc import MutableMapping
 from typing import Any, Callable
 
 from .. import _core
-from .._core import evaluate
 from ..base import ValueError_
 from ..ndarray import NDArray
+from ..symbol.evaluate import evaluate
 
 __all__ = ["HookHandle", "OpHook"]
 
@@ -82,9 +82,7 @@ class OpHook:
         self._callback = callback
         self._monitor_all = monitor_all
 
-    def run_symbol(
-        self, symbol: Any, values: dict[str, NDArray], calls: dict[Any, Any] | None
-    ) -> list[NDArray]:
+    def run_symbol(self, symbol: Any, values: dict[str, NDArray]) -> list[NDArray]:
         """Return the values of a symbol's outputs and call back after each operator.
 
         Parameters
@@ -92,8 +90,6 @@ class OpHook:
         symbol : Symbol
         values : dict of str to NDArray
             Arrays of the variables by name.
-        calls : dict of Node to _core.OpCall, optional
-            In the form that `evaluate` takes.
         """
 
         def watch(node: Any, inputs: list[NDArray], outputs: list[NDArray]) -> None:
@@ -103,7 +99,7 @@ class OpHook:
             for name, array in zip(names, arrays):
                 self._callback(_Text(name), _Text(node.op), array)
 
-        return evaluate(symbol._outputs, values, calls, watch)
+        return evaluate(symbol._outputs, values, watch)
 
     def run(self, name: str, function: Callable[[], Any]) -> Any:
         """Return ``function()`` and call back after each operator in it.

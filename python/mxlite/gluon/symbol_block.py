@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import evaluate
+from .._core import dtype_type
 from ..base import TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..symbol import Group, Symbol, load
 from ..symbol import var as make_var
-from ..symbol.dtypes import dtype_type
-from ..symbol.infer_arguments import open_calls, uninferred
+from ..symbol.evaluate import evaluate
+from ..symbol.infer_arguments import uninferred
 from .formats import regroup
 from .hybrid_block import HybridBlock
 from .parameter import StorageTypeError
@@ -187,7 +187,7 @@ class SymbolBlock(HybridBlock):
         values: dict[str, NDArray] = dict(zip(self._input_names, given))
         for name, param in self._params.items():
             values[name] = param.data() if given[0]._traced else param.data(ctx)
-        outputs = evaluate(self._symbol._outputs, values, open_calls(self._symbol, values))
+        outputs = evaluate(self._symbol._outputs, values)
         if fmt is not None:
             return regroup(outputs, fmt)
         return outputs[0] if self._single else outputs

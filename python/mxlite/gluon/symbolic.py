@@ -10,11 +10,10 @@ from .. import name as _name
 from .. import ndarray as nd
 from .. import symbol
 from .._core import NDArray
-from ..base import InputError, TypeError_
+from ..base import InputError
 from ..ndarray.structure import Layout, count_leaves, first_array, flatten, unflatten
-from ..symbol import Group, Symbol, subgraph
+from ..symbol import Symbol, subgraph
 from ..symbol import var as make_var
-from ..symbol.infer_arguments import open_calls
 from .parameter import Parameter
 from .tracing import stand_ins, standing_in
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Variables",
     "call_symbolic",
-    "flatten_symbols",
+    "composed_outputs",
     "has_symbol",
     "input_names",
     "input_variables",
@@ -126,25 +125,32 @@ def run_hooked(block: HybridBlock, hook: OpHook, args: tuple[Any, ...]) -> Any:
         params = list(block.collect_params().values())
         if any(param._deferred_init for param in params):
             block._infer(params, [a.tostype("default") for a in flat], layout, finish=True)
-        found = _composed(block, layout) if flat else None
+        found = composed_outputs(block, layout) if flat else None
         if found is not None:
             symbol, nesting = found
             with flat[0].ctx:
                 values = _bound_values(symbol, block, flat)
-                outputs = hook.run_symbol(symbol, values, open_calls(symbol, values))
+                outputs = hook.run_symbol(symbol, values)
                 return unflatten(outputs, nesting)
     return hook.run(block.name, lambda: block.forward(*args))
 
 
-def _composed(block: HybridBlock, layout: Layout) -> tuple[Symbol, Layout] | None:
-    """Return the symbol of a block's outputs and how they are nested; None if it has none."""
+def composed_outputs(block: HybridBlock, layout: Layout) -> tuple[Symbol, Layout] | None:
+    """Return the symbol of a block's outputs and how they are nested; None if it has none.
+
+    Parameters
+    ----------
+    block : HybridBlock
+    layout : Layout
+        Structure of the inputs.
+    """
     variables = input_variables(count_leaves(layout))
     try:
         outputs = call_symbolic(block, tuple(unflatten(variables, layout)))
         entries, nesting = subgraph.flatten_symbols(outputs, f"{block.name}: outputs")
     except Exception:  # forward may ask for shapes or values, which symbols do not have
         return None
-    return Symbol(entries), nesting
+    return (Symbol(entries), nesting) if entries else None
 
 
 def _bound_values(
@@ -168,27 +174,3 @@ def input_names(count: int) -> list[str]:
 def input_variables(count: int) -> list[Symbol]:
     """Return the variables for a block's inputs."""
     return [make_var(name) for name in input_names(count)]
-
-
-def flatten_symbols(nested: Any, label: str) -> Symbol:
-    """Return one symbol with all outputs of nested lists of symbols.
-
-    Parameters
-    ----------
-    nested : Symbol or nested lists of them
-    label : str
-        Named in errors.
-
-    Raises
-    ------
-    TypeError
-        For anything else.
-    """
-    if isinstance(nested, Symbol):
-        return nested
-    if isinstance(nested, (list, tuple)) and nested:
-        return Group([flatten_symbols(entry, label) for entry in nested if entry is not None])
-    raise TypeError_(
-        f"{label} must be Symbols or (nested) lists of them, but got {nested!r} of type "
-        f"{type(nested).__name__}"
-    )

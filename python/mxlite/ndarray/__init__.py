@@ -66,7 +66,6 @@ _internal.__dict__.update(
     _sparse_retain=sparse.retain,
     _square_sum=sparse.functions.square_sum,
     cast_storage=cast_storage,
-    **sparse.aliases.FUNCTIONS,
 )
 _namespace("linalg", ("linalg_", "_linalg_"))
 _namespace("image", ("_image_",))

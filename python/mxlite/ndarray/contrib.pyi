@@ -551,6 +551,63 @@ def SyncBatchNorm(
     """
     ...
 
+def all_gather(
+    data: NDArray,
+    axis: int | None = 0,
+    process_set: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Joins the arrays of all ranks of a process set along an axis, in the order of ranks; every rank gets the result. All ranks give the same shape. The gradient is reduce_scatter.
+
+    Parameters
+    ----------
+    axis : int, default 0
+        Axis along which the arrays are joined.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
+def all_reduce(
+    data: NDArray,
+    op: Literal["sum", "mean", "min", "max", "product"] | None = "sum",
+    process_set: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Combines the arrays of all ranks of a process set; every rank gets the result. All ranks must call collective operators in the same order. The gradient of sum and mean is the sum and mean of the ranks' gradients; min, max and product are not differentiable. A process that has joined no job gets its own array.
+
+    Parameters
+    ----------
+    op : Literal['sum', 'mean', 'min', 'max', 'product'], default sum
+        How the arrays of the ranks are combined.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
+def all_to_all(
+    data: NDArray,
+    split_axis: int | None = 0,
+    concat_axis: int | None = 0,
+    process_set: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Divides each rank's array along `split_axis` into equal parts, sends part i to rank i of the process set, and joins what was received along `concat_axis`, in the order of ranks. The gradient is all_to_all with exchanged axes.
+
+    Parameters
+    ----------
+    split_axis : int, default 0
+        Axis that is divided; its size is a multiple of the ranks.
+    concat_axis : int, default 0
+        Axis along which the received parts are joined.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
 def allclose(
     a: NDArray,
     b: NDArray,
@@ -763,6 +820,24 @@ def box_non_maximum_suppression(
         Format of the boxes in data.
     out_format : Literal['corner', 'center'], default corner
         Format of the boxes in the output.
+    """
+    ...
+
+def broadcast(
+    data: NDArray,
+    root: int | None = 0,
+    process_set: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Returns the array of one rank on all ranks of a process set. All ranks give an array of the same shape and dtype. The root's gradient is the sum of all ranks' gradients, that of other ranks is 0.
+
+    Parameters
+    ----------
+    root : int, default 0
+        Rank in the job whose array all ranks get.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
     """
     ...
 
@@ -1413,6 +1488,45 @@ def quantized_pooling(
     """
     ...
 
+def recv(
+    data: NDArray,
+    source: int,
+    process_set: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Receives an array that another rank sends. Shape and dtype are those of `data`, whose values are not read. If `data` is differentiated, backward sends the result's gradient to the other rank; the gradient of `data` is 0.
+
+    Parameters
+    ----------
+    source : int
+        Rank in the job that sends.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
+def reduce_scatter(
+    data: NDArray,
+    axis: int | None = 0,
+    op: Literal["sum", "mean", "min", "max", "product"] | None = "sum",
+    process_set: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Combines the arrays of all ranks of a process set; rank i of the set gets the i-th of equal parts along an axis. The gradient of sum and mean is all_gather; min, max and product are not differentiable.
+
+    Parameters
+    ----------
+    axis : int, default 0
+        Axis that is divided; its size is a multiple of the ranks.
+    op : Literal['sum', 'mean', 'min', 'max', 'product'], default sum
+        How the arrays of the ranks are combined.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
 def requantize(
     data: NDArray,
     min_range: NDArray,
@@ -1440,6 +1554,24 @@ def round_ste(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
     """round(data); the gradient passes as if nothing had been rounded."""
+    ...
+
+def send(
+    data: NDArray,
+    destination: int,
+    process_set: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Sends an array to another rank, which calls recv. Messages from one rank to another arrive in the order of the calls. The result is a zero, and backward from it receives the array's gradient from the other rank.
+
+    Parameters
+    ----------
+    destination : int
+        Rank in the job that receives.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
     ...
 
 def sign_ste(

@@ -1046,6 +1046,7 @@ def adam_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     lazy_update: bool | None = True,
+    t: int | None = 0,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
@@ -1069,6 +1070,8 @@ def adam_update(
         Limit of the scaled gradient; below 0: none.
     lazy_update : bool, default True
         For row-sparse gradients; has no effect on dense ones.
+    t : int, default 0
+        Number of this update, from 1, which corrects lr for the zeros that the means start with; 0: lr is corrected already.
     """
     ...
 
@@ -1236,7 +1239,7 @@ def batch_dot(
     rhs: NDArray,
     transpose_a: bool | None = False,
     transpose_b: bool | None = False,
-    forward_stype: str | None = None,
+    forward_stype: Literal["default", "row_sparse", "csr"] | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
@@ -1248,8 +1251,8 @@ def batch_dot(
         Use the transposed lhs.
     transpose_b : bool, default False
         Use the transposed rhs.
-    forward_stype : str | None, default None
-        Storage of the result: default.
+    forward_stype : Literal['default', 'row_sparse', 'csr'] | None, default None
+        Storage type of the result; None: chosen by the storage types of the inputs.
     """
     ...
 
@@ -1616,7 +1619,7 @@ def dot(
     rhs: NDArray,
     transpose_a: bool | None = False,
     transpose_b: bool | None = False,
-    forward_stype: str | None = None,
+    forward_stype: Literal["default", "row_sparse", "csr"] | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
@@ -1628,8 +1631,8 @@ def dot(
         Use the transposed lhs.
     transpose_b : bool, default False
         Use the transposed rhs.
-    forward_stype : str | None, default None
-        Storage of the result: default.
+    forward_stype : Literal['default', 'row_sparse', 'csr'] | None, default None
+        Storage type of the result; None: chosen by the storage types of the inputs.
     """
     ...
 
@@ -2564,9 +2567,9 @@ def multi_lars(
 
 def multi_mp_sgd_mom_update(
     *data: NDArray | Sequence[NDArray],
-    lrs: float | Sequence[float],
+    lrs: float | Sequence[float] | None = (),
     momentum: float | Sequence[float] | None = 0,
-    wds: float | Sequence[float],
+    wds: float | Sequence[float] | None = (),
     rescale_grad: float | Sequence[float] | None = 1,
     clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
@@ -2574,16 +2577,16 @@ def multi_mp_sgd_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_mom_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, mom, weight32 for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
+    """sgd_mom_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, mom, weight32 for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
 
     Parameters
     ----------
-    lrs : float | Sequence[float]
-        Learning rate, one number for each weight.
+    lrs : float | Sequence[float], default ()
+        Learning rate, one number for each weight. Empty: not given.
     momentum : float | Sequence[float], default 0
         Factor on the old momentum.
-    wds : float | Sequence[float]
-        Weight decay, one number for each weight.
+    wds : float | Sequence[float], default ()
+        Weight decay, one number for each weight. Empty: not given.
     rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
     clip_gradient : float | Sequence[float], default -1
@@ -2595,8 +2598,8 @@ def multi_mp_sgd_mom_update(
 
 def multi_mp_sgd_update(
     *data: NDArray | Sequence[NDArray],
-    lrs: float | Sequence[float],
-    wds: float | Sequence[float],
+    lrs: float | Sequence[float] | None = (),
+    wds: float | Sequence[float] | None = (),
     rescale_grad: float | Sequence[float] | None = 1,
     clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
@@ -2604,14 +2607,14 @@ def multi_mp_sgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, weight32 for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
+    """sgd_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, weight32 for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
 
     Parameters
     ----------
-    lrs : float | Sequence[float]
-        Learning rate, one number for each weight.
-    wds : float | Sequence[float]
-        Weight decay, one number for each weight.
+    lrs : float | Sequence[float], default ()
+        Learning rate, one number for each weight. Empty: not given.
+    wds : float | Sequence[float], default ()
+        Weight decay, one number for each weight. Empty: not given.
     rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
     clip_gradient : float | Sequence[float], default -1
@@ -2623,9 +2626,9 @@ def multi_mp_sgd_update(
 
 def multi_sgd_mom_update(
     *data: NDArray | Sequence[NDArray],
-    lrs: float | Sequence[float],
+    lrs: float | Sequence[float] | None = (),
     momentum: float | Sequence[float] | None = 0,
-    wds: float | Sequence[float],
+    wds: float | Sequence[float] | None = (),
     rescale_grad: float | Sequence[float] | None = 1,
     clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
@@ -2633,16 +2636,16 @@ def multi_sgd_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_mom_update of many weights; data is weight, grad, mom for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
+    """sgd_mom_update of many weights; data is weight, grad, mom for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
 
     Parameters
     ----------
-    lrs : float | Sequence[float]
-        Learning rate, one number for each weight.
+    lrs : float | Sequence[float], default ()
+        Learning rate, one number for each weight. Empty: not given.
     momentum : float | Sequence[float], default 0
         Factor on the old momentum.
-    wds : float | Sequence[float]
-        Weight decay, one number for each weight.
+    wds : float | Sequence[float], default ()
+        Weight decay, one number for each weight. Empty: not given.
     rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
     clip_gradient : float | Sequence[float], default -1
@@ -2654,8 +2657,8 @@ def multi_sgd_mom_update(
 
 def multi_sgd_update(
     *data: NDArray | Sequence[NDArray],
-    lrs: float | Sequence[float],
-    wds: float | Sequence[float],
+    lrs: float | Sequence[float] | None = (),
+    wds: float | Sequence[float] | None = (),
     rescale_grad: float | Sequence[float] | None = 1,
     clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
@@ -2663,14 +2666,14 @@ def multi_sgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_update of many weights; data is weight, grad for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
+    """sgd_update of many weights; data is weight, grad for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
 
     Parameters
     ----------
-    lrs : float | Sequence[float]
-        Learning rate, one number for each weight.
-    wds : float | Sequence[float]
-        Weight decay, one number for each weight.
+    lrs : float | Sequence[float], default ()
+        Learning rate, one number for each weight. Empty: not given.
+    wds : float | Sequence[float], default ()
+        Weight decay, one number for each weight. Empty: not given.
     rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
     clip_gradient : float | Sequence[float], default -1

@@ -27,6 +27,7 @@ from ..base import (
     MXNetError,
     NotSupportedError,
     TypeError_,
+    ValueError_,
 )
 from . import sparse
 from .creation import array as make_array
@@ -54,6 +55,7 @@ _DTYPES = {
     9: "uint16",
     10: "uint32",
     11: "uint64",
+    _BFLOAT16: "bfloat16",
 }
 _CODES = {name: code for code, name in _DTYPES.items()}
 _MAX_NDIM = 32
@@ -220,8 +222,7 @@ def array_from_bits(dtype: str, raw: memoryview, shape: tuple[int, ...]) -> NDAr
     NDArray
         Array on the CPU, with memory of its own.
     """
-    code = _BFLOAT16 if dtype == "bfloat16" else _CODES[dtype]
-    return _from_storage(code, raw, shape)
+    return _from_storage(_CODES[dtype], raw, shape)
 
 
 @contextlib.contextmanager
@@ -387,6 +388,28 @@ def dtype_name(dtype: Any) -> str:
     return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # 1.x has it as a field
 
 
+def dtype_code(dtype: Any) -> int:
+    """Return the code that files have for an element type.
+
+    Parameters
+    ----------
+    dtype : str, numpy.dtype or type
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        For a type that arrays do not have.
+    """
+    name = dtype_name(dtype)
+    if name not in _CODES:
+        raise ValueError_(f"dtype {name} given, one of {', '.join(_CODES)} expected")
+    return _CODES[name]
+
+
 def _parse(data: memoryview | FileBytes, source: str) -> Any:
     if bytes(data[:4]) == b"PK\x03\x04":
         return _parse_npz(data, source)
@@ -546,7 +569,7 @@ class _Reader:
 
     def _code(self, what: str) -> int:
         (code,) = self.take("<i", f"type of {what}")
-        if code not in _DTYPES and code != _BFLOAT16:
+        if code not in _DTYPES:
             self.offset -= 4
             raise self.error(f"{what} has type code {code}, expected 0 to 12")
         return int(code)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _core
 
-__all__ = ["of_operator", "of_symbol_operator", "required_inputs"]
+__all__ = ["of_operator", "required_inputs"]
 
 _KEYWORD = Parameter.KEYWORD_ONLY
 _EITHER = Parameter.POSITIONAL_OR_KEYWORD
@@ -52,11 +52,12 @@ def _value(text: str, kind: str) -> Any:
     return tuple(_value(part.strip(), kind) for part in inner.split(",")) if inner else ()
 
 
-def _inputs(op: dict[str, Any], array: str, optional: bool) -> list[Parameter]:
+def _inputs(op: dict[str, Any]) -> list[Parameter]:
+    array = "NDArray | Symbol"
     if op["variadic"]:
         return [Parameter(op["inputs"][0], Parameter.VAR_POSITIONAL, annotation=array)]
     inputs = []
-    required = 0 if optional else required_inputs(op)
+    required = required_inputs(op)
     for i, name in enumerate(op["inputs"]):
         may_miss = i >= required
         default = None if may_miss else Parameter.empty
@@ -65,11 +66,8 @@ def _inputs(op: dict[str, Any], array: str, optional: bool) -> list[Parameter]:
     return inputs
 
 
-def _signature(
-    name: str, array: str, optional: bool, result: str, tail: dict[str, str]
-) -> Signature:
-    op = _core.describe_op(name)
-    found = _inputs(op, array, optional)
+def _signature(op: dict[str, Any], result: str, tail: dict[str, str]) -> Signature:
+    found = _inputs(op)
     for p in op["params"]:
         default = Parameter.empty if p["required"] else _value(p["default"], p["python_type"])
         # A parameter without a default can follow one with a default only as a keyword.
@@ -89,36 +87,26 @@ def _signature(
 
 
 @functools.cache
-def of_operator(name: str) -> Signature:
-    """Return the signature of an operator on arrays.
+def of_operator(name: str, composes: bool = False) -> Signature:
+    """Return the signature of an operator on arrays or symbols.
 
     Parameters
     ----------
     name : str
         Name or alias.
+    composes : bool
+        The signature of ``mx.sym`` for an operator without inputs, which makes a symbol.
 
     Returns
     -------
     inspect.Signature
     """
     op = _core.describe_op(name)
+    if composes:
+        return _signature(op, "Symbol", {"name": "str", "attr": "Mapping[str, Any]"})
     result = {"one": "NDArray", "many": "list[NDArray]", "any": "NDArray | list[NDArray]"}
     tail = {"out": "NDArray | Sequence[NDArray]", "name": "str"}
-    return _signature(name, "NDArray", False, result[op["outputs"]], tail)
-
-
-@functools.cache
-def of_symbol_operator(name: str) -> Signature:
-    """Return the signature of an operator on symbols, whose inputs may all be left out.
-
-    Parameters
-    ----------
-    name : str
-        Name or alias.
-
-    Returns
-    -------
-    inspect.Signature
-    """
-    tail = {"name": "str", "attr": "Mapping[str, Any]"}
-    return _signature(name, "Symbol", True, "Symbol", tail)
+    if not op["inputs"]:
+        return _signature(op, result[op["outputs"]], tail)
+    tail["attr"] = "Mapping[str, Any]"
+    return _signature(op, f"{result[op['outputs']]} | Symbol", tail)

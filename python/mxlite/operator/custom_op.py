@@ -187,8 +187,7 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
     -------
     OperatorArguments
     """
-    name = _core.op(op_name).__name__
-    described = next(op for op in _core.list_ops() if op["name"] == name)
+    described = _core.describe_op(_core.op(op_name).__name__)
     names = [*described["inputs"], *(param["name"] for param in described["params"])]
     types = ["NDArray-or-Symbol"] * len(described["inputs"])
     types += [_type_text(param) for param in described["params"]]

@@ -1,6 +1,8 @@
 """Symbolic graphs: ``mx.sym`` (MXNet 1.x: ``mxnet.symbol``).
 
-The operators are those of ``mx.nd``; here they compose even when no input is given.
+Operators with inputs are the same objects in ``mx.nd``: a call on symbols composes, and so does one
+without any input that has ``name`` or ``attr``. Those without inputs, such as ``zeros``, compose
+here only.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from .symbol import Symbol as Symbol
 from .variable import Group as Group
 from .variable import Variable as Variable
 from .variable import var as var
-from .operators import SymbolOp as _SymbolOp
+from . import operators as _operators
 from .serialization import fromjson as fromjson
 from .serialization import load as load
 from .serialization import load_json as load_json
@@ -23,7 +25,6 @@ from .creation import *  # noqa: F403
 from .custom import Custom as Custom
 from .histogram import histogram as histogram
 from .inlined import cached_op as _cached_op
-from ..ndarray.sparse.aliases import SCATTER as _SCATTER
 from .sparse_calls import cast_storage as cast_storage
 from .sparse_calls import retain as _retain
 from .sparse_calls import square_sum as _square_sum
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from . import sparse as sparse
     from .op import *  # noqa: F403
 
-_OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
+_OPS = _core.all_ops(composes=True)
 
 
 def _module(name: str, doc: str) -> _types.ModuleType:
@@ -81,7 +82,6 @@ sparse.__dict__.update(cast_storage=cast_storage, retain=_retain)
 _internal.__dict__.update(
     _CachedOp=_cached_op, _square_sum=_square_sum, _sparse_retain=_retain,
     cast_storage=cast_storage,
-    **{_name: _SymbolOp(_name) for _name in _SCATTER},
 )  # fmt: skip
 
 # What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.

@@ -568,6 +568,7 @@ def adamw_update(
     wd: float | None = 0,
     eta: float,
     clip_gradient: float | None = -1,
+    t: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
@@ -589,6 +590,65 @@ def adamw_update(
         Schedule multiplier.
     clip_gradient : float, default -1
         Limit of the scaled gradient; below 0: none.
+    t : int, default 0
+        Number of this update, from 1, which corrects lr for the zeros that the means start with; 0: lr is corrected already.
+    """
+    ...
+
+def all_gather(
+    data: Symbol | None = None,
+    axis: int | None = 0,
+    process_set: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Joins the arrays of all ranks of a process set along an axis, in the order of ranks; every rank gets the result. All ranks give the same shape. The gradient is reduce_scatter.
+
+    Parameters
+    ----------
+    axis : int, default 0
+        Axis along which the arrays are joined.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
+def all_reduce(
+    data: Symbol | None = None,
+    op: Literal["sum", "mean", "min", "max", "product"] | None = "sum",
+    process_set: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Combines the arrays of all ranks of a process set; every rank gets the result. All ranks must call collective operators in the same order. The gradient of sum and mean is the sum and mean of the ranks' gradients; min, max and product are not differentiable. A process that has joined no job gets its own array.
+
+    Parameters
+    ----------
+    op : Literal['sum', 'mean', 'min', 'max', 'product'], default sum
+        How the arrays of the ranks are combined.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
+def all_to_all(
+    data: Symbol | None = None,
+    split_axis: int | None = 0,
+    concat_axis: int | None = 0,
+    process_set: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Divides each rank's array along `split_axis` into equal parts, sends part i to rank i of the process set, and joins what was received along `concat_axis`, in the order of ranks. The gradient is all_to_all with exchanged axes.
+
+    Parameters
+    ----------
+    split_axis : int, default 0
+        Axis that is divided; its size is a multiple of the ranks.
+    concat_axis : int, default 0
+        Axis along which the received parts are joined.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
     """
     ...
 
@@ -804,6 +864,24 @@ def box_non_maximum_suppression(
         Format of the boxes in data.
     out_format : Literal['corner', 'center'], default corner
         Format of the boxes in the output.
+    """
+    ...
+
+def broadcast(
+    data: Symbol | None = None,
+    root: int | None = 0,
+    process_set: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Returns the array of one rank on all ranks of a process set. All ranks give an array of the same shape and dtype. The root's gradient is the sum of all ranks' gradients, that of other ranks is 0.
+
+    Parameters
+    ----------
+    root : int, default 0
+        Rank in the job whose array all ranks get.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
     """
     ...
 
@@ -1106,6 +1184,7 @@ def mp_adamw_update(
     wd: float | None = 0,
     eta: float,
     clip_gradient: float | None = -1,
+    t: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
@@ -1127,6 +1206,8 @@ def mp_adamw_update(
         Schedule multiplier.
     clip_gradient : float, default -1
         Limit of the scaled gradient; below 0: none.
+    t : int, default 0
+        Number of this update, from 1, which corrects lr for the zeros that the means start with; 0: lr is corrected already.
     """
     ...
 
@@ -1501,6 +1582,46 @@ def quantized_pooling(
     """
     ...
 
+def recv(
+    data: Symbol | None = None,
+    *,
+    source: int,
+    process_set: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Receives an array that another rank sends. Shape and dtype are those of `data`, whose values are not read. If `data` is differentiated, backward sends the result's gradient to the other rank; the gradient of `data` is 0.
+
+    Parameters
+    ----------
+    source : int
+        Rank in the job that sends.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
+def reduce_scatter(
+    data: Symbol | None = None,
+    axis: int | None = 0,
+    op: Literal["sum", "mean", "min", "max", "product"] | None = "sum",
+    process_set: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Combines the arrays of all ranks of a process set; rank i of the set gets the i-th of equal parts along an axis. The gradient of sum and mean is all_gather; min, max and product are not differentiable.
+
+    Parameters
+    ----------
+    axis : int, default 0
+        Axis that is divided; its size is a multiple of the ranks.
+    op : Literal['sum', 'mean', 'min', 'max', 'product'], default sum
+        How the arrays of the ranks are combined.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
+    ...
+
 def requantize(
     data: Symbol | None = None,
     min_range: Symbol | None = None,
@@ -1528,6 +1649,25 @@ def round_ste(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """round(data); the gradient passes as if nothing had been rounded."""
+    ...
+
+def send(
+    data: Symbol | None = None,
+    *,
+    destination: int,
+    process_set: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Sends an array to another rank, which calls recv. Messages from one rank to another arrive in the order of the calls. The result is a zero, and backward from it receives the array's gradient from the other rank.
+
+    Parameters
+    ----------
+    destination : int
+        Rank in the job that receives.
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
     ...
 
 def sign_ste(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import _core
 from . import random
-from .operators import SymbolOp
 from .symbol import Symbol
 
 __all__ = ["SparseEmbedding", "rand_zipfian"]
 
-_embedding = SymbolOp("_contrib_SparseEmbedding")
+_embedding = _core.op("_contrib_SparseEmbedding")
 
 
 def SparseEmbedding(  # noqa: N802 - the operator's name

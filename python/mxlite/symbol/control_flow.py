@@ -24,12 +24,10 @@ __all__ = ["Call", "CondCall", "ForeachCall", "WhileCall", "cond", "foreach", "w
 
 
 class Call:
-    """What the nodes of control flow have in common, with the methods of ``_core.OpCall``."""
+    """What the nodes of control flow have in common, and what the core asks of a node's call."""
 
     name = ""
-    variadic = False
     completes = True
-    pointwise = False
     graphs: tuple[SubGraph, ...] = ()
     outputs = 0
     inputs = 0

@@ -9,13 +9,12 @@ import numpy as np
 
 from .. import _core
 from .. import name as _name
-from .._core import NDArray, user_line
+from .._core import NDArray, dtype_type, user_line
 from ..base import MXNetError, TypeError_
 from ..ndarray.precision import ACTIVE
 from ..operator import sparse_arrays as custom_sparse
 from ..operator.custom_op import custom_symbol
 from ..operator.definition import Definition
-from .dtypes import dtype_type
 from .mixed_precision import cast_inputs
 from .node import Entry, Node
 from .symbol import Symbol
@@ -26,7 +25,7 @@ _Spec = tuple[Any, str]
 
 
 class CustomCall:
-    """The parameters of a Custom node, with the methods of ``_core.OpCall``.
+    """The parameters of a Custom node, and what the core asks of a node's call.
 
     Parameters
     ----------
@@ -35,9 +34,7 @@ class CustomCall:
     """
 
     name = "Custom"
-    variadic = False
     completes = True
-    pointwise = False
 
     def __init__(self, attrs: dict[str, str]) -> None:
         self.params = {k: v for k, v in attrs.items() if not k.startswith("__")}

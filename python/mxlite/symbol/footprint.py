@@ -6,12 +6,11 @@ from collections.abc import Collection
 
 import numpy as np
 
+from .. import _core
 from .infer_arguments import Inference
 from .node import Entry, Node
 
 __all__ = ["bytes_of_results"]
-
-_STOPS = ("BlockGrad", "zeros_like", "ones_like")
 
 
 def bytes_of_results(
@@ -66,7 +65,7 @@ def _on_the_way_back(
         if node.op is None:
             wanted = node.name in differentiated
         else:
-            wanted = node.op not in _STOPS and any(source in needs for source, _ in node.inputs)
+            wanted = _passes_gradient(node) and any(source in needs for source, _ in node.inputs)
         if wanted:
             needs.add(node)
     reached = {node for node, _ in heads if node in needs}
@@ -74,6 +73,12 @@ def _on_the_way_back(
         if node in reached:
             reached.update(source for source, _ in node.inputs if source in needs)
     return reached
+
+
+def _passes_gradient(node: Node) -> bool:
+    if not isinstance(node.call, _core.OpCall):  # a loop, a branch or an operator in Python
+        return True
+    return bool(_core.describe_op(node.call.name)["passes_gradient"])
 
 
 def _peak_of_gradients(nodes: list[Node], active: set[Node], sizes: dict[Entry, int]) -> int:

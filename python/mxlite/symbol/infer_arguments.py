@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from .. import _core
-from .._core import Inference
+from .._core import Inference, dtype_type
 from ..base import TypeError_, ValueError_, suggestion
+from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
-from .dtypes import dtype_name, dtype_type
-from .node import Entry, Node
+from .node import Entry
 
 __all__ = [
-    "Inference", "Shape", "infer", "infer_shape", "infer_type", "is_known", "open_calls",
-    "parse_shape", "public_shape", "uninferred",
+    "Inference", "Shape", "infer", "infer_shape", "infer_type", "is_known", "parse_shape",
+    "public_shape", "uninferred",
 ]  # fmt: skip
 
 Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
@@ -86,25 +86,6 @@ def infer(
     inference.run_types("float32")
     inference.run_shapes()
     return inference
-
-
-def open_calls(symbol: Any, values: Mapping[str, Any]) -> dict[Node, Any]:
-    """Return calls for nodes whose shapes depend on the arrays of variables: begin_state.
-
-    Parameters
-    ----------
-    symbol : Symbol
-    values : mapping of str to NDArray
-        By variable name.
-    """
-    if not _core.has_open_shapes(symbol._outputs, is_np_shape()):
-        return {}
-    inference = infer(
-        symbol._outputs,
-        {name: parse_shape(array.shape, name) for name, array in values.items()},
-        {name: array.dtype for name, array in values.items()},
-    )
-    return inference.completed_calls()
 
 
 def _given(symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: str) -> dict[str, Any]:

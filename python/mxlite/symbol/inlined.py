@@ -66,7 +66,7 @@ def cached_op(
     for key in names[len(args) :]:
         entries[key] = (Node(None, prefix + key, {}, []), 0)
     result = inner._substituted(entries)
-    outside = {node for entry in entries.values() for node in topological_order([entry])}
+    outside = set(topological_order(list(entries.values())))
     for node in result._nodes():
         if node not in outside:
             node.name = prefix + node.name

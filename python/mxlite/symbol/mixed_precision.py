@@ -8,7 +8,7 @@ from typing import Any
 from .. import _core
 from .. import name as _name
 from ..ndarray.precision import FLOAT32, LOW, NEUTRAL, WIDEST, PrecisionRules
-from .node import Entry, Node, schema_of
+from .node import Entry, Node
 
 __all__ = ["cast_inputs", "engine_ops"]
 
@@ -29,7 +29,8 @@ def engine_ops(names: Iterable[str]) -> list[str]:
     ValueError
         For a name that no operator has.
     """
-    return [name if name == "Custom" else str(schema_of(name)["name"]) for name in names]
+    engine_name = _core.symbol_engine_name
+    return [n if n == "Custom" else _core.op(engine_name(n)).__name__ for n in names]
 
 
 def cast_inputs(rules: PrecisionRules, call: Any, inputs: Sequence[Entry]) -> list[Entry]:

@@ -1054,6 +1054,7 @@ def adam_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     lazy_update: bool | None = True,
+    t: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
@@ -1077,6 +1078,8 @@ def adam_update(
         Limit of the scaled gradient; below 0: none.
     lazy_update : bool, default True
         For row-sparse gradients; has no effect on dense ones.
+    t : int, default 0
+        Number of this update, from 1, which corrects lr for the zeros that the means start with; 0: lr is corrected already.
     """
     ...
 
@@ -1245,7 +1248,7 @@ def batch_dot(
     rhs: Symbol | None = None,
     transpose_a: bool | None = False,
     transpose_b: bool | None = False,
-    forward_stype: str | None = None,
+    forward_stype: Literal["default", "row_sparse", "csr"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
@@ -1257,8 +1260,8 @@ def batch_dot(
         Use the transposed lhs.
     transpose_b : bool, default False
         Use the transposed rhs.
-    forward_stype : str | None, default None
-        Storage of the result: default.
+    forward_stype : Literal['default', 'row_sparse', 'csr'] | None, default None
+        Storage type of the result; None: chosen by the storage types of the inputs.
     """
     ...
 
@@ -1628,7 +1631,7 @@ def dot(
     rhs: Symbol | None = None,
     transpose_a: bool | None = False,
     transpose_b: bool | None = False,
-    forward_stype: str | None = None,
+    forward_stype: Literal["default", "row_sparse", "csr"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
@@ -1640,8 +1643,8 @@ def dot(
         Use the transposed lhs.
     transpose_b : bool, default False
         Use the transposed rhs.
-    forward_stype : str | None, default None
-        Storage of the result: default.
+    forward_stype : Literal['default', 'row_sparse', 'csr'] | None, default None
+        Storage type of the result; None: chosen by the storage types of the inputs.
     """
     ...
 
@@ -2585,9 +2588,9 @@ def multi_lars(
 
 def multi_mp_sgd_mom_update(
     *data: Symbol | Sequence[Symbol],
-    lrs: float | Sequence[float],
+    lrs: float | Sequence[float] | None = (),
     momentum: float | Sequence[float] | None = 0,
-    wds: float | Sequence[float],
+    wds: float | Sequence[float] | None = (),
     rescale_grad: float | Sequence[float] | None = 1,
     clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
@@ -2595,16 +2598,16 @@ def multi_mp_sgd_mom_update(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """sgd_mom_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, mom, weight32 for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
+    """sgd_mom_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, mom, weight32 for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
 
     Parameters
     ----------
-    lrs : float | Sequence[float]
-        Learning rate, one number for each weight.
+    lrs : float | Sequence[float], default ()
+        Learning rate, one number for each weight. Empty: not given.
     momentum : float | Sequence[float], default 0
         Factor on the old momentum.
-    wds : float | Sequence[float]
-        Weight decay, one number for each weight.
+    wds : float | Sequence[float], default ()
+        Weight decay, one number for each weight. Empty: not given.
     rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
     clip_gradient : float | Sequence[float], default -1
@@ -2616,8 +2619,8 @@ def multi_mp_sgd_mom_update(
 
 def multi_mp_sgd_update(
     *data: Symbol | Sequence[Symbol],
-    lrs: float | Sequence[float],
-    wds: float | Sequence[float],
+    lrs: float | Sequence[float] | None = (),
+    wds: float | Sequence[float] | None = (),
     rescale_grad: float | Sequence[float] | None = 1,
     clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
@@ -2625,14 +2628,14 @@ def multi_mp_sgd_update(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """sgd_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, weight32 for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
+    """sgd_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, weight32 for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
 
     Parameters
     ----------
-    lrs : float | Sequence[float]
-        Learning rate, one number for each weight.
-    wds : float | Sequence[float]
-        Weight decay, one number for each weight.
+    lrs : float | Sequence[float], default ()
+        Learning rate, one number for each weight. Empty: not given.
+    wds : float | Sequence[float], default ()
+        Weight decay, one number for each weight. Empty: not given.
     rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
     clip_gradient : float | Sequence[float], default -1
@@ -2644,9 +2647,9 @@ def multi_mp_sgd_update(
 
 def multi_sgd_mom_update(
     *data: Symbol | Sequence[Symbol],
-    lrs: float | Sequence[float],
+    lrs: float | Sequence[float] | None = (),
     momentum: float | Sequence[float] | None = 0,
-    wds: float | Sequence[float],
+    wds: float | Sequence[float] | None = (),
     rescale_grad: float | Sequence[float] | None = 1,
     clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
@@ -2654,16 +2657,16 @@ def multi_sgd_mom_update(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """sgd_mom_update of many weights; data is weight, grad, mom for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
+    """sgd_mom_update of many weights; data is weight, grad, mom for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
 
     Parameters
     ----------
-    lrs : float | Sequence[float]
-        Learning rate, one number for each weight.
+    lrs : float | Sequence[float], default ()
+        Learning rate, one number for each weight. Empty: not given.
     momentum : float | Sequence[float], default 0
         Factor on the old momentum.
-    wds : float | Sequence[float]
-        Weight decay, one number for each weight.
+    wds : float | Sequence[float], default ()
+        Weight decay, one number for each weight. Empty: not given.
     rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
     clip_gradient : float | Sequence[float], default -1
@@ -2675,8 +2678,8 @@ def multi_sgd_mom_update(
 
 def multi_sgd_update(
     *data: Symbol | Sequence[Symbol],
-    lrs: float | Sequence[float],
-    wds: float | Sequence[float],
+    lrs: float | Sequence[float] | None = (),
+    wds: float | Sequence[float] | None = (),
     rescale_grad: float | Sequence[float] | None = 1,
     clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
@@ -2684,14 +2687,14 @@ def multi_sgd_update(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """sgd_update of many weights; data is weight, grad for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
+    """sgd_update of many weights; data is weight, grad for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
 
     Parameters
     ----------
-    lrs : float | Sequence[float]
-        Learning rate, one number for each weight.
-    wds : float | Sequence[float]
-        Weight decay, one number for each weight.
+    lrs : float | Sequence[float], default ()
+        Learning rate, one number for each weight. Empty: not given.
+    wds : float | Sequence[float], default ()
+        Weight decay, one number for each weight. Empty: not given.
     rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
     clip_gradient : float | Sequence[float], default -1

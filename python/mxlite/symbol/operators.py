@@ -1,8 +1,7 @@
-"""Operators of mx.sym, arithmetic of symbols, and operators as methods."""
+"""Arithmetic of symbols, and operators as methods."""
 
 from __future__ import annotations
 
-from inspect import Signature
 from typing import Any
 
 import numpy as np
@@ -11,43 +10,9 @@ from .. import _core
 from .._core import compose
 from ..base import NotImplementedForSymbol, TypeError_
 from ..ndarray.methods import METHODS
-from ..ndarray.signatures import of_symbol_operator
 from .symbol import Symbol
 
-__all__ = ["SymbolOp"]
-
-
-class SymbolOp:
-    """An operator as ``mx.sym`` gives it: composes even when no input is given.
-
-    Parameters
-    ----------
-    alias : str
-        Name or alias of the operator, from which automatic names are made.
-    """
-
-    def __init__(self, alias: str) -> None:
-        self._alias = alias
-        self.__name__ = alias
-
-    @property
-    def __doc__(self) -> str | None:  # type: ignore[override]
-        return _core.op(_core.symbol_engine_name(self._alias)).__doc__
-
-    @property
-    def __signature__(self) -> Signature:
-        return of_symbol_operator(_core.symbol_engine_name(self._alias))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make a node; arguments as for the operator on arrays, ``name`` and ``attr`` besides."""
-        return compose(self._alias, args, kwargs)
-
-    def __repr__(self) -> str:
-        return f"<symbol op {self._alias}>"
-
-    def __reduce__(self) -> Any:
-        return SymbolOp, (self._alias,)
-
+__all__: list[str] = []
 
 _NUMBERS = (int, float, bool, np.generic)
 # Python operator: operator on two symbols, on symbol and number, on number and symbol.

@@ -22,7 +22,7 @@ __all__ = ["CALLS", "SparseCall", "cast_storage", "retain", "square_sum"]
 
 
 class SparseCall:
-    """The parameters of such a node, with the methods of ``_core.OpCall``.
+    """The parameters of such a node, and what the core asks of a node's call.
 
     Parameters
     ----------
@@ -31,9 +31,7 @@ class SparseCall:
 
     name = ""
     input_names: tuple[str, ...] = ("data",)
-    variadic = False
     completes = False
-    pointwise = False
     #: Executors run node by node.
     eager = True
 

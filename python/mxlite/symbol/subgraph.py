@@ -6,13 +6,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import _core
-from .._core import NDArray, evaluate
+from .._core import NDArray
 from ..attribute import AttrScope
 from ..base import TypeError_
-from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, NONE, Layout
-from ..numpy_mode import is_np_shape
+from .evaluate import evaluate
 from .infer_arguments import Inference, infer, uninferred
 from .node import Entry, Node, topological_order
 from .symbol import Symbol
@@ -183,13 +181,5 @@ class SubGraph:
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """Run on arrays for the arguments and the imports."""
-        calls = None
-        if _core.has_open_shapes(self.heads, is_np_shape()):
-            specs = [(tuple(array.shape), _type_name(array)) for array in arrays]
-            calls = self._inference(specs).completed_calls()
         values = {node.name: array for node, array in zip(self._variables, arrays)}
-        return evaluate(self.heads, values, calls)
-
-
-def _type_name(array: NDArray) -> str:
-    return dtype_name(array.dtype)
+        return evaluate(self.heads, values)

@@ -21,7 +21,7 @@ from ..base import (
 )
 from .exactness import check_exact
 from .infer_arguments import infer_shape, infer_type
-from .node import HIDDEN_KEYS, Entry, Node, topological_order
+from .node import Entry, Node, topological_order
 
 if TYPE_CHECKING:
     from .operator_methods import OperatorMethods as _Base
@@ -109,9 +109,9 @@ class Symbol(_Base):
             lines += ["--------------------", f"Op:{node.op}, Name={node.name}", "Inputs:"]
             for i, (source, index) in enumerate(node.inputs):
                 lines.append(f"\targ[{i}]={source.name}({index}) version=0")
-            if node.attrs:
+            if attrs := node.attrs:
                 lines.append("Attrs:")
-                lines += [f"\t{key}={node.attrs[key]}" for key in sorted(node.attrs)]
+                lines += [f"\t{key}={attrs[key]}" for key in sorted(attrs)]
         return "\n".join(lines) + "\n"
 
     # -- outputs ---------------------------------------------------------------------------------
@@ -444,8 +444,9 @@ class Symbol(_Base):
 
 def _public_attrs(node: Node) -> dict[str, str]:
     """Return a node's attributes, hidden ones by their plain name too."""
-    plain = {key[2:-2]: value for key, value in node.attrs.items() if key[2:-2] in HIDDEN_KEYS}
-    return {**node.attrs, **plain}
+    attrs = node.attrs
+    plain = {k[2:-2]: value for k, value in attrs.items() if k == hidden_key(k[2:-2])}
+    return {**attrs, **plain}
 
 
 _core.set_symbol_type(Symbol)

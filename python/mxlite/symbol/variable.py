@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core import Node, scoped_attrs, text_of
 from ..base import TypeError_, ValueError_
-from .dtypes import dtype_code
+from ..ndarray.serialization import dtype_code
 from .symbol import Symbol
 
 __all__ = ["Group", "Variable", "var"]

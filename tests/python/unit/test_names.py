@@ -18,12 +18,12 @@ def test_signatures_name_inputs_and_parameters(name):
     op = _core.describe_op(name)
     signature = inspect.signature(_core.op(name))
     expected = [*op["inputs"], *(p["name"] for p in op["params"])]
-    assert [p for p in signature.parameters if p not in ("out", "name")] == expected
+    assert [p for p in signature.parameters if p not in ("out", "name", "attr")] == expected
     for p in op["params"]:
         has_default = signature.parameters[p["name"]].default is not inspect.Parameter.empty
         assert has_default is not p["required"], p["name"]
     composed = inspect.signature(mx.sym._internal.__dict__[name])
-    assert [p for p in composed.parameters if p not in ("attr", "name")] == expected
+    assert [p for p in composed.parameters if p not in ("out", "name", "attr")] == expected
 
 
 def test_signature_of_softmax():
@@ -32,7 +32,9 @@ def test_signature_of_softmax():
     assert parameters["data"].default is inspect.Parameter.empty
     assert parameters["length"].default is None
     assert "data" not in inspect.signature(mx.nd.ones(2).softmax).parameters
-    assert inspect.signature(mx.sym.softmax).return_annotation == "Symbol"
+    assert inspect.signature(mx.sym.softmax).return_annotation == "NDArray | Symbol"
+    assert inspect.signature(mx.nd.random_uniform).return_annotation == "NDArray"
+    assert inspect.signature(mx.sym.random_uniform).return_annotation == "Symbol"
 
 
 def test_signature_knows_which_inputs_must_be_given():

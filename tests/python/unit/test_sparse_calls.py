@@ -28,6 +28,8 @@ CALLS = [
         "dot.* unexpected keyword .*transpose_z",
     ),
     ("dot", (CSR, CSR), {}, ValueError, "dot: lhs of shape"),
+    ("dot", (CSR, ROWS), {"forward_stype": "x"}, ValueError, "dot: parameter forward_stype: 'x'"),
+    ("dot", (CSR, nd.zeros((3, 2, 2))), {"forward_stype": "csr"}, ValueError, "dot: forward_stype"),
     ("_mul_scalar", (CSR, DENSE), {"scalar": 2.0}, TypeError, "_mul_scalar"),
     ("prod", (CSR, CSR), {}, TypeError, "prod: parameter axis: a CSRNDArray given"),
     ("elemwise_add", (CSR, nd.zeros((3, 2)).tostype("csr")), {}, ValueError, "elemwise_add"),
@@ -84,3 +86,13 @@ def test_empty_arrays_are_limited_as_in_numpy():
         nd.zeros((2**40, 0, 2**40))
     with pytest.raises(ValueError, match="broadcast_to"):
         nd.broadcast_to(nd.zeros((1, 0, 1)), shape=(2**40, 0, 2**40))
+
+
+@pytest.mark.parametrize("stype", ["csr", "row_sparse"])
+def test_truth_values_are_subtracted_as_in_dense_calls(stype):
+    lhs, rhs = [[True, False], [True, True]], [[True, True], [False, False]]
+    dense = [nd.array(values, dtype="bool") for values in (lhs, rhs)]
+    sparse = [array.tostype(stype) for array in dense]
+    np.testing.assert_array_equal(
+        nd.elemwise_sub(*sparse).asnumpy(), nd.elemwise_sub(*dense).asnumpy()
+    )

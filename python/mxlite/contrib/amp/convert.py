@@ -13,6 +13,7 @@ from ...gluon.symbol_block import SymbolBlock
 from ...module import BucketingModule
 from ...ndarray import NDArray
 from ...ndarray.precision import PrecisionRules
+from ...ndarray.serialization import dtype_code
 from ...symbol import Symbol
 from ...symbol import var as make_var
 from ...symbol.mixed_precision import cast_inputs
@@ -26,9 +27,6 @@ __all__ = [
     "convert_model",
     "convert_symbol",
 ]
-
-# Codes of types in the attribute __dtype__ of variables.
-_CODES = {"float16": "2", "bfloat16": "12"}
 
 Params = Mapping[str, NDArray]
 
@@ -169,16 +167,18 @@ def _mark_parameters(symbol: Symbol, target: str, data_names: set[str]) -> None:
             continue
         used = users.get(node, [])
         if used and all(u.op == "amp_cast" and u.attr("dtype") == target for u in used):
-            node.set_attr("__dtype__", _CODES[target])
+            node.set_attr("__dtype__", str(dtype_code(target)))
 
 
-def _typed(symbol: Symbol, name: str, value: NDArray) -> NDArray:
-    """Cast a parameter to the type that the symbol gives it."""
-    code = symbol.attr_dict().get(name, {}).get("__dtype__", "-1")
-    for dtype, known in _CODES.items():
-        if code == known:
-            return value.astype(dtype)
-    return value
+def _typed(symbol: Symbol, arrays: Params) -> dict[str, NDArray]:
+    """Return the parameters, those cast to which the symbol gives a lower precision."""
+    lower = {str(dtype_code(dtype)): dtype for dtype in ("float16", "bfloat16")}
+    codes = {n.name: n.attr("__dtype__") or "" for n in symbol._nodes() if n.op is None}
+    dtypes = {name: lower.get(codes.get(name, "")) for name in arrays}
+    return {
+        name: value if dtypes[name] is None else value.astype(dtypes[name])
+        for name, value in arrays.items()
+    }
 
 
 def convert_model(
@@ -224,11 +224,7 @@ def convert_model(
         sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names,
         data_names, cast_optional_params,
     )  # fmt: skip
-    return (
-        converted,
-        {name: _typed(converted, name, value) for name, value in arg_params.items()},
-        {name: _typed(converted, name, value) for name, value in aux_params.items()},
-    )
+    return converted, _typed(converted, arg_params), _typed(converted, aux_params)
 
 
 def convert_hybrid_block(
@@ -283,11 +279,9 @@ def convert_hybrid_block(
         excluded_sym_names, inputs, cast_optional_params,
     )  # fmt: skip
     result = SymbolBlock(converted, [make_var(name) for name in inputs])
-    values = {
-        name: _typed(converted, name, arrays[name])
-        for name in converted.list_inputs()
-        if name in arrays
-    }
+    values = _typed(
+        converted, {name: arrays[name] for name in converted.list_inputs() if name in arrays}
+    )
     for name, param in result.collect_params().items():
         if param.dtype != values[name].dtype:
             param.cast(values[name].dtype)
@@ -351,8 +345,8 @@ def convert_bucketing_module(
     return BucketingModule.load_dict(
         sym_gen=generate_converted,
         default_bucket_key=key,
-        arg_params={n: _typed(converted, n, v) for n, v in arg_params.items()},
-        aux_params={n: _typed(converted, n, v) for n, v in aux_params.items()},
+        arg_params=_typed(converted, arg_params),
+        aux_params=_typed(converted, aux_params),
         **bucketing_mod._options,
     )
 

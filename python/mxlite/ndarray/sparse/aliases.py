@@ -2,29 +2,21 @@
 
 1.x has element-wise operators beside the broadcasting ones (``_maximum`` beside
 ``broadcast_maximum``) and operators that leave out what is not stored (``_scatter_plus_scalar``
-beside ``_plus_scalar``). The engine has one operator for both; symbols keep the name, and arrays
-reach these rules as ``mx.nd._internal.<name>``.
+beside ``_plus_scalar``). The engine has one operator for both; callables and symbols keep the name.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 from ... import _core
 from ..._core import NDArray
 from ...base import ShapeError
 from . import dispatch, storage
 from .rules import csr_keys, csr_of_keys, looked_up
-from .storage import dense, is_sparse, parts, stype_of, with_values
+from .storage import dense, parts, stype_of, with_values
 
-__all__ = ["FUNCTIONS", "SCATTER"]
-
-#: Operators that leave out what is not stored, with the engine's that do not.
-SCATTER = {
-    "_scatter_elemwise_div": "elemwise_div",
-    "_scatter_minus_scalar": "_minus_scalar",
-    "_scatter_plus_scalar": "_plus_scalar",
-}
+__all__: list[str] = []
 
 
 def _check_shapes(name: str, lhs: NDArray, rhs: NDArray) -> None:
@@ -72,7 +64,7 @@ dispatch.ALIASES["_scatter_elemwise_div"] = _scatter_elemwise_div
 
 
 def _scattered_scalar(name: str) -> None:
-    op = _core.op(SCATTER[name])
+    op = _core.op(name)
 
     def on_values(data: NDArray, scalar: float, is_int: bool) -> Any:
         return with_values(data, op(parts(data)[0], scalar=scalar, is_int=is_int))
@@ -82,28 +74,3 @@ def _scattered_scalar(name: str) -> None:
 
 _scattered_scalar("_scatter_plus_scalar")
 _scattered_scalar("_scatter_minus_scalar")
-
-
-def _function(name: str, engine: str) -> Callable[..., Any]:
-    op = _core.op(engine)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(a, NDArray) and is_sparse(a) for a in (*args, *kwargs.values())):
-            return dispatch.run(op, args, kwargs, name)
-        return op(*args, **kwargs)
-
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = op.__doc__
-    return call
-
-
-#: What ``mx.nd._internal`` has under these names.
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: _function(name, engine)
-    for name, engine in {
-        "_hypot": "broadcast_hypot",
-        "_maximum": "broadcast_maximum",
-        "_minimum": "broadcast_minimum",
-        **SCATTER,
-    }.items()
-}

@@ -40,13 +40,13 @@ def rule(*names: str, taped: bool = False) -> Callable[[Rule], Rule]:
 
     def enter(function: Rule) -> Rule:
         for name in names:
-            (TAPED if taped else RULES)[_core.op(name).__name__] = function
+            (TAPED if taped else RULES)[_core.op(name).schema_name] = function
         return function
 
     return enter
 
 
-def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | None = None) -> Any:
+def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator of which an argument or ``out=`` is sparse.
 
     The core sorts the arguments by the schema and refuses what it would refuse for dense arrays.
@@ -54,10 +54,9 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | Non
     Parameters
     ----------
     op : _core.Op
+        `ALIASES` may have a rule for the name by which it is called.
     args : tuple
     kwargs : dict
-    alias : str, optional
-        The name that it was called by; `ALIASES` may have a rule for it.
 
     Raises
     ------
@@ -66,14 +65,14 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | Non
     ValueError
         If shapes, dtypes or values of parameters are wrong.
     """
-    name = op.__name__
-    shapes = name not in OWN_SHAPES and alias not in ALIASES
+    name = op.schema_name
+    shapes = name not in OWN_SHAPES and op.__name__ not in ALIASES
     arrays, params, targets = _core.bind_arguments(op, args, kwargs, shapes)
     if name in UPDATES:
         result = UPDATES[name](*arrays, out=targets[0] if targets else None, **params)
         if result is not NotImplemented:
             return result
-    result = _run(op, arrays, params, alias)
+    result = _run(op, arrays, params)
     if not targets:
         return result
     for target, value in zip(targets, result if isinstance(result, list) else [result]):
@@ -81,8 +80,8 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | Non
     return targets if isinstance(result, list) else targets[0]
 
 
-def _run(op: Any, arrays: list[NDArray], params: dict[str, Any], alias: str | None) -> Any:
-    name = op.__name__
+def _run(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
+    name = op.schema_name
     if not any(is_sparse(a) for a in arrays):
         return op(*arrays, **params)  # only out= is sparse
     taped = TAPED.get(name)
@@ -90,7 +89,7 @@ def _run(op: Any, arrays: list[NDArray], params: dict[str, Any], alias: str | No
         result = taped(*arrays, **params)
         if result is not NotImplemented:
             return result
-    function = ALIASES.get(alias or name, RULES.get(name))
+    function = ALIASES.get(op.__name__, RULES.get(name))
     recording = _core.is_recording()
     if not (recording and any(_core.is_recorded(a) for a in arrays if is_sparse(a))):
         if function is not None and not (recording and any(map(_core.is_recorded, arrays))):
@@ -108,10 +107,10 @@ def _run(op: Any, arrays: list[NDArray], params: dict[str, Any], alias: str | No
 
 def _fallback(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
     """Run the operator on dense arrays; states that it writes are written back."""
-    log_fallback(op.__name__, arrays)
+    log_fallback(op.schema_name, arrays)
     copies = [dense(array) for array in arrays]
     result = op(*copies, **params)
-    for index in _mutated(op.__name__, len(arrays)):
+    for index in _mutated(op.schema_name, len(arrays)):
         if is_sparse(arrays[index]):
             storage.assign(arrays[index], copies[index])
     return result
@@ -162,7 +161,7 @@ def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: An
     saved = {id(a): _snapshot(a) for a in arrays}
     versions = {key: _versions(a) for key, a in saved.items()}
     # States, as the moving averages of BatchNorm: backward neither needs nor changes them.
-    states = {id(arrays[i]) for i in _mutated(op.__name__, len(arrays))}
+    states = {id(arrays[i]) for i in _mutated(op.schema_name, len(arrays))}
     needed = {id(a): _core.is_recorded(a) for a in arrays}
     order = [id(a) for a in arrays]
     training = _core.is_training()
@@ -171,7 +170,7 @@ def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: An
         for key, array in saved.items():
             if key not in states and _versions(array) != versions[key]:
                 raise MXNetError(
-                    f"backward: an input of {op.__name__}, an array of shape {array.shape}, was "
+                    f"backward: an input of {op.schema_name}, an array of shape {array.shape}, was "
                     "changed in place after it was recorded; its old value is needed"
                 )
         variables = {
@@ -201,5 +200,5 @@ def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: An
         # An array given twice has its whole gradient at the first place.
         return [by_key.pop(key, None) for key in order]
 
-    _core.record_function(backward, op.__name__, arrays, outputs, True)
+    _core.record_function(backward, op.schema_name, arrays, outputs, True)
     return outputs if isinstance(result, list) else outputs[0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import _core
 from ..._core import NDArray
+from ...base import ShapeError
 from . import storage
 from .arrays import cast_storage
 from .dispatch import OWN_SHAPES, QUIET, rule
@@ -17,7 +18,7 @@ _csr_dot = _core.op("_csr_dot")
 _transpose = _core.op("transpose")
 
 QUIET.update(
-    _core.op(name).__name__
+    _core.op(name).schema_name
     for name in ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
 )
 
@@ -50,6 +51,11 @@ def _dot(
 ) -> Any:
     if forward_stype is not None:
         result = _core.op("dot")(lhs, rhs, transpose_a=transpose_a, transpose_b=transpose_b)
+        if forward_stype == "csr" and result.ndim != 2:
+            raise ShapeError(
+                f"dot: forward_stype 'csr' given for a result of shape {result.shape}, "
+                "2 dimensions expected"
+            )
         return result if result.stype == forward_stype else cast_storage(
             cast_storage(result, "default"), forward_stype
         )  # fmt: skip

@@ -108,6 +108,8 @@ def _add_csr(lhs: NDArray, rhs: NDArray) -> NDArray:
 def _sum(name: str, lhs: NDArray, rhs: NDArray) -> Any:
     stypes = stype_of(lhs), stype_of(rhs)
     minus = name == "elemwise_sub"
+    if minus and lhs.dtype == np.bool_:  # has no negative values
+        return NotImplemented
     if stypes in (("csr", "csr"), ("row_sparse", "row_sparse")) and lhs.dtype == rhs.dtype:
         other = with_values(rhs, -parts(rhs)[0]) if minus else rhs
         return _add_csr(lhs, other) if stypes[0] == "csr" else add_rows([lhs, other])

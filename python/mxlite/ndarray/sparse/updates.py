@@ -21,6 +21,21 @@ _ROW_UPDATES = {
 }
 
 
+def has_rows_form(name: str) -> bool:
+    """Return whether an update changes only the rows of a row-sparse gradient if it may.
+
+    Parameters
+    ----------
+    name : str
+        An update operator.
+
+    Returns
+    -------
+    bool
+    """
+    return name in _ROW_UPDATES
+
+
 def _enter(name: str) -> None:
     op, rows_op = _core.op(name), _core.op(_ROW_UPDATES[name])
 

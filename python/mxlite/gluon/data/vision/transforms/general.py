@@ -34,7 +34,7 @@ class Compose(Sequential):
     Notes
     -----
     Matches ``mxnet.gluon.data.vision.transforms.Compose``, but runs hybrid transforms as they
-    are: a graph for each size of image would cost more than it saves. `hybridize` exists.
+    are: a graph for each size of image would cost more than it saves. `hybridize` compiles one.
     """
 
     def __init__(self, transforms: Sequence[Block]) -> None:

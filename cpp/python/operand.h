@@ -1,0 +1,23 @@
+// Tells arrays, symbols and other arguments of an operator's call apart.
+#pragma once
+#include <cstdint>
+
+#include "cpp/python/py_array.h"
+#include "cpp/python/py_symbol.h"
+
+namespace mxlite::python {
+
+enum class Operand : uint8_t { kArray, kSymbol, kOther };
+
+// Tells whether an argument is an array or a symbol. The first of them decides for a list.
+inline Operand operand_kind(PyObject* o) {
+  if (is_any_array(o)) return Operand::kArray;
+  if (is_symbol(o)) return Operand::kSymbol;
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return Operand::kOther;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+    if (PyObject* item = PySequence_Fast_GET_ITEM(o, i); is_any_array(item) || is_symbol(item))
+      return operand_kind(item);
+  return Operand::kOther;
+}
+
+}  // namespace mxlite::python

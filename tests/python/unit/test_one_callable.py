@@ -1,0 +1,110 @@
+"""One callable per operator for arrays and symbols: ``mx.nd.f is mx.sym.f``."""
+
+from __future__ import annotations
+
+import pickle
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import _core, nd, sym
+
+TAKES_INPUTS = {
+    name: bool(op["inputs"]) for op in _core.list_ops() for name in (op["name"], *op["aliases"])
+}
+WITH_INPUTS = sorted(name for name, takes in TAKES_INPUTS.items() if takes)
+WITHOUT_INPUTS = sorted(name for name, takes in TAKES_INPUTS.items() if not takes)
+
+
+def test_operators_with_inputs_are_the_same_objects():
+    assert len(WITH_INPUTS) > 500
+    for name in WITH_INPUTS:
+        assert vars(nd._internal)[name] is vars(sym._internal)[name] or name == "cast_storage"
+    for name in ("softmax", "FullyConnected", "Concat", "dot", "BatchNorm", "flatten"):
+        assert getattr(nd, name) is getattr(sym, name), name
+    assert nd.contrib.quadratic is sym.contrib.quadratic
+    assert nd.linalg.gemm is sym.linalg.gemm
+
+
+def test_operators_without_inputs_make_an_array_or_a_symbol():
+    assert WITHOUT_INPUTS
+    for name in WITHOUT_INPUTS:
+        assert vars(nd._internal)[name] is not vars(sym._internal)[name]
+    assert isinstance(nd._internal._zeros(shape=(2, 3)), nd.NDArray)
+    zeros = sym._internal._zeros(shape=(2, 3), name="z")
+    assert isinstance(zeros, sym.Symbol) and zeros.list_outputs() == ["z_output"]
+
+
+def test_the_operands_decide():
+    x = nd.array([[-1.0, 2.0]])
+    assert nd.relu(x).asnumpy().tolist() == [[0, 2]]
+    assert sym.relu(data=x).asnumpy().tolist() == [[0, 2]]
+    assert sym.concat([x, x], dim=0).shape == (2, 2)
+    for composed in (
+        nd.relu(sym.var("x")),
+        nd.relu(data=sym.var("x")),
+        nd.concat(sym.var("x"), sym.var("y"), dim=0),
+        nd.concat([sym.var("x"), sym.var("y")], dim=0),
+        nd.FullyConnected(None, sym.var("w"), num_hidden=2),
+        nd.FullyConnected(num_hidden=2, weight=sym.var("w")),
+    ):
+        assert isinstance(composed, sym.Symbol)
+    with pytest.raises(TypeError, match="Symbols and NDArrays given together"):
+        nd.dot(x, sym.var("y"))
+    with pytest.raises(TypeError, match="Symbols and NDArrays given together"):
+        nd.dot(sym.var("y"), x)
+
+
+def test_inputs_that_are_left_out_become_variables():
+    for function in (nd.FullyConnected, sym.FullyConnected):
+        net = function(num_hidden=2, name="fc")
+        assert net.list_arguments() == ["fc_data", "fc_weight", "fc_bias"]
+    assert nd.Concat(num_args=2, name="c").list_arguments() == ["c_arg0", "c_arg1"]
+    assert sym.softmax(axis=1, attr={"__group__": "a"}).attr("__group__") == "a"
+    for function in (nd.softmax, sym.softmax):
+        with pytest.raises(TypeError, match="missing required input 'data'"):
+            function(axis=1)
+
+
+def test_attributes_of_nodes_may_stand_before_the_operand():
+    hints = {"__group__": "a", "weight_lr_mult": "2"}
+    net = nd.FullyConnected(lr_mult=3, attr=hints, num_hidden=2, data=sym.var("x"), name="f")
+    attrs = net.attr_dict()
+    assert attrs["f"]["__lr_mult__"] == "3" and attrs["f"]["__group__"] == "a"
+    assert attrs["f_weight"]["__lr_mult__"] == "2"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: nd.relu(3),
+        lambda: nd.relu([1, 2]),
+        lambda: nd.relu(data=3),
+        lambda: nd.concat(3, dim=0),
+        lambda: sym.FullyConnected(data=np.ones(2), num_hidden=2),
+    ],
+)
+def test_values_that_are_no_operands_are_refused(call):
+    with pytest.raises(TypeError, match="given, an NDArray or a Symbol expected"):
+        call()
+
+
+def test_a_target_without_inputs_is_an_error():
+    with pytest.raises(TypeError, match="missing required input 'data'"):
+        nd.relu(out=nd.ones(2))
+
+
+def test_aliases_name_what_they_make():
+    assert nd.flatten.__name__ == "flatten" and nd.Flatten.__name__ == "Flatten"
+    assert nd.flatten.schema_name == nd.Flatten.schema_name == "Flatten"
+    with mx.name.NameManager():
+        assert nd.elemwise_add(sym.var("a"), sym.var("b")).name == "elemwise_add0"
+        assert nd._internal._plus(sym.var("a"), sym.var("b")).name == "_plus0"
+    assert "<op flatten(" in repr(nd.flatten)
+
+
+@pytest.mark.parametrize(
+    "function", [nd.flatten, nd.Flatten, sym._internal._zeros, nd.random_uniform]
+)
+def test_pickled_operators_are_the_same_objects(function):
+    assert pickle.loads(pickle.dumps(function)) is function
