@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import mxlite as mx
 import numpy as np
 from op_cases import all_cases
+from operator_references import COMPARED
 
 __all__ = ["MODES", "Call", "Input", "make_call"]
 
@@ -64,6 +65,8 @@ class Call:
         return f"{self.mode}: {self.op}({inputs}{params})"
 
 
+# Operators that NumPy has as well get more calls that succeed: arrays that fit, mild parameters.
+_COMPARED = [name for name in COMPARED if name in {op["name"] for op in mx._core.list_ops()}]
 _CASES = [case for case in all_cases() if case.hybrid or case.error is None]
 _OPS = [op for op in mx._core.list_ops() if op["name"] != "_raise_async"]
 _BY_NAME = {alias: op for op in _OPS for alias in (op["name"], *op["aliases"])}
@@ -93,10 +96,20 @@ def _float(random: _Random) -> float:
     return float(random.number(SMALL_FLOATS, WILD_FLOATS, 0.3))
 
 
-def _param(random: _Random, kind: str) -> Any:
+def _edge(random: _Random, kind: str, bounds: str) -> Any:
+    """Return a bound of a parameter's range, or the first value on either side of it."""
+    edge = float(random.one(re.findall(r"-?\d[\d.e+]*", bounds)))
+    number = edge + random.one((0, 0, 1, -1)) if "int" in kind else edge * random.one((1, 1.001))
+    value = int(number) if "int" in kind else number
+    return (value,) * random.one((1, 2, 3)) if "Seq" in kind and random.chance(0.5) else value
+
+
+def _param(random: _Random, kind: str, bounds: str = "") -> Any:
     """Return a value for a parameter of that Python type; now and then one of another type."""
     if random.chance(0.02):
         return random.one(["text", None, (1, "a"), b"x", 1.5, -1, (), {}, True])
+    if bounds and random.chance(0.25):
+        return _edge(random, kind, bounds)
     if kind.endswith("| None") and random.chance(0.2):
         return None
     if kind.startswith("Literal"):
@@ -187,9 +200,52 @@ def _random_call(random: _Random) -> tuple[str, list[Input], dict[str, Any]]:
         kind = dtype if random.chance(0.85) else random.one(DTYPES)
         arrays.append(_input(random, shape, kind))
     params = {
-        p["name"]: _param(random, p["python_type"])
+        p["name"]: _param(random, p["python_type"], p["range"])
         for p in op["params"]
         if p["name"] != "ctx" and random.chance(0.97 if p["required"] else 0.4)
+    }
+    return op["name"], arrays, params
+
+
+def _fitting_shape(random: _Random, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape that broadcasts with another one."""
+    cut = int(random.generator.integers(len(shape) + 1)) if random.chance(0.2) else 0
+    fits = tuple(1 if random.chance(0.2) else dim for dim in shape[cut:])
+    return fits if np.prod(fits, dtype=object) <= MAX_ELEMENTS else shape
+
+
+def _fitting_param(random: _Random, name: str, entry: dict[str, Any], rank: int) -> Any:
+    kind = entry["python_type"]
+    within = int(random.generator.integers(-rank, rank)) if rank else 0
+    if name in ("axis", "dim1", "dim2", "dim"):
+        if "Seq" in kind and random.chance(0.4):
+            count = int(random.generator.integers(1, rank + 1)) if rank else 0
+            return tuple(int(a) for a in random.generator.permutation(rank)[:count])
+        return None if "None" in kind and random.chance(0.3) else within
+    if name == "axes":
+        return tuple(int(a) for a in random.generator.permutation(rank))
+    if name in ("reps", "repeats"):
+        count = int(random.generator.integers(1, 4))
+        small = [int(random.generator.integers(0, 3)) for _ in range(count)]
+        return small[0] if name == "repeats" else tuple(small)
+    if kind.startswith("bool"):
+        return random.chance(0.5)
+    return _param(random, kind, entry["range"])
+
+
+def _fitting_call(random: _Random) -> tuple[str, list[Input], dict[str, Any]]:
+    """Return a call of an operator with a counterpart in NumPy, on arrays that fit."""
+    op = _BY_NAME[random.one(_COMPARED)]
+    dtype = random.one(DTYPES) if random.chance(0.6) else "float32"
+    shape = _shape(random)
+    arrays = [_input(random, shape, dtype)]
+    for _ in op["inputs"][1:]:
+        fits = _fitting_shape(random, shape) if op["name"].startswith("broadcast_") else shape
+        arrays.append(_input(random, fits, dtype))
+    params = {
+        p["name"]: _fitting_param(random, p["name"], p, len(shape))
+        for p in op["params"]
+        if p["name"] not in ("ctx", "dtype") and random.chance(0.97 if p["required"] else 0.5)
     }
     return op["name"], arrays, params
 
@@ -222,7 +278,7 @@ def _changed_case(
     ]
     params = dict(case.params)
     changes = random.one((0, 1, 1, 2, 2, 3))
-    kinds = {p["name"]: p["python_type"] for p in _BY_NAME[case.name]["params"]}
+    described = {p["name"]: p for p in _BY_NAME[case.name]["params"]}
     for _ in range(changes):
         change = random.one(("shape", "dtype", "values", "values", "param", "param", "param",
                              "no param", "order"))  # fmt: skip
@@ -235,10 +291,11 @@ def _changed_case(
             else:
                 shape = _changed_shape(random, shape) if change == "shape" else shape
                 arrays[at] = _input(random, shape, kind)
-        elif change == "param" and kinds:
-            name = random.one(sorted(kinds))
+        elif change == "param" and described:
+            name = random.one(sorted(described))
             if name != "ctx":
-                params[name] = _param(random, kinds[name])
+                entry = described[name]
+                params[name] = _param(random, entry["python_type"], entry["range"])
         elif change == "no param" and params:
             params.pop(random.one(sorted(params)))
         elif change == "order" and len(arrays) > 1:
@@ -261,7 +318,10 @@ def make_call(seed: int, index: int) -> Call:
     """
     random = _Random(np.random.default_rng([seed, index]))
     reference = None
-    if random.chance(0.6):
+    source = random.generator.random()
+    if source < 0.15:
+        op, arrays, params = _fitting_call(random)
+    elif source < 0.6:
         op, arrays, params, reference = _changed_case(random)
     else:
         op, arrays, params = _random_call(random)

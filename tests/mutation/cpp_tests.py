@@ -15,6 +15,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from limits import STOPPED, WAIT, limit_for
+
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "build" / "dev" / "tests"
 LIBRARY = ROOT / "build" / "mutation" / "python" / "mxlite" / "libmxlite.so"
@@ -22,9 +24,6 @@ BINARIES = (
     "onednn_kernel_test planned_norm_test planned_convolution_test planned_kernel_test"
     " pointwise_chain_test gemm_test rnn_steps_test ordering_test"
 ).split()
-
-
-WAIT = 30  # seconds that a process may wait for one of processor time
 
 
 def _run(binary: str, *words: str, limit: int = 600, **variables: str) -> int:
@@ -87,10 +86,9 @@ def run_mutant(number: int, tests: dict[str, Any]) -> dict[str, Any]:
     for seconds, name in sorted(chosen):
         binary, _, test = name.partition(":")
         status = _run(
-            binary, f"--gtest_filter={test}", limit=int(20 + 4 * seconds), MXLITE_MUTANT=str(number)
+            binary, f"--gtest_filter={test}", limit=limit_for(seconds), MXLITE_MUTANT=str(number)
         )
         if status != 0:
-            stopped = status in (-signal.SIGXCPU, -signal.SIGKILL)
-            how = "hang" if stopped else "crash" if status < 0 else "failure"
+            how = "hang" if -status in STOPPED else "crash" if status < 0 else "failure"
             return {"caught": True, "how": how, "by": name}
     return {"how": "survived"} if chosen else {}

@@ -146,8 +146,9 @@ def line_now(mutant: dict[str, Any]) -> int | None:
 def replace(mutants: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
     """Return the list with another change of the same file for each mutant whose part has gone."""
     generator = random.Random(seed)
-    result = [{**m, "line": line} for m in mutants if (line := line_now(m))]
-    for old in (m for m in mutants if not line_now(m)):
+    lines = [line_now(mutant) for mutant in mutants]
+    result = [{**m, "line": line} for m, line in zip(mutants, lines) if line]
+    for old in (m for m, line in zip(mutants, lines) if not line):
         name = old["file"]
         source = (ROOT / name).read_text()
         taken = [m["part"] for m in result if m["file"] == name]

@@ -30,15 +30,14 @@ from typing import Any
 
 import cpp_tests
 import pytest
+from limits import STOPPED, WAIT, limit_for
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TARGET = ROOT / "build" / "mutation"
 SLOTS = 1024
 MEMORY = 12 << 30
-STOPPED = (signal.SIGXCPU, signal.SIGKILL)  # what ends a process at the limit of processor time
 THREADS = 2
-WAIT = 30  # seconds that a process may wait for one of processor time
 # The tests that check values; the others execute kernels, too, but look elsewhere.
 KERNEL_TESTS = (
     "test_ops test_pointwise test_linalg test_layer_ops test_update_ops test_fused_updates"
@@ -234,8 +233,7 @@ class Mutation:
             return 0
 
         begin = time.monotonic()
-        # Processor time, so that a busy machine makes no hangs; waiting for ever takes none.
-        limit = int(20 + 4 * total)
+        limit = limit_for(total)
         status, lines = Child(work, limit).wait(WAIT * limit)
         if status is None or os.WIFSIGNALED(status) and os.WTERMSIG(status) in STOPPED:
             how = "hang"
