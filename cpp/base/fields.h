@@ -68,7 +68,7 @@ constexpr Field<P, T> required_field(const char* name, T P::*member, const char*
   return {name, member, doc, true};
 }
 
-// For operators without parameters.
+// Stands for the parameters of operators that have none.
 struct NoParams {
   static constexpr auto fields() { return std::tuple<>(); }
 };

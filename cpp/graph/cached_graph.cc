@@ -186,8 +186,8 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
       for (const NDArrayRef& a : list) entry->needs.push_back(mode.needs_grad(*a));
     any = std::find(entry->needs.begin(), entry->needs.end(), 1) != entry->needs.end();
   }
-  if (has_host_op(graph))
-    entry->split = split_at_host_ops(std::move(graph));
+  if (has_calls(graph))
+    entry->split = split_at_calls(std::move(graph));
   else if (any)
     entry->recorded =
         std::make_shared<RecordedGraph>(std::move(graph), entry->needs, entry->device);

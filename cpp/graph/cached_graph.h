@@ -20,7 +20,7 @@ using ArrayList = std::vector<NDArrayRef>;
 // Runs a block's forward on (traced) arrays.
 using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList& parameters)>;
 
-// What one run of forward on arrays without data gave.
+// Holds what one run of forward on arrays without data gave.
 struct Traced {
   std::vector<TensorSpec> input_specs, parameter_specs;  // parameters have theirs as far as known
   Device device;
@@ -46,7 +46,7 @@ class CachedGraph : public RefCounted {
     bool recording = false;
     bool (*needs_grad)(const NDArray&) = nullptr;  // asked when recording
   };
-  // What one signature was compiled to. Immutable.
+  // Holds what one signature was compiled to. It never changes.
   struct Entry {
     std::vector<TensorSpec> input_specs;
     Device device;
@@ -55,7 +55,7 @@ class CachedGraph : public RefCounted {
     ArrayList captured;                       // arrays that forward used without being handed them
     std::shared_ptr<RecordedGraph> recorded;  // null: run `plain` or `split`
     ExecutableRef plain;
-    std::shared_ptr<const Split> split;  // not null: the graph has host operators, run its parts
+    std::shared_ptr<const Split> split;  // not null: run the parts of the graph
     size_t num_outputs = 0;
   };
   struct Ready {
@@ -84,7 +84,7 @@ class CachedGraph : public RefCounted {
     size_t own = 0;
     std::vector<std::pair<const void*, size_t>> shared;
   };
-  // For GraphCache.
+  // GraphCache chooses by it which signature goes first.
   struct Evictable {
     CachedGraph* graph = nullptr;
     std::shared_ptr<const Entry> entry;

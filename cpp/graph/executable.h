@@ -27,7 +27,7 @@ class Executable final : public RefCounted {
     std::span<const NDArrayRef> inputs, parameters;
     engine::Origin origin = {};
     RandomState* random = nullptr;  // receives the first counter that this run uses
-    // By output: an array to write into, null for a fresh one. May be shorter.
+    // Has, by output, an array to write into or null for a fresh one. It may be shorter.
     std::span<const NDArrayRef> into = {};
     bool in_pieces = false;  // finish each output as early as possible; see pieces_on
   };
@@ -45,7 +45,6 @@ class Executable final : public RefCounted {
   // library code is unknown) and packed weights by identity.
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
   static size_t total_bytes();  // own bytes of all executables in this process
-  Replay::Stats replay_stats() const { return replay_ ? replay_->stats() : Replay::Stats{}; }
 
  private:
   class MainTask;

@@ -12,7 +12,6 @@ class Rewrite {
  public:
   explicit Rewrite(const Graph& from);
 
-  const Graph& old_graph() const { return old_; }
   Graph& graph() { return new_; }  // for add_op
 
   // Returns the new place of an old value; its node must have been kept or replaced.

@@ -10,7 +10,7 @@ namespace mxlite::graph {
 
 class Trace;
 
-// What was recorded by a trace that ended, as long as one of its arrays is kept.
+// Keeps what an ended trace recorded, as long as one of its arrays is kept.
 struct EndedTrace {
   std::atomic<bool> ended = false;  // `graph` is only read from then on
   Graph graph;
@@ -56,7 +56,7 @@ class Trace {
   // Ends the program.
   Graph finish(std::span<const NDArrayRef> outputs);
   Device device() const { return device_; }
-  // How nodes recorded from now on are named: "<text>_<op> (<file>:<line>)", or just `text`.
+  // Names nodes recorded from now on: "<text>_<op> (<file>:<line>)", or just `text`.
   struct Scope {
     std::string text;
     bool whole = false;

@@ -37,7 +37,7 @@ class Route {
   std::vector<Slot> results_;
 };
 
-// What a walk does at each step.
+// Says what a walk does at each step.
 template <class Value>
 class Visitor {
  public:

@@ -13,13 +13,12 @@ struct CropSampler {
   int trials = 25;
 };
 
-}  // namespace mxlite::io
-namespace mxlite {
-
-namespace io {
 enum class ResizeMode : uint8_t { kForce, kShrink, kFit };
 enum class CropEmit : uint8_t { kCenter, kOverlap };
-}  // namespace io
+
+}  // namespace mxlite::io
+
+namespace mxlite {
 
 template <>
 struct EnumNames<io::ResizeMode> {
@@ -35,6 +34,7 @@ struct EnumNames<io::CropEmit> {
 };
 
 }  // namespace mxlite
+
 namespace mxlite::io {
 
 // Options of 1.x's ImageDetRecordIter, under its names and with its defaults.

@@ -33,7 +33,7 @@ struct Axes {
   ResizeAxis columns, rows;
 };
 
-// In an image decoded at 1/d of its size the rectangle's coordinates are divided by d.
+// The coordinates of the rectangle are divided by d if the image was decoded at 1/d of its size.
 Axes resize_axes(const ResizePlan& plan, const ImageParams& p, int d) {
   const auto axis = [d](int from, int length, int size, int begin, int count) {
     ResizeAxis result;

@@ -11,8 +11,7 @@ enum class Stage : uint8_t { kRecord, kLabel, kImage };
 
 struct ImagePipeline::Chunk {
   int64_t number = 0, rows = 0;
-  NDArrayRef data, label;
-  std::vector<int64_t> index;
+  ImageBatch batch;
   struct Failure {
     std::exception_ptr error;
     Stage stage = Stage::kRecord;

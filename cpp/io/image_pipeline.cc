@@ -83,9 +83,13 @@ void ImagePipeline::close() {
   changed_->wait(lock, [this] { return running_ == 0; });
 }
 
-void ImagePipeline::reset() {
+void ImagePipeline::check_owner() const {
   MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
                 "ImageRecordIter: was made before this process was forked");
+}
+
+void ImagePipeline::reset() {
+  check_owner();
   stop();
   ++epoch_;
   start();
@@ -98,24 +102,23 @@ PipelinePosition ImagePipeline::position() const {
 }
 
 void ImagePipeline::seek(const PipelinePosition& position) {
-  MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
-                "ImageRecordIter: was made before this process was forked");
+  check_owner();
   MX_CHECK(position.batches >= 0 && position.samples >= 0 && position.samples <= num_records(),
            "ImageRecordIter: position of ", position.samples, " samples given, 0 to ",
            num_records(), " expected");
   const int64_t size = options_.batch_size;
   stop();
   epoch_ = position.epoch;
-  std::shared_ptr<Chunk> first;
-  if (position.batches > 0 && options_.round_batch && num_records() % size != 0) {
-    ImageBatch batch;  // its rows also fill the last batch
+  std::optional<ImageBatch> first;
+  if (position.batches > 0 && fills_last()) {
+    ImageBatch batch;
     start();
     next(batch);
-    first = first_;
+    first = std::move(first_);
     stop();
   }
   start(position.samples / size);
-  first_ = first;
+  first_ = std::move(first);
   if (position.samples % size != 0 && taken_ < num_chunks()) {
     left_.push_back(take_chunk());
     left_row_ = position.samples % size;
@@ -125,18 +128,24 @@ void ImagePipeline::seek(const PipelinePosition& position) {
   skipped_ = position.skipped;
 }
 
+ImageBatch ImagePipeline::new_batch() const {
+  const ImageParams& image = options_.image;
+  const int64_t size = options_.batch_size, width = label_width_;
+  ImageBatch batch;
+  batch.data =
+      NDArray::empty({{size, image.channels, image.height, image.width}, image.dtype}, Device{});
+  batch.label =
+      NDArray::empty({width == 1 ? Shape{size} : Shape{size, width}, DType::kFloat32}, Device{});
+  batch.index.resize(static_cast<size_t>(size));
+  return batch;
+}
+
 std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::new_chunk(int64_t number) const {
   auto chunk = std::make_unique<Chunk>();
-  const ImageParams& image = options_.image;
-  const int64_t batch = options_.batch_size, width = label_width_;
   chunk->number = number;
-  chunk->rows = std::min(batch, num_records() - number * batch);
-  chunk->data =
-      NDArray::empty({{batch, image.channels, image.height, image.width}, image.dtype}, Device{});
-  chunk->label =
-      NDArray::empty({width == 1 ? Shape{batch} : Shape{batch, width}, DType::kFloat32}, Device{});
-  chunk->index.resize(static_cast<size_t>(batch));
-  chunk->failures.resize(static_cast<size_t>(batch));
+  chunk->rows = std::min(options_.batch_size, num_records() - number * options_.batch_size);
+  chunk->batch = new_batch();
+  chunk->failures.resize(static_cast<size_t>(options_.batch_size));
   chunk->missing = chunk->rows;
   return chunk;
 }
@@ -177,8 +186,7 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
 }
 
 std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
-  MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
-                "ImageRecordIter: was made before this process was forked");
+  check_owner();
   if (taken_ >= num_chunks()) return nullptr;
   std::unique_lock lock(mutex_);
   profile_count("ImageRecordIter: batches ahead", static_cast<int64_t>(chunks_.size()));
@@ -201,7 +209,8 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
   return chunk;
 }
 
-void ImagePipeline::copy_row(const Chunk& from, int64_t row, ImageBatch& to, int64_t target) const {
+void ImagePipeline::copy_row(const ImageBatch& from, int64_t row, ImageBatch& to,
+                             int64_t target) const {
   for (const auto& [source, result] :
        {std::pair(from.data, to.data), std::pair(from.label, to.label)}) {
     const auto bytes =
@@ -238,51 +247,50 @@ int64_t ImagePipeline::count_bad(const Chunk& chunk) {
   return bad;
 }
 
-// Keeps a copy of the first batch's rows, which the caller cannot change, to fill the last batch.
-void ImagePipeline::keep_first(const ImageBatch& batch, int64_t rows) {
-  if (!options_.round_batch) return;
-  first_ = new_chunk(0);
-  ImageBatch copy{first_->data, first_->label, first_->index, 0};
-  const Chunk view{0, rows, batch.data, batch.label, batch.index, {}, 0};
-  for (int64_t row = 0; row < rows; ++row) copy_row(view, row, copy, row);
-  first_->index = copy.index;
-  first_->rows = rows;
+bool ImagePipeline::fills_last() const {
+  return options_.round_batch && (options_.skip_bad || num_records() % options_.batch_size != 0);
+}
+
+// Copies the first batch, because the caller may write into its arrays.
+void ImagePipeline::keep_first(const ImageBatch& batch) {
+  if (!fills_last()) return;
+  ImageBatch& first = first_.emplace(new_batch());
+  first.pad = batch.pad;
+  for (int64_t row = 0; row < options_.batch_size - batch.pad; ++row)
+    copy_row(batch, row, first, row);
 }
 
 bool ImagePipeline::next(ImageBatch& batch) {
   const int64_t size = options_.batch_size;
   int64_t filled = 0;
-  std::unique_ptr<Chunk> result;
+  bool made = false;
   while (filled < size) {
     if (left_.empty()) {
       std::shared_ptr<Chunk> chunk = take_chunk();
       if (!chunk) break;
       const int64_t bad = count_bad(*chunk);
       if (bad == 0 && filled == 0 && chunk->rows == size) {
-        batch = {chunk->data, chunk->label, chunk->index, 0};  // the usual case: nothing is copied
-        if (delivered_ == 0) keep_first(batch, size);
+        batch = std::move(chunk->batch);  // the usual case: nothing is copied
+        if (delivered_ == 0) keep_first(batch);
         ++delivered_;
         return true;
       }
       left_.push_back(std::move(chunk));
       left_row_ = 0;
     }
-    if (!result) {
-      result = new_chunk(0);
-      batch = {result->data, result->label, result->index, 0};
-    }
+    if (!std::exchange(made, true)) batch = new_batch();
     const Chunk& chunk = *left_.front();
     for (; filled < size && left_row_ < chunk.rows; ++left_row_)
       if (!chunk.failures[static_cast<size_t>(left_row_)].error)
-        copy_row(chunk, left_row_, batch, filled++);
+        copy_row(chunk.batch, left_row_, batch, filled++);
     if (left_row_ == chunk.rows) left_.pop_front();
   }
   if (filled == 0) return false;
   batch.pad = size - filled;
-  if (delivered_ == 0) keep_first(batch, filled);
+  if (delivered_ == 0) keep_first(batch);
   for (int64_t row = filled; row < size; ++row) {
     if (options_.round_batch) {
-      copy_row(*first_, (row - filled) % first_->rows, batch, row);
+      copy_row(*first_, (row - filled) % (size - first_->pad), batch, row);
       continue;
     }
     for (const NDArrayRef& array : {batch.data, batch.label}) {

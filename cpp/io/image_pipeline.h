@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -122,11 +123,15 @@ class ImagePipeline {
   std::span<const float> labels_of(const Record& record, const std::string& name) const;
   void make_sample(Chunk& chunk, int64_t row, int64_t position, Record& record,
                    TransformScratch& scratch);
+  void check_owner() const;  // throws in a forked child
+  ImageBatch new_batch() const;
   std::unique_ptr<Chunk> new_chunk(int64_t number) const;
   std::unique_ptr<Chunk> take_chunk();
   int64_t count_bad(const Chunk& chunk);
-  void copy_row(const Chunk& from, int64_t row, ImageBatch& to, int64_t target) const;
-  void keep_first(const ImageBatch& batch, int64_t rows);
+  // Returns whether the last batch may be short and gets rows of the first one.
+  bool fills_last() const;
+  void copy_row(const ImageBatch& from, int64_t row, ImageBatch& to, int64_t target) const;
+  void keep_first(const ImageBatch& batch);
   int64_t num_chunks() const;
 
   PipelineOptions options_;
@@ -144,12 +149,12 @@ class ImagePipeline {
   std::string last_skipped_;
   std::deque<std::shared_ptr<Chunk>> left_;  // chunks with undelivered good rows
   int64_t left_row_ = 0;                     // first such row of left_.front()
-  std::shared_ptr<Chunk> first_;  // copy of the epoch's first batch; only with round_batch
+  std::optional<ImageBatch> first_;          // copy of the epoch's first batch if fills_last()
 
   std::mutex mutex_;
   KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Chunk>> chunks_;  // guarded by mutex_; in the epoch's order
-  // Why no chunk follows those of chunks_, null if one does; guarded by mutex_.
+  // Tells why no chunk follows those of chunks_, and is null if one does; guarded by mutex_.
   std::exception_ptr failure_;
   int64_t next_sample_ = 0;                        // guarded by mutex_
   int64_t taken_ = 0;                              // guarded by mutex_; chunks

@@ -83,7 +83,7 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
   const int64_t number = order_[static_cast<size_t>(position)];
   const int64_t global = offsets_[static_cast<size_t>(number)];
   const auto [file, offset] = place_of_offset(global);
-  chunk.index[static_cast<size_t>(row)] = number;
+  chunk.batch.index[static_cast<size_t>(row)] = number;
   Stage& stage = chunk.failures[static_cast<size_t>(row)].stage;
   record.buffer.forget();  // it may hold bytes of another file
   file.read(offset, record, number);
@@ -96,9 +96,9 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
                  options_.labels.empty() ? "record" : "list", ", label_width is ", expected);
   const auto skipped = static_cast<size_t>(kHeaderSize + 4 * count_labels(record, name));
   const std::span<const std::byte> bytes = record.bytes.subspan(skipped);
-  const std::span<float> label(static_cast<float*>(chunk.label->data()) + row * label_width_,
+  const std::span<float> label(static_cast<float*>(chunk.batch.label->data()) + row * label_width_,
                                static_cast<size_t>(label_width_));
-  const NDArray& data = *chunk.data;
+  const NDArray& data = *chunk.batch.data;
   void* output =
       static_cast<std::byte*>(data.data()) +
       row * (data.size() / options_.batch_size) * static_cast<int64_t>(dtype_size(data.dtype()));

@@ -15,7 +15,7 @@ struct ResizeAxis {
   int begin = 0, count = 0;
 };
 
-// For each output: two source pixels and their weights in 2048ths.
+// Holds, for each output, two source pixels and their weights in 2048ths.
 struct LinearTaps {
   std::vector<int> first, second;
   std::vector<int16_t> weights;  // pairs

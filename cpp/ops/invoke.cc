@@ -8,6 +8,7 @@
 #include "cpp/core/cpu/guarded_allocator.h"
 #include "cpp/ndarray/limits.h"
 #include "cpp/ops/call_checks.h"
+#include "cpp/ops/collective/run.h"
 
 namespace mxlite {
 namespace {
@@ -123,12 +124,18 @@ NDArrayRef allocate_output(const OpSchema& op, const TensorSpec& spec, Device de
   }
 }
 
+using Storages = SmallVector<const Storage*, 4>;
+
 // Returns whether the kernel may write directly into `target`, which the user passed as out=.
+// `storages` are those of the inputs: an update of many weights has hundreds, compared with each
+// output, so the common case only compares pointers that lie side by side.
 bool writes_directly(const OpSchema& op, const NDArray& target, const TensorSpec& spec, int output,
-                     std::span<const NDArrayRef> inputs) {
+                     std::span<const NDArrayRef> inputs, const Storages& storages) {
   if (target.dtype() != spec.dtype || !target.contiguous()) return false;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!(inputs[i]->storage() == target.storage())) continue;
+  const Storage* const own = target.storage().get();
+  for (auto found = std::find(storages.begin(), storages.end(), own); found != storages.end();
+       found = std::find(found + 1, storages.end(), own)) {
+    const auto i = static_cast<size_t>(found - storages.begin());
     // An input that is broadcast or converted would be overwritten before it is read.
     const bool same_place = inputs[i]->offset() == target.offset() && inputs[i]->contiguous() &&
                             inputs[i]->spec() == target.spec();
@@ -178,8 +185,22 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
   const Device device = place_of(inputs, options);
   SmallVector<TensorSpec, 4> in_specs;
   for (const NDArrayRef& a : inputs) in_specs.push_back(a->spec());
-  const Specs out_specs = infer_outputs(op, params.get(), in_specs);
-  const Kernel& kernel = op.select_kernel(device.type, params.get(), in_specs, out_specs);
+  Specs out_specs;
+  const Kernel* chosen = nullptr;
+  try {
+    out_specs = infer_outputs(op, params.get(), in_specs);
+    chosen = &op.select_kernel(device.type, params.get(), in_specs, out_specs);
+  } catch (const Error& error) {
+    collective::announce_failure(op, params.get(), inputs, error.what());
+    throw;
+  }
+  const Kernel& kernel = *chosen;
+  if (collective::is_collective(kernel)) [[unlikely]]
+    if (collective::Processes* processes = collective::running_processes()) {
+      InvokeOptions placed = options;
+      placed.device = device;
+      return collective::run(*processes, op, params.get(), inputs[0], out_specs[0], placed);
+    }
 
   KernelContext ctx{device, options.training, {}};
   if (op.random_count)
@@ -203,6 +224,9 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     operand_bytes += source->spec().bytes();
   }
 
+  Storages storages;
+  if (!options.out.empty())
+    for (const NDArrayRef& a : inputs) storages.push_back(a->storage().get());
   NDArrays outputs;
   SmallVector<std::pair<NDArrayRef, NDArrayRef>, 1> copies_after;  // computed elsewhere, then
                                                                    // copied
@@ -216,7 +240,8 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
                     ": out is on ", target->device(), ", the inputs are on ", device);
     }
     NDArrayRef written = target;
-    if (!target || !writes_directly(op, *target, out_specs[i], static_cast<int>(i), inputs)) {
+    if (!target ||
+        !writes_directly(op, *target, out_specs[i], static_cast<int>(i), inputs, storages)) {
       written = allocate_output(op, out_specs[i], device);
       if (target) copies_after.emplace_back(written, target);
     }

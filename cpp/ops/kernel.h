@@ -57,6 +57,8 @@ struct Kernel {
   bool strided_inputs = false;
   // Opens no parallel region for small sizes, so that it may run in the caller's thread.
   bool inline_ok = true;
+  // Runs even where the outputs have no elements: other processes wait for the call.
+  bool runs_when_empty = false;
 };
 
 // Erase<&kernel>::call drops the parameter type of void kernel(KernelContext&, const P&, Inputs,

@@ -79,6 +79,20 @@ std::string why_no_kernel(DeviceType device, const std::string& op) {
   return " was written for " + op + "; move its inputs to the CPU with as_in_context(mx.cpu())";
 }
 
+// Runs instead of a kernel that would write no element: its loops may still be long, over 2^40 rows
+// of no columns.
+const Kernel& no_work() {
+  static const Kernel kernel{.name = "no work",
+                             .run = [](KernelContext&, const void*, Inputs, Outputs) {},
+                             .strided_inputs = true};
+  return kernel;
+}
+
+bool writes_nothing(const OpSchema& op, std::span<const TensorSpec> out) {
+  return !out.empty() && op.mutated_inputs.empty() &&
+         std::ranges::all_of(out, [](const TensorSpec& spec) { return spec.shape.size() == 0; });
+}
+
 }  // namespace
 
 const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
@@ -96,8 +110,11 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
     if (verbose)
       std::fprintf(stderr, "mxlite dispatch: %s -> %s: %s\n", name.c_str(), kernel.name,
                    reason ? reason : "chosen");
-    if (!reason) return kernel;
-    reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
+    if (reason) {
+      reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
+      continue;
+    }
+    return writes_nothing(*this, out) && !kernel.runs_when_empty ? no_work() : kernel;
   }
   // Without a GPU the error names the missing GPU, not the operator.
   MX_CHECK_KIND(!candidates.empty(), has_device ? ErrorKind::kNotSupported : ErrorKind::kDevice,

@@ -43,7 +43,7 @@ struct OpSchema {
   bool variadic = false;  // inputs[0] names a list of any length
   std::vector<ParamInfo> params;
 
-  // How many of `inputs` this call takes (no_bias); null: all of them.
+  // Returns how many of `inputs` this call takes (no_bias); if it is null, all of them.
   std::function<int(const void* params)> input_count;
   int num_outputs = 1;
   std::function<int(const void* params, int num_inputs)> output_count;  // null: num_outputs
@@ -241,7 +241,7 @@ class OpBuilder {
     return *this;
   }
 
-  // What symbols know besides; the members of SymbolTraits say what each means.
+  // These set what symbols know besides; the members of SymbolTraits say what each means.
   OpBuilder& output_names(std::vector<std::string> names) {
     return set(schema_.symbol.output_names, std::move(names));
   }

@@ -1,4 +1,4 @@
-// How the files of an operator make it known: each has one static Registration, so that a new file
+// Makes operators known: each of their files has one static Registration, so that a new file
 // is all that a new operator or kernel needs. The objects of cpp/ops are linked as they are, never
 // picked from an archive, so none of these statics can get lost.
 #pragma once
@@ -8,7 +8,7 @@ namespace mxlite {
 
 class OpRegistry;
 
-// What a registration adds. Stages run in this order and files of one stage by their path, whatever
+// Says what a registration adds. Stages run in this order, files of a stage by their path, whatever
 // order the linker gave them. Candidates of an operator are tried in the order of registration:
 // a library's kernels before native ones.
 enum class Stage : uint8_t {

@@ -1,4 +1,4 @@
-// What symbols know of an operator beyond its call: 1.x's names of outputs, types that inputs and
+// Holds what symbols know of an operator beyond its call: names of outputs, types that inputs and
 // outputs share, and shapes that follow from other inputs or from outputs. OpBuilder sets them
 // where the operator is declared; most operators have the defaults.
 #pragma once
@@ -56,7 +56,7 @@ struct SymbolTraits {
   std::function<std::vector<std::string>(const void* params)> named_inputs;
   // The attribute in which files write how many inputs a variadic operator has.
   std::string count_attribute;
-  // How variables begin that are made for inputs: __init__ by input.
+  // Holds, by input, the __init__ of variables that are made for inputs.
   std::map<std::string, std::string> input_init;
   // Inputs that are auxiliary states although the operator only reads them.
   std::vector<int> read_states;

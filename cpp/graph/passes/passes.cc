@@ -44,7 +44,7 @@ struct NamedPipeline {
   const char* name;
   std::span<const Pass> passes;
 };
-// In the order of Pipeline.
+// The entries stand in the order of Pipeline.
 constexpr NamedPipeline kPipelines[] = {{"inference", kInferencePasses},
                                         {"recorded", kRecordedPasses},
                                         {"differentiated", kDifferentiatedPasses},

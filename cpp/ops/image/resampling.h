@@ -122,7 +122,7 @@ inline bool halves(Interpolation kind, int64_t from_width, int64_t from_height, 
          from_height == 2 * to_height;
 }
 
-// How one axis of `from` pixels makes one of `to`: `taps` input indices and weights per output.
+// Makes one axis of `to` pixels of one of `from`: `taps` input indices and weights per output.
 struct AxisWeights {
   int64_t from, to, taps;
   int64_t* index;

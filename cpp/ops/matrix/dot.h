@@ -1,21 +1,32 @@
 // dot, batch_dot, _matmul: how operands become matrices.
 #pragma once
+#include <array>
+#include <cstdint>
 #include <optional>
-#include <string>
 #include <tuple>
+#include <utility>
 
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
 
+enum class StorageType : uint8_t { kDefault, kRowSparse, kCsr };
+template <>
+struct EnumNames<StorageType> {
+  using E = StorageType;
+  static constexpr std::array<std::pair<const char*, E>, 3> names = {
+      {{"default", E::kDefault}, {"row_sparse", E::kRowSparse}, {"csr", E::kCsr}}};
+};
+
 struct DotParams {
   bool transpose_a = false, transpose_b = false;
-  std::optional<std::string> forward_stype;
+  std::optional<StorageType> forward_stype;
   static constexpr auto fields() {
     return std::tuple(
         field("transpose_a", &DotParams::transpose_a, "Use the transposed lhs."),
         field("transpose_b", &DotParams::transpose_b, "Use the transposed rhs."),
-        field("forward_stype", &DotParams::forward_stype, "Storage of the result: default."));
+        field("forward_stype", &DotParams::forward_stype,
+              "Storage type of the result; None: chosen by the storage types of the inputs."));
   }
 };
 

@@ -112,14 +112,29 @@ std::vector<ValueRef> grad_inverse(GradBuilder& g) {
   return {product(g, b, product(g, g.output_grad(0), b, false, true), true, false, -1)};
 }
 
+// The gradients of determinants are factors of A^-T that are 0 where A is singular, as in 1.x.
+// There the identity matrix is inverted instead. `determinant` may be its sign.
+struct RegularInverse {
+  ValueRef transposed, is_regular;
+};
+RegularInverse regular_inverse(GradBuilder& g, ValueRef determinant) {
+  const ValueRef is_singular = g.emit("_equal_scalar", {determinant}, {{"scalar", 0.0}});
+  const ValueRef is_regular = g.add_scalar(g.neg(is_singular), 1);
+  const ValueRef ones = g.emit("ones_like", {g.emit("linalg_extractdiag", {g.input(0)})});
+  const ValueRef identity = g.emit("linalg_makediag", {ones});
+  const ValueRef a = g.add(g.mul(g.input(0), per_matrix(g, is_regular)),
+                           g.mul(identity, per_matrix(g, is_singular)));
+  return {transposed(g, g.emit("linalg_inverse", {a})), is_regular};
+}
+
 std::vector<ValueRef> grad_det(GradBuilder& g) {
-  const ValueRef inverse = transposed(g, g.emit("linalg_inverse", {g.input(0)}));
+  const ValueRef inverse = regular_inverse(g, g.output(0)).transposed;
   return {g.mul(per_matrix(g, g.mul(g.output_grad(0), g.output(0))), inverse)};
 }
 
 std::vector<ValueRef> grad_slogdet(GradBuilder& g) {
-  const ValueRef inverse = transposed(g, g.emit("linalg_inverse", {g.input(0)}));
-  return {g.mul(per_matrix(g, g.output_grad(1)), inverse)};
+  const RegularInverse inverse = regular_inverse(g, g.output(0));
+  return {g.mul(per_matrix(g, g.mul(g.output_grad(1), inverse.is_regular)), inverse.transposed)};
 }
 
 // L^-T (dQ + mirror(L^T dL - dQ Q^T) Q).

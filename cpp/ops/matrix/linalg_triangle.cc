@@ -44,7 +44,8 @@ Specs infer_triangle(const LinalgTrianParams&, std::span<const TensorSpec> in) {
 Specs infer_extractdiag(const LinalgOffsetParams& p, std::span<const TensorSpec> in) {
   check_square("linalg_extractdiag", in[0], /*halves=*/true);
   const int64_t n = in[0].shape.back() - std::abs(p.offset);
-  MX_CHECK(n > 0, "linalg_extractdiag: offset ", p.offset, " given for A of shape ", in[0].shape);
+  MX_CHECK(n > 0 || (n == 0 && p.offset == 0), "linalg_extractdiag: offset ", p.offset,
+           " given for A of shape ", in[0].shape);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
   to.push_back(n);
   return {{to, in[0].dtype}};
@@ -150,6 +151,7 @@ std::vector<ValueRef> grad_extractdiag(GradBuilder& g) {
   return {g.emit("linalg_makediag", {g.output_grad(0)}, g.params_ref())};
 }
 std::vector<ValueRef> grad_makediag(GradBuilder& g) {
+  if (g.input_spec(0).shape.size() == 0) return {g.zeros(g.input_spec(0))};
   return {g.emit("linalg_extractdiag", {g.output_grad(0)}, g.params_ref())};
 }
 std::vector<ValueRef> grad_extracttrian(GradBuilder& g) {

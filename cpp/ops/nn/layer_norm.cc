@@ -58,7 +58,7 @@ void complete_instance(const InstanceNormParams&, std::span<TensorSpec> in) {
   for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[1]});
 }
 
-// How each operator sees its data, for composite gradients.
+// Returns how the operator sees its data, for its composite gradient.
 composite::Normalization layer_view(GradBuilder& g) {
   const auto& p = g.params<LayerNormParams>();
   const Shape& data = g.input_spec(0).shape;

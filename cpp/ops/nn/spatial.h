@@ -55,6 +55,19 @@ constexpr auto filter_fields() {
           .between(1, kMaxSize));
 }
 
+// Fields of a convolution behind those of its filters: members of the same names of P.
+template <class P>
+constexpr auto convolution_fields() {
+  return std::tuple(
+      field("workspace", &P::workspace, "MiB that cuDNN may use; no effect on the CPU.")
+          .at_least(0),
+      field("no_bias", &P::no_bias, "Take no bias input."),
+      field("cudnn_tune", &P::cudnn_tune,
+            "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),
+      field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
+      field("layout", &P::layout, "Order of data's dimensions; None is channels first."));
+}
+
 // Empty stride and dilate mean 1, empty pad 0.
 SpatialWindow make_window(const Shape& kernel, const Shape& stride, const Shape& dilate,
                           const Shape& pad);

@@ -106,7 +106,11 @@ const Row kSameShape[] = {
      "_grad_add"},
     {"elemwise_sub", "lhs - rhs of one shape.", kSub, {"_minus", "_Minus", "_sub"}},
     {"elemwise_mul", "lhs * rhs of one shape.", kMul, {"_mul", "_Mul"}},
-    {"elemwise_div", "lhs / rhs of one shape.", kDiv, {"_div", "_Div"}, "_scatter_elemwise_div"},
+    {"elemwise_div",
+     "lhs / rhs of one shape.",
+     kDiv,
+     {"_div", "_Div", "_scatter_elemwise_div"},
+     "_scatter_elemwise_div"},
 };
 
 OpBuilder<NoParams> two_inputs(const Row& row) {

@@ -27,7 +27,7 @@ constexpr int number_of() {
     return kChainBinaries + place_in<F>(ChainUnary{});
 }
 
-// How an operator becomes a step.
+// Says how an operator becomes a step.
 struct Meaning {
   enum class Form : uint8_t {
     kArrays,       // all operands are inputs

@@ -53,7 +53,7 @@ MX_HD float exp_of(float x) {
 }
 MX_HD double exp_of(double x) { return std::exp(x); }
 
-// For x <= 0: the scale is normal after 64 doublings, undone exactly unless the result is
+// If x <= 0, the scale is normal after 64 doublings, undone exactly unless the result is
 // subnormal.
 MX_HD float exp_of_negative(float x) {
   const ExpParts p = split_exponent(x < -104.0f ? -104.0f : x);

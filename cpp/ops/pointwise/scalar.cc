@@ -85,9 +85,13 @@ Specs infer_scalar(const ScalarParams&, std::span<const TensorSpec> in) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kRows) {
     OpBuilder<ScalarParams> op(row.name);
-    op.inputs({"data"}).doc(row.doc).alias({row.alias}).infer(infer_scalar).inplace(0, 0);
-    op.pointwise();
-    if (row.kept_alias) op.keeps_alias(row.kept_alias);
+    op.inputs({"data"}).doc(row.doc).infer(infer_scalar).inplace(0, 0).pointwise();
+    std::vector<std::string> aliases = {row.alias};
+    if (row.kept_alias) {
+      aliases.emplace_back(row.kept_alias);
+      op.keeps_alias(row.kept_alias);
+    }
+    op.alias(aliases);
     if (row.gradient)
       op.gradient(row.gradient);
     else

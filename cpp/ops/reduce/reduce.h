@@ -68,7 +68,7 @@ using AxisMask = std::array<bool, Shape::kMaxNdim>;
 AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim);
 // Reduced axes with length 1.
 Shape kept_shape(const Shape& shape, const AxisMask& reduced);
-// As 1.x: a result without axes has shape (1,).
+// A result without axes has shape (1,), as in 1.x.
 Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims);
 int64_t reduced_size(const Shape& shape, const AxisMask& reduced);
 

@@ -53,7 +53,7 @@ ValueRef products_before(GradBuilder& g, ValueRef x) {
   return result;
 }
 
-// For composite gradients: product_of_others treats which elements are zero as fixed.
+// Composite gradients need it: product_of_others treats which elements are zero as fixed.
 ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x) {
   const Shape shape = g.input_spec(0).shape;
   if (shape.size() == 0) return x;

@@ -59,7 +59,7 @@ std::vector<ValueRef> multicast_gradient(GradBuilder& g) {
   return grads;
 }
 
-// For symbols: the widest of the floating inputs; integers keep their type.
+// Symbols take the widest type of the floating inputs; integers keep their type.
 void multicast_types(const AmpMulticastParams&, KnownTypes in, KnownTypes out) {
   KnownType widest;
   bool all_known = true, mixed_halves = false;

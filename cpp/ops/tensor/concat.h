@@ -21,7 +21,7 @@ struct StackParams {
 };
 
 // Upper bound of the number of parts: each is an array of its own.
-inline constexpr double kMaxParts = 1000000;
+inline constexpr double kMaxParts = 65536;
 
 struct SliceChannelParams {
   int num_outputs = 1;

@@ -8,7 +8,7 @@
 
 namespace mxlite {
 
-// What happens to an index outside the axis.
+// Says what happens to an index outside the axis.
 enum class IndexMode : uint8_t { kClip, kWrap, kRaise };
 template <>
 struct EnumNames<IndexMode> {

@@ -102,7 +102,7 @@ def _check(case: Case, runner: Callable[..., Any]) -> None:
 def test_second_order_equals_finite_differences_or_says_that_it_is_not_supported(
     case: Case,
 ) -> None:
-    name = find_op(case.name).__name__
+    name = find_op(case.name).schema_name
     try:
         _check(case, call)
     except NotImplementedError as error:
@@ -112,15 +112,15 @@ def test_second_order_equals_finite_differences_or_says_that_it_is_not_supported
 
 
 def test_every_required_operator_has_a_row() -> None:
-    covered = {find_op(c.name).__name__ for c in CASES}
-    assert sorted(n for n in REQUIRED if find_op(n).__name__ not in covered) == []
+    covered = {find_op(c.name).schema_name for c in CASES}
+    assert sorted(n for n in REQUIRED if find_op(n).schema_name not in covered) == []
 
 
 # BatchNorm's state must be a parameter of the block: test_gradient_penalty_... below.
 _HYBRID = {
-    find_op(c.name).__name__: c
+    find_op(c.name).schema_name: c
     for c in CASES
-    if find_op(c.name).__name__ in REQUIRED and c.name != "BatchNorm"
+    if find_op(c.name).schema_name in REQUIRED and c.name != "BatchNorm"
 }
 
 

@@ -79,3 +79,37 @@ def test_the_largest_component_of_each_eigenvector_is_positive(n):
     vectors, _ = nd.linalg.syevd(nd.array(matrix + matrix.T, dtype="float64"))
     rows = vectors.asnumpy()
     assert (rows[np.arange(n), np.abs(rows).argmax(axis=1)] > 0).all()
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_the_gradient_of_a_determinant_that_is_0_is_0(hybrid: bool) -> None:
+    class Determinants(mx.gluon.HybridBlock):
+        def forward(self, x: nd.NDArray) -> list[nd.NDArray]:
+            return [nd.linalg_det(x), nd.linalg_slogdet(x)[1]]
+
+    net = Determinants()
+    net.hybridize(hybrid)
+    singular, regular = [[1.0, 2.0], [2.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]
+    inverse = np.linalg.inv(regular).T
+    for output, want in enumerate([-2 * inverse, inverse]):
+        x = array(np.array([singular, regular]))
+        x.attach_grad()
+        with mx.autograd.record():
+            y = net(x)[output]
+        y.backward()
+        np.testing.assert_array_equal(x.grad[0].asnumpy(), 0)
+        np.testing.assert_allclose(x.grad[1].asnumpy(), want, rtol=1e-12)
+
+
+def test_diagonals_of_empty_matrices_have_gradients() -> None:
+    for run, shape in [
+        (nd.linalg_extractdiag, (2, 0, 0)),
+        (lambda a: nd.linalg_makediag(a, offset=4), (2, 0)),
+        (lambda a: nd.linalg_gelqf(a)[1], (2, 0, 3)),
+    ]:
+        x = nd.zeros(shape)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = run(x)
+        y.backward()
+        assert x.grad.shape == shape

@@ -45,6 +45,53 @@ def test_hybridized_pooling_and_relu_keep_nan(channels):
     np.testing.assert_allclose(rectified.asnumpy(), np.where(x < 0, 0, 2 * x), rtol=1e-5, atol=1e-6)
 
 
+ACTIVATIONS = {
+    "relu": nd.relu,
+    "sigmoid": nd.sigmoid,
+    "tanh": nd.tanh,
+    "softrelu": lambda x: nd.Activation(x, "softrelu"),
+    "leaky": lambda x: nd.LeakyReLU(x, act_type="leaky", slope=0.1),
+    "elu": lambda x: nd.LeakyReLU(x, act_type="elu", slope=0.5),
+    "selu": lambda x: nd.LeakyReLU(x, act_type="selu"),
+    "gelu": lambda x: nd.LeakyReLU(x, act_type="gelu"),
+    "clip": lambda x: nd.clip(x, 0, 6),
+    "hard_sigmoid": nd.hard_sigmoid,
+}
+
+
+@pytest.mark.parametrize("layer", ["none", "convolution", "dense"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("activation", list(ACTIVATIONS))
+def test_activations_behind_layers_are_those_of_eager_calls(activation, dtype, layer):
+    channels = 20  # some padding in blocks of 8 or 16
+    values = [np.nan, 0, -0.0, 100, -100, 1, -1, 89, -89, 20, -20, 6, 0.5]
+    x = np.resize(values, (4, 1, 9, 8)).repeat(channels, 1)
+    identity = nd.array(np.eye(channels), dtype=dtype)
+
+    def run(x):
+        if layer == "convolution":
+            weight = identity.reshape((channels, channels, 1, 1))
+            x = nd.Convolution(x, weight, no_bias=True, kernel=(1, 1), num_filter=channels)
+        elif layer == "dense":
+            rows = x.transpose((0, 2, 3, 1)).reshape((-1, channels))
+            x = nd.FullyConnected(rows, identity, no_bias=True, num_hidden=channels)
+        return ACTIVATIONS[activation](x)
+
+    class Net(gluon.HybridBlock):
+        def forward(self, x):
+            return run(x)
+
+    net = Net()
+    net.hybridize()
+    array = nd.array(x, dtype=dtype)
+    want, got = run(array).asnumpy(), net(array).asnumpy()
+    tolerance = 1e-6 if dtype == "float32" else 2**-8
+    np.testing.assert_allclose(
+        got.astype(np.float64), want.astype(np.float64), rtol=tolerance, atol=tolerance / 8
+    )
+    assert np.isnan(got).any()
+
+
 def test_training_shows_nan_behind_normalization():
     net = gluon.nn.HybridSequential()
     net.add(gluon.nn.BatchNorm(in_channels=3), gluon.nn.Activation("relu"))

@@ -42,7 +42,7 @@ def _bases() -> dict[str, Case]:
     for case in all_cases():
         if case.error is not None:
             continue
-        name = find_op(case.name).__name__
+        name = find_op(case.name).schema_name
         size = sum(a.size for a in case.inputs)
         known = best.get(name)
         if known is None or (
@@ -89,7 +89,7 @@ def _unnamed(case: Case, error: BaseException, *words: str) -> str:
         return f"no MXNetError: {type(error).__name__}: {text}"
     if "internal error" in text:
         return text
-    name = find_op(case.name).__name__
+    name = find_op(case.name).schema_name
     for word in (name, *words):
         if word not in text:
             return f"{word!r} is not in: {text}"

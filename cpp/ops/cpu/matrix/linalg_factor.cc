@@ -250,7 +250,7 @@ void syevd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
       if (smallest != i) std::swap_ranges(u + i * n, u + (i + 1) * n, u + smallest * n);
       double* const row = u + i * n;
       const auto by_size = [](double x, double y) { return std::abs(x) < std::abs(y); };
-      // As 1.x: the largest component of each vector is positive.
+      // The largest component of each vector is positive, as in 1.x.
       if (n > 0 && *std::max_element(row, row + n, by_size) < 0)
         std::transform(row, row + n, row, std::negate<>());
       values[i] = static_cast<T>(a[i * n + i]);

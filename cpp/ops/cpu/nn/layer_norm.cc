@@ -44,7 +44,7 @@ Rows make_rows(const InstanceNormParams& p, const Shape& data, const Shape&) {
       .count = data[0] * data[1], .length = pixels, .cycle = data[1], .run = pixels, .eps = p.eps};
 }
 
-// How far the elements of a row are apart; a type where that is 1, so that loops become vectors.
+// A stride of 1 between the elements of a row is a type, so that loops become vectors.
 using One = std::integral_constant<int64_t, 1>;
 
 // fn(i, parameter index) for the elements of row r; the index may be taken before the loop.

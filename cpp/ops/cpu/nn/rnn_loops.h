@@ -78,7 +78,7 @@ void gather_gate_block(const RnnLayer<T>& p, const T* values, int64_t block, T* 
   }
 }
 
-// How many of the columns [first, first + width) exist.
+// Returns how many of the columns [first, first + width) exist.
 inline int64_t valid_columns(int64_t columns, int64_t first, int64_t width) {
   return std::clamp<int64_t>(columns - first, 0, width);
 }

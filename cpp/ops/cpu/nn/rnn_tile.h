@@ -64,7 +64,7 @@ MX_INLINE void tile_rows(int64_t count, const T* a, int64_t lda, const T* b, int
   }
 }
 
-// As many rows as fit, in groups of nearly equal size.
+// Takes as many rows as fit, in groups of nearly equal size.
 template <class T, int kVecs, int kMost>
 __attribute__((noinline)) void panel(int64_t rows, const T* a, int64_t lda, const T* b, int64_t ldb,
                                      int64_t depth, T* c, int64_t ldc) {

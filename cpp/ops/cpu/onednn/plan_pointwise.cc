@@ -6,6 +6,7 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
+#include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
@@ -38,12 +39,21 @@ std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
   return make_layout(Desc(d.get_dims(), data_type(spec.dtype), d.get_strides()));
 }
 
+// Says whether padding, which must stay zero, may be an input.
+bool keeps_zero(const PlanRequest& r) {
+  if (r.op.name != "clip") return false;
+  const auto& p = *static_cast<const ClipParams*>(r.params);
+  return p.a_min <= 0 && p.a_max >= 0;
+}
+
 std::optional<Plan> plan_any(const PlanRequest& r) {
   const Layout layout = common_layout(r);
   if (layout.is_plain()) return std::nullopt;  // the plain kernel is as good
   const Desc& d = format_of(layout).desc;
-  // Padding must stay zero, which only few functions keep.
-  if (d.get_padded_dims() != d.get_dims()) return std::nullopt;
+  const auto padded = d.get_padded_dims();
+  if (padded != d.get_dims() && !keeps_zero(r)) return std::nullopt;
+  int64_t count = 1;
+  for (const int64_t extent : padded) count *= extent;
   Plan plan;
   std::vector<TensorSpec> in_specs, out_specs;
   for (const TensorSpec& s : r.inputs) {
@@ -51,13 +61,13 @@ std::optional<Plan> plan_any(const PlanRequest& r) {
     const auto own = with_type(layout, s);
     if (!own) return std::nullopt;
     plan.inputs.push_back(*own);
-    in_specs.push_back({Shape{s.shape.size()}, s.dtype});
+    in_specs.push_back({Shape{count}, s.dtype});
   }
   for (const TensorSpec& s : r.outputs) {
     const auto own = with_type(layout, s);
     if (!own || s.shape != r.outputs[0].shape) return std::nullopt;
     plan.outputs.push_back(*own);
-    out_specs.push_back({Shape{s.shape.size()}, s.dtype});
+    out_specs.push_back({Shape{count}, s.dtype});
   }
   const Kernel& kernel = r.op.select_kernel(DeviceType::kCPU, r.params, in_specs, out_specs);
   std::vector<TensorRef> in, out;
@@ -157,8 +167,7 @@ std::optional<Plan> plan_sum(const PlanRequest& r) {
 
 static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  for (const char* op :
-       {"Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "clip", "hard_sigmoid"})
+  for (const char* op : {"Activation", "LeakyReLU", "relu", "sigmoid", "tanh"})
     add_planned_kernel(ops, op, kCPU, {plan_eltwise});
   for (const char* op : {"elemwise_add", "broadcast_add", "elemwise_sub", "elemwise_mul",
                          "elemwise_div", "broadcast_sub", "broadcast_mul", "broadcast_div",

@@ -1,4 +1,4 @@
-// What the files of planned kernels share.
+// Declares what the files of planned kernels share.
 #pragma once
 #include "cpp/ops/planned_kernel.h"
 

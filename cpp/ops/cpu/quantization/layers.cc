@@ -70,7 +70,7 @@ void convolution(KernelContext&, const ConvolutionParams& p, Inputs in, Outputs 
     cpu::parallel_for(to.batch * p.num_filter, weights * plane, [&](int64_t i) {
       const int64_t sample = i / p.num_filter, filter = i % p.num_filter;
       int32_t* sums = out[0].as<int32_t>() + i * plane;
-      // As 1.x on the CPU: the bias counts in units of the sums, whatever its range.
+      // The bias counts in units of the sums, whatever its range, as in 1.x on the CPU.
       std::fill_n(sums, plane, p.no_bias ? 0 : int32_t{in[2].as<int8_t>()[filter]});
       const int64_t first = sample * data.channels + filter / filters * channels;
       convolve_plane(in[0].as<T>() + first * data.spatial_size(),

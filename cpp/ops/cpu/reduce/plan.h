@@ -1,4 +1,4 @@
-// How a reduction walks through memory. Axes that are neighbours and treated alike are joined; then
+// Plans how a reduction walks through memory. Neighbouring axes treated alike are joined; then
 // either the innermost axis disappears (rows: each step adds a run to one result) or it stays
 // (columns: each step adds a run to a tile of results).
 #pragma once

@@ -63,7 +63,7 @@ void nonzero_rows(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   to[rows] = n;
 }
 
-// As Embedding reads indices: cut to integers, clipped to the table.
+// Indices are cut to integers and clipped to the table, as by Embedding.
 void embedding_rows(KernelContext&, const EmbeddingRowsParams& p, Inputs in, Outputs out) {
   int64_t* const to = out[0].as<int64_t>();
   const int64_t last = p.input_dim - 1, n = in[0].size();

@@ -64,7 +64,7 @@ void gather_nd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
   });
 }
 
-// In the order of the indices, so that the last of equal ones wins.
+// Writes in the order of the indices, so that the last of equal ones wins.
 void put_rows(const Rows& r, const TensorRef& from, const TensorRef& to) {
   const size_t row_bytes = static_cast<size_t>(r.inner) * dtype_size(to.dtype);
   for (int64_t i = 0; i < r.count; ++i)

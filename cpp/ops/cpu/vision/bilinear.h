@@ -1,5 +1,5 @@
 // A point between pixels: its four neighbours, their weights, and what a step does to the weights.
-// For kernels of other devices too.
+// Kernels of other devices use it, too.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -112,12 +112,12 @@ void propose_image(const ProposalParams& p, const Grid& grid, Inputs in, int64_t
 }
 
 template <class T>
-void propose(KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs out) {
+void propose(const char* op, KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs out) {
   const Shape& cls = in[0].shape;
   const Grid grid{cls[1] / 2, cls[2], cls[3]};
   for (int64_t i = 0; i < cls[0]; ++i) {
     const auto image = image_info(p, in[2].as<T>() + 3 * i);
-    MX_CHECK(image.rows <= grid.height && image.columns <= grid.width, "Proposal: im_info says ",
+    MX_CHECK(image.rows <= grid.height && image.columns <= grid.width, op, ": im_info says ",
              image.height, " x ", image.width, " pixels, more than ", grid.height, " x ",
              grid.width, " positions of stride ", p.feature_stride);
   }
@@ -131,18 +131,18 @@ void propose(KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs out
   });
 }
 
+template <bool kMulti>
 void proposal_native(KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
-  dispatch_floating("_contrib_Proposal", out[0].dtype,
-                    [&]<class T>(T) { propose<T>(ctx, p, in, out); });
+  const char* const op = kMulti ? "MultiProposal" : "Proposal";
+  dispatch_floating(op, out[0].dtype, [&]<class T>(T) { propose<T>(op, ctx, p, in, out); });
 }
 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel costly{.inline_ok = false};
-  ops.kernel<&proposal_native>("_contrib_Proposal", DeviceType::kCPU, costly);
-  ops.kernel<&proposal_native>("_contrib_MultiProposal", DeviceType::kCPU, costly);
+  ops.kernel<&proposal_native<false>>("_contrib_Proposal", DeviceType::kCPU, costly);
+  ops.kernel<&proposal_native<true>>("_contrib_MultiProposal", DeviceType::kCPU, costly);
 });
 
 }  // namespace mxlite
