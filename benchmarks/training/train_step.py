@@ -53,8 +53,9 @@ SYSTEMS = [
 ]
 DEFAULT = ["resnetv1-50", "alexnet", "inception-v3"]
 PEERS = ["mxnet:hybrid", "torch:compile"]
-# Allowed distance of the first loss, as a share of it.
-TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 5e-2}
+# Allowed distance of the first loss, as a share of it. PyTorch's own loss of ResNet-50 in bfloat16
+# is 0.6 % from the one in float32, so bfloat16 cannot have the limit of the others.
+TOLERANCE = {"float32": 5e-4, "float16": 5e-3, "bfloat16": 1e-2}
 
 
 def without_drops(spec: Path) -> Path | None:
