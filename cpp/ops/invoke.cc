@@ -165,11 +165,21 @@ void* KernelContext::scratch(size_t bytes) {
   return block.data;
 }
 
+namespace {
+
+bool all_known(std::span<const TensorSpec> specs) {
+  return std::all_of(specs.begin(), specs.end(),
+                     [](const TensorSpec& spec) { return spec.shape.is_known(); });
+}
+
+}  // namespace
+
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
   check_input_count(op, params, inputs.size());
   try {
     Specs outputs = op.infer(params, inputs);
-    for (const TensorSpec& spec : outputs) check_array_size(spec);
+    for (const TensorSpec& spec : outputs)
+      if (spec.shape.is_known() || all_known(inputs)) check_array_size(spec);
     return outputs;
   } catch (Error& error) {
     // A shared shape rule may report errors under a sibling operator's name.

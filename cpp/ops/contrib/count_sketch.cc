@@ -1,5 +1,6 @@
 #include "cpp/ops/contrib/count_sketch.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -16,7 +17,8 @@ Specs infer(const CountSketchParams& p, std::span<const TensorSpec> in) {
   constexpr const char* kNames[] = {"data", "h", "s"};
   for (size_t i = 1; i < 3; ++i) {
     const Shape& shape = in[i].shape;
-    MX_CHECK_SHAPE(shape.ndim() >= 1 && shape.back() == data.back() && shape.size() == data.back(),
+    MX_CHECK_SHAPE(shape.ndim() >= 1 && may_equal(shape.back(), data.back()) &&
+                       may_equal(count_elements(shape), data.back()),
                    kOp, ": ", kNames[i], " of shape ", shape, " given, data of shape ", data,
                    " needs ", Shape{1, data.back()});
   }

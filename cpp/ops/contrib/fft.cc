@@ -1,5 +1,6 @@
 #include "cpp/ops/contrib/fft.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -19,16 +20,16 @@ void check_data(const char* op, const TensorSpec& data) {
 Specs infer_forward(const FftParams&, std::span<const TensorSpec> in) {
   check_data(kForward, in[0]);
   Shape out = in[0].shape;
-  out[out.ndim() - 1] *= 2;
+  out[out.ndim() - 1] = multiply_dims(out.back(), 2);
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 
 Specs infer_inverse(const FftParams&, std::span<const TensorSpec> in) {
   check_data(kInverse, in[0]);
   Shape out = in[0].shape;
-  MX_CHECK_SHAPE(out.back() % 2 == 0, kInverse, ": data of shape ", out,
+  MX_CHECK_SHAPE(may_be_multiple(out.back(), 2), kInverse, ": data of shape ", out,
                  " given, an even last dimension (real and imaginary parts) expected");
-  out[out.ndim() - 1] /= 2;
+  out[out.ndim() - 1] = divide_dim(out.back(), 2);
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 

@@ -1,6 +1,7 @@
 // Brightness, contrast, saturation, hue and lighting of RGB images with values of 0 to 255.
 #include <string>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/image/image.h"
 #include "cpp/ops/registration.h"
 
@@ -9,8 +10,8 @@ namespace {
 
 Specs infer_color(const TensorSpec& data) {
   const ImageView v = image_view("_image colour operator", data);
-  MX_CHECK_SHAPE(v.channels == 1 || v.channels == 3, "image: data of shape ", data.shape, " has ",
-                 v.channels, " channels, 1 or 3 expected");
+  MX_CHECK_SHAPE(may_equal(v.channels, 1) || v.channels == 3, "image: data of shape ", data.shape,
+                 " has ", v.channels, " channels, 1 or 3 expected");
   return {data};
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/image/image.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/slice.h"
@@ -39,9 +40,9 @@ Specs infer_normalize(const ImageNormalizeParams& p, std::span<const TensorSpec>
                  " given, (channels, height, width) or a batch of these expected");
   MX_CHECK_DTYPE(is_floating(in[0].dtype), "_image_normalize: dtype ", in[0].dtype,
                  " given, a float type expected; apply to_tensor first");
-  const auto channels = static_cast<size_t>(s[s.ndim() - 3]);
+  const int64_t channels = s[s.ndim() - 3];
   for (const auto* values : {&p.mean, &p.std})
-    MX_CHECK(values->size() == 1 || values->size() >= channels,
+    MX_CHECK(values->size() == 1 || static_cast<int64_t>(values->size()) >= channels,
              "_image_normalize: ", values == &p.mean ? "mean" : "std", " has ", values->size(),
              " numbers, data of shape ", s, " has ", channels, " channels");
   return {in[0]};
@@ -49,9 +50,9 @@ Specs infer_normalize(const ImageNormalizeParams& p, std::span<const TensorSpec>
 
 Specs infer_crop(const ImageCropParams& p, std::span<const TensorSpec> in) {
   const ImageView v = image_view("_image_crop", in[0]);
-  MX_CHECK(p.x + p.width <= v.width && p.y + p.height <= v.height, "_image_crop: part at (", p.x,
-           ", ", p.y, ") of width ", p.width, " and height ", p.height,
-           " is outside of an image of width ", v.width, " and height ", v.height);
+  MX_CHECK(may_be_at_least(v.width, p.x + p.width) && may_be_at_least(v.height, p.y + p.height),
+           "_image_crop: part at (", p.x, ", ", p.y, ") of width ", p.width, " and height ",
+           p.height, " is outside of an image of width ", v.width, " and height ", v.height);
   return {{image_shape(in[0].shape, p.height, p.width, v.channels), in[0].dtype}};
 }
 
@@ -59,11 +60,13 @@ Specs infer_resize(const ImageResizeParams& p, std::span<const TensorSpec> in) {
   const ImageView v = image_view("_image_resize", in[0]);
   MX_CHECK(p.size.ndim() == 1 || p.size.ndim() == 2, "_image_resize: size ", p.size,
            " given, one number or (width, height) expected");
-  MX_CHECK_SHAPE(v.height > 0 && v.width > 0, "_image_resize: data of shape ", in[0].shape,
+  MX_CHECK_SHAPE(v.height != 0 && v.width != 0, "_image_resize: data of shape ", in[0].shape,
                  " has no pixels");
   int64_t width = p.size[0], height = p.size.ndim() == 2 ? p.size[1] : p.size[0];
   if (p.size.ndim() == 1 && p.keep_ratio) {
-    if (v.height > v.width)
+    if (!is_known(v.height) || !is_known(v.width))
+      height = width = kUnknownDim;
+    else if (v.height > v.width)
       height = width * v.height / v.width;
     else
       width = height * v.width / v.height;

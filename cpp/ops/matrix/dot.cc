@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -41,7 +42,7 @@ void check_operands(const char* op, std::span<const TensorSpec> in, int min_ndim
 
 void check_inner(const char* op, const DotParams& p, const MatrixSizes& s,
                  std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(s.k == s.rhs_k, op, ": lhs of shape ", in[0].shape,
+  MX_CHECK_SHAPE(may_equal(s.k, s.rhs_k), op, ": lhs of shape ", in[0].shape,
                  p.transpose_a ? " (transposed)" : "", " and rhs of shape ", in[1].shape,
                  p.transpose_b ? " (transposed)" : "", " cannot be multiplied: ", s.k, " and ",
                  s.rhs_k, " elements are summed");
@@ -66,11 +67,13 @@ Specs infer_batch_dot(const DotParams& p, std::span<const TensorSpec> in) {
   Shape to = in[0].shape;
   const int lead = to.ndim() - 2;
   bool fits = in[1].shape.ndim() == to.ndim();
-  for (int i = 0; fits && i < lead; ++i) fits = in[1].shape[i] == to[i];
+  for (int i = 0; fits && i < lead; ++i) fits = may_equal(in[1].shape[i], to[i]);
   MX_CHECK_SHAPE(fits, "batch_dot: lhs of shape ", in[0].shape, " and rhs of shape ", in[1].shape,
                  " differ in their batch dimensions");
   const MatrixSizes s = batch_dot_sizes(p, in[0].shape, in[1].shape);
   check_inner("batch_dot", p, s, in);
+  if (!is_known(s.k) || !is_known(s.rhs_k)) return {{Shape::unknown(), in[0].dtype}};  // as 1.x
+  for (int i = 0; i < lead; ++i) to[i] = merged(to[i], in[1].shape[i]);
   to[lead] = s.m;
   to[lead + 1] = s.n;
   return {{to, in[0].dtype}};

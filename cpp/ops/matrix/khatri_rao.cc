@@ -1,6 +1,7 @@
 // khatri_rao: Kronecker products column by column.
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -9,16 +10,17 @@ namespace {
 
 Specs infer_khatri_rao(const NoParams&, std::span<const TensorSpec> in) {
   MX_CHECK(!in.empty(), "khatri_rao: no matrices given, at least 1 expected");
-  int64_t rows = 1;
+  int64_t rows = 1, columns = kUnknownDim;
   for (size_t i = 0; i < in.size(); ++i) {
-    MX_CHECK_SHAPE(in[i].shape.ndim() == 2 && in[i].shape[1] == in[0].shape[1],
+    MX_CHECK_SHAPE(in[i].shape.ndim() == 2 && may_equal(in[i].shape[1], columns),
                    "khatri_rao: matrix ", i, " has shape ", in[i].shape, ", matrix 0 has ",
                    in[0].shape, "; the same number of columns expected");
     MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, "khatri_rao: matrix ", i, " has dtype ", in[i].dtype,
                    ", matrix 0 has ", in[0].dtype);
-    rows *= in[i].shape[0];
+    rows = multiply_dims(rows, in[i].shape[0]);
+    columns = merged(columns, in[i].shape[1]);
   }
-  return {{{rows, in[0].shape[1]}, in[0].dtype}};
+  return {{{rows, columns}, in[0].dtype}};
 }
 
 // The result as (before, own rows, after, columns): the gradient of one factor is the sum of

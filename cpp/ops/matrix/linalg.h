@@ -100,5 +100,7 @@ void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves 
 void check_square(const char* op, const TensorSpec& a, bool halves = false);
 // Drops the last `count` axes but keeps at least one.
 Shape leading_shape(const Shape& shape, int count);
+// Returns the number of rows and columns of square matrices; -1 if neither is known.
+int64_t square_size(const Shape& shape);
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/matrix/linalg.h"
 #include "cpp/ops/registration.h"
 
@@ -74,7 +75,7 @@ Specs infer_gelqf(const NoParams&, std::span<const TensorSpec> in) {
   check_matrices("linalg_gelqf", in);
   const Shape& a = in[0].shape;
   const int64_t rows = a[a.ndim() - 2];
-  MX_CHECK_SHAPE(rows <= a.back(), "linalg_gelqf: A of shape ", a,
+  MX_CHECK_SHAPE(may_be_at_most(rows, a.back()), "linalg_gelqf: A of shape ", a,
                  " given, at most as many rows as columns expected");
   Shape l = a;
   l[l.ndim() - 1] = rows;
@@ -170,6 +171,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "L^T * L = A for an upper one.")
               .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_potrf)
+              .refine(refine_like_first)
               .gradient(grad_potrf)
               .build());
   ops.add(factor<LinalgFactorParams>(
@@ -177,11 +179,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.")
               .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_potri)
+              .refine(refine_like_first)
               .gradient(grad_potri)
               .build());
   ops.add(factor("linalg_inverse", "_linalg_inverse", "Inverse of every matrix.")
               .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_inverse)
+              .refine(refine_like_first)
               .gradient(grad_inverse)
               .build());
   ops.add(factor("linalg_det", "_linalg_det", "Determinant of every matrix.")

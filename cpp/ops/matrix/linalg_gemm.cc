@@ -2,6 +2,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/matrix/linalg.h"
 #include "cpp/ops/registration.h"
 
@@ -22,9 +23,11 @@ void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves)
 void check_square(const char* op, const TensorSpec& a, bool halves) {
   check_matrices(op, {&a, 1}, halves);
   const Shape& s = a.shape;
-  MX_CHECK_SHAPE(s[s.ndim() - 2] == s.back(), op, ": A of shape ", s,
+  MX_CHECK_SHAPE(may_equal(s[s.ndim() - 2], s.back()), op, ": A of shape ", s,
                  " given, square matrices expected");
 }
+
+int64_t square_size(const Shape& shape) { return merged(shape.back(), shape[shape.ndim() - 2]); }
 
 Shape leading_shape(const Shape& shape, int count) {
   Shape to(shape.span().first(static_cast<size_t>(shape.ndim() - count)));
@@ -39,15 +42,15 @@ template <class P>
 Shape product_shape(const char* op, const P& p, const Shape& a, const Shape& b) {
   const int axis = normalize_axis(op, p.axis, a.ndim());
   bool fits = a.ndim() == b.ndim() && axis < a.ndim() - 1;
-  for (int i = 0; fits && i < a.ndim() - 1; ++i) fits = i == axis || a[i] == b[i];
+  for (int i = 0; fits && i < a.ndim() - 1; ++i) fits = i == axis || may_equal(a[i], b[i]);
   MX_CHECK_SHAPE(fits, op, ": A of shape ", a, " and B of shape ", b,
                  " do not hold the same number of matrices with rows at axis ", p.axis);
   const int64_t m = p.transpose_a ? a.back() : a[axis], k = p.transpose_a ? a[axis] : a.back();
   const int64_t n = p.transpose_b ? b[axis] : b.back(), kb = p.transpose_b ? b.back() : b[axis];
-  MX_CHECK_SHAPE(k == kb, op, ": A of shape ", a, p.transpose_a ? " (transposed)" : "",
+  MX_CHECK_SHAPE(may_equal(k, kb), op, ": A of shape ", a, p.transpose_a ? " (transposed)" : "",
                  " and B of shape ", b, p.transpose_b ? " (transposed)" : "",
                  " cannot be multiplied: ", k, " and ", kb, " elements are summed");
-  Shape to = a;
+  Shape to = merged(a, b);
   to[axis] = m;
   to[to.ndim() - 1] = n;
   return to;
@@ -56,9 +59,17 @@ Shape product_shape(const char* op, const P& p, const Shape& a, const Shape& b) 
 Specs infer_gemm(const LinalgGemmParams& p, std::span<const TensorSpec> in) {
   check_matrices("linalg_gemm", in, true);
   const Shape to = product_shape("linalg_gemm", p, in[0].shape, in[1].shape);
-  MX_CHECK_SHAPE(in[2].shape == to, "linalg_gemm: C of shape ", in[2].shape,
+  MX_CHECK_SHAPE(may_equal(in[2].shape, to), "linalg_gemm: C of shape ", in[2].shape,
                  " given, the product has shape ", to);
-  return {{to, in[0].dtype}};
+  return {{merged(to, in[2].shape), in[0].dtype}};
+}
+
+void refine_gemm(const LinalgGemmParams& p, PartialShapes& shapes) {
+  const Shape &a = shapes.input(0), &b = shapes.input(1);
+  if (a.ndim() >= 2 && b.ndim() >= 2)
+    shapes.refine_output(0, product_shape("linalg_gemm", p, a, b));
+  shapes.refine_output(0, shapes.input(2));
+  shapes.refine_input(2, shapes.output(0));
 }
 
 Specs infer_gemm2(const LinalgGemm2Params& p, std::span<const TensorSpec> in) {
@@ -116,6 +127,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("alpha * op(A) * op(B) + beta * C for every matrix.")
               .shapes("A: (..., m, k), B: (..., k, n), C: (..., m, n) -> (..., m, n)")
               .infer(infer_gemm)
+              .refine_with(refine_gemm)
               .gradient(grad_product<LinalgGemmParams>)
               .inplace(2, 0)
               .build());

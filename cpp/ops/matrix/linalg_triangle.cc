@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/matrix/linalg.h"
 #include "cpp/ops/registration.h"
 
@@ -21,8 +22,8 @@ void check_triangular(const char* op, const LinalgTriangularParams& p,
   const Shape& a = in[0].shape;
   const Shape& b = in[1].shape;
   const int lead = a.ndim() - 2;
-  bool fits = b.ndim() == a.ndim() && b[p.rightside ? lead + 1 : lead] == a.back();
-  for (int i = 0; fits && i < lead; ++i) fits = a[i] == b[i];
+  bool fits = b.ndim() == a.ndim() && may_equal(b[p.rightside ? lead + 1 : lead], a.back());
+  for (int i = 0; fits && i < lead; ++i) fits = may_equal(a[i], b[i]);
   MX_CHECK_SHAPE(fits, op, ": A of shape ", a, " does not fit B of shape ", b,
                  p.rightside ? " from the right" : " from the left");
 }
@@ -36,6 +37,17 @@ Specs infer_trsm(const LinalgTriangularParams& p, std::span<const TensorSpec> in
   return {in[1]};
 }
 
+// The result is like B, whose rows, or columns from the right, are as many as A's.
+void refine_triangular(const LinalgTriangularParams& p, PartialShapes& shapes) {
+  shapes.refine_output(0, shapes.input(1));
+  shapes.refine_input(1, shapes.output(0));
+  Shape a = shapes.input(1);
+  if (a.ndim() < 2) return;
+  const int last = a.ndim() - 1;
+  a[last - 1] = a[last] = a[p.rightside ? last : last - 1];
+  shapes.refine_input(0, a);
+}
+
 Specs infer_triangle(const LinalgTrianParams&, std::span<const TensorSpec> in) {
   check_square("_linalg_triangle", in[0]);
   return {in[0]};
@@ -43,11 +55,11 @@ Specs infer_triangle(const LinalgTrianParams&, std::span<const TensorSpec> in) {
 
 Specs infer_extractdiag(const LinalgOffsetParams& p, std::span<const TensorSpec> in) {
   check_square("linalg_extractdiag", in[0], /*halves=*/true);
-  const int64_t n = in[0].shape.back() - std::abs(p.offset);
-  MX_CHECK(n > 0 || (n == 0 && p.offset == 0), "linalg_extractdiag: offset ", p.offset,
-           " given for A of shape ", in[0].shape);
+  const int64_t size = square_size(in[0].shape), n = size - std::abs(p.offset);
+  MX_CHECK(!is_known(size) || n > 0 || (n == 0 && p.offset == 0), "linalg_extractdiag: offset ",
+           p.offset, " given for A of shape ", in[0].shape);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
-  to.push_back(n);
+  to.push_back(is_known(size) ? n : kUnknownDim);
   return {{to, in[0].dtype}};
 }
 
@@ -55,7 +67,7 @@ Specs infer_makediag(const LinalgOffsetParams& p, std::span<const TensorSpec> in
   MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
                  "linalg_makediag: A of shape () given, at least 1 dimension expected");
   Shape to = in[0].shape;
-  const int64_t n = checked_add(to.back(), std::abs(p.offset));
+  const int64_t n = add_to_dim(to.back(), std::abs(p.offset));
   to[to.ndim() - 1] = n;
   to.push_back(n);
   return {{to, in[0].dtype}};
@@ -63,10 +75,11 @@ Specs infer_makediag(const LinalgOffsetParams& p, std::span<const TensorSpec> in
 
 Specs infer_extracttrian(const LinalgTrianParams& p, std::span<const TensorSpec> in) {
   check_square("linalg_extracttrian", in[0], /*halves=*/true);
-  const int64_t n = in[0].shape.back() - p.distance();
-  MX_CHECK(n > 0, "linalg_extracttrian: offset ", p.offset, " given for A of shape ", in[0].shape);
+  const int64_t size = square_size(in[0].shape), n = size - p.distance();
+  MX_CHECK(!is_known(size) || n > 0, "linalg_extracttrian: offset ", p.offset,
+           " given for A of shape ", in[0].shape);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
-  to.push_back(checked_mul(n, checked_add(n, 1)) / 2);
+  to.push_back(is_known(size) ? checked_mul(n, checked_add(n, 1)) / 2 : kUnknownDim);
   return {{to, in[0].dtype}};
 }
 
@@ -74,11 +87,14 @@ Specs infer_maketrian(const LinalgTrianParams& p, std::span<const TensorSpec> in
   MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
                  "linalg_maketrian: A of shape () given, at least 1 dimension expected");
   Shape to = in[0].shape;
-  const int64_t packed = to.back();
-  auto n = static_cast<int64_t>(std::sqrt(2.0 * static_cast<double>(packed)));
-  MX_CHECK_SHAPE(checked_mul(n, n + 1) / 2 == packed, "linalg_maketrian: ", packed,
-                 " elements given, a triangle has n * (n + 1) / 2");
-  n = checked_add(n, p.distance());
+  const int64_t n = if_known(
+      [&p](int64_t packed) {
+        const auto size = static_cast<int64_t>(std::sqrt(2.0 * static_cast<double>(packed)));
+        MX_CHECK_SHAPE(checked_mul(size, size + 1) / 2 == packed, "linalg_maketrian: ", packed,
+                       " elements given, a triangle has n * (n + 1) / 2");
+        return checked_add(size, p.distance());
+      },
+      to.back());
   to[to.ndim() - 1] = n;
   to.push_back(n);
   return {{to, in[0].dtype}};
@@ -178,6 +194,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("alpha * op(A) * B with triangular A, or alpha * B * op(A).")
               .shapes("A: (..., m, m), B: (..., m, n) -> (..., m, n); rightside: B A")
               .infer(infer_trmm)
+              .refine_with(refine_triangular)
               .gradient(grad_trmm)
               .build());
   ops.add(
@@ -188,6 +205,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "* B.")
           .shapes("A: (..., m, m), B: (..., m, n) -> (..., m, n); rightside: X A = B")
           .infer(infer_trsm)
+          .refine_with(refine_triangular)
           .gradient(grad_trsm)
           .build());
   ops.add(OpBuilder<LinalgTrianParams>("_linalg_triangle")

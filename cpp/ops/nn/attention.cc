@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -20,22 +21,24 @@ constexpr const char* kEncValue = "_contrib_interleaved_matmul_encdec_valatt";
 void check_projection(const char* op, const char* name, const TensorSpec& spec, int64_t heads,
                       int64_t parts) {
   check_floating(op, name, spec);
-  MX_CHECK_SHAPE(spec.shape.ndim() == 3 && spec.shape[2] % checked_mul(heads, parts) == 0, op, ": ",
-                 name, " of shape ", spec.shape, " given, (length, batch, multiple of ",
-                 heads * parts, ") expected");
+  MX_CHECK_SHAPE(
+      spec.shape.ndim() == 3 && may_be_multiple(spec.shape[2], checked_mul(heads, parts)), op, ": ",
+      name, " of shape ", spec.shape, " given, (length, batch, multiple of ", heads * parts,
+      ") expected");
 }
 
 void check_attention(const char* op, const TensorSpec& spec, const Shape& values, int64_t heads) {
-  MX_CHECK_SHAPE(spec.shape.ndim() == 3 && spec.shape[0] == checked_mul(values[1], heads) &&
-                     spec.shape[2] == values[0],
-                 op, ": attention of shape ", spec.shape, " given, (", values[1] * heads,
-                 ", length, ", values[0], ") expected");
+  const int64_t matrices = multiply_dims(values[1], heads);
+  MX_CHECK_SHAPE(spec.shape.ndim() == 3 && may_equal(spec.shape[0], matrices) &&
+                     may_equal(spec.shape[2], values[0]),
+                 op, ": attention of shape ", spec.shape, " given, (", matrices, ", length, ",
+                 values[0], ") expected");
 }
 
 Specs infer_self_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {
   const Shape& s = in[0].shape;
   check_projection(kSelfQk, "queries_keys_values", in[0], p.heads, 3);
-  return Specs{TensorSpec{Shape{checked_mul(s[1], p.heads), s[0], s[0]}, in[0].dtype}};
+  return Specs{TensorSpec{Shape{multiply_dims(s[1], p.heads), s[0], s[0]}, in[0].dtype}};
 }
 
 Specs infer_self_value(const InterleavedParams& p, std::span<const TensorSpec> in) {
@@ -43,7 +46,7 @@ Specs infer_self_value(const InterleavedParams& p, std::span<const TensorSpec> i
   check_projection(kSelfValue, "queries_keys_values", in[0], p.heads, 3);
   check_same_dtype(kSelfValue, "attention", in[1], in[0].dtype);
   check_attention(kSelfValue, in[1], s, p.heads);
-  return Specs{TensorSpec{Shape{in[1].shape[1], s[1], s[2] / 3}, in[0].dtype}};
+  return Specs{TensorSpec{Shape{in[1].shape[1], s[1], divide_dim(s[2], 3)}, in[0].dtype}};
 }
 
 Specs infer_enc_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {
@@ -51,9 +54,10 @@ Specs infer_enc_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {
   check_projection(kEncQk, "queries", in[0], p.heads, 1);
   check_projection(kEncQk, "keys_values", in[1], p.heads, 2);
   check_same_dtype(kEncQk, "keys_values", in[1], in[0].dtype);
-  MX_CHECK_SHAPE(q[1] == kv[1] && 2 * q[2] == kv[2], kEncQk, ": queries of shape ", q,
-                 " do not fit keys_values of shape ", kv);
-  return Specs{TensorSpec{Shape{checked_mul(q[1], p.heads), q[0], kv[0]}, in[0].dtype}};
+  MX_CHECK_SHAPE(may_equal(q[1], kv[1]) && may_equal(multiply_dims(2, q[2]), kv[2]), kEncQk,
+                 ": queries of shape ", q, " do not fit keys_values of shape ", kv);
+  const int64_t matrices = multiply_dims(merged(q[1], kv[1]), p.heads);
+  return Specs{TensorSpec{Shape{matrices, q[0], kv[0]}, in[0].dtype}};
 }
 
 Specs infer_enc_value(const InterleavedParams& p, std::span<const TensorSpec> in) {
@@ -61,7 +65,7 @@ Specs infer_enc_value(const InterleavedParams& p, std::span<const TensorSpec> in
   check_projection(kEncValue, "keys_values", in[0], p.heads, 2);
   check_same_dtype(kEncValue, "attention", in[1], in[0].dtype);
   check_attention(kEncValue, in[1], kv, p.heads);
-  return Specs{TensorSpec{Shape{in[1].shape[1], kv[1], kv[2] / 2}, in[0].dtype}};
+  return Specs{TensorSpec{Shape{in[1].shape[1], kv[1], divide_dim(kv[2], 2)}, in[0].dtype}};
 }
 
 // One backward operator per product, with gradients of all inputs.
@@ -123,6 +127,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit("_contrib_div_sqrt_dim", {g.output_grad(0)})};
               })
+              .refine(refine_like_first)
               .inplace(0, 0)
               .build());
 });

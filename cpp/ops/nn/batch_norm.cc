@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/batch_norm.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -39,7 +40,7 @@ Specs infer_sync(const SyncBatchNormParams& p, std::span<const TensorSpec> in) {
 }
 
 void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
-  if (!in[0].shape.is_known()) return;
+  if (in[0].shape.ndim() < 0) return;
   const int axis = normalize_axis("BatchNorm", p.axis, in[0].shape.ndim());
   for (size_t i = 1; i < 5; ++i) complete_shape(in[i], Shape{in[0].shape[axis]});
 }
@@ -128,7 +129,7 @@ std::vector<ValueRef> gradient_add_relu(GradBuilder& g) {
 
 Specs infer_add(const BatchNormParams& p, std::span<const TensorSpec> in) {
   constexpr const char* kOp = "_batch_norm_add_relu";
-  MX_CHECK_SHAPE(in[5].shape == in[0].shape, kOp, ": added of shape ", in[5].shape,
+  MX_CHECK_SHAPE(may_equal(in[5].shape, in[0].shape), kOp, ": added of shape ", in[5].shape,
                  " given, that of data expected: ", in[0].shape);
   MX_CHECK_DTYPE(in[5].dtype == in[0].dtype, kOp, ": added of dtype ", in[5].dtype,
                  " given, that of data expected: ", in[0].dtype);

@@ -1,6 +1,7 @@
 #include "cpp/ops/nn/convolution.h"
 
 #include "cpp/base/checked_math.h"
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -8,7 +9,8 @@ namespace mxlite {
 
 Shape convolution_weight_shape(const ConvolutionParams& p, const Shape& data) {
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
-  return spatial_shape(p.num_filter, channels / p.num_group, p.kernel.span(), p.channels_last());
+  return spatial_shape(p.num_filter, divide_dim(channels, p.num_group), p.kernel.span(),
+                       p.channels_last());
 }
 
 namespace {
@@ -19,8 +21,9 @@ void check_data(const ConvolutionParams& p, const Shape& data) {
   check_window(kOp, p.kernel, p.stride, p.dilate, p.pad);
   check_spatial_data(kOp, data, p.kernel, p.layout);
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
-  MX_CHECK_SHAPE(channels % p.num_group == 0, kOp, ": ", channels, " channels of data of shape ",
-                 data, " cannot be divided into num_group ", p.num_group, " groups");
+  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kOp, ": ", channels,
+                 " channels of data of shape ", data, " cannot be divided into num_group ",
+                 p.num_group, " groups");
   MX_CHECK(p.num_filter % p.num_group == 0, kOp, ": num_filter ", p.num_filter,
            " cannot be divided into num_group ", p.num_group, " groups");
 }
@@ -49,7 +52,7 @@ Specs infer(const ConvolutionParams& p, std::span<const TensorSpec> in) {
 }
 
 void complete(const ConvolutionParams& p, std::span<TensorSpec> in) {
-  if (!in[0].shape.is_known()) return;
+  if (in[0].shape.ndim() < 0) return;
   check_data(p, in[0].shape);
   complete_shape(in[1], convolution_weight_shape(p, in[0].shape));
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});
@@ -116,15 +119,16 @@ std::vector<ValueRef> gradient_of_weight_grad(GradBuilder& g) {
   return grads;
 }
 
-// The batch size stays; so do the extents of data under a stride of 1, channels first.
+// The batch size stays; the extents of data follow under a stride of 1.
 void refine_convolution(const ConvolutionParams& p, PartialShapes& shapes) {
   const Shape data = shapes.input(0), out = shapes.output(0);
   if (data.ndim() < 2 || out.ndim() != data.ndim()) return;
   Shape before = data;
   before[0] = out[0];
-  if (!p.channels_last() && p.kernel.ndim() == data.ndim() - 2) {
+  if (p.kernel.ndim() == data.ndim() - 2) {
     const SpatialWindow window = p.window();
-    for (int axis = 2, at = 5 - data.ndim(); axis < data.ndim(); ++axis, ++at) {
+    const int first = p.channels_last() ? 1 : 2;
+    for (int axis = first, at = 3 - p.kernel.ndim(); at < 3; ++axis, ++at) {
       if (out[axis] == -1 || window.stride[at] != 1) continue;
       const int64_t reach = checked_mul(window.dilate[at], window.kernel[at] - 1);
       const int64_t extent =

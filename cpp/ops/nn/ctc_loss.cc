@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/ctc_loss.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -13,13 +14,13 @@ Specs infer(const CTCLossParams&, std::span<const TensorSpec> in) {
   check_floating(kOp, "data", in[0]);
   MX_CHECK_SHAPE(data.ndim() == 3, kOp, ": data of shape ", data,
                  " given, 3 dimensions (length, batch, classes) expected");
-  MX_CHECK_SHAPE(label.ndim() == 2 && label[0] == data[1], kOp, ": label of shape ", label,
+  MX_CHECK_SHAPE(label.ndim() == 2 && may_equal(label[0], data[1]), kOp, ": label of shape ", label,
                  " given, data of shape ", data, " needs (", data[1], ", labels)");
-  MX_CHECK_SHAPE(data[2] >= 2, kOp, ": data of shape ", data,
+  MX_CHECK_SHAPE(may_be_at_least(data[2], 2), kOp, ": data of shape ", data,
                  " given, at least 2 classes (one is the blank) expected");
   for (size_t i = 2; i < in.size(); ++i)
     check_param_shape(kOp, "lengths", in[i], Shape{data[1]}, data);
-  return Specs{TensorSpec{Shape{data[1]}, in[0].dtype}, in[0]};
+  return Specs{TensorSpec{Shape{merged(data[1], label[0])}, in[0].dtype}, in[0]};
 }
 
 std::vector<ValueRef> gradient(GradBuilder& g) {

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/deconvolution.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -13,9 +14,10 @@ int64_t entry(const Shape& values, int i, int64_t missing) {
   return values.ndim() > 0 ? values[i] : missing;
 }
 
-// Extent of the output before padding is cut off.
+// Extent of the output before padding is cut off; -1 if that of data is unknown.
 int64_t full_extent(const DeconvolutionParams& p, const Shape& data, int i) {
   const int64_t size = data[i + (p.channels_last() ? 1 : 2)];
+  if (!is_known(size)) return kUnknownDim;
   const int64_t steps = checked_mul(size - 1, entry(p.stride, i, 1));
   const int64_t reach = checked_mul(entry(p.dilate, i, 1), p.kernel[i] - 1);
   return checked_add(checked_add(steps, reach), 1);
@@ -31,8 +33,9 @@ void check_data(const DeconvolutionParams& p, const Shape& data) {
   check_window(kOp, p.kernel, p.stride, p.dilate, p.pad);
   check_spatial_data(kOp, data, p.kernel, p.layout);
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
-  MX_CHECK_SHAPE(channels % p.num_group == 0, kOp, ": ", channels, " channels of data of shape ",
-                 data, " cannot be divided into num_group ", p.num_group, " groups");
+  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kOp, ": ", channels,
+                 " channels of data of shape ", data, " cannot be divided into num_group ",
+                 p.num_group, " groups");
   MX_CHECK(p.num_filter % p.num_group == 0, kOp, ": num_filter ", p.num_filter,
            " cannot be divided into num_group ", p.num_group, " groups");
   for (const auto& [name, values] : {std::pair{"adj", &p.adj}, {"target_shape", &p.target_shape}})
@@ -42,15 +45,15 @@ void check_data(const DeconvolutionParams& p, const Shape& data) {
   for (int i = 0; i < p.kernel.ndim(); ++i) {
     const int64_t full = full_extent(p, data, i);
     if (has_target(p)) {
-      MX_CHECK_SHAPE(p.target_shape[i] >= 1 && p.target_shape[i] <= full, kOp, ": target_shape ",
-                     p.target_shape, " given, data of shape ", data, " allows 1 to ", full,
-                     " in dimension ", i);
+      MX_CHECK_SHAPE(p.target_shape[i] >= 1 && may_be_at_most(p.target_shape[i], full), kOp,
+                     ": target_shape ", p.target_shape, " given, data of shape ", data,
+                     " allows 1 to ", full, " in dimension ", i);
     } else {
       const int64_t adj = entry(p.adj, i, 0);
       MX_CHECK(adj < entry(p.stride, i, 1), kOp, ": adj ", p.adj, " given, entries below stride ",
                p.stride, " expected");
-      MX_CHECK_SHAPE(checked_add(full, adj) > checked_mul(2, entry(p.pad, i, 0)), kOp, ": pad ",
-                     p.pad, " leaves nothing of the output of data of shape ", data);
+      MX_CHECK_SHAPE(!is_known(full) || checked_add(full, adj) > checked_mul(2, entry(p.pad, i, 0)),
+                     kOp, ": pad ", p.pad, " leaves nothing of the output of data of shape ", data);
     }
   }
 }
@@ -65,16 +68,17 @@ Specs infer(const DeconvolutionParams& p, std::span<const TensorSpec> in) {
     check_same_dtype(kOp, "bias", in[2], in[0].dtype);
     check_param_shape(kOp, "bias", in[2], Shape{p.num_filter}, data);
   }
-  const DeconvolutionPadding padding = deconvolution_padding(p, data);
   Shape size;
   for (int i = 0; i < p.kernel.ndim(); ++i)
-    size.push_back(full_extent(p, data, i) + padding.adj[i] - 2 * padding.pad[i]);
+    size.push_back(has_target(p) ? p.target_shape[i]
+                                 : add_to_dim(full_extent(p, data, i),
+                                              entry(p.adj, i, 0) - 2 * entry(p.pad, i, 0)));
   return Specs{TensorSpec{spatial_shape(data[0], p.num_filter, size.span(), p.channels_last()),
                           in[0].dtype}};
 }
 
 void complete(const DeconvolutionParams& p, std::span<TensorSpec> in) {
-  if (!in[0].shape.is_known()) return;
+  if (in[0].shape.ndim() < 0) return;
   check_data(p, in[0].shape);
   complete_shape(in[1], deconvolution_weight_shape(p, in[0].shape));
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});

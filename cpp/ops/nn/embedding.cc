@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/embedding.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -10,9 +11,9 @@ Specs infer(const EmbeddingParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool,
                  "Embedding: data of dtype bool given, "
                  "indices expected");
-  MX_CHECK_SHAPE((in[1].shape == Shape{p.input_dim, p.output_dim}), "Embedding: weight of shape ",
-                 in[1].shape, " given, ", Shape{p.input_dim, p.output_dim},
-                 " expected (input_dim, output_dim)");
+  MX_CHECK_SHAPE(may_equal(in[1].shape, Shape{p.input_dim, p.output_dim}),
+                 "Embedding: weight of shape ", in[1].shape, " given, ",
+                 Shape{p.input_dim, p.output_dim}, " expected (input_dim, output_dim)");
   Shape out = in[0].shape;
   out.push_back(p.output_dim);
   return Specs{TensorSpec{out, in[1].dtype}};

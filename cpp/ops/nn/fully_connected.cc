@@ -15,9 +15,9 @@ Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data of dtype bool given, numbers expected");
   check_same_dtype(kOp, "weight", in[1], in[0].dtype);
   const auto [rows, columns] = fully_connected_rows(p, data);
-  if (weight != Shape{p.num_hidden, columns}) {
+  if (!may_equal(weight, Shape{p.num_hidden, columns})) {
     const bool flat_fits =
-        !p.flatten && weight == Shape{p.num_hidden, data.product(1, data.ndim())};
+        !p.flatten && may_equal(weight, Shape{p.num_hidden, product_of_dims(data, 1, data.ndim())});
     std::string advice = flat_fits ? str("; flatten data to ", Shape{data[0], weight[1]})
                                    : str("; weight of shape ", Shape{p.num_hidden, columns},
                                          " expected (num_hidden, inputs)");
@@ -26,8 +26,8 @@ Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
   }
   if (!p.no_bias) {
     check_same_dtype(kOp, "bias", in[2], in[0].dtype);
-    MX_CHECK_SHAPE(in[2].shape == Shape{p.num_hidden}, kOp, ": bias of shape ", in[2].shape,
-                   " given, ", Shape{p.num_hidden}, " expected (num_hidden)");
+    MX_CHECK_SHAPE(may_equal(in[2].shape, Shape{p.num_hidden}), kOp, ": bias of shape ",
+                   in[2].shape, " given, ", Shape{p.num_hidden}, " expected (num_hidden)");
   }
   Shape out = data;
   if (p.flatten) {
@@ -39,7 +39,7 @@ Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
 }
 
 void complete(const FullyConnectedParams& p, std::span<TensorSpec> in) {
-  if (!in[0].shape.is_known()) return;
+  if (in[0].shape.ndim() < 0) return;
   check_min_ndim(kOp, in[0].shape, 1);
   complete_shape(in[1], Shape{p.num_hidden, fully_connected_rows(p, in[0].shape).columns});
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_hidden});

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "cpp/ops/attr.h"
+#include "cpp/ops/dimensions.h"
 
 namespace mxlite {
 
@@ -27,7 +28,7 @@ struct RowsColumns {
 };
 inline RowsColumns fully_connected_rows(const FullyConnectedParams& p, const Shape& data) {
   const int split = p.flatten ? 1 : data.ndim() - 1;
-  return {data.product(0, split), data.product(split, data.ndim())};
+  return {product_of_dims(data, 0, split), product_of_dims(data, split, data.ndim())};
 }
 
 }  // namespace mxlite

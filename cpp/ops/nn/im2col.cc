@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/im2col.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -20,9 +21,9 @@ Specs infer_im2col(const Im2colParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_window("im2col", p.kernel, p.stride, p.dilate, p.pad);
   check_spatial_data("im2col", data, p.kernel, std::nullopt);
-  const int64_t windows = im2col_counts("im2col", p, data.span().subspan(2)).size();
+  const int64_t windows = count_elements(im2col_counts("im2col", p, data.span().subspan(2)));
   return Specs{
-      TensorSpec{Shape{data[0], checked_mul(data[1], p.kernel.size()), windows}, in[0].dtype}};
+      TensorSpec{Shape{data[0], multiply_dims(data[1], p.kernel.size()), windows}, in[0].dtype}};
 }
 
 Specs infer_col2im(const Col2imParams& p, std::span<const TensorSpec> in) {
@@ -31,10 +32,11 @@ Specs infer_col2im(const Col2imParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(p.output_size.ndim() == p.kernel.ndim(), "col2im: output_size ", p.output_size,
                  " given, as many entries as kernel ", p.kernel, " expected");
   const int64_t windows = im2col_counts("col2im", p, p.output_size.span()).size();
-  MX_CHECK_SHAPE(data.ndim() == 3 && data[1] % p.kernel.size() == 0 && data[2] == windows,
-                 "col2im: data of shape ", data, " given, (batch, multiple of ", p.kernel.size(),
-                 ", ", windows, ") expected");
-  Shape out{data[0], data[1] / p.kernel.size()};
+  MX_CHECK_SHAPE(
+      data.ndim() == 3 && may_be_multiple(data[1], p.kernel.size()) && may_equal(data[2], windows),
+      "col2im: data of shape ", data, " given, (batch, multiple of ", p.kernel.size(), ", ",
+      windows, ") expected");
+  Shape out{data[0], divide_dim(data[1], p.kernel.size())};
   for (int64_t s : p.output_size) out.push_back(s);
   return Specs{TensorSpec{out, in[0].dtype}};
 }

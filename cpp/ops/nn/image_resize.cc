@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/image_resize.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -11,7 +12,7 @@ constexpr const char* kResize = "_contrib_BilinearResize2D";
 
 void check_image(const char* op, const TensorSpec& data) {
   check_floating(op, "data", data);
-  MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] > 0 && data.shape[3] > 0, op,
+  MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] != 0 && data.shape[3] != 0, op,
                  ": data of shape ", data.shape,
                  " given, 4 dimensions (batch, channels, height, width) expected");
 }
@@ -27,6 +28,7 @@ Specs infer_pooling(const AdaptiveAvgPoolingParams& p, std::span<const TensorSpe
 }
 
 int64_t resized(ResizeMode mode, int64_t size, int64_t wanted, std::optional<float> scale) {
+  if (!is_known(size) && (scale || mode != ResizeMode::kSize)) return kUnknownDim;
   switch (mode) {
     case ResizeMode::kOddScale:
       MX_CHECK(scale, kResize, ": mode odd_scale needs scale_height and scale_width");
@@ -58,8 +60,9 @@ Specs infer_resize(const BilinearResizeParams& p, std::span<const TensorSpec> in
     out[2] = resized(p.mode, out[2], p.height, p.scale_height);
     out[3] = resized(p.mode, out[3], p.width, p.scale_width);
   }
-  MX_CHECK(out[2] > 0 && out[3] > 0, kResize, ": output of height ", out[2], " and width ", out[3],
-           " asked for, positive numbers expected");
+  const bool known = in[0].shape.is_known() && in.back().shape.is_known();
+  MX_CHECK(!known || (out[2] > 0 && out[3] > 0), kResize, ": output of height ", out[2],
+           " and width ", out[3], " asked for, positive numbers expected");
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 

@@ -41,8 +41,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .visible_outputs(1)
               .infer(infer)
               .complete([](const KlSparseRegParams&, std::span<TensorSpec> in) {
-                if (in[0].shape.is_known() && in[0].shape.ndim() >= 2)
-                  complete_shape(in[1], Shape{in[0].shape[1]});
+                if (in[0].shape.ndim() >= 2) complete_shape(in[1], Shape{in[0].shape[1]});
               })
               .gradient(gradient)
               .mutates({1}, /*only_in_training=*/true)

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/layer_norm.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -24,7 +25,7 @@ Specs infer_layer(const LayerNormParams& p, std::span<const TensorSpec> in) {
 }
 
 void complete_layer(const LayerNormParams& p, std::span<TensorSpec> in) {
-  if (!in[0].shape.is_known()) return;
+  if (in[0].shape.ndim() < 0) return;
   const int axis = normalize_axis("LayerNorm", p.axis, in[0].shape.ndim());
   for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[axis]});
 }
@@ -33,17 +34,25 @@ void complete_layer(const LayerNormParams& p, std::span<TensorSpec> in) {
 Specs infer_group(const GroupNormParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_min_ndim("GroupNorm", data, 3);
-  MX_CHECK(data[1] % p.num_groups == 0, "GroupNorm: ", data[1], " channels of data of shape ", data,
-           " cannot be divided into num_groups ", p.num_groups, " groups");
-  const bool per_channel = in[1].shape == Shape{data[1]};
-  check_params("GroupNorm", in, Shape{per_channel ? data[1] : p.num_groups});
+  MX_CHECK(may_be_multiple(data[1], p.num_groups), "GroupNorm: ", data[1],
+           " channels of data of shape ", data, " cannot be divided into num_groups ", p.num_groups,
+           " groups");
+  const Shape groups{p.num_groups}, channels{data[1]};
+  const auto have = [&](const Shape& shape) {
+    return may_equal(in[1].shape, shape) && may_equal(in[2].shape, shape);
+  };
+  check_params("GroupNorm", in, have(channels) && !have(groups) ? channels : groups);
   const TensorSpec stats{Shape{data[0], p.num_groups}, in[0].dtype};
   return Specs{in[0], stats, stats};
 }
 
 void complete_group(const GroupNormParams& p, std::span<TensorSpec> in) {
-  if (!in[0].shape.is_known()) return;
-  for (int i : {1, 2}) complete_shape(in[i], Shape{p.num_groups});
+  if (in[0].shape.ndim() < 0) return;
+  const Shape channels{in[0].shape.ndim() > 1 ? in[0].shape[1] : kUnknownDim};
+  const bool per_channel =
+      (in[1].shape.is_known() && in[1].shape == channels) || in[2].shape == channels;
+  for (int i : {1, 2})
+    complete_shape(in[i], per_channel && channels.is_known() ? channels : Shape{p.num_groups});
 }
 
 Specs infer_instance(const InstanceNormParams&, std::span<const TensorSpec> in) {
@@ -53,7 +62,7 @@ Specs infer_instance(const InstanceNormParams&, std::span<const TensorSpec> in) 
 }
 
 void complete_instance(const InstanceNormParams&, std::span<TensorSpec> in) {
-  if (!in[0].shape.is_known()) return;
+  if (in[0].shape.ndim() < 0) return;
   check_min_ndim("InstanceNorm", in[0].shape, 3);
   for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[1]});
 }

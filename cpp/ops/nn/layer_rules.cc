@@ -1,5 +1,7 @@
 #include "cpp/ops/nn/layer_rules.h"
 
+#include "cpp/ops/dimensions.h"
+
 namespace mxlite {
 
 void complete_shape(TensorSpec& spec, const Shape& expected) {
@@ -30,7 +32,7 @@ void check_same_dtype(const char* op, const char* input, const TensorSpec& spec,
 
 void check_param_shape(const char* op, const char* input, const TensorSpec& spec,
                        const Shape& expected, const Shape& data) {
-  MX_CHECK_SHAPE(spec.shape == expected, op, ": ", input, " of shape ", spec.shape,
+  MX_CHECK_SHAPE(may_equal(spec.shape, expected), op, ": ", input, " of shape ", spec.shape,
                  " given, data of shape ", data, " needs ", expected);
 }
 

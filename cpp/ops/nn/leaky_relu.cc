@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/leaky_relu.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -14,9 +15,10 @@ Shape gamma_shape(const Shape& data) { return Shape{data.ndim() > 1 ? data[1] : 
 
 // One slope for all, one per channel, or one for each entry of the first two axes.
 bool is_gamma_of(const Shape& data, const Shape& gamma) {
-  if (gamma == Shape{1} || gamma == gamma_shape(data)) return true;
-  if (data.ndim() < 2) return gamma == data;
-  return gamma.ndim() == 2 && gamma[1] == data[1] && (gamma[0] == 1 || gamma[0] == data[0]);
+  if (may_equal(gamma, Shape{1}) || may_equal(gamma, gamma_shape(data))) return true;
+  if (data.ndim() < 2) return may_equal(gamma, data);
+  return gamma.ndim() == 2 && may_equal(gamma[1], data[1]) &&
+         (gamma[0] == 1 || may_equal(gamma[0], data[0]));
 }
 
 int input_count(const LeakyReLUParams& p) { return p.act_type == Type::kPrelu ? 2 : 1; }
@@ -116,7 +118,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .visible_outputs(1)
               .infer(infer)
               .complete([](const LeakyReLUParams& p, std::span<TensorSpec> in) {
-                if (p.act_type == Type::kPrelu && in[0].shape.is_known())
+                if (p.act_type == Type::kPrelu && in[0].shape.ndim() >= 0)
                   complete_shape(in[1], gamma_shape(in[0].shape));
               })
               .gradient(gradient)

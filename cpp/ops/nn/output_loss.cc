@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/output_loss.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -8,8 +9,12 @@ namespace {
 
 void complete_regression(const RegressionOutputParams&, std::span<TensorSpec> in) {
   const Shape& data = in[0].shape;
-  if (!data.is_known()) return;
-  complete_shape(in[1], data.ndim() == 2 && data[1] == 1 ? Shape{data[0]} : data);
+  if (data.ndim() < 0) return;
+  if (data.ndim() == 2 && may_equal(data[1], 1)) {
+    if (is_known(data[1])) complete_shape(in[1], Shape{data[0]});
+    return;  // labels of one or of two dimensions
+  }
+  complete_shape(in[1], data);
 }
 
 Specs infer_regression(const char* op, std::span<const TensorSpec> in) {
@@ -17,10 +22,13 @@ Specs infer_regression(const char* op, std::span<const TensorSpec> in) {
   check_floating(op, "data", in[0]);
   check_min_ndim(op, data, 1);
   check_same_dtype(op, "label", in[1], in[0].dtype);
-  const bool fits = label.size() == data.size() && label.ndim() > 0 && label[0] == data[0];
+  const bool fits = may_equal(count_elements(label), count_elements(data)) && label.ndim() > 0 &&
+                    may_equal(label[0], data[0]);
   MX_CHECK_SHAPE(fits, op, ": label of shape ", label, " given, data of shape ", data,
                  " needs as many labels");
-  return Specs{in[0]};
+  Shape out = data;
+  out[0] = merged(data[0], label[0]);
+  return Specs{TensorSpec{out, in[0].dtype}};
 }
 
 // (output - label) or its sign, times grad_scale / outputs per sample.
@@ -44,7 +52,7 @@ void add_regression(OpRegistry& ops, const char* name, const char* doc, GradFn g
               .complete(complete_regression)
               .gradient(gradient)
               .inplace(0, 0)
-              .refine(refine_all_alike)
+              .refine(refine_like_first)
               .build());
 }
 
@@ -80,8 +88,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .inputs({"data", "label"})
           .infer(infer_svm)
           .complete([](const SVMOutputParams&, std::span<TensorSpec> in) {
-            if (in[0].shape.is_known() && in[0].shape.ndim() > 0)
-              complete_shape(in[1], Shape{in[0].shape[0]});
+            if (in[0].shape.ndim() > 0) complete_shape(in[1], Shape{in[0].shape[0]});
           })
           .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
             return {g.emit("_svm_output_backward", {g.input(0), g.input(1)}, g.params_ref()), {}};
@@ -123,7 +130,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 check_floating("softmax_cross_entropy", "data", in[0]);
                 MX_CHECK_SHAPE(data.ndim() == 2, "softmax_cross_entropy: data of shape ", data,
                                " given, 2 dimensions (batch, classes) expected");
-                MX_CHECK_SHAPE(data[1] > 0, "softmax_cross_entropy: data of shape ", data,
+                MX_CHECK_SHAPE(data[1] != 0, "softmax_cross_entropy: data of shape ", data,
                                " given, at least 1 class expected");
                 check_param_shape("softmax_cross_entropy", "label", in[1], Shape{data[0]}, data);
                 return Specs{TensorSpec{Shape{1}, in[0].dtype}};

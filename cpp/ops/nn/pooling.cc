@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/pooling.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -22,6 +23,7 @@ constexpr const char* kOp = "Pooling";
 
 int64_t output_size(const PoolingParams& p, int64_t size, int64_t kernel, int64_t stride,
                     int64_t pad) {
+  if (!is_known(size)) return kUnknownDim;
   const int64_t floor_count = window_count(kOp, size, kernel, stride, 1, pad);
   const int64_t rest = size + 2 * pad - kernel;
   switch (p.pooling_convention) {

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/rnn.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -92,6 +93,10 @@ Shape state_shape(const RnnSizes& s, int64_t size) {
   return Shape{s.layers * s.directions, s.batch, size};
 }
 
+Shape parameters_shape(const RnnSizes& s) {
+  return Shape{is_known(s.input) ? s.parameter_count() : kUnknownDim};
+}
+
 Specs infer(const RnnParams& p, std::span<const TensorSpec> in) {
   check_floating(kOp, "data", in[0]);
   check_params(p, in[0].shape);
@@ -101,7 +106,7 @@ Specs infer(const RnnParams& p, std::span<const TensorSpec> in) {
     check_same_dtype(kOp, name, in[i], dtype);
     check_param_shape(kOp, name, in[i], shape, in[0].shape);
   };
-  check(1, "parameters", Shape{s.parameter_count()});
+  check(1, "parameters", parameters_shape(s));
   const Shape state = state_shape(s, s.out()), cell = state_shape(s, s.hidden);
   check(2, "state", state);
   if (p.is_lstm()) check(3, "state_cell", cell);
@@ -114,17 +119,19 @@ Specs infer(const RnnParams& p, std::span<const TensorSpec> in) {
   Specs out{TensorSpec{Shape{s.steps, s.batch, s.directions * s.out()}, dtype},
             TensorSpec{state, dtype}};
   if (p.is_lstm()) out.push_back({cell, dtype});
-  const RnnReserve reserve(s, rnn_element_bytes(dtype));
-  out.push_back({Shape{static_cast<int64_t>(reserve.bytes)}, DType::kUInt8});
+  const auto reserve_bytes = [&](int64_t, int64_t) {
+    return static_cast<int64_t>(RnnReserve(s, rnn_element_bytes(dtype)).bytes);
+  };
+  out.push_back({Shape{if_known(reserve_bytes, s.steps, s.batch)}, DType::kUInt8});
   return out;
 }
 
 void complete(const RnnParams& p, std::span<TensorSpec> in) {
   const Shape& data = in[0].shape;
-  if (!data.is_known()) return;
+  if (data.ndim() < 0) return;
   check_params(p, data);
   const RnnSizes s(p, data);
-  complete_shape(in[1], Shape{s.parameter_count()});
+  complete_shape(in[1], parameters_shape(s));
   complete_shape(in[2], state_shape(s, s.out()));
   if (p.is_lstm()) complete_shape(in[3], state_shape(s, s.hidden));
   if (p.use_sequence_length) complete_shape(in[p.is_lstm() ? 4 : 3], Shape{s.batch});

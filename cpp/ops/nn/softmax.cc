@@ -25,6 +25,15 @@ Specs check(const char* op, const SoftmaxParams& p, std::span<const TensorSpec> 
   return Specs{TensorSpec{data, p.dtype.value_or(in[0].dtype)}};
 }
 
+// A length is given for each vector along the axis.
+void refine_softmax(const SoftmaxParams& p, PartialShapes& shapes) {
+  refine_like_first(&p, shapes);
+  Shape length = shapes.input(0);
+  if (shapes.num_inputs() < 2 || length.ndim() <= 0) return;
+  length.erase(normalize_axis("softmax", p.axis, length.ndim()));
+  shapes.refine_input(1, length);
+}
+
 template <int Which>
 struct Names;
 template <>
@@ -81,7 +90,7 @@ void add(OpRegistry& ops, const char* doc) {
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .names_single_input()
-              .refine(refine_like_first)  // lengths, the second input, have another shape
+              .refine_with(refine_softmax)
               .free_types({1})
               .types([](const SoftmaxParams&, KnownTypes in, KnownTypes) {
                 if (in.size() > 1 && !in[1]) in[1] = DType::kInt32;

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/softmax_output.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -20,12 +21,13 @@ Specs infer(const SoftmaxOutputParams& p, std::span<const TensorSpec> in) {
   check_floating(kOp, "data", in[0]);
   check_min_ndim(kOp, data, p.preserve_shape && !p.multi_output ? 1 : 2);
   check_same_dtype(kOp, "label", in[1], in[0].dtype);
-  const ChannelBlocks b = p.blocks(data);
   // Class indices in any grouping of their positions (as 1.x), or probabilities.
-  const bool indices = label.size() == b.outer * b.inner && label.ndim() > 0 &&
-                       (label == label_shape(p, data) || label[0] == data[0] || label.ndim() == 1);
-  MX_CHECK_SHAPE(indices || label == data, kOp, ": label of shape ", label, " given, ",
-                 label_shape(p, data), " (indices) or ", data, " (probabilities) expected");
+  const Shape positions = label_shape(p, data);
+  const bool indices =
+      may_equal(count_elements(label), count_elements(positions)) && label.ndim() > 0 &&
+      (may_equal(label, positions) || may_equal(label[0], data[0]) || label.ndim() == 1);
+  MX_CHECK_SHAPE(indices || may_equal(label, data), kOp, ": label of shape ", label, " given, ",
+                 positions, " (indices) or ", data, " (probabilities) expected");
   return Specs{in[0]};
 }
 
@@ -44,7 +46,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data", "label"})
               .infer(infer)
               .complete([](const SoftmaxOutputParams& p, std::span<TensorSpec> in) {
-                if (!in[0].shape.is_known()) return;
+                if (in[0].shape.ndim() < 0) return;
                 check_min_ndim(kOp, in[0].shape, p.preserve_shape ? 1 : 2);
                 complete_shape(in[1], label_shape(p, in[0].shape));
               })

@@ -1,5 +1,7 @@
 #include "cpp/ops/nn/spatial.h"
 
+#include "cpp/ops/dimensions.h"
+
 namespace mxlite {
 namespace {
 
@@ -91,6 +93,7 @@ void check_window(const char* op, const Shape& kernel, const Shape& stride, cons
 
 int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t dilate,
                      int64_t pad) {
+  if (!is_known(size)) return kUnknownDim;
   const int64_t reach = checked_add(checked_mul(dilate, kernel - 1), 1);
   const int64_t padded = checked_add(size, checked_mul(2, pad));
   MX_CHECK_SHAPE(padded >= reach, op, ": kernel of extent ", reach,

@@ -90,7 +90,8 @@ void check_spatial_data(const char* op, const Shape& data, const Shape& kernel,
 // kernel has 1 to 3 entries; stride, dilate and pad are empty or as long as kernel.
 void check_window(const char* op, const Shape& kernel, const Shape& stride, const Shape& dilate,
                   const Shape& pad);
-// floor((size + 2 pad - dilated kernel) / stride) + 1; shape error when the kernel does not fit.
+// floor((size + 2 pad - dilated kernel) / stride) + 1, or -1 for an unknown size; shape error when
+// the kernel does not fit.
 int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t dilate,
                      int64_t pad);
 

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/upsampling.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -17,14 +18,20 @@ void check_data(const Shape& data) {
 Specs infer_bilinear(const UpSamplingParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   MX_CHECK(in.size() == 2, kOp, ": ", in.size(), " inputs given, bilinear needs data and weight");
-  MX_CHECK(p.num_filter == 0 || p.num_filter == data[1], kOp, ": num_filter ", p.num_filter,
-           " given, data of shape ", data, " has ", data[1], " channels");
+  MX_CHECK(p.num_filter == 0 || may_equal(p.num_filter, data[1]), kOp, ": num_filter ",
+           p.num_filter, " given, data of shape ", data, " has ", data[1], " channels");
   check_same_dtype(kOp, "weight", in[1], in[0].dtype);
   check_param_shape(kOp, "weight", in[1],
                     deconvolution_weight_shape(p.deconvolution(data[1]), data), data);
   return Specs{TensorSpec{
-      Shape{data[0], data[1], checked_mul(data[2], p.scale), checked_mul(data[3], p.scale)},
+      Shape{data[0], data[1], multiply_dims(data[2], p.scale), multiply_dims(data[3], p.scale)},
       in[0].dtype}};
+}
+
+// Returns large / small, 0 if that is no whole number, -1 if one of them is unknown.
+int64_t factor(int64_t large, int64_t small) {
+  return if_known([](int64_t size, int64_t part) { return size % part == 0 ? size / part : 0; },
+                  large, small);
 }
 
 Specs infer(const UpSamplingParams& p, std::span<const TensorSpec> in) {
@@ -32,20 +39,26 @@ Specs infer(const UpSamplingParams& p, std::span<const TensorSpec> in) {
   check_data(data);
   check_floating(kOp, "data", in[0]);
   if (p.sample_type == SampleType::kBilinear) return infer_bilinear(p, in);
-  Shape out{data[0], 0, checked_mul(data[2], p.scale), checked_mul(data[3], p.scale)};
+  Shape out{data[0], 0, multiply_dims(data[2], p.scale), multiply_dims(data[3], p.scale)};
+  const bool is_sum = p.multi_input_mode == MultiInputMode::kSum;
+  if (is_sum) out[1] = data[1];
   for (const TensorSpec& spec : in) {
     const Shape& s = spec.shape;
     check_same_dtype(kOp, "input", spec, in[0].dtype);
-    MX_CHECK_SHAPE(s.ndim() == 4 && s[0] == data[0] && s[2] > 0 && s[3] > 0 && out[2] % s[2] == 0 &&
-                       out[3] % s[3] == 0 && out[2] / s[2] == out[3] / s[3],
-                   kOp, ": input of shape ", s, " cannot be scaled to height and width ",
+    bool fits = s.ndim() == 4 && may_equal(s[0], out[0]) && s[2] != 0 && s[3] != 0;
+    if (fits) {
+      const int64_t rows = factor(out[2], s[2]), columns = factor(out[3], s[3]);
+      fits = rows != 0 && columns != 0 && may_equal(rows, columns);
+    }
+    MX_CHECK_SHAPE(fits, kOp, ": input of shape ", s, " cannot be scaled to height and width ",
                    Shape{out[2], out[3]});
-    if (p.multi_input_mode == MultiInputMode::kSum) {
-      MX_CHECK_SHAPE(s[1] == data[1], kOp, ": inputs of shapes ", data, " and ", s,
+    out[0] = merged(out[0], s[0]);
+    if (is_sum) {
+      MX_CHECK_SHAPE(may_equal(s[1], out[1]), kOp, ": inputs of shapes ", data, " and ", s,
                      " cannot be added: their channels differ");
-      out[1] = s[1];
+      out[1] = merged(out[1], s[1]);
     } else {
-      out[1] = checked_add(out[1], s[1]);
+      out[1] = add_dims(out[1], s[1]);
     }
   }
   return Specs{TensorSpec{out, in[0].dtype}};
@@ -97,7 +110,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .complete([](const UpSamplingParams& p, std::span<TensorSpec> in) {
                 if (p.sample_type != SampleType::kBilinear || in.size() != 2) return;
                 const Shape& data = in[0].shape;
-                if (!data.is_known()) return;
+                if (data.ndim() < 0) return;
                 check_data(data);
                 complete_shape(in[1], deconvolution_weight_shape(p.deconvolution(data[1]), data));
               })

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -85,8 +86,8 @@ Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
   for (size_t i = 0; i < grouped; ++i) {
     const TensorSpec &weight = in[i / group * group], &spec = in[i];
     const bool single = row.mixed && i % group > 1;
-    MX_CHECK_SHAPE(spec.shape == weight.shape, row.name, ": ", row.group[i % group], " ", i / group,
-                   " of shape ", spec.shape, " given, the weight's shape ", weight.shape,
+    MX_CHECK_SHAPE(may_equal(spec.shape, weight.shape), row.name, ": ", row.group[i % group], " ",
+                   i / group, " of shape ", spec.shape, " given, the weight's shape ", weight.shape,
                    " expected");
     const DType expected = single ? DType::kFloat32 : weight.dtype;
     MX_CHECK_DTYPE(spec.dtype == expected && is_floating(spec.dtype), row.name, ": ",
@@ -98,8 +99,9 @@ Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
     const bool is_scale = !row.preloaded && i + 1 == in.size();
     const auto fields = static_cast<int64_t>(row.preloaded ? 1 : row.loaded.size());
     const int64_t expected_count = is_scale ? 1 : fields * weights;
-    MX_CHECK_SHAPE(in[i].shape.size() == expected_count, row.name, ": an array of shape ",
-                   in[i].shape, " given after the weights, ", expected_count, " numbers expected");
+    MX_CHECK_SHAPE(may_equal(count_elements(in[i].shape), expected_count), row.name,
+                   ": an array of shape ", in[i].shape, " given after the weights, ",
+                   expected_count, " numbers expected");
   }
   return out;
 }
@@ -120,12 +122,13 @@ void check_init(const char* op, const P& p) {
 
 Specs infer_lars(const LarsParams&, std::span<const TensorSpec> in) {
   for (size_t i = 1; i < in.size(); ++i)
-    MX_CHECK_SHAPE(in[i].shape == in[0].shape, "multi_lars: arrays of shape ", in[0].shape, " and ",
-                   in[i].shape, " given, equal shapes expected");
+    MX_CHECK_SHAPE(may_equal(in[i].shape, in[0].shape), "multi_lars: arrays of shape ", in[0].shape,
+                   " and ", in[i].shape, " given, equal shapes expected");
   return {{in[0].shape, DType::kFloat32}};
 }
 
 const TensorSpec kFlag{Shape{1}, DType::kFloat32};
+void refine_flag(const void*, PartialShapes& shapes) { shapes.refine_output(0, kFlag.shape); }
 
 template <class P, template <class> class R, size_t kStates, bool kPreloaded>
 void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update, bool mixed) {
@@ -188,6 +191,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 check_count("multi_sum_sq", p, in.size());
                 return {{Shape{p.num_arrays}, DType::kFloat32}};
               })
+              .refine_with([](const NumArraysParams& p, PartialShapes& shapes) {
+                shapes.refine_output(0, Shape{p.num_arrays});
+              })
               .build());
   ops.add(
       OpBuilder<LarsParams>("multi_lars")
@@ -196,6 +202,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "lr where a norm is 0.")
           .shapes("(count,) each -> (count,)")
           .infer(infer_lars)
+          .refine(refine_all_alike)
           .build());
   ops.add(OpBuilder<NumArraysParams>("reset_arrays")
               .variadic("data")
@@ -216,6 +223,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 check_init("all_finite", p);
                 return {kFlag};
               })
+              .refine(refine_flag)
               .zero_gradient()
               .build());
   ops.add(OpBuilder<MultiFiniteParams>("multi_all_finite")
@@ -227,6 +235,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 check_count("multi_all_finite", p, in.size());
                 return {kFlag};
               })
+              .refine(refine_flag)
               .zero_gradient()
               .build());
 });

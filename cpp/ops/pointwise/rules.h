@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
@@ -29,11 +30,15 @@ inline auto like_number(std::string op) {
 
 inline auto same_shapes(std::string op) {
   return [op = std::move(op)](const auto&, std::span<const TensorSpec> in) -> Specs {
-    for (size_t i = 1; i < in.size(); ++i)
-      MX_CHECK_SHAPE(in[i].shape == in[0].shape, op, ": operands of shape ", in[0].shape, " and ",
-                     in[i].shape, " given, equal shapes expected");
+    TensorSpec out = in[0];
+    for (size_t i = 1; i < in.size(); ++i) {
+      if (in[i].shape == out.shape) continue;
+      MX_CHECK_SHAPE(may_equal(in[i].shape, out.shape), op, ": operands of shape ", out.shape,
+                     " and ", in[i].shape, " given, equal shapes expected");
+      out.shape = merged(out.shape, in[i].shape);
+    }
     check_same_dtype(op, in);
-    return {in[0]};
+    return {out};
   };
 }
 

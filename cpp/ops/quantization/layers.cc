@@ -1,4 +1,5 @@
 // Layers on quantized data. Each takes its arrays, then the ends of their ranges.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/activation.h"
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/nn/convolution.h"
@@ -137,8 +138,8 @@ Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
 DType check_pair(const char* op, const RangeParams& p, std::span<const TensorSpec> in) {
   check_quantized(op, "lhs", in[0]);
   check_quantized(op, "rhs", in[1]);
-  MX_CHECK_SHAPE(in[0].shape == in[1].shape, op, ": operands of shape ", in[0].shape, " and ",
-                 in[1].shape, " given, equal shapes expected");
+  MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), op, ": operands of shape ", in[0].shape,
+                 " and ", in[1].shape, " given, equal shapes expected");
   check_ranges(op, in, 2, 4);
   check_calibration(op, p.min_calib_range, p.max_calib_range);
   if (!p.min_calib_range) return DType::kInt32;
@@ -147,13 +148,15 @@ DType check_pair(const char* op, const RangeParams& p, std::span<const TensorSpe
 }
 
 Specs infer_add(const RangeParams& p, std::span<const TensorSpec> in) {
-  return with_range(as(in[0], check_pair("_contrib_quantized_elemwise_add", p, in)));
+  const DType dtype = check_pair("_contrib_quantized_elemwise_add", p, in);
+  return with_range({merged(in[0].shape, in[1].shape), dtype});
 }
 
 Specs infer_multiply(const MultiplyParams& p, std::span<const TensorSpec> in) {
   const DType dtype = check_pair("_contrib_quantized_elemwise_mul", p, in);
-  if (p.enable_float_output) return {as(in[0], DType::kFloat32)};
-  return with_range(as(in[0], dtype == DType::kInt32 ? dtype : DType::kInt8));
+  const Shape shape = merged(in[0].shape, in[1].shape);
+  if (p.enable_float_output) return {{shape, DType::kFloat32}};
+  return with_range({shape, dtype == DType::kInt32 ? dtype : DType::kInt8});
 }
 
 template <class P>

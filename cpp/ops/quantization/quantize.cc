@@ -1,4 +1,5 @@
 // Between floats and quantized numbers, and the choice of ranges.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/quantization/quantization.h"
 #include "cpp/ops/registration.h"
 
@@ -12,7 +13,7 @@ void check_quantized(const char* op, const char* input, const TensorSpec& spec) 
 
 void check_ranges(const char* op, std::span<const TensorSpec> in, size_t first, size_t count) {
   for (const TensorSpec& s : in.subspan(first, count)) {
-    MX_CHECK_SHAPE(s.shape.size() == 1, op, ": end of a range of shape ", s.shape,
+    MX_CHECK_SHAPE(may_equal(count_elements(s.shape), 1), op, ": end of a range of shape ", s.shape,
                    " given, one number expected");
     MX_CHECK_DTYPE(s.dtype == DType::kFloat32, op, ": end of a range of dtype ", s.dtype,
                    " given, float32 expected");
@@ -78,12 +79,14 @@ Specs infer_asymmetric(const RangeParams& p, std::span<const TensorSpec> in) {
 Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
   constexpr const char* kOp = "_contrib_calibrate_entropy";
   const Shape &hist = in[0].shape, &edges = in[1].shape;
-  MX_CHECK_SHAPE(hist.ndim() == 1 && edges.ndim() == 1 && edges[0] == hist[0] + 1, kOp,
-                 ": hist of shape ", hist, " and hist_edges of shape ", edges,
-                 " given, (bins,) and (bins + 1,) expected");
-  MX_CHECK(p.num_quantized_bins <= hist[0], kOp, ": num_quantized_bins ", p.num_quantized_bins,
-           " given, at most ", hist[0], " (the number of bins of hist) expected");
-  MX_CHECK_SHAPE(hist[0] % 2 == 1, kOp, ": hist of shape ", hist,
+  MX_CHECK_SHAPE(
+      hist.ndim() == 1 && edges.ndim() == 1 && may_equal(edges[0], add_to_dim(hist[0], 1)), kOp,
+      ": hist of shape ", hist, " and hist_edges of shape ", edges,
+      " given, (bins,) and (bins + 1,) expected");
+  MX_CHECK(may_be_at_least(hist[0], p.num_quantized_bins), kOp, ": num_quantized_bins ",
+           p.num_quantized_bins, " given, at most ", hist[0],
+           " (the number of bins of hist) expected");
+  MX_CHECK_SHAPE(!is_known(hist[0]) || hist[0] % 2 == 1, kOp, ": hist of shape ", hist,
                  " given, an odd number of bins around 0 expected");
   // The search for a threshold takes the square of the number of bins.
   MX_CHECK_SHAPE(hist[0] < 65536, kOp, ": hist of shape ", hist,
@@ -93,11 +96,23 @@ Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
   return {kOneFloat, kOneFloat};
 }
 
+// The first output is like the first input; all others are single numbers.
+void refine_ranged(const void* params, PartialShapes& shapes) {
+  refine_like_first(params, shapes);
+  for (int i = 1; i < shapes.num_inputs(); ++i)
+    if (shapes.input(i).ndim() < 0 || shapes.input(i).ndim() == 1) shapes.refine_input(i, Shape{1});
+  for (int i = 1; i < shapes.num_outputs(); ++i) shapes.refine_output(i, Shape{1});
+}
+
+void refine_entropy(const void*, PartialShapes& shapes) {
+  for (int i = 0; i < shapes.num_outputs(); ++i) shapes.refine_output(i, Shape{1});
+}
+
 template <class P, class Infer>
 OpBuilder<P> ranged(const char* name, std::vector<std::string> inputs, int outputs, Infer infer,
                     const char* doc) {
   OpBuilder<P> op(name);
-  op.inputs(std::move(inputs)).outputs(outputs).doc(doc).infer(infer);
+  op.inputs(std::move(inputs)).outputs(outputs).doc(doc).infer(infer).refine(refine_ranged);
   return op;
 }
 
@@ -129,6 +144,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
               "The range whose quantization changes a histogram least, by its divergence, "
               "and that divergence.")
+              .refine(refine_entropy)
               .build());
 });
 

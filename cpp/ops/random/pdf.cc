@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -100,6 +101,20 @@ Grads gradient(GradBuilder& g) {
   return grads;
 }
 
+// The result is like the sample, whose first dimensions are those of the parameters.
+void refine(const void* params, PartialShapes& shapes) {
+  refine_like_first(params, shapes);
+  for (int i = 1; i < shapes.num_inputs(); ++i) {
+    const Shape &sample = shapes.input(0), &own = shapes.input(i);
+    if (own.ndim() < 0 || own.ndim() > sample.ndim()) continue;
+    const Shape first(sample.span().first(static_cast<size_t>(own.ndim())));
+    for (int k = 1; k < shapes.num_inputs(); ++k) {
+      shapes.refine_input(k, first);
+      shapes.refine_input(k, own);
+    }
+  }
+}
+
 Specs infer(const std::string& op, std::span<const TensorSpec> in) {
   const Shape& sample = in[0].shape;
   for (const TensorSpec& s : in)
@@ -107,8 +122,8 @@ Specs infer(const std::string& op, std::span<const TensorSpec> in) {
                    in[0].dtype, " and a parameter of dtype ", s.dtype,
                    " given, equal floating dtypes expected");
   for (const TensorSpec& s : in.subspan(1)) {
-    bool fits = s.shape.ndim() <= sample.ndim() && s.shape == in[1].shape;
-    for (int i = 0; fits && i < s.shape.ndim(); ++i) fits = s.shape[i] == sample[i];
+    bool fits = s.shape.ndim() <= sample.ndim() && may_equal(s.shape, in[1].shape);
+    for (int i = 0; fits && i < s.shape.ndim(); ++i) fits = may_equal(s.shape[i], sample[i]);
     MX_CHECK_SHAPE(fits, op, ": sample of shape ", sample, " and a parameter of shape ", s.shape,
                    " given; all parameters must have one shape, the sample's first dimensions");
   }
@@ -138,8 +153,9 @@ Specs infer_dirichlet(const PdfParams&, std::span<const TensorSpec> in) {
   MX_CHECK_DTYPE(is_floating(in[0].dtype) && in[0].dtype == in[1].dtype, kOp, ": sample of dtype ",
                  in[0].dtype, " and alpha of dtype ", in[1].dtype,
                  " given, equal floating dtypes expected");
-  bool fits = alpha.ndim() > 0 && alpha.ndim() <= sample.ndim() && alpha.back() == sample.back();
-  for (int i = 0; fits && i + 1 < alpha.ndim(); ++i) fits = alpha[i] == sample[i];
+  bool fits =
+      alpha.ndim() > 0 && alpha.ndim() <= sample.ndim() && may_equal(alpha.back(), sample.back());
+  for (int i = 0; fits && i + 1 < alpha.ndim(); ++i) fits = may_equal(alpha[i], sample[i]);
   MX_CHECK_SHAPE(fits, kOp, ": sample of shape ", sample, " and alpha of shape ", alpha,
                  " given; alpha's dimensions but the last must be the sample's first, and the last "
                  "dimensions equal");
@@ -147,6 +163,14 @@ Specs infer_dirichlet(const PdfParams&, std::span<const TensorSpec> in) {
   out.erase(out.ndim() - 1);
   if (out.ndim() == 0) out.push_back(1);  // as 1.x
   return {{out, in[0].dtype}};
+}
+
+void refine_dirichlet(const void*, PartialShapes& shapes) {
+  const Shape &sample = shapes.input(0), &alpha = shapes.input(1);
+  if (alpha.ndim() < 1 || alpha.ndim() > sample.ndim()) return;
+  Shape expected(sample.span().first(static_cast<size_t>(alpha.ndim())));
+  expected[expected.ndim() - 1] = sample.back();
+  shapes.refine_input(1, expected);
 }
 
 Grads dirichlet_gradient(GradBuilder& g) {
@@ -182,6 +206,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 .infer([name](const PdfParams&, std::span<const TensorSpec> in) {
                   return infer(name, in);
                 })
+                .refine(refine)
                 .gradient(gradient)
                 .build());
   }
@@ -190,6 +215,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"sample", "alpha"})
               .doc("Density of the Dirichlet distribution; probabilities are along the last axis.")
               .infer(infer_dirichlet)
+              .refine(refine_dirichlet)
               .gradient(dirichlet_gradient)
               .build());
 });

@@ -3,6 +3,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/random/distributions.h"
 #include "cpp/ops/registration.h"
 
@@ -57,6 +58,20 @@ OpSchema like_schema() {
       .build();
 }
 
+// Both parameters have one shape, which the draws' own dimensions follow.
+void refine_samples(const SampleParams& p, PartialShapes& shapes) {
+  for (int i = 0; i < shapes.num_inputs(); ++i) {
+    Shape out = shapes.input(i);
+    if (out.ndim() < 0) continue;
+    for (const int64_t dim : p.shape) out.push_back(dim);
+    shapes.refine_output(0, out);
+  }
+  const Shape& out = shapes.output(0);
+  if (out.ndim() <= p.shape.ndim()) return;
+  const Shape params(out.span().first(static_cast<size_t>(out.ndim() - p.shape.ndim())));
+  for (int i = 0; i < shapes.num_inputs(); ++i) shapes.refine_input(i, params);
+}
+
 template <class D>
 OpSchema sample_schema() {
   const std::string name = std::string("sample_") + D::name;
@@ -69,17 +84,18 @@ OpSchema sample_schema() {
            "illegal parameters give NaN.")
       .infer([name](const SampleParams& p, std::span<const TensorSpec> in) -> Specs {
         if (in.size() == 2) {
-          MX_CHECK_SHAPE(in[0].shape == in[1].shape, name, ": parameters of shape ", in[0].shape,
-                         " and ", in[1].shape, " given, equal shapes expected");
+          MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), name, ": parameters of shape ",
+                         in[0].shape, " and ", in[1].shape, " given, equal shapes expected");
           MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, name, ": parameters of dtype ", in[0].dtype,
                          " and ", in[1].dtype, " given, equal dtypes expected");
         }
         const DType like = is_floating(in[0].dtype) ? in[0].dtype : DType::kFloat32;
-        TensorSpec out{in[0].shape, p.dtype.value_or(like)};
+        TensorSpec out{merged(in[0].shape, in.back().shape), p.dtype.value_or(like)};
         check_floating(name, out.dtype);
         for (const int64_t dim : p.shape) out.shape.push_back(dim);
         return {out};
       })
+      .refine_with(refine_samples)
       .random(kCount)
       .zero_gradient()
       .typed_by_parameter()
@@ -116,7 +132,7 @@ int64_t counting_range(DType dtype) {
 
 Specs infer_multinomial(const MultinomialParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_SHAPE(data.ndim() > 0 && data.back() > 0, "sample_multinomial: data of shape ", data,
+  MX_CHECK_SHAPE(data.ndim() > 0 && data.back() != 0, "sample_multinomial: data of shape ", data,
                  " given, probabilities along the last axis expected");
   check_floating("sample_multinomial", in[0].dtype);
   MX_CHECK(data.back() <= counting_range(p.dtype), "sample_multinomial: dtype ", p.dtype,

@@ -1,4 +1,5 @@
 // Positions of extremes.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
 
@@ -18,8 +19,8 @@ auto rule(const char* op) {
     if (p.axis) axes = Shape{*p.axis};
     const AxisMask reduced = reduced_axes(op, axes, false, shape.ndim());
     const Shape out = result_shape(shape, reduced, p.keepdims);
-    MX_CHECK_SHAPE(out.size() == 0 || reduced_size(shape, reduced) > 0, op, ": data of shape ",
-                   shape, " has no elements along the searched axis");
+    MX_CHECK_SHAPE(reduced_size(shape, reduced) != 0 || count_elements(out) <= 0, op,
+                   ": data of shape ", shape, " has no elements along the searched axis");
     return {{out, index_dtype(in[0].dtype)}};
   };
 }

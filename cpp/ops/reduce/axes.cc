@@ -1,3 +1,4 @@
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/reduce/reduce.h"
 
 namespace mxlite {
@@ -38,7 +39,7 @@ Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims) {
 int64_t reduced_size(const Shape& shape, const AxisMask& reduced) {
   int64_t n = 1;
   for (int i = 0; i < shape.ndim(); ++i)
-    if (reduced[i]) n *= shape[i];
+    if (reduced[i]) n = multiply_dims(n, shape[i]);
   return n;
 }
 

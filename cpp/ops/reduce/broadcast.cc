@@ -1,4 +1,5 @@
 // Repeats values along axes of length 1; the gradient adds up over them.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
 
@@ -32,11 +33,14 @@ struct BroadcastLikeParams {
   }
 };
 
-Shape checked(const char* op, const Shape& from, const Shape& to) {
+Shape checked(const char* op, const Shape& from, Shape to) {
   bool fits = from.ndim() <= to.ndim();
   const int lead = to.ndim() - from.ndim();
-  for (int i = 0; fits && i < from.ndim(); ++i) fits = from[i] == to[lead + i] || from[i] == 1;
+  for (int i = 0; fits && i < from.ndim(); ++i)
+    fits = may_equal(from[i], to[lead + i]) || from[i] == 1;
   MX_CHECK_SHAPE(fits, op, ": data of shape ", from, " cannot be broadcast to ", to);
+  for (int i = 0; i < from.ndim(); ++i)
+    if (from[i] != 1) to[lead + i] = merged(to[lead + i], from[i]);
   return to;
 }
 
@@ -55,8 +59,9 @@ Specs infer_axis(const BroadcastAxisParams& p, std::span<const TensorSpec> in) {
   Shape to = in[0].shape;
   for (int i = 0; i < p.axis.ndim(); ++i) {
     const int axis = normalize_axis("broadcast_axis", p.axis[i], to.ndim());
-    MX_CHECK_SHAPE(in[0].shape[axis] == 1, "broadcast_axis: axis ", axis, " of data of shape ",
-                   in[0].shape, " has length ", in[0].shape[axis], ", 1 expected");
+    MX_CHECK_SHAPE(may_equal(in[0].shape[axis], 1), "broadcast_axis: axis ", axis,
+                   " of data of shape ", in[0].shape, " has length ", in[0].shape[axis],
+                   ", 1 expected");
     to[axis] = p.size[i];
   }
   return {{to, in[0].dtype}};

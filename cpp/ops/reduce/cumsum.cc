@@ -1,4 +1,5 @@
 // Running sums. The gradient runs the other way, so both directions are operators.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
 
@@ -8,7 +9,7 @@ namespace {
 auto rule(const char* op) {
   return [op](const CumsumParams& p, std::span<const TensorSpec> in) -> Specs {
     const DType dtype = p.dtype.value_or(in[0].dtype);
-    if (!p.axis) return {{Shape{in[0].shape.size()}, dtype}};
+    if (!p.axis) return {{Shape{count_elements(in[0].shape)}, dtype}};
     normalize_axis(op, *p.axis, in[0].shape.ndim());
     return {{in[0].shape, dtype}};
   };
@@ -32,6 +33,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Sum of the elements up to each position.")
               .shapes("any shape -> the same shape; without `axis` (size,)")
               .infer(rule("cumsum"))
+              .refine_with([](const CumsumParams& p, PartialShapes& shapes) {
+                if (p.axis) refine_like_first(&p, shapes);
+              })
               .gradient(gradient<true>)
               .amp(AmpClass::kFloat32)
               .build());

@@ -1,4 +1,5 @@
 // log(sum(exp(data))) over axes, without overflow.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
@@ -13,8 +14,8 @@ Specs infer(const ReduceParams& p, std::span<const TensorSpec> in) {
   const Shape& shape = in[0].shape;
   const AxisMask reduced = reduced_axes(kOp, p.axis, p.exclude, shape.ndim());
   const Shape out = result_shape(shape, reduced, p.keepdims);
-  MX_CHECK_SHAPE(out.size() == 0 || reduced_size(shape, reduced) > 0, kOp, ": data of shape ",
-                 shape, " has no elements along the reduced axes");
+  MX_CHECK_SHAPE(reduced_size(shape, reduced) != 0 || count_elements(out) <= 0, kOp,
+                 ": data of shape ", shape, " has no elements along the reduced axes");
   return {{out, in[0].dtype}};
 }
 

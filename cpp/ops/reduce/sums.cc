@@ -1,4 +1,5 @@
 // Sums, products, means, extremes and norms over axes.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
 
@@ -146,8 +147,8 @@ OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_
     const Shape& shape = in[0].shape;
     const AxisMask reduced = reduced_axes(name, p.axis, p.exclude, shape.ndim());
     const Shape out = result_shape(shape, reduced, p.keepdims);
-    MX_CHECK_SHAPE(!needs_values || out.size() == 0 || reduced_size(shape, reduced) > 0, name,
-                   ": data of shape ", shape, " has no elements along the reduced axes");
+    MX_CHECK_SHAPE(!needs_values || reduced_size(shape, reduced) != 0 || count_elements(out) <= 0,
+                   name, ": data of shape ", shape, " has no elements along the reduced axes");
     return {{out, in[0].dtype}};
   });
   return op;

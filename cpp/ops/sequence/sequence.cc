@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -21,11 +22,25 @@ void check_sequences(const char* op, const Shape& data, int axis, std::span<cons
   MX_CHECK_KIND(axis == 0 || axis == 1, ErrorKind::kIndex, op, ": axis ", axis,
                 " given, 0 or 1 expected");
   if (in.size() < 2) return;
-  MX_CHECK_SHAPE(in[1].shape.ndim() == 1 && in[1].shape[0] == data[1 - axis], op,
+  MX_CHECK_SHAPE(in[1].shape.ndim() == 1 && may_equal(in[1].shape[0], data[1 - axis]), op,
                  ": sequence_length of shape ", in[1].shape, " given, data of shape ", data,
                  " needs (", data[1 - axis], ",)");
   MX_CHECK_DTYPE(in[1].dtype != DType::kBool, op,
                  ": sequence_length has dtype bool, a number type expected");
+}
+
+// There is one length for each sequence of the batch.
+template <class P>
+void refine_lengths(const P& p, PartialShapes& shapes) {
+  const Shape& data = shapes.input(0);
+  if (shapes.num_inputs() > 1 && data.ndim() >= 2 && (p.axis == 0 || p.axis == 1))
+    shapes.refine_input(1, Shape{data[1 - p.axis]});
+}
+// The same where the output is like data.
+template <class P>
+void refine_sequences(const P& p, PartialShapes& shapes) {
+  refine_like_first(&p, shapes);
+  refine_lengths(p, shapes);
 }
 
 Specs infer_mask(const SequenceMaskParams& p, std::span<const TensorSpec> in) {
@@ -36,7 +51,7 @@ Specs infer_mask(const SequenceMaskParams& p, std::span<const TensorSpec> in) {
 Specs infer_last(const SequenceParams& p, std::span<const TensorSpec> in) {
   check_sequences("SequenceLast", in[0].shape, p.axis, in);
   Shape to = in[0].shape;
-  MX_CHECK_SHAPE(to[p.axis] > 0, "SequenceLast: data of shape ", to, " has no time steps");
+  MX_CHECK_SHAPE(to[p.axis] != 0, "SequenceLast: data of shape ", to, " has no time steps");
   to.erase(p.axis);
   return {{to, in[0].dtype}};
 }
@@ -95,7 +110,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_mask)
               .inplace(0, 0)
               .free_types({1})
-              .refine(refine_like_first)
+              .refine_with(refine_sequences<SequenceMaskParams>)
               .build());
   ops.add(OpBuilder<SequenceParams>("SequenceLast")
               .inputs({"data", "sequence_length"})
@@ -105,6 +120,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_last)
               .gradient(grad_last)
               .free_types({1})
+              .refine_with(refine_lengths<SequenceParams>)
               .build());
   ops.add(OpBuilder<SequenceLastBackwardParams>("_sequence_last_backward")
               .internal()
@@ -122,7 +138,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_reverse)
               .gradient(grad_reverse)
               .free_types({1})
-              .refine(refine_like_first)
+              .refine_with(refine_sequences<SequenceParams>)
               .build());
 });
 

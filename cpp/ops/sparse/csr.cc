@@ -1,4 +1,5 @@
 // Products, sums and conversions of csr arrays.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
@@ -17,7 +18,7 @@ void check_csr(const char* op, const Shape& shape, const TensorSpec& indices,
   MX_CHECK_SHAPE(shape.ndim() == 2, op, ": shape ", shape, " given, two dimensions expected");
   check_index(op, "indices", indices);
   check_index(op, "indptr", indptr);
-  MX_CHECK_SHAPE(indptr.shape[0] == checked_add(shape[0], 1), op, ": indptr of shape ",
+  MX_CHECK_SHAPE(may_equal(indptr.shape[0], checked_add(shape[0], 1)), op, ": indptr of shape ",
                  indptr.shape, " given, ", shape[0] + 1, " elements expected for ", shape[0],
                  " rows");
 }
@@ -25,7 +26,7 @@ void check_csr(const char* op, const Shape& shape, const TensorSpec& indices,
 namespace {
 
 void check_values(const char* op, const TensorSpec& values, const TensorSpec& indices) {
-  MX_CHECK_SHAPE(values.shape == indices.shape, op, ": data of shape ", values.shape,
+  MX_CHECK_SHAPE(may_equal(values.shape, indices.shape), op, ": data of shape ", values.shape,
                  " given with indices of shape ", indices.shape);
 }
 
@@ -35,9 +36,9 @@ Specs infer_dot(const CsrDotParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_DTYPE(in[0].dtype == in[3].dtype, "dot: lhs has dtype ", in[0].dtype, ", rhs has ",
                  in[3].dtype);
   const int64_t inner = p.shape[p.transpose ? 0 : 1], outer = p.shape[p.transpose ? 1 : 0];
-  MX_CHECK_SHAPE(in[3].shape.ndim() == 2 && in[3].shape[0] == inner, "dot: csr lhs of shape ",
-                 p.shape, p.transpose ? " (transposed)" : "", " and rhs of shape ", in[3].shape,
-                 " cannot be multiplied");
+  MX_CHECK_SHAPE(in[3].shape.ndim() == 2 && may_equal(in[3].shape[0], inner),
+                 "dot: csr lhs of shape ", p.shape, p.transpose ? " (transposed)" : "",
+                 " and rhs of shape ", in[3].shape, " cannot be multiplied");
   return Specs{TensorSpec{Shape{outer, in[3].shape[1]}, in[0].dtype}};
 }
 
@@ -113,7 +114,8 @@ void register_conversions(OpRegistry& ops) {
                 check_index("_csr_gather", "indices", in[1]);
                 check_index("_csr_gather", "indptr", in[2]);
                 MX_CHECK_SHAPE(in[0].shape.ndim() == 2 &&
-                                   (in[0].shape[0] == 1 || in[0].shape[0] + 1 == in[2].shape[0]),
+                                   (in[0].shape[0] == 1 ||
+                                    may_equal(add_to_dim(in[0].shape[0], 1), in[2].shape[0])),
                                "_csr_gather: dense of shape ", in[0].shape,
                                " given for a csr array of ", in[2].shape[0] - 1, " rows");
                 return Specs{TensorSpec{in[1].shape, in[0].dtype}};
@@ -125,7 +127,7 @@ void register_conversions(OpRegistry& ops) {
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() == 2, "cast_storage: data of shape ", in[0].shape,
                                " given, csr needs two dimensions");
-                return Specs{TensorSpec{Shape{in[0].shape[0] + 1}, DType::kInt64}};
+                return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               })
               .build());
   ops.add(OpBuilder<CountParams>("_csr_collect")
@@ -134,7 +136,8 @@ void register_conversions(OpRegistry& ops) {
               .doc("data and indices of the csr matrix whose indptr _csr_count has computed.")
               .infer([](const CountParams& p, std::span<const TensorSpec> in) {
                 check_index("_csr_collect", "indptr", in[1]);
-                MX_CHECK_SHAPE(in[0].shape.ndim() == 2 && in[0].shape[0] + 1 == in[1].shape[0],
+                MX_CHECK_SHAPE(in[0].shape.ndim() == 2 &&
+                                   may_equal(add_to_dim(in[0].shape[0], 1), in[1].shape[0]),
                                "_csr_collect: indptr of shape ", in[1].shape,
                                " given with dense of shape ", in[0].shape);
                 return Specs{TensorSpec{Shape{p.nnz}, in[0].dtype},

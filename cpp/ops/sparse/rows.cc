@@ -1,4 +1,5 @@
 // Row-sparse arrays: values holds the rows that indices names.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
@@ -8,7 +9,7 @@ namespace {
 
 void check_rows(const char* op, const TensorSpec& values, const TensorSpec& indices) {
   check_index(op, "indices", indices);
-  MX_CHECK_SHAPE(values.shape.ndim() >= 1 && values.shape[0] == indices.shape[0], op,
+  MX_CHECK_SHAPE(values.shape.ndim() >= 1 && may_equal(values.shape[0], indices.shape[0]), op,
                  ": values of shape ", values.shape, " given with ", indices.shape[0], " indices");
 }
 
@@ -24,7 +25,7 @@ void register_conversions(OpRegistry& ops) {
               .infer([](const ShapeParams& p, std::span<const TensorSpec> in) {
                 check_rows("_row_sparse_to_dense", in[0], in[1]);
                 MX_CHECK_SHAPE(p.shape.ndim() == in[0].shape.ndim() &&
-                                   with_rows(p.shape, in[0].shape[0]) == in[0].shape,
+                                   may_equal(with_rows(p.shape, in[0].shape[0]), in[0].shape),
                                "_row_sparse_to_dense: values of shape ", in[0].shape,
                                " given for an array of shape ", p.shape);
                 return Specs{TensorSpec{p.shape, in[0].dtype}};
@@ -39,14 +40,14 @@ void register_conversions(OpRegistry& ops) {
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_nonzero_rows: data of shape ",
                                in[0].shape, " given, at least one dimension expected");
-                return Specs{TensorSpec{Shape{in[0].shape[0] + 1}, DType::kInt64}};
+                return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               })
               .build());
   ops.add(OpBuilder<EmbeddingRowsParams>("_embedding_rows")
               .inputs({"data"})
               .doc("The rows that Embedding looks up, as a vector.")
               .infer([](const EmbeddingRowsParams&, std::span<const TensorSpec> in) {
-                return Specs{TensorSpec{Shape{in[0].shape.size()}, DType::kInt64}};
+                return Specs{TensorSpec{Shape{count_elements(in[0].shape)}, DType::kInt64}};
               })
               .build());
 }
@@ -57,7 +58,7 @@ void register_selection(OpRegistry& ops) {
               .doc("Indices in order, each once, and their number at the end.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_index("_unique_rows", "indices", in[0]);
-                return Specs{TensorSpec{Shape{in[0].shape[0] + 1}, DType::kInt64}};
+                return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               })
               .build());
   ops.add(OpBuilder<NoParams>("_merge_rows")

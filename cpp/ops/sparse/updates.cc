@@ -1,5 +1,6 @@
 // Weight updates that touch only the rows of a row-sparse gradient (1.x: lazy_update). Rows of one
 // index are added up first, so gradients need no normal form.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/optimizer/params.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
@@ -26,14 +27,15 @@ void add_update(OpRegistry& ops, const std::string& name, std::vector<std::strin
                 Shape rows = weight.shape;
                 MX_CHECK_SHAPE(rows.ndim() >= 1, name, ": weight of shape ", rows, " has no rows");
                 rows[0] = in[2].shape[0];
-                MX_CHECK_SHAPE(in[1].shape == rows, name, ": gradient of shape ", in[1].shape,
-                               " given, ", rows, " expected");
+                MX_CHECK_SHAPE(may_equal(in[1].shape, rows), name, ": gradient of shape ",
+                               in[1].shape, " given, ", rows, " expected");
                 for (size_t i = 1; i < in.size(); ++i) {
                   if (i == 2) continue;
                   MX_CHECK_DTYPE(in[i].dtype == weight.dtype, name, ": ", inputs[i], " of dtype ",
                                  in[i].dtype, " given, ", weight.dtype, " expected");
-                  const bool fits = row_states ? in[i].shape.size() == weight.shape[0]
-                                               : in[i].shape == weight.shape;
+                  const bool fits = row_states
+                                        ? may_equal(count_elements(in[i].shape), weight.shape[0])
+                                        : may_equal(in[i].shape, weight.shape);
                   MX_CHECK_SHAPE(i == 1 || fits, name, ": ", inputs[i], " of shape ", in[i].shape,
                                  " given for a weight of shape ", weight.shape);
                 }

@@ -116,6 +116,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shapes -> the same shapes")
               .output_count([](const AmpMulticastParams& p, int) { return p.num_outputs; })
               .infer(infer_multicast)
+              .refine_with([](const AmpMulticastParams&, PartialShapes& shapes) {
+                for (int i = 0; i < std::min(shapes.num_inputs(), shapes.num_outputs()); ++i) {
+                  shapes.refine_output(i, shapes.input(i));
+                  shapes.refine_input(i, shapes.output(i));
+                }
+              })
               .gradient(multicast_gradient)
               .types(multicast_types)
               .inputs_apart()

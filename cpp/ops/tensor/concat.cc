@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -22,12 +23,14 @@ Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
   Shape to = in[0].shape;
   const int axis = normalize_axis("Concat", p.dim, to.ndim());
   for (size_t i = 1; i < in.size(); ++i) {
-    Shape other = in[i].shape;
+    const Shape& other = in[i].shape;
     bool fits = other.ndim() == to.ndim();
-    for (int d = 0; fits && d < to.ndim(); ++d) fits = d == axis || other[d] == to[d];
+    for (int d = 0; fits && d < to.ndim(); ++d) fits = d == axis || may_equal(other[d], to[d]);
     MX_CHECK_SHAPE(fits, "Concat: array ", i, " of shape ", other, " cannot be joined along axis ",
                    axis, " with array 0 of shape ", in[0].shape);
-    to[axis] = checked_add(to[axis], other[axis]);
+    const int64_t length = add_dims(to[axis], other[axis]);
+    to = merged(to, other);
+    to[axis] = length;
   }
   return {{to, in[0].dtype}};
 }
@@ -35,9 +38,11 @@ Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
 Specs infer_stack(const StackParams& p, std::span<const TensorSpec> in) {
   check_same_dtype("stack", in);
   Shape to = in[0].shape;
-  for (size_t i = 1; i < in.size(); ++i)
-    MX_CHECK_SHAPE(in[i].shape == to, "stack: array ", i, " has shape ", in[i].shape,
-                   ", array 0 has ", to);
+  for (size_t i = 1; i < in.size(); ++i) {
+    MX_CHECK_SHAPE(may_equal(in[i].shape, to), "stack: array ", i, " has shape ", in[i].shape,
+                   ", array 0 has ", in[0].shape);
+    to = merged(to, in[i].shape);
+  }
   to.insert(normalize_axis("stack", p.axis, to.ndim() + 1), static_cast<int64_t>(in.size()));
   return {{to, in[0].dtype}};
 }
@@ -52,11 +57,11 @@ Shape without_axis(Shape shape, int axis) {
 Specs infer_slice_channel(const SliceChannelParams& p, std::span<const TensorSpec> in) {
   Shape to = in[0].shape;
   const int axis = normalize_axis("SliceChannel", p.axis, to.ndim());
-  MX_CHECK_SHAPE(to[axis] % p.num_outputs == 0, "SliceChannel: axis ", axis, " of data of shape ",
-                 to, " cannot be split into ", p.num_outputs, " equal parts");
-  to[axis] /= p.num_outputs;
+  MX_CHECK_SHAPE(may_be_multiple(to[axis], p.num_outputs), "SliceChannel: axis ", axis,
+                 " of data of shape ", to, " cannot be split into ", p.num_outputs, " equal parts");
+  to[axis] = divide_dim(to[axis], p.num_outputs);
   if (p.squeeze_axis) {
-    MX_CHECK_SHAPE(to[axis] == 1, "SliceChannel: squeeze_axis given, but ", p.num_outputs,
+    MX_CHECK_SHAPE(may_equal(to[axis], 1), "SliceChannel: squeeze_axis given, but ", p.num_outputs,
                    " parts of data of shape ", in[0].shape, " have length ", to[axis],
                    " along axis ", axis);
     to = without_axis(to, axis);
@@ -77,7 +82,9 @@ Specs infer_split_v2(const SplitV2Params& p, std::span<const TensorSpec> in) {
   const int parts = count_parts(p);
   MX_CHECK(parts > 0, "_split_v2: neither indices nor sections given");
   std::vector<int64_t> begins;
-  if (p.sections > 0) {
+  if (!is_known(length)) {
+    begins.assign(static_cast<size_t>(parts), 0);
+  } else if (p.sections > 0) {
     for (int64_t i = 0; i < parts; ++i)
       begins.push_back(length / parts * i + std::min(i, length % parts));
   } else {
@@ -89,14 +96,14 @@ Specs infer_split_v2(const SplitV2Params& p, std::span<const TensorSpec> in) {
   begins.push_back(length);
   Specs specs;
   for (int i = 0; i < parts; ++i) {
-    MX_CHECK(begins[i] >= 0 && begins[i] <= begins[i + 1],
+    MX_CHECK(!is_known(length) || (begins[i] >= 0 && begins[i] <= begins[i + 1]),
              "_split_v2: indices must not be negative and not decrease, ", begins[i],
              " given before ", begins[i + 1]);
     Shape to = from;
-    to[axis] = begins[i + 1] - begins[i];
+    to[axis] = is_known(length) ? begins[i + 1] - begins[i] : kUnknownDim;
     if (p.squeeze_axis) {
-      MX_CHECK_SHAPE(to[axis] == 1, "_split_v2: squeeze_axis given, but part ", i, " has length ",
-                     to[axis], " along axis ", axis);
+      MX_CHECK_SHAPE(may_equal(to[axis], 1), "_split_v2: squeeze_axis given, but part ", i,
+                     " has length ", to[axis], " along axis ", axis);
       to = without_axis(to, axis);
     }
     specs.push_back({to, in[0].dtype});
@@ -195,6 +202,37 @@ void refine_other_axes(PartialShapes& shapes, int axis) {
   for (int i = 0; i < shapes.num_inputs(); ++i) shapes.refine_input(i, with_joint(shapes.input(i)));
 }
 
+void refine_stack(const StackParams& p, PartialShapes& shapes) {
+  Shape one = Shape::unknown();
+  for (int i = 0; i < shapes.num_inputs(); ++i) {
+    const Shape& other = shapes.input(i);
+    if (one.ndim() < 0)
+      one = other;
+    else if (other.ndim() == one.ndim())
+      one = merged(one, other);
+  }
+  if (one.ndim() >= 0) {
+    one.insert(wrapped(p.axis, one.ndim() + 1), shapes.num_inputs());
+    shapes.refine_output(0, one);
+  }
+  one = shapes.output(0);
+  if (one.ndim() <= 0) return;
+  one.erase(wrapped(p.axis, one.ndim()));
+  for (int i = 0; i < shapes.num_inputs(); ++i) shapes.refine_input(i, one);
+}
+
+// Parts without the axis along which they are cut tell the other axes of the whole.
+void refine_squeezed(PartialShapes& shapes, int axis) {
+  const Shape whole = shapes.input(0);
+  for (int i = 0; i < shapes.num_outputs(); ++i) {
+    Shape part = shapes.output(i);
+    if (part.ndim() <= 0 || whole.ndim() != part.ndim() + 1) continue;
+    const int at = wrapped(axis, whole.ndim());
+    part.insert(at, whole[at]);
+    shapes.refine_input(0, part);
+  }
+}
+
 // The input of a split into equal parts follows from the parts.
 void refine_slice_channel(const SliceChannelParams& p, PartialShapes& shapes) {
   for (int i = 0; i < shapes.num_outputs(); ++i) {
@@ -236,6 +274,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Joins arrays of one shape along a new axis.")
               .shapes("equal shapes -> their number inserted at `axis`")
               .infer(infer_stack)
+              .refine_with(refine_stack)
               .gradient(grad_stack)
               .amp(AmpClass::kWidest)
               .count_attribute("num_args")
@@ -258,7 +297,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_split_v2)
               .gradient(grad_split_v2)
               .refine_with([](const SplitV2Params& p, PartialShapes& shapes) {
-                if (!p.squeeze_axis) refine_other_axes(shapes, p.axis);
+                if (p.squeeze_axis)
+                  refine_squeezed(shapes, p.axis);
+                else
+                  refine_other_axes(shapes, p.axis);
               })
               .build());
 });

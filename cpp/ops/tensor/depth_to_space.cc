@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -17,19 +18,22 @@ Specs infer_depth_to_space(const BlockSizeParams& p, std::span<const TensorSpec>
   const Shape& s = in[0].shape;
   check_input("depth_to_space", s);
   const int64_t b = p.block_size;
-  MX_CHECK_SHAPE(s[1] % (b * b) == 0, "depth_to_space: ", s[1], " channels of data of shape ", s,
-                 " are not a multiple of block_size squared, ", b * b);
-  return {{{s[0], s[1] / (b * b), checked_mul(s[2], b), checked_mul(s[3], b)}, in[0].dtype}};
+  MX_CHECK_SHAPE(may_be_multiple(s[1], b * b), "depth_to_space: ", s[1],
+                 " channels of data of shape ", s, " are not a multiple of block_size squared, ",
+                 b * b);
+  return {{{s[0], divide_dim(s[1], b * b), multiply_dims(s[2], b), multiply_dims(s[3], b)},
+           in[0].dtype}};
 }
 
 Specs infer_space_to_depth(const BlockSizeParams& p, std::span<const TensorSpec> in) {
   const Shape& s = in[0].shape;
   check_input("space_to_depth", s);
   const int64_t b = p.block_size;
-  MX_CHECK_SHAPE(s[2] % b == 0 && s[3] % b == 0,
+  MX_CHECK_SHAPE(may_be_multiple(s[2], b) && may_be_multiple(s[3], b),
                  "space_to_depth: height and width of data of shape ", s,
                  " are not multiples of block_size ", b);
-  return {{{s[0], checked_mul(s[1], b * b), s[2] / b, s[3] / b}, in[0].dtype}};
+  return {
+      {{s[0], multiply_dims(s[1], b * b), divide_dim(s[2], b), divide_dim(s[3], b)}, in[0].dtype}};
 }
 
 std::vector<ValueRef> grad_depth_to_space(GradBuilder& g) {

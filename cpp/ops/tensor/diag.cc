@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -14,17 +15,22 @@ DiagonalView diagonal_view(const Shape& shape, const Strides& strides, int64_t k
   const int row = normalize_axis("diag", axis1, shape.ndim());
   const int col = normalize_axis("diag", axis2, shape.ndim());
   MX_CHECK(row != col, "diag: axis1 ", axis1, " and axis2 ", axis2, " are the same axis");
-  MX_CHECK(k <= shape[col] && -k <= shape[row], "diag: k ", k, " given, at most ", shape[col],
-           " and at least ", -shape[row], " expected for shape ", shape);
+  MX_CHECK(may_be_at_least(shape[col], std::max<int64_t>(k, 0)) &&
+               may_be_at_least(shape[row], std::max<int64_t>(-k, 0)),
+           "diag: k ", k, " given, at most ", shape[col], " and at least ", -shape[row],
+           " expected for shape ", shape);
   DiagonalView v;
   for (int i = 0; i < shape.ndim(); ++i)
     if (i != row && i != col) {
       v.shape.push_back(shape[i]);
       v.strides.push_back(strides[i]);
     }
-  const int64_t rows = shape[row] + std::min<int64_t>(k, 0);
-  const int64_t cols = shape[col] - std::max<int64_t>(k, 0);
-  v.shape.push_back(std::max<int64_t>(std::min(rows, cols), 0));
+  v.shape.push_back(if_known(
+      [k](int64_t rows, int64_t cols) {
+        return std::max<int64_t>(
+            std::min(rows + std::min<int64_t>(k, 0), cols - std::max<int64_t>(k, 0)), 0);
+      },
+      shape[row], shape[col]));
   v.strides.push_back(strides[row] + strides[col]);
   v.start = k >= 0 ? k * strides[col] : -k * strides[row];
   return v;
@@ -36,7 +42,7 @@ Specs infer_diag(const DiagParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
   MX_CHECK_SHAPE(from.ndim() > 0, "diag: data of shape () given, at least 1 dimension expected");
   if (from.ndim() == 1) {
-    const int64_t n = from[0] + std::abs(p.k);
+    const int64_t n = add_to_dim(from[0], std::abs(p.k));
     return {{{n, n}, in[0].dtype}};
   }
   return {{diagonal_view(from, from, p.k, p.axis1, p.axis2).shape, in[0].dtype}};

@@ -4,18 +4,20 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
 
-// Shape of what `indices` select in an array of shape `from`.
+// Shape of what `indices` select in an array of shape `from`; unknown if their depth is.
 Shape gathered_shape(const char* op, const Shape& from, const TensorSpec& indices) {
   MX_CHECK_DTYPE(indices.dtype != DType::kBool, op,
                  ": indices have dtype bool, a number type expected");
   MX_CHECK_SHAPE(indices.shape.ndim() > 0, op, ": indices of shape () given, (M, ...) expected");
   const int64_t depth = indices.shape[0];
+  if (!is_known(depth)) return Shape::unknown();
   MX_CHECK_SHAPE(depth > 0 && depth <= from.ndim(), op, ": indices of shape ", indices.shape,
                  " give ", depth, " coordinates, an array of shape ", from, " has ", from.ndim(),
                  " dimensions");
@@ -34,8 +36,9 @@ Specs infer_gather_nd(const NoParams&, std::span<const TensorSpec> in) {
 void check_scattered(const char* op, const Shape& shape, const TensorSpec& data,
                      const TensorSpec& indices) {
   const Shape expected = gathered_shape(op, shape, indices);
-  MX_CHECK_SHAPE(data.shape == expected || (expected.ndim() == 0 && data.shape.size() == 1), op,
-                 ": data of shape ", data.shape, " given, indices of shape ", indices.shape,
+  MX_CHECK_SHAPE(expected.ndim() < 0 || may_equal(data.shape, expected) ||
+                     (expected.ndim() == 0 && may_equal(count_elements(data.shape), 1)),
+                 op, ": data of shape ", data.shape, " given, indices of shape ", indices.shape,
                  " into ", shape, " need ", expected);
 }
 
@@ -45,12 +48,12 @@ Specs infer_scatter_nd(const ScatterNdParams& p, std::span<const TensorSpec> in)
 }
 
 Specs infer_scatter_set_nd(const ScatterNdParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(p.shape.ndim() == 0 || p.shape == in[0].shape, "_scatter_set_nd: shape ", p.shape,
-                 " given for lhs of shape ", in[0].shape);
+  MX_CHECK_SHAPE(p.shape.ndim() == 0 || may_equal(p.shape, in[0].shape), "_scatter_set_nd: shape ",
+                 p.shape, " given for lhs of shape ", in[0].shape);
   MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, "_scatter_set_nd: lhs has dtype ", in[0].dtype,
                  ", rhs has ", in[1].dtype);
   check_scattered("_scatter_set_nd", in[0].shape, in[1], in[2]);
-  return {in[0]};
+  return {{p.shape.ndim() == 0 ? in[0].shape : p.shape, in[0].dtype}};
 }
 
 std::shared_ptr<ScatterNdParams> with_shape(const Shape& shape) {
@@ -102,6 +105,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_scatter_nd)
               .gradient(grad_scatter_nd)
               .free_types({1})
+              .refine_with([](const ScatterNdParams& p, PartialShapes& shapes) {
+                shapes.refine_output(0, p.shape);
+              })
               .build());
   ops.add(OpBuilder<ScatterNdParams>("_gather_nd_backward")
               .alias({"_backward_gather_nd"})
@@ -114,6 +120,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"lhs", "rhs", "indices"})
               .doc("lhs with rhs at the given coordinates.")
               .infer(infer_scatter_set_nd)
+              .refine_with([](const ScatterNdParams& p, PartialShapes& shapes) {
+                if (p.shape.ndim() > 0) shapes.refine_output(0, p.shape);
+                refine_like_first(&p, shapes);
+              })
               .gradient(grad_scatter_set_nd)
               .inplace(0, 0)
               .free_types({2})

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -27,13 +28,15 @@ Specs infer_index_copy(const NoParams&, std::span<const TensorSpec> in) {
   const Shape& old_shape = in[0].shape;
   const Shape& rows = in[2].shape;
   bool fits = in[1].shape.ndim() == 1 && rows.ndim() == old_shape.ndim() && rows.ndim() > 0 &&
-              rows[0] == in[1].shape[0];
-  for (int i = 1; fits && i < rows.ndim(); ++i) fits = rows[i] == old_shape[i];
+              may_equal(rows[0], in[1].shape[0]);
+  for (int i = 1; fits && i < rows.ndim(); ++i) fits = may_equal(rows[i], old_shape[i]);
   MX_CHECK_SHAPE(fits, "_contrib_index_copy: new_tensor of shape ", rows, " with index_vector of ",
                  in[1].shape, " does not fit old_tensor of shape ", old_shape);
   MX_CHECK_DTYPE(in[0].dtype == in[2].dtype, "_contrib_index_copy: old_tensor has dtype ",
                  in[0].dtype, ", new_tensor has ", in[2].dtype);
-  return {in[0]};
+  Shape to = merged(old_shape, rows);
+  to[0] = old_shape[0];
+  return {{to, in[0].dtype}};
 }
 
 std::vector<ValueRef> grad_index_copy(GradBuilder& g) {
@@ -66,6 +69,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"old_tensor", "index_vector", "new_tensor"})
               .doc("old_tensor with row index_vector[i] replaced by row i of new_tensor.")
               .infer(infer_index_copy)
+              .refine(refine_like_first)
               .gradient(grad_index_copy)
               .inplace(0, 0)
               .free_types({1})

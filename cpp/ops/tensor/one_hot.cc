@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -17,7 +18,7 @@ Specs infer_one_hot(const OneHotParams& p, std::span<const TensorSpec> in) {
 
 Specs infer_ravel(const RavelParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
-  MX_CHECK_SHAPE(p.shape.ndim() > 0 && from.ndim() > 0 && from[0] == p.shape.ndim(),
+  MX_CHECK_SHAPE(p.shape.ndim() > 0 && from.ndim() > 0 && may_equal(from[0], p.shape.ndim()),
                  "ravel_multi_index: data of shape ", from, " given, one row for each of the ",
                  p.shape.ndim(), " dimensions of shape ", p.shape, " expected");
   Shape to = from;
@@ -39,7 +40,8 @@ Specs infer_unravel(const RavelParams& p, std::span<const TensorSpec> in) {
 
 Specs infer_fill_element(const NoParams&, std::span<const TensorSpec> in) {
   const Shape& lhs = in[0].shape;
-  MX_CHECK_SHAPE(lhs.ndim() == 2 && in[1].shape.size() == lhs[0] && in[2].shape.size() == lhs[0],
+  MX_CHECK_SHAPE(lhs.ndim() == 2 && may_equal(count_elements(in[1].shape), lhs[0]) &&
+                     may_equal(count_elements(in[2].shape), lhs[0]),
                  "fill_element_0index: lhs of shape ", lhs, ", mhs of ", in[1].shape,
                  " and rhs of ", in[2].shape,
                  " given, 2 dimensions and one value and index per row expected");
@@ -68,6 +70,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Flat indices of coordinates, one row of data per dimension of shape.")
               .shapes("(len(shape), count) -> (count,)")
               .infer(infer_ravel)
+              .refine_with([](const RavelParams& p, PartialShapes& shapes) {
+                Shape data = shapes.output(0);
+                if (data.ndim() < 0 || data == Shape{1})
+                  return;  // data may have one or two dimensions
+                data.insert(0, p.shape.ndim());
+                shapes.refine_input(0, data);
+              })
               .zero_gradient()
               .build());
   ops.add(OpBuilder<RavelParams>("unravel_index")
@@ -76,6 +85,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Coordinates of flat indices, one row per dimension of shape.")
               .shapes("(count,) -> (len(shape), count)")
               .infer(infer_unravel)
+              .refine_with([](const RavelParams&, PartialShapes& shapes) {
+                Shape data = shapes.output(0);
+                if (data.ndim() < 1) return;
+                data.erase(0);
+                shapes.refine_input(0, data);
+              })
               .zero_gradient()
               .build());
   ops.add(OpBuilder<NoParams>("fill_element_0index")

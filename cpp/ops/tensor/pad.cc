@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/slice.h"
@@ -18,12 +19,12 @@ Specs infer_pad(const PadParams& p, std::span<const TensorSpec> in) {
     MX_CHECK(width, "Pad: pad_width contains None, expected numbers");
   for (int i = 0; i < to.ndim(); ++i) {
     const int64_t widest = std::max(p.before(i), p.after(i));
-    MX_CHECK_SHAPE(p.mode != PadMode::kReflect || widest == 0 || widest < to[i],
+    MX_CHECK_SHAPE(p.mode != PadMode::kReflect || widest == 0 || may_be_at_least(to[i], widest + 1),
                    "Pad: mode reflect cannot add ", widest, " elements to axis ", i,
                    " of data of shape ", to);
-    MX_CHECK_SHAPE(p.mode != PadMode::kEdge || widest == 0 || to[i] > 0, "Pad: mode edge: axis ", i,
-                   " of data of shape ", to, " has no edge");
-    to[i] = checked_add(to[i], checked_add(p.before(i), p.after(i)));
+    MX_CHECK_SHAPE(p.mode != PadMode::kEdge || widest == 0 || to[i] != 0, "Pad: mode edge: axis ",
+                   i, " of data of shape ", to, " has no edge");
+    to[i] = add_to_dim(to[i], checked_add(p.before(i), p.after(i)));
   }
   return {{to, in[0].dtype}};
 }

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -19,9 +20,9 @@ Specs infer_repeat(const RepeatParams& p, std::span<const TensorSpec> in) {
   Shape to = in[0].shape;
   if (p.axis) {
     int64_t& length = to[normalize_axis("repeat", *p.axis, to.ndim())];
-    length = checked_mul(length, p.repeats);
+    length = multiply_dims(length, p.repeats);
   } else {
-    to = {checked_mul(to.size(), p.repeats)};
+    to = {multiply_dims(count_elements(to), p.repeats)};
   }
   return {{to, in[0].dtype}};
 }
@@ -32,7 +33,7 @@ Specs infer_tile(const TileParams& p, std::span<const TensorSpec> in) {
   for (int i = 0; i < from.ndim(); ++i) to[to.ndim() - from.ndim() + i] = from[i];
   for (int i = 0; i < p.reps.ndim(); ++i) {
     int64_t& length = to[to.ndim() - p.reps.ndim() + i];
-    length = checked_mul(length, p.reps[i]);
+    length = multiply_dims(length, p.reps[i]);
   }
   return {{to, in[0].dtype}};
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -50,7 +51,12 @@ Shape resolve_target_shape(const ReshapeParams& p, const Shape& from) {
     }
   if (inferred >= 0) {
     to[inferred] = 1;
-    if (to.size() > 0) to[inferred] = from.size() / to.size();
+    const int64_t others = count_elements(to);
+    if (others > 0)
+      to[inferred] = divide_dim(count_elements(from), others);
+    else if (!is_known(others))  // the first dimension is kept, so that it cancels
+      to[inferred] =
+          divide_dim(product_of_dims(from, 1, from.ndim()), product_of_dims(to, 1, to.ndim()));
   }
   return to;
 }
@@ -59,9 +65,14 @@ Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
   const Shape from = p.reverse ? reversed(given) : given;
   Shape to;
   int source = 0, inferred = -1;
+  // The dimensions of data that the result neither keeps, joins nor splits, and the product of
+  // those that the parameter gives: -1 is their quotient, whatever the kept ones are.
+  Shape remaining = from;
+  int64_t literals = 1;
   const auto next = [&] {
     MX_CHECK_SHAPE(source < from.ndim(), "Reshape: shape ", p.shape,
                    " refers to more dimensions than data of shape ", given, " has");
+    remaining[source] = 1;
     return from[source++];
   };
   const auto infer_here = [&] {
@@ -80,29 +91,40 @@ Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
       while (source < from.ndim()) to.push_back(next());
     } else if (code.value == -3) {
       const int64_t first = next();
-      to.push_back(checked_mul(first, next()));
+      to.push_back(multiply_dims(first, next()));
     } else if (code.value == -4) {
       const int64_t whole = next();
       int64_t first = code.first, second = code.second;
       MX_CHECK_SHAPE(first != -1 || second != -1, "Reshape: shape ", p.shape,
                      ": both numbers of -4 are -1");
-      if (first == -1 && second != 0) first = whole / second;
-      if (second == -1 && first != 0) second = whole / first;
-      MX_CHECK_SHAPE(first >= 0 && second >= 0 && checked_mul(first, second) == whole,
-                     "Reshape: shape ", p.shape, ": a dimension of ", whole,
-                     " cannot be split into ", code.first, " x ", code.second);
+      if (first == -1 && second != 0) first = divide_dim(whole, second);
+      if (second == -1 && code.first > 0) second = divide_dim(whole, first);
+      const int64_t least = is_known(whole) ? 0 : kUnknownDim;
+      MX_CHECK_SHAPE(
+          first >= least && second >= least && may_equal(multiply_dims(first, second), whole),
+          "Reshape: shape ", p.shape, ": a dimension of ", whole, " cannot be split into ",
+          code.first, " x ", code.second);
       to.push_back(first);
       to.push_back(second);
     } else {
       to.push_back(code.value);
+      literals = multiply_dims(literals, code.value);
       ++source;
     }
   }
   if (inferred >= 0) {
-    const int64_t known = to.size();
-    MX_CHECK_SHAPE(known > 0, "Reshape: -1 in shape ", p.shape,
+    const int64_t others = count_elements(to);
+    MX_CHECK_SHAPE(others != 0, "Reshape: -1 in shape ", p.shape,
                    " cannot be inferred, the other dimensions have no elements");
-    to[inferred] = from.size() / known;
+    if (is_known(others) && from.is_known()) {
+      to[inferred] = from.size() / others;
+    } else {
+      const int64_t rest = count_elements(remaining);
+      MX_CHECK_SHAPE(may_be_multiple(rest, literals), "Reshape: data of shape ", given,
+                     " cannot have shape ", p.shape, ": ", rest, " elements are not a multiple of ",
+                     literals);
+      to[inferred] = divide_dim(rest, literals);
+    }
   }
   return p.reverse ? reversed(to) : to;
 }
@@ -114,7 +136,7 @@ Specs infer_reshape(const ReshapeParams& p, std::span<const TensorSpec> in) {
 Specs infer_flatten(const NoParams&, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
   MX_CHECK_SHAPE(from.ndim() > 0, "Flatten: data of shape () given, at least 1 dimension expected");
-  return {{{from[0], from.product(1, from.ndim())}, in[0].dtype}};
+  return {{{from[0], product_of_dims(from, 1, from.ndim())}, in[0].dtype}};
 }
 
 Specs infer_expand_dims(const ExpandDimsParams& p, std::span<const TensorSpec> in) {
@@ -132,12 +154,13 @@ Specs infer_squeeze(const SqueezeParams& p, std::span<const TensorSpec> in) {
   if (p.axis) {
     for (const int64_t given : *p.axis) {
       const int axis = normalize_axis("squeeze", given, from.ndim());
-      MX_CHECK_SHAPE(from[axis] == 1, "squeeze: axis ", given, " of data of shape ", from,
+      MX_CHECK_SHAPE(may_equal(from[axis], 1), "squeeze: axis ", given, " of data of shape ", from,
                      " has length ", from[axis], ", expected 1");
       MX_CHECK(!removed[axis], "squeeze: axis ", given, " is given twice in ", *p.axis);
       removed[axis] = true;
     }
   } else {
+    if (!from.is_known()) return {{Shape::unknown(), in[0].dtype}};  // each may have length 1
     for (int i = 0; i < from.ndim(); ++i) removed[i] = from[i] == 1;
   }
   Shape to;
@@ -170,15 +193,16 @@ Specs infer_reshape_like(const ReshapeLikeParams& p, std::span<const TensorSpec>
   for (int i = 0; i < l.begin; ++i) to.push_back(lhs[i]);
   for (int i = r.begin; i < r.end; ++i) to.push_back(rhs[i]);
   for (int i = l.end; i < lhs.ndim(); ++i) to.push_back(lhs[i]);
-  MX_CHECK_SHAPE(to.size() == lhs.size(), "reshape_like: lhs of shape ", lhs, " has ", lhs.size(),
-                 " elements, shape ", to, " made with rhs of shape ", rhs, " needs ", to.size());
+  MX_CHECK_SHAPE(may_equal(count_elements(to), count_elements(lhs)), "reshape_like: lhs of shape ",
+                 lhs, " has ", count_elements(lhs), " elements, shape ", to,
+                 " made with rhs of shape ", rhs, " needs ", count_elements(to));
   return {{to, in[0].dtype}};
 }
 
 Specs infer_identity_like(const NoParams&, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(in[0].shape == in[1].shape, "_identity_with_attr_like_rhs: lhs of shape ",
+  MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), "_identity_with_attr_like_rhs: lhs of shape ",
                  in[0].shape, " and rhs of shape ", in[1].shape, " given, equal shapes expected");
-  return {in[0]};
+  return {{merged(in[0].shape, in[1].shape), in[0].dtype}};
 }
 
 std::vector<ValueRef> grad_reshape(GradBuilder& g) {
@@ -215,9 +239,10 @@ void refine_reshape(const ReshapeParams&, PartialShapes& shapes) {
 Shape resolve_reshape(const ReshapeParams& p, const Shape& from) {
   const bool old_form = p.shape.ndim() == 0 && p.target_shape.ndim() > 0;
   const Shape to = old_form ? resolve_target_shape(p, from) : resolve_codes(p, from);
-  MX_CHECK_SHAPE(to.size() == from.size(), "Reshape: data of shape ", from, " has ", from.size(),
-                 " elements, shape ", old_form ? p.target_shape : p.shape, " makes it ", to,
-                 " with ", to.size());
+  MX_CHECK_SHAPE(may_equal(count_elements(to), count_elements(from)), "Reshape: data of shape ",
+                 from, " has ", count_elements(from), " elements, shape ",
+                 old_form ? p.target_shape : p.shape, " makes it ", to, " with ",
+                 count_elements(to));
   return to;
 }
 

@@ -1,15 +1,16 @@
 // _reshape_to: the target shape spelt out, without Reshape's codes. What gradients and views emit.
 #include "cpp/ops/tensor/reshape_to.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
 
 Specs infer(const ReshapeToParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(p.shape.size() == in[0].shape.size(), "reshape: array of shape ", in[0].shape,
-                 " has ", in[0].shape.size(), " elements, shape ", p.shape, " needs ",
-                 p.shape.size());
+  MX_CHECK_SHAPE(may_equal(p.shape.size(), count_elements(in[0].shape)), "reshape: array of shape ",
+                 in[0].shape, " has ", count_elements(in[0].shape), " elements, shape ", p.shape,
+                 " needs ", p.shape.size());
   return {{p.shape, in[0].dtype}};
 }
 

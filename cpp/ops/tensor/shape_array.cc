@@ -26,6 +26,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("The shape of an array as int64 numbers.")
               .shapes("any shape -> (dimensions,)")
               .infer(infer_shape_array)
+              .refine_with([](const NoParams&, PartialShapes& shapes) {
+                shapes.refine_output(0, Shape{-1});  // one dimension, of unknown length
+              })
               .zero_gradient()
               .free_types({0})
               .output_type_apart()
@@ -37,6 +40,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("The number of elements of an array, int64.")
               .shapes("any shape -> (1,)")
               .infer(infer_size_array)
+              .refine_with(
+                  [](const NoParams&, PartialShapes& shapes) { shapes.refine_output(0, Shape{1}); })
               .zero_gradient()
               .free_types({0})
               .output_type_apart()

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -24,6 +25,8 @@ SliceRegion resolve_slice(const char* op, const OptionalInts& begin, const Optio
     const int64_t length = shape[axis];
     const int64_t s = entry(step, axis).value_or(1);
     MX_CHECK(s != 0, op, ": step of axis ", axis, " is 0");
+    r.step[axis] = s;
+    if (!is_known(length)) continue;  // so is what is cut from it
     const int64_t low = s > 0 ? 0 : -1, high = s > 0 ? length : length - 1;
     const auto place = [&](std::optional<int64_t> given, int64_t otherwise) {
       if (!given) return otherwise;
@@ -33,7 +36,6 @@ SliceRegion resolve_slice(const char* op, const OptionalInts& begin, const Optio
     const int64_t e = place(entry(end, axis), s > 0 ? high : low);
     const int64_t span = s > 0 ? e - b : b - e, stride = s > 0 ? s : -s;
     r.begin[axis] = b;
-    r.step[axis] = s;
     r.shape[axis] = span <= 0 ? 0 : (span - 1) / stride + 1;
   }
   return r;
@@ -42,12 +44,13 @@ SliceRegion resolve_slice(const char* op, const OptionalInts& begin, const Optio
 SliceRegion resolve_slice(const SliceAxisParams& p, const Shape& shape) {
   const int axis = normalize_axis("slice_axis", p.axis, shape.ndim());
   const int64_t length = shape[axis];
+  SliceRegion r{shape, Shape::filled(shape.ndim(), 0), Shape::filled(shape.ndim(), 1)};
+  if (!is_known(length)) return r;  // so is what is cut from it
   const int64_t begin = p.begin < 0 ? p.begin + length : p.begin;
   const int64_t end = !p.end ? length : *p.end < 0 ? *p.end + length : *p.end;
   MX_CHECK_KIND(begin >= 0 && begin <= end && end <= length, ErrorKind::kIndex,
                 "slice_axis: range [", p.begin, ", ", p.end.value_or(length),
                 ") does not fit axis ", axis, " of data of shape ", shape);
-  SliceRegion r{shape, Shape::filled(shape.ndim(), 0), Shape::filled(shape.ndim(), 1)};
   r.begin[axis] = begin;
   r.shape[axis] = end - begin;
   return r;
@@ -71,8 +74,8 @@ Specs infer_slice_like(const SliceLikeParams& p, std::span<const TensorSpec> in)
   Shape to = in[0].shape;
   const Shape& like = in[1].shape;
   const auto cut = [&](int axis, int like_axis) {
-    MX_CHECK_SHAPE(like[like_axis] <= to[axis], "slice_like: axis ", axis, " of data of shape ",
-                   in[0].shape, " is shorter than that of shape_like ", like);
+    MX_CHECK_SHAPE(may_be_at_most(like[like_axis], to[axis]), "slice_like: axis ", axis,
+                   " of data of shape ", in[0].shape, " is shorter than that of shape_like ", like);
     to[axis] = like[like_axis];
   };
   if (p.axes.ndim() == 0) {
@@ -108,7 +111,7 @@ void check_assigned(const char* op, const Shape& region, const TensorSpec& lhs,
   bool fits = rhs.shape.ndim() <= region.ndim();
   const int lead = region.ndim() - rhs.shape.ndim();
   for (int i = 0; fits && i < rhs.shape.ndim(); ++i)
-    fits = rhs.shape[i] == 1 || rhs.shape[i] == region[i + lead];
+    fits = rhs.shape[i] == 1 || may_equal(rhs.shape[i], region[i + lead]);
   MX_CHECK_SHAPE(fits, op, ": rhs of shape ", rhs.shape, " cannot be written to a slice of shape ",
                  region);
 }
@@ -179,13 +182,6 @@ std::vector<ValueRef> grad_slice_assign_scalar(GradBuilder& g) {
   return {g.emit("_slice_assign_scalar", {g.output_grad(0)}, params)};
 }
 
-// In symbols: what is cut from an axis of unknown length has an unknown length.
-void keep_unknown(std::span<const Shape> in, std::span<Shape> out) {
-  for (Shape& shape : out)
-    for (int i = 0; i < shape.ndim() && i < in[0].ndim(); ++i)
-      if (in[0][i] == -1) shape[i] = -1;
-}
-
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
@@ -196,7 +192,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shape -> sizes of begin:end:step")
               .infer(infer_slice)
               .gradient(grad_slice)
-              .forward_shapes(keep_unknown)
               .build());
   ops.add(OpBuilder<SliceAxisParams>("slice_axis")
               .inputs({"data"})
@@ -204,7 +199,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shape -> end - begin along `axis`")
               .infer(infer_slice_axis)
               .gradient(grad_slice_axis)
-              .forward_shapes(keep_unknown)
               .build());
   ops.add(OpBuilder<SliceLikeParams>("slice_like")
               .inputs({"data", "shape_like"})
@@ -224,6 +218,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"lhs", "rhs"})
               .doc("lhs with the slice replaced by rhs.")
               .infer(infer_slice_assign)
+              .refine(refine_like_first)
               .gradient(grad_slice_assign)
               .inplace(0, 0)
               .build());
@@ -232,6 +227,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data"})
               .doc("data with the slice replaced by one value.")
               .infer(infer_slice_assign_scalar)
+              .refine(refine_like_first)
               .gradient(grad_slice_assign_scalar)
               .inplace(0, 0)
               .build());

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -18,7 +19,7 @@ SortView sort_view(const char* op, std::optional<int> axis, const Shape& shape) 
 namespace {
 
 Shape sorted_shape(const char* op, std::optional<int> axis, const Shape& shape) {
-  if (!axis) return {shape.size()};
+  if (!axis) return {count_elements(shape)};
   normalize_axis(op, *axis, shape.ndim());
   return shape;
 }
@@ -35,8 +36,8 @@ Specs infer_topk(const TopkParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
   Shape to = sorted_shape("topk", p.axis, from);
   const int axis = p.axis ? normalize_axis("topk", *p.axis, from.ndim()) : 0;
-  MX_CHECK(p.k <= to[axis], "topk: k ", p.k, " given, the axis of data of shape ", from, " has ",
-           to[axis], " elements");
+  MX_CHECK(may_be_at_least(to[axis], p.k), "topk: k ", p.k, " given, the axis of data of shape ",
+           from, " has ", to[axis], " elements");
   if (p.k > 0) to[axis] = p.k;
   const TensorSpec value{to, in[0].dtype}, indices{to, p.dtype};
   switch (p.ret_typ) {
@@ -60,16 +61,16 @@ Shape with_axis_of(Shape shape, int axis, const Shape& other) {
 Specs infer_take_along_axis(const AlongAxisParams& p, std::span<const TensorSpec> in) {
   const int axis = normalize_axis("_take_along_axis", p.axis, in[0].shape.ndim());
   MX_CHECK_SHAPE(in[1].shape.ndim() == in[0].shape.ndim() &&
-                     in[1].shape == with_axis_of(in[0].shape, axis, in[1].shape),
+                     may_equal(in[1].shape, with_axis_of(in[0].shape, axis, in[1].shape)),
                  "_take_along_axis: indices of shape ", in[1].shape, " do not fit data of shape ",
                  in[0].shape, " along axis ", axis);
-  return {{in[1].shape, in[0].dtype}};
+  return {{merged(in[1].shape, with_axis_of(in[0].shape, axis, in[1].shape)), in[0].dtype}};
 }
 
 Specs infer_put_along_axis(const PutAlongAxisParams& p, std::span<const TensorSpec> in) {
   const int axis = normalize_axis("_put_along_axis", p.axis, p.shape.ndim());
-  MX_CHECK_SHAPE(in[0].shape == in[1].shape && in[0].shape.ndim() == p.shape.ndim() &&
-                     in[0].shape == with_axis_of(p.shape, axis, in[0].shape),
+  MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape) && in[0].shape.ndim() == p.shape.ndim() &&
+                     may_equal(in[0].shape, with_axis_of(p.shape, axis, in[0].shape)),
                  "_put_along_axis: data of shape ", in[0].shape, " and indices of shape ",
                  in[1].shape, " do not fit ", p.shape);
   return {{p.shape, in[0].dtype}};

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -19,8 +20,8 @@ Specs infer_take(const TakeParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
   check_index_dtype("take", in[1]);
   const int axis = normalize_axis("take", p.axis, from.ndim());
-  MX_CHECK_SHAPE(from[axis] > 0 || in[1].shape.size() == 0, "take: axis ", axis, " of a of shape ",
-                 from, " has no elements to take");
+  MX_CHECK_SHAPE(from[axis] != 0 || count_elements(in[1].shape) <= 0, "take: axis ", axis,
+                 " of a of shape ", from, " has no elements to take");
   Shape to;
   for (int i = 0; i < axis; ++i) to.push_back(from[i]);
   for (const int64_t n : in[1].shape) to.push_back(n);
@@ -54,12 +55,14 @@ std::vector<ValueRef> grad_take_backward(GradBuilder& g) {
 Specs infer_batch_take(const NoParams&, std::span<const TensorSpec> in) {
   check_index_dtype("batch_take", in[1]);
   const Shape& a = in[0].shape;
-  MX_CHECK_SHAPE(a.ndim() == 2 && in[1].shape.size() == a[0], "batch_take: a of shape ", a,
-                 " and indices of shape ", in[1].shape,
+  MX_CHECK_SHAPE(a.ndim() == 2 && may_equal(count_elements(in[1].shape), a[0]),
+                 "batch_take: a of shape ", a, " and indices of shape ", in[1].shape,
                  " given, 2 dimensions and one index per row expected");
-  MX_CHECK_SHAPE(a[1] > 0 || a[0] == 0, "batch_take: a of shape ", a,
+  MX_CHECK_SHAPE(a[1] != 0 || a[0] <= 0, "batch_take: a of shape ", a,
                  " has no columns to take from");
-  return {{in[1].shape, in[0].dtype}};
+  Shape to = in[1].shape;
+  if (to.ndim() == 1) to[0] = merged(to[0], a[0]);
+  return {{to, in[0].dtype}};
 }
 
 std::vector<ValueRef> grad_batch_take(GradBuilder& g) {
@@ -76,14 +79,36 @@ Specs infer_pick(const PickParams& p, std::span<const TensorSpec> in) {
   Shape kept = from, reduced = from;
   kept[axis] = 1;
   reduced.erase(axis);
-  MX_CHECK_SHAPE(index == kept || index == reduced || (reduced.ndim() == 0 && index.size() == 1),
-                 "pick: index of shape ", index, " does not fit data of shape ", from,
-                 " picked along axis ", axis, ", expected ", reduced);
-  MX_CHECK_SHAPE(from[axis] > 0 || index.size() == 0, "pick: axis ", axis, " of data of shape ",
-                 from, " has no elements");
+  const bool like_kept = may_equal(index, kept), like_reduced = may_equal(index, reduced);
+  MX_CHECK_SHAPE(
+      like_kept || like_reduced || (reduced.ndim() == 0 && may_equal(count_elements(index), 1)),
+      "pick: index of shape ", index, " does not fit data of shape ", from, " picked along axis ",
+      axis, ", expected ", reduced);
+  MX_CHECK_SHAPE(from[axis] != 0 || count_elements(index) <= 0, "pick: axis ", axis,
+                 " of data of shape ", from, " has no elements");
+  if (like_kept) {
+    kept = merged(kept, index);
+    reduced = kept;
+    reduced.erase(axis);
+  } else if (like_reduced) {
+    reduced = merged(reduced, index);
+    kept = reduced;
+    kept.insert(axis, 1);
+  }
   if (p.keepdims) return {{kept, in[0].dtype}};
   if (reduced.ndim() == 0) reduced.push_back(1);  // as 1.x, which has no 0-d arrays
   return {{reduced, in[0].dtype}};
+}
+
+// An index of which nothing is known has the shape of the result, as in 1.x.
+void refine_pick(const PickParams& p, PartialShapes& shapes) {
+  const Shape &data = shapes.input(0), &index = shapes.input(1);
+  if (data.ndim() <= 0 || p.axis < -data.ndim() || p.axis >= data.ndim()) return;
+  Shape expected = data;
+  expected[normalize_axis("pick", p.axis, data.ndim())] = 1;
+  const bool keeps_axis = index.ndim() < 0 ? p.keepdims : index.ndim() == data.ndim();
+  if (!keeps_axis && data.ndim() > 1) expected.erase(normalize_axis("pick", p.axis, data.ndim()));
+  if (index.ndim() < 0 || index.ndim() == expected.ndim()) shapes.refine_input(1, expected);
 }
 
 Specs infer_pick_backward(const PickBackwardParams& p, std::span<const TensorSpec> in) {
@@ -142,6 +167,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes(
               "data: any shape, index: data without `axis` -> shape of index, or size 1 at `axis`")
           .infer(infer_pick)
+          .refine_with(refine_pick)
           .gradient(grad_pick)
           .free_types({1})
           .build());

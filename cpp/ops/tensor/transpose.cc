@@ -100,6 +100,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Reverses the order of elements along some axes.")
               .shapes("any shape -> the same shape")
               .infer(infer_reverse)
+              .refine(refine_like_first)
               .gradient(grad_reverse)
               .build());
 });

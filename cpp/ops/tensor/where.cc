@@ -1,4 +1,5 @@
 // where: values of x or y, chosen by a condition of the same shape or one value per row.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/pointwise/rules.h"
 #include "cpp/ops/registration.h"
 
@@ -7,15 +8,29 @@ namespace {
 
 Specs infer(const NoParams&, std::span<const TensorSpec> in) {
   const TensorSpec &condition = in[0], &x = in[1], &y = in[2];
-  MX_CHECK_SHAPE(x.shape == y.shape, "where: x of shape ", x.shape, " and y of shape ", y.shape,
-                 " given, equal shapes expected");
+  MX_CHECK_SHAPE(may_equal(x.shape, y.shape), "where: x of shape ", x.shape, " and y of shape ",
+                 y.shape, " given, equal shapes expected");
   MX_CHECK_DTYPE(x.dtype == y.dtype, "where: x of dtype ", x.dtype, " and y of dtype ", y.dtype,
                  " given, equal dtypes expected");
+  Shape to = merged(x.shape, y.shape);
   const bool rows =
-      condition.shape.ndim() == 1 && x.shape.ndim() > 0 && condition.shape[0] == x.shape[0];
-  MX_CHECK_SHAPE(condition.shape == x.shape || rows, "where: condition of shape ", condition.shape,
-                 " given, x's shape ", x.shape, " or one value per row of x expected");
-  return {x};
+      condition.shape.ndim() == 1 && to.ndim() > 0 && may_equal(condition.shape[0], to[0]);
+  MX_CHECK_SHAPE(may_equal(condition.shape, to) || rows, "where: condition of shape ",
+                 condition.shape, " given, x's shape ", x.shape,
+                 " or one value per row of x expected");
+  if (!condition.shape.is_known()) return {{Shape::unknown(), x.dtype}};  // as 1.x
+  if (rows)
+    to[0] = condition.shape[0];
+  else
+    to = condition.shape;
+  return {{to, x.dtype}};
+}
+
+// x, y and the result have one shape; as in 1.x it is not told before that of the condition.
+void refine(const NoParams&, PartialShapes& shapes) {
+  if (!shapes.input(0).is_known()) return;
+  for (const int i : {1, 2}) shapes.refine_output(0, shapes.input(i));
+  for (const int i : {1, 2}) shapes.refine_input(i, shapes.output(0));
 }
 
 std::vector<ValueRef> gradient(GradBuilder& g) {
@@ -34,15 +49,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"condition", "x", "y"})
               .doc("x where condition is not 0, else y.")
               .infer(infer)
+              .refine_with(refine)
               .gradient(gradient)
               .amp(AmpClass::kWidest)
               .inplace(1, 0)
               .inplace(2, 0)
               .free_types({0})
-              .forward_shapes([](std::span<const Shape> in, std::span<Shape> out) {
-                if (in[0].is_known()) return;  // a condition of few dimensions may choose rows
-                for (Shape& shape : out) shape = Shape::unknown();
-              })
               .build());
 });
 

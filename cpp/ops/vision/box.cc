@@ -1,5 +1,6 @@
 #include "cpp/ops/vision/box.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -17,7 +18,7 @@ Specs infer_iou(const BoxIouParams&, std::span<const TensorSpec> in) {
   for (int i = 0; i < 2; ++i) {
     const Shape& s = in[i].shape;
     check_floating(kIou, names[i], in[i]);
-    MX_CHECK_SHAPE(s.ndim() >= 2 && s.back() == 4, kIou, ": ", names[i], " of shape ", s,
+    MX_CHECK_SHAPE(s.ndim() >= 2 && may_equal(s.back(), 4), kIou, ": ", names[i], " of shape ", s,
                    " given, (..., 4) with 2 or more dimensions expected");
     for (int axis = 0; axis + 1 < s.ndim(); ++axis) to.push_back(s[axis]);
   }
@@ -28,18 +29,19 @@ Specs infer_iou(const BoxIouParams&, std::span<const TensorSpec> in) {
 Specs infer_encode(const NoParams&, std::span<const TensorSpec> in) {
   const Shape &anchors = in[2].shape, &refs = in[3].shape;
   check_floating(kEncode, "anchors", in[2]);
-  MX_CHECK_SHAPE(anchors.ndim() == 3 && anchors[2] == 4, kEncode, ": anchors of shape ", anchors,
-                 " given, (batch, anchors, 4) expected");
-  MX_CHECK_SHAPE(refs.ndim() == 3 && refs[0] == anchors[0] && refs[2] == 4, kEncode,
-                 ": refs of shape ", refs, " given, (", anchors[0], ", boxes, 4) expected");
+  MX_CHECK_SHAPE(anchors.ndim() == 3 && may_equal(anchors[2], 4), kEncode, ": anchors of shape ",
+                 anchors, " given, (batch, anchors, 4) expected");
+  MX_CHECK_SHAPE(refs.ndim() == 3 && may_equal(refs[0], anchors[0]) && may_equal(refs[2], 4),
+                 kEncode, ": refs of shape ", refs, " given, (", anchors[0],
+                 ", boxes, 4) expected");
   const Shape per_anchor{anchors[0], anchors[1]};
   const std::pair<const char*, Shape> expected[] = {
       {"samples", per_anchor}, {"matches", per_anchor}, {"anchors", anchors},
       {"refs", refs},          {"means", {4}},          {"stds", {4}}};
   for (int i = 0; i < 6; ++i) {
     const auto& [name, shape] = expected[i];
-    MX_CHECK_SHAPE(in[i].shape == shape, kEncode, ": ", name, " of shape ", in[i].shape, " given, ",
-                   shape, " expected");
+    MX_CHECK_SHAPE(may_equal(in[i].shape, shape), kEncode, ": ", name, " of shape ", in[i].shape,
+                   " given, ", shape, " expected");
     check_same_dtype(kEncode, name, in[i], in[2].dtype);
   }
   return {in[2], in[2]};
@@ -49,11 +51,11 @@ Specs infer_decode(const BoxDecodeParams&, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_floating(kDecode, "data", in[0]);
   check_same_dtype(kDecode, "anchors", in[1], in[0].dtype);
-  MX_CHECK_SHAPE(data.ndim() == 3 && data[2] == 4, kDecode, ": data of shape ", data,
+  MX_CHECK_SHAPE(data.ndim() == 3 && may_equal(data[2], 4), kDecode, ": data of shape ", data,
                  " given, (batch, anchors, 4) expected");
   const Shape anchors{1, data[1], 4};
-  MX_CHECK_SHAPE(in[1].shape == anchors, kDecode, ": anchors of shape ", in[1].shape, " given, ",
-                 anchors, " expected");
+  MX_CHECK_SHAPE(may_equal(in[1].shape, anchors), kDecode, ": anchors of shape ", in[1].shape,
+                 " given, ", anchors, " expected");
   return {in[0]};
 }
 
@@ -74,6 +76,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "names; corner format. Anchors whose sample is not above 0.5 get zeros.")
               .outputs(2)
               .infer(infer_encode)
+              .refine_with([](const NoParams&, PartialShapes& shapes) {
+                for (const int i : {4, 5}) shapes.refine_input(i, Shape{4});
+              })
               .zero_gradient()
               .amp(AmpClass::kWidest)
               .build());

@@ -1,5 +1,6 @@
 #include "cpp/ops/vision/box_nms.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -9,9 +10,9 @@ namespace {
 
 constexpr const char* kName = "_contrib_box_nms";
 
-// An element of the row that is none of the coordinates.
+// An element of the row that is none of the coordinates. The width of a row may be unknown.
 void check_column(const BoxNmsParams& p, const char* name, int index, int64_t width) {
-  MX_CHECK(index >= 0 && index < width, kName, ": ", name, " ", index,
+  MX_CHECK(index >= 0 && may_be_at_least(width, int64_t{index} + 1), kName, ": ", name, " ", index,
            " is out of range for rows of ", width, " elements");
   MX_CHECK(index < p.coord_start || index > int64_t{p.coord_start} + 3, kName, ": ", name, " ",
            index, " is one of the coordinates ", p.coord_start, " to ", int64_t{p.coord_start} + 3);
@@ -21,11 +22,13 @@ Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
   Shape rows = in[0].shape;
   check_floating(kName, "data", in[0]);
   const int expected = p.id_index >= 0 ? 6 : 5;
-  MX_CHECK_SHAPE(rows.ndim() >= 2 && rows.back() >= expected, kName, ": data of shape ", rows,
-                 " given, (..., boxes, ", expected, " or more elements) expected");
+  MX_CHECK_SHAPE(rows.ndim() >= 2 && may_be_at_least(rows.back(), expected), kName,
+                 ": data of shape ", rows, " given, (..., boxes, ", expected,
+                 " or more elements) expected");
   const int64_t width = rows.back();
-  MX_CHECK(p.coord_start >= 0 && int64_t{p.coord_start} + 3 < width, kName, ": coord_start ",
-           p.coord_start, " leaves no four coordinates in rows of ", width, " elements");
+  MX_CHECK(p.coord_start >= 0 && may_be_at_least(width, int64_t{p.coord_start} + 4), kName,
+           ": coord_start ", p.coord_start, " leaves no four coordinates in rows of ", width,
+           " elements");
   check_column(p, "score_index", p.score_index, width);
   if (p.id_index >= 0) {
     check_column(p, "id_index", p.id_index, width);

@@ -1,5 +1,6 @@
 #include "cpp/ops/vision/correlation.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -16,15 +17,17 @@ Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
                  in[0].dtype, " as data1 expected");
   MX_CHECK_SHAPE(data.ndim() == 4, kOp, ": data1 of shape ", data,
                  " given, 4 dimensions (batch, channels, height, width) expected");
-  MX_CHECK_SHAPE(in[1].shape == data, kOp, ": data2 of shape ", in[1].shape, " given, ", data,
-                 " as data1 expected");
+  MX_CHECK_SHAPE(may_equal(in[1].shape, data), kOp, ": data2 of shape ", in[1].shape, " given, ",
+                 data, " as data1 expected");
   MX_CHECK(p.kernel_size % 2 == 1, kOp, ": kernel_size ", p.kernel_size,
            " given, an odd number expected");
-  const int64_t height = p.patches(data[2]), width = p.patches(data[3]);
-  MX_CHECK_SHAPE(height > 0 && width > 0, kOp, ": data1 of shape ", data,
+  const Shape both = merged(data, in[1].shape);
+  const auto patches = [&p](int64_t size) { return p.patches(size); };
+  const int64_t height = if_known(patches, both[2]), width = if_known(patches, both[3]);
+  MX_CHECK_SHAPE(height != 0 && width != 0, kOp, ": data1 of shape ", data,
                  " is too small for kernel_size ", p.kernel_size, ", max_displacement ",
                  p.max_displacement, " and pad_size ", p.pad_size);
-  const Shape out{data[0], checked_mul(p.displacements(), p.displacements()), height, width};
+  const Shape out{both[0], checked_mul(p.displacements(), p.displacements()), height, width};
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 

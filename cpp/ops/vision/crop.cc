@@ -1,5 +1,6 @@
 #include "cpp/ops/vision/crop.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -29,10 +30,12 @@ Specs infer(const CropParams& p, std::span<const TensorSpec> in) {
   }
   MX_CHECK_SHAPE(p.offset.ndim() == 2, kOp, ": offset ", p.offset, " given, two numbers expected");
   const auto [row, column] = p.start(data, out);
-  MX_CHECK_SHAPE(out[2] <= data[2] && out[3] <= data[3] && row + out[2] <= data[2] &&
-                     column + out[3] <= data[3],
-                 kOp, ": height and width ", Shape{out[2], out[3]}, " at offset ",
-                 Shape{row, column}, " do not fit into data of shape ", data);
+  const auto holds = [](int64_t size, int64_t first, int64_t part) {
+    return !is_known(size) || !is_known(part) || (part <= size && first + part <= size);
+  };
+  MX_CHECK_SHAPE(holds(data[2], row, out[2]) && holds(data[3], column, out[3]), kOp,
+                 ": height and width ", Shape{out[2], out[3]}, " at offset ", Shape{row, column},
+                 " do not fit into data of shape ", data);
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 

@@ -1,5 +1,6 @@
 #include "cpp/ops/vision/deformable_convolution.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -27,9 +28,10 @@ Shapes shapes_for(const P& p, const Shape& data) {
   check_spatial_data(op, data, p.kernel, p.layout);
   MX_CHECK(!is_channels_last(p.layout), op, ": layout NHWC given, NCHW expected");
   const int64_t channels = data[1], groups = p.num_group, moved = p.num_deformable_group;
-  MX_CHECK_SHAPE(channels % groups == 0 && channels % moved == 0, op, ": ", channels,
-                 " channels of data of shape ", data, " cannot be divided into num_group ", groups,
-                 " and num_deformable_group ", moved, " groups");
+  MX_CHECK_SHAPE(may_be_multiple(channels, groups) && may_be_multiple(channels, moved), op, ": ",
+                 channels, " channels of data of shape ", data,
+                 " cannot be divided into num_group ", groups, " and num_deformable_group ", moved,
+                 " groups");
   MX_CHECK(p.num_filter % groups == 0, op, ": num_filter ", p.num_filter,
            " cannot be divided into num_group ", groups, " groups");
   const SpatialWindow w = p.window();
@@ -40,8 +42,8 @@ Shapes shapes_for(const P& p, const Shape& data) {
   const int64_t elements = checked_mul(moved, w.kernel_size());
   return {Shape{data[0], checked_mul(2, elements), size[0], size[1]},
           Shape{data[0], elements, size[0], size[1]},
-          Shape{p.num_filter, channels / groups, p.kernel[0], p.kernel[1]}, Shape{p.num_filter},
-          Shape{data[0], p.num_filter, size[0], size[1]}};
+          Shape{p.num_filter, divide_dim(channels, groups), p.kernel[0], p.kernel[1]},
+          Shape{p.num_filter}, Shape{data[0], p.num_filter, size[0], size[1]}};
 }
 
 template <class P>
@@ -63,7 +65,7 @@ Specs infer(const P& p, std::span<const TensorSpec> in) {
 
 template <class P>
 void complete(const P& p, std::span<TensorSpec> in) {
-  if (!in[0].shape.is_known()) return;
+  if (in[0].shape.ndim() < 0) return;
   const Shapes s = shapes_for(p, in[0].shape);
   size_t next = 1;
   complete_shape(in[next++], s.offset);
@@ -92,6 +94,7 @@ void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inp
               .input_count([](const P& p) { return kWeightInput<P> + (p.no_bias ? 1 : 2); })
               .infer(infer<P>)
               .complete(complete<P>)
+              .refine(refine_batch_size)
               .gradient(gradient<P>)
               .amp(AmpClass::kFloat32)
               .build());

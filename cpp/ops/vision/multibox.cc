@@ -1,5 +1,6 @@
 #include "cpp/ops/vision/multibox.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -14,7 +15,7 @@ constexpr const char* kDetection = "_contrib_MultiBoxDetection";
 Specs infer_prior(const MultiBoxPriorParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_floating(kPrior, "data", in[0]);
-  MX_CHECK_SHAPE(data.ndim() >= 4 && data[2] > 0 && data[3] > 0, kPrior, ": data of shape ", data,
+  MX_CHECK_SHAPE(data.ndim() >= 4 && data[2] != 0 && data[3] != 0, kPrior, ": data of shape ", data,
                  " given, (batch, channels, height, width) with positions expected");
   MX_CHECK(!p.sizes.empty() && !p.ratios.empty(), kPrior,
            ": at least one of sizes and one of ratios expected");
@@ -22,7 +23,7 @@ Specs infer_prior(const MultiBoxPriorParams& p, std::span<const TensorSpec> in) 
            ": steps must be two numbers (y, x), both given or both left out");
   MX_CHECK(p.offsets.size() == 2, kPrior, ": offsets must be two numbers (y, x)");
   const auto per_position = static_cast<int64_t>(p.sizes.size() + p.ratios.size()) - 1;
-  return {{{1, checked_mul(checked_mul(data[2], data[3]), per_position), 4}, in[0].dtype}};
+  return {{{1, multiply_dims(multiply_dims(data[2], data[3]), per_position), 4}, in[0].dtype}};
 }
 
 void check_variances(const char* op, const std::vector<double>& variances) {
@@ -33,8 +34,8 @@ void check_variances(const char* op, const std::vector<double>& variances) {
 void check_anchors(const char* op, const TensorSpec& anchor) {
   const Shape& s = anchor.shape;
   check_floating(op, "anchor", anchor);
-  MX_CHECK_SHAPE(s.ndim() == 3 && s[0] == 1 && s[1] > 0 && s[2] == 4, op, ": anchor of shape ", s,
-                 " given, (1, anchors, 4) expected");
+  MX_CHECK_SHAPE(s.ndim() == 3 && may_equal(s[0], 1) && s[1] != 0 && may_equal(s[2], 4), op,
+                 ": anchor of shape ", s, " given, (1, anchors, 4) expected");
 }
 
 Specs infer_target(const MultiBoxTargetParams& p, std::span<const TensorSpec> in) {
@@ -42,16 +43,18 @@ Specs infer_target(const MultiBoxTargetParams& p, std::span<const TensorSpec> in
   check_anchors(kTarget, in[0]);
   check_same_dtype(kTarget, "label", in[1], in[0].dtype);
   check_same_dtype(kTarget, "cls_pred", in[2], in[0].dtype);
-  MX_CHECK_SHAPE(label.ndim() == 3 && label[2] >= 5, kTarget, ": label of shape ", label,
-                 " given, (batch, labels, 5 or more) expected");
-  MX_CHECK_SHAPE(cls.ndim() == 3 && cls[0] == label[0] && cls[1] > 0 && cls[2] == anchor[1],
-                 kTarget, ": cls_pred of shape ", cls, " given, (", label[0], ", classes, ",
-                 anchor[1], ") expected");
+  MX_CHECK_SHAPE(label.ndim() == 3 && may_be_at_least(label[2], 5), kTarget, ": label of shape ",
+                 label, " given, (batch, labels, 5 or more) expected");
+  MX_CHECK_SHAPE(
+      cls.ndim() == 3 && may_equal(cls[0], label[0]) && cls[1] != 0 && may_equal(cls[2], anchor[1]),
+      kTarget, ": cls_pred of shape ", cls, " given, (", label[0], ", classes, ", anchor[1],
+      ") expected");
   check_variances(kTarget, p.variances);
   MX_CHECK(p.negative_mining_ratio <= 0 || p.negative_mining_thresh > 0, kTarget,
            ": negative_mining_thresh ", p.negative_mining_thresh, " given, above 0 expected");
-  const TensorSpec location{{label[0], 4 * anchor[1]}, in[0].dtype};
-  return {location, location, {{label[0], anchor[1]}, in[0].dtype}};
+  const int64_t batch = merged(label[0], cls[0]), anchors = merged(anchor[1], cls[2]);
+  const TensorSpec location{{batch, multiply_dims(4, anchors)}, in[0].dtype};
+  return {location, location, {{batch, anchors}, in[0].dtype}};
 }
 
 Specs infer_detection(const MultiBoxDetectionParams& p, std::span<const TensorSpec> in) {
@@ -59,12 +62,14 @@ Specs infer_detection(const MultiBoxDetectionParams& p, std::span<const TensorSp
   check_anchors(kDetection, in[2]);
   check_same_dtype(kDetection, "cls_prob", in[0], in[2].dtype);
   check_same_dtype(kDetection, "loc_pred", in[1], in[2].dtype);
-  MX_CHECK_SHAPE(cls.ndim() == 3 && cls[2] == anchor[1], kDetection, ": cls_prob of shape ", cls,
-                 " given, (batch, classes, ", anchor[1], ") expected");
-  MX_CHECK_SHAPE(loc == (Shape{cls[0], 4 * anchor[1]}), kDetection, ": loc_pred of shape ", loc,
-                 " given, (", cls[0], ", ", 4 * anchor[1], ") expected");
+  MX_CHECK_SHAPE(cls.ndim() == 3 && may_equal(cls[2], anchor[1]), kDetection,
+                 ": cls_prob of shape ", cls, " given, (batch, classes, ", anchor[1], ") expected");
+  const int64_t anchors = merged(anchor[1], cls[2]);
+  const Shape locations{cls[0], multiply_dims(4, anchors)};
+  MX_CHECK_SHAPE(may_equal(loc, locations), kDetection, ": loc_pred of shape ", loc, " given, ",
+                 locations, " expected");
   check_variances(kDetection, p.variances);
-  return {{{cls[0], anchor[1], 6}, in[0].dtype}};
+  return {{{merged(cls[0], loc[0]), anchors, 6}, in[0].dtype}};
 }
 
 }  // namespace

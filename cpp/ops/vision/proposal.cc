@@ -1,5 +1,6 @@
 #include "cpp/ops/vision/proposal.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -15,23 +16,25 @@ Specs infer(const ProposalParams& p, std::span<const TensorSpec> in) {
   const Shape& cls = in[0].shape;
   const auto num_anchors = static_cast<int64_t>(p.scales.size() * p.ratios.size());
   check_floating(kName, "cls_prob", in[0]);
-  MX_CHECK_SHAPE(cls.ndim() == 4 && cls[1] == 2 * num_anchors && cls[2] > 0 && cls[3] > 0, kName,
-                 ": cls_prob of shape ", cls, " given, (batch, ", 2 * num_anchors,
-                 ", height, width) expected for ", num_anchors, " anchors per position");
-  MX_CHECK_SHAPE(kName != kSingle || cls[0] == 1, kName, ": ", cls[0],
+  MX_CHECK_SHAPE(
+      cls.ndim() == 4 && may_equal(cls[1], 2 * num_anchors) && cls[2] != 0 && cls[3] != 0, kName,
+      ": cls_prob of shape ", cls, " given, (batch, ", 2 * num_anchors,
+      ", height, width) expected for ", num_anchors, " anchors per position");
+  MX_CHECK_SHAPE(kName != kSingle || may_equal(cls[0], 1), kName, ": ", cls[0],
                  " images given, 1 expected; MultiProposal takes more");
   check_param_shape(kName, "bbox_pred", in[1], {cls[0], 4 * num_anchors, cls[2], cls[3]}, cls);
   check_param_shape(kName, "im_info", in[2], {cls[0], 3}, cls);
   check_same_dtype(kName, "bbox_pred", in[1], in[0].dtype);
   check_same_dtype(kName, "im_info", in[2], in[0].dtype);
-  const int64_t regions = checked_mul(cls[0], p.rpn_post_nms_top_n);
+  const int64_t images = kName == kSingle ? 1 : cls[0];
+  const int64_t regions = multiply_dims(images, p.rpn_post_nms_top_n);
   return {{{regions, 5}, in[0].dtype}, {{regions, 1}, in[0].dtype}};
 }
 
 void complete(const ProposalParams&, std::span<TensorSpec> in) {
   const Shape& cls = in[0].shape;
   if (cls.ndim() != 4) return;
-  complete_shape(in[1], {cls[0], checked_mul(2, cls[1]), cls[2], cls[3]});
+  complete_shape(in[1], {cls[0], multiply_dims(2, cls[1]), cls[2], cls[3]});
   complete_shape(in[2], {cls[0], 3});
 }
 

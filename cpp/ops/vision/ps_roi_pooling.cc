@@ -1,5 +1,6 @@
 // Position-sensitive pooling: bin (i, j) of output channel c reads the channel of its own group,
 // (c * groups + i * groups / bins) * groups + j * groups / bins.
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi_rules.h"
 
@@ -23,9 +24,11 @@ Specs infer_deformable(const DeformablePsRoiPoolingParams& p, std::span<const Te
     const Shape& trans = in[2].shape;
     MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kDeformable, ": trans of dtype ", in[2].dtype,
                    " given, ", in[0].dtype, " as data expected");
-    MX_CHECK_SHAPE(trans.ndim() == 4 && trans[0] == in[1].shape[0] && trans[1] >= 2 &&
-                       trans[1] % 2 == 0 && p.output_dim % (trans[1] / 2) == 0 &&
-                       trans[2] == p.parts() && trans[3] == p.parts(),
+    const bool classes_fit =
+        trans.ndim() == 4 && (!is_known(trans[1]) || (trans[1] >= 2 && trans[1] % 2 == 0 &&
+                                                      p.output_dim % (trans[1] / 2) == 0));
+    MX_CHECK_SHAPE(classes_fit && may_equal(trans[0], in[1].shape[0]) &&
+                       may_equal(trans[2], p.parts()) && may_equal(trans[3], p.parts()),
                    kDeformable, ": trans of shape ", trans, " given, (", in[1].shape[0],
                    ", 2 * classes, ", p.parts(), ", ", p.parts(),
                    ") expected, with classes a divisor of output_dim ", p.output_dim);

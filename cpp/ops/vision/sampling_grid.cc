@@ -1,5 +1,6 @@
 #include "cpp/ops/vision/sampling_grid.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -13,7 +14,7 @@ constexpr const char* kTransformer = "SpatialTransformer";
 void check_image(const char* op, const TensorSpec& data) {
   MX_CHECK_DTYPE(is_floating(data.dtype), op, ": data of dtype ", data.dtype,
                  " given, float16, bfloat16, float32 or float64 expected");
-  MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] > 0 && data.shape[3] > 0, op,
+  MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] != 0 && data.shape[3] != 0, op,
                  ": data of shape ", data.shape,
                  " given, 4 dimensions (batch, channels, height, width) expected");
 }
@@ -29,17 +30,18 @@ void check_target(const char* op, const Shape& target) {
 }
 
 void check_affine(const char* op, const char* name, const Shape& matrix) {
-  MX_CHECK_SHAPE(matrix.ndim() == 2 && matrix[1] == 6, op, ": ", name, " of shape ", matrix,
-                 " given, (batch, 6) expected with transform_type affine");
+  MX_CHECK_SHAPE(matrix.ndim() == 2 && may_equal(matrix[1], 6), op, ": ", name, " of shape ",
+                 matrix, " given, (batch, 6) expected with transform_type affine");
 }
 
 Specs infer_sampler(const BilinearSamplerParams&, std::span<const TensorSpec> in) {
   check_image(kSampler, in[0]);
   check_dtype(kSampler, "grid", in[1], in[0].dtype);
   const Shape &data = in[0].shape, &grid = in[1].shape;
-  MX_CHECK_SHAPE(grid.ndim() == 4 && grid[0] == data[0] && grid[1] == 2, kSampler,
+  MX_CHECK_SHAPE(grid.ndim() == 4 && may_equal(grid[0], data[0]) && may_equal(grid[1], 2), kSampler,
                  ": grid of shape ", grid, " given, (", data[0], ", 2, height, width) expected");
-  return Specs{TensorSpec{Shape{data[0], data[1], grid[2], grid[3]}, in[0].dtype}};
+  const Shape out{merged(data[0], grid[0]), data[1], grid[2], grid[3]};
+  return Specs{TensorSpec{out, in[0].dtype}};
 }
 
 Specs infer_generator(const GridGeneratorParams& p, std::span<const TensorSpec> in) {
@@ -51,7 +53,7 @@ Specs infer_generator(const GridGeneratorParams& p, std::span<const TensorSpec> 
     check_target(kGenerator, p.target_shape);
     return Specs{TensorSpec{Shape{data[0], 2, p.target_shape[0], p.target_shape[1]}, in[0].dtype}};
   }
-  MX_CHECK_SHAPE(data.ndim() == 4 && data[1] == 2, kGenerator, ": data of shape ", data,
+  MX_CHECK_SHAPE(data.ndim() == 4 && may_equal(data[1], 2), kGenerator, ": data of shape ", data,
                  " given, (batch, 2, height, width) expected with transform_type warp");
   return Specs{in[0]};
 }
@@ -62,9 +64,9 @@ Specs infer_transformer(const SpatialTransformerParams& p, std::span<const Tenso
   check_affine(kTransformer, "loc", in[1].shape);
   check_target(kTransformer, p.target_shape);
   const Shape& data = in[0].shape;
-  MX_CHECK_SHAPE(in[1].shape[0] == data[0], kTransformer, ": loc of shape ", in[1].shape,
+  MX_CHECK_SHAPE(may_equal(in[1].shape[0], data[0]), kTransformer, ": loc of shape ", in[1].shape,
                  " given, data of shape ", data, " needs ", Shape{data[0], 6});
-  const Shape out{data[0], data[1], p.target_shape[0], p.target_shape[1]};
+  const Shape out{merged(data[0], in[1].shape[0]), data[1], p.target_shape[0], p.target_shape[1]};
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 

@@ -1,0 +1,77 @@
+// Arithmetic of dimensions in shape rules. While the shapes of a symbol are inferred, rules also
+// get shapes whose number of dimensions is known but not every dimension: -1 is an unknown
+// dimension. A rule then rejects only what cannot fit, and a result that depends on an unknown
+// dimension is -1.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "cpp/base/checked_math.h"
+#include "cpp/core/shape.h"
+
+namespace mxlite {
+
+inline constexpr int64_t kUnknownDim = -1;
+
+constexpr bool is_known(int64_t dim) { return dim >= 0; }
+
+// Whether the dimensions are equal, as far as they are known.
+constexpr bool may_equal(int64_t a, int64_t b) { return a == b || !is_known(a) || !is_known(b); }
+inline bool may_equal(const Shape& a, const Shape& b) {
+  bool fits = a.ndim() == b.ndim();
+  for (int i = 0; fits && i < a.ndim(); ++i) fits = may_equal(a[i], b[i]);
+  return fits;
+}
+// Whether `dim` is a multiple of `factor`, as far as it is known.
+constexpr bool may_be_multiple(int64_t dim, int64_t factor) {
+  return !is_known(dim) || dim % factor == 0;
+}
+// Whether `dim` is at least `bound`, or smaller than or equal to it, as far as both are known.
+constexpr bool may_be_at_least(int64_t dim, int64_t bound) {
+  return !is_known(dim) || !is_known(bound) || dim >= bound;
+}
+constexpr bool may_be_at_most(int64_t dim, int64_t bound) { return may_be_at_least(bound, dim); }
+
+// Returns what is known of two equal dimensions or shapes.
+constexpr int64_t merged(int64_t a, int64_t b) { return is_known(a) ? a : b; }
+inline Shape merged(Shape shape, const Shape& other) {
+  for (int i = 0; i < shape.ndim(); ++i) shape[i] = merged(shape[i], other[i]);
+  return shape;
+}
+
+// Returns fn(dims...), or -1 if one of the dimensions is unknown.
+template <class F, class... Dims>
+int64_t if_known(F&& fn, Dims... dims) {
+  return (is_known(dims) && ...) ? fn(dims...) : kUnknownDim;
+}
+// `count` may be negative.
+inline int64_t add_to_dim(int64_t dim, int64_t count) {
+  return is_known(dim) ? checked_add(dim, count) : kUnknownDim;
+}
+inline int64_t add_dims(int64_t a, int64_t b) {
+  return is_known(a) && is_known(b) ? checked_add(a, b) : kUnknownDim;
+}
+// 0 times an unknown dimension is 0.
+inline int64_t multiply_dims(int64_t a, int64_t b) {
+  if (is_known(a) && is_known(b)) return checked_mul(a, b);
+  return a == 0 || b == 0 ? 0 : kUnknownDim;
+}
+constexpr int64_t divide_dim(int64_t dim, int64_t divisor) {
+  return is_known(dim) ? dim / divisor : kUnknownDim;
+}
+
+// Product of the dimensions first to last - 1. An unknown dimension makes it -1, unless another one
+// is 0. Throws a shape error if it does not fit into 64 bits.
+inline int64_t product_of_dims(const Shape& shape, int first, int last) {
+  bool known = true;
+  for (int i = first; i < last; ++i) {
+    if (shape[i] == 0) return 0;
+    known &= is_known(shape[i]);
+  }
+  return known ? shape.product(first, last) : kUnknownDim;
+}
+inline int64_t count_elements(const Shape& shape) {
+  return product_of_dims(shape, 0, shape.ndim());
+}
+
+}  // namespace mxlite
