@@ -1,15 +1,10 @@
 #include "cpp/symbol/inference.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 namespace mxlite::symbol {
 namespace {
-
-// Stand-ins for unknown extents: what a rule says of both does not depend on them. Divisible by
-// many numbers, so that splitting and grouping work on them.
-constexpr std::array<int64_t, 2> kStandIns = {1680, 3360};
 
 KnownType parse_type(const std::string& text, const std::string& who) {
   if (const auto named = dtype_from_name(text)) return named;
@@ -223,56 +218,15 @@ bool Inference::infer_known(const Step& step) {
   return changed;
 }
 
-namespace {
-
-// Returns what two choices of the unknown extents agree on; `rule` maps specs to shapes. Only those
-// of the first input are chosen if `first_only`.
-template <class F>
-std::vector<Shape> with_stand_ins(const Specs& specs, bool first_only, F&& rule) {
-  std::array<std::vector<Shape>, 2> found;
-  for (size_t choice = 0; choice < kStandIns.size(); ++choice) {
-    Specs filled = specs;
-    for (size_t i = 0; i < (first_only ? 1 : filled.size()); ++i)
-      std::replace(filled[i].shape.begin(), filled[i].shape.end(), int64_t{-1}, kStandIns[choice]);
-    try {
-      found[choice] = rule(filled);
-    } catch (const Error&) {
-      return {};
-    }
-  }
-  std::vector<Shape>& agreed = found[0];
-  for (size_t i = 0; i < agreed.size(); ++i) {
-    const Shape& other = found[1][i];
-    if (agreed[i].ndim() != other.ndim()) agreed[i] = Shape::unknown();
-    for (int k = 0; k < agreed[i].ndim(); ++k)
-      if (agreed[i][k] != other[k]) agreed[i][k] = -1;
-  }
-  return agreed;
-}
-
-std::vector<Shape> shapes_of(const Specs& specs) {
-  std::vector<Shape> shapes;
-  for (const TensorSpec& spec : specs) shapes.push_back(spec.shape);
-  return shapes;
-}
-
-}  // namespace
-
 bool Inference::complete_weights(const Step& step) {
   const Call& call = *step.node->call;
   if (!call.completes() || step.in.empty() || is_known(step.in)) return false;
   const Shape& data = shapes_[step.in[0]];
   if (data.ndim() < 0 && !step.traits->completes_blindly) return false;
-  const auto rule = [&](Specs specs) {
-    call.complete({specs.data(), specs.size()});
-    return shapes_of(specs);
-  };
-  const Specs specs = specs_of(step);
-  const std::vector<Shape> found = data.is_known() || data.ndim() < 0
-                                       ? rule(specs)
-                                       : with_stand_ins(specs, /*first_only=*/true, rule);
+  Specs specs = specs_of(step);
+  call.complete({specs.data(), specs.size()});
   bool changed = false;
-  for (size_t i = 0; i < found.size(); ++i) changed |= merge(step.in[i], found[i]);
+  for (size_t i = 0; i < specs.size(); ++i) changed |= merge(step.in[i], specs[i].shape);
   return changed;
 }
 
@@ -298,16 +252,10 @@ bool Inference::infer_partly(const Step& step) {
   const Specs specs = specs_of(step);
   for (const TensorSpec& spec : specs)
     if (spec.shape.ndim() < 0) return false;
-  std::vector<Shape> found = with_stand_ins(specs, /*first_only=*/false, [&](const Specs& filled) {
-    return shapes_of(step.node->call->infer({filled.data(), filled.size()}));
-  });
-  if (step.traits->forward) {
-    const std::vector<Shape> in = shapes_of(specs);
-    step.traits->forward(step.node->call->params(), in, found);
-  }
+  const Specs found = step.node->call->infer({specs.data(), specs.size()});
   bool changed = false;
   for (size_t i = 0; i < found.size() && i < step.outputs; ++i)
-    changed |= merge(step.out + i, found[i]);
+    changed |= merge(step.out + i, found[i].shape);
   return changed;
 }
 

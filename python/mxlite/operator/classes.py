@@ -103,6 +103,9 @@ class CustomOpProp:
         ----------
         in_shape : list of list of int
             Shapes of the inputs; 0 for a dimension that is not known, [] for an unknown shape.
+            What is computed from such a dimension is not known either. Ordering it (``<``) raises
+            a ValueError; where this method raises, the shapes of the outputs stay unknown until
+            those of the inputs are known.
 
         Returns
         -------

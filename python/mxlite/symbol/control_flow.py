@@ -17,6 +17,7 @@ from ..ndarray import control_flow as arrays
 from ..ndarray.creation import zeros
 from ..ndarray.structure import Layout, unflatten
 from .node import Entry, Node
+from .partial import may_equal, merged
 from .subgraph import Spec, SubGraph, flatten_symbols
 from .symbol import Symbol
 
@@ -251,11 +252,14 @@ class CondCall(Call):
     def infer(self, specs: Sequence[Spec]) -> list[Spec]:
         """Return the specs of the results, which both functions must agree on."""
         then, otherwise = self.infer_graphs(specs)
-        if then != otherwise:
+        fits = len(then) == len(otherwise) and all(
+            t == u and may_equal(a, b) for (a, t), (b, u) in zip(then, otherwise)
+        )
+        if not fits:
             raise ShapeError(
                 f"cond: then_func returns {then}, else_func {otherwise}; both must be the same"
             )
-        return then
+        return [(merged(a, b), dtype) for (a, dtype), (b, _) in zip(then, otherwise)]
 
     def run(self, inputs: list[NDArray]) -> list[NDArray]:
         """Run one of the functions."""

@@ -17,6 +17,7 @@ from ..operator.custom_op import custom_symbol
 from ..operator.definition import Definition
 from .mixed_precision import cast_inputs
 from .node import Entry, Node
+from .partial import UNKNOWN, may_equal
 from .symbol import Symbol
 
 __all__ = ["Custom", "CustomCall"]
@@ -71,15 +72,21 @@ class CustomCall:
         return list(range(self.definition.num_inputs, num_inputs))
 
     def _infer(self, specs: Sequence[_Spec]) -> tuple[list[_Spec], list[_Spec]]:
-        shapes = [[max(extent, 0) for extent in shape or ()] for shape, _ in specs]
+        shapes = [[UNKNOWN if n < 0 else n for n in shape or ()] for shape, _ in specs]
         inputs, outputs = self.definition.infer(shapes, [dtype_type(name) for _, name in specs])
-        return _texts(inputs), _texts(outputs)
+        partial = any(shape is None or -1 in shape for shape, _ in specs)
+        return _texts(inputs, partial), _texts(outputs, partial)
 
     def infer(self, specs: Sequence[_Spec]) -> list[_Spec]:
-        """Return shapes and types of the outputs."""
-        inputs, outputs = self._infer(specs)
+        """Return shapes and types of the outputs; -1 for dimensions that are not known yet."""
+        try:
+            inputs, outputs = self._infer(specs)
+        except MXNetError:
+            if any(-1 in shape for shape, _ in specs):  # it wants to know more
+                return [(None, "float32")] * self.num_outputs(len(specs))
+            raise
         for name, (given, _), (wanted, _) in zip(self.input_names, specs, inputs):
-            if tuple(given) != wanted:
+            if not may_equal(tuple(given), wanted):
                 raise MXNetError(
                     f"Custom: {name} has shape {tuple(given)}, infer_shape of "
                     f"{self.definition.op_type!r} expects {wanted}"
@@ -111,8 +118,12 @@ class CustomCall:
 _core.register_symbol_call("Custom", CustomCall)
 
 
-def _texts(specs: list[tuple[Any, Any]]) -> list[_Spec]:
-    return [(tuple(shape), np.dtype(dtype).name) for shape, dtype in specs]
+def _texts(specs: list[tuple[Any, Any]], partial: bool) -> list[_Spec]:
+    """Return specs with names of dtypes; if ``partial``, dimensions of 0 are unknown."""
+    return [
+        (tuple(-1 if partial and n == 0 else n for n in shape), np.dtype(dtype).name)
+        for shape, dtype in specs
+    ]
 
 
 @custom_symbol.provide
