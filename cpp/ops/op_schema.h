@@ -50,8 +50,11 @@ struct OpSchema {
   // The user sees the first ones (BatchNorm: 1 of 3); null: all of them.
   std::function<int(const void* params)> visible_outputs;
 
+  // Shape and type rule. While a symbol's shapes are inferred, dimensions of inputs may be -1
+  // (dimensions.h), unless the operator is internal.
   std::function<Specs(const void* params, std::span<const TensorSpec>)> infer;
-  // Fills unknown dimensions of inputs that are parameters; null: nothing can be completed.
+  // Fills unknown dimensions of inputs that are parameters, as far as they follow from the others;
+  // null: nothing can be completed.
   std::function<void(const void* params, std::span<TensorSpec>)> complete;
   GradFn gradient = nullptr;  // null: not differentiable
   // The same from operators that have gradients themselves, where `gradient` emits a fused kernel
@@ -304,14 +307,6 @@ class OpBuilder {
   OpBuilder& refine_with(F fn) {
     schema_.symbol.refine = [fn](const void* p, PartialShapes& shapes) {
       fn(*static_cast<const P*>(p), shapes);
-    };
-    return *this;
-  }
-  // void fn(std::span<const Shape> in, std::span<Shape> out)
-  template <class F>
-  OpBuilder& forward_shapes(F fn) {
-    schema_.symbol.forward = [fn](const void*, std::span<const Shape> in, std::span<Shape> out) {
-      fn(in, out);
     };
     return *this;
   }

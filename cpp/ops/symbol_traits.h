@@ -79,9 +79,6 @@ struct SymbolTraits {
   bool completes_blindly = false;
   // Adds to shapes that are known in part.
   std::function<void(const void* params, PartialShapes& shapes)> refine;
-  // Corrects what `infer` says of data with unknown extents; null: extents that do not depend on
-  // them hold.
-  std::function<void(const void* params, std::span<const Shape> in, std::span<Shape> out)> forward;
 };
 
 // Fills unknown types of a call by its traits; `op` is null for calls that have no schema.
