@@ -93,8 +93,7 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
   if (const amp::Rules* rules = amp::current_rules()) [[unlikely]] {
     const NDArrays cast = cast_inputs(*rules, op, params.get(), inputs);
     const bool eager = !graph::Trace::current();
-    return call_as_given(op, eager ? amp::scaled_params(*rules, op, params) : params, cast,
-                         options);
+    return call_as_given(op, eager ? amp::scaled_params(op, params) : params, cast, options);
   }
   return call_as_given(op, params, inputs, options);
 }

@@ -77,6 +77,11 @@ bool is_random(const Node& node) {
   return node.kind == NodeKind::kOp && static_cast<bool>(node.op->random_count);
 }
 
+bool is_addition(const Node& node) {
+  return node.kind == NodeKind::kOp && node.inputs.size() == 2 &&
+         (node.op->name == "elemwise_add" || node.op->name == "broadcast_add");
+}
+
 std::vector<uint8_t> find_static_nodes(const Graph& graph) {
   std::vector<uint8_t> result(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

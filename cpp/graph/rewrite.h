@@ -38,5 +38,7 @@ std::vector<uint8_t> find_static_nodes(const Graph& graph);
 // Returns whether the node writes one of its inputs.
 bool mutates(const Graph& graph, const Node& node);
 bool is_random(const Node& node);
+// Returns whether the node is the sum of two arrays, broadcast or not.
+bool is_addition(const Node& node);
 
 }  // namespace mxlite::graph

@@ -17,7 +17,7 @@ bool takes_part(const Rules& rules, DType dtype) {
   return dtype == DType::kFloat32 || dtype == rules.target;
 }
 
-bool holds(const Condition& condition, const OpSchema& op, const void* params) {
+bool holds(const AmpCondition& condition, const OpSchema& op, const void* params) {
   const int at = op.param_index(condition.param);
   if (at < 0) return false;
   const std::string value = attr_text(op.params_values(params)[static_cast<size_t>(at)]);
@@ -27,7 +27,7 @@ bool holds(const Condition& condition, const OpSchema& op, const void* params) {
 
 AmpClass class_of(const Rules& rules, const OpSchema& op, const void* params) {
   if (const auto it = rules.conditions.find(&op); it != rules.conditions.end())
-    for (const Condition& condition : it->second)
+    for (const AmpCondition& condition : it->second)
       if (holds(condition, op, params)) return AmpClass::kFloat32;
   const auto it = rules.classes.find(&op);
   return it == rules.classes.end() ? op.amp : it->second;
@@ -78,9 +78,9 @@ bool needs_cast(const Rules& rules, const OpSchema& op, int input, DType have, D
   return have != wanted && takes_part(rules, have) && !op.mutates(input, /*training=*/true);
 }
 
-ParamsRef scaled_params(const Rules& rules, const OpSchema& op, const ParamsRef& params) {
+ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params) {
   const double factor = loss_scale.load(std::memory_order_relaxed);
-  if (factor == 1.0 || !rules.loss_outputs.contains(&op)) return params;
+  if (factor == 1.0 || !op.loss_output) return params;
   const int at = op.param_index("grad_scale");
   if (at < 0) return params;
   std::vector<AttrValue> values = op.params_values(params.get());

@@ -7,25 +7,16 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite::amp {
 
-// An operator that needs float32 for some values of a parameter (LeakyReLU: act_type elu, selu).
-struct Condition {
-  std::string param;
-  std::vector<std::string> values;
-};
-
 struct Rules {
   DType target = DType::kBFloat16;
   std::unordered_map<const OpSchema*, AmpClass> classes;  // absent: the schema's
-  std::unordered_map<const OpSchema*, std::vector<Condition>> conditions;
-  // Start gradients themselves (SoftmaxOutput): their grad_scale is multiplied by the loss scale.
-  std::unordered_set<const OpSchema*> loss_outputs;
+  std::unordered_map<const OpSchema*, std::vector<AmpCondition>> conditions;
 };
 
 // Applies to all threads from now on; null switches mixed precision off.
@@ -50,7 +41,7 @@ std::optional<DType> wanted_type(const Rules& rules, const OpSchema& op, const v
 // Whether AMP casts this input to `wanted`. States that the operator writes are never cast.
 bool needs_cast(const Rules& rules, const OpSchema& op, int input, DType have, DType wanted);
 // The parameters with grad_scale multiplied by the loss scale where `op` is a loss output.
-ParamsRef scaled_params(const Rules& rules, const OpSchema& op, const ParamsRef& params);
+ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params);
 
 const char* class_name(AmpClass c);
 std::optional<AmpClass> class_from_name(std::string_view name);

@@ -201,7 +201,7 @@ void OpRegistry::add_kernel(std::string_view op, DeviceType device, const Kernel
 
 void OpRegistry::check_complete() const {
   for (const OpSchema* op : order_)
-    if (op->kernels[DeviceType::kCPU].empty())
+    if (op->kernels[DeviceType::kCPU].empty() && !op->storage.chooses_storage)
       fail(ErrorKind::kError, "operator without a CPU kernel: ", op->name);
 }
 

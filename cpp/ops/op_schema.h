@@ -15,6 +15,7 @@
 #include "cpp/ops/attr.h"
 #include "cpp/ops/grad_builder.h"
 #include "cpp/ops/kernel.h"
+#include "cpp/ops/storage_traits.h"
 #include "cpp/ops/symbol_traits.h"
 
 namespace mxlite {
@@ -29,6 +30,18 @@ struct ParamInfo {
 
 // Which precision mixed-precision training uses for the op.
 enum class AmpClass : uint8_t { kNeutral, kLowPrecision, kFloat32, kWidest };
+
+// A parameter with values for which mixed-precision training runs an operator in float32.
+struct AmpCondition {
+  std::string param;  // empty: there is none
+  std::vector<std::string> values;
+};
+
+// How drawings of networks show the operator.
+struct Drawing {
+  std::string kind;   // the group of operators of one colour: "layer", "pooling"; empty: none
+  std::string label;  // the text below the name, with parameters in braces: "{kernel}/{stride}"
+};
 
 struct InplacePair {
   int input = 0, output = 0;
@@ -70,13 +83,26 @@ struct OpSchema {
   std::vector<InplacePair> inplace;  // output may use the input's memory
   bool alias = false;                // output 0 is input 0 with another shape (reshape)
   bool pointwise = false;
+  // An element of the output depends only on elements of the inputs at its position, and on inputs
+  // of other shapes (prelu's gamma).
+  bool elementwise = false;
+  // Returns whether output 0 is a copy of input 0 where both have one shape and dtype; null: false.
+  std::function<bool(const void* params, bool training)> is_identity;
   // Only gradient rules and graph passes may call the operator: its kernels trust their inputs.
   bool internal = false;
   AmpClass amp = AmpClass::kNeutral;
+  AmpCondition float32_if;  // counts more than `amp`
+  // Inputs that are float32 where the data is of a lower precision.
+  std::vector<int> float32_inputs;
+  // Starts gradients itself: mixed precision multiplies its grad_scale by the loss scale.
+  bool loss_output = false;
+  bool casts_precision = false;     // a cast of mixed precision: amp_cast, amp_multicast
   bool training_dependent = false;  // behaves differently when training (Dropout, BatchNorm)
   // Random counters used by a call; null: deterministic.
   std::function<uint64_t(const void* params, std::span<const TensorSpec> outputs)> random_count;
 
+  StorageTraits storage;
+  Drawing drawing;
   SymbolTraits symbol;
   // Aliases under which 1.x has operators of their own: files keep these names.
   std::map<std::string, SymbolTraits, std::less<>> kept_aliases;
@@ -231,9 +257,33 @@ class OpBuilder {
     return *this;
   }
   OpBuilder& aliases_input() { return set(schema_.alias, true); }
-  OpBuilder& pointwise() { return set(schema_.pointwise, true); }
+  OpBuilder& pointwise() {
+    schema_.pointwise = true;
+    return elementwise();
+  }
+  OpBuilder& elementwise() { return set(schema_.elementwise, true); }
+  OpBuilder& identity() {
+    schema_.is_identity = [](const void*, bool) { return true; };
+    return *this;
+  }
+  // bool fn(const P&, bool training)
+  template <class F>
+  OpBuilder& identity_if(F fn) {
+    schema_.is_identity = [fn](const void* p, bool training) {
+      return fn(*static_cast<const P*>(p), training);
+    };
+    return *this;
+  }
   OpBuilder& internal() { return set(schema_.internal, true); }
   OpBuilder& amp(AmpClass c) { return set(schema_.amp, c); }
+  OpBuilder& float32_if(std::string param, std::vector<std::string> values) {
+    return set(schema_.float32_if, AmpCondition{std::move(param), std::move(values)});
+  }
+  OpBuilder& float32_inputs(std::vector<int> inputs) {
+    return set(schema_.float32_inputs, std::move(inputs));
+  }
+  OpBuilder& loss_output() { return set(schema_.loss_output, true); }
+  OpBuilder& casts_precision() { return set(schema_.casts_precision, true); }
   OpBuilder& training_dependent() { return set(schema_.training_dependent, true); }
   // uint64_t fn(const P&, std::span<const TensorSpec> outputs)
   template <class F>
@@ -244,10 +294,45 @@ class OpBuilder {
     return *this;
   }
 
+  // These set what sparse storage knows; the members of StorageTraits say what each means.
+  OpBuilder& keeps_zeros() {
+    schema_.storage.keeps_zeros = [](const void*, DType) { return true; };
+    return *this;
+  }
+  // bool fn(const P&, DType)
+  template <class F>
+  OpBuilder& keeps_zeros_if(F fn) {
+    schema_.storage.keeps_zeros = [fn](const void* p, DType dtype) {
+      return fn(*static_cast<const P*>(p), dtype);
+    };
+    return *this;
+  }
+  OpBuilder& keeps_storage() { return set(schema_.storage.keeps_storage, true); }
+  OpBuilder& dense_result() { return set(schema_.storage.dense_result, true); }
+  OpBuilder& chooses_storage() { return set(schema_.storage.chooses_storage, true); }
+  OpBuilder& row_update(RowUpdate update) {
+    return set(schema_.storage.row_update, std::move(update));
+  }
+  // bool fn(const P&)
+  template <class F>
+  OpBuilder& row_gradient_if(int looked_up, F fn) {
+    schema_.storage.row_gradient = [fn](const void* p) { return fn(*static_cast<const P*>(p)); };
+    return set(schema_.storage.looked_up, looked_up);
+  }
+  OpBuilder& alias_storage(std::string name, AliasStorage storage) {
+    schema_.storage.aliases[std::move(name)] = storage;
+    return *this;
+  }
+
+  OpBuilder& drawn(std::string kind, std::string label = "") {
+    return set(schema_.drawing, Drawing{std::move(kind), std::move(label)});
+  }
+
   // These set what symbols know besides; the members of SymbolTraits say what each means.
   OpBuilder& output_names(std::vector<std::string> names) {
     return set(schema_.symbol.output_names, std::move(names));
   }
+  OpBuilder& file_name(std::string name) { return set(schema_.symbol.file_name, std::move(name)); }
   OpBuilder& names_single_input() { return set(schema_.symbol.names_single_input, true); }
   OpBuilder& total_outputs(int count) {
     schema_.symbol.total_outputs = [count](const void*, int) { return count; };

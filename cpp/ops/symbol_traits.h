@@ -46,6 +46,8 @@ using KnownType = std::optional<DType>;
 using KnownTypes = std::span<KnownType>;
 
 struct SymbolTraits {
+  // The operator's name in 1.x files; empty: its own.
+  std::string file_name;
   // Names of the first outputs; others are "output", or "output<i>" of several.
   std::vector<std::string> output_names;
   // 1.x shows the only input under its own name, not as input0.

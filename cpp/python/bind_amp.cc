@@ -16,7 +16,7 @@ namespace {
 using Conditions = std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>;
 
 void set_rules(const py::object& target, const std::map<std::string, std::string>& classes,
-               const Conditions& conditions, const std::vector<std::string>& loss_outputs) {
+               const Conditions& conditions) {
   auto rules = std::make_shared<amp::Rules>();
   rules->target = require_dtype(target, "amp");
   MX_CHECK(is_half(rules->target), "amp: target dtype ", rules->target,
@@ -29,7 +29,6 @@ void set_rules(const py::object& target, const std::map<std::string, std::string
   }
   for (const auto& [op, param, values] : conditions)
     rules->conditions[&ops().get(op)].push_back({param, values});
-  for (const std::string& op : loss_outputs) rules->loss_outputs.insert(&ops().get(op));
   amp::set_rules(rules);
 }
 
@@ -37,10 +36,9 @@ void set_rules(const py::object& target, const std::map<std::string, std::string
 
 void bind_amp(py::module_& m) {
   m.def("set_amp", set_rules, py::arg("target"), py::arg("classes"), py::arg("conditions"),
-        py::arg("loss_outputs"),
         "Cast the inputs of operators from now on. classes: operator -> neutral, low_precision, "
         "float32, widest (absent: the schema's); conditions: (operator, parameter, values for "
-        "which it needs float32); loss_outputs: operators whose grad_scale follows set_amp_scale.");
+        "which it needs float32).");
   m.def(
       "unset_amp", [] { amp::set_rules(nullptr); }, "No casts from now on.");
   m.def("set_amp_scale", amp::set_loss_scale, py::arg("scale"),

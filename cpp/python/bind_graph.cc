@@ -86,6 +86,21 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
   });
 }
 
+PyTypeObject* graph_type = nullptr;
+
+// The trace borrows what `owner` holds.
+PyObject* new_graph(PyTypeObject* type, graph::TraceFn trace, PyObject* owner, std::string name) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (!self) throw py::error_already_set();
+  auto* object = reinterpret_cast<GraphObject*>(self);
+  object->vectorcall = call_graph;
+  Py_INCREF(owner);
+  object->trace = owner;
+  new (&object->graph)
+      IntrusivePtr<CachedGraph>(make_ref<CachedGraph>(std::move(trace), std::move(name)));
+  return self;
+}
+
 PyObject* make_graph(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"trace", "name", "static_alloc", "static_shape", nullptr};
   PyObject* trace = nullptr;
@@ -99,17 +114,7 @@ PyObject* make_graph(PyTypeObject* type, PyObject* args, PyObject* keywords) {
                  Py_TYPE(trace)->tp_name);
     return nullptr;
   }
-  return guarded([&]() -> PyObject* {
-    PyObject* self = type->tp_alloc(type, 0);
-    if (!self) throw py::error_already_set();
-    auto* object = reinterpret_cast<GraphObject*>(self);
-    object->vectorcall = call_graph;
-    Py_INCREF(trace);
-    object->trace = trace;
-    new (&object->graph)
-        IntrusivePtr<CachedGraph>(make_ref<CachedGraph>(trace_function(trace), std::string(name)));
-    return self;
-  });
+  return guarded([&] { return new_graph(type, trace_function(trace), trace, name); });
 }
 
 void dealloc_graph(PyObject* self) {
@@ -204,7 +209,7 @@ PyTypeObject* init_graph_type() {
   type.tp_getset = getset;
   type.tp_methods = methods;
   if (PyType_Ready(&type) < 0) throw py::error_already_set();
-  return &type;
+  return graph_type = &type;
 }
 
 // Dimensions of -1 or 0, and an empty shape, are unknown.
@@ -225,6 +230,12 @@ void warn_in_python(const std::string& text) {
 }
 
 }  // namespace
+
+py::object make_cached_graph(graph::TraceFn trace, const py::object& owner,
+                             const std::string& name) {
+  return py::reinterpret_steal<py::object>(
+      new_graph(graph_type, std::move(trace), owner.ptr(), name));
+}
 
 void bind_graph(py::module_& m) {
   graph::set_warning_function(warn_in_python);

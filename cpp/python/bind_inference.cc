@@ -45,6 +45,8 @@ void bind_inference(py::module_& m) {
           "Spread types; fallback is for variables that stay unknown.")
       .def("run_shapes", &Inference::run_shapes, "Spread shapes; an error if they do not fit.")
       .def_property_readonly("nodes", &Inference::nodes, "Inputs before their users.")
+      .def_property_readonly("casts_precision", &Inference::casts_precision,
+                             "Whether the graph has casts of mixed precision.")
       .def(
           "shape",
           [](const Inference& self, const Node& node, int output) {
@@ -68,14 +70,6 @@ void bind_inference(py::module_& m) {
             return calls;
           },
           "Calls with the shapes that were found, by node, where they were left to users.");
-  m.def(
-      "has_open_shapes",
-      [](const symbol::Entries& heads, bool np_shape) {
-        for (const symbol::NodeRef& node : symbol::topological_order(heads))
-          if (symbol::shape_from_users(*node, spelling(np_shape))) return true;
-        return false;
-      },
-      py::arg("heads"), py::arg("np_shape"), "Whether a node leaves its shape to its users.");
   m.def(
       "parse_shape",
       [](const std::string& text, bool np_shape, const std::string& who) {

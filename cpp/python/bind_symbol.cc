@@ -76,6 +76,9 @@ void bind_call(py::module_& m) {
           "constant_output",
           [](const OpCall& self) { return self.traits(self.op().name).constant_output; },
           "Returns whether backward ignores the shape of the gradient of the output.")
+      .def_property_readonly(
+          "eager", [](const OpCall& self) { return self.op().storage.chooses_storage; },
+          "Whether executors run it outside of compiled graphs.")
       .def_property_readonly("params", &params_of, "All parameters as Python values.")
       .def("input_name", &OpCall::input_name, py::arg("index"))
       .def("mutated", &OpCall::written, py::arg("num_inputs"),
@@ -169,6 +172,9 @@ void bind_node(py::module_& m) {
         "A copy of the graph with variables replaced by entries.");
   m.def("weight_names", &symbol::weight_names, py::arg("heads"),
         "Variables that operators use only as weights, and auxiliary states.");
+  m.def("symbol_looked_up", &symbol::looked_up, py::arg("heads"),
+        "Variables that operators look rows up in, by name, and whether their gradients shall have "
+        "only those rows.");
   m.def("symbol_engine_name", &symbol::engine_name, py::arg("op"),
         "The name by which the engine knows an operator of a file.");
   m.def(
@@ -184,16 +190,22 @@ std::string user_line() {
   return line.file ? str(line.file, ':', line.line) : std::string();
 }
 
-py::list run_call(const OpCall& call, const std::vector<NDArrayRef>& inputs) {
+NDArrays visible_outputs(const OpCall& call, const std::vector<NDArrayRef>& inputs) {
   const Device device =
       inputs.empty() ? asked_device(call).value_or(current_device()) : inputs[0]->device();
   const amp::Pause as_given;  // a symbol has its casts as nodes
   NDArrays outputs = autograd::call(call.op(), call.params_ref(), inputs,
                                     {.device = device, .out = {}, .origin = current_origin()});
-  const int visible = call.num_visible(static_cast<int>(inputs.size()));
-  py::list result(static_cast<size_t>(visible));
-  for (int i = 0; i < visible; ++i)
-    PyList_SET_ITEM(result.ptr(), i, wrap_array(std::move(outputs[static_cast<size_t>(i)])));
+  while (static_cast<int>(outputs.size()) > call.num_visible(static_cast<int>(inputs.size())))
+    outputs.pop_back();
+  return outputs;
+}
+
+py::list run_call(const OpCall& call, const std::vector<NDArrayRef>& inputs) {
+  NDArrays outputs = visible_outputs(call, inputs);
+  py::list result(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    PyList_SET_ITEM(result.ptr(), static_cast<Py_ssize_t>(i), wrap_array(std::move(outputs[i])));
   return result;
 }
 

@@ -10,6 +10,41 @@ namespace py = pybind11;
 
 namespace {
 
+const char* alias_storage_name(AliasStorage storage) {
+  switch (storage) {
+    case AliasStorage::kUnion:
+      return "union";
+    case AliasStorage::kStored:
+      return "stored";
+    case AliasStorage::kRowGradient:
+      return "row_gradient";
+  }
+  return "";
+}
+
+py::dict describe_storage(const StorageTraits& storage) {
+  py::dict aliases;
+  for (const auto& [name, kind] : storage.aliases)
+    aliases[py::str(name)] = alias_storage_name(kind);
+  py::object row_update = py::none();
+  if (const RowUpdate& update = storage.row_update; !update.op.empty())
+    row_update = py::dict(py::arg("op") = update.op, py::arg("any_states") = update.any_states,
+                          py::arg("sparse_weight") = update.sparse_weight);
+  return py::dict(py::arg("dense_result") = storage.dense_result,
+                  py::arg("chooses_storage") = storage.chooses_storage,
+                  py::arg("row_update") = row_update, py::arg("aliases") = aliases);
+}
+
+// What mixed precision does to an operator.
+py::dict describe_amp(const OpSchema& op) {
+  py::object float32_if = py::none();
+  if (!op.float32_if.param.empty())
+    float32_if = py::make_tuple(op.float32_if.param, op.float32_if.values);
+  return py::dict(py::arg("kind") = amp::class_name(op.amp), py::arg("float32_if") = float32_if,
+                  py::arg("float32_inputs") = op.float32_inputs,
+                  py::arg("loss_output") = op.loss_output);
+}
+
 py::dict describe_op(const OpSchema& op) {
   py::list params;
   for (const ParamInfo& p : op.params)
@@ -28,12 +63,21 @@ py::dict describe_op(const OpSchema& op) {
                            : op.num_outputs == 1                 ? "one"
                                                                  : "many",
       py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
-      py::arg("passes_gradient") = op.gradient != nullptr,
-      py::arg("hidden") = op.name.starts_with("_"), py::arg("amp") = amp::class_name(op.amp),
+      py::arg("passes_gradient") = op.gradient || op.storage.chooses_storage,
+      // Functions of mx.nd.sparse call those that choose storage.
+      py::arg("hidden") = op.name.starts_with("_") || op.storage.chooses_storage,
+      py::arg("amp") = describe_amp(op), py::arg("storage") = describe_storage(op.storage),
+      py::arg("drawing") = py::make_tuple(op.drawing.kind, op.drawing.label),
       py::arg("shapes") = op.shapes, py::arg("cpu_kernels") = kernels);
 }
 
 }  // namespace
+
+bool keeps_storage(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
+  const StorageTraits& storage = op.storage;
+  if (storage.keeps_storage) return true;
+  return storage.keeps_zeros && inputs.size() == 1 && storage.keeps_zeros(params, inputs[0].dtype);
+}
 
 std::string doc_of(const OpSchema& op) {
   std::string text = op.name + op.signature() + "\n\n" + op.doc;
@@ -58,8 +102,8 @@ void bind_schemas(py::module_& m) {
         return list;
       },
       "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, "
-      "params, signature, outputs, differentiable, passes_gradient, hidden, shapes, cpu_kernels in "
-      "order.");
+      "params, signature, outputs, differentiable, passes_gradient, hidden, amp, storage, drawing, "
+      "shapes, cpu_kernels in order.");
 }
 
 }  // namespace mxlite::python

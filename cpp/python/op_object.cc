@@ -319,6 +319,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
       a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
     if (a.sparse) return call_sparse(self, args, n, keywords);
     if (a.symbolic) return compose_symbol(*object.alias, args, n, keywords);
+    if (op.storage.chooses_storage) return call_sparse(self, args, n, keywords);
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
       a.device = parse_device(attr_to_string(a.values[object.ctx_param]));
     a.take_shape_of_out();
@@ -366,7 +367,7 @@ py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, cons
       values[py::str(op.params[i].name)] = attr_to_python(all[i]);
   for (const NDArrayRef& target : a.out)
     out.append(py::reinterpret_steal<py::object>(wrap_array(target)));
-  return py::make_tuple(inputs, values, out);
+  return py::make_tuple(inputs, values, out, keeps_storage(op, params.get(), specs));
 }
 
 PyObject* bind_method(PyObject* self, PyObject* instance, PyObject*) {
@@ -477,10 +478,9 @@ void bind_ops(py::module_& m) {
   m.def(
       "bind_arguments", &bind_arguments, py::arg("op"), py::arg("args"), py::arg("kwargs"),
       py::arg("shapes") = true,
-      "(inputs, params, out) of a call with sparse arrays: lists of arrays, and the values of all\n"
-      "parameters. Raises what the call on dense arrays raises for wrong counts, parameters, "
-      "shapes\n"
-      "and dtypes; shapes and dtypes are not looked at if `shapes` is False.");
+      "(inputs, params, out, keeps_storage) of a call with sparse arrays: lists of arrays, values\n"
+      "of all parameters, whether the result is stored where the only input is. Raises what the\n"
+      "call on dense arrays raises; shapes and dtypes are not checked if `shapes` is False.");
   m.def(
       "all_ops",
       [](bool composes) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "cpp/ndarray/ndarray.h"
+#include "cpp/ops/invoke.h"
 #include "cpp/symbol/node.h"
 
 namespace mxlite::python {
@@ -59,6 +59,7 @@ symbol::CallRef make_symbol_call(const std::string& op, const symbol::Attributes
 std::string user_line();
 
 // Runs an operator on arrays; the visible outputs.
+NDArrays visible_outputs(const symbol::OpCall& call, const std::vector<NDArrayRef>& inputs);
 py::list run_call(const symbol::OpCall& call, const std::vector<NDArrayRef>& inputs);
 
 void bind_inference(py::module_& m);

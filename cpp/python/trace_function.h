@@ -12,4 +12,8 @@ graph::ArrayList arrays_from(pybind11::handle o, const char* who);
 // The callable is borrowed: whoever calls the function holds the object that owns it.
 graph::TraceFn trace_function(PyObject* callable);
 
+// The CachedGraph of a function that borrows what `owner` holds.
+pybind11::object make_cached_graph(graph::TraceFn trace, const pybind11::object& owner,
+                                   const std::string& name);
+
 }  // namespace mxlite::python

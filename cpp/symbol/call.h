@@ -23,6 +23,9 @@ class Call {
   virtual std::vector<int> written(int num_inputs) const = 0;  // inputs that the call writes
   virtual bool is_variadic() const { return false; }
   virtual bool is_pointwise() const { return false; }
+  virtual bool casts_precision() const { return false; }
+  // The schema of a registered operator; null for calls that Python runs.
+  virtual const OpSchema* schema() const { return nullptr; }
 
   // Returns whether there are weights whose shapes follow from data.
   virtual bool completes() const = 0;
@@ -53,6 +56,8 @@ class OpCall : public Call {
   std::vector<int> written(int num_inputs) const override;
   bool is_variadic() const override { return op_.variadic; }
   bool is_pointwise() const override { return op_.pointwise; }
+  bool casts_precision() const override { return op_.casts_precision; }
+  const OpSchema* schema() const override { return &op_; }
   bool completes() const override { return op_.complete != nullptr; }
   void complete(std::span<TensorSpec> inputs) const override;
   Specs infer(std::span<const TensorSpec> inputs) const override;

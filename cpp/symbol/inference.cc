@@ -259,6 +259,11 @@ bool Inference::infer_partly(const Step& step) {
   return changed;
 }
 
+bool Inference::casts_precision() const {
+  return std::ranges::any_of(
+      nodes_, [](const NodeRef& node) { return node->call && node->call->casts_precision(); });
+}
+
 std::unordered_map<const Node*, CallRef> Inference::completed_calls() const {
   std::unordered_map<const Node*, CallRef> calls;
   for (const Step& step : steps_) {

@@ -32,6 +32,7 @@ class Inference {
   void run_shapes();
 
   const std::vector<NodeRef>& nodes() const { return nodes_; }
+  bool casts_precision() const;
   const Shape& shape(const Node& node, int output) const { return shapes_[slot(node, output)]; }
   KnownType type(const Node& node, int output) const { return types_[slot(node, output)]; }
   // Calls with the shapes that were found, for nodes that left them to their users. A shape error

@@ -9,23 +9,17 @@
 namespace mxlite::symbol {
 namespace {
 
-using NameMap = std::map<std::string, std::string, std::less<>>;
-
-// Names in 1.x files under which the engine has no operator.
-const NameMap kEngineNames = {
-    {"_np_cumsum", "cumsum"},
-};
-
-// Operators that files name in another way than the engine.
-const NameMap kFileNames = {
-    {"shuffle", "_shuffle"},
-    {"ravel_multi_index", "_ravel_multi_index"},
-    {"unravel_index", "_unravel_index"},
-    {"cumsum", "_np_cumsum"},
-    {"normal", "_random_normal"},
-    {"uniform", "_random_uniform"},
-    {"_reshape_to", "Reshape"},
-};
+// Names of files under which the engine has no operator, and whose they are.
+const std::map<std::string, std::string, std::less<>>& engine_names() {
+  static const auto* const made = [] {
+    auto* names = new std::map<std::string, std::string, std::less<>>;
+    for (const OpSchema* op : ops().all())
+      if (const std::string& name = op->symbol.file_name; !name.empty() && !ops().find(name))
+        (*names)[name] = op->name;
+    return names;
+  }();
+  return *made;
+}
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -55,8 +49,8 @@ std::optional<InputAttribute> input_attribute(std::string_view key) {
 }
 
 std::string engine_name(std::string_view op) {
-  const auto found = kEngineNames.find(op);
-  return found == kEngineNames.end() ? std::string(op) : found->second;
+  const auto found = engine_names().find(op);
+  return found == engine_names().end() ? std::string(op) : found->second;
 }
 
 std::string file_name(std::string_view alias) {
@@ -64,11 +58,11 @@ std::string file_name(std::string_view alias) {
     const OpSchema* op = ops().find(engine_name(name));
     if (op && op->kept_aliases.contains(name)) return name;
   }
-  const std::string& canonical = ops().get(engine_name(alias)).name;
+  const OpSchema& op = ops().get(engine_name(alias));
+  const std::string& canonical = op.name;
   for (const char* prefix : {"linalg_", "random_", "sample_"})
     if (canonical.starts_with(prefix)) return "_" + canonical;
-  const auto found = kFileNames.find(canonical);
-  return found == kFileNames.end() ? canonical : found->second;
+  return op.symbol.file_name.empty() ? canonical : op.symbol.file_name;
 }
 
 std::string hint(std::string_view alias) {

@@ -149,6 +149,21 @@ std::vector<std::string> weight_names(const Entries& heads) {
   return {weights.begin(), weights.end()};
 }
 
+std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads) {
+  std::vector<std::pair<std::string, bool>> result;
+  for (const NodeRef& node : topological_order(heads)) {
+    const OpSchema* op = node->call ? node->call->schema() : nullptr;
+    if (!op || op->storage.looked_up < 0) continue;
+    const Entry& table = node->inputs.at(static_cast<size_t>(op->storage.looked_up));
+    if (!table.node->is_variable()) continue;
+    const auto alias = op->storage.aliases.find(node->op);
+    const bool always =
+        alias != op->storage.aliases.end() && alias->second == AliasStorage::kRowGradient;
+    result.emplace_back(table.node->name, always || op->storage.row_gradient(node->call->params()));
+  }
+  return result;
+}
+
 Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced) {
   std::unordered_map<const Node*, NodeRef> made;
   const auto moved = [&](const Entry& entry) -> Entry {

@@ -65,6 +65,10 @@ Variables variables_of(const std::vector<NodeRef>& order);
 // Names of variables that operators use only as weights, auxiliary states too.
 std::vector<std::string> weight_names(const Entries& heads);
 
+// Variables that operators look rows up in, in topological order, and whether the rule asks for
+// gradients of only those rows.
+std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads);
+
 // A copy of the graph; entries of variables in `replaced` stand for them. Calls are shared.
 Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced);
 

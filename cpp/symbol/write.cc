@@ -41,8 +41,6 @@ std::string lines(const Texts& items, int indent) {
   return str("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent - 2), "]");
 }
 
-bool is_amp_cast(const Node& node) { return node.op == "amp_cast" || node.op == "amp_multicast"; }
-
 Entries without_amp_casts(const Entries& heads) {
   std::unordered_map<const Node*, NodeRef> moved;
   std::unordered_map<const Node*, Entries> skipped;
@@ -57,7 +55,7 @@ Entries without_amp_casts(const Entries& heads) {
     return result;
   };
   for (const NodeRef& node : topological_order(heads)) {
-    if (is_amp_cast(*node))
+    if (node->call && node->call->casts_precision())
       skipped[node.get()] = sources(node->inputs);
     else
       moved[node.get()] = node->moved(sources(node->inputs));

@@ -1457,6 +1457,11 @@ class OpCall:
         Returns whether backward ignores the shape of the gradient of the output.
         """
     @property
+    def eager(self) -> bool:
+        """
+        Whether executors run it outside of compiled graphs.
+        """
+    @property
     def name(self) -> str: ...
     @property
     def params(self) -> dict[Any, Any]:
@@ -1572,6 +1577,11 @@ class Inference:
     def type(self, node: Node, output: int = 0) -> Any:
         """
         Name of the dtype, or None.
+        """
+    @property
+    def casts_precision(self) -> bool:
+        """
+        Whether the graph has casts of mixed precision.
         """
     @property
     def nodes(self) -> list[Node]:
@@ -1848,9 +1858,9 @@ def bind_arguments(
     op: Any, args: tuple[Any, ...], kwargs: dict[Any, Any], shapes: bool = True
 ) -> tuple[Any, ...]:
     """
-    (inputs, params, out) of a call with sparse arrays: lists of arrays, and the values of all
-    parameters. Raises what the call on dense arrays raises for wrong counts, parameters, shapes
-    and dtypes; shapes and dtypes are not looked at if `shapes` is False.
+    (inputs, params, out, keeps_storage) of a call with sparse arrays: lists of arrays, values
+    of all parameters, whether the result is stored where the only input is. Raises what the
+    call on dense arrays raises; shapes and dtypes are not checked if `shapes` is False.
     """
 
 def branch(predicate: NDArray, then: TracedFunction, otherwise: TracedFunction) -> list[NDArray]:
@@ -2030,13 +2040,13 @@ def engine_stop() -> None:
 def evaluate(
     heads: Sequence[tuple[Node, int]],
     values: dict[Any, Any],
-    calls: dict[Any, Any] | None = None,
+    calls: collections.abc.Mapping[Node, Any] | None = None,
     watch: Any = None,
     contexts: dict[Any, Any] | None = None,
     prepare: Any = None,
 ) -> list[Any]:
     """
-    The values of outputs, given those of the variables by name. calls replaces those of nodes, contexts say where nodes run. prepare(node, inputs) gives the inputs with which a node runs, watch(node, inputs, outputs) is told of each call.
+    The values of outputs, given those of the variables by name. calls replaces those of nodes; None: nodes such as begin_state take the arrays' shapes. contexts say where nodes run. prepare(node, inputs) gives the inputs with which a node runs, watch(node, inputs, outputs) is called after each node.
     """
 
 def exchange_fresh_grad(array: Any, fresh: bool) -> bool:
@@ -2111,11 +2121,6 @@ def has_device_groups() -> bool:
     Whether there is a GPU, and NCCL in the CUDA plug-in: mx.runtime.Features()['NCCL'].
     """
 
-def has_open_shapes(heads: Sequence[tuple[Node, int]], np_shape: bool) -> bool:
-    """
-    Whether a node leaves its shape to its users.
-    """
-
 def hidden_key(key: str) -> str:
     """
     __lr_mult__ for lr_mult and its like, other keys unchanged.
@@ -2158,7 +2163,7 @@ def is_training() -> bool:
 
 def list_ops() -> list[Any]:
     """
-    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, passes_gradient, hidden, shapes, cpu_kernels in order.
+    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, passes_gradient, hidden, amp, storage, drawing, shapes, cpu_kernels in order.
     """
 
 def make_communicator(ranks: Sequence[int] = []) -> Communicator:
@@ -2294,10 +2299,9 @@ def set_amp(
     target: Any,
     classes: collections.abc.Mapping[str, str],
     conditions: Sequence[tuple[str, str, Sequence[str]]],
-    loss_outputs: Sequence[str],
 ) -> None:
     """
-    Cast the inputs of operators from now on. classes: operator -> neutral, low_precision, float32, widest (absent: the schema's); conditions: (operator, parameter, values for which it needs float32); loss_outputs: operators whose grad_scale follows set_amp_scale.
+    Cast the inputs of operators from now on. classes: operator -> neutral, low_precision, float32, widest (absent: the schema's); conditions: (operator, parameter, values for which it needs float32).
     """
 
 def set_amp_scale(scale: float) -> None:
@@ -2410,6 +2414,22 @@ def symbol_engine_name(op: str) -> str:
 def symbol_from_json(text: str, source: str, np_shape: bool) -> list[tuple[Node, int]]:
     """
     The outputs of a graph as 1.x files have it; source names the file in errors.
+    """
+
+def symbol_graph(
+    heads: Sequence[tuple[Node, int]],
+    inputs: Sequence[str],
+    params: Sequence[str],
+    calls: collections.abc.Mapping[Node, Any] | None,
+    name: str,
+) -> Any:
+    """
+    The CachedGraph of a symbol whose variables are inputs and parameters in the order of their names; calls as in evaluate.
+    """
+
+def symbol_looked_up(heads: Sequence[tuple[Node, int]]) -> list[tuple[str, bool]]:
+    """
+    Variables that operators look rows up in, by name, and whether their gradients shall have only those rows.
     """
 
 def symbol_to_json(heads: Sequence[tuple[Node, int]], remove_amp_cast: bool, np_shape: bool) -> str:

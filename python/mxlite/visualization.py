@@ -12,8 +12,8 @@ from . import _core
 from .base import NotSupportedError, TypeError_, ValueError_
 from .ndarray.serialization import dtype_name
 from .symbol import Symbol
-from .symbol.infer_arguments import Inference, Shape, infer, parse_shape
-from .symbol.node import Node
+from .symbol.inference import Inference, Shape, infer, parse_shape
+from .symbol.node import Node, schema_of
 
 __all__ = ["plot_network", "print_summary"]
 
@@ -124,37 +124,35 @@ def _shown(shape: Shape) -> str:
     return "x".join(str(extent) for extent in (shape or ())[1:])
 
 
-# Fill colours by kind of operator.
-_COLOURS = (
-    "#8dd3c7", "#fb8072", "#ffffb3", "#bebada", "#80b1d3", "#fdb462", "#b3de69", "#fccde5",
-)  # fmt: skip
-_KINDS = {
-    "null": 0, "Convolution": 1, "Deconvolution": 1, "FullyConnected": 1, "BatchNorm": 3,
-    "Activation": 2, "LeakyReLU": 2, "Pooling": 4, "Concat": 5, "Flatten": 5, "Reshape": 5,
-    "Softmax": 6, "SoftmaxOutput": 6,
+# Fill colours by the kind of drawing that schemas state.
+_COLOURS = {
+    "layer": "#fb8072", "activation": "#ffffb3", "normalization": "#bebada", "pooling": "#80b1d3",
+    "shape": "#fdb462", "softmax": "#b3de69",
 }  # fmt: skip
+_VARIABLE, _OTHER = "#8dd3c7", "#fccde5"
 _HIDDEN = re.compile(r".*_(weight|bias|beta|gamma|moving_(mean|var)|running_(mean|var))$")
 
 
-def _label(node: Node) -> str:
-    """Return the text in a node's box: what identifies the layer."""
-    attrs = node.attrs
-
-    def sizes(key: str) -> str:
-        return "x".join(re.findall(r"\d+", attrs.get(key, ""))) or "1"
-
+def _drawn(node: Node) -> tuple[str, str]:
+    """Return the colour and the text of a node's box: what identifies the layer."""
     if node.op is None:
-        return node.name
-    if node.op in ("Convolution", "Deconvolution"):
-        return f"{node.op}\n{sizes('kernel')}/{sizes('stride')}, {attrs['num_filter']}"
-    if node.op == "FullyConnected":
-        return f"{node.op}\n{attrs['num_hidden']}"
-    if node.op in ("Activation", "LeakyReLU"):
-        return f"{node.op}\n{attrs.get('act_type', 'leaky')}"
-    if node.op == "Pooling":
-        kind = attrs.get("pool_type", "max")
-        return f"Pooling\n{kind}, {sizes('kernel')}/{sizes('stride')}"
-    return node.op if node.op in _KINDS else node.name
+        return _VARIABLE, node.name
+    schema = schema_of(node)
+    if schema is None or not schema["drawing"][0]:
+        return _OTHER, node.name
+    kind, template = schema["drawing"]
+    attrs = node.attrs
+    params = {param["name"]: param for param in schema["params"]}
+
+    def value(match: re.Match[str]) -> str:
+        param = params[match[1]]
+        text = attrs.get(match[1], str(param["default"]))
+        if "Sequence" in param["python_type"]:  # 3x3; 1 for the default of a stride
+            return "x".join(re.findall(r"\d+", text)) or "1"
+        return text
+
+    label = re.sub(r"\{(\w+)\}", value, template)
+    return _COLOURS[kind], f"{node.op}\n{label}" if label else node.op
 
 
 def plot_network(
@@ -221,11 +219,11 @@ def plot_network(
     for node in nodes:
         if node.name in hidden:
             continue
-        colour = _COLOURS[_KINDS.get(node.op or "null", 7)]
+        colour, label = _drawn(node)
         box = {**style, "fillcolor": colour}
         if node.op is None:
             box["shape"] = "oval"
-        drawing.node(name=node.name, label=_label(node), **box)
+        drawing.node(name=node.name, label=label, **box)
     for node in nodes:
         for source, index in node.inputs:
             if source.name in hidden:

@@ -3,7 +3,6 @@
 // backward operators are channels-last too. A value is transposed at most once each way.
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
@@ -107,11 +106,8 @@ class Turner {
 
   // Element-wise, broadcasting included: the positions of the axes do not matter.
   bool turn_pointwise(int32_t id, const Node& n) {
-    const std::string_view name = n.op->name;
-    const bool by_element = n.op->pointwise || name == "Cast" || name == "amp_cast" ||
-                            name == "add_n" || name == "_copy" || name == "BlockGrad" ||
-                            (name == "LeakyReLU" && n.inputs.size() == 1);
-    if (!by_element || is_random(n) || mutates(graph_, n) || n.outputs.size() != 1) return false;
+    if (!n.op->elementwise || is_random(n) || mutates(graph_, n) || n.outputs.size() != 1)
+      return false;
     for (ValueId v : n.inputs)
       if (graph_.spec(v).shape.ndim() != 4) return false;
     return replace(id, n, n.params, all_last(n));

@@ -2,7 +2,6 @@
 // differentiated: forward and backward then make two passes over memory each, and intermediate
 // values are neither written nor kept.
 #include <string>
-#include <string_view>
 
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
@@ -17,12 +16,6 @@ bool is_relu(const Node& n) {
   if (n.op->name != "Activation") return false;
   const int i = n.op->param_index("act_type");
   return attr_to_string(n.op->params_values(n.params.get())[static_cast<size_t>(i)]) == "relu";
-}
-
-bool is_addition(const Node& n) {
-  if (n.kind != NodeKind::kOp || n.inputs.size() != 2) return false;
-  const std::string_view name = n.op->name;
-  return name == "elemwise_add" || name == "broadcast_add";
 }
 
 class Fuser {

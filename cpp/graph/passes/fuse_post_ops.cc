@@ -2,18 +2,12 @@
 // result at once.
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 
 namespace mxlite::graph {
 namespace {
-
-bool is_addition(const Node& n) {
-  const std::string_view name = n.op->name;
-  return (name == "broadcast_add" || name == "elemwise_add") && n.inputs.size() == 2;
-}
 
 class Fuser {
  public:

@@ -1,31 +1,17 @@
 // Removes operators that return their input: copies, BlockGrad (gradients are in the graph already
 // or not wanted), Cast and reshape to the value's own dtype or shape, Dropout when not training.
-#include <algorithm>
-#include <string_view>
-
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 
 namespace mxlite::graph {
 namespace {
 
-bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 bool keeps_its_input(const Graph& graph, const Node& n) {
   if (n.kind != NodeKind::kOp || n.inputs.empty() || !n.post_ops.empty()) return false;
-  const std::string_view name = n.op->name;
-  const bool same = graph.spec(n.inputs[0]) == n.outputs[0];
-  if (one_of(name, {"_copy", "_copyto", "BlockGrad", "make_loss"})) return same;
-  if (one_of(name, {"Cast", "amp_cast"})) return same;
-  if (n.op->alias) return same;
-  if (name == "Dropout") {
-    const int mode = n.op->param_index("mode");
-    if (graph.training || mode < 0) return false;
-    return attr_text(n.op->params_values(n.params.get())[static_cast<size_t>(mode)]) != "always";
-  }
-  return false;
+  const OpSchema& op = *n.op;
+  const bool copies =
+      op.alias || (op.is_identity && op.is_identity(n.params.get(), graph.training));
+  return copies && graph.spec(n.inputs[0]) == n.outputs[0];
 }
 
 }  // namespace

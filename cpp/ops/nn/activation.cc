@@ -61,6 +61,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .inplace(0, 0)
               .pointwise()
+              .float32_if("act_type", {"softrelu"})
+              .drawn("activation", "{act_type}")
               .refine(refine_all_alike)
               .build());
   ops.add(OpBuilder<ActivationParams>("_activation_backward")

@@ -164,6 +164,7 @@ OpBuilder<BatchNormParams> batch_norm(const char* name, const char* doc, GradFn 
       .gradient(grad)
       .composite_gradient(composite)
       .mutates({3, 4}, /*only_in_training=*/true)
+      .float32_inputs({1, 2, 3, 4})
       .training_dependent()
       .inplace(0, 0)
       .refine(refine_like_first);
@@ -177,6 +178,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                      gradient<BatchNormParams, 2>, composite_gradient<BatchNormParams, 2>)
               .shapes("data: (N, C, ...), the others (C,) -> shape of data")
               .alias({"BatchNorm_v1"})
+              .drawn("normalization")
               .output_names(kOutputs)
               .types(norm_types)
               .input_init(kStates)
@@ -200,6 +202,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .training_dependent()
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
+          .float32_inputs({1, 2, 3, 4})
           .output_names(kOutputs)
           .total_outputs(3)
           .types(norm_types)

@@ -155,6 +155,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .complete(complete)
           .gradient(gradient)
           .amp(AmpClass::kLowPrecision)
+          .drawn("layer", "{kernel}/{stride}, {num_filter}")
           .refine_with(refine_convolution)
           .build());
   ops.add(OpBuilder<ConvolutionDataGradParams>("_convolution_backward_data")

@@ -150,6 +150,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .complete(complete)
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
+              .drawn("layer", "{kernel}/{stride}, {num_filter}")
               .refine(refine_batch_size)
               .build());
 });

@@ -33,6 +33,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer)
               .gradient(gradient)
               .inplace(0, 0)
+              .identity_if([](const DropoutParams& p, bool training) {
+                return !training && p.mode != DropoutMode::kAlways;
+              })
               .training_dependent()
               .random([](const DropoutParams&, std::span<const TensorSpec> out) {
                 return static_cast<uint64_t>(out[1].shape.size() + 3) / 4;

@@ -44,7 +44,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
             complete_shape(in[1], Shape{p.input_dim, p.output_dim});
           })
           .gradient(gradient)
+          .row_gradient_if(1, [](const EmbeddingParams& p) { return p.sparse_grad; })
           .keeps_alias("_contrib_SparseEmbedding")
+          .alias_storage("_contrib_SparseEmbedding", AliasStorage::kRowGradient)
           .completes_blindly()
           .typed_by_parameter()
           .free_types({0})

@@ -99,6 +99,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .complete(complete)
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
+              .drawn("layer", "{num_hidden}")
               .refine_with(refine_fully_connected)
               .build());
 });

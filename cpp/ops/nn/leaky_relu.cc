@@ -124,6 +124,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .composite_gradient(composite_gradient)
               .inplace(0, 0)
+              .elementwise()
+              .float32_if("act_type", {"elu", "selu"})
+              .drawn("activation", "{act_type}")
               .training_dependent()
               .random([](const LeakyReLUParams& p, std::span<const TensorSpec> out) -> uint64_t {
                 if (p.act_type != Type::kRrelu) return 0;

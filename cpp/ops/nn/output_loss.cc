@@ -51,6 +51,8 @@ void add_regression(OpRegistry& ops, const char* name, const char* doc, GradFn g
               })
               .complete(complete_regression)
               .gradient(gradient)
+              .loss_output()
+              .dense_result()
               .inplace(0, 0)
               .refine(refine_like_first)
               .build());

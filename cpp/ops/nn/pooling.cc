@@ -102,6 +102,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer)
               .gradient(gradient)
               .composite_gradient(composite_pooling_gradient)
+              .drawn("pooling", "{pool_type}, {kernel}/{stride}")
               .output_names({"output"})
               .names_single_input()
               .total_outputs_if(

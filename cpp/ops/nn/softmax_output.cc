@@ -53,6 +53,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
+              .loss_output()
+              .drawn("softmax")
               .output_names({"output"})
               .refine(refine_like_first)
               .build());

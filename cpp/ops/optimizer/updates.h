@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cpp/ops/optimizer/params.h"
+#include "cpp/ops/storage_traits.h"
 
 namespace mxlite::optimizer {
 
@@ -59,6 +60,7 @@ struct Update {
   const char* doc;
   std::array<const char*, kStates> states;
   const char* mixed_name = nullptr;
+  RowUpdate row_update = {};
   // The factor on the gradient is an input instead of a parameter.
   static constexpr bool kScaleIsInput = !HasScale<P>;
 };
@@ -66,19 +68,25 @@ struct Update {
 // Calls fn(Update) for every row.
 template <class F>
 void for_each_update(F&& fn) {
-  fn(Update<SgdParams, Sgd, 0, true>{
-      "sgd_update", "weight -= lr * (grad + wd * weight).", {}, "mp_sgd_update"});
+  fn(Update<SgdParams, Sgd, 0, true>{"sgd_update",
+                                     "weight -= lr * (grad + wd * weight).",
+                                     {},
+                                     "mp_sgd_update",
+                                     {"_rows_sgd_update"}});
   fn(Update<SgdMomParams, SgdMom, 1, true>{
       "sgd_mom_update",
       "mom = momentum * mom - lr * (grad + wd * weight); weight += mom.",
       {"mom"},
-      "mp_sgd_mom_update"});
+      "mp_sgd_mom_update",
+      {"_rows_sgd_mom_update"}});
   fn(Update<NagParams, Nag, 1>{
       "nag_mom_update", "SGD with Nesterov's momentum.", {"mom"}, "mp_nag_mom_update"});
   fn(Update<AdamParams, Adam, 2>{"adam_update",
                                  "weight -= lr * mean / (sqrt(var) + epsilon); lr is already "
                                  "corrected.",
-                                 {"mean", "var"}});
+                                 {"mean", "var"},
+                                 nullptr,
+                                 {"_rows_adam_update"}});
   fn(Update<AdamWParams, AdamW, 2>{
       "_adamw_update",
       "AdamW: weight -= eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). "
@@ -88,12 +96,18 @@ void for_each_update(F&& fn) {
   fn(Update<AdagradParams, Adagrad, 1>{
       "_sparse_adagrad_update",
       "history += grad^2; weight -= lr * (grad / sqrt(history + epsilon) + wd * weight).",
-      {"history"}});
+      {"history"},
+      nullptr,
+      {"_rows_adagrad_update"}});
   fn(Update<RmspropParams, Rmsprop, 1>{
       "rmsprop_update", "RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).", {"n"}});
   fn(Update<RmspropAlexParams, RmspropAlex, 3>{
       "rmspropalex_update", "RMSProp (Graves), centered.", {"n", "g", "delta"}});
-  fn(Update<FtrlParams, Ftrl, 2>{"ftrl_update", "Follow the regularized leader.", {"z", "n"}});
+  fn(Update<FtrlParams, Ftrl, 2>{"ftrl_update",
+                                 "Follow the regularized leader.",
+                                 {"z", "n"},
+                                 nullptr,
+                                 {.op = "_rows_ftrl_update", .sparse_weight = true}});
   fn(Update<FtmlParams, Ftml, 3>{"ftml_update", "Follow the moving leader.", {"d", "v", "z"}});
   fn(Update<SignParams, SignSgd, 0>{
       "signsgd_update", "weight -= lr * (sign(grad) + wd * weight).", {}});

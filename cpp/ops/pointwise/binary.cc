@@ -1,6 +1,7 @@
 // Element-wise operators of two arrays, with NumPy's broadcasting (broadcast_*) or without
 // (elemwise_*), and add_n.
 #include <cctype>
+#include <optional>
 
 #include "cpp/ops/pointwise/rules.h"
 #include "cpp/ops/registration.h"
@@ -56,7 +57,11 @@ struct Row {
   const char* doc;
   GradFn gradient;  // null: zero gradient
   std::vector<std::string> aliases = {};
-  const char* kept_alias = nullptr;  // OpBuilder::keeps_alias
+  // OpBuilder::keeps_alias; broadcasting operators keep all names of 1.x's element-wise ones.
+  const char* kept_alias = nullptr;
+  // How 1.x's operator of that name stores the result of sparse arrays.
+  std::optional<AliasStorage> alias_storage = std::nullopt;
+  bool dense_result = false;
 };
 
 const Row kBroadcast[] = {
@@ -69,9 +74,24 @@ const Row kBroadcast[] = {
      grad_mod,
      {"_mod", "_Mod"}},
     {"broadcast_power", "lhs to the power rhs.", kPower, {"_power", "_Power"}},
-    {"broadcast_maximum", "Larger value; a NaN wins.", kMaximum, {"_maximum", "_Maximum"}},
-    {"broadcast_minimum", "Smaller value; a NaN wins.", kMinimum, {"_minimum", "_Minimum"}},
-    {"broadcast_hypot", "sqrt(lhs^2 + rhs^2).", kHypot, {"_hypot", "_Hypot"}},
+    {"broadcast_maximum",
+     "Larger value; a NaN wins.",
+     kMaximum,
+     {"_maximum", "_Maximum"},
+     "_maximum",
+     AliasStorage::kUnion},
+    {"broadcast_minimum",
+     "Smaller value; a NaN wins.",
+     kMinimum,
+     {"_minimum", "_Minimum"},
+     "_minimum",
+     AliasStorage::kUnion},
+    {"broadcast_hypot",
+     "sqrt(lhs^2 + rhs^2).",
+     kHypot,
+     {"_hypot", "_Hypot"},
+     "_hypot",
+     AliasStorage::kUnion},
     {"broadcast_equal", "1 where equal, else 0.", nullptr, {"_equal", "_Equal"}},
     {"broadcast_not_equal", "1 where not equal, else 0.", nullptr, {"_not_equal", "_Not_Equal"}},
     {"broadcast_greater", "1 where lhs > rhs, else 0.", nullptr, {"_greater", "_Greater"}},
@@ -110,7 +130,9 @@ const Row kSameShape[] = {
      "lhs / rhs of one shape.",
      kDiv,
      {"_div", "_Div", "_scatter_elemwise_div"},
-     "_scatter_elemwise_div"},
+     "_scatter_elemwise_div",
+     AliasStorage::kStored,
+     true},
 };
 
 OpBuilder<NoParams> two_inputs(const Row& row) {
@@ -121,6 +143,8 @@ OpBuilder<NoParams> two_inputs(const Row& row) {
     op.gradient(row.gradient);
   else
     op.zero_gradient();
+  if (row.alias_storage) op.alias_storage(row.kept_alias, *row.alias_storage);
+  if (row.dense_result) op.dense_result();
   return op;
 }
 
@@ -156,6 +180,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(add_n_gradient)
               .amp(AmpClass::kWidest)
               .inplace(0, 0)
+              .elementwise()
               .refine(refine_all_alike)
               .count_attribute("num_args")
               .build());

@@ -36,16 +36,32 @@ struct Row {
   const char* doc;
   GradFn gradient;  // null: zero gradient
   const char* alias;
-  const char* kept_alias = nullptr;  // OpBuilder::keeps_alias
+  // Whether the result is 0 where data is 0, by the scalar as data's dtype holds it; null: no.
+  bool (*keeps_zeros)(double scalar) = nullptr;
+  // 1.x's operator of this name leaves out what a sparse array does not store.
+  const char* stored_alias = nullptr;
+  bool keeps_storage = false;  // whatever the scalar is, as in 1.x
 };
 
+constexpr auto kFinite = [](double s) { return std::isfinite(s); };
+constexpr auto kDivisor = [](double s) { return s != 0 && !std::isnan(s); };
+constexpr auto kZero = [](double s) { return s == 0; };
+constexpr auto kNotZero = [](double s) { return s != 0; };
+constexpr auto kNotNegative = [](double s) { return s >= 0; };
+constexpr auto kPositive = [](double s) { return s > 0; };
+constexpr auto kNotPositive = [](double s) { return s <= 0; };
+constexpr auto kNegative = [](double s) { return s < 0; };
+
 const Row kRows[] = {
-    {"_plus_scalar", "data + scalar.", MX_GRAD(dy(g)), "_PlusScalar", "_scatter_plus_scalar"},
-    {"_minus_scalar", "data - scalar.", MX_GRAD(dy(g)), "_MinusScalar", "_scatter_minus_scalar"},
+    {"_plus_scalar", "data + scalar.", MX_GRAD(dy(g)), "_PlusScalar", kZero,
+     "_scatter_plus_scalar"},
+    {"_minus_scalar", "data - scalar.", MX_GRAD(dy(g)), "_MinusScalar", kZero,
+     "_scatter_minus_scalar"},
     {"_rminus_scalar", "scalar - data.", MX_GRAD(g.neg(dy(g))), "_RMinusScalar"},
-    {"_mul_scalar", "data * scalar.", MX_GRAD(g.mul_scalar(dy(g), scalar(g))), "_MulScalar"},
+    {"_mul_scalar", "data * scalar.", MX_GRAD(g.mul_scalar(dy(g), scalar(g))), "_MulScalar",
+     kFinite, nullptr, /*keeps_storage=*/true},
     {"_div_scalar", "data / scalar.", MX_GRAD(with_scalar(g, "_div_scalar", dy(g), scalar(g))),
-     "_DivScalar"},
+     "_DivScalar", kDivisor, nullptr, /*keeps_storage=*/true},
     {"_rdiv_scalar", "scalar / data.", MX_GRAD(g.neg(g.div(g.mul(dy(g), y(g)), x(g)))),
      "_RDivScalar"},
     {"_mod_scalar", "Remainder of data / scalar.", grad_mod, "_ModScalar"},
@@ -64,16 +80,25 @@ const Row kRows[] = {
      "_MinimumScalar"},
     {"_hypot_scalar", "sqrt(data^2 + scalar^2).", MX_GRAD(g.mul(dy(g), g.div(x(g), y(g)))),
      "_HypotScalar"},
-    {"_equal_scalar", "1 where data equals scalar, else 0.", nullptr, "_EqualScalar"},
-    {"_not_equal_scalar", "1 where data differs from scalar, else 0.", nullptr, "_NotEqualScalar"},
-    {"_greater_scalar", "1 where data > scalar, else 0.", nullptr, "_GreaterScalar"},
-    {"_greater_equal_scalar", "1 where data >= scalar, else 0.", nullptr, "_GreaterEqualScalar"},
-    {"_lesser_scalar", "1 where data < scalar, else 0.", nullptr, "_LesserScalar"},
-    {"_lesser_equal_scalar", "1 where data <= scalar, else 0.", nullptr, "_LesserEqualScalar"},
+    {"_equal_scalar", "1 where data equals scalar, else 0.", nullptr, "_EqualScalar", kNotZero},
+    {"_not_equal_scalar", "1 where data differs from scalar, else 0.", nullptr, "_NotEqualScalar",
+     kZero},
+    {"_greater_scalar", "1 where data > scalar, else 0.", nullptr, "_GreaterScalar", kNotNegative},
+    {"_greater_equal_scalar", "1 where data >= scalar, else 0.", nullptr, "_GreaterEqualScalar",
+     kPositive},
+    {"_lesser_scalar", "1 where data < scalar, else 0.", nullptr, "_LesserScalar", kNotPositive},
+    {"_lesser_equal_scalar", "1 where data <= scalar, else 0.", nullptr, "_LesserEqualScalar",
+     kNegative},
     {"_logical_and_scalar", "1 where neither is 0, else 0.", nullptr, "_LogicalAndScalar"},
     {"_logical_or_scalar", "1 where one is not 0, else 0.", nullptr, "_LogicalOrScalar"},
     {"_logical_xor_scalar", "1 where exactly one is 0, else 0.", nullptr, "_LogicalXorScalar"},
 };
+
+// The scalar as the operator takes it: in the dtype of its result.
+double scalar_in(const ScalarParams& p, DType data) {
+  return dispatch_dtype(data == DType::kBool ? DType::kInt64 : data,
+                        [&]<class T>(T) { return static_cast<double>(p.scalar.as<T>()); });
+}
 
 // Like data; bools count as integers, as in 1.x.
 Specs infer_scalar(const ScalarParams&, std::span<const TensorSpec> in) {
@@ -87,10 +112,15 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
     OpBuilder<ScalarParams> op(row.name);
     op.inputs({"data"}).doc(row.doc).infer(infer_scalar).inplace(0, 0).pointwise();
     std::vector<std::string> aliases = {row.alias};
-    if (row.kept_alias) {
-      aliases.emplace_back(row.kept_alias);
-      op.keeps_alias(row.kept_alias);
+    if (row.stored_alias) {
+      aliases.emplace_back(row.stored_alias);
+      op.keeps_alias(row.stored_alias).alias_storage(row.stored_alias, AliasStorage::kStored);
     }
+    if (row.keeps_zeros)
+      op.keeps_zeros_if([fn = row.keeps_zeros](const ScalarParams& p, DType dtype) {
+        return fn(scalar_in(p, dtype));
+      });
+    if (row.keeps_storage) op.keeps_storage();
     op.alias(aliases);
     if (row.gradient)
       op.gradient(row.gradient);

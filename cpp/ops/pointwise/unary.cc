@@ -25,30 +25,45 @@ struct Row {
   GradFn gradient;  // null: zero gradient
   AmpClass amp = AmpClass::kNeutral;
   std::vector<std::string> aliases = {};
+  bool keeps_zeros = false;
+  bool identity = false;
 };
+
+// f(0) = 0. Only those are marked whose results for sparse arrays are sparse in 1.x, too.
+Row keeps_zeros(Row row) {
+  row.keeps_zeros = true;
+  return row;
+}
+Row identity(Row row) {
+  row.identity = true;
+  return row;
+}
 
 // Functions whose results for booleans are booleans.
 const Row kRows[] = {
-    {"_copy", "A copy of data.", MX_GRAD(dy(g)), AmpClass::kNeutral, {"identity"}},
-    {"_copyto", "A copy of data, into out.", MX_GRAD(dy(g))},
-    {"BlockGrad",
-     "data; no gradient flows back through it.",
-     nullptr,
-     AmpClass::kNeutral,
-     {"stop_gradient"}},
-    {"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
-     MX_GRAD(g.emit("ones_like", {x(g)}))},
-    {"abs", "Absolute value.", MX_GRAD(g.mul(dy(g), g.emit("sign", {x(g)})))},
-    {"sign", "-1, 0 or 1 by the sign of data.", nullptr},
-    {"square", "data * data.", MX_GRAD(g.mul(dy(g), g.mul_scalar(x(g), 2.0))), AmpClass::kFloat32},
-    {"relu", "max(data, 0).", MX_GRAD(g.emit("_relu_backward", {dy(g), y(g)}))},
+    identity(keeps_zeros(
+        {"_copy", "A copy of data.", MX_GRAD(dy(g)), AmpClass::kNeutral, {"identity"}})),
+    identity({"_copyto", "A copy of data, into out.", MX_GRAD(dy(g))}),
+    identity(keeps_zeros({"BlockGrad",
+                          "data; no gradient flows back through it.",
+                          nullptr,
+                          AmpClass::kNeutral,
+                          {"stop_gradient"}})),
+    identity(
+        keeps_zeros({"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
+                     MX_GRAD(g.emit("ones_like", {x(g)}))})),
+    keeps_zeros({"abs", "Absolute value.", MX_GRAD(g.mul(dy(g), g.emit("sign", {x(g)})))}),
+    keeps_zeros({"sign", "-1, 0 or 1 by the sign of data.", nullptr}),
+    keeps_zeros({"square", "data * data.", MX_GRAD(g.mul(dy(g), g.mul_scalar(x(g), 2.0))),
+                 AmpClass::kFloat32}),
+    keeps_zeros({"relu", "max(data, 0).", MX_GRAD(g.emit("_relu_backward", {dy(g), y(g)}))}),
     {"logical_not", "1 where data is 0, else 0, in data's dtype.", nullptr},
-    {"round", "Nearest integer; halves away from zero.", nullptr},
-    {"rint", "Nearest integer; halves downwards.", nullptr},
-    {"ceil", "Smallest integer not below data.", nullptr},
-    {"floor", "Largest integer not above data.", nullptr},
-    {"trunc", "Integer part, towards zero.", nullptr},
-    {"fix", "Integer part, towards zero.", nullptr},
+    keeps_zeros({"round", "Nearest integer; halves away from zero.", nullptr}),
+    keeps_zeros({"rint", "Nearest integer; halves downwards.", nullptr}),
+    keeps_zeros({"ceil", "Smallest integer not below data.", nullptr}),
+    keeps_zeros({"floor", "Largest integer not above data.", nullptr}),
+    keeps_zeros({"trunc", "Integer part, towards zero.", nullptr}),
+    keeps_zeros({"fix", "Integer part, towards zero.", nullptr}),
     {"_contrib_isnan", "1 where data is NaN, else 0, in data's dtype.", nullptr},
     {"_contrib_isinf", "1 where data is infinite, else 0, in data's dtype.", nullptr},
     {"_contrib_isfinite", "1 where data is neither NaN nor infinite, else 0.", nullptr},
@@ -56,46 +71,52 @@ const Row kRows[] = {
 
 // Functions of numbers. Their results for booleans would not be what a bool array holds.
 const Row kNumberRows[] = {
-    {"negative", "-data.", MX_GRAD(g.neg(dy(g)))},
-    {"sqrt", "Square root.", MX_GRAD(g.mul_scalar(g.div(dy(g), y(g)), 0.5))},
+    keeps_zeros({"negative", "-data.", MX_GRAD(g.neg(dy(g)))}),
+    keeps_zeros({"sqrt", "Square root.", MX_GRAD(g.mul_scalar(g.div(dy(g), y(g)), 0.5))}),
     {"rsqrt", "1 / sqrt(data).",
      MX_GRAD(g.mul_scalar(g.mul(dy(g), g.mul(y(g), square(g, y(g)))), -0.5)), AmpClass::kFloat32},
-    {"cbrt", "Cube root.", MX_GRAD(g.mul_scalar(g.div(dy(g), square(g, y(g))), 1.0 / 3))},
+    keeps_zeros(
+        {"cbrt", "Cube root.", MX_GRAD(g.mul_scalar(g.div(dy(g), square(g, y(g))), 1.0 / 3))}),
     {"rcbrt", "1 / cbrt(data).",
      MX_GRAD(g.mul_scalar(g.mul(dy(g), square(g, square(g, y(g)))), -1.0 / 3)), AmpClass::kFloat32},
     {"exp", "e to the power data.", MX_GRAD(g.mul(dy(g), y(g))), AmpClass::kFloat32},
-    {"expm1", "exp(data) - 1, exact near 0.", MX_GRAD(g.mul(dy(g), g.add_scalar(y(g), 1.0))),
-     AmpClass::kFloat32},
+    keeps_zeros({"expm1", "exp(data) - 1, exact near 0.",
+                 MX_GRAD(g.mul(dy(g), g.add_scalar(y(g), 1.0))), AmpClass::kFloat32}),
     {"log", "Natural logarithm.", MX_GRAD(g.div(dy(g), x(g))), AmpClass::kFloat32},
     {"log10", "Logarithm to base 10.",
      MX_GRAD(g.mul_scalar(g.div(dy(g), x(g)), 0.4342944819032518)), AmpClass::kFloat32},
     {"log2", "Logarithm to base 2.", MX_GRAD(g.mul_scalar(g.div(dy(g), x(g)), 1.4426950408889634)),
      AmpClass::kFloat32},
-    {"log1p", "log(1 + data), exact near 0.", MX_GRAD(g.div(dy(g), g.add_scalar(x(g), 1.0))),
-     AmpClass::kFloat32},
-    {"sin", "Sine of data in radians.", MX_GRAD(g.mul(dy(g), g.emit("cos", {x(g)})))},
+    keeps_zeros({"log1p", "log(1 + data), exact near 0.",
+                 MX_GRAD(g.div(dy(g), g.add_scalar(x(g), 1.0))), AmpClass::kFloat32}),
+    keeps_zeros({"sin", "Sine of data in radians.", MX_GRAD(g.mul(dy(g), g.emit("cos", {x(g)})))}),
     {"cos", "Cosine of data in radians.", MX_GRAD(g.neg(g.mul(dy(g), g.emit("sin", {x(g)}))))},
-    {"tan", "Tangent of data in radians.", MX_GRAD(g.mul(dy(g), one_and_square(g, y(g), 1.0))),
-     AmpClass::kFloat32},
-    {"arcsin", "Inverse sine.",
-     MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), -1.0)}))), AmpClass::kFloat32},
+    keeps_zeros({"tan", "Tangent of data in radians.",
+                 MX_GRAD(g.mul(dy(g), one_and_square(g, y(g), 1.0))), AmpClass::kFloat32}),
+    keeps_zeros({"arcsin", "Inverse sine.",
+                 MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), -1.0)}))),
+                 AmpClass::kFloat32}),
     {"arccos", "Inverse cosine.",
      MX_GRAD(g.neg(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), -1.0)})))),
      AmpClass::kFloat32},
-    {"arctan", "Inverse tangent.", MX_GRAD(g.div(dy(g), one_and_square(g, x(g), 1.0)))},
-    {"sinh", "Hyperbolic sine.", MX_GRAD(g.mul(dy(g), g.emit("cosh", {x(g)}))), AmpClass::kFloat32},
+    keeps_zeros(
+        {"arctan", "Inverse tangent.", MX_GRAD(g.div(dy(g), one_and_square(g, x(g), 1.0)))}),
+    keeps_zeros({"sinh", "Hyperbolic sine.", MX_GRAD(g.mul(dy(g), g.emit("cosh", {x(g)}))),
+                 AmpClass::kFloat32}),
     {"cosh", "Hyperbolic cosine.", MX_GRAD(g.mul(dy(g), g.emit("sinh", {x(g)}))),
      AmpClass::kFloat32},
-    {"tanh", "Hyperbolic tangent.", MX_GRAD(g.emit("_tanh_backward", {dy(g), y(g)}))},
-    {"arcsinh", "Inverse hyperbolic sine.",
-     MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), 1.0)})))},
+    keeps_zeros({"tanh", "Hyperbolic tangent.", MX_GRAD(g.emit("_tanh_backward", {dy(g), y(g)}))}),
+    keeps_zeros({"arcsinh", "Inverse hyperbolic sine.",
+                 MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), 1.0)})))}),
     {"arccosh", "Inverse hyperbolic cosine.",
      MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {g.add_scalar(square(g, x(g)), -1.0)}))),
      AmpClass::kFloat32},
-    {"arctanh", "Inverse hyperbolic tangent.", MX_GRAD(g.div(dy(g), one_and_square(g, x(g), -1.0))),
-     AmpClass::kFloat32},
-    {"degrees", "Radians to degrees.", MX_GRAD(g.mul_scalar(dy(g), 57.29577951308232))},
-    {"radians", "Degrees to radians.", MX_GRAD(g.mul_scalar(dy(g), 0.017453292519943295))},
+    keeps_zeros({"arctanh", "Inverse hyperbolic tangent.",
+                 MX_GRAD(g.div(dy(g), one_and_square(g, x(g), -1.0))), AmpClass::kFloat32}),
+    keeps_zeros(
+        {"degrees", "Radians to degrees.", MX_GRAD(g.mul_scalar(dy(g), 57.29577951308232))}),
+    keeps_zeros(
+        {"radians", "Degrees to radians.", MX_GRAD(g.mul_scalar(dy(g), 0.017453292519943295))}),
     {"reciprocal", "1 / data.", MX_GRAD(g.neg(g.mul(dy(g), square(g, y(g))))), AmpClass::kFloat32},
     {"sigmoid", "1 / (1 + exp(-data)).", MX_GRAD(g.emit("_sigmoid_backward", {dy(g), y(g)}))},
     {"softsign", "data / (1 + abs(data)).",
@@ -177,6 +198,8 @@ OpBuilder<P> one_number(const char* name, const char* doc) {
 
 OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
   op.amp(row.amp).alias(row.aliases);
+  if (row.keeps_zeros) op.keeps_zeros();
+  if (row.identity) op.identity();
   if (row.gradient)
     op.gradient(row.gradient);
   else
@@ -190,10 +213,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kRows) ops.add(finish(row, one_input<NoParams>(row.name, row.doc)));
   for (const Row& row : kNumberRows) ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
   ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln.").build());
-  ops.add(one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
-              .shapes("any shape -> the same shape")
-              .gradient(clip_gradient)
-              .build());
+  ops.add(
+      one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
+          .shapes("any shape -> the same shape")
+          .gradient(clip_gradient)
+          .keeps_zeros_if([](const ClipParams& p, DType) { return p.a_min <= 0 && p.a_max >= 0; })
+          .build());
   ops.add(one_number<SmoothL1Params>("smooth_l1",
                                      "0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.")
               .gradient(smooth_l1_gradient)

@@ -199,6 +199,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("shuffle")
               .inputs({"data"})
               .alias({"_shuffle"})
+              .file_name("_shuffle")
               .doc("data with its entries along the first axis in random order.")
               .infer(infer_shuffle)
               .random([](const NoParams&, std::span<const TensorSpec> out) -> uint64_t {

@@ -30,6 +30,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CumsumParams>("cumsum")
               .inputs({"a"})
+              .file_name("_np_cumsum")
               .doc("Sum of the elements up to each position.")
               .shapes("any shape -> the same shape; without `axis` (size,)")
               .infer(rule("cumsum"))

@@ -93,6 +93,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shape -> the same shape")
               .infer(infer_cast)
               .gradient(cast_gradient)
+              .elementwise()
+              .keeps_zeros()
+              .identity()
               .refine(refine_all_alike)
               .free_types({0})
               .typed_by_parameter(/*dtype_keeps=*/true)
@@ -103,6 +106,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shape -> the same shape")
               .infer(infer_amp_cast)
               .gradient(cast_gradient)
+              .elementwise()
+              .identity()
+              .casts_precision()
               .refine(refine_all_alike)
               .free_types({0})
               .typed_by_parameter(/*dtype_keeps=*/true)
@@ -125,6 +131,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(multicast_gradient)
               .types(multicast_types)
               .inputs_apart()
+              .casts_precision()
               .count_attribute("num_outputs")
               .build());
 });

@@ -263,6 +263,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("equal shapes except along `dim` -> sum of the sizes along `dim`")
               .infer(infer_concat)
               .gradient(grad_concat)
+              .drawn("shape")
               .amp(AmpClass::kWidest)
               .count_attribute("num_args")
               .refine_with([](const ConcatParams& p, PartialShapes& shapes) {

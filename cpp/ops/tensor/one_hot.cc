@@ -66,6 +66,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<RavelParams>("ravel_multi_index")
               .alias({"_ravel_multi_index"})
+              .file_name("_ravel_multi_index")
               .inputs({"data"})
               .doc("Flat indices of coordinates, one row of data per dimension of shape.")
               .shapes("(len(shape), count) -> (count,)")
@@ -81,6 +82,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<RavelParams>("unravel_index")
               .alias({"_unravel_index"})
+              .file_name("_unravel_index")
               .inputs({"data"})
               .doc("Coordinates of flat indices, one row per dimension of shape.")
               .shapes("(count,) -> (len(shape), count)")

@@ -256,6 +256,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape)
               .inplace(0, 0)
               .aliases_input()
+              .drawn("shape")
               .refine_with(refine_reshape)
               .build());
   ops.add(OpBuilder<NoParams>("Flatten")
@@ -267,6 +268,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape)
               .inplace(0, 0)
               .aliases_input()
+              .drawn("shape")
               .build());
   ops.add(OpBuilder<ExpandDimsParams>("expand_dims")
               .inputs({"data"})

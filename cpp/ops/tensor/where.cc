@@ -52,6 +52,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .refine_with(refine)
               .gradient(gradient)
               .amp(AmpClass::kWidest)
+              .dense_result()
               .inplace(1, 0)
               .inplace(2, 0)
               .free_types({0})

@@ -121,9 +121,10 @@ def namespace_stub(
     prefixes, modules = NAMESPACES[name]
     parts = [HEADER, imports]
     taken: set[str] = set()
-    if name == "sparse":
-        parts.append("from .sparse_calls import cast_storage as cast_storage, retain as retain\n")
-        taken.update(("cast_storage", "retain"))
+    if name == "sparse":  # 1.x has the operator here, too
+        op = schema.all_by_name()["cast_storage"]
+        parts.append("\n" + _function("cast_storage", signature(op), schema.numpy_doc(op)))
+        taken.add("cast_storage")
     for module in modules:
         parts.append(f"from .{module} import *\n")
         taken.update(getattr(package, module).__all__)

@@ -14,7 +14,7 @@ from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..symbol import symbol as _symbol
-from ..symbol.infer_arguments import infer, parse_shape
+from ..symbol.inference import infer, parse_shape
 from ..symbol.placement import checked_groups, place
 from ..symbol.storage import gradient_storage_types, storage_types
 from .executor import Executor
@@ -192,7 +192,7 @@ def simple_bind(
             f"({', '.join(shapes) or 'none'})"
         )
     stypes = storage_types(inference.nodes, stype_dict or {})
-    grad_stypes = gradient_storage_types(inference.nodes, stypes)
+    grad_stypes = gradient_storage_types(symbol._outputs, stypes)
     groups = checked_groups(group2ctx)
     contexts = place(inference.nodes, groups, context)
     where = {node.name: contexts[node] for node in inference.nodes if node.op is None}

@@ -9,7 +9,6 @@ from .. import _core
 from .._core import NDArray
 from ..base import TypeError_, ValueError_
 from ..symbol import Symbol
-from ..symbol.evaluate import evaluate
 
 __all__ = ["CachedOp"]
 
@@ -36,14 +35,12 @@ class CachedOp:
         self._graph = None
         # Arrays that operators write cannot be inputs of a compiled graph.
         if self._names and not sym.list_auxiliary_states():
-            self._graph = _core.CachedGraph(self._trace, sym.name or "symbol group")
-
-    def _trace(self, inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
-        return self._evaluate(inputs)
+            name = sym.name or "symbol group"
+            self._graph = _core.symbol_graph(sym._outputs, self._names, [], None, name)
 
     def _evaluate(self, inputs: Sequence[NDArray]) -> list[NDArray]:
         values = dict(zip(self._names, inputs))
-        return evaluate(self._symbol._outputs, values)
+        return _core.evaluate(self._symbol._outputs, values)
 
     def __call__(self, *args: NDArray, out: Any = None, **kwargs: Any) -> Any:
         """Compute the outputs.

@@ -21,7 +21,7 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.sparse.storage import assign, is_sparse
 from ..symbol.footprint import bytes_of_results
-from ..symbol.infer_arguments import Inference, infer
+from ..symbol.inference import Inference, infer
 from ..symbol.node import Node
 from ..symbol.placement import checked_groups, place
 from ..symbol.shown import renew, show
@@ -121,16 +121,15 @@ class Executor:
             inputs = [0]
         chosen = set(inputs)
         params = [i for i in range(len(names)) if i not in chosen]
-        order = [names[i] for i in inputs], [names[i] for i in params] + self._aux_names
-        symbol, calls = self._symbol, self._calls
-
-        def trace(arrays: list[NDArray], parameters: list[NDArray]) -> list[NDArray]:
-            values = {**dict(zip(order[0], arrays)), **dict(zip(order[1], parameters))}
-            return evaluate(symbol._outputs, values, calls)
-
         self._input_positions = inputs
         if self._compiled:
-            self._graph = _core.CachedGraph(trace, symbol.name or "symbol group")
+            self._graph = _core.symbol_graph(
+                self._symbol._outputs,
+                [names[i] for i in inputs],
+                [*(names[i] for i in params), *self._aux_names],
+                self._calls,
+                self._symbol.name or "symbol group",
+            )
             self._graph.set_params([self._arg_handles[i] for i in params] + self._aux_handles)
 
     # -- arrays by name --------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ..ndarray.structure import count_leaves
 from ..symbol import Symbol
 from ..symbol import var as make_var
 from ..symbol.exactness import exact
-from ..symbol.infer_arguments import infer
+from ..symbol.inference import infer
 from .compiled import traced_forward
 from .error_layers import described_line
 from .parameter import Parameter

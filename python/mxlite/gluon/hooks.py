@@ -9,7 +9,6 @@ from typing import Any, Callable
 from .. import _core
 from ..base import ValueError_
 from ..ndarray import NDArray
-from ..symbol.evaluate import evaluate
 
 __all__ = ["HookHandle", "OpHook"]
 
@@ -99,7 +98,7 @@ class OpHook:
             for name, array in zip(names, arrays):
                 self._callback(_Text(name), _Text(node.op), array)
 
-        return evaluate(symbol._outputs, values, watch)
+        return _core.evaluate(symbol._outputs, values, watch=watch)
 
     def run(self, name: str, function: Callable[[], Any]) -> Any:
         """Return ``function()`` and call back after each operator in it.

@@ -6,14 +6,15 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from .. import _core
 from .._core import dtype_type
 from ..base import TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..symbol import Group, Symbol, load
 from ..symbol import var as make_var
-from ..symbol.evaluate import evaluate
-from ..symbol.infer_arguments import uninferred
+from ..symbol.inference import uninferred
+from ..symbol.node import schema_of
 from .formats import regroup
 from .hybrid_block import HybridBlock
 from .parameter import StorageTypeError
@@ -187,21 +188,22 @@ class SymbolBlock(HybridBlock):
         values: dict[str, NDArray] = dict(zip(self._input_names, given))
         for name, param in self._params.items():
             values[name] = param.data() if given[0]._traced else param.data(ctx)
-        outputs = evaluate(self._symbol._outputs, values)
+        outputs = _core.evaluate(self._symbol._outputs, values)
         if fmt is not None:
             return regroup(outputs, fmt)
         return outputs[0] if self._single else outputs
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters; those of BatchNorm stay in float32 for half types."""
+        """Convert the parameters; those that operators need in float32 stay so."""
         super().cast(dtype)
         if dtype_name(dtype) not in ("float16", "bfloat16"):
             return
         for node in self._symbol._nodes():
-            if node.op in ("BatchNorm", "_contrib_SyncBatchNorm"):
-                for source, _ in node.inputs[1:]:
-                    if source.name in self._params:
-                        self._params[source.name].cast("float32")
+            schema = schema_of(node)
+            for index in schema["amp"]["float32_inputs"] if schema is not None else ():
+                source = node.inputs[index][0]
+                if source.name in self._params:
+                    self._params[source.name].cast("float32")
 
 
 def _input_name(entry: Any) -> str:

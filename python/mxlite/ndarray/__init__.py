@@ -63,9 +63,6 @@ for _source in (contrib_functions, control_flow):
 contrib.__dict__.update(getnnz=sparse.functions.getnnz, edge_id=sparse.functions.edge_id)
 _internal.__dict__.update(
     _sample_unique_zipfian=contrib_functions.sample_unique_zipfian,
-    _sparse_retain=sparse.retain,
-    _square_sum=sparse.functions.square_sum,
-    cast_storage=cast_storage,
 )
 _namespace("linalg", ("linalg_", "_linalg_"))
 _namespace("image", ("_image_",))

@@ -25,9 +25,6 @@ from .creation import *  # noqa: F403
 from .custom import Custom as Custom
 from .histogram import histogram as histogram
 from .inlined import cached_op as _cached_op
-from .sparse_calls import cast_storage as cast_storage
-from .sparse_calls import retain as _retain
-from .sparse_calls import square_sum as _square_sum
 from . import contrib_functions, control_flow, recorded
 from . import scopes as _scopes
 from . import sparse_run as _sparse_run
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
     from .op import *  # noqa: F403
 
 _OPS = _core.all_ops(composes=True)
+cast_storage = _OPS["cast_storage"]
 
 
 def _module(name: str, doc: str) -> _types.ModuleType:
@@ -78,11 +76,8 @@ for _name, _op in _OPS.items():
 _namespace("linalg", ("linalg_", "_linalg_"))
 _namespace("image", ("_image_",))
 _namespace("sparse", ("_sparse_",))
-sparse.__dict__.update(cast_storage=cast_storage, retain=_retain)
-_internal.__dict__.update(
-    _CachedOp=_cached_op, _square_sum=_square_sum, _sparse_retain=_retain,
-    cast_storage=cast_storage,
-)  # fmt: skip
+sparse.__dict__["cast_storage"] = cast_storage
+_internal.__dict__["_CachedOp"] = _cached_op
 
 # What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.
 for _name, _op in op.__dict__.items():

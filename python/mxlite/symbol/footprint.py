@@ -6,9 +6,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from .. import _core
-from .infer_arguments import Inference
-from .node import Entry, Node
+from .inference import Inference
+from .node import Entry, Node, schema_of
 
 __all__ = ["bytes_of_results"]
 
@@ -76,9 +75,8 @@ def _on_the_way_back(
 
 
 def _passes_gradient(node: Node) -> bool:
-    if not isinstance(node.call, _core.OpCall):  # a loop, a branch or an operator in Python
-        return True
-    return bool(_core.describe_op(node.call.name)["passes_gradient"])
+    schema = schema_of(node)
+    return schema is None or bool(schema["passes_gradient"])
 
 
 def _peak_of_gradients(nodes: list[Node], active: set[Node], sizes: dict[Entry, int]) -> int:

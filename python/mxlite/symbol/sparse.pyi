@@ -8,7 +8,22 @@ from numpy.typing import DTypeLike
 
 from ..context import Context
 from .symbol import Symbol
-from .sparse_calls import cast_storage as cast_storage, retain as retain
+
+def cast_storage(
+    data: Symbol | None = None,
+    *,
+    stype: Literal["default", "row_sparse", "csr"],
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """data in another storage type.
+
+    Parameters
+    ----------
+    stype : Literal['default', 'row_sparse', 'csr']
+        Storage type of the result.
+    """
+    ...
 
 def adagrad_update(
     weight: Symbol | None = None,
@@ -38,4 +53,13 @@ def adagrad_update(
     clip_gradient : float, default -1
         Limit of the scaled gradient; below 0: none.
     """
+    ...
+
+def retain(
+    data: Symbol | None = None,
+    indices: Symbol | None = None,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """The rows of a row-sparse array that indices name; the others are 0."""
     ...

@@ -13,11 +13,10 @@ __all__: list[str] = []
 
 
 def _run(op: str, call: Any, inputs: list[NDArray]) -> list[NDArray]:
-    if getattr(call, "eager", False):
-        return list(call.run(inputs))
     if not isinstance(call, _core.OpCall):
-        dense = [array.tostype("default") if is_sparse(array) else array for array in inputs]
-        return list(call.run(dense))
+        if not getattr(call, "eager", False):
+            inputs = [array.tostype("default") if is_sparse(array) else array for array in inputs]
+        return list(call.run(inputs))
     # Not given and None mean the same to every operator.
     params = {key: value for key, value in call.params.items() if value is not None}
     # The name in the file decides which rule applies.

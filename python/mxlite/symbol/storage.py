@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .. import _core
 from ..base import ValueError_
-from .node import Node
+from .node import Entry, Node
 
 __all__ = ["gradient_storage_types", "storage_types"]
 
 _STYPES = ("default", "row_sparse", "csr")
-_EMBEDDINGS = ("Embedding", "_contrib_SparseEmbedding")
 
 
 def storage_types(nodes: Sequence[Node], given: Mapping[str, str]) -> dict[str, str]:
@@ -42,12 +42,12 @@ def storage_types(nodes: Sequence[Node], given: Mapping[str, str]) -> dict[str, 
     return found
 
 
-def gradient_storage_types(nodes: Sequence[Node], stypes: Mapping[str, str]) -> dict[str, str]:
+def gradient_storage_types(heads: Sequence[Entry], stypes: Mapping[str, str]) -> dict[str, str]:
     """Return the storage types of gradients that are kept by rows.
 
     Parameters
     ----------
-    nodes : list of Node
+    heads : list of (Node, int)
     stypes : mapping of str to str
         From `storage_types`.
 
@@ -58,12 +58,9 @@ def gradient_storage_types(nodes: Sequence[Node], stypes: Mapping[str, str]) -> 
         that an operator looks up which was asked for it.
     """
     rows: set[str] = {name for name, stype in stypes.items() if stype == "row_sparse"}
-    for node in nodes:
-        if node.op not in _EMBEDDINGS or node.inputs[1][0].op is not None:
-            continue
-        sparse = node.op != "Embedding" or node.attr("sparse_grad") in ("True", "1")
-        if sparse:
-            rows.add(node.inputs[1][0].name)
+    for name, by_rows in _core.symbol_looked_up(heads):
+        if by_rows:
+            rows.add(name)
         else:
-            rows.discard(node.inputs[1][0].name)
+            rows.discard(name)
     return dict.fromkeys(rows, "row_sparse")

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import _core
 from .._core import NDArray
 from ..attribute import AttrScope
 from ..base import TypeError_
 from ..ndarray.structure import LEAF, NONE, Layout
-from .evaluate import evaluate
-from .infer_arguments import Inference, infer, uninferred
+from .inference import Inference, infer, uninferred
 from .node import Entry, Node, topological_order
 from .symbol import Symbol
 
@@ -182,4 +182,4 @@ class SubGraph:
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """Run on arrays for the arguments and the imports."""
         values = {node.name: array for node, array in zip(self._variables, arrays)}
-        return evaluate(self.heads, values)
+        return _core.evaluate(self.heads, values)

@@ -20,7 +20,7 @@ from ..base import (
     suggestion,
 )
 from .exactness import check_exact
-from .infer_arguments import infer_shape, infer_type
+from .inference import infer_shape, infer_type
 from .node import Entry, Node, topological_order
 
 if TYPE_CHECKING:

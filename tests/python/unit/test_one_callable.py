@@ -19,7 +19,7 @@ WITHOUT_INPUTS = sorted(name for name, takes in TAKES_INPUTS.items() if not take
 def test_operators_with_inputs_are_the_same_objects():
     assert len(WITH_INPUTS) > 500
     for name in WITH_INPUTS:
-        assert vars(nd._internal)[name] is vars(sym._internal)[name] or name == "cast_storage"
+        assert vars(nd._internal)[name] is vars(sym._internal)[name]
     for name in ("softmax", "FullyConnected", "Concat", "dot", "BatchNorm", "flatten"):
         assert getattr(nd, name) is getattr(sym, name), name
     assert nd.contrib.quadratic is sym.contrib.quadratic

@@ -6,7 +6,6 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
-#include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
@@ -41,9 +40,8 @@ std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
 
 // Says whether padding, which must stay zero, may be an input.
 bool keeps_zero(const PlanRequest& r) {
-  if (r.op.name != "clip") return false;
-  const auto& p = *static_cast<const ClipParams*>(r.params);
-  return p.a_min <= 0 && p.a_max >= 0;
+  const auto& rule = r.op.storage.keeps_zeros;
+  return rule && r.inputs.size() == 1 && rule(r.params, r.inputs[0].dtype);
 }
 
 std::optional<Plan> plan_any(const PlanRequest& r) {

@@ -17,7 +17,7 @@ from ...ndarray.serialization import dtype_name
 from ...optimizer import Optimizer
 from ...symbol.mixed_precision import engine_ops
 from . import lists
-from .lists.classes import CONDITIONAL, FP32_PARAMETERS, LOSS_OUTPUTS, names_of
+from .lists.classes import conditional, float32_parameters, loss_outputs, names_of
 from .loss_scaler import LossScaler
 
 if TYPE_CHECKING:  # convert.py puts them here
@@ -122,11 +122,11 @@ def make_rules(
         For an operator in two lists, or one that does not exist.
     """
     target = target_name(target_dtype)
-    conditional = CONDITIONAL if conditional_fp32_ops is None else list(conditional_fp32_ops)
+    entries = conditional() if conditional_fp32_ops is None else list(conditional_fp32_ops)
     low = set(engine_ops(_checked("target_precision_ops", target_precision_ops, "low_precision")))
     single = set(engine_ops(_checked("fp32_ops", fp32_ops, "float32")))
     conditions: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for entry in conditional:
+    for entry in entries:
         if len(entry) != 3 or not isinstance(entry[0], str) or not isinstance(entry[1], str):
             raise ValueError_(
                 f"amp: conditional_fp32_ops has the entry {entry!r}, expected (operator, "
@@ -195,7 +195,6 @@ def init(
             for op, conditions in rules.conditions.items()
             for param, values in conditions
         ],
-        engine_ops(LOSS_OUTPUTS),
     )
     ACTIVE.rules = rules
     _GRAPHS.structure_changed()
@@ -338,7 +337,7 @@ def list_lp16_fp32_ops(target_dtype: Any) -> list[str]:
 def list_conditional_fp32_ops(target_dtype: Any) -> list[tuple[str, str, list[str]]]:
     """Return (operator, parameter, values for which it runs in float32)."""
     target_name(target_dtype)
-    return list(CONDITIONAL)
+    return conditional()
 
 
 def list_widest_type_cast(target_dtype: Any) -> list[str]:
@@ -350,9 +349,9 @@ def list_widest_type_cast(target_dtype: Any) -> list[str]:
 def list_loss_output_functions(target_dtype: Any) -> list[str]:
     """Return the operators that start gradients themselves."""
     target_name(target_dtype)
-    return list(LOSS_OUTPUTS)
+    return loss_outputs()
 
 
 def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
     """Return the operators that take float32 parameters with data of the lower precision."""
-    return dict(FP32_PARAMETERS) if target_name(target_dtype) == "bfloat16" else None
+    return float32_parameters() if target_name(target_dtype) == "bfloat16" else None

@@ -2,7 +2,8 @@
 
 1.x has element-wise operators beside the broadcasting ones (``_maximum`` beside
 ``broadcast_maximum``) and operators that leave out what is not stored (``_scatter_plus_scalar``
-beside ``_plus_scalar``). The engine has one operator for both; callables and symbols keep the name.
+beside ``_plus_scalar``). The engine has one operator for both; callables and symbols keep the name,
+and the operator's schema says how the results of an alias are stored.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 from ... import _core
 from ..._core import NDArray
 from ...base import ShapeError
-from . import dispatch, storage
+from . import storage
+from .dispatch import ALIAS_RULES, Rule
 from .rules import csr_keys, csr_of_keys, looked_up
 from .storage import dense, parts, stype_of, with_values
 
@@ -25,8 +27,8 @@ def _check_shapes(name: str, lhs: NDArray, rhs: NDArray) -> None:
         raise ShapeError(f"{name}: lhs has shape {lhs.shape}, rhs has {rhs.shape}")
 
 
-def _united(name: str) -> None:
-    """Enter the rule of an operator with ``f(0, 0) == 0``: stored is what one operand stores."""
+def _union(name: str) -> Rule:
+    """Return the rule of an operator with ``f(0, 0) == 0``: stored is what one operand stores."""
     op = _core.op(name)
 
     def elementwise(lhs: NDArray, rhs: NDArray) -> Any:
@@ -46,31 +48,22 @@ def _united(name: str) -> None:
             pattern = storage.row_sparse(stored, keys, lhs.shape)
         return with_values(pattern, op(looked_up(lhs, pattern), looked_up(rhs, pattern)))
 
-    dispatch.ALIASES[name] = elementwise
+    return elementwise
 
 
-for _name in ("_maximum", "_minimum", "_hypot"):
-    _united(_name)
-
-
-def _scatter_elemwise_div(lhs: NDArray, rhs: NDArray) -> Any:
-    _check_shapes("_scatter_elemwise_div", lhs, rhs)
-    if stype_of(lhs) != "row_sparse":
-        return NotImplemented
-    return with_values(lhs, parts(lhs)[0] / looked_up(dense(rhs), lhs))
-
-
-dispatch.ALIASES["_scatter_elemwise_div"] = _scatter_elemwise_div
-
-
-def _scattered_scalar(name: str) -> None:
+def _stored(name: str) -> Rule:
+    """Return the rule of an operator that leaves out what its first input does not store."""
     op = _core.op(name)
 
-    def on_values(data: NDArray, scalar: float, is_int: bool) -> Any:
-        return with_values(data, op(parts(data)[0], scalar=scalar, is_int=is_int))
+    def on_values(data: NDArray, *others: NDArray, **params: Any) -> Any:
+        for other in others:
+            _check_shapes(name, data, other)
+        if others and stype_of(data) != "row_sparse":
+            return NotImplemented
+        rows = [looked_up(dense(other), data) for other in others]
+        return with_values(data, op(parts(data)[0], *rows, **params))
 
-    dispatch.ALIASES[name] = on_values
+    return on_values
 
 
-_scattered_scalar("_scatter_plus_scalar")
-_scattered_scalar("_scatter_minus_scalar")
+ALIAS_RULES.update(union=_union, stored=_stored)

@@ -2,9 +2,10 @@
 
 The core hands the call to `run`, which has it bound to the operator's schema: counts, parameters,
 shapes and dtypes are checked as for dense arrays, and rules get every input by position and every
-parameter by name. A rule of the tables in ``rules``, ``products`` and
-``updates`` computes it on the parts; without a rule, or where the rule does not know the storage
-types, the arguments are made dense (and a warning is logged once, as in 1.x).
+parameter by name. Schemas say which operators work on the stored values alone, and which updates on
+single rows; others have rules in ``rules``, ``products`` and ``functions``, which compute on the
+parts. Without a rule, or where it does not know the storage types, the arguments are made dense
+(and a warning is logged once, as in 1.x).
 """
 
 from __future__ import annotations
@@ -18,32 +19,49 @@ from ... import _core
 from ..._core import NDArray
 from ...base import MXNetError
 from . import storage
-from .storage import dense, is_sparse, unrecorded
+from .storage import dense, is_sparse, parts, traits, unrecorded, with_values
+from .updates import update_rows
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # computed outside the tape; recorded as a whole
 TAPED: dict[str, Rule] = {}  # record themselves
-ALIASES: dict[str, Rule] = {}  # for operators that keep less sparse under their other names
-UPDATES: dict[str, Rule] = {}  # write a weight in place; they get out= as well
 OWN_SHAPES: set[str] = set()  # operators whose rules take shapes that the dense call refuses
-QUIET = {"elemwise_div", "where"}  # dense results are what 1.x computes too
+# Storage of the results of an alias -> what makes the alias's rule.
+ALIAS_RULES: dict[str, Callable[[str], Rule]] = {}
 
 _logger = logging.getLogger("mxlite")
 _logged: set[tuple[Any, ...]] = set()
 
 
-def rule(*names: str, taped: bool = False) -> Callable[[Rule], Rule]:
-    """Enter a function for operators; it may return NotImplemented.
+def rule(name: str, taped: bool = False, own_shapes: bool = False) -> Callable[[Rule], Rule]:
+    """Enter a function for an operator; it may return NotImplemented.
 
-    The function gets all inputs by position and the values of all parameters by name.
+    The function gets all inputs by position and the values of all parameters by name. It records
+    itself if ``taped``, and takes shapes that the dense call refuses if ``own_shapes``.
     """
 
     def enter(function: Rule) -> Rule:
-        for name in names:
-            (TAPED if taped else RULES)[_core.op(name).schema_name] = function
+        schema_name = _core.op(name).schema_name
+        (TAPED if taped else RULES)[schema_name] = function
+        if own_shapes:
+            OWN_SHAPES.add(schema_name)
         return function
 
     return enter
+
+
+@functools.cache
+def _alias_rule(alias: str, name: str) -> Rule | None:
+    """Return the rule of an operator's alias whose results 1.x stores in another way."""
+    make = ALIAS_RULES.get(traits(name)["aliases"].get(alias))
+    return None if make is None else make(alias)
+
+
+@functools.cache
+def _rule_on_values(name: str) -> Rule:
+    """Return the rule of an operator whose result is stored where its only input is."""
+    op = _core.op(name)
+    return lambda data, **params: with_values(data, op(parts(data)[0], **params))
 
 
 def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -54,7 +72,7 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     Parameters
     ----------
     op : _core.Op
-        `ALIASES` may have a rule for the name by which it is called.
+        The name by which it is called may have a rule of its own.
     args : tuple
     kwargs : dict
 
@@ -66,13 +84,17 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         If shapes, dtypes or values of parameters are wrong.
     """
     name = op.schema_name
-    shapes = name not in OWN_SHAPES and op.__name__ not in ALIASES
-    arrays, params, targets = _core.bind_arguments(op, args, kwargs, shapes)
-    if name in UPDATES:
-        result = UPDATES[name](*arrays, out=targets[0] if targets else None, **params)
+    alias_rule = _alias_rule(op.__name__, name)
+    shapes = name not in OWN_SHAPES and alias_rule is None
+    arrays, params, targets, keeps_storage = _core.bind_arguments(op, args, kwargs, shapes)
+    if traits(name)["row_update"] is not None:
+        result = update_rows(name, arrays, params, targets[0] if targets else None)
         if result is not NotImplemented:
             return result
-    result = _run(op, arrays, params)
+    function = alias_rule or RULES.get(name)
+    if function is None and keeps_storage:
+        function = _rule_on_values(name)
+    result = _run(op, arrays, params, function)
     if not targets:
         return result
     for target, value in zip(targets, result if isinstance(result, list) else [result]):
@@ -80,16 +102,15 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return targets if isinstance(result, list) else targets[0]
 
 
-def _run(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
+def _run(op: Any, arrays: list[NDArray], params: dict[str, Any], function: Rule | None) -> Any:
     name = op.schema_name
-    if not any(is_sparse(a) for a in arrays):
+    if not any(is_sparse(a) for a in arrays) and not traits(name)["chooses_storage"]:
         return op(*arrays, **params)  # only out= is sparse
     taped = TAPED.get(name)
     if taped is not None:
         result = taped(*arrays, **params)
         if result is not NotImplemented:
             return result
-    function = ALIASES.get(op.__name__, RULES.get(name))
     recording = _core.is_recording()
     if not (recording and any(_core.is_recorded(a) for a in arrays if is_sparse(a))):
         if function is not None and not (recording and any(map(_core.is_recorded, arrays))):
@@ -129,7 +150,7 @@ def log_fallback(name: str, arrays: list[NDArray]) -> None:
     """
     stypes = tuple(storage.stype_of(a) for a in arrays)
     key = (name, *stypes)
-    if name in QUIET or key in _logged:
+    if traits(name)["dense_result"] or key in _logged:
         return
     if os.environ.get("MXNET_STORAGE_FALLBACK_LOG_VERBOSE", "1") == "0":
         return

@@ -10,7 +10,8 @@ from ... import _core
 from ..._core import NDArray
 from ...base import ShapeError, TypeError_
 from . import storage
-from .arrays import CSRNDArray, RowSparseNDArray, as_rows
+from .arrays import CSRNDArray, RowSparseNDArray, as_rows, cast_storage
+from .dispatch import rule
 from .products import recorded
 from .rules import csr_keys
 from .storage import dense, parts, stype_of
@@ -131,6 +132,32 @@ def _square_sum(data: NDArray, axis: Any, keepdims: bool) -> NDArray:
     sums = op_sum(square(values), axis=1, keepdims=True)
     result = storage.row_sparse(sums, indices, (data.shape[0], 1))
     return result if keepdims else dense(result).reshape((-1,))
+
+
+# ---- operators whose results have a storage type of their own ------------------------------------
+
+
+@rule("cast_storage", taped=True)
+def _cast_storage(data: NDArray, stype: str) -> Any:
+    return cast_storage(data, stype)
+
+
+@rule("_sparse_retain", taped=True)
+def _retain(data: NDArray, indices: NDArray) -> Any:
+    return retain(data, indices)
+
+
+@rule("_square_sum", taped=True)
+def _square_sum_of(data: NDArray, axis: Any, keepdims: bool, exclude: bool) -> Any:
+    axes = {a % data.ndim for a in axis} if axis else set(range(data.ndim))
+    if exclude and axis:
+        axes = set(range(data.ndim)) - axes
+    one = next(iter(axes)) if len(axes) == 1 and data.ndim > 1 else None
+    chosen = one if one is not None or len(axes) == data.ndim else tuple(sorted(axes))
+    return square_sum(data, chosen, keepdims)
+
+
+# ---- what csr arrays store -----------------------------------------------------------------------
 
 
 def getnnz(data: CSRNDArray, axis: int | None = None) -> NDArray:

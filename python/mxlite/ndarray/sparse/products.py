@@ -11,16 +11,11 @@ from ..._core import NDArray
 from ...base import ShapeError
 from . import storage
 from .arrays import cast_storage
-from .dispatch import OWN_SHAPES, QUIET, rule
+from .dispatch import rule
 from .storage import dense, is_sparse, parts, stype_of
 
 _csr_dot = _core.op("_csr_dot")
 _transpose = _core.op("transpose")
-
-QUIET.update(
-    _core.op(name).schema_name
-    for name in ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
-)
 
 
 def recorded(*arrays: NDArray) -> bool:
@@ -104,10 +99,7 @@ def _rows_of_product(lhs: NDArray, rhs: NDArray) -> NDArray:
     return storage.row_sparse(product, unique, (lhs.shape[1], rhs.shape[1]))
 
 
-OWN_SHAPES.add("FullyConnected")
-
-
-@rule("FullyConnected", taped=True)
+@rule("FullyConnected", taped=True, own_shapes=True)
 def _fully_connected(
     data: NDArray,
     weight: NDArray,

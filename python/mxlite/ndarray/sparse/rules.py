@@ -1,4 +1,4 @@
-"""Element-wise operators on the stored values, as far as 1.x keeps results sparse."""
+"""Element-wise operators of two arrays on the stored values, as far as 1.x keeps results sparse."""
 
 from __future__ import annotations
 
@@ -12,60 +12,10 @@ from . import storage
 from .dispatch import rule
 from .storage import dense, is_sparse, parts, stype_of, with_values
 
-# f(0) == 0: the pattern stays.
-_UNARY = """
-BlockGrad Cast _copy abs arcsin arcsinh arctan arctanh cbrt ceil degrees expm1 fix floor log1p
-make_loss negative radians relu rint round sign sin sinh sqrt square tan tanh trunc
-""".split()
-
-
-def _on_values(name: str) -> None:
-    op = _core.op(name)
-
-    @rule(name)
-    def unary(data: NDArray, **params: Any) -> Any:
-        return with_values(data, op(parts(data)[0], **params))
-
-
-for _name in _UNARY:
-    _on_values(_name)
-
-
-@rule("clip")
-def _clip(data: NDArray, a_min: float, a_max: float) -> Any:
-    if not a_min <= 0 <= a_max:
-        return NotImplemented
-    return with_values(data, _core.op("clip")(parts(data)[0], a_min=a_min, a_max=a_max))
-
 
 @rule("zeros_like")
 def _zeros_like(data: NDArray, dtype: Any) -> Any:
     return storage.empty_array(data.stype, data.shape, data.context, dtype or data.dtype)
-
-
-def _with_scalar(name: str, keeps_zero: Any) -> None:
-    op = _core.op(name)
-
-    @rule(name)
-    def scalar_rule(data: NDArray, scalar: float, is_int: bool) -> Any:
-        if not keeps_zero(scalar):
-            return NotImplemented
-        return with_values(data, op(parts(data)[0], scalar=scalar, is_int=is_int))
-
-
-_with_scalar("_mul_scalar", lambda s: True)
-_with_scalar("_div_scalar", lambda s: True)
-_with_scalar("_plus_scalar", lambda s: s == 0)
-_with_scalar("_minus_scalar", lambda s: s == 0)
-_with_scalar("_equal_scalar", lambda s: s != 0)
-_with_scalar("_not_equal_scalar", lambda s: s == 0)
-_with_scalar("_greater_scalar", lambda s: s >= 0)
-_with_scalar("_greater_equal_scalar", lambda s: s > 0)
-_with_scalar("_lesser_scalar", lambda s: s <= 0)
-_with_scalar("_lesser_equal_scalar", lambda s: s < 0)
-
-
-# ---- two arrays ----------------------------------------------------------------------------------
 
 
 def csr_rows(array: NDArray) -> NDArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -27,6 +28,13 @@ _csr_collect = _core.op("_csr_collect")
 _take = _core.op("take")
 _cast = _core.op("Cast")
 _arange = _core.op("_arange")
+
+
+@functools.cache
+def traits(op: str) -> dict[str, Any]:
+    """Return what the schema of an operator says of storage: ``describe_op(op)["storage"]``."""
+    found: dict[str, Any] = _core.describe_op(op)["storage"]
+    return found
 
 
 @contextlib.contextmanager

@@ -7,18 +7,9 @@ from typing import Any
 from ... import _core
 from ..._core import NDArray
 from . import storage
-from .dispatch import UPDATES
-from .storage import dense, stype_of
+from .storage import dense, stype_of, traits
 
-# Dense update -> the one that touches single rows.
-_ROW_UPDATES = {
-    "sgd_update": "_rows_sgd_update",
-    "sgd_mom_update": "_rows_sgd_mom_update",
-    "adam_update": "_rows_adam_update",
-    "ftrl_update": "_rows_ftrl_update",
-    "_sparse_adagrad_update": "_rows_adagrad_update",
-    "_contrib_group_adagrad_update": "_rows_group_adagrad_update",
-}
+__all__ = ["has_rows_form", "update_rows"]
 
 
 def has_rows_form(name: str) -> bool:
@@ -33,41 +24,52 @@ def has_rows_form(name: str) -> bool:
     -------
     bool
     """
-    return name in _ROW_UPDATES
+    return traits(name)["row_update"] is not None
 
 
-def _enter(name: str) -> None:
-    op, rows_op = _core.op(name), _core.op(_ROW_UPDATES[name])
+def update_rows(
+    name: str, arrays: list[NDArray], params: dict[str, Any], out: NDArray | None
+) -> Any:
+    """Run an update that has a form for single rows.
 
-    def update(
-        weight: NDArray, grad: NDArray, *states: NDArray, out: NDArray | None, **params: Any
-    ) -> Any:
-        if "csr" in {stype_of(a) for a in (weight, grad, *states)}:
-            return NotImplemented
-        lazy = bool(params.get("lazy_update", True)) and stype_of(grad) == "row_sparse"
-        if name != "_contrib_group_adagrad_update":
-            # As in 1.x: states of another storage than the weight are updated in all rows.
-            lazy = lazy and all(stype_of(s) == stype_of(weight) for s in states)
-        if name == "ftrl_update":
-            lazy = lazy and stype_of(weight) == "row_sparse"
-        values = [a if type(a) is NDArray else storage.full_rows(a) for a in (weight, *states)]
-        target = values[0] if out is weight else None
-        if lazy:
-            gradient = storage.gradient_rows(grad)
-            result = rows_op(values[0], *gradient, *values[1:], out=target, **params)
-        else:
-            result = op(values[0], dense(grad), *values[1:], out=target, **params)
-        if out is weight:
-            return weight
-        if stype_of(weight) == "row_sparse":
-            result = storage.with_values(weight, result)
-        if out is None:
-            return result
-        storage.assign(out, result, f"{name}: out")
-        return out
+    Parameters
+    ----------
+    name : str
+        The update on dense arrays.
+    arrays : list of NDArray
+        Weight, gradient, states; some of them sparse.
+    params : dict
+    out : NDArray, optional
+        Where the new weight goes.
 
-    UPDATES[name] = update
-
-
-for _name in _ROW_UPDATES:
-    _enter(_name)
+    Returns
+    -------
+    NDArray
+        The new weight; NotImplemented if an array is csr.
+    """
+    rows = traits(name)["row_update"]
+    weight, grad, *states = arrays
+    if "csr" in {stype_of(a) for a in arrays}:
+        return NotImplemented
+    lazy = bool(params.get("lazy_update", True)) and stype_of(grad) == "row_sparse"
+    if not rows["any_states"]:
+        # As in 1.x: states of another storage than the weight are updated in all rows.
+        lazy = lazy and all(stype_of(s) == stype_of(weight) for s in states)
+    if rows["sparse_weight"]:
+        lazy = lazy and stype_of(weight) == "row_sparse"
+    values = [a if type(a) is NDArray else storage.full_rows(a) for a in (weight, *states)]
+    target = values[0] if out is weight else None
+    if lazy:
+        gradient = storage.gradient_rows(grad)
+        update = _core.op(rows["op"])
+        result = update(values[0], *gradient, *values[1:], out=target, **params)
+    else:
+        result = _core.op(name)(values[0], dense(grad), *values[1:], out=target, **params)
+    if out is weight:
+        return weight
+    if stype_of(weight) == "row_sparse":
+        result = storage.with_values(weight, result)
+    if out is None:
+        return result
+    storage.assign(out, result, f"{name}: out")
+    return out

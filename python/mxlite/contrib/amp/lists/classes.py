@@ -1,30 +1,18 @@
-"""Names of operators by what mixed precision does to them."""
+"""Names of operators by what their schemas say of mixed precision."""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from .... import _core
 
-__all__ = ["CONDITIONAL", "FP32_PARAMETERS", "LOSS_OUTPUTS", "names_of"]
+__all__ = ["conditional", "float32_parameters", "loss_outputs", "names_of"]
 
-# (operator, parameter, values for which it needs float32)
-CONDITIONAL = [
-    ("Activation", "act_type", ["softrelu"]),
-    ("LeakyReLU", "act_type", ["elu", "selu"]),
-]
-# They start gradients themselves, which the loss scale has to reach.
-LOSS_OUTPUTS = [
-    "SoftmaxOutput",
-    "LinearRegressionOutput",
-    "LogisticRegressionOutput",
-    "MAERegressionOutput",
-]
-# Inputs that stay float32 when data is of the lower precision; "" is the data.
-FP32_PARAMETERS = {
-    "BatchNorm": ["", "gamma", "beta", "moving_mean", "moving_var"],
-    "BatchNormWithReLU": ["", "gamma", "beta", "moving_mean", "moving_var"],
-}
+
+@functools.cache
+def _schemas() -> tuple[dict[str, Any], ...]:
+    return tuple(sorted(_core.list_ops(), key=lambda op: str(op["name"])))
 
 
 @functools.cache
@@ -41,10 +29,33 @@ def names_of(kind: str) -> tuple[str, ...]:
     tuple of str
         Without gradient operators and those with a condition.
     """
-    conditional = {op for op, _, _ in CONDITIONAL}
     found = ["Custom"] if kind == "float32" else []
-    for op in _core.list_ops():
-        name = op["name"]
-        if op["amp"] == kind and name not in conditional and not name.endswith("_backward"):
+    for op in _schemas():
+        amp, name = op["amp"], op["name"]
+        if amp["kind"] == kind and amp["float32_if"] is None and not name.endswith("_backward"):
             found.extend([name, *op["aliases"]])
     return tuple(sorted(found))
+
+
+def conditional() -> list[tuple[str, str, list[str]]]:
+    """Return (operator, parameter, values for which it needs float32)."""
+    found = [(op["name"], op["amp"]["float32_if"]) for op in _schemas()]
+    return [(name, *condition) for name, condition in found if condition is not None]
+
+
+def loss_outputs() -> list[str]:
+    """Return the operators that start gradients themselves, which the loss scale has to reach."""
+    return [op["name"] for op in _schemas() if op["amp"]["loss_output"]]
+
+
+def float32_parameters() -> dict[str, list[str]]:
+    """Return the inputs that stay float32 when data is of the lower precision; "" is the data.
+
+    Operators that run in float32 altogether are left out.
+    """
+    found: dict[str, list[str]] = {}
+    for op in _schemas():
+        kept, name = op["amp"]["float32_inputs"], op["name"].replace("_contrib_", "")
+        if kept and op["amp"]["kind"] != "float32" and not name.startswith("_"):
+            found[name] = [arg if i in kept else "" for i, arg in enumerate(op["inputs"])]
+    return found

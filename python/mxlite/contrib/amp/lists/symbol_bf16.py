@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .classes import CONDITIONAL, FP32_PARAMETERS, LOSS_OUTPUTS, names_of
+from .classes import conditional, float32_parameters, loss_outputs, names_of
 
 __all__ = [
     "BF16_FP32_FUNCS",
@@ -18,6 +18,6 @@ BF16_FUNCS = list(names_of("low_precision"))
 FP32_FUNCS = list(names_of("float32"))
 BF16_FP32_FUNCS = list(names_of("neutral"))
 WIDEST_TYPE_CASTS = list(names_of("widest"))
-CONDITIONAL_FP32_FUNCS = list(CONDITIONAL)
-LOSS_OUTPUT_FUNCTIONS = list(LOSS_OUTPUTS)
-BF16_USE_FP32_PARAMS = dict(FP32_PARAMETERS)
+CONDITIONAL_FP32_FUNCS = conditional()
+LOSS_OUTPUT_FUNCTIONS = loss_outputs()
+BF16_USE_FP32_PARAMS = float32_parameters()

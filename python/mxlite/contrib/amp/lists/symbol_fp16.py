@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .classes import CONDITIONAL, LOSS_OUTPUTS, names_of
+from .classes import conditional, loss_outputs, names_of
 
 __all__ = [
     "CONDITIONAL_FP32_FUNCS",
@@ -17,5 +17,5 @@ FP16_FUNCS = list(names_of("low_precision"))
 FP32_FUNCS = list(names_of("float32"))
 FP16_FP32_FUNCS = list(names_of("neutral"))
 WIDEST_TYPE_CASTS = list(names_of("widest"))
-CONDITIONAL_FP32_FUNCS = list(CONDITIONAL)
-LOSS_OUTPUT_FUNCTIONS = list(LOSS_OUTPUTS)
+CONDITIONAL_FP32_FUNCS = conditional()
+LOSS_OUTPUT_FUNCTIONS = loss_outputs()

@@ -153,8 +153,7 @@ def infer_type(
     types = {key: dtype_name(value) for key, value in given.items()}
     inference = uninferred(symbol._outputs, {}, types)
     # What is cast for mixed precision is float32 unless it is said otherwise.
-    cast = any(node.op in ("amp_cast", "amp_multicast") for node in inference.nodes)
-    inference.run_types("float32" if cast and not partial else None)
+    inference.run_types("float32" if inference.casts_precision and not partial else None)
     lists = _lists(symbol, inference.type)
     if not partial and any(name is None for part in lists for name in part):
         return None, None, None

@@ -1,0 +1,60 @@
+// Operators whose results have a storage type of their own. The rules of mx.nd.sparse run them, on
+// dense arrays, too; symbols read names, shapes and types here.
+#include "cpp/ops/matrix/dot.h"
+#include "cpp/ops/reduce/reduce.h"
+#include "cpp/ops/registration.h"
+
+namespace mxlite {
+namespace sparse {
+namespace {
+
+struct CastStorageParams {
+  StorageType stype = StorageType::kDefault;
+  static constexpr auto fields() {
+    return std::tuple(
+        required_field("stype", &CastStorageParams::stype, "Storage type of the result."));
+  }
+};
+
+Specs infer_retain(const NoParams&, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_sparse_retain: data without axes given, rows expected");
+  return {in[0]};
+}
+
+Specs infer_square_sum(const ReduceParams& p, std::span<const TensorSpec> in) {
+  const Shape& shape = in[0].shape;
+  const AxisMask reduced = reduced_axes("_square_sum", p.axis, p.exclude, shape.ndim());
+  return {{result_shape(shape, reduced, p.keepdims), in[0].dtype}};
+}
+
+}  // namespace
+}  // namespace sparse
+
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+  using namespace sparse;  // NOLINT: this folder's own names
+  ops.add(OpBuilder<CastStorageParams>("cast_storage")
+              .inputs({"data"})
+              .doc("data in another storage type.")
+              .infer([](const CastStorageParams&, std::span<const TensorSpec> in) {
+                return Specs{in[0]};
+              })
+              .chooses_storage()
+              .refine(refine_all_alike)
+              .build());
+  ops.add(OpBuilder<NoParams>("_sparse_retain")
+              .inputs({"data", "indices"})
+              .doc("The rows of a row-sparse array that indices name; the others are 0.")
+              .infer(infer_retain)
+              .chooses_storage()
+              .free_types({1})
+              .refine(refine_like_first)
+              .build());
+  ops.add(OpBuilder<ReduceParams>("_square_sum")
+              .inputs({"data"})
+              .doc("Sum of squares over axes, of stored rows only.")
+              .infer(infer_square_sum)
+              .chooses_storage()
+              .build());
+});
+
+}  // namespace mxlite
