@@ -314,7 +314,7 @@ class HybridBlock(Formats, Block):
             finally:
                 found[:] = [tuple(array.shape) for array in arrays]
 
-        specs = [(param.shape or (), dtype_name(param.dtype)) for param in params]
+        specs = [(param.local_shape or (), dtype_name(param.dtype)) for param in params]
         try:
             shapes, traced = _core.infer_params(trace, self.name, flat, specs)
         except (ShapeError, DynamicShapeError):
@@ -327,7 +327,7 @@ class HybridBlock(Formats, Block):
             shapes = found
         for param, shape in zip(params, shapes):
             if not shape_is_known(param.shape) and shape_is_known(shape):
-                param.shape = shape
+                param._set_local_shape(shape)
         if finish:
             for param in params:
                 if param._deferred_init and shape_is_known(param.shape):

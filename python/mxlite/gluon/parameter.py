@@ -13,6 +13,7 @@ from .. import _core, autograd, initializer
 from .. import ndarray as nd
 from .._typed_init import TypedInit
 from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_
+from ..comm.job import JOB
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
@@ -20,6 +21,7 @@ from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from ..symbol import var
 from .private_names import PrivateNames
+from .sharding import Shard
 from .tracing import STATE, note_use, stand_ins
 
 __all__ = [
@@ -102,10 +104,18 @@ class Parameter(PrivateNames, TypedInit):
         False for running statistics; their ``grad_req`` stays ``'null'``.
     stype, grad_stype : {'default', 'row_sparse', 'csr'}
         Storage types of data and gradient. Row-sparse data is read with `row_sparse_data`.
+    shard : tuple of (int, ProcessSet), optional
+        Axis and process set: the array is divided along the axis, and each rank of the set holds
+        its block. ``shape`` is that of the whole array. The process set may be given by its number,
+        and as None for all ranks. May be set until the parameter is initialized.
+    allow_uneven : bool
+        Accept an axis that does not divide into equal blocks: the first ranks have one index more.
 
     Notes
     -----
-    Matches ``mxnet.gluon.Parameter``.
+    Matches ``mxnet.gluon.Parameter``, which has no ``shard``. Initialization, loading and saving
+    of a sharded parameter need all ranks of the process set: they make these calls in the same
+    order. Files hold the whole array.
     """
 
     def __init__(
@@ -121,6 +131,8 @@ class Parameter(PrivateNames, TypedInit):
         differentiable: bool = True,
         stype: str = "default",
         grad_stype: str = "default",
+        shard: tuple[int, Any] | None = None,
+        allow_uneven: bool = False,
     ) -> None:
         for label, value in (("stype", stype), ("grad_stype", grad_stype)):
             if value not in ("default", "row_sparse", "csr"):
@@ -139,12 +151,15 @@ class Parameter(PrivateNames, TypedInit):
         self._stype = stype
         self._grad_stype = grad_stype
         self._shape = None if shape is None else _as_shape(shape)
+        self._shard: Shard | None = None
+        self._allow_uneven = bool(allow_uneven)
         self.name = name
         self._dtype = dtype
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
         self.init = init
         self.grad_req = grad_req
+        self.shard = shard
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
@@ -189,6 +204,62 @@ class Parameter(PrivateNames, TypedInit):
                 f"{old}"
             )
         self._shape = new
+
+    @property
+    def local_shape(self) -> tuple[int, ...] | None:
+        """Shape of this rank's block if the parameter is sharded, else `shape`."""
+        if self._shard is None or not self._shape:
+            return self.shape
+        local = self._shard.local_shape(self._shape)
+        return tuple(extent or -1 for extent in local) if is_np_shape() else local
+
+    def _set_local_shape(self, local: tuple[int, ...]) -> None:
+        """Set the shape from that of this rank's block, which a forward pass found."""
+        if self._shard is not None:
+            local = self._shard.whole_shape(tuple(local), self._shape)
+        self.shape = local
+
+    @property
+    def shard(self) -> tuple[int, Any] | None:
+        """Axis and process set of a sharded parameter, else None."""
+        return None if self._shard is None else self._shard.given
+
+    @shard.setter
+    def shard(self, shard: tuple[int, Any] | None) -> None:
+        if shard is None and self._shard is None:
+            return
+        who = f"Parameter {self.name!r}"
+        new = None if shard is None else Shard(who, shard, self._allow_uneven)
+        if self._data is not None or self._deferred_init:
+            raise MXNetError(
+                f"{who}: shard cannot be changed to {shard!r} after initialize; set it before, or "
+                "save the parameter and load it into a new one"
+            )
+        if new is not None and (self._stype, self._grad_stype) != ("default", "default"):
+            raise ValueError_(
+                f"{who}: shard is {shard!r} and the storage types are {self._stype!r} and "
+                f"{self._grad_stype!r}, only dense parameters can be sharded"
+            )
+        if new is not None and JOB.info is not None:
+            new.group()  # raises if this process does not belong to it
+            if self._shape:
+                new.axis(self._shape)
+        self._shard = new
+        self._var = None
+
+    @property
+    def allow_uneven(self) -> bool:
+        """Whether the blocks of a sharded parameter may differ by one index."""
+        return self._allow_uneven
+
+    @allow_uneven.setter
+    def allow_uneven(self, allow_uneven: bool) -> None:
+        before, self._allow_uneven = self._allow_uneven, bool(allow_uneven)
+        try:
+            self.shard = self.shard
+        except MXNetError:
+            self._allow_uneven = before
+            raise
 
     @property
     def grad_req(self) -> str:
@@ -273,27 +344,41 @@ class Parameter(PrivateNames, TypedInit):
             )
         with autograd.pause():
             if data is None:
-                data = nd.zeros(self._shape or (), dtype=self._dtype, ctx=cpu())
-                description = initializer.InitDesc(self.name, {"__init__": init})
-                if not callable(init) and not isinstance(init, str):
-                    raise TypeError_(
-                        f"Parameter {self.name!r}: the initializer is {init!r}, expected an "
-                        "Initializer or its name"
-                    )
-                if hasattr(init, "_init_weight") or isinstance(init, str):
-                    if not hasattr(default_init, "_init_weight"):
-                        default_init = initializer.Uniform()
-                    initializer.create(default_init)(description, data)
-                else:
-                    init(initializer.InitDesc(self.name), data)
+                data = self._drawn(init, default_init)
             else:  # set_data came before a cast
                 data = data.astype(self._dtype, copy=False)
             self._init_impl(data, contexts)
         self._deferred_init = ()
 
+    def _drawn(self, init: Any, default_init: Any) -> NDArray:
+        """Return a new array that the initializer has filled; of a sharded one, the block."""
+        shape = self._shape or ()
+        if self._shard is None:
+            return self._filled(shape, init, default_init)
+        return self._shard.draw(
+            shape, dtype_name(self._dtype), lambda: self._filled(shape, init, default_init)
+        )
+
+    def _filled(self, shape: tuple[int, ...], init: Any, default_init: Any) -> NDArray:
+        data = nd.zeros(shape, dtype=self._dtype, ctx=cpu())
+        description = initializer.InitDesc(self.name, {"__init__": init})
+        if not callable(init) and not isinstance(init, str):
+            raise TypeError_(
+                f"Parameter {self.name!r}: the initializer is {init!r}, expected an Initializer or "
+                "its name"
+            )
+        if hasattr(init, "_init_weight") or isinstance(init, str):
+            if not hasattr(default_init, "_init_weight"):
+                default_init = initializer.Uniform()
+            initializer.create(default_init)(description, data)
+        else:
+            init(initializer.InitDesc(self.name), data)
+        return data
+
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
         """Use ``data``, which has no other handle, as the value on the first matching context."""
-        self._shape = tuple(int(extent) for extent in data.shape)
+        if self._shard is None:
+            self._shape = tuple(int(extent) for extent in data.shape)
         data = self._stored(data)
         arrays = []
         taken = False
@@ -331,7 +416,7 @@ class Parameter(PrivateNames, TypedInit):
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Take a value read from a file; the array becomes the parameter's own."""
+        """Take a value read from a file, the whole one; the array becomes the parameter's own."""
         saved = tuple(int(extent) for extent in data.shape)
         known = self._shape
         if known is not None and (
@@ -343,6 +428,10 @@ class Parameter(PrivateNames, TypedInit):
             )
         self._shape = saved
         data = self._stored(self._checked_dtype(data, cast_dtype, dtype_source))
+        if self._shard is not None:
+            if self._data is None:
+                self._shard.check_ranks(saved, dtype_name(self._dtype))
+            data = self._shard.block(data)
         contexts = None if ctx is None else _as_context_list(ctx)
         if self._data is None:
             if self._deferred_init:
@@ -396,7 +485,7 @@ class Parameter(PrivateNames, TypedInit):
         """
         contexts = _as_context_list(ctx)
         if self._data is not None:
-            data = self._reduce()
+            data = self._mean()
             with autograd.pause():
                 self._init_impl(data, contexts)
         elif self._deferred_init:
@@ -646,7 +735,8 @@ class Parameter(PrivateNames, TypedInit):
         Parameters
         ----------
         data : NDArray or array-like
-            Value of the parameter's shape.
+            Value of the parameter's shape. For a sharded parameter, the whole value or this rank's
+            block.
 
         Raises
         ------
@@ -657,7 +747,7 @@ class Parameter(PrivateNames, TypedInit):
         """
         if not isinstance(data, NDArray):
             data = host_array(data, f"Parameter {self.name}: set_data", self._dtype)
-        self.shape = data.shape
+        data = self._as_block(data)
         if self._data is None:
             if not self._deferred_init:
                 raise self._missing()
@@ -676,6 +766,31 @@ class Parameter(PrivateNames, TypedInit):
         if self._trainer is not None:
             self._trainer._value_was_set(self)
 
+    def _as_block(self, data: Any) -> Any:
+        """Return what this rank stores of a new value; take over its shape."""
+        shape = tuple(data.shape)
+        if self._shard is not None and shape == self.local_shape:
+            return data
+        self.shape = shape
+        return data if self._shard is None else self._shard.block(data)
+
+    def full_data(self) -> NDArray:
+        """Return the whole value of a sharded parameter; all ranks of its process set call this.
+
+        Returns
+        -------
+        NDArray
+            On the CPU, an array of its own: the mean of the copies on several contexts.
+
+        Raises
+        ------
+        UninitializedParameterError
+            If the parameter has not been initialized.
+        MXNetError
+            If another rank does not call this within the deadline.
+        """
+        return self._reduce()
+
     def zero_grad(self) -> None:
         """Set the gradients on all contexts to 0; does nothing without gradient."""
         if self._data is None or self._grad_req == "null":
@@ -685,7 +800,14 @@ class Parameter(PrivateNames, TypedInit):
                 array[:] = 0
 
     def _reduce(self) -> NDArray:
-        """Return the mean of the copies, on the CPU, as an array of its own."""
+        """Return the mean of the copies, on the CPU, as an array of its own; whole if sharded."""
+        if self._shard is None:
+            return self._mean()
+        with autograd.pause():
+            return self._shard.gather(self._mean(), self._shape or ())
+
+    def _mean(self) -> NDArray:
+        """Return the mean of this rank's copies, on the CPU, as an array of its own."""
         copies = self._arrays()
         with autograd.pause():
             if len(copies) == 1:
@@ -700,7 +822,7 @@ class Parameter(PrivateNames, TypedInit):
         Symbol
             The same one until shape, type or a factor changes.
         """
-        described = (self.shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult)
+        described = (self.local_shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult)
         if self._var is None or self._var[0] != described:
             init = self.init
             if init is not None and not isinstance(init, str) and not hasattr(init, "dumps"):

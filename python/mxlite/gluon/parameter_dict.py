@@ -138,6 +138,8 @@ class ParameterDict:
                 return False
             param._shape = tuple(max(i, j) for i, j in zip(wanted, stored))
             return True
+        if key == "shard":
+            return param._shard is not None and param._shard.is_given_by(wanted)
         if key == "dtype":
             return dtype_name(wanted) == dtype_name(stored)
         return bool(wanted == stored)

@@ -1,0 +1,131 @@
+"""The process set of a layer, parameter or trainer, as collective operators number it."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import _core
+from .. import ndarray as nd
+from ..base import MXNetError, TypeError_
+from .job import JOB
+from .process_sets import ProcessSet, ProcessSetError, global_process_set
+from .submitting import submit, waited
+
+__all__ = ["Group", "exchange_texts", "group_of"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process set to which this process belongs.
+
+    Attributes
+    ----------
+    number : int
+        The value for the parameter ``process_set`` of collective operators.
+    ranks : tuple of int
+        Ranks of the job, in rising order.
+    index : int
+        Position of this process among them.
+    """
+
+    number: int
+    ranks: tuple[int, ...]
+    index: int
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return len(self.ranks)
+
+
+def group_of(who: str, process_set: ProcessSet | int | None) -> Group:
+    """Return the group that a process set stands for.
+
+    Parameters
+    ----------
+    who : str
+        Begin of error messages.
+    process_set : ProcessSet, int or None
+        None is the set of all ranks; an integer is a ``process_set_id``.
+
+    Returns
+    -------
+    Group
+        A process that has joined no job is the only rank of set 0.
+
+    Raises
+    ------
+    TypeError
+        For another type.
+    ValueError
+        If there is no such set, or this process does not belong to it.
+    CommunicatorError
+        If this process was started as one of several and has not joined them.
+    """
+    number: int | None
+    if process_set is None:
+        process_set = global_process_set
+    if isinstance(process_set, ProcessSet):
+        number = process_set.process_set_id
+    elif isinstance(process_set, bool) or not hasattr(process_set, "__index__"):
+        raise TypeError_(
+            f"{who}: process_set {process_set!r} given, a ProcessSet or its process_set_id expected"
+        )
+    else:
+        number = operator.index(process_set)
+    if JOB.info is None:
+        if number != 0:
+            raise ProcessSetError(
+                f"{who}: {process_set!r} given, this process has joined no job and has only the "
+                "set of all ranks; call mxlite.horovod.init(process_sets=[...]) first"
+            )
+        # Raises if this process was started as one of several.
+        nd.contrib.all_reduce(nd.zeros((1,)))
+        return Group(0, (0,), 0)
+    if number is None:
+        raise ProcessSetError(
+            f"{who}: {process_set!r} is not part of the job: give it to init(process_sets=[...]) "
+            "or add_process_set"
+        )
+    try:
+        ranks = tuple(_core.comm_set_members(number))
+    except MXNetError as error:
+        raise ProcessSetError(f"{who}: {error}") from None
+    rank = int(JOB.value("rank"))
+    if rank not in ranks:
+        raise ProcessSetError(
+            f"{who}: process set {number} of ranks {', '.join(map(str, ranks))} does not contain "
+            f"this process, rank {rank}"
+        )
+    return Group(number, ranks, ranks.index(rank))
+
+
+def exchange_texts(group: Group, text: str) -> list[str]:
+    """Return the texts that all ranks of a group give; all of them call this in the same order.
+
+    Parameters
+    ----------
+    group : Group
+    text : str
+        Without line breaks.
+
+    Returns
+    -------
+    list of str
+        In the order of ranks.
+
+    Raises
+    ------
+    MXNetError
+        If a rank is lost or does not call this within the deadline.
+    """
+    if group.size == 1:
+        return [text]
+    name = f"exchange_texts.{next(JOB.counters['exchange_texts', group.number])}"
+    line = nd.array(np.frombuffer(f"{text}\n".encode(), dtype=np.uint8), dtype="uint8")
+    pending = submit("allgather", [name], [line], [], set=group.number)
+    gathered = waited(pending, [line], line.ctx)[0].asnumpy().tobytes()
+    return gathered.decode().splitlines()

@@ -1,0 +1,304 @@
+"""Blocks of parameters: each rank of a process set holds one along an axis."""
+
+from __future__ import annotations
+
+import json
+import operator
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import ndarray as nd
+from ..base import AxisError, MXNetError, ShapeError, TypeError_
+from ..comm.groups import Group, exchange_texts, group_of
+from ..comm.process_sets import ProcessSet
+from ..ndarray import NDArray
+
+__all__ = ["Shard"]
+
+_Shape = tuple[int, ...]
+
+
+class Shard:
+    """How an array is divided among the ranks of a process set.
+
+    Rank i of the set holds the i-th block along the axis. If the blocks are not equal the first
+    ranks have one index more.
+
+    Parameters
+    ----------
+    who : str
+        Owner of the array, for errors: ``Parameter 'dense0_weight'``.
+    given : tuple of (int, ProcessSet or int or None)
+        Axis and process set; None is the set of all ranks.
+    allow_uneven : bool
+        Accept an axis that does not divide into equal blocks.
+
+    Raises
+    ------
+    TypeError
+        If ``given`` is something else.
+    """
+
+    def __init__(self, who: str, given: Any, allow_uneven: bool) -> None:
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise TypeError_(f"{who}: shard is {given!r}, expected a tuple (axis, process_set)")
+        axis, process_set = given
+        if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+            raise TypeError_(f"{who}: the axis of shard is {axis!r}, expected an integer")
+        known = process_set is None or isinstance(process_set, ProcessSet)
+        if not known and (isinstance(process_set, bool) or not hasattr(process_set, "__index__")):
+            raise TypeError_(
+                f"{who}: the process set of shard is {process_set!r}, expected a ProcessSet, its "
+                "process_set_id, or None for all ranks"
+            )
+        self._who = who
+        self._axis = operator.index(axis)
+        self.process_set: ProcessSet | int | None = process_set
+        self.allow_uneven = bool(allow_uneven)
+
+    @property
+    def given(self) -> tuple[int, Any]:
+        """Axis and process set as the user gave them."""
+        return self._axis, self.process_set
+
+    def is_given_by(self, given: Any) -> bool:
+        """Return whether an axis and a process set are the same ones; an axis -1 is only -1."""
+        axis, process_set = given
+        return bool(axis == self._axis and _number(process_set) == _number(self.process_set))
+
+    def group(self) -> Group:
+        """Return the process set; raises if this process does not belong to it."""
+        return group_of(self._who, self.process_set)
+
+    def axis(self, shape: Sequence[int]) -> int:
+        """Return the axis as a number from 0.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Shape of the whole array.
+
+        Raises
+        ------
+        AxisError
+            If the array has no such axis.
+        """
+        ndim = len(shape)
+        if not -ndim <= self._axis < ndim:
+            raise AxisError(
+                f"{self._who}: the axis of shard is {self._axis}, expected {-ndim} to {ndim - 1} "
+                f"for shape {tuple(shape)}"
+            )
+        return self._axis % ndim
+
+    def bounds(self, shape: Sequence[int], index: int | None = None) -> tuple[int, int]:
+        """Return where the block of a rank begins and ends along the axis.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Shape of the whole array; the extent of the axis is known.
+        index : int, optional
+            Position of the rank in the set; default is this process.
+
+        Raises
+        ------
+        ShapeError
+            If the axis does not divide.
+        """
+        group = self.group()
+        axis = self.axis(shape)
+        extent, count = shape[axis], group.size
+        if extent < count or (extent % count and not self.allow_uneven):
+            raise ShapeError(
+                f"{self._who}: axis {axis} of shape {tuple(shape)} does not divide into {count} "
+                + (
+                    "blocks, each rank needs at least one index"
+                    if extent < count
+                    else f"equal blocks for the ranks {_listed(group.ranks)}; use a multiple of "
+                    f"{count}, or allow_uneven=True to give the first ranks one index more"
+                )
+            )
+        least, more = divmod(extent, count)
+        at = group.index if index is None else index
+        return at * least + min(at, more), (at + 1) * least + min(at + 1, more)
+
+    def local_shape(self, shape: _Shape) -> _Shape:
+        """Return the shape of this rank's block of an array; unknown extents stay unknown."""
+        axis = self.axis(shape)
+        if shape[axis] <= 0:
+            return shape
+        begin, end = self.bounds(shape)
+        return (*shape[:axis], end - begin, *shape[axis + 1 :])
+
+    def whole_shape(self, local: _Shape, known: _Shape | None) -> _Shape:
+        """Return the shape of the whole array from that of this rank's block.
+
+        Parameters
+        ----------
+        local : tuple of int
+        known : tuple of int or None
+            What is known of the whole shape; its extent along the axis is kept.
+
+        Raises
+        ------
+        ShapeError
+            If the extent cannot be found because blocks may differ.
+        """
+        axis = self.axis(local)
+        if known and known[axis] > 0:
+            extent = known[axis]
+        elif self.allow_uneven and self.group().size > 1:
+            raise ShapeError(
+                f"{self._who}: the size of axis {axis} is unknown and blocks may be uneven; give "
+                "the whole shape where the parameter is declared"
+            )
+        else:
+            extent = local[axis] * self.group().size
+        return (*local[:axis], extent, *local[axis + 1 :])
+
+    def block(self, whole: Any) -> Any:
+        """Return this rank's block of an array of NumPy or mxlite, as a copy.
+
+        Parameters
+        ----------
+        whole : NDArray or numpy.ndarray
+
+        Returns
+        -------
+        NDArray or numpy.ndarray
+        """
+        axis = self.axis(whole.shape)
+        begin, end = self.bounds(whole.shape)
+        index = (slice(None),) * axis + (slice(begin, end),)
+        return whole[index].copy()
+
+    def gather(self, block: NDArray, shape: _Shape) -> NDArray:
+        """Return the whole array; all ranks of the set call this.
+
+        Parameters
+        ----------
+        block : NDArray
+            This rank's block.
+        shape : tuple of int
+            Shape of the whole array.
+
+        Returns
+        -------
+        NDArray
+            An array of its own unless there is only one rank.
+        """
+        group = self.group()
+        if group.size == 1:
+            return block
+        axis = self.axis(shape)
+        sizes = [end - begin for begin, end in (self.bounds(shape, i) for i in range(group.size))]
+        missing = sizes[0] - sizes[group.index]
+        if missing:
+            filling = (*shape[:axis], missing, *shape[axis + 1 :])
+            block = nd.concat(block, nd.zeros(filling, ctx=block.ctx, dtype=block.dtype), dim=axis)
+        joined = nd.contrib.all_gather(block, axis=axis, process_set=group.number)
+        if sizes[0] == sizes[-1]:
+            return joined
+        begins = [i * sizes[0] for i in range(group.size)]
+        parts = [
+            nd.slice_axis(joined, axis=axis, begin=begin, end=begin + size)
+            for begin, size in zip(begins, sizes)
+        ]
+        return nd.concat(*parts, dim=axis)
+
+    def draw(self, shape: _Shape, dtype: str, fill: Callable[[], NDArray]) -> NDArray:
+        """Return this rank's block of an array that every rank fills; all ranks call this.
+
+        Every rank makes the whole array, so that its random numbers are those of one process. If
+        the ranks made different arrays, all take that of the first rank of the set.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of the whole array.
+        dtype : str
+        fill : callable
+            Returns the whole array.
+
+        Returns
+        -------
+        NDArray
+        """
+        group = self.group()
+        failure: Exception | None = None
+        values = 0
+        try:
+            whole = fill()
+            if group.size > 1:
+                values = zlib.crc32(whole.asnumpy().tobytes())
+        except Exception as error:
+            failure = error
+        checks = self.check_ranks(shape, dtype, failure, values)
+        if len(set(checks)) > 1:
+            whole = nd.contrib.broadcast(whole, root=group.ranks[0], process_set=group.number)
+        return self.block(whole)
+
+    def check_ranks(
+        self, shape: _Shape, dtype: str, failure: Exception | None = None, values: int = 0
+    ) -> list[int]:
+        """Raise unless all ranks of the set divide the same array in the same way.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of the whole array.
+        dtype : str
+        failure : Exception, optional
+            Reason why this rank cannot take part; raised here when the others have got it.
+        values : int
+            A number that is not compared.
+
+        Returns
+        -------
+        list of int
+            The numbers ``values`` of all ranks.
+
+        Raises
+        ------
+        MXNetError
+            On all ranks if they disagree or one of them fails.
+        """
+        group = self.group()
+        ndim = len(shape)
+        axis = self._axis % ndim if -ndim <= self._axis < ndim else self._axis
+        uneven = ", allow_uneven=True" if self.allow_uneven else ""
+        mine = {
+            "what": f"{self._who} of shape {shape} and dtype {dtype}, shard axis {axis}{uneven}",
+            "failure": None if failure is None else str(failure)[:1000],
+            "values": values,
+        }
+        all_ranks = [json.loads(text) for text in exchange_texts(group, json.dumps(mine))]
+        if failure is not None:
+            raise failure
+        for rank, theirs in zip(group.ranks, all_ranks):
+            if theirs["failure"] is not None:
+                raise MXNetError(
+                    f"{self._who}: rank {rank} cannot make its block: {theirs['failure']}"
+                )
+        if any(theirs["what"] != mine["what"] for theirs in all_ranks):
+            described = "; ".join(
+                f"{theirs['what']} on rank {rank}" for rank, theirs in zip(group.ranks, all_ranks)
+            )
+            raise ShapeError(
+                f"{self._who}: the ranks of process set {group.number} disagree about a sharded "
+                f"parameter: {described}"
+            )
+        return [int(theirs["values"]) for theirs in all_ranks]
+
+
+def _number(process_set: Any) -> Any:
+    """Return what process sets are compared by; None is the set of all ranks."""
+    if process_set is None:
+        return 0
+    return process_set.process_set_id if isinstance(process_set, ProcessSet) else process_set
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks))

@@ -1,0 +1,165 @@
+"""Sharded parameters hold the blocks of the array that one process would have."""
+
+import sys
+from pathlib import Path
+
+import mxlite as mx
+import mxlite.horovod as hvd
+import numpy as np
+from mxlite import autograd, gluon
+from mxlite.gluon import HybridBlock
+
+folder = Path(sys.argv[1])
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+
+
+def bounds(extent, count=size, index=rank):
+    edges = np.cumsum([0] + [extent // count + (i < extent % count) for i in range(count)])
+    return slice(edges[index], edges[index + 1])
+
+
+def block(whole, axis):
+    return whole[(slice(None),) * (axis % whole.ndim) + (bounds(whole.shape[axis]),)]
+
+
+def drawn(shape, init, dtype="float32"):
+    mx.random.seed(11)
+    np.random.seed(11)
+    param = gluon.Parameter("a_weight", shape=shape, init=init, dtype=dtype)
+    param.initialize()
+    return param.data().asnumpy(), mx.nd.random.uniform(shape=(3,)).asnumpy()
+
+
+# The block of what one process draws, and the same random numbers after it.
+for init in (mx.init.Uniform(), mx.init.Normal(), mx.init.Xavier(), mx.init.Orthogonal(), "zeros"):
+    for axis in (0, 1, -1):
+        for dtype in ("float32", "float16", "float64"):
+            whole, after = drawn((12, 24), init, dtype)
+            mx.random.seed(11)
+            np.random.seed(11)
+            param = gluon.Parameter(
+                "a_weight", shape=(12, 24), init=init, dtype=dtype, shard=(axis, None)
+            )
+            param.initialize()
+            assert param.shape == (12, 24) and param.local_shape == block(whole, axis).shape
+            np.testing.assert_array_equal(param.data().asnumpy(), block(whole, axis))
+            np.testing.assert_array_equal(param.full_data().asnumpy(), whole)
+            np.testing.assert_array_equal(mx.nd.random.uniform(shape=(3,)).asnumpy(), after)
+
+# Uneven blocks: the first ranks have one index more.
+whole, _ = drawn((7, 5), mx.init.Normal())
+mx.random.seed(11)
+uneven = gluon.Parameter(
+    "a_weight", shape=(7, 5), init=mx.init.Normal(), shard=(0, 0), allow_uneven=True
+)
+uneven.initialize()
+np.testing.assert_array_equal(uneven.data().asnumpy(), block(whole, 0))
+np.testing.assert_array_equal(uneven.full_data().asnumpy(), whole)
+
+# Ranks of different seeds: all take the array of the first rank.
+mx.random.seed(100 + rank)
+other = gluon.Parameter("a_weight", shape=(12, 4), init=mx.init.Normal(), shard=(0, None))
+other.initialize()
+mx.random.seed(100)
+first = gluon.Parameter("a_weight", shape=(12, 4), init=mx.init.Normal())
+first.initialize()
+np.testing.assert_array_equal(other.data().asnumpy(), block(first.data().asnumpy(), 0))
+
+# Values: whole arrays and blocks are taken; casts, contexts, gradients.
+value = np.arange(48, dtype="float32").reshape(12, 4)
+other.set_data(mx.nd.array(value))
+np.testing.assert_array_equal(other.data().asnumpy(), block(value, 0))
+other.set_data(block(value, 0) + 1)
+np.testing.assert_array_equal(other.full_data().asnumpy(), value + 1)
+other.cast("float64")
+assert other.data().dtype == np.float64 and other.full_data().dtype == np.float64
+other.reset_ctx([mx.cpu(0), mx.cpu(1)])
+assert other.list_ctx() == [mx.cpu(0), mx.cpu(1)]
+np.testing.assert_array_equal(other.data(mx.cpu(1)).asnumpy(), block(value, 0) + 1)
+np.testing.assert_array_equal(other.full_data().asnumpy(), value + 1)
+other.grad_req = "add"
+for _ in range(2):
+    with autograd.record():
+        y = other.data(mx.cpu(0)) * 3
+    y.backward()
+assert (other.list_grad()[0].asnumpy() == 6).all()
+other.zero_grad()
+assert (other.list_grad()[0].asnumpy() == 0).all()
+other.grad_req = "null"
+assert other.data(mx.cpu(0)).grad is None
+
+
+class Column(HybridBlock):
+    """Dense layer of which each rank computes some outputs; all ranks get all of them."""
+
+    def __init__(self, units, in_units=0, shard=True, **kwargs):
+        super().__init__(**kwargs)
+        place = (0, None) if shard else None
+        self.shard = shard
+        with self.name_scope():
+            options = {"allow_deferred_init": True, "shard": place}
+            self.weight = self.params.get("weight", shape=(units, in_units), **options)
+            self.bias = self.params.get("bias", shape=(units,), init="zeros", **options)
+
+    def hybrid_forward(self, F, x, weight, bias):
+        y = F.FullyConnected(x, weight, bias, num_hidden=self.bias.local_shape[0])
+        return F.contrib.all_gather(y, axis=1) if self.shard else y
+
+
+x = mx.nd.array(np.random.RandomState(3).uniform(-1, 1, (5, 6)))
+results = []
+for shard in (False, True):
+    for hybridize in (False, True):
+        for in_units in (0, 6):
+            mx.random.seed(5)
+            net = Column(12, in_units, shard, prefix="net_")
+            net.initialize(mx.init.Xavier())
+            if hybridize:
+                net.hybridize()
+            for _ in range(2):
+                x.attach_grad()
+                with autograd.record():
+                    y = net(x)
+                    loss = (y * y).sum()
+                loss.backward()
+            weight, bias = net.weight, net.bias
+            assert weight.shape == (12, 6), weight.shape
+            # Gradients of collectives are those of the sum of all ranks' losses.
+            gradients = [p.grad().asnumpy() for p in (weight, bias)]
+            gradients = [g / size if shard else block(g, 0) for g in gradients]
+            values = [weight.full_data().asnumpy(), y.asnumpy(), *gradients]
+            results.append(values)
+for values in results[1:]:
+    np.testing.assert_array_equal(values[0], results[0][0])
+    for mine, wanted in zip(values, results[0]):
+        np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-6)
+
+# Files hold whole arrays. All ranks write them together and read them in any layout.
+path = str(folder / "net.params")
+net.save_parameters(path)
+net.save(str(folder / "whole"))
+net.collect_params().save(str(folder / "dict.params"))
+mx.nd.save(str(folder / "array"), {"weight": net.weight.full_data()})
+stored = mx.nd.load(path)
+np.testing.assert_array_equal(stored["weight"].asnumpy(), values[0])
+np.testing.assert_array_equal(mx.nd.load(str(folder / "array"))["weight"].asnumpy(), values[0])
+for shard in (True, False):
+    for initialize in (True, False):
+        again = Column(12, 6 if initialize else 0, shard, prefix="net_")
+        if initialize:
+            again.initialize()
+        again.load_parameters(path)
+        np.testing.assert_allclose(again(x).asnumpy(), values[1], rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(again.weight.full_data().asnumpy(), values[0])
+        again.load(str(folder / "whole"))
+        again.collect_params().load(str(folder / "dict.params"))
+        np.testing.assert_array_equal(again.weight.full_data().asnumpy(), values[0])
+
+# Attributes.
+net.collect_params().setattr("lr_mult", 0.5)
+assert net.weight.lr_mult == 0.5 and net.weight.var().name == "net_weight"
+same = Column(12, 6, True, prefix="net_", params=net.params)
+assert same.weight is net.weight
+np.testing.assert_allclose(same(x).asnumpy(), values[1], rtol=1e-5, atol=1e-6)
+print("done", rank)

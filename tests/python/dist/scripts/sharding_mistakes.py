@@ -1,0 +1,114 @@
+"""Mistakes with sharded parameters are errors on every rank, and the job continues."""
+
+import sys
+import time
+from pathlib import Path
+
+import mxlite as mx
+import mxlite.horovod as hvd
+import pytest
+from mxlite import gluon
+from mxlite.gluon import Parameter
+
+folder = Path(sys.argv[1])
+outside = hvd.ProcessSet([0, 1])
+absent = hvd.ProcessSet([0, 2])
+early = Parameter("early_weight", shape=(6, 3), shard=(0, outside))
+hvd.init(process_sets=[outside])
+rank, size = hvd.rank(), hvd.size()
+assert size == 3
+
+
+def fails(what, *words, kind=mx.MXNetError):
+    begin = time.monotonic()
+    with pytest.raises(kind) as caught:
+        what()
+    for word in words:
+        assert word in str(caught.value), (word, str(caught.value))
+    assert time.monotonic() - begin < 20
+    assert mx.nd.contrib.all_reduce(mx.nd.ones((2,))).asnumpy().tolist() == [size] * 2
+
+
+def made(shape=(6, 3), axis=0, init=None, name="a_weight", **options):
+    param = Parameter(name, shape=shape, init=init, shard=(axis, None), **options)
+    param.initialize()
+    return param
+
+
+# Ranks that disagree.
+fails(
+    lambda: made((6, 3 + rank)),
+    "the ranks of process set 0 disagree",
+    "'a_weight' of shape (6, 3) and dtype float32, shard axis 0 on rank 0",
+    "'a_weight' of shape (6, 5) and dtype float32, shard axis 0 on rank 2",
+    kind=ValueError,
+)
+fails(lambda: made((6, 3), axis=int(rank == 1)), "shard axis 1 on rank 1", kind=ValueError)
+fails(lambda: made(dtype="float16" if rank == 2 else "float32"), "dtype float16", kind=ValueError)
+fails(lambda: made(name=f"a{rank}_weight"), "'a1_weight'", "'a2_weight'", kind=ValueError)
+fails(lambda: made((7, 3), allow_uneven=rank > 0), "allow_uneven=True on rank 1", kind=ValueError)
+fails(lambda: made((6 + rank, 3)), "disagree", kind=ValueError)
+
+
+class Broken(mx.init.Initializer):
+    """Fails on one rank."""
+
+    def _init_weight(self, desc, arr):
+        if rank == 1:
+            raise OSError("no such file")
+
+
+if rank == 1:
+    fails(lambda: made(init=Broken()), "no such file", kind=OSError)
+else:
+    fails(lambda: made(init=Broken()), "rank 1 cannot make its block: no such file")
+
+# Mistakes of all ranks.
+fails(
+    lambda: made((7, 3)),
+    "'a_weight': axis 0 of shape (7, 3) does not divide into 3 equal blocks for the ranks 0, 1, 2",
+    "allow_uneven=True",
+    kind=ValueError,
+)
+fails(lambda: made((2, 3), allow_uneven=True), "each rank needs at least one", kind=ValueError)
+fails(lambda: made((6, 3), axis=2), "axis of shard is 2, expected -2 to 1", kind=IndexError)
+fails(lambda: Parameter("a", shard=(0, absent)), "is not part of the job", kind=ValueError)
+fails(lambda: Parameter("a", shard=(0, 9)), "process set 9", kind=ValueError)
+fails(lambda: Parameter("a", shard=0), "shard is 0, expected a tuple", kind=TypeError)
+fails(lambda: Parameter("a", shard=(0.5, None)), "axis of shard is 0.5", kind=TypeError)
+fails(lambda: Parameter("a", shard=(0, "all")), "process set of shard is 'all'", kind=TypeError)
+fails(lambda: Parameter("a", shard=(0, None), stype="row_sparse"), "only dense", kind=ValueError)
+fails(lambda: setattr(made(), "shard", (1, None)), "cannot be changed")
+fails(lambda: made().set_data(mx.nd.ones((5, 3))), "(5, 3) is incompatible", kind=ValueError)
+
+# A group without this rank: declared before init, the error comes with initialize.
+if rank == 2:
+    message = "process set 1 of ranks 0, 1 does not contain this process, rank 2"
+    fails(lambda: Parameter("a", shard=(0, outside)), message, kind=ValueError)
+    fails(early.initialize, message, kind=ValueError)
+else:
+    made_early = Parameter("a", shard=(0, 1))
+    early.initialize()
+    assert early.data().shape == (3, 3)
+    for _ in range(2):
+        assert mx.nd.contrib.all_reduce(mx.nd.ones((2,))).asnumpy().tolist() == [size] * 2
+
+# A file with another shape.
+path = str(folder / f"file{rank}")
+mx.nd.save(path, {"weight": mx.nd.ones((5, 3))})
+block = gluon.nn.Dense(6, in_units=3, use_bias=False)
+block.weight.shard = (0, None)
+fails(lambda: block.load_parameters(path), "expected (6, 3) vs saved (5, 3)", kind=ValueError)
+
+# An unknown extent of uneven blocks.
+free = Parameter("a_weight", shape=(0, 3), shard=(0, None), allow_uneven=True)
+fails(lambda: free._set_local_shape((2, 3)), "give the whole shape", kind=ValueError)
+
+# A call that one rank leaves out.
+whole = made()
+if rank == 1:
+    time.sleep(float(sys.argv[2]) * 2)
+else:
+    with pytest.raises(mx.MXNetError, match="misses rank 1"):
+        whole.full_data().wait_to_read()
+print("done", rank, flush=True)
