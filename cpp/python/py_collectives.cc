@@ -28,6 +28,7 @@ CollectiveKind kind_of(Kind kind) {
       return CollectiveKind::kAllToAll;
     case Kind::kSend:
     case Kind::kReceive:
+    case Kind::kNone:  // is never started
       break;
   }
   return CollectiveKind::kMessage;

@@ -11,6 +11,7 @@ namespace mxlite::collective {
 namespace {
 
 constexpr const char* kAllReduceOp = "_contrib_all_reduce";
+constexpr const char* kSumGradientOp = "_contrib_sum_gradient";
 constexpr const char* kBroadcastOp = "_contrib_broadcast";
 constexpr const char* kReduceOp = "_collective_reduce";
 
@@ -21,8 +22,21 @@ Specs infer_all_reduce(const AllReduceParams& p, std::span<const TensorSpec> in)
 }
 
 std::vector<ValueRef> all_reduce_gradient(GradBuilder& g) {
-  check_differentiable(kAllReduceOp, g.params<AllReduceParams>().op);
+  const auto& p = g.params<AllReduceParams>();
+  check_differentiable(kAllReduceOp, p.op);
+  if (p.replicated) {
+    const ValueRef same =
+        g.emit(kSumGradientOp, {g.output_grad(0)}, {{"process_set", int64_t{p.process_set}}});
+    if (p.op == Reduction::kSum) return {same};
+    const double ranks = static_cast<double>(group_of(kAllReduceOp, p.process_set).size());
+    return {g.mul_scalar(same, 1 / ranks)};
+  }
   return {g.emit(kAllReduceOp, {g.output_grad(0)}, g.params_ref())};
+}
+
+Specs infer_sum_gradient(const SumGradientParams& p, std::span<const TensorSpec> in) {
+  group_of(kSumGradientOp, p.process_set);
+  return Specs{in[0]};
 }
 
 Specs infer_rooted(const RootParams& p, std::span<const TensorSpec> in) {
@@ -58,7 +72,28 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
         terms.kind = Kind::kAllReduce;
         terms.process_set = p.process_set;
         terms.reduction = p.op;
-        terms.text = str("all_reduce(", reduction_name(p.op), ")");
+        terms.text =
+            str("all_reduce(", reduction_name(p.op), p.replicated ? ", replicated)" : ")");
+      });
+  add(ops,
+      OpBuilder<SumGradientParams>(kSumGradientOp)
+          .doc("Returns its argument; backward adds up the gradients of all ranks of a process set. "
+               "It belongs where an array that all ranks have enters a part of a network of which "
+               "each rank computes a share (tensor parallelism); `all_reduce` with "
+               "`replicated=True` ends such a part.")
+          .shapes("any shape -> the same shape")
+          .inputs({"data"})
+          .infer(infer_sum_gradient)
+          .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+            return {g.emit(kAllReduceOp, {g.output_grad(0)},
+                           {{"process_set", int64_t{g.params<SumGradientParams>().process_set}},
+                            {"replicated", true}})};
+          })
+          .build(),
+      [](const void* params, const TensorSpec&, Terms& terms) {
+        terms.kind = Kind::kNone;
+        terms.process_set = static_cast<const SumGradientParams*>(params)->process_set;
+        terms.text = "sum_gradient";
       });
   add(ops,
       OpBuilder<RootParams>(kBroadcastOp)

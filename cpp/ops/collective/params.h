@@ -32,11 +32,20 @@ constexpr auto process_set_field() {
 struct AllReduceParams {
   Reduction op = Reduction::kSum;
   int32_t process_set = 0;
+  bool replicated = false;
   static constexpr auto fields() {
     using P = AllReduceParams;
-    return std::tuple(field("op", &P::op, "How the arrays of the ranks are combined."),
-                      process_set_field<P>());
+    return std::tuple(
+        field("op", &P::op, "How the arrays of the ranks are combined."), process_set_field<P>(),
+        field("replicated", &P::replicated,
+              "All ranks compute the same from the result and so have the same gradient of it, "
+              "which is not summed over ranks: the gradient of data needs no communication."));
   }
+};
+
+struct SumGradientParams {
+  int32_t process_set = 0;
+  static constexpr auto fields() { return std::tuple(process_set_field<SumGradientParams>()); }
 };
 
 struct RootParams {

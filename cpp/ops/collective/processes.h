@@ -19,6 +19,7 @@ enum class Kind : uint8_t {
   kAllToAll,
   kSend,
   kReceive,
+  kNone,  // no communication: only the gradient has some
 };
 enum class Reduction : uint8_t { kSum, kMean, kProduct, kMin, kMax };
 

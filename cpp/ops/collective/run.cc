@@ -81,6 +81,11 @@ NDArrays run(Processes& processes, const OpSchema& op, const void* params, const
   MX_CHECK_SHAPE(!out || out->shape() == spec.shape, op.name, ": out has shape ", out->shape(),
                  ", the result has ", spec.shape);
   const Kind kind = call.terms.kind;
+  if (kind == Kind::kNone) {
+    if (!out) return {input->detached()};
+    copy_to(input, out);
+    return {out};
+  }
   const int64_t ranks = processes.group(call.terms.process_set).size();
   if (kind != Kind::kReceive) {
     call.input = contiguous(input);
@@ -111,6 +116,7 @@ void announce_failure(const OpSchema& op, const void* params, std::span<const ND
     call.terms.text = op.name;
     call.spec = inputs[0]->spec();
     fill_what_is_valid(op, params, call);
+    if (call.terms.kind == Kind::kNone) return;
     const Group group = processes->group(call.terms.process_set);
     const bool is_message = call.terms.kind == Kind::kSend || call.terms.kind == Kind::kReceive;
     const bool has_peer = group.has(call.terms.peer) && call.terms.peer != group.rank;
