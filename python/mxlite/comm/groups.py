@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +13,24 @@ from .. import _core
 from .. import ndarray as nd
 from ..base import MXNetError, TypeError_
 from .job import JOB
-from .process_sets import ProcessSet, ProcessSetError, global_process_set
+from .process_sets import (
+    ProcessSet,
+    ProcessSetError,
+    added_process_sets,
+    global_process_set,
+)
 from .submitting import submit, waited
 
-__all__ = ["Group", "exchange_texts", "group_of"]
+__all__ = [
+    "Group",
+    "exchange_bytes",
+    "exchange_texts",
+    "find_process_set",
+    "group_of",
+    "process_set_of",
+]
+
+_LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
@@ -103,18 +119,54 @@ def group_of(who: str, process_set: ProcessSet | int | None) -> Group:
     return Group(number, ranks, ranks.index(rank))
 
 
-def exchange_texts(group: Group, text: str) -> list[str]:
-    """Return the texts that all ranks of a group give; all of them call this in the same order.
+def find_process_set(ranks: Sequence[int]) -> int | None:
+    """Return the number of the process set of exactly these ranks; None if there is none.
+
+    Parameters
+    ----------
+    ranks : sequence of int
+        Ranks of the job, in rising order.
+
+    Returns
+    -------
+    int or None
+    """
+    if JOB.info is None:
+        return 0 if list(ranks) == [0] else None
+    for number in [0, *(entry.process_set_id for entry in added_process_sets())]:
+        if number is not None and _core.comm_set_members(number) == list(ranks):
+            return number
+    return None
+
+
+def process_set_of(group: Group) -> ProcessSet:
+    """Return the process set of a group, for functions that take no number.
 
     Parameters
     ----------
     group : Group
-    text : str
-        Without line breaks.
 
     Returns
     -------
-    list of str
+    ProcessSet
+    """
+    for entry in added_process_sets():
+        if entry.process_set_id == group.number:
+            return entry
+    return global_process_set
+
+
+def exchange_bytes(group: Group, content: bytes) -> list[bytes]:
+    """Return what all ranks of a group give; all of them call this in the same order.
+
+    Parameters
+    ----------
+    group : Group
+    content : bytes
+
+    Returns
+    -------
+    list of bytes
         In the order of ranks.
 
     Raises
@@ -123,9 +175,21 @@ def exchange_texts(group: Group, text: str) -> list[str]:
         If a rank is lost or does not call this within the deadline.
     """
     if group.size == 1:
-        return [text]
-    name = f"exchange_texts.{next(JOB.counters['exchange_texts', group.number])}"
-    line = nd.array(np.frombuffer(f"{text}\n".encode(), dtype=np.uint8), dtype="uint8")
-    pending = submit("allgather", [name], [line], [], set=group.number)
-    gathered = waited(pending, [line], line.ctx)[0].asnumpy().tobytes()
-    return gathered.decode().splitlines()
+        return [content]
+    name = f"exchange_bytes.{next(JOB.counters['exchange_bytes', group.number])}"
+    message = np.frombuffer(_LENGTH.pack(len(content)) + content, dtype=np.uint8)
+    rows = nd.array(message, dtype="uint8")
+    pending = submit("allgather", [name], [rows], [], set=group.number)
+    gathered = waited(pending, [rows], rows.ctx)[0].asnumpy().tobytes()
+    parts = []
+    at = 0
+    while at < len(gathered):
+        begin = at + _LENGTH.size
+        at = begin + _LENGTH.unpack_from(gathered, at)[0]
+        parts.append(gathered[begin:at])
+    return parts
+
+
+def exchange_texts(group: Group, text: str) -> list[str]:
+    """Return the texts that all ranks of a group give; see `exchange_bytes`."""
+    return [part.decode() for part in exchange_bytes(group, text.encode())]

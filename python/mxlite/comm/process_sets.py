@@ -157,6 +157,16 @@ def joined(given: Sequence[ProcessSet]) -> None:
         _added.append(process_set)
 
 
+def added_process_sets() -> list[ProcessSet]:
+    """Return the process sets of the job besides that of all ranks.
+
+    Returns
+    -------
+    list of ProcessSet
+    """
+    return list(_added)
+
+
 def left() -> None:
     """Forget all sets after ``shutdown``."""
     for process_set in _added:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,17 +10,17 @@ from .. import autograd
 from .. import optimizer as opt
 from .._typed_init import TypedInit
 from ..base import MXNetError, TypeError_, ValueError_
+from ..comm.groups import Group
 from ..context import Context
-from ..kvstore.base import KVStoreBase, read_states
+from ..kvstore.base import KVStoreBase
 from ..kvstore.choice import chosen_store
 from ..kvstore.local import pushpull_all
 from ..kvstore.names import checked_name
 from ..ndarray import NDArray
-from ..ndarray.serialization import replacing_file
 from ..optimizer.settling import Attempt, Settling
-from ..optimizer.states import copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
+from .replicas import Replicas, check_shards, shard_groups
 from .trainer_checks import (
     BatchSizeWarning,
     StaleGradientWarning,
@@ -31,12 +30,14 @@ from .trainer_checks import (
     is_fresh,
     sparse_parts,
 )
+from .trainer_states import TrainerStates
 from .trainer_updates import StepArrays, checked_norm, has_grad, update_arrays
+from .zero import StateShards, checked_stage, store_group
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
 
 
-class Trainer(TypedInit):
+class Trainer(TrainerStates, TypedInit):
     """Applies an optimizer to a set of parameters, on the contexts of one or several processes.
 
     Parameters
@@ -57,6 +58,10 @@ class Trainer(TypedInit):
     clip_global_norm : float, optional
         Scale all gradients of a step together, after the division by the batch size, to this
         2-norm if theirs is larger. A step whose norm is NaN or infinite changes no parameter.
+    zero : {0, 1}
+        1: each rank of a distributed store keeps the optimizer's states of some parameters and
+        updates them, and sends the weights to the other ranks (stage 1 of ZeRO). The results have
+        the same bits as those of 0. Parameters are assigned whole.
 
     Notes
     -----
@@ -76,6 +81,7 @@ class Trainer(TypedInit):
         update_on_kvstore: bool | None = None,
         *,
         clip_global_norm: float | None = None,
+        zero: int = 0,
     ) -> None:
         if isinstance(params, (Mapping, ParameterDict)):
             named = dict(params.items())
@@ -105,6 +111,8 @@ class Trainer(TypedInit):
         self._compression_params = compression_params
         self._contexts: list[Context] | None = None
         self._init_optimizer(optimizer, checked_options(optimizer_params))
+        self._zero = checked_stage(zero, update_on_kvstore, self._optimizer)
+        self._state_shards: StateShards | None = None
         self._scale = float(self._optimizer.rescale_grad)
         # Set by amp.init_trainer: the scale of the loss, and _scale without it.
         self._amp_loss_scaler: Any = None
@@ -147,6 +155,7 @@ class Trainer(TypedInit):
         """Forget the store; the next step makes one of the parameters' values."""
         self._kv_initialized = False
         self._kvstore: Any = None
+        self._replicas: Replicas | None = None
         self._update_on_kvstore: bool | None = None
         self._params_to_init = list(self._params)
 
@@ -201,6 +210,13 @@ class Trainer(TypedInit):
                     f"Please set update_on_kvstore=False when training with {type(store)}"
                 )
             on_store = bool(given)
+        if self._divides(store) and on_store:
+            if given:
+                raise ValueError_(
+                    "Trainer: update_on_kvstore=True lets the store update whole parameters, but "
+                    "some are sharded; use update_on_kvstore=False"
+                )
+            on_store = False
         checked_norm(self._max_norm, on_store)
         if store is not None and self._compression_params:
             store.set_gradient_compression(self._compression_params)  # type: ignore[attr-defined]
@@ -214,6 +230,19 @@ class Trainer(TypedInit):
         self._kvstore, self._update_on_kvstore = store, None if store is None else on_store
         self._kv_initialized = True
 
+    def _data_group(self, store: Any) -> Group:
+        """Return the ranks whose gradients are summed."""
+        return store_group(store, self._zero)
+
+    def _divides(self, store: Any) -> bool:
+        """Find the ranks that share parameters; say whether some hold parts of what is trained."""
+        group = self._data_group(store)
+        self._replicas = Replicas(type(self).__name__, group, self._params)
+        check_shards(self._params, self._optimizer)
+        if self._zero and group.size > 1 and self._state_shards is None:
+            self._state_shards = StateShards(self._replicas)
+        return self._state_shards is not None or self._replicas.differ
+
     def _init_params(self) -> None:
         """Give the store the parameters that have a value by now."""
         pending = []
@@ -222,12 +251,18 @@ class Trainer(TypedInit):
                 pending.append(param)
             elif self._kvstore is not None:
                 arrays, index = param._arrays(), self._param2idx[param.name]
-                if autograd.is_recording() and self._kvstore.type in ("local", "device"):
+                if self._is_block(param):
+                    self._replicas.send_first(param)  # type: ignore[union-attr]
+                elif autograd.is_recording() and self._kvstore.type in ("local", "device"):
                     # All have the value, and what was recorded with it stays as it is.
                     self._kvstore.init(index, arrays[0])
                 else:
                     self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = pending
+
+    def _is_block(self, param: Parameter) -> bool:
+        """Say whether other ranks of the job hold other blocks of a parameter."""
+        return self._replicas is not None and self._replicas.is_block(param)
 
     def _ready(self) -> None:
         if not self._kv_initialized:
@@ -349,8 +384,15 @@ class Trainer(TypedInit):
         if self._kvstore is None:
             return
         with autograd.pause():
-            entries = [(i, i, param._arrays(), param.list_grad()) for i, param in params]
+            entries = [
+                (i, i, param._arrays(), param.list_grad())
+                for i, param in params
+                if not self._is_block(param)
+            ]
             pushpull_all(self._kvstore, entries, bool(self._update_on_kvstore))
+            for _, param in params:
+                if self._is_block(param):
+                    self._replicas.sum_gradients(param)  # type: ignore[union-attr]
 
     def _overflows(self) -> bool:
         """Say whether the gradients overflowed, which scaling of the loss is told."""
@@ -361,7 +403,9 @@ class Trainer(TypedInit):
         if not self._update_on_kvstore:
             with autograd.pause():
                 if self._skips_on_device():
-                    check = self._amp_loss_scaler._begin_check(self._arrays.grads())
+                    check = self._amp_loss_scaler._begin_check(
+                        self._arrays.grads(), shard_groups(self._params)
+                    )
                     attempt = Attempt(self._optimizer, self._updaters)
                     self._update_arrays(params, check.factor)
                     check.tell(attempt.finish)
@@ -381,7 +425,12 @@ class Trainer(TypedInit):
         factor: Callable[[Context], NDArray] | None = None,
     ) -> None:
         lists = self._arrays.chosen(params, only_fresh=self._kvstore is None)
-        update_arrays(self._updaters, lists, self._max_norm, factor)
+        shards = self._state_shards
+        if shards is not None:
+            shards.assign(self._arrays.entries)
+        update_arrays(self._updaters, lists, self._params, self._max_norm, factor, shards)
+        if shards is not None:
+            shards.send_weights(self._arrays.entries)
 
     def _settle(self) -> None:
         """Wait for the overflow check of the last step, which may have been skipped."""
@@ -396,105 +445,3 @@ class Trainer(TypedInit):
         if not self._arrays.any_stale():
             return entries
         return [entry for entry in entries if is_fresh(entry[1], ignore_stale_grad)]
-
-    def save_states(self, fname: str | os.PathLike[str]) -> None:
-        """Save the optimizer's options, counts and states.
-
-        Parameters
-        ----------
-        fname : str or path
-            Replaced only after everything was written. The format is mxlite's own, with a
-            checksum and without pickle.
-
-        Raises
-        ------
-        FileAccessError
-            If the file cannot be written.
-        """
-        self._ready()
-        self._refuse_distributed("save")
-        content = self._updaters[0].get_states(dump_optimizer=True)
-        with replacing_file(os.fspath(fname)) as stream:
-            stream.write(content)
-
-    def load_states(self, fname: str | os.PathLike[str]) -> None:
-        """Load states written by `save_states` or pickled by MXNet 1.x.
-
-        Parameters
-        ----------
-        fname : str or path
-
-        Raises
-        ------
-        MissingFileError
-            If there is no such file.
-        FileFormatError
-            If it is truncated, damaged or something else.
-        """
-        content = read_states(fname)
-        self._ready()
-        self._refuse_distributed("load")
-        self._settle()
-        self._take_states(content, f"file {os.fspath(fname)!r}")
-
-    def _refuse_distributed(self, what: str) -> None:
-        local = isinstance(getattr(self._kvstore, "_updater", None), opt.Updater)
-        if self._distributed and self._update_on_kvstore and not local:
-            raise TrainerModeError(
-                f"Cannot {what} trainer states when the optimizer runs in the distributed store: "
-                "they live on the servers"
-            )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return optimizer, states of all contexts and loss scale, for a checkpoint.
-
-        Returns
-        -------
-        dict
-            Numbers, strings, arrays and containers of them; the arrays are the trainer's own.
-        """
-        self._ready()
-        self._refuse_distributed("save")
-        self._settle()
-        scaler = self._amp_loss_scaler
-        return {
-            "contexts": [
-                states_tree(updater.states, None if i else self._optimizer)
-                for i, updater in enumerate(self._updaters)
-            ],
-            "loss_scaler": None if scaler is None else dict(vars(scaler)),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Parameters
-        ----------
-        state : dict
-        """
-        self._ready()
-        self._refuse_distributed("load")
-        self._settle()
-        saved = state["contexts"]
-        for i, updater in enumerate(self._updaters):
-            tree = saved[i if i < len(saved) else 0]
-            own = copied(tree)
-            updater.states, optimizer = states_from_tree(own, self._optimizer, "checkpoint")
-            if optimizer is not None:
-                self._optimizer = optimizer
-        self._share_optimizer()
-        if self._amp_loss_scaler is not None and state["loss_scaler"] is not None:
-            vars(self._amp_loss_scaler).update(state["loss_scaler"])
-
-    def _take_states(self, content: bytes, source: str) -> None:
-        for updater in self._updaters:
-            states, optimizer = load_states(content, self._optimizer, source)
-            updater.states = states
-            if optimizer is not None:
-                self._optimizer = optimizer
-        self._share_optimizer()
-
-    def _share_optimizer(self) -> None:
-        self._optimizer.param_dict = dict(enumerate(self._params))
-        for updater in self._updaters:
-            updater.optimizer = self._optimizer

@@ -14,6 +14,7 @@ from ..ndarray import NDArray
 from ..optimizer import Updater
 from .parameter import Parameter
 from .trainer_checks import sparse_parts
+from .zero import StateShards
 
 __all__ = ["StepArrays", "checked_norm", "has_grad", "update_arrays"]
 
@@ -166,8 +167,10 @@ class StepArrays:
 def update_arrays(
     updaters: Sequence[Updater],
     lists: Sequence[tuple[list[int], list[NDArray]]],
+    params: Sequence[Parameter],
     max_norm: float | None,
     factor: Callable[[Context], NDArray] | None = None,
+    shards: StateShards | None = None,
 ) -> None:
     """Update the arrays of each context; an optimizer that can gets all of them at once.
 
@@ -177,32 +180,47 @@ def update_arrays(
         One for each context.
     lists : list of (list of int, list of NDArray)
         Indices and arrays of each context.
+    params : list of Parameter
+        The parameters by index.
     max_norm : float, optional
         Scale the gradients of a context, which `rescale_grad` has multiplied, to this 2-norm if
         they have a larger one.
     factor : callable, optional
         Returns a factor on all gradients of a context, as one number there; arrays stay as they are
         if it is 0. Only for optimizers that take it.
+    shards : StateShards, optional
+        Update only the parameters of this rank, and count the updates of the others.
     """
     optimizer = updaters[0].optimizer
     for updater, (indices, arrays) in zip(updaters, lists):
         if not indices:
             continue
-        grads = _core.grads_of(arrays)
-        scale = None if factor is None else factor(arrays[0].ctx)
-        if max_norm is None:
+        grads, context = _core.grads_of(arrays), arrays[0].ctx
+        scale = None if factor is None else factor(context)
+        if max_norm is not None:
+            chosen = [params[i] for i in indices]
+            clip = _clip_factor(grads, chosen, optimizer.rescale_grad, max_norm)
+            if optimizer._takes_scale():
+                scale = clip if scale is None else clip * scale
+            elif not math.isfinite(number := float(clip.asscalar())):
+                continue
+            elif number != 1.0:
+                for grad in grads:
+                    grad[:] = grad * number
+        if shards is not None:
+            foreign = [i for i in indices if not shards.owns(i, params[i])]
+            optimizer._set_current_context(context.device_id)
+            optimizer._update_count(foreign)
+            own = [k for k, i in enumerate(indices) if i not in set(foreign)]
+            indices = [indices[k] for k in own]
+            grads, arrays = [grads[k] for k in own], [arrays[k] for k in own]
+        if indices:
             updater(indices, grads, arrays, scale)
-            continue
-        clip = _clip_factor(grads, optimizer.rescale_grad, max_norm)
-        if optimizer._takes_scale():
-            updater(indices, grads, arrays, clip if scale is None else clip * scale)
-        elif math.isfinite(number := float(clip.asscalar())):
-            for grad in grads if number != 1.0 else ():
-                grad[:] = grad * number
-            updater(indices, grads, arrays)
 
 
-def _clip_factor(grads: list[NDArray], rescale: float, max_norm: float) -> NDArray:
+def _clip_factor(
+    grads: list[NDArray], params: Sequence[Parameter], rescale: float, max_norm: float
+) -> NDArray:
     """Return the factor on gradients as one float32 number; NaN if their norm is not finite."""
     for grad in grads:
         if grad.stype != "default":
@@ -210,8 +228,19 @@ def _clip_factor(grads: list[NDArray], rescale: float, max_norm: float) -> NDArr
                 f"Trainer: clip_global_norm: a gradient of storage type {grad.stype} was given, "
                 "dense gradients expected"
             )
-    groups = [grads[at : at + _GROUP] for at in range(0, len(grads), _GROUP)]
-    squares = [nd.multi_sum_sq(*group, num_arrays=len(group)) for group in groups]
-    norm = nd.sqrt(nd.sum(nd.concat(*squares, dim=0))) * abs(rescale)
+    by_set: dict[int, list[NDArray]] = {}  # by the process set that has the other blocks
+    for grad, param in zip(grads, params):
+        group = None if param._shard is None else param._shard.group()
+        by_set.setdefault(-1 if group is None or group.size == 1 else group.number, []).append(grad)
+    squares = []
+    for number in sorted(by_set):
+        some = by_set[number]
+        groups = [some[at : at + _GROUP] for at in range(0, len(some), _GROUP)]
+        parts = [nd.multi_sum_sq(*group, num_arrays=len(group)) for group in groups]
+        total = nd.sum(nd.concat(*parts, dim=0))
+        if number >= 0:
+            total = nd.contrib.all_reduce(total, process_set=number)
+        squares.append(total)
+    norm = nd.sqrt(sum(squares[1:], squares[0])) * abs(rescale)
     # 0 * norm is NaN where the norm is NaN or infinite; a division by 0 gives infinity, cut to 1.
     return nd.minimum(max_norm / norm, 1.0) + 0.0 * norm

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..base import ValueError_
 from ..comm.basics import size
+from ..comm.groups import group_of
 from ..gluon.parameter import DeferredInitializationError, Parameter
 from ..gluon.parameter_dict import ParameterDict
+from ..gluon.replicas import Replicas
 from ..ndarray import NDArray
 from .mpi_ops import broadcast_
 
 __all__ = ["broadcast_parameters"]
 
 
-def _broadcast_when_initialized(param: Parameter, root_rank: int, name: str) -> None:
+def _broadcast_when_initialized(param: Parameter, broadcast: Callable[[], None]) -> None:
     """Let the parameter broadcast its value right after its initializer has run."""
     initialize = param._init_impl
 
     def initialize_and_broadcast(*args: Any, **kwargs: Any) -> None:
         initialize(*args, **kwargs)
-        for array in param.list_data():
-            broadcast_(array, root_rank, name=name)
+        broadcast()
         vars(param).pop("_init_impl", None)  # once
 
     vars(param)["_init_impl"] = initialize_and_broadcast
@@ -37,7 +38,9 @@ def broadcast_parameters(
     ----------
     params : dict or ParameterDict
         Values are Parameter (``Block.collect_params()``) or NDArray (``Module.get_params()``).
-        A parameter of unknown shape is broadcast when its first forward pass initializes it.
+        A parameter of unknown shape is broadcast when its first forward pass initializes it. Blocks
+        of sharded parameters go to the ranks that hold the same block; the values are those of the
+        process set of ``root_rank``.
     root_rank : int
     prefix : str, optional
         Prefix of the tensors' names; two networks with the same names need different ones.
@@ -56,6 +59,8 @@ def broadcast_parameters(
     if size() == 1:
         return
     prefix = prefix or ""
+    given = [value for _, value in sorted(params.items()) if isinstance(value, Parameter)]
+    replicas = Replicas("broadcast_parameters", group_of("broadcast_parameters", None), given)
     for name, value in sorted(params.items()):
         if isinstance(value, NDArray):
             broadcast_(value, root_rank, name=prefix + str(name))
@@ -65,10 +70,23 @@ def broadcast_parameters(
                 f"broadcast_parameters: {name!r} is a {type(value).__name__}, a Parameter or an "
                 "NDArray expected"
             )
+        broadcast = _broadcast_function(value, root_rank, prefix + str(name), replicas)
         try:
-            arrays = value.list_data()
+            value.list_data()
         except DeferredInitializationError:
-            _broadcast_when_initialized(value, root_rank, prefix + str(name))
+            _broadcast_when_initialized(value, broadcast)
             continue
-        for array in arrays:
-            broadcast_(array, root_rank, name=prefix + str(name))
+        broadcast()
+
+
+def _broadcast_function(
+    param: Parameter, root_rank: int, name: str, replicas: Replicas
+) -> Callable[[], None]:
+    def broadcast() -> None:
+        if replicas.is_block(param):
+            replicas.send_first(param, root_rank)
+            return
+        for array in param.list_data():
+            broadcast_(array, root_rank, name=name)
+
+    return broadcast

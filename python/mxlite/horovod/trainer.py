@@ -12,6 +12,8 @@ import numpy as np
 from .. import autograd
 from .. import optimizer as opt
 from ..base import TypeError_
+from ..comm.basics import rank
+from ..comm.groups import Group, group_of, process_set_of
 from ..comm.job import JOB
 from ..comm.process_sets import ProcessSet, global_process_set
 from ..comm.submitting import reduce_in_buckets
@@ -45,11 +47,15 @@ class DistributedTrainer(Trainer):
         Above 0: gradients are reduced in this many groups, each by one operation.
     process_set : ProcessSet
         Ranks whose gradients are averaged; other ranks train alone.
+    zero : {0, 1}
+        1: each rank of the set keeps the optimizer's states of some parameters, updates them, and
+        sends the weights to the other ranks; see `gluon.Trainer`.
 
     Notes
     -----
     Matches ``horovod.mxnet.DistributedTrainer``: one context per process.
-    ``step(batch_size)`` takes the batch size of this rank.
+    ``step(batch_size)`` takes the batch size of this rank. Gradients of a sharded parameter are
+    summed over those ranks of the set that hold the same block.
     """
 
     def __init__(
@@ -62,6 +68,8 @@ class DistributedTrainer(Trainer):
         prefix: str | None = None,
         num_groups: int = 0,
         process_set: ProcessSet = global_process_set,
+        *,
+        zero: int = 0,
     ) -> None:
         if isinstance(optimizer, DistributedOptimizer):
             optimizer = optimizer._optimizer
@@ -80,7 +88,7 @@ class DistributedTrainer(Trainer):
         self._num_groups = num_groups
         self._predivide = checked_predivide(gradient_predivide_factor)
         self._prescale = 1.0 / self._predivide
-        super().__init__(params, optimizer, optimizer_params, kvstore=None)
+        super().__init__(params, optimizer, optimizer_params, kvstore=None, zero=zero)
         self._scale_alone = self._scale
         self._follow_size()
         JOB.followers.add(self)
@@ -90,30 +98,42 @@ class DistributedTrainer(Trainer):
         self._scale = self._scale_alone * (self._predivide / (self._process_set.size() or 1))
         self._amp_original_scale = self._scale
 
+    def _data_group(self, store: Any) -> Group:
+        """Return the ranks whose gradients are averaged."""
+        if self._process_set.included():
+            return group_of("DistributedTrainer", self._process_set)
+        return Group(0, (rank(),), 0)
+
     def _allreduce_grads(self) -> None:
         """Sum all gradients over ranks; which of them were computed here does not matter."""
-        if not self._process_set.included() or self._process_set.size() == 1:
-            return
-        entries = [
-            (self._prefix + str(i), param.list_grad()[0])
-            for i, param in enumerate(self._params)
-            if param.grad_req != "null"
-        ]
+        self._ready()
+        replicas = self._replicas
+        assert replicas is not None
+        by_group: dict[Group, list[tuple[str, NDArray]]] = {replicas.group: []}
+        for i, param in enumerate(self._params):
+            if param.grad_req != "null":
+                entries = by_group.setdefault(replicas.of(param), [])
+                entries.append((self._prefix + str(i), param.list_grad()[0]))
+        for group, entries in by_group.items():
+            if group.size > 1:
+                self._sum(entries, group)
+
+    def _sum(self, entries: list[tuple[str, NDArray]], group: Group) -> None:
         if self._compression is Compression.none:
-            self._reduce(entries)
+            self._reduce(entries, group)
             return
         with autograd.pause():
             packed = [(name, *self._compression.compress(grad)) for name, grad in entries]
-            self._reduce([(name, tensor) for name, tensor, _ in packed])
+            self._reduce([(name, tensor) for name, tensor, _ in packed], group)
             for (_, grad), (_, tensor, ctx) in zip(entries, packed):
                 if tensor is not grad:
                     grad[:] = self._compression.decompress(tensor, ctx)
 
-    def _reduce(self, entries: list[tuple[str, NDArray]]) -> None:
+    def _reduce(self, entries: list[tuple[str, NDArray]], group: Group) -> None:
         if self._num_groups > 0:
-            for number, group in enumerate(near_equal_parts(entries, self._num_groups)):
+            for number, part in enumerate(near_equal_parts(entries, self._num_groups)):
                 by_dtype: dict[Any, list[tuple[str, NDArray]]] = defaultdict(list)
-                for name, grad in group:
+                for name, grad in part:
                     by_dtype[np.dtype(grad.dtype)].append((name, grad))
                 for members in by_dtype.values():
                     grouped_allreduce_(
@@ -122,12 +142,7 @@ class DistributedTrainer(Trainer):
                         priority=-number,
                         op=Sum,
                         prescale_factor=self._prescale,
-                        process_set=self._process_set,
+                        process_set=process_set_of(group),
                     )
             return
-        reduce_in_buckets(
-            entries,
-            op="sum",
-            prescale=self._prescale,
-            set=self._process_set.process_set_id,
-        )
+        reduce_in_buckets(entries, op="sum", prescale=self._prescale, set=group.number)

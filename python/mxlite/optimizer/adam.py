@@ -157,6 +157,7 @@ class Nadam(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _by_weight = False  # one schedule counts the updates of all weights
     m_schedule = Settled[float]()
     _counts = (*_TwoMoments._counts, "m_schedule")
 
@@ -237,6 +238,8 @@ class LAMB(_TwoMoments):
     **kwargs
         As in `Optimizer`.
     """
+
+    _by_element = False
 
     def __init__(
         self,

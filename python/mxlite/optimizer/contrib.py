@@ -23,6 +23,8 @@ class GroupAdaGrad(Optimizer):
         As in `Optimizer`; weight decay is not supported.
     """
 
+    _by_element = False
+
     def __init__(self, eps: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.float_stable_eps = eps

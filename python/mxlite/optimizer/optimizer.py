@@ -78,8 +78,9 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     _set_by_init = "rescale_grad"
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
     _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
-    # Weights in one call of update_multi_precision; above 1 it gets lists (see `Updater`).
-    aggregate_num = 0
+    _by_weight: ClassVar[bool] = True  # an update depends on no update of another weight
+    _by_element: ClassVar[bool] = True  # blocks of a weight may be updated apart
+    aggregate_num = 0  # weights in one call of update_multi_precision; above 1 it gets lists
     # Counts wait for the overflow check of the step before. `_counts` are those that a skipped
     # step takes back.
     num_update = Settled[int]()

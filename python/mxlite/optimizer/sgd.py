@@ -111,6 +111,8 @@ class LARS(_MomentumOptimizer):
         As in `Optimizer`.
     """
 
+    _by_element = False
+
     def __init__(
         self,
         momentum: float = 0.0,
@@ -173,6 +175,8 @@ class LBSGD(_MomentumOptimizer):
     **kwargs
         As in `Optimizer`.
     """
+
+    _by_element = False
 
     def __init__(
         self,

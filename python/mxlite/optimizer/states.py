@@ -18,7 +18,15 @@ from ..ndarray.serialization import load_frombuffer, save_tobuffer
 from .legacy_states import LegacyObject, read_legacy_states
 from .optimizer import Optimizer
 
-__all__ = ["copied", "dump_states", "load_states", "states_from_tree", "states_tree"]
+__all__ = [
+    "bytes_of_tree",
+    "copied",
+    "dump_states",
+    "load_states",
+    "states_from_tree",
+    "states_tree",
+    "tree_of_bytes",
+]
 
 _MAGIC = b"MXLSTATE"
 _VERSION = 1
@@ -47,9 +55,22 @@ def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
     -------
     bytes
     """
+    return bytes_of_tree(states_tree(states, optimizer))
+
+
+def bytes_of_tree(tree: dict[str, Any]) -> bytes:
+    """Return the result of `states_tree` as bytes.
+
+    Parameters
+    ----------
+    tree : dict
+
+    Returns
+    -------
+    bytes
+    """
     arrays: list[NDArray] = []
-    tree = _encode(states_tree(states, optimizer), arrays)
-    text = json.dumps(tree).encode()
+    text = json.dumps(_encode(tree, arrays)).encode()
     blob = save_tobuffer(arrays)
     body = b"".join(
         [
@@ -89,14 +110,35 @@ def load_states(
     """
     if data[: len(_MAGIC)] != _MAGIC:
         return _load_legacy(data, optimizer, source)
+    return states_from_tree(tree_of_bytes(data, source), optimizer, source)
+
+
+def tree_of_bytes(data: bytes, source: str) -> Any:
+    """Return what `bytes_of_tree` was given; arrays are new.
+
+    Parameters
+    ----------
+    data : bytes
+    source : str
+        Named in messages.
+
+    Returns
+    -------
+    object
+        A dict as `states_tree` returns unless the bytes were made by something else.
+
+    Raises
+    ------
+    FileFormatError
+        If the bytes are damaged or something else.
+    """
     tree, arrays = _open(data, source)
     try:
-        content = _decode(tree, arrays)
+        return _decode(tree, arrays)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise FileFormatError(
             f"load_states: {source} has an unexpected structure: {error!r}"
         ) from None
-    return states_from_tree(content, optimizer, source)
 
 
 def states_tree(states: dict[Any, Any], optimizer: Optimizer | None) -> dict[str, Any]:

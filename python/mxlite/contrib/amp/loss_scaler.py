@@ -8,7 +8,9 @@ from typing import Any
 
 from ... import autograd
 from ... import ndarray as nd
+from ...comm.groups import Group
 from ...context import Context
+from ...gluon.replicas import shard_groups
 from ...ndarray import NDArray
 from ...optimizer.settling import Settled, Settling
 
@@ -27,9 +29,11 @@ class OverflowCheck:
     ----------
     groups : list of list of NDArray
         The gradients of each context, dense ones; no list is empty.
+    process_sets : list of Group, optional
+        Ranks that hold blocks of the parameters: all of them skip a step together.
     """
 
-    def __init__(self, groups: Sequence[list[NDArray]]) -> None:
+    def __init__(self, groups: Sequence[list[NDArray]], process_sets: Sequence[Group] = ()) -> None:
         with autograd.pause():
             flags = [
                 nd.multi_all_finite(*some, num_arrays=len(some))
@@ -39,6 +43,8 @@ class OverflowCheck:
             self._flag = flags[0] if flags else nd.ones(1)
             for flag in flags[1:]:  # all contexts skip a step together
                 self._flag = self._flag * flag.as_in_context(self._flag.ctx)
+            for ranks in process_sets:
+                self._flag = nd.contrib.all_reduce(self._flag, op="min", process_set=ranks.number)
         self._overflow: bool | None = None
         self._followers: list[Callable[[bool], None]] = []
 
@@ -122,18 +128,21 @@ class LossScaler(Settling):
         bool
         """
         groups: dict[Context, list[NDArray]] = {}
+        params = list(params)
         for param in params:
             if param.grad_req != "null" and param._data is not None:
                 for grad in param.list_grad():
                     values = grad if grad.stype == "default" else grad.data
                     groups.setdefault(values.ctx, []).append(values)
-        check = LossScaler._begin_check(self, list(groups.values()))
+        check = LossScaler._begin_check(self, list(groups.values()), shard_groups(params))
         self._settle()
         return check.overflow()
 
-    def _begin_check(self, groups: Sequence[list[NDArray]]) -> OverflowCheck:
+    def _begin_check(
+        self, groups: Sequence[list[NDArray]], process_sets: Sequence[Group] = ()
+    ) -> OverflowCheck:
         """Start a step's check; the next scale is chosen when its result is read."""
-        check = OverflowCheck(groups)
+        check = OverflowCheck(groups, process_sets)
         self._loss_scale = self._next_loss_scale  # reads the check of the step before
         self._unsettled = lambda: self._choose_next(check.overflow())
         return check

@@ -1,0 +1,211 @@
+"""Ranks that hold the same block of sharded parameters: their gradients belong together."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .. import ndarray as nd
+from ..base import NotSupportedError, ShapeError, ValueError_
+from ..comm.groups import Group, exchange_texts, find_process_set
+from ..comm.submitting import run_in_place
+from ..optimizer import Optimizer
+from .parameter import Parameter
+
+__all__ = ["Replicas", "check_shards", "shard_groups"]
+
+# Objects are made in the same order on all ranks: their numbers keep names of tensors apart.
+_numbers = itertools.count()
+
+
+class Replicas:
+    """The ranks of a group that hold the same block of each parameter.
+
+    Parameters
+    ----------
+    who : str
+        Begin of error messages.
+    group : Group
+        The ranks whose gradients a trainer sums. All of them make this object.
+    params : list of Parameter
+        All parameters of the trainer, in the same order on all ranks.
+
+    Raises
+    ------
+    ShapeError
+        On all ranks of the group, if they disagree about how a parameter is sharded.
+    ValueError
+        On all ranks of the group, if the job has no process set of the ranks that hold a block.
+    """
+
+    def __init__(self, who: str, group: Group, params: Sequence[Parameter]) -> None:
+        self.group = group
+        self._prefix = f"replicas.{next(_numbers)}."
+        self._groups: dict[str, Group] = {}
+        # Of each parameter, the ranks that hold it together with a rank.
+        self._sets: dict[str, dict[int, list[int]]] = {}
+        sharded = [param for param in params if param.shard is not None]
+        if not sharded or group.size == 1:
+            return
+        mine = {param.name: _described(param) for param in sharded}
+        all_ranks = [json.loads(text) for text in exchange_texts(group, json.dumps(mine))]
+        for param in sharded:
+            _check_same(who, param.name, group, all_ranks)
+            self._sets[param.name] = {
+                rank: theirs[param.name]["ranks"] for rank, theirs in zip(group.ranks, all_ranks)
+            }
+            for index in range(len(mine[param.name]["ranks"])):
+                ranks = [
+                    rank
+                    for rank, theirs in zip(group.ranks, all_ranks)
+                    if theirs[param.name]["index"] == index
+                ]
+                number = find_process_set(ranks)
+                if len(ranks) > 1 and number is None:
+                    raise ValueError_(
+                        f"{who}: ranks {_listed(ranks)} hold the same block of Parameter "
+                        f"{param.name!r}, and the job has no process set of them to sum its "
+                        f"gradients; give mxlite.horovod.ProcessSet({ranks}) to "
+                        "init(process_sets=[...])"
+                    )
+                if index == mine[param.name]["index"]:
+                    at = ranks.index(group.ranks[group.index])
+                    # A lone rank needs no process set.
+                    self._groups[param.name] = Group(number or 0, tuple(ranks), at)
+
+    @property
+    def differ(self) -> bool:
+        """Whether ranks of the group hold different blocks of a parameter."""
+        return bool(self._groups)
+
+    def is_block(self, param: Parameter) -> bool:
+        """Return whether ranks of the group hold different blocks of this parameter.
+
+        Parameters
+        ----------
+        param : Parameter
+
+        Returns
+        -------
+        bool
+        """
+        return param.name in self._groups
+
+    def sum_gradients(self, param: Parameter) -> None:
+        """Replace the gradients of a block by their sum over contexts and replicas.
+
+        Parameters
+        ----------
+        param : Parameter
+        """
+        grads = param.list_grad()
+        first = grads[0]
+        if len(grads) > 1:
+            first[:] = nd.add_n(*(grad.as_in_context(first.ctx) for grad in grads))
+        group = self.of(param)
+        if group.size > 1:
+            name = f"allreduce.{self._prefix}{param.name}"
+            run_in_place("allreduce", [name], [first], op="sum", set=group.number)
+        for grad in grads[1:]:
+            first.copyto(grad)
+
+    def send_first(self, param: Parameter, root_rank: int | None = None) -> None:
+        """Overwrite a block by that of one replica, on all contexts.
+
+        Parameters
+        ----------
+        param : Parameter
+        root_rank : int, optional
+            A rank of the job: the values are those of its process set. Default is the set of the
+            lowest rank.
+        """
+        group = self.of(param)
+        first, *others = param._arrays()
+        if group.size > 1:
+            held = self._sets[param.name]
+            source = held[group.ranks[0] if root_rank is None else root_rank]
+            root = next((r for r in group.ranks if r in source), group.ranks[0])
+            name = f"broadcast.{self._prefix}{param.name}"
+            run_in_place("broadcast", [name], [first], set=group.number, root=root)
+        for other in others:
+            first.copyto(other)
+
+    def of(self, param: Parameter) -> Group:
+        """Return the ranks that hold the same block as this one, or the same whole parameter.
+
+        Parameters
+        ----------
+        param : Parameter
+
+        Returns
+        -------
+        Group
+            Of one rank if no other rank holds the block.
+        """
+        return self._groups.get(param.name, self.group)
+
+
+def shard_groups(params: Sequence[Parameter]) -> list[Group]:
+    """Return the different groups of several ranks over which parameters are sharded.
+
+    Parameters
+    ----------
+    params : list of Parameter
+
+    Returns
+    -------
+    list of Group
+        In the order of the parameters.
+    """
+    groups = [param._shard.group() for param in params if param._shard is not None]
+    return list(dict.fromkeys(group for group in groups if group.size > 1))
+
+
+def check_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
+    """Raise unless an optimizer may update blocks of the sharded parameters.
+
+    Parameters
+    ----------
+    params : list of Parameter
+    optimizer : Optimizer
+
+    Raises
+    ------
+    NotSupportedError
+        For one that needs whole arrays.
+    """
+    for param in params:
+        sharded = param._shard is not None and param._shard.group().size > 1
+        if sharded and not optimizer._by_element:
+            raise NotSupportedError(
+                f"Trainer: {type(optimizer).__name__} needs norms of whole arrays, but each rank "
+                f"holds a block of Parameter {param.name!r}; use an optimizer that updates "
+                "elements by themselves, such as Adam"
+            )
+
+
+def _described(param: Parameter) -> dict[str, Any]:
+    shard = param._shard
+    assert shard is not None
+    group, shape = shard.group(), param.shape or ()
+    return {
+        "layout": f"shape {shape}, shard axis {shard.axis(shape) if shape else shard.given[0]}, "
+        f"{group.size} blocks",
+        "ranks": group.ranks,
+        "index": group.index,
+    }
+
+
+def _check_same(
+    who: str, name: str, group: Group, all_ranks: Sequence[dict[str, dict[str, Any]]]
+) -> None:
+    layouts = [theirs[name]["layout"] if name in theirs else "not sharded" for theirs in all_ranks]
+    if len(set(layouts)) > 1:
+        described = "; ".join(f"{text} on rank {r}" for r, text in zip(group.ranks, layouts))
+        raise ShapeError(f"{who}: the ranks disagree about Parameter {name!r}: {described}")
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks))

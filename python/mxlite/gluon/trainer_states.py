@@ -1,0 +1,193 @@
+"""States of a trainer in files and checkpoints."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .. import optimizer as opt
+from ..base import NotSupportedError
+from ..kvstore.base import read_states
+from ..ndarray import NDArray
+from ..ndarray.serialization import replacing_file
+from ..optimizer.states import bytes_of_tree, copied, load_states, states_from_tree, states_tree
+from .parameter import Parameter
+from .trainer_checks import TrainerModeError
+from .trainer_updates import has_grad
+from .zero import StateShards
+
+__all__ = ["TrainerStates"]
+
+
+class TrainerStates:
+    """Base of `Trainer`: saves and loads options, counts and states of the optimizer."""
+
+    _params: list[Parameter]
+    _optimizer: opt.Optimizer
+    _updaters: list[opt.Updater]
+    _kvstore: Any
+    _distributed: bool
+    _update_on_kvstore: bool | None
+    _amp_loss_scaler: Any
+    _state_shards: StateShards | None
+
+    def _ready(self) -> None:
+        raise NotImplementedError
+
+    def _settle(self) -> None:
+        raise NotImplementedError
+
+    def save_states(self, fname: str | os.PathLike[str]) -> None:
+        """Save the optimizer's options, counts and states.
+
+        With ``zero=1`` or sharded parameters all ranks call this, and each writes its file: the
+        states of all parameters, whole, as one process would write them.
+
+        Parameters
+        ----------
+        fname : str or path
+            Replaced only after everything was written. The format is mxlite's own, with a
+            checksum and without pickle.
+
+        Raises
+        ------
+        FileAccessError
+            If the file cannot be written.
+        """
+        self._ready()
+        self._refuse_distributed("save")
+        self._settle()
+        content = bytes_of_tree(self._tree(0))
+        with replacing_file(os.fspath(fname)) as stream:
+            stream.write(content)
+
+    def load_states(self, fname: str | os.PathLike[str]) -> None:
+        """Load states written by `save_states` or pickled by MXNet 1.x.
+
+        Parameters
+        ----------
+        fname : str or path
+
+        Raises
+        ------
+        MissingFileError
+            If there is no such file.
+        FileFormatError
+            If it is truncated, damaged or something else.
+        """
+        content = read_states(fname)
+        self._ready()
+        self._refuse_distributed("load")
+        self._settle()
+        self._take_states(content, f"file {os.fspath(fname)!r}")
+
+    def _refuse_distributed(self, what: str) -> None:
+        local = isinstance(getattr(self._kvstore, "_updater", None), opt.Updater)
+        if self._distributed and self._update_on_kvstore and not local:
+            raise TrainerModeError(
+                f"Cannot {what} trainer states when the optimizer runs in the distributed store: "
+                "they live on the servers"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return optimizer, states of all contexts and loss scale, for a checkpoint.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, arrays and containers of them; the arrays are the trainer's own.
+        """
+        self._ready()
+        self._refuse_distributed("save")
+        self._settle()
+        scaler = self._amp_loss_scaler
+        return {
+            "contexts": [self._tree(i) for i in range(len(self._updaters))],
+            "loss_scaler": None if scaler is None else dict(vars(scaler)),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+        """
+        self._ready()
+        self._refuse_distributed("load")
+        self._settle()
+        saved = state["contexts"]
+        for i, updater in enumerate(self._updaters):
+            tree = saved[i if i < len(saved) else 0]
+            own = copied(tree)
+            states, optimizer = states_from_tree(own, self._optimizer, "checkpoint")
+            updater.states = self._own_states(states)
+            if optimizer is not None:
+                self._optimizer = optimizer
+        self._share_optimizer()
+        if self._amp_loss_scaler is not None and state["loss_scaler"] is not None:
+            vars(self._amp_loss_scaler).update(state["loss_scaler"])
+
+    def _take_states(self, content: bytes, source: str) -> None:
+        for updater in self._updaters:
+            states, optimizer = load_states(content, self._optimizer, source)
+            updater.states = self._own_states(states)
+            if optimizer is not None:
+                self._optimizer = optimizer
+        self._share_optimizer()
+
+    def _tree(self, context: int) -> dict[str, Any]:
+        """Return options and states of a context, for all parameters and whole."""
+        optimizer = None if context else self._optimizer
+        tree = states_tree(self._updaters[context].states, optimizer)
+        tree["states"] = {
+            i: _whole(self._params[i], state) if i < len(self._params) else state
+            for i, state in tree["states"].items()
+        }
+        return tree if self._state_shards is None else self._state_shards.merged(tree)
+
+    def _own_states(self, states: dict[Any, Any]) -> dict[Any, Any]:
+        """Return what this rank keeps of the whole states of all parameters."""
+        if self._state_shards is not None:
+            entries = [
+                (i, p) for i, p in enumerate(self._params) if has_grad(p) and p._data is not None
+            ]
+            self._state_shards.assign(entries)
+            states = self._state_shards.own_states(states, entries)
+        for i, param in enumerate(self._params):
+            if i in states and param.shard is not None:
+                states[i] = _block(param, states[i])
+        return states
+
+    def _share_optimizer(self) -> None:
+        self._optimizer.param_dict = dict(enumerate(self._params))
+        for updater in self._updaters:
+            updater.optimizer = self._optimizer
+
+
+def _whole(param: Parameter, state: Any) -> Any:
+    """Return the state of a whole parameter from that of this rank's block."""
+    shard = param._shard
+    if shard is None or shard.group().size == 1 or state is None:
+        return state
+    if isinstance(state, (tuple, list)):
+        return tuple(_whole(param, part) for part in state)
+    if not isinstance(state, NDArray):
+        return state
+    if tuple(state.shape) != param.local_shape:
+        raise NotSupportedError(
+            f"Trainer: the optimizer's state of sharded Parameter {param.name!r} has shape "
+            f"{tuple(state.shape)}, expected that of its block, {param.local_shape}, to be saved "
+            "as a whole"
+        )
+    return shard.gather(state, param.shape or ())
+
+
+def _block(param: Parameter, state: Any) -> Any:
+    """Return the state of this rank's block of a parameter from that of the whole one."""
+    shard = param._shard
+    if isinstance(state, (tuple, list)):
+        return tuple(_block(param, part) for part in state)
+    if shard is None or not isinstance(state, NDArray) or tuple(state.shape) != param.shape:
+        return state
+    return shard.block(state)

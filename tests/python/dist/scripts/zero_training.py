@@ -1,0 +1,191 @@
+"""Trainers whose optimizer states are divided give the bits of trainers with all states."""
+
+import sys
+from pathlib import Path
+
+import mxlite as mx
+import mxlite.horovod as hvd
+import numpy as np
+import pytest
+from mxlite import autograd, gluon
+from mxlite.contrib import amp
+from mxlite.gluon import nn
+
+folder = Path(sys.argv[1])
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+
+
+def make_net(dtype="float32", contexts=None):
+    mx.random.seed(3)
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(17, in_units=6, activation="tanh"), nn.Dense(33, in_units=17))
+        net.add(nn.Dense(3, in_units=33))
+    net.initialize(mx.init.Xavier(), ctx=contexts or mx.cpu())
+    net.cast(dtype)
+    net.hybridize()
+    return net
+
+
+def batch(step, index=rank):
+    random = np.random.RandomState(1000 * step + index)
+    return random.uniform(-1, 1, (4, 6)), random.uniform(-1, 1, (4, 3))
+
+
+def train(net, trainer, steps, scale=1.0):
+    dtype = next(iter(net.collect_params().values())).dtype
+    contexts = next(iter(net.collect_params().values())).list_ctx()
+    for step in steps:
+        losses = []
+        with autograd.record():
+            for number, ctx in enumerate(contexts):
+                x, y = (mx.nd.array(a, ctx=ctx, dtype=dtype) for a in batch(step, rank + number))
+                losses.append(((net(x) - y) ** 2).sum())
+        autograd.backward(losses)
+        trainer.step(scale * 4 * size * len(contexts))
+
+
+def weights(net):
+    return [p.data(p.list_ctx()[-1]).asnumpy() for p in net.collect_params().values()]
+
+
+def make_trainer(net, optimizer, options, kvstore, **other):
+    params = net.collect_params()
+    if kvstore == "distributed":
+        hvd.broadcast_parameters(params)
+        return hvd.DistributedTrainer(params, optimizer, dict(options), **other)
+    return gluon.Trainer(params, optimizer, dict(options), kvstore=kvstore, **other)
+
+
+def compare(got, wanted, what):
+    for mine, other in zip(got, wanted):
+        assert mine.tobytes() == other.tobytes(), what
+
+
+RUNS = [
+    ("sgd", {"learning_rate": 0.1}, {}),
+    ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01}, {"clip_global_norm": 0.1}),
+    ("adam", {"learning_rate": 0.01}, {}),
+    ("adam", {"learning_rate": 0.01}, {"clip_global_norm": 0.05}),
+    ("adamw", {"learning_rate": 0.01, "wd": 0.1}, {}),
+    ("lamb", {"learning_rate": 0.01}, {}),
+    ("lars", {"learning_rate": 0.1, "momentum": 0.9}, {}),
+    ("lbsgd", {"learning_rate": 0.1, "momentum": 0.9, "warmup_strategy": "lars"}, {}),
+    ("rmsprop", {"learning_rate": 0.01, "centered": True}, {}),
+    ("adagrad", {"learning_rate": 0.1}, {}),
+    ("ftrl", {"learning_rate": 0.1}, {}),
+    ("signum", {"learning_rate": 0.01}, {}),
+]
+for number, (optimizer, options, other) in enumerate(RUNS):
+    kvstores = ("horovod", "dist_sync") if number < 3 else ("horovod",)
+    if not other:
+        kvstores += ("distributed",)
+    for kvstore in kvstores:
+        results = []
+        for zero in (0, 1):
+            net = make_net()
+            update = {} if kvstore == "distributed" else {"update_on_kvstore": False}
+            trainer = make_trainer(net, optimizer, options, kvstore, zero=zero, **update, **other)
+            train(net, trainer, range(4))
+            results.append(weights(net))
+            states = trainer._updaters[0].states
+            counts = trainer.optimizer.num_update
+            assert counts == 4, counts
+            if zero and size > 1:
+                assert 0 < len(states) < 6, sorted(states)
+        compare(results[1], results[0], f"{optimizer} {kvstore} {options}")
+
+# Half precision with float32 copies, schedules, and several contexts of a process.
+for dtype, contexts in (("float16", None), ("float32", [mx.cpu(0), mx.cpu(1)])):
+    results = []
+    for zero in (0, 1):
+        net = make_net(dtype, contexts)
+        schedule = mx.lr_scheduler.FactorScheduler(1, 0.7, base_lr=0.02)
+        options = {"multi_precision": True, "learning_rate": 0.02, "lr_scheduler": schedule}
+        trainer = make_trainer(net, "adam", options, "horovod", zero=zero, update_on_kvstore=False)
+        train(net, trainer, range(4))
+        results.append(weights(net))
+    compare(results[1], results[0], dtype)
+
+# States are saved whole: loaded into any trainer, training goes on with the same bits.
+for optimizer, options in (("adam", {"learning_rate": 0.01}), ("lars", {"momentum": 0.9})):
+    whole = make_net()
+    reference = make_trainer(whole, optimizer, options, "horovod")
+    train(whole, reference, range(6))
+    net = make_net()
+    trainer = make_trainer(net, optimizer, options, "horovod", zero=1)
+    train(net, trainer, range(3))
+    path, params = str(folder / f"{optimizer}.states"), str(folder / f"{optimizer}.params")
+    trainer.save_states(path)
+    net.save_parameters(params)
+    kept = trainer.state_dict()
+    for zero in (0, 1):
+        for source in ("file", "dict"):
+            again = make_net()
+            again.load_parameters(params)
+            other = make_trainer(again, optimizer, options, "horovod", zero=zero)
+            if source == "file":
+                other.load_states(path)
+            else:
+                other.load_state_dict(kept)
+            if size > 1:
+                assert (len(other._updaters[0].states) < 6) == bool(zero)
+            train(again, other, range(3, 6))
+            compare(weights(again), weights(whole), f"{optimizer} from {source}, zero={zero}")
+
+# States of another number of ranks: rank 0 trains alone with the file of all ranks.
+if (folder / "earlier").exists():
+    net = make_net()
+    trainer = make_trainer(net, "adam", {"learning_rate": 0.01}, "horovod", zero=1)
+    net.load_parameters(str(folder / "earlier" / "adam.params"))
+    trainer.load_states(str(folder / "earlier" / "adam.states"))
+    assert trainer.optimizer.num_update == 3
+    train(net, trainer, range(3, 4))
+    plain = make_net()
+    other = make_trainer(plain, "adam", {"learning_rate": 0.01}, "horovod")
+    plain.load_parameters(str(folder / "earlier" / "adam.params"))
+    other.load_states(str(folder / "earlier" / "adam.states"))
+    train(plain, other, range(3, 4))
+    compare(weights(net), weights(plain), "states of another number of ranks")
+    trainer.save_states(str(folder / "again.states"))
+    other.save_states(str(folder / "plain.states"))
+    assert (folder / "again.states").read_bytes() == (folder / "plain.states").read_bytes()
+
+# A loss scale that overflows skips the step on all ranks.
+amp.init()
+results = []
+for zero in (0, 1):
+    net = make_net("float16")
+    options = {"multi_precision": True, "learning_rate": 0.01}
+    trainer = make_trainer(net, "adam", options, "horovod", zero=zero, update_on_kvstore=False)
+    amp.init_trainer(trainer)
+    for step in range(4):
+        x, y = (mx.nd.array(a, dtype="float16") for a in batch(step))
+        with autograd.record():
+            loss = ((net(x) - y) ** 2).sum() * (1e4 if step == 1 and rank == 0 else 1)
+            with amp.scale_loss(loss, trainer) as scaled:
+                autograd.backward(scaled)
+        trainer.step(4 * size)
+    trainer._settle()
+    assert trainer.optimizer.num_update < 4
+    results.append(weights(net))
+compare(results[1], results[0], "loss scale")
+
+# Mistakes.
+net = make_net()
+params = net.collect_params()
+for options, kind, words in (
+    ({"zero": 2}, ValueError, "zero is 2, expected 0"),
+    ({"zero": "1"}, TypeError, "zero is '1'"),
+    ({"zero": 1, "update_on_kvstore": True}, ValueError, "use update_on_kvstore=False"),
+    ({"zero": 1, "optimizer": "nadam"}, NotImplementedError, "states of Nadam"),
+    ({"zero": 1, "optimizer": "sgld"}, NotImplementedError, "states of SGLD"),
+):
+    with pytest.raises(kind, match=words):
+        gluon.Trainer(params, **{"optimizer": "adam", "kvstore": "horovod", **options})
+if size > 1:
+    trainer = gluon.Trainer(params, "adam", zero=1)
+    with pytest.raises(ValueError, match="use kvstore='dist_sync'"):
+        trainer._ready()
+print("done", rank)
