@@ -51,7 +51,10 @@ class Walk {
       TapeNodeRef node = ready_.top().node;
       ready_.pop();
       step(*node);
-      visited_.push_back(std::move(node));
+      if (!options_.create_graph && node->sequence() >= first_own_)
+        release(*node);
+      else
+        visited_.push_back(std::move(node));
     }
   }
 
@@ -104,10 +107,7 @@ class Walk {
 
   void release() {
     if (options_.retain_graph || options_.create_graph) return;
-    for (const TapeNodeRef& node : visited_) {
-      node->release_saved();
-      node->released = true;
-    }
+    for (const TapeNodeRef& node : visited_) release(*node);
   }
 
  private:
@@ -119,6 +119,22 @@ class Walk {
     ArrayInfoRef keep;
     NDArrayRef grad;
   };
+
+  static void release(TapeNode& node) {
+    node.release_saved();
+    node.released = true;
+  }
+
+  // Continues into what the node has recorded again: these nodes come next, because they are the
+  // latest. See Note [Checkpoints].
+  void enter(TapeNode& node, std::vector<NDArrayRef> output_grads) {
+    const NDArrays outputs = node.run_again();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      ArrayInfo* const info = info_of(*outputs[i]);
+      if (output_grads[i] && info && (info->node || info->req != GradReq::kNull))
+        arrive(ArrayInfoRef(info), std::move(output_grads[i]));
+    }
+  }
 
   // A variable that was used without influence on the heads gets the gradient 0.
   void clear(ArrayInfo& leaf) const {
@@ -155,6 +171,15 @@ class Walk {
     std::vector<NDArrayRef> output_grads = std::move(grads_[&node]);
     grads_.erase(&node);
     if (const auto it = wanted_.find(&node); it != wanted_.end()) it->second = output_grads;
+    if (node.runs_again()) {
+      try {
+        enter(node, std::move(output_grads));
+      } catch (Error& error) {
+        error.add_context(str("in the gradient of ", node.name()));
+        throw;
+      }
+      return;
+    }
     std::vector<uint8_t> needs;
     for (const ArrayInfoRef& in : node.inputs())
       needs.push_back(in && (in->node || in->req != GradReq::kNull));
@@ -200,6 +225,7 @@ class Walk {
   }
 
   BackwardOptions options_;
+  const uint64_t first_own_ = TapeNode::next_sequence();  // nodes that this walk has recorded again
   std::priority_queue<Pending> ready_;
   std::unordered_map<const TapeNode*, std::vector<NDArrayRef>> grads_, wanted_;
   std::unordered_map<ArrayInfo*, Arrived> leaves_;

@@ -69,10 +69,17 @@ class WhileLoop final : public graph::HostOp {
     return specs;
   }
 
+  bool writes(int input) const override {
+    const auto i = static_cast<size_t>(input), of_body = num_variables_ + num_condition_imports();
+    if (i < num_variables_) return false;
+    return i < of_body ? condition_->writes_import(i - num_variables_)
+                       : body_->writes_import(i - of_body);
+  }
+
   NDArrays call(std::span<const NDArrayRef> inputs) const override {
     NDArrays variables;
     for (size_t i = 0; i < num_variables_; ++i) variables.push_back(inputs[i]);
-    const auto of_condition = inputs.subspan(num_variables_, condition_->imports().size());
+    const auto of_condition = inputs.subspan(num_variables_, num_condition_imports());
     const auto of_body = inputs.subspan(num_variables_ + of_condition.size());
     std::vector<NDArrays> steps;
     while (static_cast<int64_t>(steps.size()) < max_iterations_ && holds(variables, of_condition)) {
@@ -92,6 +99,7 @@ class WhileLoop final : public graph::HostOp {
   }
 
  private:
+  size_t num_condition_imports() const { return condition_->imports().size(); }
   size_t num_outputs() const { return body_->outputs().size() - num_variables_; }
 
   bool holds(const NDArrays& variables, std::span<const NDArrayRef> imports) const {
@@ -131,6 +139,11 @@ class Branch final : public graph::HostOp {
   Specs infer(std::span<const TensorSpec>) const override {
     return Specs(then_->outputs().begin(), then_->outputs().end());
   }
+  bool writes(int input) const override {
+    const auto i = static_cast<size_t>(input), of_then = then_->imports().size();
+    if (i == 0) return false;
+    return i <= of_then ? then_->writes_import(i - 1) : otherwise_->writes_import(i - 1 - of_then);
+  }
   NDArrays call(std::span<const NDArrayRef> inputs) const override {
     const size_t of_then = then_->imports().size();
     if (is_true(inputs[0])) return (*then_)({}, inputs.subspan(1, of_then));
@@ -160,6 +173,9 @@ TracedFunction::TracedFunction(const std::string& name, const Function& function
     imported_inputs_ = imports_.size();
     append(imports_, trace.imported_parameters());
   }
+  written_.resize(imports_.size());
+  for (size_t i = imported_inputs_; i < imports_.size(); ++i)
+    written_[i] = is_written(body, body.parameters[i - imported_inputs_]);
   for (graph::ValueId v : body.outputs) outputs_.push_back(body.spec(v));
   graph_ = graph::cached_graph_of(std::move(body), /*is_part=*/true);
 }

@@ -19,6 +19,8 @@ class TracedFunction : public RefCounted {
   // Values of the surrounding forward that the function uses, after its arguments.
   const std::vector<NDArrayRef>& imports() const { return imports_; }
   const std::vector<TensorSpec>& outputs() const { return outputs_; }
+  // Returns whether the function changes this import in place.
+  bool writes_import(size_t i) const { return written_[i] != 0; }
   // arrays: the arguments, then the imports' values.
   NDArrays operator()(std::span<const NDArrayRef> arguments,
                       std::span<const NDArrayRef> imports) const;
@@ -26,7 +28,8 @@ class TracedFunction : public RefCounted {
  private:
   IntrusivePtr<graph::CachedGraph> graph_;
   std::vector<NDArrayRef> imports_;
-  size_t imported_inputs_ = 0;  // the first imports; parameters follow
+  size_t imported_inputs_ = 0;    // the first imports; parameters follow
+  std::vector<uint8_t> written_;  // by import
   std::vector<TensorSpec> outputs_;
 };
 using TracedFunctionRef = IntrusivePtr<const TracedFunction>;

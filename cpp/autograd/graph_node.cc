@@ -72,13 +72,6 @@ NDArrayRef copy_of(const NDArrayRef& a) {
   return copy;
 }
 
-bool is_written(const Graph& g, int32_t node) {
-  for (const Node& n : g.nodes)
-    for (size_t k = 0; n.kind == NodeKind::kOp && k < n.inputs.size(); ++k)
-      if (n.inputs[k].node == node && n.op->mutates(static_cast<int>(k), g.training)) return true;
-  return false;
-}
-
 // Runs a graph that was cut at its host operators and collectives; every part records itself.
 class PartsRun final : public graph::Visitor<NDArrayRef> {
  public:
@@ -129,6 +122,19 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
 };
 
 }  // namespace
+
+bool is_written(const Graph& g, int32_t node) {
+  for (const Node& n : g.nodes) {
+    if (n.kind != NodeKind::kOp) continue;
+    const graph::HostOp* const host = graph::host_op(n);
+    for (size_t k = 0; k < n.inputs.size(); ++k) {
+      const int i = static_cast<int>(k);
+      if (n.inputs[k].node == node && (host ? host->writes(i) : n.op->mutates(i, g.training)))
+        return true;
+    }
+  }
+  return false;
+}
 
 NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
               engine::Origin origin) {

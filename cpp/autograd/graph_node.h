@@ -11,6 +11,9 @@ namespace mxlite::autograd {
 NDArrays call(graph::CachedGraph& graph, std::span<const NDArrayRef> inputs,
               engine::Origin origin = {});
 
+// Returns whether a node of the graph changes this input or parameter in place.
+bool is_written(const graph::Graph& g, int32_t node);
+
 // Backward is a separate executable. With create_graph the traced operators are run again one by
 // one on the eager tape, from the same inputs and random numbers, and differentiated there.
 class GraphNode final : public TapeNode {

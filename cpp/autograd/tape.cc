@@ -10,6 +10,8 @@
 namespace mxlite::autograd {
 namespace {
 
+std::atomic<uint64_t> sequence_counter{1};
+
 // A long chain (a recurrent net over 10,000 steps) would overflow the stack if every node destroyed
 // its predecessor from its own destructor; so links are dropped from a list, one after another.
 void drop(std::vector<ArrayInfoRef> links) {
@@ -38,17 +40,22 @@ ArrayInfo* live_info(const NDArrayRef& a) {
 
 }  // namespace
 
-TapeNode::TapeNode() {
-  static std::atomic<uint64_t> next{1};
-  sequence_ = next.fetch_add(1, std::memory_order_relaxed);
-}
+TapeNode::TapeNode() : sequence_(sequence_counter.fetch_add(1, std::memory_order_relaxed)) {}
+
+uint64_t TapeNode::next_sequence() { return sequence_counter.load(std::memory_order_relaxed); }
 
 TapeNode::~TapeNode() { drop(std::move(inputs_)); }
 
 void TapeNode::connect(std::span<const NDArrayRef> node_inputs,
                        std::span<const NDArrayRef> node_outputs) {
-  inputs_.reserve(node_inputs.size());
-  for (const NDArrayRef& a : node_inputs) inputs_.emplace_back(live_info(a));
+  std::vector<ArrayInfoRef> links;
+  links.reserve(node_inputs.size());
+  for (const NDArrayRef& a : node_inputs) links.emplace_back(live_info(a));
+  connect(std::move(links), node_outputs);
+}
+
+void TapeNode::connect(std::vector<ArrayInfoRef> links, std::span<const NDArrayRef> node_outputs) {
+  inputs_ = std::move(links);
   for (size_t i = 0; i < node_outputs.size(); ++i) {
     output_specs_.push_back(node_outputs[i]->spec());
     node_outputs[i]->set_autograd(make_ref<ArrayInfo>(TapeNodeRef(this), static_cast<int>(i)));

@@ -63,12 +63,19 @@ class TapeNode : public RefCounted {
   }
   // Frees values saved for backward; a later backward through this node is an error.
   virtual void release_saved() = 0;
+  // Returns whether backward continues into the tape of another run instead of this node.
+  virtual bool runs_again() const { return false; }
+  // Returns outputs that were computed and recorded again.
+  virtual NDArrays run_again() { return {}; }
   // Returns whether backward takes sparse output gradients; otherwise they are made dense.
   virtual bool takes_sparse() const { return false; }
 
   // Links inputs (arrays without history count as constants) and outputs.
   void connect(std::span<const NDArrayRef> node_inputs, std::span<const NDArrayRef> node_outputs);
+  void connect(std::vector<ArrayInfoRef> links, std::span<const NDArrayRef> node_outputs);
 
+  // Returns a number above those of all nodes made so far.
+  static uint64_t next_sequence();
   uint64_t sequence() const { return sequence_; }
   const std::vector<ArrayInfoRef>& inputs() const { return inputs_; }
   const std::vector<TensorSpec>& output_specs() const { return output_specs_; }

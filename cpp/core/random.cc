@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "cpp/base/error.h"
+#include "cpp/core/random_log.h"
 #include "cpp/core/random_states.h"
 
 namespace mxlite {
@@ -35,6 +37,23 @@ Generators& generators() {
 }
 
 thread_local RandomState* replayed = nullptr;
+thread_local RandomLogScope* noted = nullptr;
+thread_local RandomLogReplay* answered = nullptr;
+
+RandomState reserve(Device device, uint64_t count) {
+  if (replayed) {
+    const RandomState reserved = *replayed;
+    replayed->offset += count;
+    return reserved;
+  }
+  if (answered) return answered->next();
+  Generators& g = generators();
+  std::lock_guard lock(g.mutex);
+  RandomState& state = g.get(device);
+  const RandomState reserved = state;
+  state.offset += count;
+  return reserved;
+}
 
 }  // namespace
 
@@ -44,17 +63,30 @@ RandomReplayScope::RandomReplayScope(RandomState state) : state_(state), outer_(
 
 RandomReplayScope::~RandomReplayScope() { replayed = outer_; }
 
+RandomLogScope::RandomLogScope(RandomLog& log) : log_(log), outer_(noted) { noted = this; }
+
+RandomLogScope::~RandomLogScope() { noted = outer_; }
+
+void RandomLogScope::note(RandomState reserved) {
+  for (RandomLogScope* scope = this; scope; scope = scope->outer_) scope->log_.push_back(reserved);
+}
+
+RandomLogReplay::RandomLogReplay(const RandomLog& log) : log_(log), outer_(answered) {
+  answered = this;
+}
+
+RandomLogReplay::~RandomLogReplay() { answered = outer_; }
+
+RandomState RandomLogReplay::next() {
+  MX_CHECK_KIND(position_ < log_.size(), ErrorKind::kError,
+                "a computation that is run again draws more random numbers than the first time (",
+                log_.size(), " draws); it must call the same operators in the same order");
+  return log_[position_++];
+}
+
 RandomState reserve_random(Device device, uint64_t count) {
-  if (replayed) {
-    const RandomState reserved = *replayed;
-    replayed->offset += count;
-    return reserved;
-  }
-  Generators& g = generators();
-  std::lock_guard lock(g.mutex);
-  RandomState& state = g.get(device);
-  const RandomState reserved = state;
-  state.offset += count;
+  const RandomState reserved = reserve(device, count);
+  if (noted) noted->note(reserved);
   return reserved;
 }
 

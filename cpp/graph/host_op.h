@@ -16,6 +16,8 @@ class HostOp : public RefCounted {
   virtual Specs infer(std::span<const TensorSpec> inputs) const = 0;
   // Fills unknown dimensions of inputs where possible.
   virtual void complete(std::span<TensorSpec>) const {}
+  // Returns whether the operator changes this input in place.
+  virtual bool writes(int) const { return false; }
   // Runs on arrays that have data, in the current mode, and records its calls.
   virtual NDArrays call(std::span<const NDArrayRef> inputs) const = 0;
 };

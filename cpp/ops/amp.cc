@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 
 namespace mxlite::amp {
 namespace {
@@ -50,6 +51,9 @@ void set_loss_scale(double scale) { loss_scale.store(scale, std::memory_order_re
 
 Pause::Pause() { ++pauses; }
 Pause::~Pause() { --pauses; }
+
+Resume::Resume() : lifted_(std::exchange(pauses, 0)) {}
+Resume::~Resume() { pauses = lifted_; }
 
 std::optional<DType> wanted_type(const Rules& rules, const OpSchema& op, const void* params,
                                  std::span<const TensorSpec> inputs) {

@@ -35,6 +35,18 @@ class Pause {
   Pause& operator=(const Pause&) = delete;
 };
 
+// Lifts all pauses of this thread while it lives: a forward that is run again inside backward.
+class Resume {
+ public:
+  Resume();
+  ~Resume();
+  Resume(const Resume&) = delete;
+  Resume& operator=(const Resume&) = delete;
+
+ private:
+  int lifted_;
+};
+
 // Returns the type for float32 and target-type inputs of a call; none: they stay unchanged.
 std::optional<DType> wanted_type(const Rules& rules, const OpSchema& op, const void* params,
                                  std::span<const TensorSpec> inputs);

@@ -1883,6 +1883,17 @@ def check_writable(array: NDArray) -> None:
     Raise if the array is part of a recorded computation and recording is on.
     """
 
+def checkpoint(
+    name: str,
+    function: Any,
+    inputs: Sequence[NDArray],
+    watched: Sequence[NDArray],
+    states: Sequence[NDArray],
+) -> list[NDArray]:
+    """
+    Return function(list of arrays) -> list[Any] of arrays; when recorded it keeps its inputs only and is called again in backward. It may write states, and must not write watched arrays.
+    """
+
 def comm_abort(reason: str) -> None:
     """
     Make the operations of all ranks fail.
@@ -2462,6 +2473,11 @@ def trace_symbol(
 ) -> tuple[Any, ...]:
     """
     Traces a forward for inference with inputs of these specs (shape, dtype); leaves are the variables for its inputs, then its parameters. Returns the outputs, their specs, and by name the arrays that forward used without being handed them.
+    """
+
+def traced_checkpoint(name: str, function: TracedFunction) -> list[NDArray]:
+    """
+    Node for a function without arguments that is run again in backward.
     """
 
 def unset_amp() -> None:

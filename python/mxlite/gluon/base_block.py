@@ -15,6 +15,7 @@ from ..context import Context
 from ..ndarray import NDArray
 from .arity import arity_error
 from .call_types import HasForward, R_co
+from .checkpointing import Checkpointing
 from .error_layers import add_layer
 from .hooks import HookHandle
 from .model_files import load_model, save_model
@@ -40,7 +41,7 @@ def _has_new(value: Any, known: set[int]) -> bool:
     return any(_has_new(entry, known) for entry in value)
 
 
-class Block(NeedsInit, TypedInit):
+class Block(Checkpointing, NeedsInit, TypedInit):
     """A part of a model: it has parameters, children and a ``forward``.
 
     Assigning a Block or a Parameter to an attribute registers it.
@@ -477,7 +478,7 @@ class Block(NeedsInit, TypedInit):
             """
             raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
-    def _dispatch(self, args: tuple[Any, ...]) -> Any:
+    def _run(self, args: tuple[Any, ...]) -> Any:
         return self.forward(*args)
 
     def summary(self, *inputs: Any) -> None:

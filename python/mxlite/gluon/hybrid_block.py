@@ -203,7 +203,7 @@ class HybridBlock(Formats, Block):
         self._fast = None
         self._dynamic = None
 
-    def _dispatch(self, args: tuple[Any, ...]) -> Any:
+    def _run(self, args: tuple[Any, ...]) -> Any:
         if args and args[0].__class__ is not NDArray and has_symbol(args):
             return call_symbolic(self, args)
         if STATE.traces and stand_ins() is not None:
@@ -254,6 +254,7 @@ class HybridBlock(Formats, Block):
         hooked = self._forward_hooks or self._forward_pre_hooks
         if (
             not hooked
+            and not self._checkpointed
             and compiled.single_output()
             and all(part == LEAF for part in layout)  # type: ignore[union-attr]
             and all(key[0] == ctx for key in self._graphs)

@@ -1,0 +1,45 @@
+// Keeps which random numbers a piece of a program draws, so that it can be run again with the same
+// ones.
+#pragma once
+#include <vector>
+
+#include "cpp/core/random.h"
+
+namespace mxlite {
+
+using RandomLog = std::vector<RandomState>;
+
+// Appends this thread's reservations to a log while it lives. Scopes nest; all of them get each
+// reservation.
+class RandomLogScope {
+ public:
+  explicit RandomLogScope(RandomLog& log);
+  ~RandomLogScope();
+  RandomLogScope(const RandomLogScope&) = delete;
+  RandomLogScope& operator=(const RandomLogScope&) = delete;
+
+  void note(RandomState reserved);
+
+ private:
+  RandomLog& log_;
+  RandomLogScope* outer_;
+};
+
+// Answers this thread's reservations from a log while it lives, in its order. A reservation beyond
+// the end of the log throws.
+class RandomLogReplay {
+ public:
+  explicit RandomLogReplay(const RandomLog& log);
+  ~RandomLogReplay();
+  RandomLogReplay(const RandomLogReplay&) = delete;
+  RandomLogReplay& operator=(const RandomLogReplay&) = delete;
+
+  RandomState next();
+
+ private:
+  const RandomLog& log_;
+  size_t position_ = 0;
+  RandomLogReplay* outer_;
+};
+
+}  // namespace mxlite
