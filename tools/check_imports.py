@@ -20,8 +20,8 @@ LAYERS = """
 _core base _typed_init _names_1x _native _files context engine attribute name registry
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator symbol
 executor visualization
-initializer optimizer metric io image comm kvstore contrib.text gluon module monitor callback
-contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp contrib.svrg_optimization
+initializer optimizer metric io image comm kvstore contrib.text gluon parallel module monitor
+callback contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp contrib.svrg_optimization
 checkpoint run tools horovod legacy mxlite compat test_utils _dev
 """.split()
 

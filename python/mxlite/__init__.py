@@ -46,7 +46,7 @@ from .symbol import Symbol
 from . import kvstore
 from . import kvstore as kv
 from .kvstore import kvstore_server
-from . import contrib, gluon, io, profiler
+from . import contrib, gluon, io, parallel, profiler
 from . import callback, module, monitor
 from . import module as mod
 from . import monitor as mon
@@ -63,7 +63,7 @@ __all__ = [
     "init", "initializer", "io", "is_np_array", "is_np_shape", "kv", "kvstore", "kvstore_server",
     "libinfo", "library", "log", "lr_scheduler", "metric", "mod", "model", "module", "mon",
     "monitor", "name", "nd", "ndarray", "np_array", "np_shape", "num_gpus", "operator", "opt",
-    "optimizer", "profiler", "random", "recordio", "registry", "rnd", "rnn", "runtime",
+    "optimizer", "parallel", "profiler", "random", "recordio", "registry", "rnd", "rnn", "runtime",
     "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape", "util",
     "visualization", "viz", "waitall",
 ]  # fmt: skip

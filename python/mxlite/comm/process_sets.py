@@ -204,6 +204,33 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     _check_dynamic("add_process_set")
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
+    return _add(process_set)
+
+
+def provide_process_set(ranks: Sequence[int]) -> ProcessSet:
+    """Return the process set of some ranks, added if there is none; all ranks of the job call it.
+
+    Unlike `add_process_set` it needs no permission to change sets.
+
+    Parameters
+    ----------
+    ranks : sequence of int
+        In rising order.
+
+    Returns
+    -------
+    ProcessSet
+    """
+    wanted = list(ranks)
+    if wanted == global_process_set.ranks:
+        return global_process_set
+    for known in _added:
+        if known.ranks == wanted:
+            return known
+    return _add(ProcessSet(wanted))
+
+
+def _add(process_set: ProcessSet) -> ProcessSet:
     ranks = process_set.wanted_ranks()
     size = len(_core.comm_set_members(0))
     if max(ranks) >= size:

@@ -617,6 +617,7 @@ def all_reduce(
     data: Symbol | None = None,
     op: Literal["sum", "mean", "min", "max", "product"] | None = "sum",
     process_set: int | None = 0,
+    replicated: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
@@ -628,6 +629,8 @@ def all_reduce(
         How the arrays of the ranks are combined.
     process_set : int, default 0
         Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    replicated : bool, default False
+        All ranks compute the same from the result and so have the same gradient of it, which is not summed over ranks: the gradient of data needs no communication.
     """
     ...
 
@@ -1674,4 +1677,19 @@ def sign_ste(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """sign(data); the gradient passes as if the output were data."""
+    ...
+
+def sum_gradient(
+    data: Symbol | None = None,
+    process_set: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Returns its argument; backward adds up the gradients of all ranks of a process set. It belongs where an array that all ranks have enters a part of a network of which each rank computes a share (tensor parallelism); `all_reduce` with `replicated=True` ends such a part.
+
+    Parameters
+    ----------
+    process_set : int, default 0
+        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
+    """
     ...

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..._names_1x import attributes as _attributes
-from . import cnn, data, nn, rnn
+from . import cnn, data, nn, parallel, rnn
 
-__all__ = ["cnn", "data", "nn", "rnn"]
+__all__ = ["cnn", "data", "nn", "parallel", "rnn"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)

@@ -10,6 +10,9 @@ CASES: list[Case] = [
         for name in ("sum", "mean", "min", "max", "product")
     ),
     op("_contrib_all_reduce", ints([[1, 2]]), ref=lambda x: x),
+    op("_contrib_all_reduce", rand(2, 3), replicated=True, ref=lambda x: x),
+    op("_contrib_all_reduce", rand(2, 3), op="mean", replicated=True, ref=lambda x: x),
+    op("_contrib_sum_gradient", rand(2, 3), ref=lambda x: x),
     op("_contrib_broadcast", rand(4), ref=lambda x: x),
     op("_contrib_all_gather", rand(2, 3), axis=-1, ref=lambda x: x),
     op("_contrib_reduce_scatter", rand(2, 3), op="mean", ref=lambda x: x),
@@ -20,6 +23,7 @@ CASES: list[Case] = [
     fails("_contrib_all_reduce", ints([1]), op="mean", error=TypeError, match="'mean'.*int32"),
     fails("_contrib_all_reduce", rand(2), process_set=3, error=ValueError, match="set 3 given"),
     fails("_contrib_all_reduce", rand(2), process_set=-1, error=ValueError, match="process_set"),
+    fails("_contrib_sum_gradient", rand(2), process_set=3, error=ValueError, match="set 3 given"),
     fails("_contrib_broadcast", rand(2), root=1, error=ValueError, match="root 1 given"),
     fails("_contrib_all_gather", rand(2), axis=1, error=IndexError, match="axis 1"),
     fails("_contrib_reduce_scatter", rand(), axis=0, error=IndexError, match="0 dimensions"),

@@ -1,0 +1,72 @@
+"""Sizes of the blocks that the ranks have, and gathering of blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base import ShapeError
+from ....comm.groups import Group
+from ...sharding import Shard
+
+__all__ = ["block_sizes", "gathered"]
+
+
+def block_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bool) -> list[int]:
+    """Return the size of each rank's block of a divided axis, as sharded parameters have it.
+
+    Parameters
+    ----------
+    who, what : str
+        Layer and parameter, for errors.
+    extent : int
+        Size of the axis.
+    group : Group
+    allow_uneven : bool
+        Accept blocks that differ by one.
+
+    Raises
+    ------
+    ShapeError
+        If the axis does not divide.
+    """
+    if extent < group.size or (extent % group.size and not allow_uneven):
+        ranks = ", ".join(map(str, group.ranks))
+        raise ShapeError(
+            f"{who}: {what} is {extent}, which {group.size} ranks ({ranks}) cannot divide"
+            + (
+                "; each rank needs at least one"
+                if extent < group.size
+                else f" equally; use a multiple of {group.size}, or allow_uneven=True"
+            )
+        )
+    shard = Shard(who, (0, group.number), allow_uneven)
+    bounds = [shard.bounds((extent,), index) for index in range(group.size)]
+    return [end - begin for begin, end in bounds]
+
+
+def gathered(F: Any, block: Any, sizes: list[int], group: Group) -> Any:  # noqa: N803
+    """Return the blocks of all ranks, joined along the last axis, to all ranks.
+
+    The result is used by all ranks in the same way: its gradient is divided again without
+    communication. Blocks may have different sizes.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    block : NDArray or Symbol
+        This rank's block.
+    sizes : list of int
+        Size of each rank's block along the last axis.
+    group : Group
+    """
+    if group.size == 1:
+        return block
+    before, after = sum(sizes[: group.index]), sum(sizes[group.index + 1 :])
+    column = F.slice_axis(block, axis=-1, begin=0, end=1) * 0
+    parts = [
+        *([F.repeat(column, repeats=before, axis=-1)] if before else []),
+        block,
+        *([F.repeat(column, repeats=after, axis=-1)] if after else []),
+    ]
+    return F.contrib.all_reduce(F.concat(*parts, dim=-1), process_set=group.number, replicated=True)

@@ -1,0 +1,245 @@
+"""Dense layers that are divided by outputs (columns) or by inputs (rows)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....base import ValueError_
+from ....comm.groups import group_of
+from ....ndarray import NDArray
+from ...hybrid_block import HybridBlock
+from ...nn.activations import Activation
+from ...parameter import Parameter
+from .blocks import block_sizes, gathered
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ...call_types import BlockOptions
+
+__all__ = ["ColumnParallelDense", "RowParallelDense"]
+
+
+class _ParallelDense(HybridBlock):
+    """Shared by both layers: options, parameters, repr."""
+
+    _node_op = "fullyconnected"
+    weight: Parameter
+
+    def __init__(
+        self,
+        units: int,
+        activation: str | None,
+        flatten: bool,
+        in_units: int,
+        process_set: Any,
+        **kwargs: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(**kwargs)
+        name = type(self).__name__
+        if units < 1 or in_units < 0:
+            raise ValueError_(
+                f"{name}: units is {units} and in_units {in_units}, expected 1 or more and 0 or "
+                "more"
+            )
+        self._units = units
+        self._in_units = in_units
+        self._flatten = flatten
+        self._process_set = process_set
+        self._group = group_of(name, process_set)
+        with self.name_scope():
+            self.act = (
+                Activation(activation, prefix=activation + "_") if activation is not None else None
+            )
+
+    def __repr__(self) -> str:
+        act = self.act if self.act is not None else "linear"
+        shape = self.weight.shape
+        assert shape is not None
+        return (
+            f"{type(self).__name__}({shape[1] or None} -> {self._units}, {act}, "
+            f"rank {self._group.index} of {self._group.size})"
+        )
+
+
+class ColumnParallelDense(_ParallelDense):
+    """Dense layer of which each rank of a process set computes a part of the outputs.
+
+    The input is the same on all ranks. The output is this rank's block of the outputs, as
+    `RowParallelDense` takes it, or with ``gather_output`` the whole one.
+
+    Parameters
+    ----------
+    units : int
+        Size of the whole output's last dimension.
+    process_set : ProcessSet, int or None
+        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    activation : str, optional
+        As in `gluon.nn.Activation`.
+    use_bias, flatten, dtype, weight_initializer, bias_initializer, in_units
+        As in `gluon.nn.Dense`.
+    gather_output : bool
+        Return the whole output on all ranks.
+    allow_uneven : bool
+        Accept ``units`` that the ranks do not divide: the first ranks have one unit more.
+
+    Raises
+    ------
+    ShapeError
+        If ``units`` does not divide.
+
+    Notes
+    -----
+    The weight has the shape ``(units, in_units)`` and the bias ``(units,)``; both are sharded along
+    axis 0. Input ``(..., in_units)``, output ``(..., units of this rank)``.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        process_set: Any = None,
+        activation: str | None = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+        gather_output: bool = False,
+        allow_uneven: bool = False,
+        **kwargs: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(units, activation, flatten, in_units, process_set, **kwargs)
+        self._gather_output = bool(gather_output)
+        self._sizes = block_sizes(type(self).__name__, "units", units, self._group, allow_uneven)
+        options = {
+            "dtype": dtype,
+            "allow_deferred_init": True,
+            "shard": (0, process_set),
+            "allow_uneven": allow_uneven,
+        }
+        with self.name_scope():
+            self.weight = self.params.get(
+                "weight", shape=(units, in_units), init=weight_initializer, **options
+            )
+            self.bias = (
+                self.params.get("bias", shape=(units,), init=bias_initializer, **options)
+                if use_bias
+                else None
+            )
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
+        """Compute this rank's outputs."""
+        group = self._group
+        output = F.FullyConnected(
+            F.contrib.sum_gradient(x, process_set=group.number),
+            weight,
+            bias,
+            no_bias=bias is None,
+            num_hidden=self._sizes[group.index],
+            flatten=self._flatten,
+        )
+        if self.act is not None:
+            output = self.act(output)
+        return gathered(F, output, self._sizes, group) if self._gather_output else output
+
+
+class RowParallelDense(_ParallelDense):
+    """Dense layer of which each rank of a process set computes with a part of the inputs.
+
+    The input is this rank's block along the last dimension, as `ColumnParallelDense` returns it, or
+    without ``input_is_parallel`` the whole one, which is the same on all ranks. The output is the
+    same on all ranks: the sum of what they compute.
+
+    Parameters
+    ----------
+    units : int
+        Size of the output's last dimension.
+    process_set : ProcessSet, int or None
+        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    activation : str, optional
+        As in `gluon.nn.Activation`.
+    use_bias, flatten, dtype, weight_initializer, bias_initializer
+        As in `gluon.nn.Dense`.
+    in_units : int
+        Size of the whole input; 0 takes it from the first input, which needs equal blocks.
+    input_is_parallel : bool
+        Whether inputs are blocks.
+    allow_uneven : bool
+        Accept ``in_units`` that the ranks do not divide: the first ranks have one more.
+
+    Raises
+    ------
+    ShapeError
+        If ``in_units`` does not divide.
+
+    Notes
+    -----
+    The weight has the shape ``(units, in_units)`` and is sharded along axis 1; the bias
+    ``(units,)`` is whole on every rank.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        process_set: Any = None,
+        activation: str | None = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+        input_is_parallel: bool = True,
+        allow_uneven: bool = False,
+        **kwargs: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(units, activation, flatten, in_units, process_set, **kwargs)
+        name = type(self).__name__
+        self._input_is_parallel = bool(input_is_parallel)
+        if in_units == 0 and (allow_uneven or not input_is_parallel):
+            raise ValueError_(
+                f"{name}: in_units is 0, expected the size of the whole input with allow_uneven or "
+                "without input_is_parallel"
+            )
+        if in_units:
+            sizes = block_sizes(name, "in_units", in_units, self._group, allow_uneven)
+            self._begin = sum(sizes[: self._group.index])
+            self._end = self._begin + sizes[self._group.index]
+        with self.name_scope():
+            self.weight = self.params.get(
+                "weight",
+                shape=(units, in_units),
+                init=weight_initializer,
+                dtype=dtype,
+                allow_deferred_init=True,
+                shard=(1, process_set),
+                allow_uneven=allow_uneven,
+            )
+            self.bias = (
+                self.params.get(
+                    "bias",
+                    shape=(units,),
+                    init=bias_initializer,
+                    dtype=dtype,
+                    allow_deferred_init=True,
+                )
+                if use_bias
+                else None
+            )
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
+        """Multiply by this rank's part, add up over ranks, add the bias, activate."""
+        number = self._group.number
+        if not self._input_is_parallel:
+            x = F.contrib.sum_gradient(x, process_set=number)
+            if self._flatten:
+                x = F.flatten(x)
+            x = F.slice_axis(x, axis=-1, begin=self._begin, end=self._end)
+        part = F.FullyConnected(
+            x, weight, no_bias=True, num_hidden=self._units, flatten=self._flatten
+        )
+        output = F.contrib.all_reduce(part, process_set=number, replicated=True)
+        if bias is not None:
+            output = F.broadcast_add(output, bias)
+        return output if self.act is None else self.act(output)

@@ -1,0 +1,10 @@
+"""Models that are divided among processes (``mx.parallel``): process meshes and pipelines.
+
+Layers whose parameters are divided are in :mod:`mxlite.gluon.contrib.parallel`.
+"""
+
+from __future__ import annotations
+
+from .mesh import Mesh, MeshError, mesh
+
+__all__ = ["Mesh", "MeshError", "mesh"]

@@ -1,0 +1,226 @@
+"""Process meshes: the ranks of a job as an array with named axes."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError, TypeError_, ValueError_
+from ..comm import basics
+from ..comm.groups import Group, exchange_texts, group_of
+from ..comm.process_sets import ProcessSet, global_process_set, provide_process_set
+
+__all__ = ["Mesh", "MeshError", "mesh"]
+
+
+class MeshError(ValueError_):
+    """A mesh that does not fit the job, or on which the ranks disagree."""
+
+
+class Mesh:
+    """The ranks of a job as an array with named axes; made by `mesh`.
+
+    Attributes
+    ----------
+    axes : dict of str to int
+        Size of each axis, in order; ranks that follow each other differ in the last axis first.
+    ranks : numpy.ndarray
+        Ranks of the job, one dimension for each axis.
+    rank : int
+        This process's rank in the job.
+    coordinates : dict of str to int
+        Where this process is along each axis.
+    """
+
+    def __init__(self, axes: dict[str, int], rank: int, groups: dict[str, ProcessSet]) -> None:
+        self.axes = dict(axes)
+        self.rank = rank
+        self.ranks = np.arange(math.prod(axes.values())).reshape(tuple(axes.values()))
+        position = np.unravel_index(rank, self.ranks.shape)
+        self.coordinates = {axis: int(at) for axis, at in zip(axes, position)}
+        self._groups = groups
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return int(self.ranks.size)
+
+    def axis_size(self, axis: str) -> int:
+        """Return the size of an axis.
+
+        Parameters
+        ----------
+        axis : str
+
+        Raises
+        ------
+        ValueError
+            If the mesh has no such axis; so do all methods.
+        """
+        return self.axes[self._known(axis)]
+
+    def coordinate(self, axis: str) -> int:
+        """Return where this process is along an axis, from 0.
+
+        Parameters
+        ----------
+        axis : str
+        """
+        return self.coordinates[self._known(axis)]
+
+    def group(self, axis: str) -> ProcessSet:
+        """Return the ranks that differ from this process along one axis only, with itself.
+
+        Parameters
+        ----------
+        axis : str
+
+        Returns
+        -------
+        ProcessSet
+            For the parameter ``process_set`` of layers, trainers and `mxlite.horovod`; its
+            ``process_set_id`` is the number that collective operators take.
+        """
+        return self._groups[self._known(axis)]
+
+    def peer(self, axis: str, offset: int) -> int | None:
+        """Return the rank that is some steps away along an axis.
+
+        Parameters
+        ----------
+        axis : str
+        offset : int
+            1 for the next rank, -1 for the one before.
+
+        Returns
+        -------
+        int or None
+            None beyond the ends of the axis.
+        """
+        at = self.coordinate(axis) + operator.index(offset)
+        if not 0 <= at < self.axes[axis]:
+            return None
+        position = {**self.coordinates, axis: at}
+        return int(self.ranks[tuple(position.values())])
+
+    def _known(self, axis: str) -> str:
+        if axis not in self.axes:
+            raise MeshError(
+                f"mesh: axis {axis!r} given, this mesh has the axes {', '.join(self.axes)}"
+            )
+        return axis
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{axis}={size}" for axis, size in self.axes.items())
+        return f"Mesh({sizes}, rank={self.rank}, coordinates={self.coordinates})"
+
+
+def mesh(**axes: int) -> Mesh:
+    """Arrange the ranks of the job as an array with named axes; all ranks call it.
+
+    Joins the job (``mxlite.horovod.init``) if this process has not joined it.
+
+    Parameters
+    ----------
+    **axes : int
+        Names and sizes, for example ``data=2, tensor=2``. Their product is the number of ranks; one
+        of them may be -1 to take what is left. Ranks that follow each other differ in the last axis
+        first: name the axis that communicates most last.
+
+    Returns
+    -------
+    Mesh
+
+    Raises
+    ------
+    ValueError
+        If the sizes do not multiply to the number of ranks, or the ranks give different axes; all
+        ranks raise.
+    TypeError
+        If a size is no integer.
+    MXNetError
+        If a rank is lost, or does not call this before the deadline.
+    """
+    basics.init()
+    rank, size = basics.rank(), basics.size()
+    everyone = group_of("mesh", global_process_set)
+    failure: MXNetError | None = None
+    sizes: dict[str, int] = {}
+    try:
+        sizes = _sizes(axes, size)
+    except MXNetError as error:
+        failure = error
+    _agree(everyone, axes, failure)
+    groups = {axis: _group_along(sizes, axis, rank) for axis in sizes}
+    return Mesh(sizes, rank, groups)
+
+
+def _sizes(axes: dict[str, Any], size: int) -> dict[str, int]:
+    """Return the sizes of all axes; raises unless they multiply to the number of ranks."""
+    if not axes:
+        raise MeshError("mesh: no axis given, expected names and sizes such as data=2, tensor=2")
+    sizes: dict[str, int] = {}
+    for axis, extent in axes.items():
+        if isinstance(extent, bool) or not hasattr(extent, "__index__"):
+            raise TypeError_(f"mesh: axis {axis} has size {extent!r}, an integer expected")
+        sizes[axis] = operator.index(extent)
+        if sizes[axis] < 1 and sizes[axis] != -1:
+            raise MeshError(
+                f"mesh: axis {axis} has size {extent}, expected 1 or more, or -1 for what is left"
+            )
+    free = [axis for axis, extent in sizes.items() if extent == -1]
+    if len(free) > 1:
+        raise MeshError(f"mesh: axes {' and '.join(free)} are -1, expected one of them at most")
+    product = math.prod(extent for extent in sizes.values() if extent != -1)
+    if free and size % product == 0:
+        sizes[free[0]] = size // product
+        product = size
+    if product != size:
+        raise MeshError(
+            f"mesh: {_text(axes)} given, {' x '.join(str(e) for e in axes.values())} does not "
+            f"{'divide' if free else 'make'} the {size} ranks of this job; start "
+            f"another number of processes (-np) or change a size"
+        )
+    return sizes
+
+
+def _text(axes: dict[str, Any]) -> str:
+    return ", ".join(f"{axis}={extent}" for axis, extent in axes.items()) or "no axis"
+
+
+def _agree(everyone: Group, axes: dict[str, Any], failure: MXNetError | None) -> None:
+    """Raise on all ranks unless all gave the same axes."""
+    mine = {"axes": _text(axes), "failure": None if failure is None else str(failure)}
+    texts = exchange_texts(everyone, json.dumps(mine))
+    theirs = [json.loads(text) for text in texts]
+    by_axes: dict[str, list[int]] = {}
+    for rank, entry in enumerate(theirs):
+        by_axes.setdefault(entry["axes"], []).append(rank)
+    if len(by_axes) > 1:
+        given = "; ".join(
+            f"{text} on rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+            for text, ranks in by_axes.items()
+        )
+        raise MeshError(f"mesh: the ranks give different axes: {given}")
+    if failure is not None:
+        raise failure
+    for rank, entry in enumerate(theirs):
+        if entry["failure"] is not None:
+            raise MeshError(f"mesh: rank {rank} cannot take part: {entry['failure']}")
+
+
+def _group_along(sizes: dict[str, int], axis: str, rank: int) -> ProcessSet:
+    """Return this process's group along an axis; all ranks make all groups, in one order."""
+    ranks = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
+    lines = np.moveaxis(ranks, list(sizes).index(axis), -1).reshape(-1, sizes[axis])
+    own: ProcessSet | None = None
+    for line in lines:
+        group = provide_process_set([int(r) for r in line])
+        if rank in line:
+            own = group
+    assert own is not None
+    return own

@@ -1,0 +1,250 @@
+"""Parallel layers have the values and gradients of the layers that one process has."""
+
+import sys
+
+import mxlite as mx
+import mxlite.horovod as hvd
+import numpy as np
+from mxlite import autograd, gluon
+from mxlite.gluon import nn
+from mxlite.gluon.contrib import parallel
+
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+random = np.random.RandomState(11)
+
+
+def tolerance(dtype, terms):
+    """Return what rounding may change in sums of so many terms."""
+    eps = {"float32": 2e-7, "float16": 1e-3, "bfloat16": 8e-3}[dtype]
+    return eps * max(8, np.sqrt(terms))
+
+
+def block(whole, axis):
+    """Return this rank's block of an array."""
+    return np.array_split(whole, size, axis)[rank]
+
+
+def same(got, wanted, dtype, terms, what):
+    got, wanted = (np.asarray(a.astype("float32").asnumpy()) for a in (got, wanted))
+    scale = max(1.0, float(np.abs(wanted).max()))
+    assert got.shape == wanted.shape, (what, got.shape, wanted.shape)
+    error = float(np.abs(got - wanted).max()) / scale if got.size else 0.0
+    assert error <= tolerance(dtype, terms), (what, error, tolerance(dtype, terms))
+
+
+def shard_of(param, array):
+    """Return the block of a whole gradient that this rank has."""
+    if param.shard is None:
+        return array
+    return mx.nd.array(block(array.astype("float32").asnumpy(), param.shard[0]))
+
+
+def compare(make, plain, shape, dtype, units, output_axis, input_axis=None):
+    """Compare a layer with the plain one of the same values."""
+    x = random.uniform(-1, 1, shape).astype("float32")
+    for hybridize in (False, True):
+        mx.random.seed(3)
+        net, reference = make(), plain()
+        net.initialize(mx.init.Uniform(0.5))
+        net.cast(dtype)
+        mine = x if input_axis is None else block(x, input_axis)
+        given = mx.nd.array(mine).astype(dtype)
+        net(given)  # finds unknown sizes
+        reference.initialize()
+        reference.cast(dtype)
+        reference(mx.nd.array(x).astype(dtype))
+        for ours, theirs in zip(net.collect_params().values(), reference.collect_params().values()):
+            assert ours.shape == theirs.shape, (ours, theirs)
+            theirs.set_data(ours.full_data())
+        if hybridize:
+            net.hybridize()
+        for _ in range(2 if hybridize else 1):
+            given.attach_grad()
+            with autograd.record():
+                y = net(given)
+            whole = mx.nd.array(x).astype(dtype)
+            whole.attach_grad()
+            with autograd.record():
+                wanted = reference(whole)
+            head = mx.nd.array(np.random.RandomState(5).uniform(-1, 1, wanted.shape)).astype(dtype)
+            wanted.backward(head)
+            head_np = head.astype("float32").asnumpy()
+            if output_axis is not None:
+                y.backward(mx.nd.array(block(head_np, output_axis)).astype(dtype))
+                wanted = mx.nd.array(block(wanted.astype("float32").asnumpy(), output_axis))
+            else:
+                y.backward(head)
+            assert str(y.dtype) == str(given.dtype)
+            what = (type(net).__name__, dtype, hybridize)
+            terms = max(shape[-1], units) * (4 if dtype == "float32" else 1)
+            same(y, wanted, dtype, terms, what)
+            grad = whole.grad.astype("float32")
+            if input_axis is not None:
+                grad = mx.nd.array(block(grad.asnumpy(), input_axis))
+            same(given.grad, grad, dtype, terms, (*what, "input"))
+            for ours, theirs in zip(
+                net.collect_params().values(), reference.collect_params().values()
+            ):
+                same(ours.grad(), shard_of(ours, theirs.grad()), dtype, terms, (*what, ours.name))
+
+
+def compare_dense(dtype, units, uneven):
+    """Compare both layers; the rows' blocks have the sizes of the columns' outputs."""
+    options = {"activation": "tanh", "allow_uneven": uneven}
+
+    def plain():
+        return nn.Dense(units, activation="tanh")
+
+    def columns(**more):
+        return parallel.ColumnParallelDense(units, **options, **more)
+
+    compare(columns, plain, (5, 24), dtype, units, 1)
+    compare(lambda: columns(gather_output=True), plain, (5, 24), dtype, units, None)
+    compare(
+        lambda: parallel.RowParallelDense(7, in_units=2 * units, **options),
+        lambda: nn.Dense(7, activation="tanh"),
+        (5, 2 * units),
+        dtype,
+        units,
+        None,
+        1,
+    )
+
+
+for dtype in ("float32", "float16", "bfloat16"):
+    compare_dense(dtype, 12, False)
+    compare_dense(dtype, 13, True)
+    compare(
+        lambda: parallel.RowParallelDense(7, use_bias=False, flatten=False),
+        lambda: nn.Dense(7, use_bias=False, flatten=False),
+        (2, 3, 24),
+        dtype,
+        7,
+        None,
+        2,
+    )
+    compare(
+        lambda: parallel.RowParallelDense(7, in_units=24, input_is_parallel=False),
+        lambda: nn.Dense(7),
+        (5, 2, 12),
+        dtype,
+        7,
+        None,
+    )
+
+
+# An MLP of both: the hidden layer is never whole.
+class MLP(gluon.HybridBlock):
+    def __init__(self, first, second):
+        super().__init__()
+        self.first, self.second = first, second
+
+    def hybrid_forward(self, F, x):
+        return self.second(self.first(x))
+
+
+compare(
+    lambda: MLP(
+        parallel.ColumnParallelDense(24, activation="relu", in_units=10),
+        parallel.RowParallelDense(6, in_units=24),
+    ),
+    lambda: MLP(nn.Dense(24, activation="relu"), nn.Dense(6)),
+    (8, 10),
+    "float32",
+    24,
+    None,
+)
+
+# Embedding: even and uneven vocabularies, ids as numbers of several types, outside ids are clipped.
+for dtype in ("float32", "float16", "bfloat16"):
+    for vocabulary in (12, 13, size):
+        mx.random.seed(3)
+        net = parallel.VocabParallelEmbedding(vocabulary, 5)
+        reference = nn.Embedding(vocabulary, 5)
+        for part in (net, reference):
+            part.initialize(mx.init.Uniform(1))
+            part.cast(dtype)
+        reference.weight.set_data(net.weight.full_data())
+        assert net.weight.data().shape[0] == len(np.array_split(np.arange(vocabulary), size)[rank])
+        for ids_type in ("float32", "int32", "int64", "uint8"):
+            ids = random.randint(0, vocabulary, (4, 6))
+            if ids_type != "uint8":
+                ids[0, 0] = -1
+            ids[1, 0] = vocabulary + 3
+            ids = mx.nd.array(ids, dtype=ids_type)
+            net.hybridize(ids_type != "float32")
+            head = mx.nd.array(random.uniform(-1, 1, (4, 6, 5))).astype(dtype)
+            with autograd.record():
+                y, wanted = net(ids), reference(ids)
+            autograd.backward([y, wanted], [head, head])
+            assert (y == wanted).asnumpy().all(), (dtype, vocabulary, ids_type)
+            same(
+                net.weight.grad(),
+                shard_of(net.weight, reference.weight.grad()),
+                dtype,
+                24,
+                (dtype, vocabulary, ids_type),
+            )
+# NaN in a row that nobody asks for does not spread.
+net = parallel.VocabParallelEmbedding(2 * size, 3)
+net.initialize(mx.init.One())
+values = net.weight.data()
+values[0, :] = float("nan")
+asked = mx.nd.array([2 * r + 1 for r in range(size)])
+assert (net(asked).asnumpy() == 1).all()
+y = net(mx.nd.array([0.0])).asnumpy()
+assert np.isnan(y).all()
+
+# Loss: the logits of all ranks against the plain loss on whole logits.
+for dtype in ("float32", "float16", "bfloat16"):
+    for classes in (12, 13, size, 1000):
+        for shape in ((9,), (3, 4)):
+            logits = mx.nd.array(random.normal(0, 4, (*shape, classes))).astype(dtype)
+            labels = random.randint(0, classes, shape)
+            if classes > 12:
+                labels.flat[0] = 77 if classes < 77 else classes + 3  # clipped
+            labels = mx.nd.array(labels)
+            weights = mx.nd.array(random.uniform(0, 2, (*shape,)))
+            whole = logits.astype("float32")
+            whole.attach_grad()
+            loss = gluon.loss.SoftmaxCrossEntropyLoss(weight=0.5)
+            with autograd.record():
+                wanted = loss(whole, labels, weights.expand_dims(-1))
+            wanted.backward()
+            for hybridize in (False, True):
+                ours = parallel.VocabParallelSoftmaxCELoss(classes, weight=0.5)
+                ours.hybridize(hybridize)
+                pred = mx.nd.array(block(logits.astype("float32").asnumpy(), -1)).astype(dtype)
+                pred.attach_grad()
+                with autograd.record():
+                    got = ours(pred, labels, weights)
+                got.backward()
+                same(got, wanted, "float32", classes, ("loss", dtype, classes))
+                grad = mx.nd.array(block(whole.grad.asnumpy(), -1))
+                same(pred.grad, grad, dtype, classes, ("loss gradient", dtype, classes))
+
+# Labels that are ignored; logits that overflow without their highest value subtracted.
+classes = 4 * size + 1
+logits = random.normal(0, 1, (6, classes)).astype("float32")
+logits[0] += 1e30
+logits[1] -= 1e30
+logits[2, 1:] = -np.inf
+labels = np.array([1, 2, 0, -1, 3, -1], "float32")
+pred = mx.nd.array(block(logits, 1))
+pred.attach_grad()
+ours = parallel.VocabParallelSoftmaxCELoss(classes, ignore_label=-1)
+with autograd.record():
+    got = ours(pred, mx.nd.array(labels))
+got.backward()
+shifted = logits.astype("float64") - logits.max(axis=1, keepdims=True)
+p = np.exp(shifted) / np.exp(shifted).sum(axis=1, keepdims=True)
+valid = labels != -1
+index = labels.astype(int).clip(0)
+wanted = np.where(valid, -np.log(p[np.arange(6), index]), 0)
+grad = p.copy()
+grad[np.arange(6), index] -= 1
+grad *= valid[:, None]
+np.testing.assert_allclose(got.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+np.testing.assert_allclose(pred.grad.asnumpy(), block(grad, 1), rtol=1e-5, atol=1e-6)
+print("done", rank, file=sys.stdout)
