@@ -42,10 +42,11 @@ DIFFERENCES: dict[str, str] = {
     "range is an IndexError (1.9.1: reads foreign memory)",
     "mxnet.ndarray.IdentityAttachKLSparseReg": "takes moving_avg as an array, and data of more "
     "than two dimensions; the mean moves in forward (1.9.1: in backward)",
+    "mxnet.ndarray.contrib.SyncBatchNorm": "ndev above 1 is the number of processes of the job, "
+    "which share statistics; devices of one process do not (1.9.1: the other way round)",
+    "mxnet.gluon.contrib.nn.SyncBatchNorm": "num_devices above 1 is the number of processes, which "
+    "share statistics; devices of one process do not (1.9.1: the other way round)",
     # Refusals.
-    "mxnet.ndarray.contrib.SyncBatchNorm": "ndev above 1 is refused in training (1.9.1 waits for "
-    "the other devices)",
-    "mxnet.gluon.contrib.nn.SyncBatchNorm": "num_devices above 1 is refused in training",
     "mxnet.util.set_np": _NUMPY_ARRAYS,
     "mxnet.util.use_np": _NUMPY_ARRAYS,
     "mxnet.util.use_np_array": _NUMPY_ARRAYS,

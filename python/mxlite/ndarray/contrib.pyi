@@ -513,44 +513,6 @@ def RROIAlign(
     """
     ...
 
-def SyncBatchNorm(
-    data: NDArray,
-    gamma: NDArray,
-    beta: NDArray,
-    moving_mean: NDArray,
-    moving_var: NDArray,
-    eps: float | None = 0.001,
-    momentum: float | None = 0.9,
-    fix_gamma: bool | None = True,
-    use_global_stats: bool | None = False,
-    output_mean_var: bool | None = False,
-    ndev: int | None = 1,
-    *,
-    key: str,
-    out: NDArray | Sequence[NDArray] | None = None,
-    name: str | None = None,
-) -> NDArray | Any:
-    """BatchNorm for data on several devices; in training on one, as BatchNorm.
-
-    Parameters
-    ----------
-    eps : float, default 0.001
-        Added to the variance.
-    momentum : float, default 0.9
-        Running statistics: running * m + batch * (1 - m).
-    fix_gamma : bool, default True
-        Use 1 for gamma; its gradient is 0.
-    use_global_stats : bool, default False
-        Use the running statistics in training.
-    output_mean_var : bool, default False
-        Also return mean and variance.
-    ndev : int, default 1
-        Number of devices; more than 1 only for inference.
-    key : str
-        Name that the calls on all devices share.
-    """
-    ...
-
 def all_gather(
     data: NDArray,
     axis: int | None = 0,

@@ -8,14 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .. import _core, autograd
 from .._core import NDArray
-from ..base import DynamicShapeError, IndexError_, ShapeError, TypeError_, ValueError_
+from ..base import (
+    DynamicShapeError,
+    IndexError_,
+    NotSupportedError,
+    ShapeError,
+    TypeError_,
+    ValueError_,
+)
 from . import random
 from .creation import array
 
 __all__ = [
     "SparseEmbedding",
+    "SyncBatchNorm",
     "adamw_update",
     "boolean_mask",
     "mp_adamw_update",
@@ -119,6 +127,94 @@ def rand_zipfian(
         return count
 
     return samples, expected_count(true_classes), expected_count(samples)
+
+
+def SyncBatchNorm(  # noqa: N802 - the operator's name
+    data: NDArray,
+    gamma: NDArray,
+    beta: NDArray,
+    moving_mean: NDArray,
+    moving_var: NDArray,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    ndev: int = 1,
+    key: str = "",
+    process_set: Any = None,
+    **kwargs: Any,
+) -> NDArray | list[NDArray]:
+    """Normalize every channel over the batch of all ranks of a process set.
+
+    Parameters
+    ----------
+    data : NDArray, shape (N, C, ...)
+        Batches of the ranks may differ in size.
+    gamma, beta : NDArray, shape (C,)
+    moving_mean, moving_var : NDArray, shape (C,)
+        Changed in place in training: ``moving * momentum + batch * (1 - momentum)``.
+    eps : float
+        Added to the variance.
+    momentum : float
+    fix_gamma : bool
+        Use 1 for gamma; its gradient is 0.
+    use_global_stats : bool
+        Use the running statistics in training.
+    output_mean_var : bool
+        Also return mean and variance.
+    ndev : int
+        Number of ranks; above 1 without a process set it is that of all ranks of the job.
+    key : str
+        Accepted: ranks make their calls in the same order.
+    process_set : ProcessSet or int, optional
+        Ranks that normalize together in training; all of them make this call. None with ndev 1:
+        this process alone.
+    **kwargs
+        ``name`` and ``out``.
+
+    Returns
+    -------
+    NDArray, shape of data
+        Or a list of it, mean and variance.
+
+    Raises
+    ------
+    NotSupportedError
+        In training, if ndev is above 1 and not the number of ranks.
+    ValueError
+        If this process does not belong to the process set.
+
+    Notes
+    -----
+    Gradients are those of the sum of all ranks' losses. Symbols have no process set.
+    """
+    local = use_global_stats or not autograd.is_training() or (process_set is None and ndev == 1)
+    if local:
+        return _core.op("_contrib_SyncBatchNorm")(
+            data, gamma, beta, moving_mean, moving_var, eps=eps, momentum=momentum,
+            fix_gamma=fix_gamma, use_global_stats=use_global_stats,
+            output_mean_var=output_mean_var, ndev=ndev, key=key, **kwargs,
+        )  # fmt: skip
+    # Here: the collectives are functions of this package, too.
+    from ..comm.batch_norm import sync_batch_norm
+    from ..comm.groups import group_of
+
+    group = group_of("SyncBatchNorm", process_set)
+    if ndev not in (1, group.size):
+        raise NotSupportedError(
+            f"SyncBatchNorm: ndev {ndev} given for key {key!r}, in training {group.size} expected, "
+            f"the number of ranks of process set {group.number}; statistics of several devices of "
+            "one process are not shared"
+        )
+    arrays = data, gamma, beta, moving_mean, moving_var
+    found = sync_batch_norm(*arrays, group, eps, momentum, fix_gamma)
+    out = kwargs.get("out")
+    if out is not None:
+        for target, result in zip(out if isinstance(out, (list, tuple)) else [out], found):
+            target[:] = result
+        return out
+    return list(found) if output_mean_var else found[0]
 
 
 def SparseEmbedding(  # noqa: N802 - the operator's name

@@ -10,6 +10,7 @@ import numpy as np
 from ... import autograd
 from ... import ndarray as nd
 from ...base import NotSupportedError, ShapeError
+from ...comm.groups import Group, group_of
 from ...ndarray import NDArray
 from ..base_block import Block
 from ..hybrid_block import HybridBlock
@@ -125,23 +126,37 @@ class SparseEmbedding(Block):
 
 
 class SyncBatchNorm(BatchNorm):
-    """`BatchNorm` with statistics over all devices; on one device the two are the same.
+    """`BatchNorm` over the batches of all ranks of a process set.
+
+    In training, mean and variance are those of the joined batch, as are the gradients. A process
+    that has joined no job normalizes alone. Channels are axis 1.
 
     Parameters
     ----------
     in_channels : int
     num_devices : int, optional
-        Devices that train the layer together, 1 by default. Statistics are not shared between
-        devices: with more than 1 the layer runs for inference only.
+        Number of ranks that train the layer together, one device each; 1: this process alone.
+        Default is that of the process set.
     momentum, epsilon : float
     center, scale, use_global_stats : bool
     beta_initializer, gamma_initializer : Initializer or str
     running_mean_initializer, running_variance_initializer : Initializer or str
+    process_set : ProcessSet or int, optional
+        Ranks that normalize together; all of them call the layer in the same order. Default is all
+        ranks.
 
     Raises
     ------
     NotSupportedError
-        From a call in training mode, if num_devices is more than 1.
+        From a call in training mode: if num_devices is above 1 and not the number of ranks, or if
+        the layer is on several devices of this process.
+    ValueError
+        From a call in training mode, if this process does not belong to the process set.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.contrib.nn.SyncBatchNorm``, which shares statistics between devices of a
+    process and not between processes. An exported symbol is for inference.
     """
 
     def __init__(
@@ -157,6 +172,8 @@ class SyncBatchNorm(BatchNorm):
         gamma_initializer: Any = "ones",
         running_mean_initializer: Any = "zeros",
         running_variance_initializer: Any = "ones",
+        *,
+        process_set: Any = None,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
@@ -167,6 +184,8 @@ class SyncBatchNorm(BatchNorm):
         self._options = {key: value for key, value in self._kwargs.items() if key != "axis"}
         self._options["ndev"] = max(num_devices or 1, 1)
         self._options["key"] = self.prefix
+        self._alone = num_devices == 1 and process_set is None
+        self._process_set = process_set
 
     def hybrid_forward(
         self,
@@ -178,15 +197,34 @@ class SyncBatchNorm(BatchNorm):
         running_var: Any,
     ) -> NDArray:
         """Normalize; in training mode the running statistics are updated."""
+        arrays = x, gamma, beta, running_mean, running_var
         options = self._options
-        if options["ndev"] == 1:
-            return super().hybrid_forward(F, x, gamma, beta, running_mean, running_var)
-        if autograd.is_training() and not options["use_global_stats"]:
+        is_array = isinstance(x, NDArray)
+        trains = is_array and autograd.is_training() and not options["use_global_stats"]
+        if not trains:
+            ranks = options["ndev"] if is_array else max(options["ndev"], self._group().size)
+            if ranks == 1:
+                return super().hybrid_forward(F, *arrays)
+            # A symbol that is trained raises: its statistics would be those of one rank.
+            return F.contrib.SyncBatchNorm(*arrays, **{**options, "ndev": ranks})
+        group = self._group()
+        devices = 1 if self._alone else len(self.gamma.list_ctx())
+        if options["ndev"] not in (1, group.size) or devices > 1:
+            given = options["ndev"] if devices == 1 else devices
             raise NotSupportedError(
-                f"SyncBatchNorm: num_devices is {options['ndev']}, expected 1 in training: "
-                "statistics are not shared between devices"
+                f"SyncBatchNorm: num_devices is {given}, expected {group.size} in training, the "
+                f"number of ranks of process set {group.number}: statistics are shared between "
+                "processes with one device each, not between devices of a process"
             )
-        return F.contrib.SyncBatchNorm(x, gamma, beta, running_mean, running_var, **options)
+        if group.size == 1:
+            return super().hybrid_forward(F, *arrays)
+        return F.contrib.SyncBatchNorm(*arrays, **options, process_set=group.number)
+
+    def _group(self) -> Group:
+        """Return the ranks that normalize together."""
+        if self._alone:
+            return Group(0, (0,), 0)
+        return group_of(f"SyncBatchNorm {self.name!r}", self._process_set)
 
     def __repr__(self) -> str:
         options = ", ".join(f"{key}={value!r}" for key, value in self._options.items())

@@ -1,0 +1,118 @@
+"""Batch normalization with the statistics of all ranks of a process set."""
+
+from __future__ import annotations
+
+import math
+
+from .. import autograd
+from .. import ndarray as nd
+from ..base import DTypeError, ShapeError
+from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
+from .groups import Group
+
+__all__ = ["sync_batch_norm"]
+
+_HALVES = ("float16", "bfloat16")
+_NAMES = ("gamma", "beta", "moving_mean", "moving_var")
+
+
+def sync_batch_norm(
+    data: NDArray,
+    gamma: NDArray,
+    beta: NDArray,
+    moving_mean: NDArray,
+    moving_var: NDArray,
+    group: Group,
+    eps: float,
+    momentum: float,
+    fix_gamma: bool,
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Normalize data in training by the mean and variance of all ranks' data, with gradients.
+
+    Each rank sends its count, mean and sum of squared deviations in one all-gather, and backward
+    runs one reduce-scatter. Batches may differ in size.
+
+    Parameters
+    ----------
+    data : NDArray, shape (N, C, ...)
+    gamma, beta : NDArray, shape (C,)
+    moving_mean, moving_var : NDArray, shape (C,)
+        Changed in place: ``moving * momentum + batch * (1 - momentum)``.
+    group : Group
+    eps : float
+        Added to the variance.
+    momentum : float
+    fix_gamma : bool
+        Use 1 for gamma; its gradient is 0.
+
+    Returns
+    -------
+    output, mean, var : NDArray
+        Normalized data, and the statistics of the joined batch.
+
+    Raises
+    ------
+    ShapeError
+        If data has fewer than 2 dimensions or no element, or another array does not fit.
+    DTypeError
+        Unless the other arrays have the dtype of data, or float32 beside half data.
+    """
+    shape = tuple(data.shape)
+    if len(shape) < 2 or 0 in shape:
+        raise ShapeError(
+            f"SyncBatchNorm: data of shape {shape} given, expected 2 or more dimensions and at "
+            "least one element on every rank"
+        )
+    if not all(extent > 0 for array in (gamma, beta) for extent in array.shape or (0,)):
+        # Inside a trace that finds shapes: this operator tells those of its other inputs.
+        few = nd.zeros((1, shape[1]), dtype=moving_mean.dtype)
+        nd.BatchNorm(few, gamma, beta, moving_mean, moving_var, use_global_stats=True)
+    channels = (1, shape[1], *(1,) * (len(shape) - 2))
+    others = (0, *range(2, len(shape)))
+    is_half = dtype_name(data.dtype) in _HALVES
+    for name, array in zip(_NAMES, (gamma, beta, moving_mean, moving_var)):
+        expected = "float32" if is_half else dtype_name(data.dtype)
+        if dtype_name(array.dtype) != expected:
+            raise DTypeError(
+                f"SyncBatchNorm: {name} of dtype {dtype_name(array.dtype)} given for data of "
+                f"{dtype_name(data.dtype)}, {expected} expected"
+            )
+        if tuple(array.shape) != (shape[1],):
+            raise ShapeError(
+                f"SyncBatchNorm: {name} of shape {tuple(array.shape)} given for data of shape "
+                f"{shape}, ({shape[1]},) expected"
+            )
+    x = data.astype("float32") if is_half else data
+    count = math.prod(shape) // shape[1]
+    own_mean = nd.sum(x, axis=others) / count
+    own_squares = nd.sum(nd.square(nd.broadcast_sub(x, own_mean.reshape(channels))), axis=others)
+    own = nd.stack(nd.ones_like(own_mean) * count, own_mean, own_squares, axis=0)
+    # The shape does not depend on the size of the batch: (ranks, 3, C).
+    parts = nd.contrib.all_gather(own.expand_dims(0), axis=0, process_set=group.number)
+    counts, means, squares = (
+        nd.slice_axis(parts, axis=1, begin=i, end=i + 1).reshape((group.size, shape[1]))
+        for i in range(3)
+    )
+    counts = nd.BlockGrad(counts)
+    total = nd.sum(counts, axis=0)
+    mean = nd.sum(counts * means, axis=0) / total
+    apart = nd.square(nd.broadcast_sub(means, mean.reshape((1, -1))))
+    var = (nd.sum(squares, axis=0) + nd.sum(counts * apart, axis=0)) / total
+    _move(moving_mean, mean, momentum)
+    _move(moving_var, var, momentum)
+    scale = nd.rsqrt(var + eps)
+    y = nd.broadcast_mul(nd.broadcast_sub(x, mean.reshape(channels)), scale.reshape(channels))
+    factor = gamma * 0 + 1 if fix_gamma else gamma
+    y = nd.broadcast_add(nd.broadcast_mul(y, factor.reshape(channels)), beta.reshape(channels))
+    return (y.astype(data.dtype) if is_half else y), mean, var
+
+
+def _move(moving: NDArray, batch: NDArray, momentum: float) -> None:
+    """Update a running statistic, also inside a trace."""
+    # This operator changes its third argument: momentum * moving - lr * batch.
+    with autograd.pause(train_mode=True):
+        batch = nd.BlockGrad(batch)
+        nd.sgd_mom_update(
+            nd.zeros_like(batch), batch, moving, lr=momentum - 1, momentum=momentum, wd=0
+        )
