@@ -72,15 +72,15 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
         terms.kind = Kind::kAllReduce;
         terms.process_set = p.process_set;
         terms.reduction = p.op;
-        terms.text =
-            str("all_reduce(", reduction_name(p.op), p.replicated ? ", replicated)" : ")");
+        terms.text = str("all_reduce(", reduction_name(p.op), p.replicated ? ", replicated)" : ")");
       });
   add(ops,
       OpBuilder<SumGradientParams>(kSumGradientOp)
-          .doc("Returns its argument; backward adds up the gradients of all ranks of a process set. "
-               "It belongs where an array that all ranks have enters a part of a network of which "
-               "each rank computes a share (tensor parallelism); `all_reduce` with "
-               "`replicated=True` ends such a part.")
+          .doc(
+              "Returns its argument; backward adds up the gradients of all ranks of a process set. "
+              "It belongs where an array that all ranks have enters a part of a network of which "
+              "each rank computes a share (tensor parallelism); `all_reduce` with "
+              "`replicated=True` ends such a part.")
           .shapes("any shape -> the same shape")
           .inputs({"data"})
           .infer(infer_sum_gradient)
