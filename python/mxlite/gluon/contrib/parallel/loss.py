@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .... import autograd
 from ...._typed_init import check_sizes
-from ....base import ShapeError
+from ....base import ShapeError, ValueError_
 from ....comm.groups import group_of
 from ....ndarray import NDArray
 from ...loss import Loss, _weighted
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ...call_types import BlockOptions
 
 __all__ = ["VocabParallelSoftmaxCELoss"]
+
+_LARGEST_COSINE = 1 - 1e-6
 
 
 class VocabParallelSoftmaxCELoss(Loss):
@@ -38,6 +40,12 @@ class VocabParallelSoftmaxCELoss(Loss):
         the classes are clipped, as in `gluon.loss.SoftmaxCrossEntropyLoss`.
     weight : float, optional
     batch_axis : int
+    margin : tuple of (float, float, float)
+        For faces: ``pred`` are cosines, and that of the label's class, ``cos(t)``, becomes
+        ``cos(margin[0] * t + margin[1]) - margin[2]``. ArcFace: ``(1, 0.5, 0)``, CosFace: ``(1, 0,
+        0.35)``.
+    scale : float
+        Factor of ``pred``, after the margin.
     dtype : str or numpy type
         Type in which the loss is computed and returned, whatever the logits have.
 
@@ -55,6 +63,8 @@ class VocabParallelSoftmaxCELoss(Loss):
         ignore_label: int | None = None,
         weight: float | None = None,
         batch_axis: int = 0,
+        margin: tuple[float, float, float] = (1.0, 0.0, 0.0),
+        scale: float = 1.0,
         dtype: Any = "float32",
         **kwargs: Unpack[BlockOptions],
     ) -> None:
@@ -63,6 +73,10 @@ class VocabParallelSoftmaxCELoss(Loss):
         check_sizes(name, 1, classes=classes)
         self._classes = classes
         self._ignore_label = ignore_label
+        if len(margin) != 3:
+            raise ValueError_(f"{name}: margin is {margin!r}, expected three numbers")
+        self._margin = tuple(float(m) for m in margin)
+        self._scale = float(scale)
         self._dtype = dtype
         self._group = group_of(name, process_set)
         sizes = block_sizes(name, "classes", classes, self._group, allow_uneven=True)
@@ -76,13 +90,14 @@ class VocabParallelSoftmaxCELoss(Loss):
         number = self._group.number
         pred = F.cast(pred, dtype=self._dtype)
         label = F.cast(label, dtype="int64")
+        position = F.clip(label, 0, self._classes - 1) - self._begin
+        own = (position >= 0) * (position < self._size)
+        pred = self._with_margin(F, pred, position, own)
         with autograd.pause(autograd.is_training()):  # in graphs, BlockGrad has this effect
             highest = F.max(F.BlockGrad(pred), axis=-1, keepdims=True)
             highest = F.contrib.all_reduce(highest, op="max", process_set=number)
         highest = F.BlockGrad(highest)
         shifted = F.broadcast_sub(pred, highest)
-        position = F.clip(label, 0, self._classes - 1) - self._begin
-        own = (position >= 0) * (position < self._size)
         target = F.pick(shifted, position, axis=-1)
         target = F.where(own, target, F.zeros_like(target))
         sums = F.stack(F.sum(F.exp(shifted), axis=-1), target, axis=0)
@@ -92,6 +107,21 @@ class VocabParallelSoftmaxCELoss(Loss):
         if self._ignore_label is not None:
             loss = F.where(label != self._ignore_label, loss, F.zeros_like(loss))
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+    def _with_margin(self, F: Any, pred: Any, position: Any, own: Any) -> Any:  # noqa: N803
+        """Return scaled logits; ``own`` marks the labels whose class is at a position here."""
+        factor, angle, distance = self._margin
+        if self._margin != (1, 0, 0):
+            cosine = moved = F.pick(pred, position, axis=-1)
+            if (factor, angle) != (1, 0):
+                # The derivative of arccos is infinite at 1 and -1.
+                angles = F.arccos(F.clip(cosine, -_LARGEST_COSINE, _LARGEST_COSINE))
+                moved = F.cos(angles * factor + angle)
+            change = moved - distance - cosine
+            change = F.where(own, change, F.zeros_like(change))
+            chosen = F.one_hot(position, depth=self._size, dtype=self._dtype)
+            pred = pred + F.broadcast_mul(chosen, F.expand_dims(change, axis=-1))
+        return pred if self._scale == 1 else pred * self._scale
 
     def _check(self, pred: tuple[int, ...], label: tuple[int, ...]) -> None:
         if tuple(pred[:-1]) != tuple(label) or pred[-1] != self._size:
