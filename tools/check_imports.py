@@ -21,7 +21,8 @@ _core base _typed_init _names_1x _native _files context engine attribute name re
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator symbol
 executor visualization
 initializer optimizer metric io image comm kvstore contrib.text gluon parallel module monitor
-callback contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp contrib.svrg_optimization
+callback contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp
+contrib.svrg_optimization
 checkpoint run tools horovod legacy mxlite compat test_utils _dev
 """.split()
 

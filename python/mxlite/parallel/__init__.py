@@ -6,5 +6,6 @@ Layers whose parameters are divided are in :mod:`mxlite.gluon.contrib.parallel`.
 from __future__ import annotations
 
 from .mesh import Mesh, MeshError, mesh
+from .pipeline import Pipeline, one_forward_one_backward
 
-__all__ = ["Mesh", "MeshError", "mesh"]
+__all__ = ["Mesh", "MeshError", "Pipeline", "mesh", "one_forward_one_backward"]

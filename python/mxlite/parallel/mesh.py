@@ -107,6 +107,19 @@ class Mesh:
         position = {**self.coordinates, axis: at}
         return int(self.ranks[tuple(position.values())])
 
+    def barrier(self) -> None:
+        """Wait for all ranks of the mesh.
+
+        Call it before the program ends: a rank that ends shuts the job down, also for groups to
+        which it does not belong.
+
+        Raises
+        ------
+        MXNetError
+            If a rank is lost, or does not call this before the deadline.
+        """
+        exchange_texts(group_of("mesh", global_process_set), "")
+
     def _known(self, axis: str) -> str:
         if axis not in self.axes:
             raise MeshError(

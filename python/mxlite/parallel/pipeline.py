@@ -1,0 +1,374 @@
+"""Pipelines: consecutive stages of a network on the ranks along an axis of a mesh."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+from .. import autograd
+from .. import ndarray as nd
+from ..base import MXNetError, ShapeError, TypeError_, ValueError_
+from ..comm.groups import exchange_texts, group_of
+from ..gluon import Block
+from ..gluon.parameter_dict import ParameterDict
+from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
+from .mesh import Mesh
+
+__all__ = ["Pipeline", "one_forward_one_backward"]
+
+# Bytes of the message that describes the arrays of a boundary.
+_DESCRIPTION_BYTES = 1024
+
+
+def one_forward_one_backward(
+    stage: int, stages: int, micro_batches: int
+) -> Iterator[tuple[str, int]]:
+    """Yield the work of a stage in the order of the 1F1B schedule.
+
+    A stage holds the activations of ``stages - stage`` micro-batches at most.
+
+    Parameters
+    ----------
+    stage : int
+        Position of the stage, from 0.
+    stages : int
+        Number of stages.
+    micro_batches : int
+
+    Yields
+    ------
+    kind : {'forward', 'backward'}
+    micro_batch : int
+    """
+    ahead = min(micro_batches, stages - stage - 1)
+    for index in range(ahead):
+        yield "forward", index
+    for index in range(micro_batches - ahead):
+        yield "forward", index + ahead
+        yield "backward", index
+    for index in range(micro_batches - ahead, micro_batches):
+        yield "backward", index
+
+
+class _Spec(NamedTuple):
+    """Shape and dtype of an array that crosses a boundary."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether the array is differentiated."""
+        return "float" in self.dtype
+
+
+class _Held(NamedTuple):
+    """What a stage keeps of a micro-batch between forward and backward."""
+
+    inputs: list[NDArray]
+    outputs: list[NDArray]  # on the last stage the losses of the samples
+
+
+class Pipeline:
+    """Runs one stage of a network on each rank along an axis of a mesh.
+
+    All ranks make it with the same arguments; each uses its own stage only. A batch is divided into
+    micro-batches, which follow each other through the stages by the 1F1B schedule: gradients are
+    those of the whole batch in one process, within rounding. Batch normalization sees one
+    micro-batch at a time.
+
+    Parameters
+    ----------
+    stages : sequence of Block
+        As many as the mesh has ranks along the axis. A stage takes the arrays that the one before
+        returns: one, or a list of them.
+    micro_batches : int
+        Number of parts of a batch.
+    mesh : Mesh
+    loss : callable
+        ``loss(output, label)`` returns the loss of each sample, as the losses of Gluon do; called
+        on the last stage.
+    axis : str
+        Axis of the mesh.
+    batch_axis : int
+        Axis of data and labels that is divided.
+
+    Attributes
+    ----------
+    stage : Block
+        The stage of this rank; initialize it, and train its parameters.
+    is_first, is_last : bool
+        Whether this rank reads data, and computes the loss.
+
+    Raises
+    ------
+    ValueError
+        If the number of stages is not that of the ranks, or ``micro_batches`` is below 1.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Block],
+        micro_batches: int,
+        mesh: Mesh,
+        loss: Callable[..., NDArray],
+        axis: str = "pipe",
+        batch_axis: int = 0,
+    ) -> None:
+        self._count = mesh.axis_size(axis)
+        self._position = mesh.coordinate(axis)
+        if len(stages) != self._count:
+            raise ValueError_(
+                f"Pipeline: {len(stages)} stages given, axis {axis} of the mesh has {self._count} "
+                "ranks; give one stage for each"
+            )
+        for entry in stages:
+            if not isinstance(entry, Block):
+                raise TypeError_(
+                    f"Pipeline: a stage is a {type(entry).__name__}, expected a gluon.Block"
+                )
+        if isinstance(micro_batches, bool) or not isinstance(micro_batches, int):
+            raise TypeError_(f"Pipeline: micro_batches is {micro_batches!r}, an integer expected")
+        if micro_batches < 1:
+            raise ValueError_(f"Pipeline: micro_batches is {micro_batches}, expected 1 or more")
+        self.stage = stages[self._position]
+        self.is_first = self._position == 0
+        self.is_last = self._position == self._count - 1
+        self._micro_batches = micro_batches
+        self._loss = loss
+        self._batch_axis = batch_axis
+        self._group = group_of("Pipeline", mesh.group(axis))
+        self._cleared: set[str] = set()  # parameters whose gradients each step replaces
+        self._before = mesh.peer(axis, -1)
+        self._after = mesh.peer(axis, 1)
+
+    def collect_params(self) -> ParameterDict:
+        """Return the parameters of this rank's stage."""
+        return self.stage.collect_params()
+
+    def step(self, data: NDArray | None = None, label: NDArray | None = None) -> NDArray | None:
+        """Compute the loss of a batch and the gradients of this rank's parameters.
+
+        All ranks along the axis call it. Gradients replace those of the step before; for this,
+        ``grad_req`` of parameters becomes ``'add'`` at the first step, and each step begins with
+        gradients of 0. Parameters that had ``'add'`` before add up the steps.
+
+        Parameters
+        ----------
+        data : NDArray
+            The batch; needed on the first stage, elsewhere not used.
+        label : NDArray
+            Labels of the batch; needed on the last stage, elsewhere not used.
+
+        Returns
+        -------
+        NDArray or None
+            The losses of the samples on the last stage, None on others. Gradients are those of
+            their sum: call ``trainer.step(batch_size)``.
+
+        Raises
+        ------
+        ShapeError
+            On all ranks, if a batch does not divide into the micro-batches.
+        MXNetError
+            On all ranks, if data or labels are missing where they are needed, or a rank is lost.
+        """
+        parts, labels = self._divided(data, label)
+        self._clear_gradients()
+        held: dict[int, _Held] = {}
+        losses: list[NDArray] = []
+        specs: list[_Spec] | None = None
+        schedule = one_forward_one_backward(self._position, self._count, self._micro_batches)
+        for kind, index in schedule:
+            if kind == "backward":
+                self._backward(held.pop(index))
+                continue
+            if self.is_first:
+                inputs = [parts[index]]
+            else:
+                specs = self._receive_description() if specs is None else specs
+                inputs = self._receive(self._before, specs)
+            held[index] = self._forward(index, inputs, labels)
+            if self.is_last:
+                losses.append(held[index].outputs[0].detach())
+        return nd.concat(*losses, dim=0) if self.is_last else None
+
+    def predict(self, data: NDArray | None = None) -> NDArray | list[NDArray] | None:
+        """Return the output of the network for a batch, which is not divided.
+
+        Parameters
+        ----------
+        data : NDArray
+            Needed on the first stage, elsewhere not used.
+
+        Returns
+        -------
+        NDArray, list of NDArray or None
+            The output on the last stage, None on others.
+        """
+        if self.is_first:
+            if not isinstance(data, NDArray):
+                raise TypeError_("Pipeline.predict: the first stage needs data, an NDArray")
+            inputs = [data]
+        else:
+            inputs = self._receive(self._before, self._receive_description())
+        outputs = self._call(inputs)
+        if self.is_last:
+            return outputs[0] if len(outputs) == 1 else outputs
+        self._send_description(outputs)
+        self._send(self._after, outputs)
+        return None
+
+    def _call(self, inputs: list[NDArray]) -> list[NDArray]:
+        """Run the stage; its output is one array or a list of them."""
+        output = self.stage(*inputs)
+        outputs = list(output) if isinstance(output, (list, tuple)) else [output]
+        for entry in outputs:
+            if not isinstance(entry, NDArray):
+                raise TypeError_(
+                    f"Pipeline: stage {self._position} returned a {type(entry).__name__}, expected "
+                    "an NDArray or a list of them"
+                )
+        return outputs
+
+    def _forward(self, index: int, inputs: list[NDArray], labels: list[NDArray]) -> _Held:
+        if not self.is_first:
+            for x in inputs:
+                if _spec(x).has_gradient:
+                    x.attach_grad()
+        with autograd.record():
+            outputs = self._call(inputs)
+            if self.is_last:
+                outputs = [self._loss(*outputs, labels[index])]
+        if not self.is_last:
+            sent = [y.detach() for y in outputs]
+            if index == 0:
+                self._send_description(sent)
+            self._send(self._after, sent)
+        return _Held(inputs, outputs)
+
+    def _backward(self, held: _Held) -> None:
+        if self.is_last:
+            held.outputs[0].backward()
+        else:
+            heads = [y for y in held.outputs if _spec(y).has_gradient]
+            grads = self._receive(self._after, [_spec(y) for y in heads])
+            autograd.backward(heads, grads)
+        if not self.is_first:
+            self._send(self._before, [x.grad for x in held.inputs if x.grad is not None])
+
+    def _clear_gradients(self) -> None:
+        """Let gradients of the micro-batches add up from 0, unless the user adds up steps, too."""
+        for param in self.collect_params().values():
+            if param.grad_req == "write":
+                param.grad_req = "add"
+                self._cleared.add(param.name)
+            if param.name in self._cleared and param._data is not None:
+                param.zero_grad()
+
+    def _divided(self, data: Any, label: Any) -> tuple[list[NDArray], list[NDArray]]:
+        """Divide data and labels where they are needed; mistakes are errors of all ranks."""
+        parts: list[NDArray] = []
+        labels: list[NDArray] = []
+        failure: MXNetError | None = None
+        try:
+            if self.is_first:
+                parts = self._split("data", data)
+            if self.is_last:
+                labels = self._split("label", label)
+            if parts and labels:
+                self._check_sizes({"data": parts[0], "label": labels[0]})
+        except MXNetError as error:
+            failure = error
+        sizes = [x.shape[self._batch_axis] for x in (parts[:1] or labels[:1])]
+        mine = {
+            "failure": None if failure is None else str(failure),
+            "size": sizes[0] if sizes else None,
+            "micro_batches": self._micro_batches,
+        }
+        texts = exchange_texts(self._group, json.dumps(mine))
+        if failure is not None:
+            raise failure
+        theirs = [json.loads(text) for text in texts]
+        for rank, entry in zip(self._group.ranks, theirs):
+            if entry["failure"] is not None:
+                raise MXNetError(f"Pipeline.step: rank {rank} cannot begin: {entry['failure']}")
+        for key, what in (("micro_batches", "micro_batches"), ("size", "samples of a micro-batch")):
+            values = {
+                rank: entry[key]
+                for rank, entry in zip(self._group.ranks, theirs)
+                if entry[key] is not None
+            }
+            if len(set(values.values())) > 1:
+                given = ", ".join(f"{value} on rank {rank}" for rank, value in values.items())
+                raise ShapeError(f"Pipeline.step: the ranks disagree about {what}: {given}")
+        return parts, labels
+
+    def _check_sizes(self, arrays: dict[str, NDArray]) -> None:
+        sizes = {what: array.shape[self._batch_axis] for what, array in arrays.items()}
+        if len(set(sizes.values())) > 1:
+            raise ShapeError(f"Pipeline.step: samples of a micro-batch differ: {sizes}")
+
+    def _split(self, what: str, batch: Any) -> list[NDArray]:
+        place = "first" if what == "data" else "last"
+        if not isinstance(batch, NDArray):
+            raise TypeError_(
+                f"Pipeline.step: {what} is a {type(batch).__name__}, the {place} stage needs an "
+                "NDArray"
+            )
+        axis, count = self._batch_axis, self._micro_batches
+        if not -batch.ndim <= axis < batch.ndim or batch.shape[axis] % count:
+            raise ShapeError(
+                f"Pipeline.step: {what} of shape {tuple(batch.shape)} does not divide into {count} "
+                f"micro-batches along axis {axis}; use a batch size that is a multiple of {count}"
+            )
+        size = batch.shape[axis] // count
+        return [
+            nd.slice_axis(batch, axis=axis, begin=i * size, end=(i + 1) * size)
+            for i in range(count)
+        ]
+
+    def _send(self, peer: int | None, arrays: list[NDArray]) -> None:
+        assert peer is not None
+        for array in arrays:
+            nd.contrib.send(array, destination=peer, process_set=self._group.number)
+
+    def _receive(self, peer: int | None, specs: list[_Spec]) -> list[NDArray]:
+        assert peer is not None
+        return [
+            nd.contrib.recv(
+                nd.zeros(spec.shape, dtype=spec.dtype), source=peer, process_set=self._group.number
+            )
+            for spec in specs
+        ]
+
+    def _send_description(self, arrays: list[NDArray]) -> None:
+        text = json.dumps([_spec(x) for x in arrays]).encode()
+        if len(text) > _DESCRIPTION_BYTES:
+            raise ValueError_(
+                f"Pipeline: stage {self._position} returned {len(arrays)} arrays, whose shapes do "
+                f"not fit into {_DESCRIPTION_BYTES} bytes; return fewer"
+            )
+        padded = np.frombuffer(text.ljust(_DESCRIPTION_BYTES), dtype=np.uint8)
+        self._send(self._after, [nd.array(padded, dtype="uint8")])
+
+    def _receive_description(self) -> list[_Spec]:
+        message = self._receive(self._before, [_Spec((_DESCRIPTION_BYTES,), "uint8")])[0]
+        return [
+            _Spec(tuple(shape), dtype)
+            for shape, dtype in json.loads(message.asnumpy().tobytes().decode())
+        ]
+
+    def __repr__(self) -> str:
+        return (
+            f"Pipeline(stage {self._position} of {self._count}, {self._micro_batches} "
+            f"micro-batches)"
+        )
+
+
+def _spec(array: NDArray) -> _Spec:
+    return _Spec(tuple(array.shape), dtype_name(array.dtype))

@@ -1,0 +1,160 @@
+"""A pipeline has the losses, gradients and trained weights of one process."""
+
+import sys
+import time
+
+import mxlite as mx
+import mxlite.horovod as hvd
+import numpy as np
+import pytest
+from mxlite import autograd, gluon
+from mxlite.gluon import nn
+from mxlite.parallel import Pipeline, one_forward_one_backward
+
+data_ranks, stages_count = int(sys.argv[1]), int(sys.argv[2])
+mesh = mx.parallel.mesh(data=data_ranks, pipe=stages_count)
+rank, place = mesh.rank, mesh.coordinate("pipe")
+CLASSES, WIDTH, BATCH = 5, 12, 24
+
+
+class Fork(gluon.HybridBlock):
+    """Returns two arrays; the second is an integer one, which has no gradient."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.dense = nn.Dense(units, activation="tanh")
+
+    def hybrid_forward(self, F, x):
+        return self.dense(x), F.cast(F.argmax(x, axis=1), dtype="int32")
+
+
+class Join(gluon.HybridBlock):
+    def __init__(self, units):
+        super().__init__()
+        self.dense = nn.Dense(units)
+        self.table = nn.Embedding(WIDTH, units)
+
+    def hybrid_forward(self, F, x, index):
+        return self.dense(x) + self.table(index)
+
+
+def make_stages():
+    """Return stages of different kinds, the same values on all ranks."""
+    mx.random.seed(3)
+    if stages_count == 1:
+        stages = [nn.HybridSequential()]
+        stages[0].add(nn.Dense(WIDTH, activation="tanh"), nn.Dense(CLASSES))
+    else:
+        middle = [nn.Dense(WIDTH, activation="tanh") for _ in range(stages_count - 2)]
+        stages = [*middle, Fork(WIDTH), Join(CLASSES)]
+    x = mx.nd.ones((2, WIDTH))
+    for stage in stages:
+        stage.initialize(mx.init.Xavier(magnitude=3))
+        y = stage(*(x if isinstance(x, (list, tuple)) else [x]))
+        x = y
+    return stages
+
+
+def run_whole(stages, x):
+    for stage in stages:
+        x = stage(*(x if isinstance(x, (list, tuple)) else [x]))
+    return x
+
+
+loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
+for micro_batches, hybridize in ((1, False), (2, False), (4, True), (12, True)):
+    if BATCH // data_ranks % micro_batches:
+        continue
+    ours, plain = make_stages(), make_stages()
+    if hybridize:
+        for stage in ours:
+            stage.hybridize()
+    pipeline = Pipeline(ours, micro_batches, mesh, loss_function)
+    assert pipeline.stage is ours[place]
+    assert (pipeline.is_first, pipeline.is_last) == (place == 0, place == stages_count - 1)
+    options = ("sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    trainer = hvd.DistributedTrainer(
+        pipeline.collect_params(), *options, process_set=mesh.group("data")
+    )
+    every = {}
+    for stage in plain:
+        every.update(stage.collect_params().items())
+    reference = gluon.Trainer(every, *options, kvstore=None)
+    random = np.random.RandomState(8)
+    for _ in range(3):
+        x = random.uniform(-1, 1, (BATCH, WIDTH)).astype("float32")
+        label = random.randint(0, CLASSES, BATCH).astype("float32")
+        with autograd.record():
+            wanted = loss_function(run_whole(plain, mx.nd.array(x)), mx.nd.array(label))
+        wanted.backward()
+        part = slice(*(BATCH // data_ranks * (mesh.coordinate("data") + i) for i in (0, 1)))
+        got = pipeline.step(
+            mx.nd.array(x[part]) if pipeline.is_first else None,
+            mx.nd.array(label[part]) if pipeline.is_last else None,
+        )
+        assert (got is not None) == pipeline.is_last
+        if got is not None:
+            np.testing.assert_allclose(got.asnumpy(), wanted.asnumpy()[part], rtol=2e-5, atol=1e-6)
+        if data_ranks == 1:
+            for mine, theirs in zip(
+                pipeline.collect_params().values(), plain[place].collect_params().values()
+            ):
+                np.testing.assert_allclose(
+                    mine.grad().asnumpy(), theirs.grad().asnumpy(), rtol=1e-5, atol=3e-6
+                )
+        reference.step(BATCH)
+        trainer.step(BATCH // data_ranks)
+    for mine, theirs in zip(
+        pipeline.collect_params().values(), plain[place].collect_params().values()
+    ):
+        np.testing.assert_allclose(
+            mine.data().asnumpy(), theirs.data().asnumpy(), rtol=1e-4, atol=1e-6
+        )
+    x = mx.nd.array(x[part])
+    answer = pipeline.predict(x if pipeline.is_first else None)
+    if pipeline.is_last:
+        wanted = run_whole(plain, x).asnumpy()
+        np.testing.assert_allclose(answer.asnumpy(), wanted, rtol=1e-4, atol=1e-5)
+    else:
+        assert answer is None
+
+# No stage holds more micro-batches than the schedule says.
+held = peak = 0
+for kind, _ in one_forward_one_backward(place, stages_count, 8):
+    held += 1 if kind == "forward" else -1
+    peak = max(peak, held)
+assert held == 0 and peak == stages_count - place
+
+
+def fails(what, kind, *words):
+    begin = time.monotonic()
+    with pytest.raises(kind) as caught:
+        what()
+    for word in words:
+        assert word in str(caught.value), (word, str(caught.value))
+    assert time.monotonic() - begin < 20
+    assert mx.nd.contrib.all_reduce(mx.nd.ones((1,))).asscalar() == mesh.size
+
+
+x, label = mx.nd.ones((6, WIDTH)), mx.nd.zeros((6,))
+first, last = (mesh.group("pipe").ranks[i] for i in (0, -1))
+pipeline = Pipeline(make_stages(), 4, mesh, loss_function)
+fails(lambda: pipeline.step(x, mx.nd.zeros((8,))), mx.MXNetError, "(6, 12)", "multiple of 4")
+fails(lambda: pipeline.step(x[:4], None), mx.MXNetError, "label is a NoneType")
+if stages_count > 1:
+    fails(
+        lambda: pipeline.step(x[:4], mx.nd.zeros((8,))),
+        mx.MXNetError,
+        f"samples of a micro-batch: 1 on rank {first}, 2 on rank {last}",
+    )
+    uneven = Pipeline(make_stages(), 2 if pipeline.is_last else 4, mesh, loss_function)
+    fails(
+        lambda: uneven.step(x[:4], label[:4]),
+        mx.MXNetError,
+        f"4 on rank {first}",
+        f"2 on rank {last}",
+    )
+fails(lambda: Pipeline(make_stages() * 2, 2, mesh, loss_function), ValueError, "stages given")
+fails(lambda: Pipeline(make_stages(), 0, mesh, loss_function), ValueError, "micro_batches is 0")
+mesh.barrier()
+print("done", rank)
