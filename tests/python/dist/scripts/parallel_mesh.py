@@ -1,0 +1,111 @@
+"""Meshes on four ranks: coordinates, groups, and mistakes that every rank hears of."""
+
+import time
+
+import mxlite as mx
+import mxlite.horovod as hvd
+import numpy as np
+import pytest
+from mxlite.gluon.contrib import parallel
+
+mesh = mx.parallel.mesh(data=2, tensor=-1)  # joins the job
+rank, size = hvd.rank(), hvd.size()
+assert size == 4 and mesh.size == 4 and mesh.rank == rank
+assert mesh.axes == {"data": 2, "tensor": 2}
+assert mesh.coordinates == {"data": rank // 2, "tensor": rank % 2}
+assert mesh.ranks.tolist() == [[0, 1], [2, 3]]
+assert mesh.group("tensor").ranks == [rank // 2 * 2, rank // 2 * 2 + 1]
+assert mesh.group("data").ranks == [rank % 2, rank % 2 + 2]
+assert mesh.peer("data", 1) == (rank + 2 if rank < 2 else None)
+assert mesh.peer("tensor", -1) == (rank - 1 if rank % 2 else None)
+assert mesh.axis_size("tensor") == 2 and mesh.coordinate("data") == rank // 2
+for axis in ("data", "tensor"):
+    number = mesh.group(axis).process_set_id
+    total = mx.nd.contrib.all_reduce(mx.nd.array([rank]), process_set=number).asscalar()
+    assert total == sum(mesh.group(axis).ranks)
+
+# The same sets are used again; an axis of all ranks is the set of all ranks.
+again = mx.parallel.mesh(data=2, tensor=2)
+assert again.group("data").process_set_id == mesh.group("data").process_set_id
+line = mx.parallel.mesh(tensor=4)
+assert line.group("tensor").process_set_id == 0
+cube = mx.parallel.mesh(data=2, pipe=2, tensor=1)
+assert cube.group("tensor").ranks == [rank]
+assert cube.coordinates == {"data": rank // 2, "pipe": rank % 2, "tensor": 0}
+
+
+def fails(what, kind, *words):
+    begin = time.monotonic()
+    with pytest.raises(kind) as caught:
+        what()
+    for word in words:
+        assert word in str(caught.value), (word, str(caught.value))
+    assert time.monotonic() - begin < 20
+    assert mx.nd.contrib.all_reduce(mx.nd.ones((1,))).asscalar() == size
+
+
+fails(lambda: mx.parallel.mesh(data=2, tensor=3), ValueError, "2 x 3", "4 ranks")
+fails(lambda: mx.parallel.mesh(data=3, tensor=-1), ValueError, "does not divide the 4 ranks")
+fails(lambda: mx.parallel.mesh(data=-1, tensor=-1), ValueError, "data and tensor are -1")
+fails(lambda: mx.parallel.mesh(data=0), ValueError, "axis data has size 0")
+fails(lambda: mx.parallel.mesh(data="all"), TypeError, "'all'", "integer")
+fails(lambda: mx.parallel.mesh(), ValueError, "no axis given")
+fails(lambda: mesh.group("pipe"), ValueError, "'pipe'", "data, tensor")
+# Ranks that disagree, about sizes, order or a mistake that only one of them makes.
+fails(
+    lambda: mx.parallel.mesh(**({"data": 2, "tensor": 2} if rank else {"data": 4})),
+    ValueError,
+    "different axes: data=4 on rank 0; data=2, tensor=2 on ranks 1, 2, 3",
+)
+fails(
+    lambda: mx.parallel.mesh(
+        **({"tensor": 2, "data": 2} if rank == 3 else {"data": 2, "tensor": 2})
+    ),
+    ValueError,
+    "tensor=2, data=2 on rank 3",
+)
+fails(
+    lambda: mx.parallel.mesh(**({"data": 7} if rank == 2 else {"data": 4})),
+    ValueError,
+    "data=7 on rank 2",
+)
+
+# Layers: sizes that do not divide, sets without this rank, ranks that disagree.
+group = mesh.group("tensor")
+fails(lambda: parallel.ColumnParallelDense(5, group), ValueError, "units is 5", "2 ranks", "allow")
+fails(lambda: parallel.RowParallelDense(3, group, in_units=5), ValueError, "in_units is 5")
+fails(
+    lambda: parallel.VocabParallelEmbedding(1, 4, group), ValueError, "input_dim is 1", "at least"
+)
+other = mx.parallel.mesh(a=2, b=2).group("a")
+fails(lambda: parallel.ColumnParallelDense(4, 99), ValueError, "99")
+wrong = hvd.ProcessSet([0, 1, 2])
+fails(lambda: parallel.ColumnParallelDense(4, wrong), ValueError, "ProcessSet")
+
+
+def disagree():
+    net = parallel.ColumnParallelDense(4 + 2 * (rank % 2), group, in_units=3)
+    net.initialize()
+
+
+fails(disagree, ValueError, "disagree", f"on rank {group.ranks[0]}", f"on rank {group.ranks[1]}")
+loss = parallel.VocabParallelSoftmaxCELoss(10, group)
+fails(
+    lambda: loss(mx.nd.ones((3, 10)), mx.nd.ones((3,))),
+    ValueError,
+    "(3, 10)",
+    "expected 5 logits",
+)
+# Inputs of different shapes on the ranks of a group.
+net = parallel.RowParallelDense(3, group, in_units=4)
+net.initialize()
+fails(
+    lambda: net(mx.nd.ones((2 + rank % 2, 2))).wait_to_read(),
+    mx.MXNetError,
+    "(2, 3)",
+    "(3, 3)",
+    f"on rank {group.ranks[1]}",
+)
+assert np.isfinite(net(mx.nd.ones((2, 2))).asnumpy()).all()
+mesh.barrier()
+print("done", rank)
