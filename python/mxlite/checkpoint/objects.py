@@ -116,11 +116,13 @@ def _block_state(block: Block) -> dict[str, Any]:
             absent.append(name)
             continue
         first, *others = param._arrays()
+        if param._shard is not None:  # whole, so that other numbers of ranks read it
+            first, others = param.full_data(), []
         params[name] = first
         if any((other.asnumpy() != first.asnumpy()).any() for other in others):
             copies[name] = others  # running statistics are every context's own
         if param.grad_req == "add":  # gradients that steps collect
-            gradients[name] = param.list_grad()
+            gradients[name] = [param._whole(grad) for grad in param.list_grad()]
     return {
         "params": params, "copies": copies, "gradients": gradients, "uninitialized": absent
     }  # fmt: skip
@@ -147,7 +149,7 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
         )  # fmt: skip
         for name, gradients in state["gradients"].items():
             for own, gradient in zip(params[name].list_grad(), gradients):
-                own[:] = gradient
+                own[:] = params[name]._as_block(gradient)
 
     missing = [name for name in wanted if name not in arrays]
     extra = [name for name in arrays if name not in wanted]

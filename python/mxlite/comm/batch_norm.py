@@ -6,10 +6,11 @@ import math
 
 from .. import autograd
 from .. import ndarray as nd
-from ..base import DTypeError, ShapeError
+from ..base import DTypeError, NotSupportedError, ShapeError
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from .groups import Group
+from .groups import group_of
+from .process_sets import ProcessSet
 
 __all__ = ["sync_batch_norm"]
 
@@ -23,7 +24,8 @@ def sync_batch_norm(
     beta: NDArray,
     moving_mean: NDArray,
     moving_var: NDArray,
-    group: Group,
+    process_set: ProcessSet | int | None,
+    num_ranks: int,
     eps: float,
     momentum: float,
     fix_gamma: bool,
@@ -39,7 +41,10 @@ def sync_batch_norm(
     gamma, beta : NDArray, shape (C,)
     moving_mean, moving_var : NDArray, shape (C,)
         Changed in place: ``moving * momentum + batch * (1 - momentum)``.
-    group : Group
+    process_set : ProcessSet, int or None
+        None: all ranks of the job.
+    num_ranks : int
+        Number of ranks of the set, as far as the caller knows it; 1: any.
     eps : float
         Added to the variance.
     momentum : float
@@ -53,11 +58,20 @@ def sync_batch_norm(
 
     Raises
     ------
+    NotSupportedError
+        If the set has another number of ranks.
     ShapeError
         If data has fewer than 2 dimensions or no element, or another array does not fit.
     DTypeError
         Unless the other arrays have the dtype of data, or float32 beside half data.
     """
+    group = group_of("SyncBatchNorm", process_set)
+    if num_ranks not in (1, group.size):
+        raise NotSupportedError(
+            f"SyncBatchNorm: ndev {num_ranks} given, in training {group.size} expected, the number "
+            f"of ranks of process set {group.number}; statistics of several devices of one process "
+            "are not shared"
+        )
     shape = tuple(data.shape)
     if len(shape) < 2 or 0 in shape:
         raise ShapeError(

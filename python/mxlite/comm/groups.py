@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from .. import ndarray as nd
-from ..base import MXNetError, TypeError_
+from ..base import CommunicatorError, MXNetError, TypeError_
 from .job import JOB
 from .process_sets import (
     ProcessSet,
@@ -30,6 +31,8 @@ __all__ = [
     "process_set_of",
 ]
 
+# Variables in which launchers give the number of processes.
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _LENGTH = struct.Struct("<Q")
 
 
@@ -98,8 +101,12 @@ def group_of(who: str, process_set: ProcessSet | int | None) -> Group:
                 f"{who}: {process_set!r} given, this process has joined no job and has only the "
                 "set of all ranks; call mxlite.horovod.init(process_sets=[...]) first"
             )
-        # Raises if this process was started as one of several.
-        nd.contrib.all_reduce(nd.zeros((1,)))
+        launched = max(int(os.environ.get(name, "1")) for name in _SIZES)
+        if launched > 1:
+            raise CommunicatorError(
+                f"{who}: this process was started as one of {launched} and has not joined them: "
+                "call mxlite.horovod.init() or create a dist store before"
+            )
         return Group(0, (0,), 0)
     if number is None:
         raise ProcessSetError(

@@ -21,7 +21,7 @@ from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from ..symbol import var
 from .private_names import PrivateNames
-from .sharding import Shard
+from .sharding import SHARD_ATTRIBUTE, Shard
 from .tracing import STATE, note_use, stand_ins
 
 __all__ = [
@@ -801,10 +801,14 @@ class Parameter(PrivateNames, TypedInit):
 
     def _reduce(self) -> NDArray:
         """Return the mean of the copies, on the CPU, as an array of its own; whole if sharded."""
+        return self._whole(self._mean())
+
+    def _whole(self, block: NDArray) -> NDArray:
+        """Return a whole array from this rank's block; all ranks of the process set call this."""
         if self._shard is None:
-            return self._mean()
+            return block
         with autograd.pause():
-            return self._shard.gather(self._mean(), self._shape or ())
+            return self._shard.gather(block, self._shape or ())
 
     def _mean(self) -> NDArray:
         """Return the mean of this rank's copies, on the CPU, as an array of its own."""
@@ -822,15 +826,18 @@ class Parameter(PrivateNames, TypedInit):
         Symbol
             The same one until shape, type or a factor changes.
         """
-        described = (self.local_shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult)
+        shard = None if self._shard is None else self._shard.attribute(self._shape)
+        # Blocks that may differ have a shape on each rank, which a file for all must not hold.
+        shape = None if shard is not None and self._allow_uneven else self.local_shape
+        described = (shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult, shard)
         if self._var is None or self._var[0] != described:
             init = self.init
             if init is not None and not isinstance(init, str) and not hasattr(init, "dumps"):
                 init = None
-            shape, dtype, lr_mult, wd_mult = described
+            attr = None if shard is None else {SHARD_ATTRIBUTE: shard}
             self._var = described, var(
-                self.name, shape=shape, dtype=dtype, lr_mult=lr_mult, wd_mult=wd_mult, init=init,
-                stype=self._stype,
+                self.name, attr=attr, shape=shape, dtype=described[1], lr_mult=self.lr_mult,
+                wd_mult=self.wd_mult, init=init, stype=self._stype,
             )  # fmt: skip
         return self._var[1]
 

@@ -44,7 +44,7 @@ class Replicas:
         self.group = group
         self._prefix = f"replicas.{next(_numbers)}."
         self._groups: dict[str, Group] = {}
-        # Of each parameter, the ranks that hold it together with a rank.
+        # By name and rank: the ranks among which the rank's parameter is divided.
         self._sets: dict[str, dict[int, list[int]]] = {}
         sharded = [param for param in params if param.shard is not None]
         if not sharded or group.size == 1:
@@ -142,7 +142,7 @@ class Replicas:
         Returns
         -------
         Group
-            Of one rank if no other rank holds the block.
+            This rank alone if no other rank holds the block.
         """
         return self._groups.get(param.name, self.group)
 
@@ -180,9 +180,9 @@ def check_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
         sharded = param._shard is not None and param._shard.group().size > 1
         if sharded and not optimizer._by_element:
             raise NotSupportedError(
-                f"Trainer: {type(optimizer).__name__} needs norms of whole arrays, but each rank "
-                f"holds a block of Parameter {param.name!r}; use an optimizer that updates "
-                "elements by themselves, such as Adam"
+                f"Trainer: {type(optimizer).__name__} needs whole arrays, but each rank holds a "
+                f"block of Parameter {param.name!r}; use an optimizer that updates elements by "
+                "themselves, such as Adam"
             )
 
 

@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ndarray as nd
-from ..base import AxisError, MXNetError, ShapeError, TypeError_
+from ..base import AxisError, FileFormatError, MXNetError, ShapeError, TypeError_, ValueError_
 from ..comm.groups import Group, exchange_texts, group_of
 from ..comm.process_sets import ProcessSet
 from ..ndarray import NDArray
 
-__all__ = ["Shard"]
+__all__ = ["SHARD_ATTRIBUTE", "Shard", "options_of_attribute"]
+
+SHARD_ATTRIBUTE = "__shard__"
+"""Attribute of variables that stand for sharded parameters."""
 
 _Shape = tuple[int, ...]
 
@@ -70,6 +73,25 @@ class Shard:
     def group(self) -> Group:
         """Return the process set; raises if this process does not belong to it."""
         return group_of(self._who, self.process_set)
+
+    def attribute(self, shape: _Shape | None) -> str | None:
+        """Return the attribute for a symbol's variable; None if one rank has the whole array.
+
+        Parameters
+        ----------
+        shape : tuple of int or None
+            Shape of the whole array, as far as it is known.
+
+        Returns
+        -------
+        str or None
+            What `options_of_attribute` reads.
+        """
+        group = self.group()
+        if group.size == 1:
+            return None
+        axis = self.axis(shape) if shape else self._axis
+        return json.dumps([axis, group.number, group.size, self.allow_uneven, shape])
 
     def axis(self, shape: Sequence[int]) -> int:
         """Return the axis as a number from 0.
@@ -291,6 +313,49 @@ class Shard:
                 f"parameter: {described}"
             )
         return [int(theirs["values"]) for theirs in all_ranks]
+
+
+def options_of_attribute(name: str, attribute: str) -> dict[str, Any]:
+    """Return the arguments of a parameter that a symbol's variable describes as sharded.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable.
+    attribute : str
+        Its attribute ``__shard__``.
+
+    Returns
+    -------
+    dict of str to Any
+
+    Raises
+    ------
+    FileFormatError
+        If the attribute is damaged.
+    ValueError
+        If the process set of this process has another number of ranks.
+    """
+    try:
+        axis, number, size, allow_uneven, shape = json.loads(attribute)
+        if not all(type(value) is int for value in (axis, number, size, *(shape or ()))):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise FileFormatError(
+            f"variable {name!r}: {SHARD_ATTRIBUTE} is {attribute[:100]!r}, expected axis, process "
+            "set, number of ranks, a boolean and a shape"
+        ) from None
+    found = group_of(f"variable {name!r}", number).size
+    if found != size:
+        raise ValueError_(
+            f"variable {name!r}: exported as one of {size} blocks over process set {number}, which "
+            f"has {found} ranks here; load the parameters into the network with load_parameters "
+            "instead, files hold them whole"
+        )
+    options: dict[str, Any] = {"shard": (axis, number), "allow_uneven": bool(allow_uneven)}
+    if shape:
+        options["shape"] = tuple(shape)
+    return options
 
 
 def _number(process_set: Any) -> Any:

@@ -19,6 +19,7 @@ from .formats import regroup
 from .hybrid_block import HybridBlock
 from .parameter import StorageTypeError
 from .parameter_dict import ParameterDict
+from .sharding import SHARD_ATTRIBUTE, options_of_attribute
 from .symbolic import has_symbol
 
 __all__ = ["SymbolBlock"]
@@ -106,6 +107,10 @@ class SymbolBlock(HybridBlock):
                         options[factor] = float(given)
                 if shape is not None:
                     options["shape"] = tuple(0 if d == -1 else d for d in shape)
+                shard = node.attr(SHARD_ATTRIBUTE)
+                if shard is not None:
+                    options.pop("shape", None)  # that of a block
+                    options.update(options_of_attribute(node.name, shard))
                 self._params.get(node.name, **options)
         common = os.path.commonprefix(list(self._params.keys()))
         cut = common.rfind("_") + 1 if len(self._params) > 1 else 0

@@ -112,7 +112,7 @@ class Trainer(TrainerStates, TypedInit):
         self._contexts: list[Context] | None = None
         self._init_optimizer(optimizer, checked_options(optimizer_params))
         self._zero = checked_stage(zero, update_on_kvstore, self._optimizer)
-        self._state_shards: StateShards | None = None
+        self._state_shards = None
         self._scale = float(self._optimizer.rescale_grad)
         # Set by amp.init_trainer: the scale of the loss, and _scale without it.
         self._amp_loss_scaler: Any = None
@@ -155,7 +155,7 @@ class Trainer(TrainerStates, TypedInit):
         """Forget the store; the next step makes one of the parameters' values."""
         self._kv_initialized = False
         self._kvstore: Any = None
-        self._replicas: Replicas | None = None
+        self._replicas = None
         self._update_on_kvstore: bool | None = None
         self._params_to_init = list(self._params)
 
@@ -269,6 +269,11 @@ class Trainer(TrainerStates, TypedInit):
             self._init_kvstore()
         if self._params_to_init:
             self._init_params()
+
+    @property
+    def zero(self) -> int:
+        """Stage of ZeRO: 1 if optimizer states are divided among the ranks, else 0."""
+        return self._zero
 
     @property
     def optimizer(self) -> opt.Optimizer:
@@ -426,6 +431,7 @@ class Trainer(TrainerStates, TypedInit):
     ) -> None:
         lists = self._arrays.chosen(params, only_fresh=self._kvstore is None)
         shards = self._state_shards
+        self._check_states()
         if shards is not None:
             shards.assign(self._arrays.entries)
         update_arrays(self._updaters, lists, self._params, self._max_norm, factor, shards)

@@ -6,12 +6,13 @@ import os
 from typing import Any
 
 from .. import optimizer as opt
-from ..base import NotSupportedError
+from ..base import MXNetError, NotSupportedError
 from ..kvstore.base import read_states
 from ..ndarray import NDArray
 from ..ndarray.serialization import replacing_file
 from ..optimizer.states import bytes_of_tree, copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter
+from .replicas import Replicas
 from .trainer_checks import TrainerModeError
 from .trainer_updates import has_grad
 from .zero import StateShards
@@ -29,7 +30,10 @@ class TrainerStates:
     _distributed: bool
     _update_on_kvstore: bool | None
     _amp_loss_scaler: Any
-    _state_shards: StateShards | None
+    _state_shards: StateShards | None = None
+    _replicas: Replicas | None = None
+    _kv_initialized: bool
+    _lost_states = False  # other ranks had states of parameters that this one updates now
 
     def _ready(self) -> None:
         raise NotImplementedError
@@ -146,8 +150,25 @@ class TrainerStates:
         }
         return tree if self._state_shards is None else self._state_shards.merged(tree)
 
+    def _forget_groups(self) -> None:
+        """Divide the updates again: the job has been formed again, perhaps by other ranks."""
+        if self._replicas is None:
+            return
+        self._kv_initialized, self._replicas = False, None
+        if self._state_shards is not None:
+            self._state_shards, self._lost_states = None, True
+
+    def _check_states(self) -> None:
+        """Raise if states that the next update needs were on other ranks."""
+        if self._lost_states:
+            raise MXNetError(
+                "Trainer: the job was formed again and its optimizer states were divided among the "
+                "ranks before; call load_states or load_state_dict before the next step"
+            )
+
     def _own_states(self, states: dict[Any, Any]) -> dict[Any, Any]:
         """Return what this rank keeps of the whole states of all parameters."""
+        self._lost_states = False
         if self._state_shards is not None:
             entries = [
                 (i, p) for i, p in enumerate(self._params) if has_grad(p) and p._data is not None

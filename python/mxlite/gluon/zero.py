@@ -57,7 +57,7 @@ def checked_stage(stage: Any, update_on_kvstore: bool | None, optimizer: Optimiz
     if stage and not (optimizer._same_everywhere and optimizer._by_weight):
         raise NotSupportedError(
             f"Trainer: zero=1 cannot divide the states of {type(optimizer).__name__}: its updates "
-            "depend on random numbers or on the updates of other weights"
+            "depend on more than a weight and its gradient"
         )
     return int(stage)
 
@@ -74,7 +74,7 @@ def store_group(store: Any, stage: int) -> Group:
     Returns
     -------
     Group
-        Of this process alone for a store that does not span processes.
+        This process alone for a store that does not span processes.
 
     Raises
     ------

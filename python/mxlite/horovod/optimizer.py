@@ -75,6 +75,10 @@ class DistributedOptimizer(opt.Optimizer):
     `gluon.Trainer` use `DistributedTrainer`.
     """
 
+    # It sums the gradients of all ranks, which may hold different blocks.
+    _by_element = False
+    _by_weight = False
+
     def __init__(
         self,
         optimizer: opt.Optimizer,

@@ -97,6 +97,7 @@ class DistributedTrainer(Trainer):
         """Take the mean over the ranks that there are now."""
         self._scale = self._scale_alone * (self._predivide / (self._process_set.size() or 1))
         self._amp_original_scale = self._scale
+        self._forget_groups()
 
     def _data_group(self, store: Any) -> Group:
         """Return the ranks whose gradients are averaged."""

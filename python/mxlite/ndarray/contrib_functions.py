@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, autograd
+from .. import _core
 from .._core import NDArray
 from ..base import (
     DynamicShapeError,
     IndexError_,
-    NotSupportedError,
     ShapeError,
     TypeError_,
     ValueError_,
@@ -189,26 +188,17 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     -----
     Gradients are those of the sum of all ranks' losses. Symbols have no process set.
     """
-    local = use_global_stats or not autograd.is_training() or (process_set is None and ndev == 1)
+    local = use_global_stats or not _core.is_training() or (process_set is None and ndev == 1)
     if local:
         return _core.op("_contrib_SyncBatchNorm")(
             data, gamma, beta, moving_mean, moving_var, eps=eps, momentum=momentum,
             fix_gamma=fix_gamma, use_global_stats=use_global_stats,
             output_mean_var=output_mean_var, ndev=ndev, key=key, **kwargs,
         )  # fmt: skip
-    # Here: the collectives are functions of this package, too.
-    from ..comm.batch_norm import sync_batch_norm
-    from ..comm.groups import group_of
+    from ..comm.batch_norm import sync_batch_norm  # Here: it is made of functions of this package.
 
-    group = group_of("SyncBatchNorm", process_set)
-    if ndev not in (1, group.size):
-        raise NotSupportedError(
-            f"SyncBatchNorm: ndev {ndev} given for key {key!r}, in training {group.size} expected, "
-            f"the number of ranks of process set {group.number}; statistics of several devices of "
-            "one process are not shared"
-        )
     arrays = data, gamma, beta, moving_mean, moving_var
-    found = sync_batch_norm(*arrays, group, eps, momentum, fix_gamma)
+    found = sync_batch_norm(*arrays, process_set, ndev, eps, momentum, fix_gamma)
     out = kwargs.get("out")
     if out is not None:
         for target, result in zip(out if isinstance(out, (list, tuple)) else [out], found):

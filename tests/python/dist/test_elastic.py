@@ -295,6 +295,18 @@ def test_parameters_and_trainer_are_restored() -> None:
     assert [step(), step()] == wanted
 
 
+def test_divided_states_and_parameters_are_refused() -> None:
+    net = gluon.nn.Dense(2, in_units=3)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "adam", zero=1)
+    with pytest.raises(NotImplementedError, match="the trainer has zero=1"):
+        elastic.TrainState(net, trainer)
+    net = gluon.nn.Dense(2, in_units=3)
+    net.weight.shard = (0, None)
+    with pytest.raises(NotImplementedError, match="weight' is sharded"):
+        elastic.TrainState(net)
+
+
 def test_the_sampler_deals_out_what_is_left(monkeypatch) -> None:
     import mxlite.comm.basics as basics
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,49 @@ def test_divided_optimizer_states_change_no_bit(start, tmp_path: Path) -> None:
         result = start("zero_training.py", ranks, str(folder), timeout=150)
         assert all("done" in text for text in result.output.values())
         assert len(result.output) == ranks
+
+
+def test_a_process_of_a_job_must_join_it(start) -> None:
+    program = """
+import mxlite as mx
+from mxlite.gluon import Parameter
+try:
+    Parameter("a_weight", shape=(4, 3), shard=(0, None)).initialize()
+    raise SystemExit("no error")
+except mx.MXNetError as error:
+    assert "'a_weight': this process was started as one of 2" in str(error), error
+"""
+    start(program, 2)
+
+
+_KILLED = """
+import os, signal
+import mxlite as mx, mxlite.horovod as hvd
+from mxlite import autograd, gluon
+hvd.init()
+net = gluon.nn.Dense(4, in_units=3)
+net.weight.shard = (1, None)
+net.initialize()
+trainer = hvd.DistributedTrainer(net.collect_params(), "adam", zero=1)
+for step in range(1000000):
+    if step == 20 and hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        with autograd.record():
+            x = mx.nd.ones((2, net.weight.local_shape[1]))
+            y = mx.nd.contrib.all_reduce(net(x))
+        y.backward()
+        trainer.step(2)
+        net.bias.data().wait_to_read()
+    except mx.MXNetError as error:
+        print("error", str(error).replace(chr(10), " "), flush=True)
+        break
+os._exit(0)
+"""
+
+
+def test_survivors_name_a_killed_rank(start) -> None:
+    options = ("--mca", "orte_abort_on_non_zero_status", "0", "--enable-recovery")
+    result = start(_KILLED, 3, ok=False, timeout=60, options=options)
+    for rank in (0, 2):
+        assert re.search(r"error .*rank 1", result.output.get(rank, "")), result.text

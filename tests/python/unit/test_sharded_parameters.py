@@ -8,7 +8,7 @@ import mxlite as mx
 import mxlite.horovod as hvd
 import numpy as np
 import pytest
-from mxlite import autograd
+from mxlite import autograd, gluon
 from mxlite.gluon import HybridBlock, Parameter, nn
 
 
@@ -80,3 +80,79 @@ def test_the_shard_of_a_layer_may_be_set_before_initialization() -> None:
 def test_wrong_shards_are_refused(shard, kind, message) -> None:
     with pytest.raises(kind, match=f"Parameter 'a_weight': .*{message}"):
         Parameter("a_weight", shape=(4, 3), shard=shard)
+
+
+@pytest.mark.parametrize("kvstore", ["device", "horovod", None])
+def test_a_single_process_keeps_all_states(kvstore, tmp_path: Path) -> None:
+    weights = []
+    for zero in (0, 1):
+        mx.random.seed(2)
+        layer = nn.Dense(4, in_units=3)
+        layer.initialize()
+        trainer = gluon.Trainer(layer.collect_params(), "adam", kvstore=kvstore, zero=zero)
+        for _ in range(3):
+            with autograd.record():
+                loss = (layer(mx.nd.ones((2, 3))) ** 2).sum()
+            loss.backward()
+            trainer.step(2)
+        assert trainer.zero == zero
+        trainer.save_states(tmp_path / f"{zero}")
+        weights.append(layer.weight.data().asnumpy())
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"zero": 2}, ValueError, "zero is 2, expected 0"),
+        ({"zero": True}, TypeError, "zero is True"),
+        ({"zero": 1, "update_on_kvstore": True}, ValueError, "use update_on_kvstore=False"),
+        (
+            {"zero": 1, "optimizer": "nadam"},
+            NotImplementedError,
+            "divide the states of Nadam",
+        ),
+    ],
+)
+def test_trainers_refuse_what_cannot_be_divided(options, kind, message) -> None:
+    params = nn.Dense(4, in_units=3).collect_params()
+    with pytest.raises(kind, match=message):
+        gluon.Trainer(params, **{"optimizer": "adam", **options})
+
+
+def test_states_of_a_job_that_was_formed_again_must_be_loaded(tmp_path: Path) -> None:
+    layer = nn.Dense(4, in_units=3)
+    layer.initialize()
+    trainer = gluon.Trainer(layer.collect_params(), "adam", zero=1)
+    trainer._ready()
+    trainer.save_states(tmp_path / "states")
+    trainer._lost_states = True  # what _forget_groups notes if states were divided
+    with autograd.record():
+        loss = (layer(mx.nd.ones((2, 3))) ** 2).sum()
+    loss.backward()
+    with pytest.raises(mx.MXNetError, match="call load_states or load_state_dict"):
+        trainer.step(2)
+    trainer.load_states(tmp_path / "states")
+    trainer.step(2)
+
+
+def test_sync_batch_norm_of_a_single_process_is_batch_norm() -> None:
+    x = mx.nd.array(np.random.RandomState(4).normal(2, 3, (5, 3, 4)))
+    results = []
+    for process_set in (None, 0):
+        gamma, beta = mx.nd.ones(3) * 2, mx.nd.ones(3)
+        moving = [mx.nd.zeros(3), mx.nd.ones(3)]
+        for array in (x, gamma, beta):
+            array.attach_grad()
+        with autograd.record():
+            y = mx.nd.contrib.SyncBatchNorm(
+                x, gamma, beta, *moving, fix_gamma=False, key="bn", process_set=process_set
+            )
+            loss = (y * y * y).sum()
+        loss.backward()
+        arrays = [y, x.grad, gamma.grad, beta.grad, *moving]
+        results.append([array.asnumpy() for array in arrays])
+    for mine, wanted in zip(*results):
+        limit = 2e-5 * max(1.0, np.abs(wanted).max())
+        np.testing.assert_allclose(mine, wanted, rtol=2e-5, atol=limit)

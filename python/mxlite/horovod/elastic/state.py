@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import ndarray as nd
-from ...base import TypeError_, ValueError_
+from ...base import NotSupportedError, TypeError_, ValueError_
 from ...comm.basics import rank
 from ...gluon.block import Block
 from ...gluon.parameter import DeferredInitializationError, Parameter
@@ -156,6 +156,11 @@ class TrainState(ObjectState):
         Plain values as in `ObjectState`, and objects with ``state_dict`` and ``load_state_dict``,
         such as `ElasticSampler`; those with ``reset`` are reset when the job changes.
 
+    Raises
+    ------
+    NotSupportedError
+        For a trainer with ``zero=1``, or a network with sharded parameters.
+
     Notes
     -----
     The counterpart of ``horovod.torch.elastic.TorchState``. Parameters whose shape is not known yet
@@ -177,6 +182,17 @@ class TrainState(ObjectState):
                 f"TrainState: trainer of type {type(trainer).__name__} given, a Trainer expected"
             )
         self.net = net
+        if trainer is not None and trainer.zero:
+            raise NotSupportedError(
+                "TrainState: the trainer has zero=1: a lost rank takes its optimizer states with "
+                "it; use zero=0 in elastic training"
+            )
+        for name, param in self._params().items():
+            if param.shard is not None:
+                raise NotSupportedError(
+                    f"TrainState: Parameter {name!r} is sharded: a lost rank takes its block with "
+                    "it; save such networks with save_parameters and start the job again"
+                )
         self.trainer = trainer
         self._handled = {
             name: value

@@ -7,6 +7,8 @@ import mxlite as mx
 import mxlite.horovod as hvd
 import numpy as np
 from mxlite import autograd, gluon
+from mxlite.checkpoint.objects import prepare
+from mxlite.checkpoint.objects import state_of as checkpoint_state
 from mxlite.gluon import HybridBlock
 
 folder = Path(sys.argv[1])
@@ -155,6 +157,35 @@ for shard in (True, False):
         again.load(str(folder / "whole"))
         again.collect_params().load(str(folder / "dict.params"))
         np.testing.assert_array_equal(again.weight.full_data().asnumpy(), values[0])
+
+# Export: the symbol is the program of a rank, its parameters are whole.
+for uneven in (False, True):
+    net2 = Column(12, 6, True, prefix="out_")
+    net2.weight.allow_uneven = net2.bias.allow_uneven = uneven
+    net2.initialize(mx.init.Normal())
+    net2.hybridize()
+    wanted = net2(x).asnumpy()
+    files = net2.export(str(folder / f"exported{uneven}"))
+    block2 = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
+    np.testing.assert_array_equal(block2(x).asnumpy(), wanted)
+    imported = block2.collect_params()["out_weight"]
+    assert imported.shape == (12, 6) and imported.local_shape == net2.weight.local_shape
+    assert (imported.shard is None) == (size == 1)
+    stored = mx.nd.load(files[1])["arg:out_weight"].asnumpy()
+    np.testing.assert_array_equal(stored, net2.weight.full_data().asnumpy())
+
+# Checkpoints hold whole arrays, also of gradients that steps collect.
+net2.collect_params().setattr("grad_req", "add")
+with autograd.record():
+    net2(x).sum().backward()
+state = checkpoint_state(net2)[1]
+assert state["params"]["weight"].shape == state["gradients"]["weight"][0].shape == (12, 6)
+kept = [net2.weight.data().asnumpy(), net2.weight.grad().asnumpy()]
+net2.initialize(force_reinit=True)
+net2.collect_params().zero_grad()
+prepare(net2, "block", state, "test")()
+np.testing.assert_array_equal(net2.weight.data().asnumpy(), kept[0])
+np.testing.assert_array_equal(net2.weight.grad().asnumpy(), kept[1])
 
 # Attributes.
 net.collect_params().setattr("lr_mult", 0.5)

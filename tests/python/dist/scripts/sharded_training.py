@@ -117,7 +117,7 @@ for optimizer, options in options_of.items():
                 )
                 for other in range(tensor_index, size, tensor_size):
                     assert digests[other] == digests[rank]
-        # Saved states are whole: one process goes on with them.
+        # Saved states are whole: one process continues with them.
         states, file = str(folder / f"{optimizer}{uneven}.states"), str(folder / "net.params")
         trainer.save_states(states)
         net.save_parameters(file)
@@ -129,7 +129,7 @@ for optimizer, options in options_of.items():
         plain.load_states(states)
         plain._optimizer.rescale_grad = 1.0
         train(reference, plain, 4 * data_size, range(4, 6), range(data_size))
-        agree(whole(reference), wanted, f"{optimizer} goes on in one process")
+        agree(whole(reference), wanted, f"{optimizer} continues in one process")
         again = make_net(True, uneven)
         again.load_parameters(file)
         other = gluon.Trainer(
@@ -137,7 +137,7 @@ for optimizer, options in options_of.items():
         )
         other.load_states(states)
         train(again, other, 4 * size, range(4, 6), [data_index])
-        agree(whole(again), wanted, f"{optimizer} goes on sharded")
+        agree(whole(again), wanted, f"{optimizer} continues sharded")
 
 # The norm of all gradients counts every block once.
 for scale in (0.01, 100.0):
@@ -182,8 +182,11 @@ assert trainer.optimizer.num_update == 0
 if tensor_size > 1:
     net = make_net(True)
     params = net.collect_params()
-    with pytest.raises(NotImplementedError, match="LAMB needs norms of whole arrays"):
+    with pytest.raises(NotImplementedError, match="LAMB needs whole arrays"):
         gluon.Trainer(params, "lamb", kvstore="horovod")._ready()
+    wrapped = hvd.DistributedOptimizer(mx.optimizer.create("sgd"))
+    with pytest.raises(NotImplementedError, match="DistributedOptimizer needs whole arrays"):
+        gluon.Trainer(params, wrapped)._ready()
     with pytest.raises(ValueError, match="some are sharded; use update_on_kvstore=False"):
         gluon.Trainer(params, "sgd", kvstore="dist_sync", update_on_kvstore=True)._ready()
 print("done", rank)

@@ -108,7 +108,7 @@ for dtype, contexts in (("float16", None), ("float32", [mx.cpu(0), mx.cpu(1)])):
         results.append(weights(net))
     compare(results[1], results[0], dtype)
 
-# States are saved whole: loaded into any trainer, training goes on with the same bits.
+# States are saved whole: loaded into any trainer they continue with the same bits.
 for optimizer, options in (("adam", {"learning_rate": 0.01}), ("lars", {"momentum": 0.9})):
     whole = make_net()
     reference = make_trainer(whole, optimizer, options, "horovod")
