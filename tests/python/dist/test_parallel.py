@@ -89,3 +89,11 @@ def test_a_pipeline_equals_one_process(start, data: int, stages: int) -> None:
     result = start("parallel_pipeline.py", data * stages, str(data), str(stages), timeout=120)
     assert all("done" in text for text in result.output.values()), result.text
     assert len(result.output) == data * stages
+
+
+@pytest.mark.parametrize(("data", "tensor"), [(2, 2), (1, 3)])
+def test_a_mesh_trains_a_language_model_like_one_process(start, data: int, tensor: int) -> None:
+    sizes = (str(data), str(tensor))
+    result = start("parallel_language_model.py", data * tensor, *sizes, timeout=120)
+    assert all("done" in text for text in result.output.values()), result.text
+    assert len(result.output) == data * tensor
