@@ -39,7 +39,7 @@ class EarlierStates {
       : states_(states), current_(copies_of(states)) {
     write(earlier, states_);
   }
-  // Not in the destructor, which must not throw; after an error the states stay as they are.
+  // Not in the destructor, which must not throw.
   void restore() { write(current_, states_); }
 
  private:
@@ -102,7 +102,13 @@ class CheckpointNode final : public TapeNode {
     const amp::Resume casts;
     const RandomLogReplay same_numbers(random_);
     EarlierStates states(call_.states, earlier_states_);
-    NDArrays outputs = call_.body(arguments);
+    NDArrays outputs;
+    try {
+      outputs = call_.body(arguments);
+    } catch (...) {
+      states.restore();
+      throw;
+    }
     states.restore();
     MX_CHECK_KIND(outputs.size() == output_specs().size(), ErrorKind::kError, call_.name,
                   ": forward was run again for backward and returned ", outputs.size(),

@@ -80,7 +80,7 @@ class TapeReader {
     }
     const auto* call = dynamic_cast<const GraphNode*>(&node);
     MX_CHECK_KIND(call && call->traced(), ErrorKind::kNotSupported, "get_symbol: ", node.name(),
-                  " is a function written in Python and no operator");
+                  " is a function written in Python or a checkpoint, and no operator");
     outputs = symbol::from_graph(
         *call->traced(), inputs, [this](const graph::Graph&, const graph::Node& n) {
           return n.kind == graph::NodeKind::kConstant ? variable().node->name : next_name();
