@@ -23,6 +23,8 @@ class PrivateNames:
     _data: list[NDArray] | None
     _deferred_init: tuple[Any, ...]
     _grad_req: str
+    # All ranks that have a block compute the same loss: gradients are not summed over them.
+    _same_loss = False
 
     @property
     def _grad(self) -> list[NDArray] | None:

@@ -14,7 +14,7 @@ from ..comm.submitting import run_in_place
 from ..optimizer import Optimizer
 from .parameter import Parameter
 
-__all__ = ["Replicas", "check_shards", "shard_groups"]
+__all__ = ["Replicas", "check_same_loss", "check_shards", "shard_groups"]
 
 # Objects are made in the same order on all ranks: their numbers keep names of tensors apart.
 _numbers = itertools.count()
@@ -184,6 +184,34 @@ def check_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
                 f"block of Parameter {param.name!r}; use an optimizer that updates elements by "
                 "themselves, such as Adam"
             )
+
+
+def check_same_loss(who: str, params: Sequence[Parameter], group: Group) -> None:
+    """Raise if a trainer would sum gradients over ranks that have blocks of a parallel layer.
+
+    Parameters
+    ----------
+    who : str
+        Begin of error messages.
+    params : list of Parameter
+    group : Group
+        The ranks whose gradients the trainer sums.
+
+    Raises
+    ------
+    ValueError
+        On all ranks of the group.
+    """
+    for param in params:
+        if param._same_loss and param._shard is not None:
+            both = set(param._shard.group().ranks) & set(group.ranks)
+            if len(both) > 1:
+                raise ValueError_(
+                    f"{who}: Parameter {param.name!r} belongs to a layer of gluon.contrib.parallel "
+                    f"that is divided among ranks {_listed(sorted(both))}; they compute the same "
+                    "loss, so gradients must not be averaged over them: use "
+                    "mxlite.horovod.DistributedTrainer(process_set=mesh.group('data'))"
+                )
 
 
 def _described(param: Parameter) -> dict[str, Any]:

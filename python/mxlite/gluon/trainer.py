@@ -20,7 +20,7 @@ from ..ndarray import NDArray
 from ..optimizer.settling import Attempt, Settling
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
-from .replicas import Replicas, check_shards, shard_groups
+from .replicas import Replicas, check_same_loss, check_shards, shard_groups
 from .trainer_checks import (
     BatchSizeWarning,
     StaleGradientWarning,
@@ -239,6 +239,7 @@ class Trainer(TrainerStates, TypedInit):
         group = self._data_group(store)
         self._replicas = Replicas(type(self).__name__, group, self._params)
         check_shards(self._params, self._optimizer)
+        check_same_loss(type(self).__name__, self._params, group)
         if self._zero and group.size > 1 and self._state_shards is None:
             self._state_shards = StateShards(self._replicas)
         return self._state_shards is not None or self._replicas.differ

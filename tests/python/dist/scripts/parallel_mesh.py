@@ -6,6 +6,7 @@ import mxlite as mx
 import mxlite.horovod as hvd
 import numpy as np
 import pytest
+from mxlite import gluon
 from mxlite.gluon.contrib import parallel
 
 mesh = mx.parallel.mesh(data=2, tensor=-1)  # joins the job
@@ -107,5 +108,21 @@ fails(
     f"on rank {group.ranks[1]}",
 )
 assert np.isfinite(net(mx.nd.ones((2, 2))).asnumpy()).all()
+
+# A trainer that would average over ranks that compute the same loss.
+options = (net.collect_params(), "sgd", {"learning_rate": 0.1})
+for make in (
+    lambda: hvd.DistributedTrainer(*options),
+    lambda: hvd.DistributedTrainer(*options, process_set=group),
+    lambda: gluon.Trainer(*options, kvstore="horovod"),
+):
+    fails(
+        lambda make=make: make().step(1),
+        ValueError,
+        "gluon.contrib.parallel",
+        f"ranks {group.ranks[0]}, {group.ranks[1]}",
+        "mesh.group('data')",
+    )
+hvd.broadcast_parameters(net.collect_params(), root_rank=0)
 mesh.barrier()
 print("done", rank)

@@ -127,6 +127,9 @@ class ColumnParallelDense(_ParallelDense):
                 if use_bias
                 else None
             )
+        for param in (self.weight, self.bias):
+            if param is not None:
+                param._same_loss = True
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Compute this rank's outputs."""
@@ -216,6 +219,7 @@ class RowParallelDense(_ParallelDense):
                 shard=(1, process_set),
                 allow_uneven=allow_uneven,
             )
+            self.weight._same_loss = True
             self.bias = (
                 self.params.get(
                     "bias",

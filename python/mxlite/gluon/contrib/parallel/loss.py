@@ -52,8 +52,8 @@ class VocabParallelSoftmaxCELoss(Loss):
     Notes
     -----
     ``loss(pred, label, sample_weight=None)``: pred ``(..., classes of this rank)``, label of that
-    shape without the last axis. Returns ``(batch,)``: the mean over all axes but the batch axis,
-    ignored labels included.
+    shape without the last axis, sample_weight broadcast to it. Returns ``(batch,)``: the mean over
+    all axes but the batch axis, ignored labels included.
     """
 
     def __init__(
