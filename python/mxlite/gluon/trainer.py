@@ -232,7 +232,7 @@ class Trainer(TrainerStates, TypedInit):
 
     def _data_group(self, store: Any) -> Group:
         """Return the ranks whose gradients are summed."""
-        return store_group(store, self._zero)
+        return store_group(store, self._zero, self._params)
 
     def _divides(self, store: Any) -> bool:
         """Find the ranks that share parameters; say whether some hold parts of what is trained."""

@@ -62,19 +62,20 @@ def checked_stage(stage: Any, update_on_kvstore: bool | None, optimizer: Optimiz
     return int(stage)
 
 
-def store_group(store: Any, stage: int) -> Group:
-    """Return the ranks whose gradients a store sums.
+def store_group(store: Any, stage: int, params: Sequence[Parameter]) -> Group:
+    """Return the ranks whose gradients a store sums, for trainers that depend on the ranks.
 
     Parameters
     ----------
     store : KVStoreBase or None
     stage : int
         Stage of ZeRO of the trainer.
+    params : list of Parameter
 
     Returns
     -------
     Group
-        This process alone for a store that does not span processes.
+        This process alone for a store that does not span processes, and if nothing is divided.
 
     Raises
     ------
@@ -84,9 +85,10 @@ def store_group(store: Any, stage: int) -> Group:
         If parameter servers sum the gradients of several workers, and states are to be divided.
     """
     spans = store is not None and store._spans_processes
-    group = group_of("Trainer", None) if stage or spans else None
-    if group is None or (not spans and group.size == 1):
-        return Group(0, (0,), 0)
+    divides = stage or (spans and any(param.shard is not None for param in params))
+    group = group_of("Trainer", None) if divides else Group(0, (0,), 0)
+    if not divides or (not spans and group.size == 1):
+        return group
     if not spans:
         raise ValueError_(
             f"Trainer: zero=1 divides the optimizer's states among the {group.size} processes of "

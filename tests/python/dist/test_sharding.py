@@ -8,12 +8,18 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_blocks_are_those_of_one_process(start, ranks: int, tmp_path: Path) -> None:
-    result = start("sharded_parameters.py", ranks, str(tmp_path), timeout=120)
-    assert [text.strip() for _, text in sorted(result.output.items())] == [
-        f"done {r}" for r in range(ranks)
-    ]
+def test_blocks_are_those_of_one_process(start, tmp_path: Path) -> None:
+    # Each job also reads the files of the job before it, which had another number of ranks.
+    folder = tmp_path / "0"
+    for ranks in (3, 2, 1):
+        before, folder = folder, tmp_path / str(ranks)
+        folder.mkdir()
+        if before.exists():
+            before.rename(folder / "earlier")
+        result = start("sharded_parameters.py", ranks, str(folder), timeout=120)
+        assert [text.strip() for _, text in sorted(result.output.items())] == [
+            f"done {r}" for r in range(ranks)
+        ]
 
 
 def test_mistakes_are_errors_on_every_rank(start, tmp_path: Path) -> None:
@@ -89,3 +95,21 @@ def test_survivors_name_a_killed_rank(start) -> None:
     result = start(_KILLED, 3, ok=False, timeout=60, options=options)
     for rank in (0, 2):
         assert re.search(r"error .*rank 1", result.output.get(rank, "")), result.text
+
+
+def test_servers_divide_no_states(serve) -> None:
+    program = """
+import mxlite as mx
+from mxlite import gluon
+net = gluon.nn.Dense(4, in_units=3)
+net.initialize()
+trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="dist_sync", zero=1)
+try:
+    trainer._ready()
+    raise SystemExit("no error")
+except NotImplementedError as error:
+    assert "has 2 workers of parameter servers" in str(error), error
+print("done")
+"""
+    result = serve(program)
+    assert len(result.output) == 2 and all("done" in text for text in result.output.values())

@@ -158,6 +158,15 @@ for shard in (True, False):
         again.collect_params().load(str(folder / "dict.params"))
         np.testing.assert_array_equal(again.weight.full_data().asnumpy(), values[0])
 
+# Files of a job with another number of ranks.
+if (folder / "earlier").exists():
+    path = str(folder / "earlier" / "net.params")
+    stored = mx.nd.load(path)["weight"].asnumpy()
+    again = Column(12, 6, True, prefix="net_")
+    again.load_parameters(path)
+    np.testing.assert_array_equal(again.weight.data().asnumpy(), block(stored, 0))
+    np.testing.assert_allclose(again(x).asnumpy(), values[1], rtol=1e-5, atol=1e-6)
+
 # Export: the symbol is the program of a rank, its parameters are whole.
 for uneven in (False, True):
     net2 = Column(12, 6, True, prefix="out_")
