@@ -1,4 +1,4 @@
-"""Additional layers (``mx.gluon.contrib.nn``)."""
+"""Layers that combine, rearrange or normalize (``mx.gluon.contrib.nn``)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import autograd
-from ... import ndarray as nd
-from ...base import NotSupportedError, ShapeError
-from ...comm.groups import Group, group_of
-from ...ndarray import NDArray
-from ..base_block import Block
-from ..hybrid_block import HybridBlock
-from ..nn.basic_layers import BatchNorm, HybridSequential, Sequential
-from ..nn.conv_layers import Sizes, spatial_sizes
+from .... import autograd
+from .... import ndarray as nd
+from ....base import NotSupportedError, ShapeError
+from ....comm.groups import Group, group_of
+from ....ndarray import NDArray
+from ...base_block import Block
+from ...hybrid_block import HybridBlock
+from ...nn.basic_layers import BatchNorm, HybridSequential, Sequential
+from ...nn.conv_layers import Sizes, spatial_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..call_types import BlockOptions
+    from ...call_types import BlockOptions
 
 __all__ = [
     "Concurrent",

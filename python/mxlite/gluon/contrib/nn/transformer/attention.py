@@ -1,0 +1,313 @@
+"""Multi-head attention: the product itself, and the layers that project into and out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .....base import ShapeError, ValueError_
+from ....hybrid_block import HybridBlock
+from ....nn.basic_layers import Dense
+from .positions import rotate
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ....call_types import BlockOptions
+
+__all__ = ["MultiHeadCrossAttention", "MultiHeadSelfAttention", "dot_product_attention"]
+
+# Score of a key that must not be attended to. float16 can hold it, and its exponential is 0 beside
+# every score above -29,000.
+_HIDDEN = -30000.0
+
+
+def dot_product_attention(
+    F: Any,  # noqa: N803 - name of 1.x
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    lengths: Any = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Any:
+    """Return ``softmax(query key^T * scale) value`` of each head.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    query : NDArray or Symbol
+        (batch, heads, query length, size).
+    key, value : NDArray or Symbol
+        (batch, heads, key length, size).
+    mask : NDArray or Symbol, optional
+        1 where a query attends to a key and 0 elsewhere, of a shape that broadcasts to
+        (batch, heads, query length, key length).
+    lengths : NDArray or Symbol, optional
+        int32 of shape (batch,): later keys are padding, which no query attends to.
+    causal : bool
+        Query ``i`` attends to the keys up to ``i + key length - query length``.
+    scale : float, optional
+        ``1 / sqrt(size)`` by default.
+    dropout : float
+        Share of the weights that become 0 in training.
+
+    Returns
+    -------
+    NDArray or Symbol
+        (batch, heads, query length, size); rows of queries without keys are 0.
+    """
+    query = query * scale if scale is not None else F.contrib.div_sqrt_dim(query)
+    merged = [F.reshape(part, shape=(-3, 0, 0)) for part in (query, key, value)]
+    scores = F.batch_dot(merged[0], merged[1], transpose_b=True)
+    scores = F.reshape_like(scores, query, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
+    if mask is None and not causal:
+        weights = _softmax(F, scores, lengths)
+    else:
+        allowed = F.broadcast_like(_allowed(F, scores, mask, lengths, causal), scores)
+        weights = F.softmax(F.where(allowed, scores, F.ones_like(scores) * _HIDDEN), axis=-1)
+        weights = F.where(allowed, weights, F.zeros_like(weights))  # clears rows without any key
+    if dropout:
+        weights = F.Dropout(weights, p=dropout)
+    mixed = F.batch_dot(F.reshape(weights, shape=(-3, 0, 0)), merged[2])
+    return F.reshape_like(mixed, query, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
+
+
+def _softmax(F: Any, scores: Any, lengths: Any) -> Any:  # noqa: N803
+    """Return the weights of the first ``lengths[i]`` keys of each row, 0 for the others."""
+    if lengths is None:
+        return F.softmax(scores, axis=-1)
+    rows = F.reshape(F.slice_axis(scores, axis=3, begin=0, end=1), shape=(0, 0, -3))
+    counts = F.reshape(F.cast(lengths, dtype="int32"), shape=(-1, 1, 1))
+    return F.softmax(scores, F.broadcast_like(counts, rows), axis=-1, use_length=True)
+
+
+def _allowed(F: Any, scores: Any, mask: Any, lengths: Any, causal: bool) -> Any:  # noqa: N803
+    """Return 1 for the pairs of query and key that attend, else 0; float32, four axes."""
+    parts = [] if mask is None else [F.cast(mask, dtype="float32")]
+    if lengths is not None:
+        keys = F.cast(F.contrib.arange_like(scores, axis=3), dtype="float32")
+        ends = F.reshape(F.cast(lengths, dtype="float32"), shape=(-1, 1, 1, 1))
+        parts.append(F.broadcast_lesser(F.reshape(keys, shape=(1, 1, 1, -1)), ends))
+    if causal:
+        # Positions are counted from the end, where the last query meets the last key.
+        keys, queries = (
+            F.reverse(F.cast(F.contrib.arange_like(scores, axis=axis), dtype="float32"), axis=0)
+            for axis in (3, 2)
+        )
+        rows = F.reshape(queries, shape=(1, 1, -1, 1))
+        parts.append(F.broadcast_greater_equal(F.reshape(keys, shape=(1, 1, 1, -1)), rows))
+    allowed = parts[0]
+    for part in parts[1:]:
+        allowed = F.broadcast_mul(allowed, part)
+    return allowed
+
+
+def _checked_heads(label: str, units: int, heads: int) -> None:
+    if heads < 1 or units % heads:
+        raise ValueError_(
+            f"{label}: units is {units} and num_heads {heads}, expected units to be a multiple of "
+            "num_heads"
+        )
+
+
+def _split(F: Any, projected: Any, parts: int, heads: int) -> list[Any]:  # noqa: N803
+    """Take (batch, length, parts * units) apart into (batch, heads, length, size) each."""
+    x = F.reshape(projected, shape=(0, 0, -4, parts * heads, -1))
+    x = F.transpose(x, axes=(0, 2, 1, 3))
+    return [F.slice_axis(x, axis=1, begin=i * heads, end=(i + 1) * heads) for i in range(parts)]
+
+
+def _merge(F: Any, mixed: Any) -> Any:  # noqa: N803
+    """Turn (batch, heads, length, size) into (batch, length, units)."""
+    return F.reshape(F.transpose(mixed, axes=(0, 2, 1, 3)), shape=(0, 0, -3))
+
+
+class MultiHeadSelfAttention(HybridBlock):
+    """Attention of the positions of a sequence to each other.
+
+    Parameters
+    ----------
+    units : int
+        Features of a position, a multiple of ``num_heads``.
+    num_heads : int
+    dropout : float
+        Share of the attention weights that become 0 in training.
+    causal : bool
+        Whether a position attends to itself and earlier ones only.
+    rotary_base : float, optional
+        Rotates queries and keys by their positions; 10000 is usual. None: no rotation.
+    use_bias : bool
+
+    Notes
+    -----
+    ``qkv.weight`` holds the rows of the queries, then those of the keys, then those of the values,
+    each with the heads one after another.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        causal: bool = False,
+        rotary_base: float | None = None,
+        use_bias: bool = True,
+        **kwargs: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(**kwargs)
+        _checked_heads(type(self).__name__, units, num_heads)
+        if rotary_base is not None and units // num_heads % 2:
+            raise ValueError_(
+                f"MultiHeadSelfAttention: a head has {units // num_heads} features, expected an "
+                "even number for rotary positions"
+            )
+        self._heads, self._dropout, self._causal = num_heads, dropout, causal
+        self._size, self._rotary_base = units // num_heads, rotary_base
+        with self.name_scope():
+            self.qkv = Dense(3 * units, flatten=False, use_bias=use_bias, in_units=units)
+            self.proj = Dense(units, flatten=False, use_bias=use_bias, in_units=units)
+
+    def hybrid_forward(
+        self,
+        F: Any,  # noqa: N803
+        x: Any,
+        lengths: Any = None,
+        mask: Any = None,
+        positions: Any = None,
+        cache: Any = None,
+    ) -> Any:
+        """Return (batch, length, units), and the new cache if one is given.
+
+        Parameters
+        ----------
+        F : module
+        x : NDArray or Symbol
+            (batch, length, units).
+        lengths : NDArray or Symbol, optional
+            (batch,): number of positions that are not padding. Not with a cache.
+        mask : NDArray or Symbol, optional
+            As of `dot_product_attention`.
+        positions : NDArray or Symbol, optional
+            float32 of shape (length,): places of ``x`` in the sequence. A cache needs them.
+        cache : list of two NDArrays or Symbols, optional
+            Keys and values of earlier positions, (batch, heads, longest length, size) each.
+        """
+        _check_units(self, x, self._heads * self._size)
+        query, key, value = _split(F, self.qkv(x), 3, self._heads)
+        if self._rotary_base is not None:
+            places = F.contrib.arange_like(x, axis=1) if positions is None else positions
+            query, key = (rotate(F, p, places, self._size, self._rotary_base) for p in (query, key))
+        if cache is None:
+            mixed = dot_product_attention(
+                F, query, key, value, mask, lengths, self._causal, None, self._dropout
+            )
+            return self.proj(_merge(F, mixed))
+        if positions is None or lengths is not None:
+            raise ValueError_(
+                "MultiHeadSelfAttention: a cache was given "
+                + ("without positions" if positions is None else "together with lengths")
+                + ", expected positions of shape (length,) and no lengths"
+            )
+        key = _with_new(F, cache[0], key, positions)
+        value = _with_new(F, cache[1], value, positions)
+        mixed = dot_product_attention(
+            F, query, key, value, _seen(F, key, positions, mask), None, False, None, self._dropout
+        )
+        return self.proj(_merge(F, mixed)), key, value
+
+
+def _with_new(F: Any, cached: Any, new: Any, positions: Any) -> Any:  # noqa: N803
+    """Return the cached keys or values with the new ones at their consecutive positions."""
+    places = F.cast(F.contrib.arange_like(cached, axis=2), dtype="float32")
+    first = F.slice_axis(positions, axis=0, begin=0, end=1)
+    last = F.slice_axis(positions, axis=0, begin=-1, end=None)
+    written = F.broadcast_greater_equal(places, first) * F.broadcast_lesser_equal(places, last)
+    spread = F.take(new, F.broadcast_sub(places, first), axis=2, mode="clip")
+    written = F.broadcast_like(F.reshape(written, shape=(1, 1, -1, 1)), cached)
+    return F.where(written, spread, cached)
+
+
+def _seen(F: Any, key: Any, positions: Any, mask: Any) -> Any:  # noqa: N803
+    """Return the mask by which a position attends to itself and earlier ones of the cache."""
+    places = F.cast(F.contrib.arange_like(key, axis=2), dtype="float32")
+    rows = F.reshape(positions, shape=(1, 1, -1, 1))
+    seen = F.broadcast_lesser_equal(F.reshape(places, shape=(1, 1, 1, -1)), rows)
+    return seen if mask is None else F.broadcast_mul(seen, F.cast(mask, dtype="float32"))
+
+
+class MultiHeadCrossAttention(HybridBlock):
+    """Attention of the positions of a sequence to those of another one, an encoder's output.
+
+    Parameters
+    ----------
+    units : int
+        Features of a position of both, a multiple of ``num_heads``.
+    num_heads : int
+    dropout : float
+        Share of the attention weights that become 0 in training.
+    use_bias : bool
+
+    Notes
+    -----
+    ``key_value.weight`` holds the rows of the keys, then those of the values.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        **kwargs: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(**kwargs)
+        _checked_heads(type(self).__name__, units, num_heads)
+        self._heads, self._dropout, self._units = num_heads, dropout, units
+        with self.name_scope():
+            self.query = Dense(units, flatten=False, use_bias=use_bias, in_units=units)
+            self.key_value = Dense(2 * units, flatten=False, use_bias=use_bias, in_units=units)
+            self.proj = Dense(units, flatten=False, use_bias=use_bias, in_units=units)
+
+    def hybrid_forward(
+        self,
+        F: Any,  # noqa: N803
+        x: Any,
+        memory: Any,
+        lengths: Any = None,
+        mask: Any = None,
+    ) -> Any:
+        """Return (batch, length, units).
+
+        Parameters
+        ----------
+        F : module
+        x : NDArray or Symbol
+            (batch, length, units).
+        memory : NDArray or Symbol
+            (batch, memory length, units).
+        lengths : NDArray or Symbol, optional
+            (batch,): number of positions of ``memory`` that are not padding.
+        mask : NDArray or Symbol, optional
+            As of `dot_product_attention`.
+        """
+        _check_units(self, x, self._units)
+        _check_units(self, memory, self._units)
+        (query,) = _split(F, self.query(x), 1, self._heads)
+        key, value = _split(F, self.key_value(memory), 2, self._heads)
+        mixed = dot_product_attention(
+            F, query, key, value, mask, lengths, False, None, self._dropout
+        )
+        return self.proj(_merge(F, mixed))
+
+
+def _check_units(block: HybridBlock, x: Any, units: int) -> None:
+    """Raise ShapeError for an array that is not (batch, length, units); symbols have no shape."""
+    shape = getattr(x, "shape", None)
+    if shape is not None and (len(shape) != 3 or shape[2] != units):
+        raise ShapeError(
+            f"{type(block).__name__}: data of shape {tuple(shape)} was given, expected (batch, "
+            f"length, {units})"
+        )

@@ -1,0 +1,275 @@
+"""Parameters of other libraries' BERT, RoBERTa and GPT-2 for the models of this package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..... import ndarray as nd
+from .....base import ShapeError, ValueError_
+from .....context import Context
+from ....base_block import Block
+from .bert import BERTClassifier, BERTForPretraining, BERTModel
+from .gpt import GPTModel
+
+__all__ = ["SOURCES", "load_weights"]
+
+_Arrays = dict[str, np.ndarray]
+#: One array of this package: its name, the names that it is made of, and how.
+_Rule = tuple[str, tuple[str, ...], Callable[..., np.ndarray]]
+
+_BOTH = (("weight", "weight"), ("bias", "bias"))
+_NORM = (("gamma", "weight"), ("beta", "bias"))
+_SAME_NORM = (("gamma", "gamma"), ("beta", "beta"))
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def _transposed(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array.T)
+
+
+def _rows(*arrays: np.ndarray) -> np.ndarray:
+    return np.concatenate(arrays)
+
+
+def _layer(
+    ours: str, theirs: str, names: tuple[tuple[str, str], ...], rule: Any = _same
+) -> Iterator[_Rule]:
+    for mine, other in names:
+        yield f"{ours}.{mine}", (f"{theirs}.{other}",), rule if other == "weight" else _same
+
+
+def _pytorch_encoder(net: BERTModel, skipped_positions: int) -> Iterator[_Rule]:
+    yield "word_embed.weight", ("embeddings.word_embeddings.weight",), _same
+    yield "token_type_embed.weight", ("embeddings.token_type_embeddings.weight",), _same
+    yield (
+        "position_embed.weight",
+        ("embeddings.position_embeddings.weight",),
+        lambda array: array[skipped_positions:],
+    )
+    yield from _layer("embed_norm", "embeddings.LayerNorm", _NORM)
+    for number in range(net.num_layers):
+        ours, theirs = f"layers.{number}", f"encoder.layer.{number}"
+        for kind in ("weight", "bias"):
+            parts = tuple(
+                f"{theirs}.attention.self.{part}.{kind}" for part in ("query", "key", "value")
+            )
+            yield f"{ours}.attention.qkv.{kind}", parts, _rows
+        yield from _layer(f"{ours}.attention.proj", f"{theirs}.attention.output.dense", _BOTH)
+        yield from _layer(f"{ours}.attention_norm", f"{theirs}.attention.output.LayerNorm", _NORM)
+        yield from _layer(f"{ours}.ffn.expand", f"{theirs}.intermediate.dense", _BOTH)
+        yield from _layer(f"{ours}.ffn.contract", f"{theirs}.output.dense", _BOTH)
+        yield from _layer(f"{ours}.ffn_norm", f"{theirs}.output.LayerNorm", _NORM)
+    if net._use_pooler:
+        yield from _layer("pooler", "pooler.dense", _BOTH)
+
+
+def _pytorch_bert_head(use_nsp: bool) -> Iterator[_Rule]:
+    head = "cls.predictions"
+    yield "mlm_weight", ("embeddings.word_embeddings.weight",), _same
+    yield "mlm_bias", (f"{head}.bias",), _same
+    yield from _layer("mlm_transform", f"{head}.transform.dense", _BOTH)
+    yield from _layer("mlm_norm", f"{head}.transform.LayerNorm", _NORM)
+    if use_nsp:
+        yield from _layer("nsp", "cls.seq_relationship", _BOTH)
+
+
+def _roberta_head(use_nsp: bool) -> Iterator[_Rule]:
+    yield "mlm_weight", ("embeddings.word_embeddings.weight",), _same
+    yield "mlm_bias", ("lm_head.bias",), _same
+    yield from _layer("mlm_transform", "lm_head.dense", _BOTH)
+    yield from _layer("mlm_norm", "lm_head.layer_norm", _NORM)
+    if use_nsp:
+        raise ValueError_(
+            "load_weights: RoBERTa has no next-sentence classifier, expected "
+            "BERTForPretraining(use_nsp=False)"
+        )
+
+
+def _gluonnlp_encoder(net: BERTModel, skipped_positions: int) -> Iterator[_Rule]:
+    yield "word_embed.weight", ("word_embed.0.weight",), _same
+    yield "token_type_embed.weight", ("token_type_embed.0.weight",), _same
+    yield "position_embed.weight", ("encoder.position_weight",), _same
+    yield from _layer("embed_norm", "encoder.layer_norm", _SAME_NORM)
+    for number in range(net.num_layers):
+        ours, theirs = f"layers.{number}", f"encoder.transformer_cells.{number}"
+        for kind in ("weight", "bias"):
+            parts = tuple(
+                f"{theirs}.attention_cell.proj_{part}.{kind}" for part in ("query", "key", "value")
+            )
+            yield f"{ours}.attention.qkv.{kind}", parts, _rows
+        yield from _layer(f"{ours}.attention.proj", f"{theirs}.proj", _BOTH)
+        yield from _layer(f"{ours}.attention_norm", f"{theirs}.layer_norm", _SAME_NORM)
+        yield from _layer(f"{ours}.ffn.expand", f"{theirs}.ffn.ffn_1", _BOTH)
+        yield from _layer(f"{ours}.ffn.contract", f"{theirs}.ffn.ffn_2", _BOTH)
+        yield from _layer(f"{ours}.ffn_norm", f"{theirs}.ffn.layer_norm", _SAME_NORM)
+    if net._use_pooler:
+        yield from _layer("pooler", "pooler", _BOTH)
+
+
+def _gluonnlp_head(use_nsp: bool) -> Iterator[_Rule]:
+    yield "mlm_weight", ("word_embed.0.weight",), _same
+    yield "mlm_bias", ("decoder.3.bias",), _same
+    yield from _layer("mlm_transform", "decoder.0", _BOTH)
+    yield from _layer("mlm_norm", "decoder.2", _SAME_NORM)
+    if use_nsp:
+        yield from _layer("nsp", "classifier", _BOTH)
+
+
+def _gpt2(net: GPTModel) -> Iterator[_Rule]:
+    yield "word_embed.weight", ("wte.weight",), _same
+    yield "output_weight", ("wte.weight",), _same
+    yield "position_embed.weight", ("wpe.weight",), _same
+    for number in range(net.num_layers):
+        ours, theirs = f"layers.{number}", f"h.{number}"
+        # GPT-2's layers hold (input, output).
+        yield from _layer(f"{ours}.attention.qkv", f"{theirs}.attn.c_attn", _BOTH, _transposed)
+        yield from _layer(f"{ours}.attention.proj", f"{theirs}.attn.c_proj", _BOTH, _transposed)
+        yield from _layer(f"{ours}.attention_norm", f"{theirs}.ln_1", _NORM)
+        yield from _layer(f"{ours}.ffn.expand", f"{theirs}.mlp.c_fc", _BOTH, _transposed)
+        yield from _layer(f"{ours}.ffn.contract", f"{theirs}.mlp.c_proj", _BOTH, _transposed)
+        yield from _layer(f"{ours}.ffn_norm", f"{theirs}.ln_2", _NORM)
+    yield from _layer("final_norm", "ln_f", _NORM)
+
+
+#: Encoder's rules, head's rules, unused first positions, prefix of the encoder's names, names that
+#: hold no parameter or a tied one.
+_BERT = {
+    "bert": (
+        _pytorch_encoder, _pytorch_bert_head, 0, "bert.",
+        r"embeddings\.position_ids|cls\.predictions\.decoder\.(weight|bias)",
+    ),
+    "roberta": (
+        _pytorch_encoder, _roberta_head, 2, "roberta.",
+        r"embeddings\.position_ids|lm_head\.decoder\.(weight|bias)",
+    ),
+    "gluonnlp": (_gluonnlp_encoder, _gluonnlp_head, 0, "bert.", r"decoder\.3\.weight"),
+}  # fmt: skip
+_GPT2_IGNORED = r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight"
+# Parts that a file of a larger model may have beside those of the network.
+_HEADS = r"(cls|lm_head|classifier|pooler|decoder)\."
+
+#: Names of what `load_weights` reads.
+SOURCES = (*_BERT, "gpt2")
+
+
+def load_weights(
+    net: Block, state: Mapping[str, Any], source: str, ctx: Context | None = None
+) -> None:
+    """Set a model's parameters to those of another library.
+
+    Parameters
+    ----------
+    net : BERTModel, BERTForPretraining, BERTClassifier or GPTModel
+        Of the same size as the source.
+    state : mapping of str to array
+        NumPy arrays, NDArrays or PyTorch tensors by name: a ``state_dict()`` of PyTorch, or
+        ``mx.nd.load`` of a ``.params`` file of gluon-nlp.
+    source : {'bert', 'roberta', 'gluonnlp', 'gpt2'}
+        Whose names they are: of ``BertModel`` or ``BertForPreTraining``, of ``RobertaModel`` or
+        ``RobertaForMaskedLM``, of gluon-nlp's ``BERTModel`` or ``BERTForPretrain``, of
+        ``GPT2Model`` or ``GPT2LMHeadModel``; each with or without the prefix of the inner model.
+    ctx : Context, optional
+        For parameters without values; the current one by default.
+
+    Raises
+    ------
+    ValueError_
+        If names are missing or unexpected; all of them are listed.
+    ShapeError
+        If shapes differ; all of them are listed.
+
+    Notes
+    -----
+    Heads that the network does not have are left out. The classifier of a `BERTClassifier`, which
+    other files do not have, keeps its values and must have some. RoBERTa's first two positions
+    are never used, so that 512 of 514 remain.
+    """
+    rules, prefix, ignored = _rules(net, source)
+    arrays = {
+        name[len(prefix) :] if name.startswith(prefix) else name: array
+        for name, array in ((_without_module(key), value) for key, value in state.items())
+    }
+    arrays = {_modern(name): array for name, array in arrays.items()}
+    used = {name for _, names, _ in rules for name in names}
+    missing = sorted(used - set(arrays))
+    unknown = sorted(name for name in set(arrays) - used if not re.match(ignored, name))
+    if missing or unknown:
+        raise ValueError_(
+            f"load_weights: the names are not those of {source} for this "
+            f"{type(net).__name__}: missing {_listed(missing)}; unexpected {_listed(unknown)}; "
+            "expected a model with the same number of layers and heads"
+        )
+    made = {name: rule(*(_array(arrays[part]) for part in names)) for name, names, rule in rules}
+    parameters = net._collect_params_with_prefix()
+    wrong = [
+        f"{name} ({' + '.join(names)}): {made[name].shape} given, {parameters[name].shape} expected"
+        for name, names, _ in rules
+        if made[name].shape != parameters[name].shape
+    ]
+    if wrong:
+        raise ShapeError(f"load_weights: shapes of {source} differ: {'; '.join(wrong)}")
+    for name, array in made.items():
+        parameter = parameters[name]
+        if parameter._data is None:
+            parameter.initialize(ctx=ctx)
+        parameter.set_data(nd.array(array, dtype=parameter.dtype))
+
+
+def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
+    """Return the rules of a network, the prefix of names, and the names that are not needed."""
+    if source not in SOURCES:
+        raise ValueError_(
+            f"load_weights: source {source!r} was given, expected one of {', '.join(SOURCES)}"
+        )
+    if source == "gpt2":
+        if not (isinstance(net, GPTModel) and net._learned and net._pre_norm):
+            raise ValueError_(
+                f"load_weights: {type(net).__name__} was given for 'gpt2', expected a GPTModel "
+                "with learned positions and pre_norm"
+            )
+        return list(_gpt2(net)), "transformer.", _GPT2_IGNORED
+    encoder, head, skipped, prefix, ignored = _BERT[source]
+    if isinstance(net, BERTModel):
+        return list(encoder(net, skipped)), prefix, f"{ignored}|{_HEADS}"
+    if not isinstance(net, (BERTForPretraining, BERTClassifier)):
+        raise ValueError_(
+            f"load_weights: {type(net).__name__} was given for {source!r}, expected BERTModel, "
+            "BERTForPretraining or BERTClassifier"
+        )
+    rules = [(f"backbone.{name}", *rest) for name, *rest in encoder(net.backbone, skipped)]
+    if isinstance(net, BERTClassifier):
+        return rules, prefix, f"{ignored}|{_HEADS}"  # type: ignore[return-value]
+    return [*rules, *head(net._use_nsp)], prefix, ignored if net._use_nsp else f"{ignored}|{_HEADS}"  # type: ignore[list-item]
+
+
+def _without_module(name: str) -> str:
+    """Remove what data-parallel wrappers and ``mx.nd.save`` put in front."""
+    for prefix in ("module.", "arg:", "aux:"):
+        name = name[len(prefix) :] if name.startswith(prefix) else name
+    return name
+
+
+def _modern(name: str) -> str:
+    """Return today's name of a normalization that early conversions call gamma and beta."""
+    name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+    return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
+
+
+def _array(value: Any) -> np.ndarray:
+    """Return a NumPy array of an NDArray, a tensor on any device, or an array."""
+    if hasattr(value, "detach"):  # a PyTorch tensor
+        value = value.detach().cpu()
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
+        return np.asarray(value.numpy())
+    return np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if names else "none"
