@@ -50,6 +50,8 @@ class DistributedTrainer(Trainer):
     zero : {0, 1}
         1: each rank of the set keeps the optimizer's states of some parameters, updates them, and
         sends the weights to the other ranks; see `gluon.Trainer`.
+    clip_global_norm : float, optional
+        As in `gluon.Trainer`: greatest norm of all averaged gradients together.
 
     Notes
     -----
@@ -70,6 +72,7 @@ class DistributedTrainer(Trainer):
         process_set: ProcessSet = global_process_set,
         *,
         zero: int = 0,
+        clip_global_norm: float | None = None,
     ) -> None:
         if isinstance(optimizer, DistributedOptimizer):
             optimizer = optimizer._optimizer
@@ -88,7 +91,14 @@ class DistributedTrainer(Trainer):
         self._num_groups = num_groups
         self._predivide = checked_predivide(gradient_predivide_factor)
         self._prescale = 1.0 / self._predivide
-        super().__init__(params, optimizer, optimizer_params, kvstore=None, zero=zero)
+        super().__init__(
+            params,
+            optimizer,
+            optimizer_params,
+            kvstore=None,
+            clip_global_norm=clip_global_norm,
+            zero=zero,
+        )
         self._scale_alone = self._scale
         self._follow_size()
         JOB.followers.add(self)
