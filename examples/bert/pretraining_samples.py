@@ -1,0 +1,319 @@
+"""Samples of BERT's pre-training in gluon-nlp's ``.npz`` files: seven arrays, one row per sample.
+
+Rows of different lengths are object arrays in such a file, which NumPy stores as pickles. They are
+read by an unpickler that can make arrays and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import pickle
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# gluon-nlp's names; the first four vary in length together as tokens or as masks.
+TOKEN_KEYS = ("input_ids", "segment_ids")
+MASK_KEYS = ("masked_lm_ids", "masked_lm_positions", "masked_lm_weights")
+ROW_KEYS = ("next_sentence_labels", "valid_lengths")
+KEYS = sorted(TOKEN_KEYS + MASK_KEYS + ROW_KEYS)
+
+
+@dataclasses.dataclass
+class Samples:
+    """Samples of one or several files; the rows of a list belong together.
+
+    Attributes
+    ----------
+    input_ids, segment_ids : list of numpy.ndarray
+        int32 of shape (tokens,).
+    masked_lm_ids, masked_lm_positions : list of numpy.ndarray
+        int32 of shape (masks,): the true tokens and where they are.
+    masked_lm_weights : list of numpy.ndarray
+        float32 of shape (masks,).
+    next_sentence_labels : numpy.ndarray
+        int32: 1 if the second segment is from elsewhere.
+    valid_lengths : numpy.ndarray
+        int32: number of tokens.
+    """
+
+    input_ids: list[np.ndarray]
+    segment_ids: list[np.ndarray]
+    masked_lm_ids: list[np.ndarray]
+    masked_lm_positions: list[np.ndarray]
+    masked_lm_weights: list[np.ndarray]
+    next_sentence_labels: np.ndarray
+    valid_lengths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Unpickler of NumPy's arrays, which refuses every other object."""
+
+    _RECONSTRUCT = np.zeros(1).__reduce__()[0]
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return the function or class if arrays need it."""
+        if module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+            if name == "_reconstruct":
+                return self._RECONSTRUCT
+        elif module == "numpy" and name in ("ndarray", "dtype"):
+            return getattr(np, name)
+        elif module == "_codecs" and name == "encode":  # bytes of an array in protocol 2
+            return lambda text, encoding: str(text).encode("latin1")
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of an array")
+
+
+def _read_array(path: Path, key: str, content: bytes) -> np.ndarray:
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0
+    if version != (1, 0):
+        read = np.lib.format.read_array_header_2_0
+    _, _, dtype = read(stream)
+    if not dtype.hasobject:
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    array = _ArrayUnpickler(stream).load()
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{key} is {type(array).__name__}, expected an array")
+    return array
+
+
+def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
+    """Read a file of gluon-nlp or of `write_samples`.
+
+    Parameters
+    ----------
+    path : str or path
+        The ``.npz`` file.
+    vocab_size : int
+        Number of tokens of the model's vocabulary.
+    max_length : int
+        Longest sequence that the model takes.
+
+    Returns
+    -------
+    Samples
+
+    Raises
+    ------
+    SystemExit
+        If the file is missing or damaged, has other keys or rows, a longer sequence, a token that
+        the vocabulary lacks, or a sample without masks.
+    """
+    path = Path(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {Path(name).stem: name for name in archive.namelist()}
+            missing = [key for key in KEYS if key not in names]
+            unknown = sorted(set(names) - set(KEYS))
+            if missing or unknown:
+                raise SystemExit(
+                    f"bert: {path} has no {', '.join(missing) or 'missing arrays'}"
+                    + (f", and the unknown arrays {', '.join(unknown)}" if unknown else "")
+                    + f"; expected {', '.join(KEYS)}"
+                )
+            arrays = {key: _read_array(path, key, archive.read(names[key])) for key in KEYS}
+    except (OSError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        raise SystemExit(f"bert: {path} cannot be read: {error}") from None
+    except zipfile.BadZipFile as error:
+        raise SystemExit(f"bert: {path} is no .npz file: {error}") from None
+    return checked(str(path), arrays, vocab_size, max_length)
+
+
+def _rows(label: str, array: Any, dtype: str) -> list[np.ndarray]:
+    try:
+        rows = [np.asarray(row, dtype=dtype) for row in array]
+    except (TypeError, ValueError) as error:
+        raise SystemExit(f"bert: {label}: {error}, expected rows of numbers") from None
+    for number, row in enumerate(rows):
+        if row.ndim != 1:
+            raise SystemExit(
+                f"bert: {label}: row {number} has the shape {row.shape}, expected one axis"
+            )
+    return rows
+
+
+def checked(label: str, arrays: dict[str, Any], vocab_size: int, max_length: int) -> Samples:
+    """Return samples whose rows fit each other, the vocabulary and the model.
+
+    Parameters
+    ----------
+    label : str
+        Where the arrays are from, for errors.
+    arrays : dict
+        Rows by the keys of :data:`KEYS`.
+    vocab_size, max_length : int
+        As of :func:`read_samples`.
+
+    Returns
+    -------
+    Samples
+
+    Raises
+    ------
+    SystemExit
+        As of :func:`read_samples`.
+    """
+    counts = {key: len(arrays[key]) for key in KEYS}
+    if len(set(counts.values())) != 1 or not min(counts.values()):
+        shown = ", ".join(f"{key} {count}" for key, count in counts.items())
+        raise SystemExit(f"bert: {label}: numbers of rows differ or are 0: {shown}")
+    lists = {
+        key: _rows(f"{label} {key}", arrays[key], "float32" if key.endswith("weights") else "int32")
+        for key in TOKEN_KEYS + MASK_KEYS
+    }
+    flat = {key: np.asarray(arrays[key], dtype="int32").reshape(-1) for key in ROW_KEYS}
+    samples = Samples(**lists, **flat)
+    for number in range(len(samples)):
+        problem = _problem(samples, number, vocab_size, max_length)
+        if problem:
+            raise SystemExit(f"bert: {label}: sample {number} {problem}")
+    return samples
+
+
+def _problem(samples: Samples, number: int, vocab_size: int, max_length: int) -> str:
+    """Return what is wrong with a sample, "" if nothing is."""
+    tokens, segments = samples.input_ids[number], samples.segment_ids[number]
+    length = int(samples.valid_lengths[number])
+    ids, positions = samples.masked_lm_ids[number], samples.masked_lm_positions[number]
+    if not 0 < length <= len(tokens) or len(segments) != len(tokens):
+        return (
+            f"has {len(tokens)} input_ids, {len(segments)} segment_ids and the valid length "
+            f"{length}, expected as many segments as ids and a length from 1 to their number"
+        )
+    if length > max_length:
+        return f"has {length} tokens, expected at most {max_length}: see --max_seq_length"
+    for name, values in (("token", tokens), ("masked token", ids)):
+        if len(values) and not 0 <= values.min() <= values.max() < vocab_size:
+            wrong = values[(values < 0) | (values >= vocab_size)][0]
+            return (
+                f"has the {name} {wrong}, expected 0 to {vocab_size - 1}: it was made with another "
+                "vocabulary"
+            )
+    if not len(ids) or not len(ids) == len(positions) == len(samples.masked_lm_weights[number]):
+        return (
+            f"has {len(ids)} masked_lm_ids, {len(positions)} masked_lm_positions and "
+            f"{len(samples.masked_lm_weights[number])} masked_lm_weights, expected the same number "
+            "and at least one"
+        )
+    if not 0 <= positions.min() <= positions.max() < length:
+        return f"masks position {positions.max()}, expected 0 to {length - 1}"
+    if samples.next_sentence_labels[number] not in (0, 1):
+        return f"has the label {samples.next_sentence_labels[number]}, expected 0 or 1"
+    if not 0 <= segments.min() <= segments.max() <= 1:
+        return f"has the segment {segments.max()}, expected 0 or 1"
+    return ""
+
+
+def write_samples(path: str | Path, samples: Samples) -> None:
+    """Write a file that gluon-nlp reads, too.
+
+    Parameters
+    ----------
+    path : str or path
+        Replaced only after everything was written.
+    samples : Samples
+        At least one.
+    """
+    path = Path(path)
+    arrays: dict[str, np.ndarray] = {key: getattr(samples, key) for key in ROW_KEYS}
+    for key in TOKEN_KEYS + MASK_KEYS:
+        rows: Sequence[np.ndarray] = getattr(samples, key)
+        array = np.empty(len(rows), dtype=object)
+        for number, row in enumerate(rows):  # one by one: rows of one length would become 2 axes
+            array[number] = row
+        arrays[key] = array
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    partial.replace(path)
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of all parts in their order.
+
+    Parameters
+    ----------
+    parts : sequence of Samples
+        At least one.
+
+    Returns
+    -------
+    Samples
+    """
+    merged: dict[str, Any] = {}
+    for key in TOKEN_KEYS + MASK_KEYS:
+        merged[key] = [row for part in parts for row in getattr(part, key)]
+    for key in ROW_KEYS:
+        merged[key] = np.concatenate([getattr(part, key) for part in parts])
+    return Samples(**merged)
+
+
+def synthetic_samples(
+    count: int, vocab_size: int, max_length: int, max_predictions: int, seed: int
+) -> Samples:
+    """Return sentences of a small random grammar, which a model can learn.
+
+    A token is followed by one of two others with the probabilities 0.9 and 0.1, so that a masked
+    token can be told from its neighbours. Segments that do not follow are from another part of the
+    vocabulary. All weights are 1, and lengths vary as those of text do.
+
+    Parameters
+    ----------
+    count, vocab_size, max_length, max_predictions : int
+        Samples, tokens of the vocabulary, longest sequence, most masks.
+    seed : int
+        Same samples for the same seed.
+
+    Returns
+    -------
+    Samples
+    """
+    if vocab_size < 32 or max_length < 8:
+        raise SystemExit(
+            f"bert: vocabulary {vocab_size} and --max_seq_length {max_length}, expected at least "
+            "32 and 8 for synthetic data"
+        )
+    random = np.random.RandomState(seed)
+    first, words = 5, min(vocab_size, 64) - 5  # behind the special tokens
+    half = words // 2
+
+    def sentence(length: int, part: int) -> np.ndarray:
+        start = random.randint(half)
+        steps = np.where(random.rand(length) < 0.9, 1, 2)
+        return first + part * half + (start + np.cumsum(steps)) % half
+
+    rows: dict[str, list[Any]] = {key: [] for key in KEYS}
+    for _ in range(count):
+        length = max_length if random.rand() < 0.5 else random.randint(8, max_length + 1)
+        left = (length - 3) // 2
+        label, part = int(random.rand() < 0.5), random.randint(2)
+        second = 1 - part if label else part
+        tokens = np.concatenate(
+            [[2], sentence(left, part), [3], sentence(length - 3 - left, second), [3]]
+        ).astype("int32")
+        places = np.flatnonzero(tokens >= first)
+        masks = min(max_predictions, max(1, round(0.15 * length)), len(places))
+        positions = np.sort(random.choice(places, masks, replace=False)).astype("int32")
+        truth = tokens[positions]
+        tokens[positions] = 4
+        segments = np.zeros(length, "int32")
+        segments[left + 2 :] = 1
+        for key, value in (
+            ("input_ids", tokens),
+            ("segment_ids", segments),
+            ("masked_lm_ids", truth),
+            ("masked_lm_positions", positions),
+            ("masked_lm_weights", np.ones(masks, "float32")),
+            ("next_sentence_labels", label),
+            ("valid_lengths", length),
+        ):
+            rows[key].append(value)
+    return checked("synthetic data", rows, vocab_size, max_length)
