@@ -264,11 +264,12 @@ def _modern(name: str) -> str:
 
 def _array(value: Any) -> np.ndarray:
     """Return a NumPy array of an NDArray, a tensor on any device, or an array."""
+    if hasattr(value, "asnumpy"):
+        return np.asarray(value.asnumpy())
     if hasattr(value, "detach"):  # a PyTorch tensor
         value = value.detach().cpu()
-        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
-        return np.asarray(value.numpy())
-    return np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value)
+        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+    return np.asarray(value)
 
 
 def _listed(names: list[str]) -> str:

@@ -1,0 +1,228 @@
+"""load_weights: names of PyTorch's BERT, RoBERTa, GPT-2 and of gluon-nlp."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+import transformer_reference as reference
+from mxlite import nd
+from mxlite.gluon.contrib.nn import transformer
+
+TOLERANCE = {"rtol": 3e-4, "atol": 3e-4}
+VOCABULARY, UNITS, HIDDEN, LAYERS, HEADS, POSITIONS = 30, 12, 20, 2, 3, 10
+STATE = reference.bert_state(VOCABULARY, UNITS, HIDDEN, LAYERS, POSITIONS)
+TOKENS = np.random.RandomState(0).randint(0, VOCABULARY, (2, 7)).astype("int32")
+SEGMENTS = (np.arange(7) > 3).astype("int32") * np.ones((2, 1), "int32")
+LENGTHS = np.array([7, 5], "int32")
+MASKED = np.array([[1, 4, 6], [0, 2, 3]], "int32")
+
+
+def model(**options: Any) -> transformer.BERTModel:
+    sizes = {"max_length": POSITIONS, **options}
+    return transformer.BERTModel(VOCABULARY, UNITS, HIDDEN, LAYERS, HEADS, dropout=0.0, **sizes)
+
+
+def arrays(*values: np.ndarray) -> list[Any]:
+    return [nd.array(value, dtype=value.dtype) for value in values]
+
+
+def check_pretraining(state: Any, source: str) -> None:
+    net = transformer.BERTForPretraining(model())
+    transformer.load_weights(net, state, source)
+    net.hybridize()
+    found = net(*arrays(TOKENS, SEGMENTS, LENGTHS, MASKED))
+    sequence = reference.bert(STATE, TOKENS, SEGMENTS, LENGTHS, HEADS)
+    for one, other in zip(found, reference.bert_scores(STATE, sequence, MASKED)):
+        np.testing.assert_allclose(one.asnumpy(), other, **TOLERANCE)
+
+
+def gluonnlp_names(state: reference.Arrays) -> reference.Arrays:
+    """Return arrays with the names of gluon-nlp 0.10's parameter files."""
+    changes = [
+        (r"^bert\.embeddings\.word_embeddings", "word_embed.0"),
+        (r"^bert\.embeddings\.token_type_embeddings", "token_type_embed.0"),
+        (r"^bert\.embeddings\.position_embeddings\.weight", "encoder.position_weight"),
+        (r"^bert\.embeddings\.LayerNorm", "encoder.layer_norm"),
+        (r"^bert\.encoder\.layer\.(\d+)\.", r"encoder.transformer_cells.\1."),
+        (r"attention\.self\.(query|key|value)", r"attention_cell.proj_\1"),
+        (r"attention\.output\.dense", "proj"),
+        (r"attention\.output\.LayerNorm", "layer_norm"),
+        (r"intermediate\.dense", "ffn.ffn_1"),
+        (r"(\d+)\.output\.dense", r"\1.ffn.ffn_2"),
+        (r"(\d+)\.output\.LayerNorm", r"\1.ffn.layer_norm"),
+        (r"^bert\.pooler\.dense", "pooler"),
+        (r"^cls\.predictions\.transform\.dense", "decoder.0"),
+        (r"^cls\.predictions\.transform\.LayerNorm", "decoder.2"),
+        (r"^cls\.predictions\.bias", "decoder.3.bias"),
+        (r"^cls\.seq_relationship", "classifier"),
+    ]
+    named = {}
+    for name, array in state.items():
+        for pattern, replacement in changes:
+            name = re.sub(pattern, replacement, name)
+        if re.search(r"layer_norm\.|decoder\.2\.", name):
+            name = name.replace(".weight", ".gamma").replace(".bias", ".beta")
+        named[name] = array
+    named["decoder.3.weight"] = named["word_embed.0.weight"]
+    return named
+
+
+def test_bert_of_pytorch_for_pretraining() -> None:
+    extra = {
+        "bert.embeddings.position_ids": np.arange(POSITIONS)[None],
+        "cls.predictions.decoder.weight": STATE["bert.embeddings.word_embeddings.weight"],
+        "cls.predictions.decoder.bias": STATE["cls.predictions.bias"],
+    }
+    check_pretraining({**STATE, **extra}, "bert")
+
+
+def test_old_names_of_normalizations_and_wrappers() -> None:
+    old = {
+        "module." + re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name): array
+        for name, array in STATE.items()
+    }
+    old = {re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", n): a for n, a in old.items()}
+    check_pretraining(old, "bert")
+
+
+def test_parameter_files_of_gluonnlp(tmp_path: Path) -> None:
+    named = gluonnlp_names(STATE)
+    check_pretraining(named, "gluonnlp")
+    path = str(tmp_path / "0000001.params")
+    nd.save(path, {"bert." + name: nd.array(array) for name, array in named.items()})
+    check_pretraining({k: v for k, v in nd.load(path).items()}, "gluonnlp")
+
+
+@pytest.mark.parametrize("kind", ["model", "classifier"])
+def test_the_encoder_alone(kind: str) -> None:
+    net = model()
+    whole: Any = net
+    if kind == "classifier":
+        whole = transformer.BERTClassifier(net, 3)
+        whole.initialize(mx.init.One())
+    transformer.load_weights(whole, STATE, "bert")
+    sequence, pooled = net(*arrays(TOKENS, SEGMENTS, LENGTHS))
+    expected = reference.bert(STATE, TOKENS, SEGMENTS, LENGTHS, HEADS)
+    np.testing.assert_allclose(sequence.asnumpy(), expected, **TOLERANCE)
+    first = np.tanh(reference.linear(STATE, "bert.pooler.dense", expected[:, 0]))
+    np.testing.assert_allclose(pooled.asnumpy(), first, **TOLERANCE)
+    if kind == "classifier":  # its own layer is left alone
+        np.testing.assert_array_equal(whole.classifier.weight.data().asnumpy(), np.ones((3, UNITS)))
+
+
+def test_roberta_of_pytorch() -> None:
+    state = reference.bert_state(VOCABULARY, UNITS, HIDDEN, LAYERS, POSITIONS + 2, types=1)
+    named = {}
+    for name, array in state.items():
+        if "pooler" in name or "seq_relationship" in name:
+            continue
+        name = name.replace("bert.", "roberta.")
+        name = name.replace("cls.predictions.transform.dense", "lm_head.dense")
+        name = name.replace("cls.predictions.transform.LayerNorm", "lm_head.layer_norm")
+        named[name.replace("cls.predictions.bias", "lm_head.bias")] = array
+    named["lm_head.decoder.weight"] = named["roberta.embeddings.word_embeddings.weight"]
+    backbone = model(token_types=1, layer_norm_eps=1e-5, use_pooler=False)
+    net = transformer.BERTForPretraining(backbone, use_nsp=False)
+    transformer.load_weights(net, named, "roberta")
+    found = net(*arrays(TOKENS, SEGMENTS * 0, LENGTHS, MASKED))
+    sequence = reference.bert(state, TOKENS, SEGMENTS * 0, LENGTHS, HEADS, 1e-5, first_position=2)
+    expected, _ = reference.bert_scores(state, sequence, MASKED, 1e-5)
+    np.testing.assert_allclose(found.asnumpy(), expected, **TOLERANCE)
+
+
+def test_gpt2_of_pytorch() -> None:
+    state = reference.gpt2_state(VOCABULARY, UNITS, LAYERS, POSITIONS)
+    extra = {
+        "lm_head.weight": state["transformer.wte.weight"],
+        "transformer.h.0.attn.bias": np.tril(np.ones((1, 1, POSITIONS, POSITIONS))),
+    }
+    expected = reference.gpt2(state, TOKENS, HEADS)
+    for named in ({**state, **extra}, {n[len("transformer.") :]: a for n, a in state.items()}):
+        net = transformer.GPTModel(VOCABULARY, UNITS, None, LAYERS, HEADS, POSITIONS, dropout=0.0)
+        transformer.load_weights(net, named, "gpt2")
+        np.testing.assert_allclose(net(nd.array(TOKENS)).asnumpy(), expected, **TOLERANCE)
+
+
+def test_tensors_of_pytorch_are_read() -> None:
+    class Tensor:
+        """What load_weights uses of a tensor."""
+
+        def __init__(self, array: np.ndarray) -> None:
+            self.array, self.dtype, self.ready = array, "torch.float32", 0
+
+        def detach(self) -> Tensor:
+            self.ready += 1
+            return self
+
+        def cpu(self) -> Tensor:
+            self.ready += 1
+            return self
+
+        def numpy(self) -> np.ndarray:
+            assert self.ready % 2 == 0 < self.ready  # the tied weight is read twice
+            return self.array
+
+    check_pretraining({name: Tensor(array) for name, array in STATE.items()}, "bert")
+
+
+def changed(**new: Any) -> dict[str, Any]:
+    state: dict[str, Any] = dict(STATE)
+    for name, array in new.items():
+        name = name.replace("__", ".")
+        if array is None:
+            del state[name]
+        else:
+            state[name] = array
+    return state
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (
+            changed(bert__pooler__dense__bias=None, bert__pooler__dense__extra=np.zeros(1)),
+            r"missing pooler.dense.bias; unexpected pooler.dense.extra",
+        ),
+        (
+            changed(bert__encoder__layer__2__output__dense__bias=np.zeros(12)),
+            r"missing none; unexpected encoder.layer.2.output.dense.bias; expected a model with",
+        ),
+        (
+            changed(
+                bert__pooler__dense__bias=np.zeros(5),
+                bert__embeddings__word_embeddings__weight=np.zeros((31, 12)),
+            ),
+            r"word_embed.weight .*\(31, 12\) given, \(30, 12\) expected; .*pooler.bias .*\(5,\)",
+        ),
+        ({}, "missing cls.predictions.bias, "),
+    ],
+)
+def test_names_and_shapes_that_differ_are_listed(state: dict[str, Any], words: str) -> None:
+    net = transformer.BERTForPretraining(model())
+    with pytest.raises(ValueError, match=words) as found:
+        transformer.load_weights(net, state, "bert")
+    assert isinstance(found.value, mx.MXNetError)
+    assert net.backbone.word_embed.weight._data is None  # nothing was changed
+
+
+@pytest.mark.parametrize(
+    ("source", "net", "words"),
+    [
+        ("xlnet", model, "source 'xlnet' was given, expected one of bert, roberta"),
+        ("gpt2", model, "BERTModel was given for 'gpt2', expected a GPTModel"),
+        ("bert", transformer.GPTModel, "GPTModel was given for 'bert', expected BERTModel"),
+        (
+            "roberta",
+            lambda: transformer.BERTForPretraining(model()),
+            "RoBERTa has no next-sentence classifier",
+        ),
+    ],
+)
+def test_sources_that_do_not_fit_the_network(source: str, net: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        transformer.load_weights(net(), STATE, source)
