@@ -8,10 +8,9 @@ import numpy as np
 from pretraining_samples import Samples
 
 MULTIPLE = 8  # lengths are padded to a multiple
-Batch = dict[str, np.ndarray]
 
 
-def padded(samples: Samples, rows: np.ndarray, length: int, masks: int) -> Batch:
+def padded(samples: Samples, rows: np.ndarray, length: int, masks: int) -> dict[str, np.ndarray]:
     """Return samples as arrays of one shape.
 
     Parameters
@@ -121,10 +120,10 @@ class Batches:
         """Return the batches of an epoch."""
         return len(self._plan)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         return self
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> dict[str, np.ndarray]:
         if self.position == len(self._plan):
             self.epoch, self.position = self.epoch + 1, 0
             self._plan = self._new_plan()
@@ -158,7 +157,7 @@ class Batches:
 
 def evaluation_batches(
     samples: Samples, batch_size: int, max_length: int, rank: int = 0, ranks: int = 1
-) -> Iterator[Batch]:
+) -> Iterator[dict[str, np.ndarray]]:
     """Yield every sample of this rank's part once, those of similar lengths together.
 
     Parameters

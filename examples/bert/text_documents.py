@@ -1,0 +1,158 @@
+"""Documents of sentences from text and HTML files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+FEWEST_WORDS = 4  # shorter paragraphs are headings, page numbers and names
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
+_BLOCKS = {"p", "div", "li", "dd", "dt", "td", "th", "br", "h1", "h2", "h3", "h4", "h5", "pre"}
+_HIDDEN = {"script", "style", "head", "nav", "footer"}
+
+
+class _Text(HTMLParser):
+    """Collect the text of a page, with a blank line between blocks."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """Begin a block, or what is not shown."""
+        self._hidden += tag in _HIDDEN
+        if tag in _BLOCKS:
+            self.parts.append("\n\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a block, or what is not shown."""
+        self._hidden -= tag in _HIDDEN and self._hidden > 0
+        if tag in _BLOCKS:
+            self.parts.append("\n\n")
+
+    def handle_data(self, data: str) -> None:
+        """Keep text that is shown."""
+        if not self._hidden:
+            self.parts.append(data)
+
+
+def paragraphs(path: Path) -> list[str]:
+    """Return the paragraphs of a file, each in one line.
+
+    Parameters
+    ----------
+    path : Path
+        UTF-8 or Latin-1; HTML if its name ends so.
+
+    Returns
+    -------
+    list of str
+        NFC, without paragraphs of fewer than four words.
+
+    Raises
+    ------
+    SystemExit
+        If the file cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SystemExit(f"bert: {path} cannot be read: {error}") from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    if path.suffix in (".html", ".htm"):
+        parser = _Text()
+        parser.feed(text)
+        text = "".join(parser.parts)
+    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n"))
+    joined = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
+    return [block for block in joined if len(block.split()) >= FEWEST_WORDS]
+
+
+def sentences(paragraph: str) -> list[str]:
+    """Return the sentences of a paragraph.
+
+    Parameters
+    ----------
+    paragraph : str
+        Text in one line.
+
+    Returns
+    -------
+    list of str
+    """
+    return [part for part in _SENTENCE_END.split(paragraph) if part.strip()]
+
+
+def sentence_documents(path: Path) -> Iterator[list[str]]:
+    """Yield documents of a file with one sentence a line and blank lines between documents.
+
+    Parameters
+    ----------
+    path : Path
+        gluon-nlp's form of raw text, UTF-8.
+
+    Yields
+    ------
+    list of str
+    """
+    document: list[str] = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SystemExit(f"bert: {path} cannot be read: {error}") from None
+    for line in [*lines, ""]:
+        if line.strip():
+            document.append(line.strip())
+        elif document:
+            yield document
+            document = []
+
+
+def file_documents(paths: list[Path]) -> Iterator[tuple[str, list[str]]]:
+    """Yield name and sentences of each file, without paragraphs that an earlier file has.
+
+    Parameters
+    ----------
+    paths : list of Path
+        Files of prose.
+
+    Yields
+    ------
+    tuple of str and list of str
+    """
+    seen: set[bytes] = set()
+    for path in paths:
+        found = []
+        for paragraph in paragraphs(path):
+            digest = hashlib.blake2b(paragraph.encode(), digest_size=12).digest()
+            if digest not in seen:
+                seen.add(digest)
+                found += sentences(paragraph)
+        if found:
+            yield path.name, found
+
+
+def is_held_out(name: str, share: float) -> bool:
+    """Return whether a document belongs to the evaluation, by a hash of its name.
+
+    Parameters
+    ----------
+    name : str
+        File name, or file name and number.
+    share : float
+        About this share is held out.
+
+    Returns
+    -------
+    bool
+    """
+    value = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
+    return value < share * 2**64
