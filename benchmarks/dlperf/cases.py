@@ -41,6 +41,8 @@ class Case:
         Height and width of the images, or tokens of a sequence.
     warm_up, steps : int
         Steps before and in each measured turn.
+    network : str
+        Name of the network where a model has several: ``bert_<layers>_<units>_<heads>``.
     """
 
     model: str
@@ -51,12 +53,13 @@ class Case:
     size: int
     warm_up: int = WARM_UP
     steps: int = STEPS
+    network: str = ""
 
     @property
     def name(self) -> str:
         """Name in result files and tables."""
         return (
-            f"{self.model} {SHORT[self.dtype]} b{self.batch} size {self.size} "
+            f"{self.network or self.model} {SHORT[self.dtype]} b{self.batch} size {self.size} "
             f"{self.ranks} {'rank' if self.ranks == 1 else 'ranks'} {self.data}"
         )
 
@@ -92,12 +95,7 @@ MODELS = {
     model.name: model
     for model in (
         Model("resnet50", "rn50", "images"),
-        Model(
-            "bert",
-            "bert",
-            "sequences",
-            "not yet supported: there is no pre-training script for BERT in examples/",
-        ),
+        Model("bert", "bert", "sequences"),
         Model(
             "wide_deep",
             "wdl",
@@ -137,7 +135,36 @@ def _resnet50(preset: str, device: str) -> list[tuple[str, int, int, int, int]]:
     ]
 
 
-_PRESETS = {"resnet50": _resnet50}
+_BERT_BASE, _SMALL_BERT = "bert_12_768_12", "bert_2_128_2"
+
+
+def _bert(preset: str, device: str) -> list[tuple[str, int, int, int, int]]:
+    """Return dtype, batch, tokens, warm-up and steps of each case."""
+    if preset == "smoke":
+        return [("float32", 8, 64, 2, 5)]
+    if device == "gpu":
+        return [
+            ("float16", 64, 128, WARM_UP, STEPS),
+            ("bfloat16", 64, 128, WARM_UP, STEPS),
+            ("float16", 128, 128, WARM_UP, STEPS),
+            ("bfloat16", 128, 128, WARM_UP, STEPS),
+            ("float32", 32, 128, WARM_UP, STEPS),
+            ("tf32", 32, 128, WARM_UP, STEPS),
+        ]
+    return [
+        ("float32", 8, 128, WARM_UP, STEPS),
+        ("bfloat16", 8, 128, WARM_UP, STEPS),
+    ]
+
+
+_PRESETS = {"resnet50": _resnet50, "bert": _bert}
+
+
+def _network(model: str, preset: str) -> str:
+    """Return the network of a preset's cases, "" if the model has one only."""
+    if model != "bert":
+        return ""
+    return _SMALL_BERT if preset == "smoke" else _BERT_BASE
 
 
 def cases(model: str, preset: str, device: str, ranks: Sequence[int]) -> list[Case]:
@@ -160,7 +187,7 @@ def cases(model: str, preset: str, device: str, ranks: Sequence[int]) -> list[Ca
         In the order of their value for a session that may end early.
     """
     return [
-        Case(model, dtype, batch, count, data, size, warm_up, steps)
+        Case(model, dtype, batch, count, data, size, warm_up, steps, _network(model, preset))
         for dtype, batch, size, warm_up, steps in _PRESETS[model](preset, device)
         for count in ranks
         for data in DATA
@@ -200,7 +227,23 @@ def step_flops(case: Case) -> float:
     float
         Operations.
     """
+    if case.model == "bert":
+        return _bert_flops(case)
     if case.model != "resnet50":
         raise ValueError(f"{case.model}: the work of a step is not known")
     forward = 2e9 * _RESNET50_GMACS * (case.size / _RESNET50_SIDE) ** 2
     return 3 * forward * case.samples
+
+
+# Tokens of the vocabulary, and the share of the positions that the decoder reads.
+_BERT_VOCABULARY, _MASK_SHARE, _MOST_MASKS = 30522, 0.15, 80
+
+
+def _bert_flops(case: Case) -> float:
+    """Return the operations of the encoder's and decoder's products and of attention."""
+    layers, units, _ = map(int, case.network.split("_")[1:])
+    masks = min(_MOST_MASKS, round(case.size * _MASK_SHARE) + 1)
+    encoder = 6 * 12 * layers * units**2 * case.size
+    attention = 12 * layers * case.size**2 * units
+    decoder = 6 * masks * (units**2 + units * _BERT_VOCABULARY)
+    return float(encoder + attention + decoder) * case.samples

@@ -297,9 +297,18 @@ def write_log(folder: Path, case: Case, system: str, run: int, answer: dict[str,
         f"batch_size_per_device = {case.batch}",
         f"image_size = {case.size}",
     ]
-    lines += [
-        f"Epoch[0] Batch[{number}]\tSpeed: {case.samples / seconds:.6f} samples/sec"
-        for number, seconds in enumerate([*answer["warm"], *answer["steps"]])
-    ]
+    times = [*answer["warm"], *answer["steps"]]
+    if case.model == "bert":  # a line of every rank
+        lines += [
+            f"[step {number}]\tthroughput={case.samples * case.size / seconds / 1000:.1f}K tks/s\t"
+            f"time={seconds:.2f}, latency={1000 * seconds:.3f} ms/batch"
+            for number, seconds in enumerate(times, 1)
+            for _ in range(case.ranks)
+        ]
+    else:
+        lines += [
+            f"Epoch[0] Batch[{number}]\tSpeed: {case.samples / seconds:.6f} samples/sec"
+            for number, seconds in enumerate(times)
+        ]
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return target

@@ -39,6 +39,7 @@ from dlperf.tables import all_tables, case_table
 _ROUNDS = {"cpu": 3, "gpu": 7}
 _SMOKE_ROUNDS = 2
 _SMOKE_SYSTEMS = ["mxlite:hybrid", "mxnet:hybrid", "torch:eager"]
+_SAMPLES = {"smoke": 256, "full": 16384}
 _PHOTOS = {"smoke": 128, "full": 2048}
 _NETWORK = {"resnet50": "resnet50_v1b"}
 
@@ -61,6 +62,9 @@ def parser() -> argparse.ArgumentParser:
     )
     line.add_argument("--threads", type=int, default=usable_cores(), help="of all ranks together")
     line.add_argument("--record", type=Path, help="record file with an index; photographs if none")
+    line.add_argument(
+        "--samples", type=Path, help="gluon-nlp's .npz file for bert; random tokens if none"
+    )
     line.add_argument("--json", type=Path, metavar="FILE", help="results; continued if it is there")
     line.add_argument("--logs", type=Path, metavar="DIR", help="a log of each turn for extract.py")
     line.add_argument(
@@ -113,6 +117,11 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
             f"python -m mxlite.tools.rec2idx {options.record} "
             f"{options.record.with_suffix('.idx')}"
         )
+    if options.samples and not options.samples.exists():
+        raise SystemExit(
+            f"dlperf: --samples {options.samples} does not exist; examples/bert/prepare.py makes "
+            "such a file from text"
+        )
     return options
 
 
@@ -144,8 +153,11 @@ def absent_systems(options: argparse.Namespace, chosen: list[System]) -> dict[st
 
 def write_case(case: Case, options: argparse.Namespace, record: Path, folder: Path) -> Path:
     """Write what the worker of a case needs, with the layers of the network."""
-    spec = write_spec(_NETWORK[case.model], folder, random=False, training=True)
-    content = json.loads(spec.read_text())
+    if case.network:
+        content: dict[str, Any] = {"network": case.network, "layers": []}
+    else:
+        spec = write_spec(_NETWORK[case.model], folder, random=False, training=True)
+        content = json.loads(spec.read_text())
     content.update(
         case=dataclasses.asdict(case),
         record=str(record),
@@ -228,6 +240,7 @@ def main(arguments: list[str] | None = None) -> int:
         if key not in ("json", "logs", "plots", "deadline") and "python" not in key
     }
     settings["record"] = "photographs" if options.record is None else options.record.name
+    settings["samples"] = "random tokens" if options.samples is None else options.samples.name
     settings["systems"] = [str(system) for system in systems]
     settings["device_name"] = gpu_name() if options.device == "gpu" else ""
     content: dict[str, Any] = {
@@ -250,13 +263,13 @@ def main(arguments: list[str] | None = None) -> int:
         for case in cases(name, options.preset, options.device, options.ranks)
         if case.name not in done
     ]
-    record = options.record or _photographs(options.preset)
+    files = _files(options, {case.model for case in plan})
     with tempfile.TemporaryDirectory() as folder:
         for case in progress(plan, len(plan), "dlperf"):
             peak = content["peaks"].get(case.dtype) or _peak(options.device, settings, case.dtype)
             if peak is not None:
                 content["peaks"][case.dtype] = peak
-            spec = write_case(case, options, record, Path(folder))
+            spec = write_case(case, options, files[case.model], Path(folder))
             figures = run_case(case, options, systems, spec, peak)
             figures["reasons"].update(absent)
             content["cells"].append(figures)
@@ -280,6 +293,29 @@ def main(arguments: list[str] | None = None) -> int:
     for failure in failed:
         print(f"failed: {failure}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _files(options: argparse.Namespace, models: set[str]) -> dict[str, Path]:
+    """Return the input file of each model that runs; what is not given is made."""
+    files = {}
+    if "resnet50" in models:
+        files["resnet50"] = options.record or _photographs(options.preset)
+    if "bert" in models:
+        files["bert"] = options.samples or _token_samples(options.preset, options.device)
+    return files
+
+
+def _token_samples(preset: str, device: str) -> Path:
+    """Return a file of random tokens, made once."""
+    from dlperf.bert.recipe import VOCABULARY, example_modules, make_samples
+
+    size, count = cases("bert", preset, device, [1])[0].size, _SAMPLES[preset]
+    path = Path(tempfile.gettempdir()) / f"mxlite-samples-{size}-{count}.npz"
+    if not path.exists():
+        samples, _ = example_modules()
+        made = samples.checked("random tokens", make_samples(count, size, 1), VOCABULARY, size)
+        samples.write_samples(path, made)
+    return path
 
 
 def _photographs(preset: str) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +42,7 @@ SMALL = cases.Case("resnet50", "float32", 4, 1, "resident", 64, warm_up=1, steps
     ("arguments", "words"),
     [
         (["alexnet"], r"no model 'alexnet'; there are resnet50, bert, wide_deep.* and all"),
-        (["bert"], r"bert is not yet supported: there is no pre-training script for BERT"),
+        (["bert", "--samples", "/none.npz"], r"--samples /none.npz does not exist; examples/bert"),
         (["gpt"], r"gpt is not yet supported"),
         (["wide_deep"], r"wide_deep is not yet supported"),
         (["insightface"], r"insightface is not yet supported"),
@@ -87,6 +88,33 @@ def test_work_and_peaks_are_those_of_the_definition() -> None:
     assert peak.gpu_peak("Tesla V100-SXM2-16GB", "bfloat16") is None
     assert peak.gpu_peak("a new one", "float32") is None
     assert 0 < peak.cpu_peak("float32")["tflops"] < 1000
+
+
+def test_presets_and_work_of_bert() -> None:
+    base = cases.cases("bert", "full", "gpu", [1])
+    assert {(case.dtype, case.batch, case.size) for case in base} == {
+        ("float32", 32, 128),
+        ("tf32", 32, 128),
+        *((dtype, batch, 128) for dtype in ("float16", "bfloat16") for batch in (64, 128)),
+    }
+    assert len({case.name for case in base}) == len(base)
+    assert all(case.name.startswith("bert_12_768_12 ") for case in base)
+    (one,) = {cases.step_flops(case) / case.samples for case in base}
+    assert one == pytest.approx(69.9e9, rel=2e-3)
+    long = cases.Case("bert", "float32", 2, 2, "real", 512, network="bert_24_1024_16")
+    assert cases.step_flops(long) == pytest.approx(4 * 1020.5e9, rel=1e-3)
+    (small,) = {case.network for case in cases.cases("bert", "smoke", "cpu", [1, 2])}
+    assert small == "bert_2_128_2"
+
+
+def test_logs_of_bert_have_the_lines_that_extract_reads(tmp_path: Path) -> None:
+    case = cases.Case("bert", "float32", 32, 2, "real", 128, network="bert_12_768_12")
+    answer = {"warm": [9.0] * 100, "steps": [0.25] * 100}
+    path = measure.write_log(tmp_path, case, "mxlite:hybrid", 1, answer)
+    assert path == tmp_path / "real/mxlite-hybrid/bert/bz32/1n2g/bert_b32_fp32_1.log"
+    found = extract.read_log(path, None)
+    assert found.system == "mxnet-bert"
+    assert found.value == pytest.approx(64 / 0.25)
 
 
 def test_systems_with_other_losses_are_not_timed() -> None:
@@ -197,6 +225,34 @@ def test_a_worker_learns_and_answers_with_times_losses_and_memory(tmp_path: Path
     assert (len(timed["warm"]), len(timed["steps"])) == (1, 3)
     assert timed["seconds"][0] == pytest.approx(sum(timed["steps"]) / 3, rel=0.2)
     assert timed["mib"] >= prepared["mib"] > 50
+
+
+@pytest.mark.parametrize("data", ["resident", "real"])
+def test_a_worker_pretrains_bert(
+    tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run.tempfile, "gettempdir", lambda: str(tmp_path))
+    case = cases.Case("bert", "float32", 4, 1, data, 64, warm_up=1, steps=2, network="bert_1_32_2")
+    options = run.checked_options(["bert", "--ranks", "1"])
+    samples = run._files(options, {"bert"})["bert"]
+    assert samples.parent == tmp_path
+    spec = run.write_case(case, options, samples, tmp_path)
+    prepared, timed = ask(
+        worker_command(spec, tmp_path),
+        {"do": "prepare"},
+        {"do": "time", "warm_up": 1, "count": 3},
+    )
+    first, fifth = prepared["losses"]
+    assert first == pytest.approx(np.log(30522) + np.log(2), rel=0.03)
+    assert fifth < first - 0.01  # the same batch, no dropout
+    assert np.isfinite(timed["loss"])
+    assert timed["mib"] >= prepared["mib"] > 50
+
+
+def test_the_steps_of_the_loss_gate_have_no_dropout() -> None:
+    from dlperf.bert import recipe
+
+    assert worker.GATE_STEPS == recipe.STEPS_WITHOUT_DROPOUT
 
 
 def test_a_worker_says_what_is_not_installed(tmp_path: Path) -> None:
@@ -329,7 +385,7 @@ def test_a_call_that_was_ended_is_continued(
     monkeypatch.setattr(run, "run_case", run_case)
     monkeypatch.setattr(run, "write_case", lambda *_: tmp_path)
     monkeypatch.setattr(run, "_peak", lambda *_: {"tflops": 1.0, "source": "given"})
-    monkeypatch.setattr(run, "_photographs", lambda preset: tmp_path)
+    monkeypatch.setattr(run, "_files", lambda options, models: dict.fromkeys(models, tmp_path))
     path = tmp_path / "out" / "results.json"
     command = ["all", "--systems", "mxlite:hybrid", "--ranks", "1", "--json", str(path)]
     with pytest.raises(KeyboardInterrupt):
@@ -337,14 +393,17 @@ def test_a_call_that_was_ended_is_continued(
     resident, real = measured
     assert [cell["name"] for cell in json.loads(path.read_text())["cells"]] == [resident]
     assert run.main(command) == 0
-    assert measured == [resident, real, real]
+    *earlier, first_bert, second_bert = measured
+    assert earlier == [resident, real, real]
+    both = [first_bert, second_bert]
+    assert [name.split()[0] for name in both] == ["bert_2_128_2"] * 2
     output = capsys.readouterr().out
     assert "1 cases are there already" in output
     assert "gpt: not yet supported" in output
     found = json.loads(path.read_text())
-    assert [cell["name"] for cell in found["cells"]] == [resident, real]
+    assert [cell["name"] for cell in found["cells"]] == [resident, real, *both]
     assert found["command"] == " ".join(["benchmarks/dlperf/run.py", *command])
     assert run.main(command) == 0
-    assert len(measured) == 3
+    assert len(measured) == 5
     with pytest.raises(SystemExit, match=r"rounds: 2 there, 5 here"):
         run.main([*command, "--rounds", "5"])

@@ -1,0 +1,1 @@
+"""BERT pre-training, as ``step.md`` defines its training step."""
