@@ -1,0 +1,275 @@
+"""examples/bert/pretrain.py and finetune.py: learning, log lines, checkpoints, several ranks."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import mxlite as mx
+import numpy as np
+import pytest
+from test_imagenet_script import environment
+
+SCRIPTS = Path(__file__).resolve().parents[3] / "examples" / "bert"
+NUMBER = r"\s*(\d+\.\d+)"
+LINE = re.compile(
+    rf"\[step (\d+)\]\tmlm_loss={NUMBER}\tmlm_acc={NUMBER}\tnsp_loss={NUMBER}\tnsp_acc={NUMBER}\t"
+    rf"throughput={NUMBER}K tks/s\tlr=(\d\.\d{{7}}) "
+    r"time=\d+\.\d\d, latency=(\d+\.\d{3}) ms/step$",
+    re.MULTILINE,
+)
+SMALL = ["--synthetic_data", "--model", "bert_1_32_2", "--max_seq_length", "24"]
+SMALL += ["--total_batch_size", "16", "--warmup_ratio", "0.1", "--lr", "0.01", "--seed", "3"]
+
+
+def run(folder: Path, name: str, *options: str, ranks: int = 0, status: int = 0) -> str:
+    """Run a script and return what it has logged."""
+    start = [sys.executable, "-m", "mxlite.run", "-np", str(ranks)] if ranks else []
+    done = subprocess.run(
+        [*start, sys.executable, str(SCRIPTS / name), *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(),
+    )
+    assert (done.returncode == 0) == (status == 0), done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def lines(log: str) -> list[tuple[float, ...]]:
+    """Return step, MLM loss and accuracy, NSP loss and accuracy, K tokens/s, rate, ms."""
+    return [tuple(float(value) for value in found) for found in LINE.findall(log)]
+
+
+def parameters(path: Path) -> dict[str, np.ndarray]:
+    found = {name: array.asnumpy() for name, array in mx.nd.load(str(path)).items()}
+    assert len(found) > 20
+    return found
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb"])
+def test_it_learns_in_twenty_steps(tmp_path: Path, optimizer: str) -> None:
+    options = ["--optimizer", optimizer, "--num_steps", "20", "--log_interval", "10"]
+    options += ["--lr", {"adamw": "0.01", "lamb": "0.05"}[optimizer]]
+    log = run(
+        tmp_path, "pretrain.py", *SMALL, *options, "--data_eval", "made", "--num_buckets", "2"
+    )
+    first, last = lines(log)
+    assert [first[0], last[0]] == [10, 20]
+    chance = np.log(512)
+    # The small grammar uses 59 of 512 tokens, which is what a model learns first.
+    assert last[1] < first[1] < chance + 0.1
+    assert last[1] < chance - {"adamw": 1, "lamb": 0.3}[optimizer]
+    assert first[6] > last[6] == 0
+    evaluation = re.search(
+        r"^Eval mlm_loss=(\d+\.\d{3})\tmlm_acc=\d+\.\d\tnsp_loss=\d+\.\d{3}\tnsp_acc=\d+\.\d\t$",
+        log,
+        re.MULTILINE,
+    )
+    assert evaluation and float(evaluation.group(1)) < last[1] + 0.5
+    assert re.search(r"^Eval cost=\d+\.\ds$", log, re.MULTILINE)
+    assert re.search(r"^Train cost=\d+\.\ds$", log, re.MULTILINE)
+    kept = (tmp_path / "ckpt_dir" / "phase1_log.0").read_text()
+    assert lines(kept) == lines(log)
+    assert (tmp_path / "ckpt_dir" / "0000020.params").exists()
+
+
+def test_an_ended_run_continues_bit_for_bit(tmp_path: Path) -> None:
+    # Dropout, accumulation and buckets all have a place that must be restored.
+    options = [*SMALL, "--num_steps", "8", "--accumulate", "2", "--num_buckets", "2"]
+    options += ["--ckpt_interval", "3", "--log_interval", "1"]
+    log = run(tmp_path, "pretrain.py", *options, "--ckpt_dir", "whole")
+    again = tmp_path / "again" / "phase1_rank0"
+    again.mkdir(parents=True)
+    saved = sorted((tmp_path / "whole" / "phase1_rank0").glob("*.ckpt"))
+    assert [int(path.stem[-3:]) for path in saved] == [3, 6, 8]
+    (again / saved[0].name).write_bytes(saved[0].read_bytes())
+    continued = run(tmp_path, "pretrain.py", *options, "--ckpt_dir", "again")
+    assert "continued after step 3" in continued
+    assert [line[:5] for line in lines(continued)] == [line[:5] for line in lines(log)[3:]]
+    whole, other = (parameters(tmp_path / name / "0000008.params") for name in ("whole", "again"))
+    for name, array in whole.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
+def test_the_second_phase_begins_where_the_first_has_ended(tmp_path: Path) -> None:
+    options = [*SMALL, "--log_interval", "1", "--dropout", "0"]
+    first = lines(run(tmp_path, "pretrain.py", *options, "--num_steps", "30"))
+    longer = ["--max_seq_length", "40", "--phase2", "--phase1_num_steps", "30"]
+    second = lines(run(tmp_path, "pretrain.py", *options, *longer, "--num_steps", "2"))
+    assert [line[0] for line in second] == [1, 2]
+    assert second[0][1] < first[0][1] - 1
+    assert (tmp_path / "ckpt_dir" / "phase2_log.0").exists()
+    assert (tmp_path / "ckpt_dir" / "0000032.params").exists()
+
+
+def test_accumulation_sums_what_one_large_batch_has(tmp_path: Path) -> None:
+    """All sequences have the same masks, so that means of halves are the mean of the whole."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        from pretraining_samples import synthetic_samples, write_samples
+    finally:
+        sys.path.remove(str(SCRIPTS))
+    samples = synthetic_samples(200, 100, 24, 2, seed=1)
+    full = [row for row in range(200) if len(samples.masked_lm_ids[row]) == 2][:32]
+    for key in vars(samples):
+        values = getattr(samples, key)
+        setattr(
+            samples,
+            key,
+            values[full] if isinstance(values, np.ndarray) else [values[i] for i in full],
+        )
+    write_samples(tmp_path / "data.npz", samples)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*special, *(f"w{number}" for number in range(95))]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    options = [
+        "--data",
+        "data.npz",
+        "--vocab",
+        "vocab.txt",
+        "--model",
+        "bert_1_32_2",
+        "--dropout",
+        "0",
+    ]
+    options += ["--max_seq_length", "24", "--num_steps", "1", "--warmup_ratio", "0"]
+    options += ["--optimizer", "lamb", "--lr", "0.1"]
+    found = []
+    for size, parts in (("32", "1"), ("16", "2")):
+        sizes = ["--total_batch_size", size, "--accumulate", parts, "--ckpt_dir", size]
+        run(tmp_path, "pretrain.py", *options, *sizes, "--num_steps", "2")
+        found.append(parameters(tmp_path / size / "0000002.params"))
+    for name, array in found[0].items():
+        np.testing.assert_allclose(array, found[1][name], rtol=1e-3, atol=2e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16"])
+def test_mixed_precision_learns_as_float32_does(tmp_path: Path, dtype: str) -> None:
+    options = [*SMALL, "--num_steps", "20", "--log_interval", "20", "--ckpt_dir", ""]
+    (wide,) = lines(run(tmp_path, "pretrain.py", *options))
+    (narrow,) = lines(run(tmp_path, "pretrain.py", *options, "--dtype", dtype))
+    assert narrow[1] == pytest.approx(wide[1], rel=0.05)
+    assert narrow[1] != wide[1]
+
+
+@pytest.mark.dist
+@pytest.mark.parametrize(("backend", "ranks"), [("horovod", 2), ("dist_sync", 2), ("horovod", 4)])
+def test_several_ranks_learn_as_one_does(tmp_path: Path, backend: str, ranks: int) -> None:
+    options = [*SMALL, "--num_steps", "6", "--log_interval", "6", "--dropout", "0"]
+    options += ["--optimizer", "lamb", "--data_eval", "made"]
+    alone = run(tmp_path, "pretrain.py", *options, "--ckpt_dir", "alone")
+    log = run(
+        *(tmp_path, "pretrain.py", *options, "--comm_backend", backend, "--ckpt_dir", "many"),
+        ranks=ranks,
+    )
+    (expected,) = lines(alone)
+    found = [lines((tmp_path / "many" / f"phase1_log.{r}").read_text()) for r in range(ranks)]
+    losses = [one[0][1] for one in found if one]
+    # Ranks average the means of their own masks, so the parameters differ slightly.
+    assert len(losses) == ranks, log
+    assert len(set(losses)) == ranks
+    assert np.mean(losses) == pytest.approx(expected[1], rel=2e-3)
+    evaluations = re.findall(r"Eval mlm_loss=(\d+\.\d+)", log)
+    assert len(evaluations) == ranks
+    assert len(set(evaluations)) == 1  # of all ranks together
+    (single,) = re.findall(r"Eval mlm_loss=(\d+\.\d+)", alone)
+    assert float(evaluations[0]) == pytest.approx(float(single), rel=5e-3)
+    continued = run(
+        *(tmp_path, "pretrain.py", *options, "--comm_backend", backend, "--ckpt_dir", "many"),
+        *("--num_steps", "7", "--log_interval", "1"),
+        ranks=ranks,
+    )
+    assert continued.count("continued after step 6") == ranks
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "expected --data and --vocab, or --synthetic_data"),
+        (["--synthetic_data", "--accumulate", "0"], "--accumulate 0, expected at least 1"),
+        (["--synthetic_data", "--model", "bert_base"], "expected bert_<layers>_<units>_<heads>"),
+        (["--synthetic_data", "--model", "bert_2_10_3"], "units that are a multiple of the heads"),
+        (["--synthetic_data", "--phase2"], "--phase2 needs --phase1_num_steps"),
+        (["--synthetic_data", "--warmup_ratio", "2"], "--warmup_ratio 2.0, expected 0 to 1"),
+        (["--synthetic_data", "--max_seq_length", "4"], "expected at least 32 and 8"),
+        (["--data", "none*.npz", "--vocab", "none.txt"], "none.txt cannot be read"),
+    ],
+)
+def test_wrong_options_say_what_was_expected(
+    tmp_path: Path, options: list[str], words: str
+) -> None:
+    assert words in run(tmp_path, "pretrain.py", *options, status=1)
+
+
+WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] red blue green one two three is was the ##s".split()
+
+
+def write_texts(path: Path, count: int, seed: int) -> None:
+    """Write pairs of texts; the color of the second decides."""
+    random = np.random.RandomState(seed)
+    rows = []
+    for number in range(count):
+        color, label = (("red", "warm"), ("blue", "cold"))[number % 2]
+        first = random.choice(["red", "blue", "green"])
+        rows.append(f"{label}\tthe {first} one\twas the {color} one\n")
+    path.write_text("".join(rows))
+
+
+def test_a_classifier_learns_from_pairs(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    write_texts(tmp_path / "train.tsv", 240, 0)
+    write_texts(tmp_path / "dev.tsv", 31, 1)
+    (tmp_path / "test.tsv").write_text(
+        "7\tthe green one\twas the red one\n9\tthe red one\twas the blue one\n"
+    )
+    options = ["--train", "train.tsv", "--dev", "dev.tsv", "--vocab", "vocab.txt"]
+    options += ["--model", "bert_1_32_2", "--lr", "0.005", "--epochs", "12", "--max_len", "16"]
+    log = run(tmp_path, "finetune.py", *options, "--test", "test.tsv", "--save", "best.params")
+    assert re.search(
+        r"^\[Epoch 1 Batch 8/8\] loss=\d\.\d{4}, lr=0\.\d{7}, metrics:accuracy:\d\.\d{4}$",
+        log,
+        re.MULTILINE,
+    )
+    assert re.search(r"^Time cost=\d+\.\d\ds, throughput=\d+\.\d\d samples/s$", log, re.MULTILINE)
+    best = re.search(r"Best model at epoch (\d+). Validation metrics:accuracy:(\d\.\d+)", log)
+    assert best and float(best.group(2)) > 0.9
+    predictions = (tmp_path / "predictions.tsv").read_text().splitlines()
+    assert predictions == ["index\tprediction", "7\twarm", "9\tcold"]
+    assert (tmp_path / "best.params").exists()
+
+
+def test_a_classifier_begins_with_pre_trained_parameters(tmp_path: Path) -> None:
+    run(tmp_path, "pretrain.py", *SMALL, "--num_steps", "2")
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    write_texts(tmp_path / "train.tsv", 8, 0)
+    options = ["--train", "train.tsv", "--dev", "train.tsv", "--vocab", "vocab.txt"]
+    options += ["--model", "bert_1_32_2", "--parameters", "ckpt_dir/0000002.params"]
+    log = run(tmp_path, "finetune.py", *options, status=1)
+    assert "does not fit --model bert_1_32_2, --vocab vocab.txt" in log  # 15 tokens, not 512
+    more = [*WORDS, *(f"w{number}" for number in range(512 - len(WORDS)))]
+    (tmp_path / "vocab.txt").write_text("\n".join(more) + "\n")
+    log = run(tmp_path, "finetune.py", *options, "--epochs", "1", "--lr", "0", "--save", "a.params")
+    before, after = (parameters(tmp_path / n) for n in ("ckpt_dir/0000002.params", "a.params"))
+    name = "backbone.layers.0.ffn.expand.weight"
+    np.testing.assert_array_equal(before[name], after[name])
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        ("same the red one\n", "train.tsv:1 has 1 fields, expected a label and one or two texts"),
+        ("", "train.tsv is empty"),
+        ("warm\tred\nwarm\tblue\n", "are warm and dev.tsv has cold, too; expected at least two"),
+        ("a\tred\nb\tblue\n", "the training labels are a, b and dev.tsv has cold, warm, too"),
+    ],
+)
+def test_wrong_texts_say_what_was_expected(tmp_path: Path, train: str, words: str) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (tmp_path / "train.tsv").write_text(train)
+    write_texts(tmp_path / "dev.tsv", 4, 1)
+    options = ["--train", "train.tsv", "--dev", "dev.tsv", "--vocab", "vocab.txt"]
+    assert words in run(tmp_path, "finetune.py", *options, "--model", "bert_1_32_2", status=1)
