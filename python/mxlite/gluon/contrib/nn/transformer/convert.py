@@ -167,7 +167,7 @@ def load_weights(
     Parameters
     ----------
     net : BERTModel, BERTForPretraining, BERTClassifier or GPTModel
-        Of the same size as the source.
+        Has the same size as the source.
     state : mapping of str to array
         NumPy arrays, NDArrays or PyTorch tensors by name: a ``state_dict()`` of PyTorch, or
         ``mx.nd.load`` of a ``.params`` file of gluon-nlp.

@@ -79,7 +79,7 @@ def rotate(F: Any, x: Any, positions: Any, size: int, base: float) -> Any:  # no
     Returns
     -------
     NDArray or Symbol
-        Of the shape and the dtype of ``x``.
+        Has the shape and the dtype of ``x``.
     """
     half = size // 2
     pairs = F.arange(0, half, dtype="float32")
