@@ -94,3 +94,52 @@ def test_all_cases_run_as_often_as_dlperf_runs_them(tmp_path: Path) -> None:
     assert published in line
     assert "--batch-size 64 --dtype float16 --log-interval=1 --save-frequency=10000" in line
     assert "--lr=0.001 --momentum=0.875 --wd=0.000030518 --num-epochs=1 --warmup-epochs=1" in line
+
+
+@pytest.mark.dist
+def test_the_runner_of_bert_writes_logs_that_the_extractor_reads(tmp_path: Path) -> None:
+    examples = Path(__file__).resolve().parents[3] / "examples" / "bert"
+    sys.path.append(str(examples))
+    from pretraining_samples import synthetic_samples, write_samples
+
+    write_samples(tmp_path / "train.npz", synthetic_samples(12, 64, 24, 4, seed=0))
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(59))]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n")
+    done = subprocess.run(
+        ["bash", str(BENCHMARKS / "dlperf" / "bert" / "runner.sh")]
+        + ["bert_1_16_2", "2", "6", "0,1", "1", "fp32", "3", "--max_seq_length", "24"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(DEVICE="cpu", PYTHON=sys.executable, DATA_DIR=str(tmp_path)),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = tmp_path / "logs" / "mxlite" / "bert" / "bz2" / "1n2g" / "bert_b2_fp32_3.log"
+    assert len(re.findall(r"\[step \d\]\tmlm_loss=", log.read_text())) == 12  # of both ranks
+    found = extract.read_log(log, None, warm_up=2, batches=6)
+    assert found.system == "mxnet-bert"
+    assert (found.job.ranks, found.job.batch, found.job.dtype, found.job.run) == (2, 2, "fp32", 3)
+    assert found.value > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["huge"], "model 'huge' given, base, large or bert_L_U_H expected"),
+        (["base", "2", "3", "0", "1", "fp8"], "dtype 'fp8' given, fp32, fp16 or bf16 expected"),
+        (["base", "2", "3", "0", "2"], "NODE1 is not set, expected the address of node 1"),
+    ],
+)
+def test_the_runner_of_bert_says_what_it_expects(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    done = subprocess.run(
+        ["bash", str(BENCHMARKS / "dlperf" / "bert" / "runner.sh"), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(DATA_DIR="x"),
+    )
+    assert done.returncode == 2
+    assert words in done.stderr

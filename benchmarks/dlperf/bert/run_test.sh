@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# All cases of DLPerf's MXNet BERT on mxlite, with the arguments of its run_test.sh:
+#   DATA_DIR=/data benchmarks/dlperf/bert/run_test.sh [BATCH] [DTYPE]
+#   python benchmarks/dlperf/extract.py logs/mxlite/bert/bz32
+# CASES, RUNS and PAUSE (seconds between runs) choose less than DLPerf's grid of five runs each.
+set -euo pipefail
+
+batch=${1:-32} dtype=${2:-fp32}
+here=$(cd "$(dirname "$0")" && pwd)
+for run in $(seq "${RUNS:-5}"); do
+  for case in ${CASES:-1n1g 1n2g 1n4g 1n8g 2n8g 4n8g}; do
+    nodes=${case%n*}
+    devices=${case#*n}
+    gpus=$(seq -s, 0 $((${devices%g} - 1)))
+    bash "$here/runner.sh" "${MODEL:-base}" "$batch" 200 "$gpus" "$nodes" "$dtype" "$run"
+    sleep "${PAUSE:-20}"
+  done
+done
