@@ -74,7 +74,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--phase2", action="store_true", help="continue from the end of phase 1")
     add("--phase1_num_steps", type=int, help="updates of phase 1, with --phase2")
     add("--comm_backend", default="device", choices=["device", "horovod", "dist_sync"])
-    add("--gpus", default="", help="number of the GPU of this process; '' for the CPU")
+    add("--gpus", default="", help="number of the GPU, or local: that of the rank; '' for the CPU")
     add("--seed", type=int, default=0)
     return parser
 
@@ -90,6 +90,8 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
             raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected at least 1")
     if not 0 <= opt.warmup_ratio <= 1:
         raise SystemExit(f"bert: --warmup_ratio {opt.warmup_ratio}, expected 0 to 1")
+    if opt.gpus and opt.gpus != "local" and not opt.gpus.isdigit():
+        raise SystemExit(f"bert: --gpus {opt.gpus}, expected a number, local or ''")
     if not opt.synthetic_data and not (opt.data and opt.vocab):
         raise SystemExit("bert: expected --data and --vocab, or --synthetic_data")
     if opt.phase2 and not (opt.phase1_num_steps and opt.ckpt_dir):
@@ -114,7 +116,7 @@ class Pretraining:
                 f"bert: --total_batch_size {opt.total_batch_size} and {self.ranks} ranks, expected "
                 "a multiple"
             )
-        self.ctx = mx.gpu(int(opt.gpus)) if opt.gpus else mx.cpu()
+        self.ctx = self._context()
         mx.random.seed(opt.seed)  # all ranks begin with the same parameters
         self.vocab_size = (
             SYNTHETIC_VOCABULARY if opt.synthetic_data else len(read_vocabulary(opt.vocab))
@@ -154,6 +156,16 @@ class Pretraining:
             store = mx.kv.create(backend)
             return store.rank, store.num_workers
         return 0, 1
+
+    def _context(self) -> Any:
+        if self.opt.gpus != "local":
+            return mx.gpu(int(self.opt.gpus)) if self.opt.gpus else mx.cpu()
+        if self.ranks == 1:
+            return mx.gpu(0)
+        import mxlite.horovod as hvd
+
+        hvd.init()
+        return mx.gpu(hvd.local_rank())
 
     def _samples(self) -> tuple[Samples, Samples | None]:
         opt = self.opt

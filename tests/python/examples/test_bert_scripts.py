@@ -195,6 +195,7 @@ def test_several_ranks_learn_as_one_does(tmp_path: Path, backend: str, ranks: in
         (["--synthetic_data", "--model", "bert_2_10_3"], "units that are a multiple of the heads"),
         (["--synthetic_data", "--phase2"], "--phase2 needs --phase1_num_steps"),
         (["--synthetic_data", "--warmup_ratio", "2"], "--warmup_ratio 2.0, expected 0 to 1"),
+        (["--synthetic_data", "--gpus", "0,1"], "--gpus 0,1, expected a number, local"),
         (["--synthetic_data", "--max_seq_length", "4"], "expected at least 32 and 8"),
         (["--data", "none*.npz", "--vocab", "none.txt"], "none.txt cannot be read"),
     ],

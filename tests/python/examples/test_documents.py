@@ -13,7 +13,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = str(Path(mx.__file__).resolve().parents[1])
-PAGES = ["README.md", "docs/deployment.md", "docs/conversion.md", "docs/gpus.md"]
+PAGES = [
+    "README.md",
+    "docs/deployment.md",
+    "docs/conversion.md",
+    "docs/gpus.md",
+    "docs/transformer.md",
+]
 
 
 def programs(page: str) -> list[str]:
