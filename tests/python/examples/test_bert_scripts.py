@@ -175,7 +175,7 @@ def test_several_ranks_learn_as_one_does(tmp_path: Path, backend: str, ranks: in
     assert np.mean(losses) == pytest.approx(expected[1], rel=2e-3)
     evaluations = re.findall(r"Eval mlm_loss=(\d+\.\d+)", log)
     assert len(evaluations) == ranks
-    assert len(set(evaluations)) == 1  # of all ranks together
+    assert len(set(evaluations)) == 1  # figures are summed over the ranks
     (single,) = re.findall(r"Eval mlm_loss=(\d+\.\d+)", alone)
     assert float(evaluations[0]) == pytest.approx(float(single), rel=5e-3)
     continued = run(
