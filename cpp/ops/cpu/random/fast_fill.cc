@@ -3,6 +3,7 @@
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/random/draw.h"
+#include "cpp/ops/random/philox_rounds.h"
 
 namespace mxlite::random {
 namespace {
@@ -17,30 +18,13 @@ constexpr int64_t kCountersDouble = kBlock / 2;
 
 template <int64_t n>
 void philox_block(uint64_t seed, uint64_t first, uint32_t (*words)[n]) {
-  uint32_t c0[n], c1[n], c2[n] = {}, c3[n] = {};
   for (int64_t j = 0; j < n; ++j) {
     const uint64_t counter = first + static_cast<uint64_t>(j);
-    c0[j] = static_cast<uint32_t>(counter);
-    c1[j] = static_cast<uint32_t>(counter >> 32);
+    words[0][j] = static_cast<uint32_t>(counter);
+    words[1][j] = static_cast<uint32_t>(counter >> 32);
+    words[2][j] = words[3][j] = 0;
   }
-  uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int64_t j = 0; j < n; ++j) {
-      const uint64_t p0 = uint64_t{0xD2511F53} * c0[j], p1 = uint64_t{0xCD9E8D57} * c2[j];
-      c0[j] = static_cast<uint32_t>(p1 >> 32) ^ c1[j] ^ k0;
-      c2[j] = static_cast<uint32_t>(p0 >> 32) ^ c3[j] ^ k1;
-      c1[j] = static_cast<uint32_t>(p1);
-      c3[j] = static_cast<uint32_t>(p0);
-    }
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  for (int64_t j = 0; j < n; ++j) {
-    words[0][j] = c0[j];
-    words[1][j] = c1[j];
-    words[2][j] = c2[j];
-    words[3][j] = c3[j];
-  }
+  philox_rounds(seed, words);
 }
 
 void uniform_block(const RandomState& state, int64_t block, float* out) {
