@@ -15,7 +15,7 @@ _EITHER = Parameter.POSITIONAL_OR_KEYWORD
 _VALUES = {"None": None, "True": True, "False": False}
 # Inputs that parameters such as no_bias or use_length switch on or off.
 _SWITCHED = frozenset(
-    "bias data_lengths gamma length like sequence_length state_cell trans".split()
+    "attention_mask bias data_lengths gamma length like sequence_length state_cell trans".split()
 )
 
 

@@ -972,6 +972,37 @@ def div_sqrt_dim(
     """data / sqrt(size of the last axis)."""
     ...
 
+def dot_product_attention(
+    query: Symbol | None = None,
+    key: Symbol | None = None,
+    value: Symbol | None = None,
+    attention_mask: Symbol | None = None,
+    length: Symbol | None = None,
+    causal: bool | None = False,
+    scale: float | None = None,
+    dropout: float | None = 0,
+    use_mask: bool | None = False,
+    use_length: bool | None = False,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Scaled dot-product attention, softmax(scale * query key^T + attention_mask) value, in blocks that never hold all scores. The mask is added to the scores. Of key and value only the first `length` entries of each sample take part (a longer length means all). Scores of -1e30 or less take no part; a row of which nothing is left gives zeros.
+
+    Parameters
+    ----------
+    causal : bool, default False
+        Query i attends to keys up to i + k_length - q_length: the ends are aligned.
+    scale : float | None, default None
+        Factor of the scores; None is 1 / sqrt(head_size).
+    dropout : float, default 0
+        Fraction of attention weights set to zero in training.
+    use_mask : bool, default False
+        Take the input attention_mask, which is added to the scores.
+    use_length : bool, default False
+        Take the input length.
+    """
+    ...
+
 def fft(
     data: Symbol | None = None,
     compute_size: int | None = 128,

@@ -1,0 +1,76 @@
+// The blocked loops of dot-product attention, compiled once per instruction set. Queries are taken
+// in blocks of rows, keys in blocks of columns; only the scores of one block pair exist at a time.
+// Values are computed in T: float for the halves and float, double for double.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "cpp/core/random.h"
+#include "cpp/ops/kernel.h"
+
+namespace mxlite::cpu {
+
+// An array (batch, heads, rows, columns) in any layout; strides in elements, 0 where broadcast.
+struct AttentionArray {
+  void* data = nullptr;
+  DType dtype = DType::kFloat32;
+  int64_t batch = 0, head = 0, row = 0, column = 1;
+  explicit operator bool() const { return data != nullptr; }
+};
+
+struct AttentionCall {
+  int64_t batch = 0, heads = 0, key_heads = 0, q_length = 0, k_length = 0, d = 0, dv = 0;
+  double scale = 1;
+  bool causal = false;
+  float dropout = 0;  // 0 unless training
+  RandomState random;
+  std::vector<int64_t> lengths;  // by sample, at most k_length
+  AttentionArray query, key, value, mask, output;
+  void* log_sum = nullptr;  // (batch, heads, q_length) of T; infinity: the row is masked
+  // Backward only.
+  AttentionArray output_grad, query_grad, key_grad, value_grad;
+
+  int64_t group() const { return heads / key_heads; }  // heads that share a key head
+};
+
+// One call's blocks of queries, its items (a key head and a part of its queries), and the scratch
+// memory. Sums are a backward item's gradients of key and value: one per thread, or, where key
+// heads have several parts, one per item.
+struct AttentionPlan {
+  int64_t block_rows = 0, blocks = 0;  // queries of a block, blocks of a head
+  int64_t parts = 1;                   // items per key head
+  int threads = 1;
+  int64_t thread_bytes = 0, sum_bytes = 0;
+
+  int64_t items(const AttentionCall& c) const { return c.batch * c.key_heads * parts; }
+  size_t bytes(const AttentionCall& c) const {
+    const int64_t sums = parts == 1 ? threads : items(c);
+    return static_cast<size_t>(threads * thread_bytes + sums * sum_bytes);
+  }
+};
+
+// In the widest vectors that this processor has. scratch: plan.bytes(call), 64-byte aligned. No
+// extent may be 0.
+template <class T>
+AttentionPlan plan_attention_forward(const AttentionCall& call);
+template <class T>
+AttentionPlan plan_attention_backward(const AttentionCall& call);
+template <class T>
+void attention_forward(const AttentionCall& call, const AttentionPlan& plan, void* scratch);
+template <class T>
+void attention_backward(const AttentionCall& call, const AttentionPlan& plan, void* scratch);
+
+namespace avx2 {
+void attention_forward(const AttentionCall&, const AttentionPlan&, float* scratch);
+void attention_forward(const AttentionCall&, const AttentionPlan&, double* scratch);
+void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);
+void attention_backward(const AttentionCall&, const AttentionPlan&, double* scratch);
+}  // namespace avx2
+namespace avx512 {
+void attention_forward(const AttentionCall&, const AttentionPlan&, float* scratch);
+void attention_forward(const AttentionCall&, const AttentionPlan&, double* scratch);
+void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);
+void attention_backward(const AttentionCall&, const AttentionPlan&, double* scratch);
+}  // namespace avx512
+
+}  // namespace mxlite::cpu

@@ -1,0 +1,123 @@
+// What happens to a row of scores between the matrix products: mask, exponentials, dropout.
+// Included once per instruction set, after attention_tile.h.
+#pragma once
+
+namespace mxlite::cpu {
+namespace {
+
+// exp(x) for x below 80, within 2 ulp; 0 below -86, NaN of NaN. The integer part of x / ln 2 goes
+// into the exponent, a polynomial covers the rest.
+MX_INLINE typename Register<float>::Vec exp_of(typename Register<float>::Vec x) {
+  using Vec = typename Register<float>::Vec;
+  using Bits [[gnu::vector_size(Register<float>::kBytes)]] = int32_t;
+  const Vec shifted = x * 1.44269504089f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer
+  const Vec n = shifted - 12582912.0f;
+  const Vec r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  Bits power, bits;
+  std::memcpy(&power, &shifted, sizeof power);
+  std::memcpy(&bits, &p, sizeof bits);
+  bits += power << 23;
+  std::memcpy(&p, &bits, sizeof p);
+  p = x < -86.0f ? Vec{} : p;
+  return x == x ? p : x;
+}
+MX_INLINE typename Register<double>::Vec exp_of(typename Register<double>::Vec x) {
+  for (int64_t i = 0; i < Register<double>::kCount; ++i) x[i] = std::exp(x[i]);
+  return x;
+}
+
+// Values of one row of a block of scores, padded to whole vectors.
+template <class T>
+struct ScoreRow {
+  using Vec = typename Register<T>::Vec;
+  static constexpr int64_t kStep = Register<T>::kCount;
+
+  T* values;
+  int64_t padded;  // a multiple of the lanes
+
+  MX_INLINE Vec at(int64_t i) const {
+    Vec v;
+    std::memcpy(&v, values + i, sizeof v);
+    return v;
+  }
+  MX_INLINE void put(int64_t i, Vec v) const { std::memcpy(values + i, &v, sizeof v); }
+
+  // Leaves `valid` scores, to which mask is added; the others take no part.
+  void mask_scores(int64_t valid, const HeadRows* mask, int64_t row, int64_t first) const {
+    if (mask)
+      with_floating(mask->dtype, [&]<class U>(U) {
+        const U* added = static_cast<const U*>(mask->at(row, first));
+        if (mask->column == 1)
+          for (int64_t i = 0; i < valid; ++i) values[i] += static_cast<T>(added[i]);
+        else
+          for (int64_t i = 0; i < valid; ++i) values[i] += static_cast<T>(added[i * mask->column]);
+      });
+    std::fill(values + valid, values + padded, -std::numeric_limits<T>::infinity());
+  }
+
+  T max_with(T least) const {
+    Vec best = Vec{} + least;
+    for (int64_t i = 0; i < padded; i += kStep) {
+      const Vec v = at(i);
+      best = v > best ? v : best;
+    }
+    T result = least;
+    for (int64_t i = 0; i < kStep; ++i) result = std::max(result, best[i]);
+    return result;
+  }
+
+  // Scores become exp(score - center), or 0 if they take no part. Returns the sum.
+  T exponentials(T center) const {
+    Vec total = {};
+    for (int64_t i = 0; i < padded; i += kStep) {
+      const Vec v = at(i);
+      const Vec e = v <= static_cast<T>(kMaskedScore) ? Vec{} : exp_of(v - center);
+      put(i, e);
+      total += e;
+    }
+    T sum = 0;
+    for (int64_t i = 0; i < kStep; ++i) sum += total[i];
+    return sum;
+  }
+
+  void scale(T factor) const {
+    for (int64_t i = 0; i < padded; i += kStep) put(i, at(i) * factor);
+  }
+};
+
+// Dropout's factors of a row from key `first`, a multiple of attention_dropout::kKeys.
+template <class T>
+void dropout_factors(const AttentionCall& c, int64_t row, int64_t first, int64_t padded, T* to) {
+  constexpr int64_t kStreams = attention_dropout::kStreams, kKeys = attention_dropout::kKeys;
+  const uint64_t counter = c.random.offset + static_cast<uint64_t>(row);
+  for (int64_t k = 0; k < padded; k += kKeys) {
+    uint32_t words[4][kStreams];
+    for (int64_t j = 0; j < kStreams; ++j) {
+      const auto stream = static_cast<uint64_t>((first + k) / kKeys * kStreams + j);
+      words[0][j] = static_cast<uint32_t>(counter);
+      words[1][j] = static_cast<uint32_t>(counter >> 32);
+      words[2][j] = static_cast<uint32_t>(stream);
+      words[3][j] = static_cast<uint32_t>(stream >> 32);
+    }
+    random::philox_rounds(c.random.seed, words);
+    const int64_t count = std::min(kKeys, padded - k);
+    for (int64_t i = 0; i < count; ++i)
+      to[k + i] = static_cast<T>(attention_dropout::factor((&words[0][0])[i], c.dropout));
+  }
+}
+
+// Keys that query `row` of a sample attends to: the first ones.
+inline int64_t attended_keys(const AttentionCall& c, int64_t b, int64_t row) {
+  const int64_t length = c.lengths[static_cast<size_t>(b)];
+  if (!c.causal) return length;
+  return std::clamp<int64_t>(row + 1 + c.k_length - c.q_length, 0, length);
+}
+
+}  // namespace
+}  // namespace mxlite::cpu

@@ -1,0 +1,136 @@
+#include "cpp/ops/nn/dot_product_attention.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/registration.h"
+
+namespace mxlite {
+
+// dot_product_attention_gradient.cc
+std::vector<ValueRef> attention_composite_gradient(GradBuilder& g);
+
+namespace {
+
+constexpr const char* kOp = "_contrib_dot_product_attention";
+constexpr const char* kBackward = "_dot_product_attention_backward";
+constexpr int kMask = 3;  // the first optional input
+
+void check_heads(const char* input, const TensorSpec& spec, const TensorSpec& query) {
+  const Shape &s = spec.shape, &q = query.shape;
+  check_same_dtype(kOp, input, spec, query.dtype);
+  MX_CHECK_SHAPE(s.ndim() == 4, kOp, ": ", input, " of shape ", s,
+                 " given, 4 dimensions (batch, heads, length, size) expected");
+  MX_CHECK_SHAPE(s[0] == q[0], kOp, ": ", input, " of shape ", s, " given, query of shape ", q,
+                 " needs a batch of ", q[0]);
+  MX_CHECK_SHAPE(s[1] == q[1] || (s[1] > 0 && q[1] % s[1] == 0), kOp, ": ", input, " of shape ", s,
+                 " has ", s[1], " heads, a divisor of the ", q[1], " heads of query expected");
+}
+
+void check_mask(const TensorSpec& mask, const Shape& scores, DType dtype) {
+  check_same_dtype(kOp, "attention_mask", mask, dtype);
+  bool fits = mask.shape.ndim() <= 4;
+  const int lead = 4 - mask.shape.ndim();
+  for (int i = 0; fits && i < mask.shape.ndim(); ++i)
+    fits = mask.shape[i] == 1 || mask.shape[i] == scores[lead + i];
+  MX_CHECK_SHAPE(fits, kOp, ": attention_mask of shape ", mask.shape,
+                 " given, a shape that broadcasts to (batch, heads, q_length, k_length) = ", scores,
+                 " expected");
+}
+
+Specs infer(const AttentionParams& p, std::span<const TensorSpec> in) {
+  const Shape &q = in[0].shape, &k = in[1].shape, &v = in[2].shape;
+  check_floating(kOp, "query", in[0]);
+  MX_CHECK_SHAPE(q.ndim() == 4, kOp, ": query of shape ", q,
+                 " given, 4 dimensions (batch, heads, length, size) expected");
+  MX_CHECK_SHAPE(q[3] > 0, kOp, ": query of shape ", q, " given, heads of size 1 or more expected");
+  check_heads("key", in[1], in[0]);
+  check_heads("value", in[2], in[0]);
+  MX_CHECK_SHAPE(k[3] == q[3], kOp, ": key of shape ", k, " given, query of shape ", q,
+                 " needs heads of size ", q[3]);
+  MX_CHECK_SHAPE(v[1] == k[1] && v[2] == k[2], kOp, ": value of shape ", v, " given, key of shape ",
+                 k, " needs ", k[1], " heads of length ", k[2]);
+  MX_CHECK(!p.scale || std::isfinite(*p.scale), kOp, ": scale=", *p.scale,
+           " given, a finite number expected");
+  if (p.use_mask) check_mask(in[kMask], Shape{q[0], q[1], q[2], k[2]}, in[0].dtype);
+  if (p.use_length) {
+    const TensorSpec& length = in[in.size() - 1];
+    check_param_shape(kOp, "length", length, Shape{q[0]}, q);
+    MX_CHECK_DTYPE(length.dtype == DType::kInt32 || length.dtype == DType::kInt64, kOp,
+                   ": length of dtype ", length.dtype, " given, int32 or int64 expected");
+  }
+  const DType sums = in[0].dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  return Specs{TensorSpec{Shape{q[0], q[1], q[2], v[3]}, in[0].dtype},
+               TensorSpec{Shape{q[0], q[1], q[2]}, sums}, TensorSpec{Shape{2}, DType::kInt64}};
+}
+
+// The fused backward has no gradient of the mask, which would need the scores.
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const auto& p = g.params<AttentionParams>();
+  if (p.use_mask && g.needs_grad(kMask)) return attention_composite_gradient(g);
+  auto params = std::make_shared<AttentionParams>(p);
+  if (!g.training()) params->dropout = 0;
+  std::vector<ValueRef> inputs = {g.output_grad(0)};
+  for (int i = 0; i < kMask; ++i) inputs.push_back(g.input(i));
+  for (int i = 0; i < 3; ++i) inputs.push_back(g.output(i));
+  for (int i = kMask; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
+  std::vector<ValueRef> grads = g.emit_all(kBackward, inputs, std::move(params));
+  grads.resize(static_cast<size_t>(g.num_inputs()));
+  return grads;
+}
+
+}  // namespace
+
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(
+      OpBuilder<AttentionParams>(kOp)
+          .doc("Scaled dot-product attention, softmax(scale * query key^T + attention_mask) value, "
+               "in blocks "
+               "that never hold all scores. The mask is added to the scores. Of key and value only "
+               "the first `length` entries of each sample take part (a longer length means all). "
+               "Scores of -1e30 or less take no part; a row of which nothing is left gives zeros.")
+          .shapes("query: (batch, heads, q_length, head_size), key: (batch, key_heads, k_length, "
+                  "head_size), value: (batch, key_heads, k_length, value_size), where key_heads "
+                  "divides heads; attention_mask: broadcasts to (batch, heads, q_length, "
+                  "k_length); length: "
+                  "(batch,) -> (batch, heads, q_length, value_size)")
+          .inputs({"query", "key", "value", "attention_mask", "length"})
+          .input_count([](const AttentionParams& p) { return kMask + p.optional_inputs(); })
+          .outputs(3)
+          .visible_outputs(1)
+          .infer(infer)
+          .gradient(gradient)
+          .composite_gradient(attention_composite_gradient)
+          .training_dependent()
+          .random([](const AttentionParams& p, std::span<const TensorSpec> out) {
+            return p.dropout > 0 ? static_cast<uint64_t>(out[1].shape.size()) : 0;
+          })
+          .amp(AmpClass::kLowPrecision)
+          .output_names({"output"})
+          .free_types({3, 4})
+          .types([](const AttentionParams& p, KnownTypes in, KnownTypes) {
+            if (p.use_length && !in.back()) in.back() = DType::kInt32;
+            if (p.use_mask && !in[kMask]) in[kMask] = in[0];
+          })
+          .build());
+  ops.add(OpBuilder<AttentionParams>(kBackward)
+              .internal()
+              .doc("Gradients of _contrib_dot_product_attention.")
+              .inputs({"output_grad", "query", "key", "value", "output", "log_sum", "random_state",
+                       "attention_mask", "length"})
+              .input_count([](const AttentionParams& p) { return 7 + p.optional_inputs(); })
+              .outputs(3)
+              .infer([](const AttentionParams&, std::span<const TensorSpec> in) {
+                return Specs{in[1], in[2], in[3]};
+              })
+              .build());
+  ops.add(OpBuilder<AttentionDropoutParams>("_dot_product_attention_dropout")
+              .internal()
+              .doc("Factors by which dropout scales the weights of an attention call.")
+              .inputs({"random_state"})
+              .infer([](const AttentionDropoutParams& p, std::span<const TensorSpec>) {
+                return Specs{TensorSpec{p.shape, p.dtype}};
+              })
+              .zero_gradient()
+              .build());
+});
+
+}  // namespace mxlite

@@ -1,0 +1,73 @@
+// softmax(scale * query key^T + mask) value without the scores in memory. Shapes: query (batch,
+// heads, q_length, d), key (batch, key_heads, k_length, d), value (batch, key_heads, k_length, dv);
+// head h attends to key head h / (heads / key_heads). The hidden outputs are the logarithm of each
+// row's sum of exponentials and the generator's state, from which backward repeats the forward.
+#pragma once
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "cpp/core/random.h"
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+// Scores up to this one take no part; a row without others gives zeros.
+constexpr double kMaskedScore = -1e30;
+
+// Also the params of `_dot_product_attention_backward(output_grad, query, key, value, output,
+// log_sum, random_state[, mask][, length])`, where dropout is 0 unless forward was training.
+struct AttentionParams {
+  bool causal = false;
+  std::optional<double> scale;
+  float dropout = 0;
+  bool use_mask = false, use_length = false;
+  static constexpr auto fields() {
+    using P = AttentionParams;
+    return std::tuple(
+        field("causal", &P::causal,
+              "Query i attends to keys up to i + k_length - q_length: the ends are aligned."),
+        field("scale", &P::scale, "Factor of the scores; None is 1 / sqrt(head_size)."),
+        field("dropout", &P::dropout, "Fraction of attention weights set to zero in training.")
+            .between(0, 1),
+        field("use_mask", &P::use_mask,
+              "Take the input attention_mask, which is added to the scores."),
+        field("use_length", &P::use_length, "Take the input length."));
+  }
+  int optional_inputs() const { return (use_mask ? 1 : 0) + (use_length ? 1 : 0); }
+  double scale_of(int64_t head_size) const {
+    return scale.value_or(1 / std::sqrt(static_cast<double>(head_size > 0 ? head_size : 1)));
+  }
+};
+
+// Params of `_dot_product_attention_dropout(random_state)`: the factors of the weights of a call.
+struct AttentionDropoutParams {
+  Shape shape;  // (batch, heads, q_length, k_length)
+  float p = 0;
+  DType dtype = DType::kFloat32;
+  static constexpr auto fields() {
+    using P = AttentionDropoutParams;
+    return std::tuple(required_field("shape", &P::shape, "Shape of the weights."),
+                      field("p", &P::p, "Fraction that is set to zero.").between(0, 1),
+                      field("dtype", &P::dtype, "dtype of the factors."));
+  }
+};
+
+// Random bits of weight (row, key): one counter per row, and 16 streams of four words for 64 keys,
+// in an order that lets loops over keys vectorize.
+namespace attention_dropout {
+
+constexpr int64_t kStreams = 16, kKeys = 4 * kStreams;
+
+MX_HOST_DEVICE inline uint32_t bits(RandomState state, int64_t row, int64_t key) {
+  const int64_t stream = key / kKeys * kStreams + key % kStreams;
+  return philox(state.seed, state.offset + static_cast<uint64_t>(row),
+                static_cast<uint64_t>(stream))[static_cast<size_t>(key % kKeys / kStreams)];
+}
+MX_HOST_DEVICE inline float factor(uint32_t bits, float p) {
+  return to_uniform(bits) >= p ? 1 / (1 - p) : 0;
+}
+
+}  // namespace attention_dropout
+
+}  // namespace mxlite
