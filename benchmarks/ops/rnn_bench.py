@@ -129,15 +129,21 @@ def timed(call: Callable[[], float], seconds: float) -> list[float]:
     return found
 
 
-def serve() -> None:
-    """Answer requests (JSON lines) for PyTorch; runs in the peers' environment."""
+def serve_side(make_side: Callable[..., Side]) -> None:
+    """Answer requests (JSON lines) for PyTorch; runs in the peers' environment.
+
+    Parameters
+    ----------
+    make_side : callable
+        Builds PyTorch's side of a case.
+    """
     import torch
 
     for line in sys.stdin:
         request = json.loads(line)
         if request["do"] == "build":
             torch.set_num_threads(request["threads"])
-            side = torch_side(*request["case"])
+            side = make_side(*request["case"])
             answer: Any = {phase: call() for phase, call in side.items()}
             answer["version"] = torch.__version__
         else:
@@ -148,9 +154,10 @@ def serve() -> None:
 class Peer:
     """The process that runs PyTorch."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, script: str) -> None:
+        self._script = Path(script).stem
         self._process = subprocess.Popen(
-            [python, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [python, script, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def ask(self, **request: Any) -> Any:
@@ -160,7 +167,7 @@ class Peer:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("rnn_bench: the process of PyTorch has ended, see above")
+            raise SystemExit(f"{self._script}: the process of PyTorch has ended, see above")
         return json.loads(line)
 
 
@@ -183,7 +190,7 @@ def main() -> None:
     args = parser.parse_args()
     os.environ["MXLITE_CPU_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
 
-    peer = Peer(args.peers_python)
+    peer = Peer(args.peers_python, __file__)
     rows, results, version = [], [], ""
     for mode in progress(args.modes, len(args.modes), "modes"):
         case = (mode, args.steps, args.batch, args.hidden, args.hidden)
@@ -229,4 +236,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    serve() if sys.argv[1:] == ["--serve"] else main()
+    serve_side(torch_side) if sys.argv[1:] == ["--serve"] else main()
