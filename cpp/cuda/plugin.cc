@@ -13,6 +13,7 @@
 #include "cpp/core/cuda/event_timer.h"
 #include "cpp/core/plugin_loader.h"
 #include "cpp/graph/cuda/recorder.h"
+#include "cpp/kvstore/comm/nccl/nccl_communicator.h"
 #include "cpp/kvstore/comm/nccl/nccl_group.h"
 #include "cpp/ndarray/cuda/copy.h"
 #include "cpp/ops/op_schema.h"
@@ -76,6 +77,8 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     mxlite::set_device_timer(new mxlite::cuda::EventTimer);
     mxlite::set_device_copy(&mxlite::cuda::copy_strided);
     mxlite::set_device_group_backend(&mxlite::nccl::make_nccl_group);
+    mxlite::set_device_backend(
+        mxlite::nccl::make_nccl_backend(mxlite::nccl::cuda_runtime()).release());
     mxlite::graph::set_graph_recorder(new mxlite::cuda::CudaGraphRecorder);
     mxlite::Registration::run_all(mxlite::ops());  // the kernels of this library
     return accelerator;

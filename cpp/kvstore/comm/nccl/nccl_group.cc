@@ -1,26 +1,14 @@
 #include "cpp/kvstore/comm/nccl/nccl_group.h"
 
-#include <nccl.h>
-
 #include <chrono>
 #include <thread>
 
 #include "cpp/core/cuda/check.h"
 #include "cpp/kvstore/comm/deadline.h"
+#include "cpp/kvstore/comm/nccl/nccl_call.h"
 
 namespace mxlite::nccl {
 namespace {
-
-[[noreturn]] void throw_nccl_error(ncclResult_t status, const char* call) {
-  // NCCL knows more than the code: the system call that failed, the peer that is gone.
-  const char* more = ncclGetLastError(nullptr);
-  fail(ErrorKind::kCommunicator, call, " failed: ", ncclGetErrorString(status),
-       more && *more ? str(" (", more, ")") : std::string());
-}
-void check(ncclResult_t status, const char* call) {
-  if (status != ncclSuccess) throw_nccl_error(status, call);
-}
-#define MX_NCCL(call) check((call), #call)
 
 // Calls between begin and end are one operation; ended on every path.
 class Group {
@@ -37,51 +25,6 @@ class Group {
  private:
   bool open_ = true;
 };
-
-ncclDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return ncclFloat16;
-    case DType::kBFloat16:
-      return ncclBfloat16;
-    case DType::kFloat32:
-      return ncclFloat32;
-    case DType::kFloat64:
-      return ncclFloat64;
-    case DType::kInt8:
-      return ncclInt8;
-    case DType::kUInt8:
-    case DType::kBool:
-      return ncclUint8;
-    case DType::kInt32:
-      return ncclInt32;
-    case DType::kUInt32:
-      return ncclUint32;
-    case DType::kInt64:
-      return ncclInt64;
-    case DType::kUInt64:
-      return ncclUint64;
-    default:
-      fail(ErrorKind::kNotSupported, "nccl: arrays of ", dtype_name(dtype),
-           " given, it has no 16-bit integers; convert them with astype");
-  }
-}
-
-// Booleans are bytes of 0 and 1: "or" is their maximum, "and" their minimum.
-ncclRedOp_t operation(ReduceOp op, DType dtype) {
-  const bool boolean = dtype == DType::kBool;
-  switch (op) {
-    case ReduceOp::kSum:
-      return boolean ? ncclMax : ncclSum;
-    case ReduceOp::kProduct:
-      return boolean ? ncclMin : ncclProd;
-    case ReduceOp::kMin:
-      return ncclMin;
-    case ReduceOp::kMax:
-      break;
-  }
-  return ncclMax;
-}
 
 // A GPU's part of the group.
 struct Member {

@@ -1,0 +1,144 @@
+#include "cpp/kvstore/comm/device_communicator.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+#include "cpp/core/accelerator.h"
+
+namespace mxlite {
+namespace {
+
+std::atomic<DeviceBackend*> the_backend{nullptr};
+
+// What every rank tells the others before it joins.
+struct Introduction {
+  int32_t version = 0, device = -1, devices = 0;
+  char host[64] = {};
+  char gpu[64] = {};
+  char problem[256] = {};
+};
+
+struct Outcome {
+  char problem[256] = {};
+};
+
+struct SharedId {
+  DeviceBackend::UniqueId id;
+  char problem[256] = {};
+};
+
+template <size_t N>
+void put(char (&to)[N], const std::string& text) {
+  std::strncpy(to, text.c_str(), N - 1);
+}
+
+template <class T>
+std::vector<T> gather(Communicator& processes, const T& mine) {
+  std::vector<T> all(static_cast<size_t>(processes.size()));
+  processes.all_gather(&mine, all.data(), std::vector<size_t>(all.size(), sizeof mine));
+  return all;
+}
+
+// Runs fn; a failure of this rank becomes a text that is sent to the others.
+template <size_t N, class Fn>
+void attempt(char (&problem)[N], Fn&& fn) {
+  try {
+    fn();
+  } catch (const std::exception& error) {
+    put(problem, *error.what() ? error.what() : "unknown error");
+  }
+}
+
+Introduction introduce(int device) {
+  Introduction mine;
+  mine.device = device;
+  attempt(mine.problem, [&] {
+    gethostname(mine.host, sizeof mine.host - 1);
+    DeviceBackend* const backend = device_backend();
+    MX_CHECK_KIND(backend, ErrorKind::kNotSupported, "there is no NCCL");
+    mine.version = backend->version();
+    mine.devices = require_accelerator("nccl", {DeviceType::kCUDA, device}).count();
+    put(mine.gpu, backend->physical_id(device));
+  });
+  return mine;
+}
+
+std::string version_text(int version) {
+  return str(version / 10000, '.', version / 100 % 100, '.', version % 100);
+}
+
+// Returns the first problem that a rank reports; empty if there is none.
+template <class T>
+std::string first_problem(std::span<const T> all, std::span<const int> members) {
+  for (size_t r = 0; r < all.size(); ++r)
+    if (*all[r].problem) return str("nccl: rank ", members[r], ": ", all[r].problem);
+  return {};
+}
+
+std::string problem_of(std::span<const Introduction> all, std::span<const int> members) {
+  std::string problem = first_problem(all, members);
+  if (!problem.empty()) return problem;
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r].version != all[0].version)
+      return str("nccl: rank ", members[r], " has NCCL ", version_text(all[r].version), ", rank ",
+                 members[0], " has NCCL ", version_text(all[0].version),
+                 ": all ranks need the same version");
+  std::map<std::pair<std::string, std::string>, size_t> users;
+  for (size_t r = 0; r < all.size(); ++r) {
+    const auto [first, fresh] = users.try_emplace({all[r].host, all[r].gpu}, r);
+    if (fresh) continue;
+    size_t here = 0;
+    for (const Introduction& other : all) here += !std::strcmp(other.host, all[r].host);
+    return str("nccl: ranks ", members[first->second], " and ", members[r], " use the same GPU (",
+               all[r].gpu, " of host ", all[r].host, "), every process needs its own; ", here,
+               " processes of this host take part, rank ", members[r], " sees ", all[r].devices,
+               all[r].devices == 1 ? " GPU" : " GPUs",
+               ". Give mx.gpu(local_rank), start fewer processes, or set MXLITE_NCCL=0 to send "
+               "arrays through host memory");
+  }
+  return {};
+}
+
+}  // namespace
+
+void set_device_backend(DeviceBackend* backend) { the_backend = backend; }
+
+DeviceBackend* device_backend() { return accelerator() ? the_backend.load() : nullptr; }
+
+bool travels_through_nccl(Device device, DType dtype) {
+  static const bool wanted = env_int("MXLITE_NCCL", 1) != 0;
+  if (device.type != DeviceType::kCUDA || !wanted) return false;
+  if (dtype == DType::kInt16 || dtype == DType::kUInt16) return false;  // NCCL has none
+  return device_backend() != nullptr;
+}
+
+std::unique_ptr<DeviceCommunicator> make_device_communicator(Communicator& processes,
+                                                             const DeviceRank& me,
+                                                             std::string& problem) {
+  processes.describe("start of NCCL");
+  const std::vector<Introduction> all = gather(processes, introduce(me.device));
+  problem = problem_of(all, me.members);
+  if (!problem.empty()) return nullptr;
+  SharedId shared;
+  DeviceBackend& backend = *device_backend();
+  if (me.rank == 0) attempt(shared.problem, [&] { shared.id = backend.make_id(); });
+  processes.broadcast(&shared, sizeof shared, 0);
+  problem = first_problem(std::span<const SharedId>(&shared, 1), me.members);
+  if (!problem.empty()) return nullptr;
+  Outcome mine;
+  std::unique_ptr<DeviceCommunicator> group;
+  attempt(mine.problem, [&] { group = backend.join(shared.id, me); });
+  const std::vector<Outcome> outcomes = gather(processes, mine);
+  problem = first_problem(std::span<const Outcome>(outcomes), me.members);
+  if (problem.empty()) return group;
+  if (group) group->fail_all(problem.c_str());
+  return nullptr;
+}
+
+}  // namespace mxlite

@@ -1,0 +1,60 @@
+// Notifies owners when the work of a stream is done, on a thread that sleeps until then.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "cpp/core/stream.h"
+#include "cpp/kvstore/comm/deadline.h"
+#include "cpp/kvstore/comm/failure_text.h"
+
+namespace mxlite::nccl {
+
+class Completions {
+ public:
+  using DoneFn = std::function<void(std::exception_ptr error)>;
+
+  explicit Completions(Stream& stream);
+  // All work must be done, or the communicator aborted.
+  ~Completions();
+  Completions(const Completions&) = delete;
+  Completions& operator=(const Completions&) = delete;
+
+  // Calls `done` after all work that the stream was given so far. `what` describes the work.
+  void add(std::string what, DoneFn done);
+  // From now on everything that is not done fails with this text. The stream must end its work.
+  void fail(const char* reason) noexcept;
+
+  bool busy();
+  struct Oldest {
+    std::string what;
+    double seconds = 0;  // since it was added
+  };
+  std::optional<Oldest> oldest();
+
+ private:
+  struct Work {
+    std::string what;
+    DoneFn done;
+    Clock::time_point since;
+  };
+  void thread_main();
+  std::exception_ptr wait_for_stream() noexcept;
+
+  Stream& stream_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> waiting_;  // guarded by mutex_, as all below
+  std::deque<Work> awaited_;  // the thread waits for the stream to have done it
+  FailureText failure_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mxlite::nccl

@@ -1,0 +1,30 @@
+// The NCCL backend of communicators between processes.
+#pragma once
+#include <nccl.h>
+
+#include <memory>
+#include <string>
+
+#include "cpp/kvstore/comm/device_communicator.h"
+
+namespace mxlite::nccl {
+
+// What communicators need from the CUDA runtime. The tests have another implementation.
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  virtual std::string physical_id(int device) = 0;
+  virtual std::unique_ptr<Stream> make_stream(int device) = 0;
+  virtual cudaStream_t raw(Stream& stream) = 0;
+  // Makes the GPU the calling thread's current one.
+  virtual void use(int device) = 0;
+  virtual void scale(Stream& stream, void* data, int64_t count, DType dtype, double factor) = 0;
+  virtual void clear(Stream& stream, void* data, size_t bytes) = 0;
+};
+// The runtime of the CUDA library.
+Runtime& cuda_runtime();
+
+// Both objects must live until the process ends.
+std::unique_ptr<DeviceBackend> make_nccl_backend(Runtime& runtime);
+
+}  // namespace mxlite::nccl
