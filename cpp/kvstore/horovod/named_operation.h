@@ -21,7 +21,9 @@ class OperationOwner {
   ~OperationOwner() = default;
 };
 
-// Arrays are contiguous, in host memory, and may be read and written.
+// Arrays are contiguous, computed, and in the memory that the request says: that of the host, or of
+// the GPU that the session uses. They may be read and written: memory of a GPU that nothing has
+// written yet must have been allocated for StreamKind::kCopyIn.
 struct NamedOperation : RefCounted {
   RequestRef asked;
   // Position among the calls that all ranks make in the same order (OrderedCalls); 0: the ranks

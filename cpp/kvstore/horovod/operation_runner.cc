@@ -7,7 +7,6 @@
 
 #include "cpp/base/error.h"
 #include "cpp/core/profile_hooks.h"
-#include "cpp/kvstore/comm/reduce.h"
 
 namespace mxlite::horovod {
 namespace {
@@ -37,29 +36,30 @@ class Activity {
   bool runs_;
 };
 
-const char* transport_activity(CollectiveKind kind) {
+const char* transport_activity(const Carrier& carrier, CollectiveKind kind) {
+  const bool nccl = carrier.memory.on_gpu();
   switch (kind) {
     case CollectiveKind::kAllReduce:
-      return "MPI_ALLREDUCE";
+      return nccl ? "NCCL_ALLREDUCE" : "MPI_ALLREDUCE";
     case CollectiveKind::kAllGather:
-      return "MPI_ALLGATHER";
+      return nccl ? "NCCL_ALLGATHER" : "MPI_ALLGATHER";
     case CollectiveKind::kBroadcast:
-      return "MPI_BCAST";
+      return nccl ? "NCCL_BCAST" : "MPI_BCAST";
     case CollectiveKind::kAllToAll:
-      return "MPI_ALLTOALL";
+      return nccl ? "NCCL_ALLTOALL" : "MPI_ALLTOALL";
     case CollectiveKind::kReduceScatter:
-      return "MPI_REDUCESCATTER";
+      return nccl ? "NCCL_REDUCESCATTER" : "MPI_REDUCESCATTER";
     case CollectiveKind::kReduce:
-      return "MPI_REDUCE";
+      return nccl ? "NCCL_REDUCE" : "MPI_REDUCE";
     default:
       return "MPI_BARRIER";
   }
 }
 
-NDArrayRef rows_like(const Request& request, int64_t rows) {
+NDArrayRef rows_like(const Request& request, int64_t rows, OperandMemory& memory) {
   Shape shape{std::span<const int64_t>(request.shape)};
   shape[0] = rows;
-  return NDArray::empty({shape, request.dtype}, Device{});
+  return memory.allocate({shape, request.dtype});
 }
 
 size_t row_bytes(const Request& request) {
@@ -76,21 +76,8 @@ std::vector<int64_t> rows_by_rank(int64_t rows, int ranks) {
   return counts;
 }
 
-OperationRunner::~OperationRunner() {
-  if (buffer_.data) cpu_allocator().free(buffer_);
-}
-
-std::byte* OperationRunner::buffer(size_t bytes) {
-  if (buffer_.bytes < bytes) {
-    if (buffer_.data) cpu_allocator().free(buffer_);
-    buffer_ = {};
-    buffer_ = cpu_allocator().allocate(bytes);
-  }
-  return static_cast<std::byte*>(buffer_.data);
-}
-
 void OperationRunner::run(std::span<const OperationRef> operations,
-                          std::span<const Request> requests, Communicator& group,
+                          std::span<const Request> requests, const Carrier& carrier,
                           std::span<const int> members) {
   NamedOperation& first = *operations[0];
   const CollectiveKind kind = first.request().kind;
@@ -105,28 +92,28 @@ void OperationRunner::run(std::span<const OperationRef> operations,
   const ProfileScope profile(collective_name(kind), ProfileKind::kComm);
   std::string what = first.request().name;
   if (operations.size() > 1) what += " and " + std::to_string(operations.size() - 1) + " more";
-  group.describe(std::move(what));
+  carrier.group.describe(std::move(what));
   if (kind == CollectiveKind::kAllReduce && operations.size() > 1)
-    return all_reduce_fused(operations, group);
-  const Activity inner(timeline_, operations, transport_activity(kind));
+    return all_reduce_fused(operations, carrier);
+  const Activity inner(timeline_, operations, transport_activity(carrier, kind));
   switch (kind) {
     case CollectiveKind::kAllReduce:
-      return all_reduce(first, group);
+      return all_reduce(first, carrier);
     case CollectiveKind::kReduce:
-      return reduce(first, group, members);
+      return reduce(first, carrier, members);
     case CollectiveKind::kAllGather:
-      if (first.request().same_shapes) return run_blocks(first, group);
-      return all_gather(first, requests, group);
+      if (first.request().same_shapes) return run_blocks(first, carrier);
+      return all_gather(first, requests, carrier);
     case CollectiveKind::kBroadcast:
-      return broadcast(first, group, members);
+      return broadcast(first, carrier, members);
     case CollectiveKind::kAllToAll:
-      if (first.request().same_shapes) return run_blocks(first, group);
-      return all_to_all(first, requests, group);
+      if (first.request().same_shapes) return run_blocks(first, carrier);
+      return all_to_all(first, requests, carrier);
     case CollectiveKind::kReduceScatter:
-      if (first.request().same_shapes) return run_blocks(first, group);
-      return reduce_scatter(first, group);
+      if (first.request().same_shapes) return run_blocks(first, carrier);
+      return reduce_scatter(first, carrier);
     case CollectiveKind::kBarrier:
-      return group.barrier();
+      return carrier.group.barrier();
     case CollectiveKind::kAddSet:
     case CollectiveKind::kRemoveSet:
     case CollectiveKind::kMessage:
@@ -135,150 +122,153 @@ void OperationRunner::run(std::span<const OperationRef> operations,
   MX_ASSERT(false);
 }
 
-void OperationRunner::all_reduce(NamedOperation& o, Communicator& group) {
+void OperationRunner::all_reduce(NamedOperation& o, const Carrier& carrier) {
   const Request& r = o.request();
   const void* input = o.input->data();
   void* output = o.output->data();
   const int64_t count = r.elements();
   if (r.prescale != 1 && input != output) {
-    std::memcpy(output, input, r.bytes());
+    carrier.memory.copy(output, input, r.bytes());
     input = output;
   }
-  scale_buffer(output, r.prescale == 1 ? 0 : count, r.dtype, r.prescale);
-  if (count > 0) group.all_reduce(input, output, count, r.dtype, r.op);
-  scale_buffer(output, count, r.dtype, r.postscale);
+  carrier.memory.scale(output, count, r.dtype, r.prescale);
+  if (count > 0) carrier.group.all_reduce(input, output, count, r.dtype, r.op);
+  carrier.memory.scale(output, count, r.dtype, r.postscale);
 }
 
 void OperationRunner::all_reduce_fused(std::span<const OperationRef> operations,
-                                       Communicator& group) {
+                                       const Carrier& carrier) {
   const Request& first = operations[0]->request();
   size_t total = 0;
   for (const auto& o : operations) total += padded(o->asked->bytes);
   std::byte* all = nullptr;
   {
     const Activity activity(timeline_, operations, "INIT_FUSION_BUFFER");
-    all = buffer(total);
+    all = carrier.memory.buffer(total);
   }
   {
     const Activity activity(timeline_, operations, "MEMCPY_IN_FUSION_BUFFER");
     std::byte* to = all;
     for (const auto& o : operations) {
       const size_t bytes = o->asked->bytes;
-      std::memcpy(to, o->input->data(), bytes);
-      std::memset(to + bytes, 0, padded(bytes) - bytes);
+      carrier.memory.copy(to, o->input->data(), bytes);
+      carrier.memory.clear(to + bytes, padded(bytes) - bytes);
       to += padded(bytes);
     }
   }
   const auto count = static_cast<int64_t>(total / dtype_size(first.dtype));
   {
-    const Activity activity(timeline_, operations, transport_activity(first.kind));
-    scale_buffer(all, count, first.dtype, first.prescale);
-    group.all_reduce(all, all, count, first.dtype, first.op);
-    scale_buffer(all, count, first.dtype, first.postscale);
+    const Activity activity(timeline_, operations, transport_activity(carrier, first.kind));
+    carrier.memory.scale(all, count, first.dtype, first.prescale);
+    carrier.group.all_reduce(all, all, count, first.dtype, first.op);
+    carrier.memory.scale(all, count, first.dtype, first.postscale);
   }
   const Activity activity(timeline_, operations, "MEMCPY_OUT_FUSION_BUFFER");
   const std::byte* from = all;
   for (const auto& o : operations) {
-    std::memcpy(o->output->data(), from, o->asked->bytes);
+    carrier.memory.copy(o->output->data(), from, o->asked->bytes);
     from += padded(o->asked->bytes);
   }
 }
 
 void OperationRunner::all_gather(NamedOperation& o, std::span<const Request> requests,
-                                 Communicator& group) {
+                                 const Carrier& carrier) {
   std::vector<size_t> bytes;
   int64_t rows = 0;
   for (const Request& r : requests) {
     bytes.push_back(r.bytes());
     rows += r.shape[0];
   }
-  o.output = rows_like(o.request(), rows);
-  group.all_gather(o.input->data(), o.output->data(), bytes);
+  o.output = rows_like(o.request(), rows, carrier.memory);
+  carrier.group.all_gather(o.input->data(), o.output->data(), bytes);
 }
 
-void OperationRunner::broadcast(NamedOperation& o, Communicator& group,
+void OperationRunner::broadcast(NamedOperation& o, const Carrier& carrier,
                                 std::span<const int> members) {
   const auto root = std::find(members.begin(), members.end(), o.request().root);
   const int place = static_cast<int>(root - members.begin());
   const size_t bytes = o.asked->bytes;
-  if (group.rank() == place && o.input->data() != o.output->data())
-    std::memcpy(o.output->data(), o.input->data(), bytes);
-  group.broadcast(o.output->data(), bytes, place);
+  if (carrier.group.rank() == place && o.input->data() != o.output->data())
+    carrier.memory.copy(o.output->data(), o.input->data(), bytes);
+  carrier.group.broadcast(o.output->data(), bytes, place);
 }
 
 void OperationRunner::all_to_all(NamedOperation& o, std::span<const Request> requests,
-                                 Communicator& group) {
+                                 const Carrier& carrier) {
   const size_t row = row_bytes(o.request());
   std::vector<size_t> send, receive;
   o.received_splits.clear();
   for (size_t r = 0; r < requests.size(); ++r) {
     send.push_back(static_cast<size_t>(o.request().splits[r]) * row);
-    o.received_splits.push_back(requests[r].splits[static_cast<size_t>(group.rank())]);
+    o.received_splits.push_back(requests[r].splits[static_cast<size_t>(carrier.group.rank())]);
     receive.push_back(static_cast<size_t>(o.received_splits.back()) * row);
   }
   o.output = rows_like(
-      o.request(), std::accumulate(o.received_splits.begin(), o.received_splits.end(), int64_t{0}));
-  group.all_to_all(o.input->data(), send, o.output->data(), receive);
+      o.request(), std::accumulate(o.received_splits.begin(), o.received_splits.end(), int64_t{0}),
+      carrier.memory);
+  carrier.group.all_to_all(o.input->data(), send, o.output->data(), receive);
 }
 
-void OperationRunner::reduce_scatter(NamedOperation& o, Communicator& group) {
+void OperationRunner::reduce_scatter(NamedOperation& o, const Carrier& carrier) {
   const Request& r = o.request();
-  const std::vector<int64_t> rows = rows_by_rank(r.shape[0], group.size());
+  const std::vector<int64_t> rows = rows_by_rank(r.shape[0], carrier.group.size());
   const auto row = static_cast<int64_t>(row_bytes(r) / dtype_size(r.dtype));
   std::vector<int64_t> counts;
   for (const int64_t n : rows) counts.push_back(n * row);
-  o.output = rows_like(r, rows[static_cast<size_t>(group.rank())]);
+  o.output = rows_like(r, rows[static_cast<size_t>(carrier.group.rank())], carrier.memory);
   const void* input = o.input->data();
   if (r.prescale != 1) {
-    std::byte* scaled = buffer(r.bytes());
-    std::memcpy(scaled, input, r.bytes());
-    scale_buffer(scaled, r.elements(), r.dtype, r.prescale);
+    std::byte* scaled = carrier.memory.buffer(r.bytes());
+    carrier.memory.copy(scaled, input, r.bytes());
+    carrier.memory.scale(scaled, r.elements(), r.dtype, r.prescale);
     input = scaled;
   }
-  group.reduce_scatter(input, o.output->data(), counts, r.dtype, r.op);
-  scale_buffer(o.output->data(), counts[static_cast<size_t>(group.rank())], r.dtype, r.postscale);
+  carrier.group.reduce_scatter(input, o.output->data(), counts, r.dtype, r.op);
+  carrier.memory.scale(o.output->data(), counts[static_cast<size_t>(carrier.group.rank())], r.dtype,
+                       r.postscale);
 }
 
-void OperationRunner::reduce(NamedOperation& o, Communicator& group, std::span<const int> members) {
-  all_reduce(o, group);
+void OperationRunner::reduce(NamedOperation& o, const Carrier& carrier,
+                             std::span<const int> members) {
+  all_reduce(o, carrier);
   const auto root = std::find(members.begin(), members.end(), o.request().root);
-  if (group.rank() != static_cast<int>(root - members.begin()))
-    std::memset(o.output->data(), 0, o.asked->bytes);
+  if (carrier.group.rank() != static_cast<int>(root - members.begin()))
+    carrier.memory.clear(o.output->data(), o.asked->bytes);
 }
 
-void OperationRunner::run_blocks(NamedOperation& o, Communicator& group) {
+void OperationRunner::run_blocks(NamedOperation& o, const Carrier& carrier) {
   const Request& r = o.request();
-  const auto ranks = static_cast<size_t>(group.size());
+  const auto ranks = static_cast<size_t>(carrier.group.size());
   if (r.elements() == 0) return;
   const void* input = o.input->data();
   void* output = o.output->data();
   if (r.kind == CollectiveKind::kAllGather)
-    return group.all_gather(input, output, std::vector<size_t>(ranks, o.asked->bytes));
+    return carrier.group.all_gather(input, output, std::vector<size_t>(ranks, o.asked->bytes));
   if (r.kind == CollectiveKind::kAllToAll) {
     const std::vector<size_t> bytes(ranks, o.asked->bytes / ranks);
-    return group.all_to_all(input, bytes, output, bytes);
+    return carrier.group.all_to_all(input, bytes, output, bytes);
   }
-  const std::vector<int64_t> counts(ranks, r.elements() / group.size());
-  group.reduce_scatter(input, output, counts, r.dtype, r.op);
-  scale_buffer(output, counts[0], r.dtype, r.postscale);
+  const std::vector<int64_t> counts(ranks, r.elements() / carrier.group.size());
+  carrier.group.reduce_scatter(input, output, counts, r.dtype, r.op);
+  carrier.memory.scale(output, counts[0], r.dtype, r.postscale);
 }
 
-void OperationRunner::message(NamedOperation* o, Communicator& group, int from, int to) {
+void OperationRunner::message(NamedOperation* o, const Carrier& carrier, int from, int to) {
   const ProfileScope profile(collective_name(CollectiveKind::kMessage), ProfileKind::kComm);
-  std::vector<size_t> send(static_cast<size_t>(group.size())), receive = send;
+  std::vector<size_t> send(static_cast<size_t>(carrier.group.size())), receive = send;
   std::byte nothing{};  // ranks without data still give an address
   const void* input = &nothing;
   void* output = &nothing;
-  if (o && group.rank() == from) {
+  if (o && carrier.group.rank() == from) {
     send[static_cast<size_t>(to)] = o->asked->bytes;
     input = o->input->data();
     // The output of the sender is a marker without information.
-    std::memset(o->output->data(), 0, o->output->spec().bytes());
+    carrier.memory.clear(o->output->data(), o->output->spec().bytes());
   } else if (o) {
     receive[static_cast<size_t>(from)] = o->asked->bytes;
     output = o->output->data();
   }
-  group.all_to_all(input, send, output, receive);
+  carrier.group.all_to_all(input, send, output, receive);
 }
 
 }  // namespace mxlite::horovod

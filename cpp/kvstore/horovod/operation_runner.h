@@ -1,45 +1,49 @@
-// Carries out responses: moves the tensors' bytes through a communicator.
+// Carries out responses: moves the tensors' bytes through a communicator. On a GPU the work is
+// submitted to the communicator's stream.
 #pragma once
 #include <span>
 #include <vector>
 
-#include "cpp/core/allocator.h"
 #include "cpp/kvstore/horovod/named_operation.h"
+#include "cpp/kvstore/horovod/operand_memory.h"
 #include "cpp/kvstore/horovod/timeline.h"
 
 namespace mxlite::horovod {
 
+// A communicator with the memory on which it works.
+struct Carrier {
+  Communicator& group;
+  OperandMemory& memory;
+};
+
 class OperationRunner {
  public:
   explicit OperationRunner(Timeline& timeline) : timeline_(timeline) {}
-  ~OperationRunner();
   OperationRunner(const OperationRunner&) = delete;
   OperationRunner& operator=(const OperationRunner&) = delete;
 
   // Runs this rank's operations of one kind as one. requests: by member, for the first operation;
   // members: the ranks of the group.
   void run(std::span<const OperationRef> operations, std::span<const Request> requests,
-           Communicator& group, std::span<const int> members);
+           const Carrier& carrier, std::span<const int> members);
   // Collective over the group: moves a message between two of its ranks. operation: null on ranks
   // that are neither; from, to: positions in the group.
-  void message(NamedOperation* operation, Communicator& group, int from, int to);
+  void message(NamedOperation* operation, const Carrier& carrier, int from, int to);
 
  private:
-  void all_reduce(NamedOperation& operation, Communicator& group);
-  void all_reduce_fused(std::span<const OperationRef> operations, Communicator& group);
+  void all_reduce(NamedOperation& operation, const Carrier& carrier);
+  void all_reduce_fused(std::span<const OperationRef> operations, const Carrier& carrier);
   void all_gather(NamedOperation& operation, std::span<const Request> requests,
-                  Communicator& group);
-  void broadcast(NamedOperation& operation, Communicator& group, std::span<const int> members);
+                  const Carrier& carrier);
+  void broadcast(NamedOperation& operation, const Carrier& carrier, std::span<const int> members);
   void all_to_all(NamedOperation& operation, std::span<const Request> requests,
-                  Communicator& group);
-  void reduce_scatter(NamedOperation& operation, Communicator& group);
-  void reduce(NamedOperation& operation, Communicator& group, std::span<const int> members);
+                  const Carrier& carrier);
+  void reduce_scatter(NamedOperation& operation, const Carrier& carrier);
+  void reduce(NamedOperation& operation, const Carrier& carrier, std::span<const int> members);
   // Runs the call of an operator, whose blocks are equal.
-  void run_blocks(NamedOperation& operation, Communicator& group);
-  std::byte* buffer(size_t bytes);
+  void run_blocks(NamedOperation& operation, const Carrier& carrier);
 
   Timeline& timeline_;
-  Block buffer_;
 };
 
 // Splits the first dimension for reduce-scatter: the first ranks get one more row.

@@ -44,6 +44,7 @@ std::string shape_text(std::span<const int64_t> shape) {
 uint64_t call_hash(const Request& request) {
   Request common = request;
   common.failure.clear();
+  if (common.device > 0) common.device = 0;
   if (common.kind == CollectiveKind::kAllGather && !common.same_shapes && !common.shape.empty())
     common.shape[0] = 0;
   FrameWriter bytes;

@@ -34,7 +34,7 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;
   int32_t set = 0;
   int32_t root = 0;     // rank in the job
-  int32_t device = -1;  // number of the GPU, -1: host memory
+  int32_t device = -1;  // number of the GPU if the array travels through NCCL, else -1
   double prescale = 1, postscale = 1;
   std::vector<int64_t> shape;
   // all_to_all: rows for each rank; add_set: its ranks; message: source and destination
@@ -78,8 +78,8 @@ inline constexpr const char* kNegotiationFrame = "a frame of the negotiation";
 
 std::string shape_text(std::span<const int64_t> shape);
 
-// Returns a hash of the terms on which all ranks must agree for one call; the rows of an allgather
-// and a failure may differ.
+// Returns a hash of the terms on which all ranks must agree for one call; the rows of an allgather,
+// the number of the GPU and a failure may differ.
 uint64_t call_hash(const Request& request);
 
 // Appends a request to a frame.

@@ -120,6 +120,8 @@ void Session::loop() noexcept {
     lost_ = true;
     for (auto& [set, group] : groups_)
       if (group) group->fail_all(e.what());
+    for (auto& [set, group] : gpu_groups_)
+      if (group.communicator) group.communicator->fail_all(e.what());
     control_->fail_all(e.what());
     end(e.what());
   }
@@ -186,7 +188,7 @@ double Session::seconds_to_next_round() const {
 }
 
 void Session::sleep(uint32_t seen) {
-  const bool awaits = open_ > 0 || !ordered_.empty() || round_open_;
+  const bool awaits = open_ > 0 || !ordered_.empty() || round_open_ || gpus_busy();
   double seconds = awaits ? kLook : kIdleLook;
   if (!held_.empty() || calls_.has_news())
     seconds = std::min(seconds, std::max(0.0, seconds_to_next_round()));
@@ -194,6 +196,7 @@ void Session::sleep(uint32_t seen) {
   if (ns_since(looked_) > static_cast<uint64_t>(kLook * 1e9)) {
     looked_ = Clock::now();
     control_->look();
+    look_at_gpus();
   }
 }
 
@@ -353,29 +356,13 @@ void Session::carry_out(const Response& response) {
     return operations.clear();
   }
   MX_ASSERT(operations.size() == response.entries.size() && group != groups_.end());
-  const auto begin = Clock::now();
-  if (response.kind == CollectiveKind::kAddSet || response.kind == CollectiveKind::kRemoveSet) {
-    change_sets(response, *operations[0]);
-  } else {
-    try {
-      runner_.run(operations, *response.entries[0].requests, *group->second,
-                  negotiator_.members(response.set));
-    } catch (const std::exception& e) {
-      tell(operations, as_exception(e.what()));
-      throw;
-    }
-  }
-  const auto end = Clock::now();
-  size_t bytes = 0;
-  for (const auto& o : operations) bytes += o->asked->bytes;
   {
     std::lock_guard lock(mutex_);
-    ++stats_.responses;
-    stats_.tensors += operations.size();
-    stats_.bytes += bytes;
-    stats_.negotiation_ns += ns_between(taken_up, begin);
-    stats_.collective_ns += ns_between(begin, end);
+    stats_.negotiation_ns += ns_since(taken_up);
   }
+  if (response.kind != CollectiveKind::kAddSet && response.kind != CollectiveKind::kRemoveSet)
+    return run_operations(operations, *response.entries[0].requests);
+  change_sets(response, *operations[0]);
   tell(operations, nullptr);
   operations.clear();
 }
@@ -383,6 +370,7 @@ void Session::carry_out(const Response& response) {
 void Session::change_sets(const Response& response, NamedOperation& operation) {
   if (response.kind == CollectiveKind::kRemoveSet) {
     const int number = static_cast<int>(operation.request().splits[0]);
+    gpu_groups_.erase(number);
     groups_.erase(number);
     fail_calls_of(number);
     std::lock_guard lock(mutex_);

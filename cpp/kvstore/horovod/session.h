@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cpp/kvstore/comm/device_communicator.h"
 #include "cpp/kvstore/comm/ordered_calls.h"
 #include "cpp/kvstore/comm/world.h"
 #include "cpp/kvstore/horovod/autotune.h"
@@ -36,6 +37,7 @@ struct RuntimeOptions {
 
 struct RuntimeStats {
   uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
+  uint64_t nccl_tensors = 0;    // those of `tensors` that NCCL has carried
   uint64_t negotiation_ns = 0;  // from reading the inbox to the list of responses, without waits
   uint64_t collective_ns = 0;
 };
@@ -68,6 +70,9 @@ class Session {
   const Topology topology;
   const std::string backend;
   std::vector<int> set_members(int set);
+  // Returns the GPU with which this process takes part in collectives of arrays on GPUs: the first
+  // one that is given here.
+  int choose_gpu(int index);
   RuntimeStats stats();
   NegotiationSettings settings();
 
@@ -87,6 +92,14 @@ class Session {
   void carry_out(const Response& response);
   void announce_call(OperationRef& operation);
   int64_t carry_out_calls();  // runs calls that are due; returns their bytes
+  // The NCCL communicator of a process set. Collective at its first call for the set; `problem`
+  // then has the same text on all ranks if there can be none.
+  DeviceCommunicator* gpu_group(int set, std::string& problem);
+  // Carries out operations of arrays in one memory, and notifies their owners. Throws if a rank is
+  // lost; the operations are notified then, too.
+  void run_operations(std::vector<OperationRef>& operations, std::span<const Request> requests);
+  void look_at_gpus();
+  bool gpus_busy();
   void run_call(std::vector<OperationRef>& operations);
   void attend_message(const OrderedCalls::Due& due, Communicator& group);
   std::vector<Request> requests_of_all(const Request& mine, Communicator& group);
@@ -104,8 +117,14 @@ class Session {
   RuntimeOptions options_;
   Timeline& timeline_;
   std::map<int, std::unique_ptr<Communicator>> groups_;  // by process set
+  struct GpuGroup {
+    std::unique_ptr<DeviceCommunicator> communicator;
+    std::string problem;  // why there is none
+  };
   Negotiator negotiator_;
   std::unique_ptr<ControlChannel> control_;
+  std::map<int, GpuGroup> gpu_groups_;  // by process set; made when they are needed
+  HostMemory host_memory_;
   OperationRunner runner_;
   Autotuner autotuner_;
   // Maps names to operations: by number if the cache has the name, else by the request's key.
@@ -134,6 +153,7 @@ class Session {
   Clock::time_point last_traffic_ = Clock::now();
 
   std::atomic<uint64_t> next_call_{1};  // in the channel of all ranks
+  std::atomic<int> gpu_{-1};            // index of the GPU that this process uses
   RequestTable requests_;
   std::mutex mutex_;
   std::map<CallChannel, uint64_t> calls_made_;  // in other channels; guarded by mutex_

@@ -10,16 +10,20 @@
 namespace mxlite::horovod {
 namespace {
 
-std::string call_text(const Request& r) {
-  if (r.same_shapes) return str(r.name, " of ", r.dtype, shape_text(r.shape));
-  return str(collective_name(r.kind), " of '", r.name, "' ", r.dtype, shape_text(r.shape));
+std::string call_text(const Request& r, const char* place = "") {
+  if (r.same_shapes) return str(r.name, " of ", r.dtype, shape_text(r.shape), place);
+  return str(collective_name(r.kind), " of '", r.name, "' ", r.dtype, shape_text(r.shape), place);
 }
 
 // Returns "a on ranks 0, 2 and b on rank 1".
 std::string calls_by_rank(std::span<const Request> requests, std::span<const int> ranks) {
   std::vector<std::pair<std::string, std::vector<int>>> calls;
+  const bool places_differ = std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
+    return (r.device < 0) != (requests[0].device < 0);
+  });
   for (size_t i = 0; i < requests.size(); ++i) {
-    const std::string text = call_text(requests[i]);
+    const char* place = requests[i].device < 0 ? " on the CPU" : " on a GPU";
+    const std::string text = call_text(requests[i], places_differ ? place : "");
     auto known = std::find_if(calls.begin(), calls.end(),
                               [&](const auto& call) { return call.first == text; });
     if (known == calls.end()) known = calls.insert(calls.end(), {text, {}});
@@ -97,7 +101,8 @@ int64_t Session::carry_out_calls() {
     auto fits = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) {
       const Request& first = b.operations[0]->request();
       return first.set == request.set && first.dtype == request.dtype && first.op == request.op &&
-             first.prescale == request.prescale && first.postscale == request.postscale;
+             first.device == request.device && first.prescale == request.prescale &&
+             first.postscale == request.postscale;
     });
     if (fits == buckets.end()) fits = buckets.insert(fits, Bucket{});
     if (fits->bytes + bytes > settings.fusion_bytes) {
@@ -112,40 +117,15 @@ int64_t Session::carry_out_calls() {
 }
 
 void Session::run_call(std::vector<OperationRef>& operations) {
-  const auto begin = Clock::now();
-  size_t bytes = 0;
-  for (const auto& o : operations) bytes += o->asked->bytes;
-  const CallChannel& channel = operations[0]->channel;
-  Communicator& group = *groups_.at(channel.set);
-  const std::vector<int>& members = negotiator_.members(channel.set);
-  try {
-    std::vector<Request> requests;
-    const Request& first = operations[0]->request();
-    if (first.kind == CollectiveKind::kAllGather && !first.same_shapes)
-      requests = requests_of_all(first, group);
-    if (channel.is_message()) {
-      group.describe(first.name);
-      runner_.message(operations[0].get(), group, position_of(members, channel.from),
-                      position_of(members, channel.to));
-    } else {
-      runner_.run(operations, requests, group, members);
-    }
-  } catch (const std::exception& e) {
-    tell(operations, as_exception(e.what()));
-    throw;
-  }
-  {
-    std::lock_guard lock(mutex_);
-    ++stats_.responses;
-    stats_.tensors += operations.size();
-    stats_.bytes += bytes;
-    stats_.collective_ns += static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
-  }
-  tell(operations, {});
+  std::vector<std::pair<CallChannel, uint64_t>> places;
   for (const OperationRef& operation : operations)
-    ordered_.erase({operation->channel, operation->number});
-  operations.clear();
+    places.emplace_back(operation->channel, operation->number);
+  std::vector<Request> requests;
+  const Request& first = operations[0]->request();
+  if (first.kind == CollectiveKind::kAllGather && !first.same_shapes)
+    requests = requests_of_all(first, *groups_.at(first.set));
+  run_operations(operations, requests);
+  for (const auto& place : places) ordered_.erase(place);
 }
 
 // A message between two other ranks of a group is a collective of the whole group.
@@ -156,7 +136,7 @@ void Session::attend_message(const OrderedCalls::Due& due, Communicator& group) 
     return;
   }
   group.describe(str("message from rank ", due.channel.from, " to rank ", due.channel.to));
-  runner_.message(nullptr, group, position_of(members, due.channel.from),
+  runner_.message(nullptr, {group, host_memory_}, position_of(members, due.channel.from),
                   position_of(members, due.channel.to));
 }
 

@@ -1,0 +1,104 @@
+// Carries out operations of the CPU and of GPUs, and keeps the NCCL communicators of a session.
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "cpp/base/error.h"
+#include "cpp/kvstore/horovod/session.h"
+
+namespace mxlite::horovod {
+namespace {
+
+// NCCL may notice that a rank is gone before its heartbeat has stopped; the heartbeat names it.
+constexpr double kGrace = 3;
+constexpr auto kPause = std::chrono::milliseconds(20);
+
+}  // namespace
+
+void Session::run_operations(std::vector<OperationRef>& operations,
+                             std::span<const Request> requests) {
+  const auto begin = Clock::now();
+  const Request& first = operations[0]->request();
+  const CallChannel channel = operations[0]->channel;
+  const std::vector<int>& members = negotiator_.members(first.set);
+  const bool on_gpus = first.device >= 0;
+  size_t bytes = 0;
+  for (const auto& o : operations) bytes += o->asked->bytes;
+  try {
+    std::string problem;
+    DeviceCommunicator* const gpus = on_gpus ? gpu_group(first.set, problem) : nullptr;
+    if (!problem.empty()) {
+      problem = str(collective_name(first.kind), " of '", first.name, "': ", problem);
+      tell(operations, as_exception(problem.c_str()));
+      return operations.clear();
+    }
+    std::optional<GpuMemory> gpu_memory;
+    if (gpus) gpu_memory.emplace(*gpus).wait_for_allocations();
+    const Carrier carrier =
+        gpus ? Carrier{*gpus, *gpu_memory} : Carrier{*groups_.at(first.set), host_memory_};
+    if (channel.is_message()) {
+      const auto place = [&](int r) {
+        return static_cast<int>(std::find(members.begin(), members.end(), r) - members.begin());
+      };
+      carrier.group.describe(first.name);
+      runner_.message(operations[0].get(), carrier, place(channel.from), place(channel.to));
+    } else {
+      runner_.run(operations, requests, carrier, members);
+    }
+    {
+      std::lock_guard lock(mutex_);
+      ++stats_.responses;
+      stats_.tensors += operations.size();
+      if (on_gpus) stats_.nccl_tensors += operations.size();
+      stats_.bytes += bytes;
+      stats_.collective_ns += static_cast<uint64_t>(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+    }
+    if (gpus)
+      gpus->when_done([operations](std::exception_ptr error) { tell(operations, error); });
+    else
+      tell(operations, nullptr);
+  } catch (const std::exception& e) {
+    tell(operations, as_exception(e.what()));
+    throw;
+  }
+  operations.clear();
+}
+
+int Session::choose_gpu(int index) {
+  int chosen = -1;
+  return gpu_.compare_exchange_strong(chosen, index) ? index : chosen;
+}
+
+DeviceCommunicator* Session::gpu_group(int set, std::string& problem) {
+  const auto [place, fresh] = gpu_groups_.try_emplace(set);
+  GpuGroup& group = place->second;
+  if (fresh) {
+    Communicator& processes = *groups_.at(set);
+    const std::vector<int>& members = negotiator_.members(set);
+    const DeviceRank me{processes.rank(), processes.size(), gpu_.load(), members,
+                        [this] { control_->look(); }};
+    group.communicator = make_device_communicator(processes, me, group.problem);
+  }
+  problem = group.problem;
+  return group.communicator.get();
+}
+
+bool Session::gpus_busy() {
+  for (const auto& [set, group] : gpu_groups_)
+    if (group.communicator && group.communicator->busy()) return true;
+  return false;
+}
+
+void Session::look_at_gpus() {
+  try {
+    for (const auto& [set, group] : gpu_groups_)
+      if (group.communicator) group.communicator->look();
+  } catch (const std::exception&) {
+    for (const Deadline grace(kGrace); !grace.over(); std::this_thread::sleep_for(kPause))
+      control_->look();
+    throw;
+  }
+}
+
+}  // namespace mxlite::horovod
