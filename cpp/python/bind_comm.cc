@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "cpp/graph/pieces.h"
+#include "cpp/kvstore/comm/device_communicator.h"
 #include "cpp/kvstore/comm/reduce.h"
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/python/bind.h"
@@ -64,7 +65,7 @@ py::dict stats() {
   const NegotiationSettings now = session->settings();
   return py::dict(py::arg("rounds") = s.rounds, py::arg("responses") = s.responses,
                   py::arg("tensors") = s.tensors, py::arg("bytes") = s.bytes,
-                  py::arg("cache_hits") = s.cache_hits,
+                  py::arg("cache_hits") = s.cache_hits, py::arg("nccl_tensors") = s.nccl_tensors,
                   py::arg("negotiation_ns") = s.negotiation_ns,
                   py::arg("collective_ns") = s.collective_ns,
                   py::arg("fusion_bytes") = now.fusion_bytes, py::arg("cycle_ms") = now.cycle_ms);
@@ -83,11 +84,25 @@ CollectiveKind collective_kind(const std::string& name) {
   fail(ErrorKind::kValue, "collective '", name, "' is unknown");
 }
 
-const NDArrayRef& usable(const NDArrayRef& array, const std::string& name) {
-  MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
+void check_layout(const NDArray& array, const std::string& name) {
+  MX_CHECK(array.contiguous() && !array.is_traced() && !array.is_sparse(), name,
            ": a contiguous dense array expected");
+}
+
+// Returns the array if it is in host memory.
+const NDArrayRef& in_host_memory(const NDArrayRef& array, const std::string& name) {
+  check_layout(*array, name);
   MX_CHECK_KIND(array->device().type != DeviceType::kCUDA, ErrorKind::kDevice, name,
-                ": collectives of arrays on ", array->device(), " are not part of this build");
+                ": an array on ", array->device(), " given, one in host memory expected");
+  return array;
+}
+
+// Returns the array if it is where the session's collectives take it.
+const NDArrayRef& usable(const NDArrayRef& array, const std::string& name, Session& session) {
+  check_layout(*array, name);
+  const Device place = place_for_collectives(array->device(), array->dtype(), session);
+  MX_CHECK_KIND(place == array->device(), ErrorKind::kDevice, name, ": an array on ",
+                array->device(), " given, one on ", place, " expected");
   return array;
 }
 
@@ -138,14 +153,18 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call, Session& ses
     terms.name = call.names[i];
     // Own handles: backward may give the caller's handles other memory before this runs.
     if (i < call.inputs.size()) {
-      o->input = usable(call.inputs[i], terms.name)->detached();
+      o->input = usable(call.inputs[i], terms.name, session)->detached();
       terms.dtype = o->input->dtype();
+      terms.device = gpu_number(o->input->device());
       const auto shape = o->input->shape().span();
       terms.shape.assign(shape.begin(), shape.end());
     }
     if (i < call.outputs.size()) {
       const bool in_place = i < call.inputs.size() && call.outputs[i] == call.inputs[i];
-      o->output = in_place ? o->input : usable(call.outputs[i], terms.name)->detached();
+      o->output = in_place ? o->input : usable(call.outputs[i], terms.name, session)->detached();
+      MX_CHECK_KIND(gpu_number(o->output->device()) == terms.device, ErrorKind::kDevice, terms.name,
+                    ": an input on ", o->input->device(), " and an output on ", o->output->device(),
+                    " given, one device expected");
     }
     o->queues = o->output && o->output->storage() == o->input->storage();
     o->asked = session.share(terms);
@@ -248,8 +267,8 @@ class PyCommunicator {
   class Use {
    public:
     Use(const NDArrayRef& input, const NDArrayRef& output)
-        : output_(usable(output, "communicator")) {
-      usable(input, "communicator")->wait_to_read();
+        : output_(in_host_memory(output, "communicator")) {
+      in_host_memory(input, "communicator")->wait_to_read();
       output->wait_to_write();
       released_.emplace();
     }
@@ -371,9 +390,9 @@ void bind_comm(py::module_& m) {
   m.def(
       "copy_streaming",
       [](const NDArrayRef& source, const NDArrayRef& target) {
-        MX_CHECK_SHAPE(
-            usable(source, "copy_streaming")->spec() == usable(target, "copy_streaming")->spec(),
-            "copy_streaming: ", source->spec(), " and ", target->spec(), " given");
+        MX_CHECK_SHAPE(in_host_memory(source, "copy_streaming")->spec() ==
+                           in_host_memory(target, "copy_streaming")->spec(),
+                       "copy_streaming: ", source->spec(), " and ", target->spec(), " given");
         source->wait_to_read();
         target->wait_to_write();
         const GilRelease released;
@@ -383,11 +402,32 @@ void bind_comm(py::module_& m) {
       py::arg("source"), py::arg("target"),
       "Copy on the calling thread, bypassing the caches, to measure memory bandwidth.");
   m.def(
-      "goes_as_it_is",
-      [](const NDArrayRef& array) {
-        return array->contiguous() && array->device().type != DeviceType::kCUDA;
+      "comm_place",
+      [](const NDArrayRef& array) -> std::optional<std::pair<std::string, int>> {
+        Device place = array->device();
+        if (const auto session = Runtime::get().session())
+          place = place_for_collectives(place, array->dtype(), *session);
+        else if (place.type == DeviceType::kCUDA)
+          place = {DeviceType::kPinned, 0};
+        if (array->contiguous() && place == array->device()) return std::nullopt;
+        return std::pair<std::string, int>(device_type_name(place.type), place.index);
       },
-      py::arg("array"), "Whether collectives accept the array: contiguous, in host memory.");
+      py::arg("array"),
+      "Where collectives take the array, as device type and number; None if they take it as it "
+      "is.");
+  m.def(
+      "comm_empty",
+      [](const NDArrayRef& like) {
+        return NDArray::empty(like->spec(), like->device(), StreamKind::kCopyIn);
+      },
+      py::arg("like"), "A new array for the result of a collective, not initialized.");
+  m.def(
+      "nccl_version",
+      [] {
+        DeviceBackend* const backend = device_backend();
+        return backend ? backend->version() : 0;
+      },
+      "Version of NCCL as one number (22809 for 2.28.9), 0 without NCCL or a GPU.");
   m.def("mpi_built", &mpi_built, "Whether libmxlite_mpi.so is part of this build.");
   m.def(
       "mpi_version", [] { return mpi_plugin().library_version(); }, "Version of the MPI library.");

@@ -74,6 +74,7 @@ OperationRef operation_of(const Call& call, const std::string& failure, Session&
     request.root = terms.peer;
   if (terms.reduction == Reduction::kMean)
     request.postscale = 1.0 / static_cast<double>(session.set_members(terms.process_set).size());
+  if (call.output) request.device = gpu_number(call.output->device());
   const auto shape = call.spec.shape.span();
   request.shape.assign(shape.begin(), shape.end());
   request.same_shapes = true;
@@ -102,6 +103,14 @@ class JobProcesses final : public collective::Processes {
   collective::Group group(int32_t process_set) const override {
     const auto session = Runtime::get().running_session();
     return {session->set_members(process_set), session->rank};
+  }
+
+  // Messages are collectives of all ranks of a set, also of those that know nothing of the array:
+  // they travel through host memory.
+  Device place_of(Kind kind, DType dtype, Device device) const override {
+    if (device.type != DeviceType::kCUDA) return device;
+    if (kind == Kind::kSend || kind == Kind::kReceive) return {DeviceType::kPinned, 0};
+    return place_for_collectives(device, dtype, *Runtime::get().running_session());
   }
 
   void start(Call call) override {

@@ -2,8 +2,17 @@
 
 #include "cpp/base/error.h"
 #include "cpp/engine/blocking.h"
+#include "cpp/kvstore/comm/device_communicator.h"
 
 namespace mxlite::python {
+
+Device place_for_collectives(Device device, DType dtype, Session& session) {
+  if (device.type != DeviceType::kCUDA) return device;
+  if (!travels_through_nccl(device, dtype)) return {DeviceType::kPinned, 0};
+  return {DeviceType::kCUDA, session.choose_gpu(device.index)};
+}
+
+int32_t gpu_number(Device device) { return device.type == DeviceType::kCUDA ? device.index : -1; }
 
 CollectiveTask::CollectiveTask(const char* task_name, engine::Origin task_origin,
                                std::vector<OperationRef> operations,

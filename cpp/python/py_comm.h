@@ -20,6 +20,12 @@ using horovod::RequestRef;
 using horovod::Session;
 using horovod::SharedRequest;
 
+// Returns the device on which a collective takes an array that is on `device`: this process's GPU
+// of the job if NCCL carries it, pinned host memory for the other arrays on GPUs, else `device`.
+Device place_for_collectives(Device device, DType dtype, Session& session);
+// Returns the GPU of an array for the terms of a request; -1 if it is in host memory.
+int32_t gpu_number(Device device);
+
 void bind_comm(pybind11::module_& m);
 void bind_device_group(pybind11::module_& m);
 // Lets collective operators run in the job; until then every process is alone.

@@ -1899,6 +1899,11 @@ def comm_abort(reason: str) -> None:
     Make the operations of all ranks fail.
     """
 
+def comm_empty(like: NDArray) -> NDArray:
+    """
+    A new array for the result of a collective, not initialized.
+    """
+
 def comm_finalize() -> None:
     """
     End communication; call at the end of the process.
@@ -1922,6 +1927,11 @@ def comm_lost() -> bool:
 def comm_obstacle() -> str:
     """
     Why the job cannot continue without a lost rank; empty if it can.
+    """
+
+def comm_place(array: NDArray) -> tuple[str, int] | None:
+    """
+    Where collectives take the array, as device type and number; None if they take it as it is.
     """
 
 def comm_rebuild(request: dict[Any, Any]) -> None:
@@ -2075,11 +2085,6 @@ def from_numpy(source: Any) -> NDArray:
     Array on a NumPy array's memory.
     """
 
-def goes_as_it_is(array: NDArray) -> bool:
-    """
-    Whether collectives accept the array: contiguous, in host memory.
-    """
-
 def gpu_memory_info(device_id: int) -> tuple[int, int]:
     """
     (free, total) bytes of a CUDA device.
@@ -2211,6 +2216,11 @@ def mpi_threads_supported() -> bool: ...
 def mpi_version() -> str:
     """
     Version of the MPI library.
+    """
+
+def nccl_version() -> int:
+    """
+    Version of NCCL as one number (22809 for 2.28.9), 0 without NCCL or a GPU.
     """
 
 def note_renewal(array: Any, before: int) -> None:

@@ -42,8 +42,8 @@ struct Group {
   bool has(int64_t r) const;
 };
 
-// One call of this rank. Arrays are contiguous and in host memory; blocks of the ranks follow each
-// other in memory.
+// One call of this rank. Arrays are contiguous and on the device that Processes::place_of returns;
+// blocks of the ranks follow each other in memory.
 struct Call {
   const char* op = "";  // static
   Terms terms;
@@ -60,6 +60,8 @@ class Processes {
   virtual bool running() const = 0;
   // Returns the ranks of a process set; throws a value error if there is none.
   virtual Group group(int32_t process_set) const = 0;
+  // Returns the device on which the arrays of a call must be if the operator runs on `device`.
+  virtual Device place_of(Kind kind, DType dtype, Device device) const = 0;
   // Gives the call the next number of its process set and pushes a task that writes the output.
   virtual void start(Call call) = 0;
   // Gives the call the next number, too: this rank cannot take part, and the others must not wait.

@@ -14,13 +14,27 @@ std::unordered_map<const OpSchema*, TermsFn>& terms_by_op() {
   return map;
 }
 
-// A group of one rank: every collective returns its input. All collectives have this kernel, which
-// tells them from other operators.
-void run_alone(KernelContext&, const void*, Inputs in, Outputs out) {
+// Names the kernels of all collectives; the address tells them from other operators.
+constexpr char kAlone[] = "alone";
+
+// A group of one rank: every collective returns its input.
+void run_alone(KernelContext& ctx, const void*, Inputs in, Outputs out) {
   MX_CHECK_KIND(!running_processes(), ErrorKind::kNotSupported,
                 "a collective operator was called inside a kernel while a job of several processes "
                 "runs");
-  if (out[0].bytes() > 0) std::memcpy(out[0].data, in[0].data, out[0].bytes());
+  if (out[0].bytes() == 0) return;
+  if (ctx.stream)
+    ctx.stream->copy(out[0].data, in[0].data, out[0].bytes());
+  else
+    std::memcpy(out[0].data, in[0].data, out[0].bytes());
+}
+
+// Returns the contiguous array on a device, copied if it is elsewhere.
+NDArrayRef contiguous_on(Device device, const NDArrayRef& array) {
+  if (array->device() == device) return contiguous(array);
+  const NDArrayRef copy = NDArray::empty(array->spec(), device);
+  copy_to(array, copy);
+  return copy;
 }
 
 int64_t product(const Shape& shape, int begin, int end) {
@@ -56,14 +70,15 @@ bool joins(Kind kind) { return kind == Kind::kAllGather || kind == Kind::kAllToA
 void add(OpRegistry& ops, OpSchema schema, TermsFn terms) {
   const OpSchema& op = ops.add(std::move(schema));
   Kernel kernel;
-  kernel.name = "alone";
+  kernel.name = kAlone;
   kernel.run = &run_alone;
   kernel.runs_when_empty = true;
   ops.add_kernel(op.name, DeviceType::kCPU, kernel);
+  ops.add_kernel(op.name, DeviceType::kCUDA, kernel);
   terms_by_op()[&op] = terms;
 }
 
-bool is_collective(const Kernel& kernel) { return kernel.run == &run_alone; }
+bool is_collective(const Kernel& kernel) { return kernel.name == kAlone; }
 
 bool is_collective(const OpSchema& op) {
   const auto& kernels = op.kernels[DeviceType::kCPU];
@@ -87,19 +102,22 @@ NDArrays run(Processes& processes, const OpSchema& op, const void* params, const
     return {out};
   }
   const int64_t ranks = processes.group(call.terms.process_set).size();
+  const Device place = processes.place_of(kind, spec.dtype, options.device);
   if (kind != Kind::kReceive) {
-    call.input = contiguous(input);
+    call.input = contiguous_on(place, input);
     if (splits(kind) && spec.shape.size() > 0)
       call.input = contiguous(by_rank(call.input, call.terms.split_axis, ranks));
   }
-  const NDArrayRef result = NDArray::empty(spec, options.device);
+  // The stream of collectives waits for that of copies, which has little to do (NamedOperation).
+  NDArrayRef result = NDArray::empty(spec, place, StreamKind::kCopyIn);
   NDArrayRef target = result;
   if (joins(kind) && spec.shape.size() > 0) target = by_rank(result, call.terms.join_axis, ranks);
   const bool in_order = target->contiguous();
-  call.output = in_order ? result : NDArray::empty(target->spec(), options.device);
+  call.output = in_order ? result : NDArray::empty(target->spec(), place, StreamKind::kCopyIn);
   const NDArrayRef received = call.output;
   processes.start(std::move(call));
   if (!in_order) copy_to(received, target);
+  if (!out) result = contiguous_on(options.device, result);
   if (!out) return {result};
   copy_to(result, out);
   return {out};

@@ -238,8 +238,8 @@ def gloo_built() -> bool:
 
 
 def nccl_built() -> int:
-    """Return the version of NCCL as one number (21000 for 2.10), 0 without NCCL."""
-    return 0
+    """Return the version of NCCL as one number (21000 for 2.10), 0 without NCCL or a GPU."""
+    return int(_core.nccl_version())
 
 
 def ddl_built() -> bool:
@@ -253,8 +253,8 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Return whether collectives of arrays on GPUs are part of this build."""
-    return False
+    """Return whether collectives of arrays on GPUs need no host memory (`nccl_built`)."""
+    return nccl_built() > 0
 
 
 def rocm_built() -> bool:

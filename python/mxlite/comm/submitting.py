@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core, autograd
 from ..base import InputError, MXNetError, TypeError_, ValueError_
-from ..context import Context, cpu_pinned
+from ..context import Context
 from ..ndarray import NDArray
 from .job import JOB, InitError
 from .process_sets import ProcessSet, ProcessSetError, global_process_set
@@ -69,13 +69,13 @@ def submit(
 
 
 def contiguous(tensor: NDArray) -> NDArray:
-    """Return the array, or a copy that collectives take: in host memory, elements in order."""
-    if _core.goes_as_it_is(tensor):
+    """Return the array, or a copy that collectives take: elements in order, on the right device."""
+    place = _core.comm_place(tensor)
+    if place is None:
         return tensor
     with autograd.pause():
-        if tensor.ctx.device_type == "gpu":
-            return tensor.as_in_context(cpu_pinned(0))
-        return tensor.copy()
+        target = Context(*place)
+        return tensor.copy() if target == tensor.ctx else tensor.as_in_context(target)
 
 
 def returned(output: NDArray, ctx: Context) -> NDArray:

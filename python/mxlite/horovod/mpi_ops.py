@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import ndarray as nd
+from .. import _core
 from ..comm.process_sets import ProcessSet, global_process_set
 from ..comm.rows import allgather, alltoall, grouped_allgather, grouped_reducescatter, reducescatter
 from ..comm.submitting import (
@@ -101,7 +101,7 @@ def allreduce(
     tensor = contiguous(tensor)
     number = set_number(kind, process_set)
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
-    output = nd.empty(tensor.shape, ctx=tensor.ctx, dtype=tensor.dtype)
+    output = _core.comm_empty(tensor)
     submit(
         kind,
         [full_name(kind, name, process_set)],
@@ -168,7 +168,7 @@ def grouped_allreduce(
     number = set_number(kind, process_set)
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
     base, names = group_names(kind, name, len(inputs), process_set)
-    outputs = [nd.empty(t.shape, ctx=t.ctx, dtype=t.dtype) for t in inputs]
+    outputs = [_core.comm_empty(t) for t in inputs]
     submit(kind, names, inputs, outputs, set=number, priority=priority, group=base, **terms)
     return [returned(output, t.ctx) for output, t in zip(outputs, tensors)]
 
@@ -236,7 +236,7 @@ def broadcast(
     ctx = checked(kind, tensor).ctx
     tensor = contiguous(tensor)
     number = set_number(kind, process_set)
-    output = nd.empty(tensor.shape, ctx=tensor.ctx, dtype=tensor.dtype)
+    output = _core.comm_empty(tensor)
     submit(
         kind,
         [full_name(kind, name, process_set)],

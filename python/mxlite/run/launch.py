@@ -281,7 +281,7 @@ def check_build() -> str:
             "    [ ] Gloo",
             "",
             "Available Tensor Operations:",
-            "    [ ] NCCL",
+            f"    {mark(_core.nccl_version() > 0)} NCCL",
             f"    {mark(_core.mpi_built())} MPI",
             "    [X] shared memory",
             "",
