@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import autograd
+from .. import _core, autograd
 from .. import ndarray as nd
 from ..base import InputError, MXNetError, NotSupportedError
 from ..comm import basics
 from ..comm.submitting import contiguous, returned, submit, waited
-from ..context import cpu
+from ..context import Context, cpu
 from ..ndarray import NDArray
 from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase, summed
@@ -71,7 +71,7 @@ class _Group:
     def barrier(self) -> None:
         """Wait until all ranks are here."""
         if self._tick is None:
-            self._tick = nd.zeros((1,))
+            self._tick = nd.zeros((1,), ctx=cpu())
         self.add("barrier", self._tick, self._tick)
         self._tick.wait_to_read()
 
@@ -143,16 +143,16 @@ class AllReduceStore(KVStore):
         self._arrays.update(fresh)
 
     def _first_value(self, name: Any, value: NDArray) -> NDArray:
-        here = value.as_in_context(cpu())
-        if not is_sparse(here):
-            own = here.copy()
+        if not is_sparse(value):
+            own = value.copyto(_sum_context(value))
             self._group.broadcast(f"{name}.init", own)
             return own
+        here = value.as_in_context(cpu())
         if self._group.size == 1:
             return here.copy()
         rows: Any = here
         if self._group.rank:
-            rows = nd.sparse.zeros("row_sparse", here.shape, dtype=here.dtype)
+            rows = nd.sparse.zeros("row_sparse", here.shape, ctx=here.ctx, dtype=here.dtype)
         parts = self._gathered(f"{name}.init", rows)
         return parts[0] if parts else rows.copy()
 
@@ -164,7 +164,7 @@ class AllReduceStore(KVStore):
         # Ids of one rank rise; where they do not, another rank's rows begin.
         cuts = [0, *(np.flatnonzero(np.diff(numbers) <= 0) + 1).tolist(), len(numbers)]
         return [
-            nd.sparse.row_sparse_array((data[a:b], ids[a:b]), shape=rows.shape)
+            nd.sparse.row_sparse_array((data[a:b], ids[a:b]), shape=rows.shape, ctx=rows.ctx)
             for a, b in zip(cuts, cuts[1:])
             if b > a
         ]
@@ -174,7 +174,8 @@ class AllReduceStore(KVStore):
             return
         with autograd.pause(), scope("KVStore: push", COMM_SCOPE):
             mine = values[0] if len(values) == 1 else summed(values)
-            mine = mine.as_in_context(cpu())
+            if is_sparse(mine) or self._compression is not None:
+                mine = mine.as_in_context(cpu())
             if mine.dtype != stored.dtype:
                 mine = mine.astype(stored.dtype)
             if is_sparse(mine):
@@ -186,12 +187,15 @@ class AllReduceStore(KVStore):
                 raise MXNetError(
                     "push: Updater needs to be set for async mode: call set_optimizer first"
                 )
+            mine = mine.as_in_context(_sum_context(mine))
+            if not is_sparse(stored) and stored.ctx != mine.ctx:
+                stored = self._arrays[name] = stored.as_in_context(mine.ctx)
             if self._updater is None and not is_sparse(stored):
                 self._group.add(name, mine, stored, priority)
                 return
             total = self._sums.get(name)
-            if total is None:
-                total = self._sums[name] = nd.empty(mine.shape, dtype=mine.dtype)
+            if total is None or total.ctx != mine.ctx:
+                total = self._sums[name] = _core.comm_empty(mine)
             self._group.add(name, mine, total, priority)
             self._update(name, total, stored)
 
@@ -277,12 +281,10 @@ class Horovod(KVStoreBase):
         if not isinstance(given, NDArray):
             raise InputError(f"broadcast: {type(value).__name__} given, an NDArray expected")
         with autograd.pause():
-            buffer = self._buffer(f"{key}.init", given)
-            given.copyto(buffer)
+            buffer = given.copyto(_sum_context(given))
             self._group.broadcast(f"{key}.init", buffer, priority)
             for array in _listed(out):
                 buffer.copyto(array)
-        del self._buffers[f"{key}.init"]
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Sum values over devices and ranks into the outputs.
@@ -298,12 +300,12 @@ class Horovod(KVStoreBase):
         values = _listed(value)
         outputs = values if out is None else _listed(out)
         with autograd.pause(), scope("KVStore: pushpull", COMM_SCOPE):
-            if len(values) == 1 and outputs[0] is values[0] and _in_place(values[0]):
+            if len(values) == 1 and outputs[0] is values[0] and contiguous(values[0]) is values[0]:
                 self._group.add(key, values[0], values[0], priority)
                 outputs, total = outputs[1:], values[0]
             else:
                 mine = values[0] if len(values) == 1 else summed(values)
-                mine = mine.as_in_context(cpu())
+                mine = mine.as_in_context(_sum_context(mine))
                 total = self._buffer(key, mine)
                 self._group.add(key, mine, total, priority)
             for array in outputs:
@@ -311,8 +313,9 @@ class Horovod(KVStoreBase):
 
     def _buffer(self, key: Any, like: NDArray) -> NDArray:
         found = self._buffers.get(key)
-        if found is None or found.shape != like.shape or found.dtype != like.dtype:
-            found = self._buffers[key] = nd.empty(like.shape, dtype=like.dtype)
+        wanted = like.shape, like.dtype, like.ctx
+        if found is None or (found.shape, found.dtype, found.ctx) != wanted:
+            found = self._buffers[key] = _core.comm_empty(like)
         return found
 
     @staticmethod
@@ -358,5 +361,8 @@ def _listed(arrays: Any) -> list[NDArray]:
     return found
 
 
-def _in_place(array: NDArray) -> bool:
-    return array.ctx.device_type == "cpu" and contiguous(array) is array
+def _sum_context(array: NDArray) -> Context:
+    """Return where an array is summed with those of other ranks: on the CPU, or its GPU by NCCL."""
+    place = _core.comm_place(array)
+    context = array.ctx if place is None else Context(*place)
+    return context if context.device_type == "gpu" else cpu()

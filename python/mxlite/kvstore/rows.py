@@ -91,9 +91,12 @@ def rows_of(stored: Any, wanted: NDArray) -> NDArray:
     -------
     RowSparseNDArray
     """
+    ctx = stored.ctx
+    wanted = wanted.as_in_context(ctx)
     if is_sparse(stored):
         kept: NDArray = stored.retain(wanted)
         return kept
     if not wanted.size:
-        return nd.sparse.zeros("row_sparse", stored.shape, dtype=stored.dtype)
-    return nd.sparse.row_sparse_array((nd.take(stored, wanted), wanted), shape=stored.shape)
+        return nd.sparse.zeros("row_sparse", stored.shape, ctx=ctx, dtype=stored.dtype)
+    rows = nd.take(stored, wanted)
+    return nd.sparse.row_sparse_array((rows, wanted), shape=stored.shape, ctx=ctx)
