@@ -81,7 +81,8 @@ test-wheel: $(REPAIRED)  ## the bundled wheel in a clean environment
 test-cuda: $(BUILD)  ## libmxlite_cuda.so compiles and links; its tests (tests/python/gpu) run where there is a GPU
 	@$(STEP) "CUDA build" tools/build_cuda.sh
 	@$(STEP) "stand-in for a GPU" ninja -C $(WHEEL_BUILD) --quiet mxlite_fake_gpu
-	@$(STEP) "GPU tests on the stand-in" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_fake_gpu.so 	  python -m pytest tests/python/gpu
+	@$(STEP) "GPU tests on the stand-in" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_fake_gpu.so \
+	  python -m pytest tests/python/gpu tests/python/dist/test_nccl.py
 
 test-emulated: $(BUILD)  ## the CUDA kernels, compiled for the CPU, on the operator table; not part of test
 	@$(STEP) "kernels for the emulator" ninja -C $(WHEEL_BUILD) --quiet mxlite_emulated_gpu

@@ -69,7 +69,15 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
   set_source_files_properties(${fake_gpu}/plugin.cc PROPERTIES COMPILE_DEFINITIONS
                               MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc)
+  # The NCCL communicator of the CUDA plug-in, on a fake NCCL between the processes of one host.
+  set(fake_nccl ${PROJECT_SOURCE_DIR}/tests/cpp/fake_nccl)
+  set(nccl_sources ${PROJECT_SOURCE_DIR}/cpp/kvstore/comm/nccl)
+  add_library(mxlite_fake_nccl OBJECT EXCLUDE_FROM_ALL ${fake_nccl}/fake_nccl.cc ${fake_nccl}/mailboxes.cc
+              ${fake_nccl}/runtime.cc ${nccl_sources}/completions.cc ${nccl_sources}/nccl_call.cc
+              ${nccl_sources}/nccl_communicator.cc)
+  target_include_directories(mxlite_fake_nccl BEFORE PRIVATE ${fake_nccl}/include ${PROJECT_SOURCE_DIR})
+  add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc
+              $<TARGET_OBJECTS:mxlite_fake_nccl>)
   add_dependencies(cpp_tests mxlite_fake_gpu)
 
   set(stand_ins mxlite_fake_gpu)
@@ -80,7 +88,8 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
     list(FILTER cuda_kernels EXCLUDE REGEX  # cuDNN, cuBLAS, CUB
          "/(accumulate_rows|context|check|plans|dense_plan|channels_last|gemm|convolution_plan|convolution_graph|sort|cumsum)\\.cc?u?$")
     add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
-                ${emulated_gpu}/emulator.cc ${emulated_gpu}/backend.cc ${cuda_kernels})
+                ${emulated_gpu}/emulator.cc ${emulated_gpu}/backend.cc ${cuda_kernels}
+                $<TARGET_OBJECTS:mxlite_fake_nccl>)
     set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
     target_include_directories(mxlite_emulated_gpu BEFORE PRIVATE ${emulated_gpu}/include)
     target_compile_options(mxlite_emulated_gpu PRIVATE -O1 -w)

@@ -47,7 +47,10 @@ class FakeStream final : public Stream {
     give([=] { std::memcpy(to, from, bytes); });
   }
   void* scratch(size_t bytes) override {
-    scratch_.resize(std::max(scratch_.size(), bytes));
+    if (bytes > scratch_.size()) {
+      wait_until_done(given());  // work may use the old block
+      scratch_.resize(bytes);
+    }
     return scratch_.data();
   }
   std::unique_ptr<Attachment>& attachment() override { return attachment_; }

@@ -1,6 +1,6 @@
-// A simulation of libmxlite_cuda.so for machines without a GPU: two devices whose memory is host
-// memory, whose streams are threads (tests/cpp/fake_stream.h) and whose kernels are the CPU's, or
-// those of the CUDA backend on an emulator (tests/cpp/emulated_gpu).
+// A simulation of libmxlite_cuda.so for machines without a GPU: two devices (or MXLITE_FAKE_GPUS)
+// whose memory is host memory, whose streams are threads (tests/cpp/fake_stream.h) and whose
+// kernels are the CPU's, or those of the CUDA backend on an emulator (tests/cpp/emulated_gpu).
 // MXLITE_CUDA_LIBRARY=<path of this library> makes mx.gpu(0) work, so that everything above the
 // driver can be tested: engine, copies, executables, recorded graphs, contexts in Python.
 #include <array>
@@ -23,12 +23,12 @@
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/op_schema.h"
 #include "tests/cpp/fake_gpu/kernels.h"
+#include "tests/cpp/fake_nccl/runtime.h"
 #include "tests/cpp/fake_stream.h"
 
 namespace mxlite {
 namespace {
 
-constexpr int kDevices = 2;
 constexpr int64_t kTotal = int64_t{1} << 30;  // bytes of each device
 constexpr int kPoison = 0xA5;                 // content of fresh and freed memory: reads of it show
 
@@ -234,12 +234,15 @@ void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
 
 class FakeAccelerator final : public Accelerator {
  public:
-  FakeAccelerator() : limit_(static_cast<size_t>(env_int("MXLITE_GPU_MEMORY_LIMIT", kTotal))) {
-    for (int d = 0; d < kDevices; ++d)
+  FakeAccelerator()
+      : devices_(static_cast<int>(env_int("MXLITE_FAKE_GPUS", 2))),
+        limit_(static_cast<size_t>(env_int("MXLITE_GPU_MEMORY_LIMIT", kTotal))),
+        in_use_(static_cast<size_t>(devices_)) {
+    for (int d = 0; d < devices_; ++d)
       for (int k = 0; k < kNumStreamKinds; ++k)
         streams_.push_back(std::make_unique<FakeStream>(d, static_cast<uint64_t>(10 * d + k)));
   }
-  int count() const override { return kDevices; }
+  int count() const override { return devices_; }
   AcceleratorInfo info(int) const override { return {"fake GPU of the tests", "0.0", 1}; }
   void check_usable(int) override {}
 
@@ -285,8 +288,9 @@ class FakeAccelerator final : public Accelerator {
   }
 
  private:
+  const int devices_;
   const size_t limit_;
-  std::array<std::atomic<size_t>, kDevices> in_use_{};
+  std::vector<std::atomic<size_t>> in_use_;
   std::vector<std::unique_ptr<FakeStream>> streams_;
 };
 
@@ -301,6 +305,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
   set_device_timer(new FakeTimer);
   set_device_copy(&copy_on_stream);
   set_device_group_backend(&make_fake_group);
+  nccl::set_fake_backend();
   graph::set_graph_recorder(new FakeRecorder);
   return new FakeAccelerator;  // leaked, as its threads
 }

@@ -1,0 +1,229 @@
+"""Collectives between processes through NCCL, on simulated GPUs and a fake NCCL.
+
+`make test-cuda` runs them: MXLITE_CUDA_LIBRARY names the simulated GPU (tests/cpp/fake_gpu), whose
+arrays travel through the NCCL communicator of the CUDA plug-in and tests/cpp/fake_nccl.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+from conftest import HERE
+
+pytestmark = pytest.mark.skipif(
+    "mxlite_fake_gpu" not in os.environ.get("MXLITE_CUDA_LIBRARY", ""),
+    reason="needs the simulated GPU: make test-cuda",
+)
+
+_ON_GPUS = """
+import os, runpy, sys
+import mxlite as mx
+path = sys.argv.pop(1)
+with mx.gpu(int(os.environ["OMPI_COMM_WORLD_RANK"])):
+    runpy.run_path(path, run_name="__main__")
+if mx._core.comm_info()["size"] > 1:
+    assert mx._core.comm_stats()["nccl_tensors"] > 0, mx._core.comm_stats()
+print("on GPUs")
+"""
+
+_ENVIRONMENT = {"MXLITE_FAKE_GPUS": "4"}
+_SURVIVE = ("--mca", "orte_abort_on_non_zero_status", "0", "--enable-recovery")
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_collectives_of_all_types_give_what_numpy_gives(start, ranks: int) -> None:
+    result = start("nccl_values.py", ranks, env=_ENVIRONMENT, timeout=180)
+    assert [text.strip() for _, text in sorted(result.output.items())] == [
+        f"done {r}" for r in range(ranks)
+    ]
+
+
+def test_processes_of_several_hosts(start) -> None:
+    # Two names for this machine: the processes meet through MPI instead of shared memory.
+    program = """
+import os, runpy, sys
+os.environ["MXLITE_COMM_HOST"] = "aab"[int(os.environ["OMPI_COMM_WORLD_RANK"])]
+import mxlite as mx
+import mxlite.horovod as hvd
+hvd.init()
+hvd.local_rank = hvd.rank  # all GPUs are those of one machine
+runpy.run_path(sys.argv[1], run_name="__main__")
+assert mx._core.comm_info()["backend"] == "mpi+shm"
+"""
+    path = HERE / "scripts" / "nccl_values.py"
+    result = start(program, 3, str(path), env=_ENVIRONMENT, timeout=180)
+    assert all("done" in text for text in result.output.values()) and len(result.output) == 3
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("script", ["collectives.py", "mistakes.py", "collective_operators.py"])
+def test_suites_of_the_cpu_pass_on_gpus(start, script: str, ranks: int) -> None:
+    path = HERE / "scripts" / script
+    result = start(_ON_GPUS, ranks, str(path), env=_ENVIRONMENT, timeout=240)
+    assert all("on GPUs" in text for text in result.output.values()), result.text
+    assert len(result.output) == ranks
+
+
+def test_mistakes_in_operators_are_errors_on_every_rank(start) -> None:
+    path = HERE / "scripts" / "collective_mistakes.py"
+    result = start(_ON_GPUS, 3, str(path), env=_ENVIRONMENT, timeout=120)
+    assert all("on GPUs" in text for text in result.output.values()), result.text
+    assert len(result.output) == 3
+
+
+def test_operators_on_a_cpu_and_a_gpu_are_an_error(start) -> None:
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+x = mx.nd.ones((2,), ctx=mx.gpu(hvd.rank()) if hvd.rank() else mx.cpu())
+try:
+    mx.nd.contrib.all_reduce(x).wait_to_read()
+    raise SystemExit("no error")
+except mx.MXNetError as error:
+    assert "on the CPU on rank 0 and" in str(error) and "on a GPU on rank 1" in str(error), error
+print("done")
+"""
+    result = start(program, 2, env=_ENVIRONMENT)
+    assert all("done" in text for text in result.output.values())
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_random_sequences_on_gpus(start, ranks: int) -> None:
+    path = HERE / "scripts" / "collective_sequences.py"
+    result = start(_ON_GPUS, ranks, str(path), "77", "25", env=_ENVIRONMENT, timeout=240)
+    assert all("25 sequences" in text for text in result.output.values()), result.text
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(
+    "script",
+    [
+        ("store_values.py", "--check", "values"),
+        ("store_values.py", "--check", "optimizer"),
+        ("store_values.py", "--check", "updater"),
+        ("store_values.py", "--check", "2bit"),
+        ("store_training.py", "--all"),
+    ],
+)
+def test_stores_sum_through_nccl(start, script: tuple[str, ...], ranks: int) -> None:
+    path = HERE / "scripts" / script[0]
+    result = start(_ON_GPUS, ranks, str(path), *script[1:], env=_ENVIRONMENT, timeout=240)
+    assert all("on GPUs" in text for text in result.output.values()), result.text
+
+
+_LOST = """
+import os, signal, sys, time
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+processes = hvd.allgather_object(os.getpid())
+x = mx.nd.ones((200000,), ctx=mx.gpu(hvd.rank()))
+hvd.allreduce(x, name="first").wait_to_read()
+step = 0
+try:
+    while True:
+        step += 1
+        pending = [hvd.allreduce(x, name=f"{k}") for k in range(4)]
+        if step == 10 and hvd.rank() == 1:
+            os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+        for array in pending:
+            array.wait_to_read()
+except mx.MXNetError as error:
+    print("error", str(error).replace(chr(10), " "), flush=True)
+begin = time.monotonic()
+try:
+    hvd.allreduce(x, name="later").wait_to_read()
+    print("no error")
+except mx.MXNetError as error:
+    assert "rank 1" in str(error) and time.monotonic() - begin < 5, error
+    print("later too", flush=True)
+if hvd.rank() == 0:
+    time.sleep(2)  # until the others have seen it; then a stopped rank ends, too
+    try:
+        os.kill(processes[1], signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(("how", "limit"), [("SIGKILL", 20), ("SIGSTOP", 30)])
+def test_survivors_name_a_lost_rank(start, ranks: int, how: str, limit: float) -> None:
+    environment = {**_ENVIRONMENT, "MXLITE_COMM_TIMEOUT": "5"}
+    result = start(_LOST, ranks, how, env=environment, ok=False, timeout=60, options=_SURVIVE)
+    for rank in set(range(ranks)) - {1}:
+        text = result.output.get(rank, "")
+        assert re.search(r"error .*rank 1", text) and "later too" in text, result.text
+    assert result.seconds < limit, result.text
+
+
+def test_another_version_of_nccl_is_an_error_on_every_rank(start) -> None:
+    program = """
+import os
+if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+    os.environ["MXLITE_FAKE_NCCL_VERSION"] = "22703"
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+for attempt in range(2):
+    try:
+        hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(hvd.rank())), name="w").wait_to_read()
+        raise SystemExit("no error")
+    except mx.MXNetError as error:
+        assert "rank 1 has NCCL 2.27.3, rank 0 has NCCL 2.28.9" in str(error), error
+        assert "'allreduce.w'" in str(error), error
+assert hvd.allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == 3  # on the CPU
+print("done")
+"""
+    result = start(program, 3, env=_ENVIRONMENT)
+    assert all("done" in text for text in result.output.values()) and result.seconds < 30
+
+
+_TOO_FEW = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+x = mx.nd.ones((2,), ctx=mx.gpu(hvd.rank() % mx.num_gpus()))
+try:
+    total = hvd.allreduce(x, name="w", op=hvd.Sum).asnumpy()
+    print("sum", total.tolist())
+except mx.MXNetError as error:
+    print("error", error)
+"""
+
+
+def test_more_ranks_than_gpus_is_an_error_on_every_rank(start) -> None:
+    result = start(_TOO_FEW, 3, env={"MXLITE_FAKE_GPUS": "2"})
+    assert result.seconds < 30
+    for text in result.output.values():
+        assert re.search(r"'allreduce.w': nccl: ranks 0 and 2 use the same GPU \(fake:0", text), (
+            text
+        )
+        assert "3 processes of this host take part, rank 2 sees 2 GPUs" in text, text
+    assert len(result.output) == 3
+
+
+def test_processes_that_share_a_gpu_can_send_through_host_memory(start) -> None:
+    result = start(_TOO_FEW, 3, env={"MXLITE_FAKE_GPUS": "1", "MXLITE_NCCL": "0"})
+    assert all("sum [3.0, 3.0]" in text for text in result.output.values()), result.text
+
+
+def test_inputs_that_failed_are_errors_on_every_rank(start) -> None:
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+if hvd.rank() == 1:
+    broken = hvd.allreduce(mx.nd.ones((3,), ctx=mx.gpu(1)), name="a")
+else:
+    broken = hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(0)), name="a")
+later = hvd.allreduce(broken, name="b")
+try:
+    later.wait_to_read()
+    raise SystemExit("no error")
+except mx.MXNetError as error:
+    assert "allreduce" in str(error), error
+assert hvd.allreduce(mx.nd.ones((1,), ctx=mx.gpu(hvd.rank())), op=hvd.Sum).asscalar() == 2
+print("done")
+"""
+    result = start(program, 2, env=_ENVIRONMENT)
+    assert all("done" in text for text in result.output.values())
