@@ -1,8 +1,10 @@
 // Recurrent layers: one product for the inputs of all steps, then a product and a launch per step.
 // cuDNN's own recurrent layers keep for backward what only they can size and read; here it is what
-// the operator's reserve output has room for, and any step can be looked at.
+// the operator's reserve output has room for, and any step can be looked at. Halves are computed in
+// float32: states that were rounded at every step would be off by a step of the dtype each time.
 #include "cpp/ops/nn/rnn.h"
 
+#include "cpp/ops/cuda/float32_copies.h"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/nn/rnn_cells.h"
@@ -269,24 +271,37 @@ class BackwardPass final : public Pass {
   const BackwardScratch w_;
 };
 
+// Elements of the scratch memory for one step's products.
+int64_t products_count(const RnnSizes& s) {
+  return s.batch * std::max(s.gates * s.hidden, s.out());
+}
+
 void rnn(KernelContext& ctx, const RnnParams& p, Inputs in, Outputs out) {
   const size_t states = p.is_lstm() ? 2 : 1;
-  Pass pass(ctx, p, Operands(p, in), out[1 + states].data);
-  const RnnSizes& s = pass.sizes();
-  const int64_t widest = std::max(s.gates * s.hidden, s.out());
-  void* const products =
-      ctx.scratch(static_cast<size_t>(s.batch * widest) * dtype_size(in[0].dtype));
-  pass.forward(out[0].data, out[1].data, states == 2 ? out[2].data : nullptr, products,
-               ctx.training);
+  const DType dtype = without_halves(in[0].dtype);
+  const RnnSizes s(p, in[0].shape);
+  ScratchPlan plan;
+  Float32Copies inputs(plan, in), outputs(plan, out.first(1 + states));
+  const size_t products = plan.add(static_cast<size_t>(products_count(s)) * dtype_size(dtype));
+  void* const block = ctx.scratch(plan.bytes());
+  inputs.place(block);
+  outputs.place(block);
+  inputs.read(ctx);
+  const Outputs to = outputs.refs();
+  Pass(ctx, p, Operands(p, inputs.refs()), out[1 + states].data)
+      .forward(to[0].data, to[1].data, states == 2 ? to[2].data : nullptr,
+               part<char>(block, products), ctx.training);
+  outputs.write(ctx);
 }
 
 void rnn_backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs out) {
   const size_t states = p.is_lstm() ? 2 : 1;
-  const Operands operands(p, in.subspan(1 + states, in.size() - 2 - states));
-  const DType dtype = operands.data->dtype;
-  const RnnSizes s(p, operands.data->shape);
+  const size_t first_operand = 1 + states;
+  const DType dtype = without_halves(in[first_operand].dtype);
+  const RnnSizes s(p, in[first_operand].shape);
   const int64_t all_gates = s.rows() * s.gates * s.hidden, units = s.batch * s.hidden;
   ScratchPlan plan;
+  Float32Copies inputs(plan, in.first(in.size() - 1)), outputs(plan, out);
   const auto add = [&](int64_t count) {
     return plan.add(static_cast<size_t>(count) * dtype_size(dtype));
   };
@@ -303,9 +318,13 @@ void rnn_backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs
   const size_t output = add(again ? s.rows() * s.directions * s.out() : 0);
   const size_t state = add(again ? s.layers * s.directions * s.batch * s.out() : 0);
   const size_t cell = add(again ? s.layers * s.directions * units : 0);
-  const size_t products = add(again ? s.batch * std::max(s.gates * s.hidden, s.out()) : 0);
+  const size_t products = add(again ? products_count(s) : 0);
   void* const block = ctx.scratch(plan.bytes());
   const auto at = [&](size_t place) { return part<char>(block, place); };
+  inputs.place(block);
+  outputs.place(block);
+  inputs.read(ctx);
+  const Operands operands(p, inputs.refs().subspan(first_operand));
 
   void* const kept = p.has_reserve ? in.back().data : at(reserve);
   if (!p.has_reserve)
@@ -319,7 +338,8 @@ void rnn_backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs
                 at(state_grad),
                 at(cell_grad),
                 {at(first), at(second)}})
-      .run(in, out);
+      .run(inputs.refs(), outputs.refs());
+  outputs.write(ctx);
 }
 
 }  // namespace

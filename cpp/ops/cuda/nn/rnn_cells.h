@@ -5,8 +5,8 @@
 
 namespace mxlite::cuda {
 
-// Parameters that all steps of a layer and direction share. Memory holds the operator's dtype; a
-// row of gates is (gates, hidden), as the weights' rows.
+// Parameters that all steps of a layer and direction share. Memory holds `dtype`; a row of gates is
+// (gates, hidden), as the weights' rows.
 struct RnnLayer {
   RnnMode mode;
   DType dtype, lengths_dtype;

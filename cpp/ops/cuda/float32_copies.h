@@ -1,0 +1,53 @@
+// Float32 copies of half arrays, for kernels of several steps: halves are computed in float32 and
+// rounded once, so no step may leave a rounded value to the next.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cpp/ops/cuda/memory.h"
+#include "cpp/ops/cuda/strided_copy.h"
+
+namespace mxlite::cuda {
+
+inline DType without_halves(DType dtype) { return is_half(dtype) ? DType::kFloat32 : dtype; }
+
+// Plan the copies, get the scratch block, place them; arrays of other dtypes are used as they are.
+class Float32Copies {
+ public:
+  Float32Copies(ScratchPlan& plan, std::span<const TensorRef> arrays) : arrays_(arrays) {
+    for (const TensorRef& array : arrays) {
+      places_.push_back(
+          is_half(array.dtype) ? plan.add(static_cast<size_t>(array.size()) * sizeof(float)) : 0);
+      copies_.push_back(array);
+    }
+  }
+
+  // Places the copies in a block of contiguous memory.
+  void place(void* block) {
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      if (!is_half(arrays_[i].dtype)) continue;
+      copies_[i].data = part<void>(block, places_[i]);
+      copies_[i].dtype = DType::kFloat32;
+    }
+  }
+  // Fills the copies from the arrays, before the kernel reads them.
+  void read(KernelContext& ctx) const { convert(ctx, arrays_, copies_); }
+  // Rounds the copies into the arrays, after the kernel has written them.
+  void write(KernelContext& ctx) const { convert(ctx, copies_, arrays_); }
+
+  std::span<const TensorRef> refs() const { return copies_; }
+
+ private:
+  static void convert(KernelContext& ctx, std::span<const TensorRef> from,
+                      std::span<const TensorRef> to) {
+    for (size_t i = 0; i < to.size(); ++i)
+      if (from[i].dtype != to[i].dtype) convert_copy(ctx, from[i], to[i]);
+  }
+
+  const std::span<const TensorRef> arrays_;
+  std::vector<size_t> places_;
+  std::vector<TensorRef> copies_;
+};
+
+}  // namespace mxlite::cuda
