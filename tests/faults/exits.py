@@ -156,6 +156,7 @@ def main() -> int:
             "runs": options.runs,
             "first_seed": options.first,
             "busy": options.busy,
+            "load_average": round(os.getloadavg()[2], 1),  # the machine's other programs, too
             "at_a_time": options.jobs,
             "jobs_of_two": has_mpirun,
             **{how: counts[how] for how in ("ok", "code", "abort", "hang")},
