@@ -38,9 +38,13 @@ struct Array {
   void* data;
   DType dtype;
 };
+// Rows that are computed in double may be stored in any dtype: a float64 result of a float32 input.
 template <class C>
 __device__ __forceinline__ C read(const Array& a, int64_t i) {
-  return load_as<C>(a.data, a.dtype, i);
+  if constexpr (std::is_same_v<C, double>)
+    return load_any<C>(a.data, a.dtype, i);
+  else
+    return load_as<C>(a.data, a.dtype, i);
 }
 
 // The threads that share a row: all of a block, or one alone.
