@@ -393,3 +393,31 @@ def test_trainer_and_optimizer_average(start) -> None:
 def test_large_arrays_and_gradients_in_pieces(start, variables: dict[str, str]) -> None:
     result = start("large.py", 2, env=variables)
     assert all("done" in text for text in result.output.values())
+
+
+def test_the_trainer_clips_the_norm_of_averaged_gradients(start) -> None:
+    program = """
+import mxlite as mx, mxlite.horovod as hvd, numpy as np
+hvd.init()
+for limit, predivide in ((1.0, 1.0), (1.0, 2.0), (10.0, 1.0), (None, 1.0)):
+    values = [mx.gluon.Parameter(f"w{i}", shape=(2,), init="zeros") for i in range(2)]
+    for value in values:
+        value.initialize()
+    trainer = hvd.DistributedTrainer(
+        values, "sgd", {"learning_rate": 1.0}, gradient_predivide_factor=predivide,
+        prefix=f"{limit}{predivide}", clip_global_norm=limit,
+    )
+    # The mean over the ranks is (3, 0) and (0, 4): its norm is 5.
+    with mx.autograd.record():
+        first, second = (value.data() for value in values)
+        loss = (first * mx.nd.array([2.0 + 2 * hvd.rank(), 0])).sum()
+        loss = loss + (second * mx.nd.array([0, 8.0 * hvd.rank()])).sum()
+    loss.backward()
+    trainer.step(1)
+    found = np.concatenate([-value.data().asnumpy() for value in values])
+    factor = 1 if limit is None else min(1, limit / 5)
+    np.testing.assert_allclose(found, factor * np.array([3, 0, 0, 4]), rtol=1e-5)
+print("clipped")
+"""
+    result = start(program, 2)
+    assert all("clipped" in text for text in result.output.values())
