@@ -63,7 +63,7 @@ def gathered(F: Any, block: Any, sizes: list[int], group: Group) -> Any:  # noqa
     if group.size == 1:
         return block
     before, after = sum(sizes[: group.index]), sum(sizes[group.index + 1 :])
-    column = F.slice_axis(block, axis=-1, begin=0, end=1) * 0
+    column = F.zeros_like(F.slice_axis(block, axis=-1, begin=0, end=1))
     parts = [
         *([F.repeat(column, repeats=before, axis=-1)] if before else []),
         block,
