@@ -117,7 +117,7 @@ def main() -> int:
     parser.add_argument("--tensor", type=int, default=1, help="ranks that share the dense layers")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch-size", type=int, default=64, help="of all ranks together")
-    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json", help="file for losses and accuracy")
     parser.add_argument("--smoke", action="store_true", help="two epochs")
