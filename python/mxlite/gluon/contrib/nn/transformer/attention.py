@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiHeadCrossAttention", "MultiHeadSelfAttention", "dot_product_attention"]
 
-# Score of a key that must not be attended to. float16 can hold it, and its exponential is 0 beside
-# every score above -29,000.
-_HIDDEN = -30000.0
+# Added to the scores of keys that take no part; minus infinity in float16.
+_HIDDEN = -1e30
 
 
 def dot_product_attention(
@@ -59,50 +58,28 @@ def dot_product_attention(
     NDArray or Symbol
         (batch, heads, query length, size); rows of queries without keys are 0.
     """
-    query = query * scale if scale is not None else F.contrib.div_sqrt_dim(query)
-    merged = [F.reshape(part, shape=(-3, 0, 0)) for part in (query, key, value)]
-    scores = F.batch_dot(merged[0], merged[1], transpose_b=True)
-    scores = F.reshape_like(scores, query, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
-    if mask is None and not causal:
-        weights = _softmax(F, scores, lengths)
-    else:
-        allowed = F.broadcast_like(_allowed(F, scores, mask, lengths, causal), scores)
-        weights = F.softmax(F.where(allowed, scores, F.ones_like(scores) * _HIDDEN), axis=-1)
-        weights = F.where(allowed, weights, F.zeros_like(weights))  # clears rows without any key
-    if dropout:
-        weights = F.Dropout(weights, p=dropout)
-    mixed = F.batch_dot(F.reshape(weights, shape=(-3, 0, 0)), merged[2])
-    return F.reshape_like(mixed, query, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
-
-
-def _softmax(F: Any, scores: Any, lengths: Any) -> Any:  # noqa: N803
-    """Return the weights of the first ``lengths[i]`` keys of each row, 0 for the others."""
-    if lengths is None:
-        return F.softmax(scores, axis=-1)
-    rows = F.reshape(F.slice_axis(scores, axis=3, begin=0, end=1), shape=(0, 0, -3))
-    counts = F.reshape(F.cast(lengths, dtype="int32"), shape=(-1, 1, 1))
-    return F.softmax(scores, F.broadcast_like(counts, rows), axis=-1, use_length=True)
-
-
-def _allowed(F: Any, scores: Any, mask: Any, lengths: Any, causal: bool) -> Any:  # noqa: N803
-    """Return 1 for the pairs of query and key that attend, else 0; float32, four axes."""
-    parts = [] if mask is None else [F.cast(mask, dtype="float32")]
+    inputs = [query, key, value]
+    if mask is not None:
+        inputs.append(_added_to_scores(F, mask, query))
     if lengths is not None:
-        keys = F.cast(F.contrib.arange_like(scores, axis=3), dtype="float32")
-        ends = F.reshape(F.cast(lengths, dtype="float32"), shape=(-1, 1, 1, 1))
-        parts.append(F.broadcast_lesser(F.reshape(keys, shape=(1, 1, 1, -1)), ends))
-    if causal:
-        # Positions are counted from the end, where the last query meets the last key.
-        keys, queries = (
-            F.reverse(F.cast(F.contrib.arange_like(scores, axis=axis), dtype="float32"), axis=0)
-            for axis in (3, 2)
-        )
-        rows = F.reshape(queries, shape=(1, 1, -1, 1))
-        parts.append(F.broadcast_greater_equal(F.reshape(keys, shape=(1, 1, 1, -1)), rows))
-    allowed = parts[0]
-    for part in parts[1:]:
-        allowed = F.broadcast_mul(allowed, part)
-    return allowed
+        inputs.append(F.cast(lengths, dtype="int32"))
+    return F.contrib.dot_product_attention(
+        *inputs,
+        causal=causal,
+        scale=scale,
+        dropout=dropout,
+        use_mask=mask is not None,
+        use_length=lengths is not None,
+    )
+
+
+def _added_to_scores(F: Any, mask: Any, query: Any) -> Any:  # noqa: N803
+    """Return 0 for the pairs of query and key that attend, else `_HIDDEN`; of the query's dtype."""
+    zeros = F.sum(F.zeros_like(query), axis=(1, 2, 3), keepdims=True)
+    shape = F.broadcast_add(F.cast(mask, dtype="float32"), F.cast(zeros, dtype="float32"))
+    zeros = F.broadcast_like(zeros, shape)
+    # Without a gradient of the mask the operator never needs the scores.
+    return F.BlockGrad(F.where(F.broadcast_like(mask, shape), zeros, zeros + _HIDDEN))
 
 
 def _checked_heads(label: str, units: int, heads: int) -> None:
