@@ -28,6 +28,16 @@ set_target_properties(mxlite_test_needy PROPERTIES SKIP_BUILD_RPATH ON
                       LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 target_link_libraries(mxlite_test_needy PRIVATE mxlite_test_needed)
 
+if(NOT MXLITE_LOWER_FOLDERS_ONLY)
+  # The NCCL communicator of the CUDA plug-in, on a fake NCCL between the processes of one host.
+  set(fake_nccl ${PROJECT_SOURCE_DIR}/tests/cpp/fake_nccl)
+  set(nccl_sources ${PROJECT_SOURCE_DIR}/cpp/kvstore/comm/nccl)
+  add_library(mxlite_fake_nccl OBJECT EXCLUDE_FROM_ALL ${fake_nccl}/fake_nccl.cc ${fake_nccl}/mailboxes.cc
+              ${fake_nccl}/runtime.cc ${nccl_sources}/completions.cc ${nccl_sources}/nccl_call.cc
+              ${nccl_sources}/nccl_communicator.cc)
+  target_include_directories(mxlite_fake_nccl BEFORE PRIVATE ${fake_nccl}/include ${PROJECT_SOURCE_DIR})
+endif()
+
 add_custom_target(cpp_tests)
 foreach(source ${test_sources})
   get_filename_component(test ${source} NAME_WE)
@@ -46,6 +56,9 @@ foreach(source ${test_sources})
     add_dependencies(${test} mxlite_test_needy)
     target_compile_definitions(${test} PRIVATE MXLITE_TEST_PLUGIN="$<TARGET_FILE:mxlite_test_needy>"
                                MXLITE_TEST_PACKAGES="${test_packages}")
+  endif()
+  if(test STREQUAL nccl_communicator_test)
+    target_sources(${test} PRIVATE $<TARGET_OBJECTS:mxlite_fake_nccl>)
   endif()
   if(test STREQUAL cuda_runtime_test)
     set(fake_cuda ${PROJECT_SOURCE_DIR}/tests/cpp/fake_cuda)
@@ -69,13 +82,6 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
   set_source_files_properties(${fake_gpu}/plugin.cc PROPERTIES COMPILE_DEFINITIONS
                               MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  # The NCCL communicator of the CUDA plug-in, on a fake NCCL between the processes of one host.
-  set(fake_nccl ${PROJECT_SOURCE_DIR}/tests/cpp/fake_nccl)
-  set(nccl_sources ${PROJECT_SOURCE_DIR}/cpp/kvstore/comm/nccl)
-  add_library(mxlite_fake_nccl OBJECT EXCLUDE_FROM_ALL ${fake_nccl}/fake_nccl.cc ${fake_nccl}/mailboxes.cc
-              ${fake_nccl}/runtime.cc ${nccl_sources}/completions.cc ${nccl_sources}/nccl_call.cc
-              ${nccl_sources}/nccl_communicator.cc)
-  target_include_directories(mxlite_fake_nccl BEFORE PRIVATE ${fake_nccl}/include ${PROJECT_SOURCE_DIR})
   add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc
               $<TARGET_OBJECTS:mxlite_fake_nccl>)
   add_dependencies(cpp_tests mxlite_fake_gpu)

@@ -305,7 +305,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
   set_device_timer(new FakeTimer);
   set_device_copy(&copy_on_stream);
   set_device_group_backend(&make_fake_group);
-  nccl::set_fake_backend();
+  set_device_backend(&nccl::fake_backend());
   graph::set_graph_recorder(new FakeRecorder);
   return new FakeAccelerator;  // leaked, as its threads
 }

@@ -28,9 +28,10 @@ class FakeRuntime final : public Runtime {
 
 }  // namespace
 
-void set_fake_backend() {
+DeviceBackend& fake_backend() {
   static FakeRuntime& runtime = *new FakeRuntime;
-  set_device_backend(make_nccl_backend(runtime).release());
+  static DeviceBackend& backend = *make_nccl_backend(runtime).release();
+  return backend;
 }
 
 }  // namespace mxlite::nccl

@@ -1,8 +1,10 @@
+// The NCCL communicator of the CUDA plug-in on the fake NCCL.
 #pragma once
+#include "cpp/kvstore/comm/device_communicator.h"
 
 namespace mxlite::nccl {
 
-// Makes collectives of arrays on fake GPUs go through the fake NCCL.
-void set_fake_backend();
+// Lives until the process ends.
+DeviceBackend& fake_backend();
 
 }  // namespace mxlite::nccl
