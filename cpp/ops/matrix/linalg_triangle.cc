@@ -76,7 +76,7 @@ Specs infer_makediag(const LinalgOffsetParams& p, std::span<const TensorSpec> in
 Specs infer_extracttrian(const LinalgTrianParams& p, std::span<const TensorSpec> in) {
   check_square("linalg_extracttrian", in[0], /*halves=*/true);
   const int64_t size = square_size(in[0].shape), n = size - p.distance();
-  MX_CHECK(!is_known(size) || n > 0, "linalg_extracttrian: offset ", p.offset,
+  MX_CHECK(!is_known(size) || n >= 0, "linalg_extracttrian: offset ", p.offset,
            " given for A of shape ", in[0].shape);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
   to.push_back(is_known(size) ? checked_mul(n, checked_add(n, 1)) / 2 : kUnknownDim);

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/dot_product_attention.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -19,10 +20,11 @@ void check_heads(const char* input, const TensorSpec& spec, const TensorSpec& qu
   check_same_dtype(kOp, input, spec, query.dtype);
   MX_CHECK_SHAPE(s.ndim() == 4, kOp, ": ", input, " of shape ", s,
                  " given, 4 dimensions (batch, heads, length, size) expected");
-  MX_CHECK_SHAPE(s[0] == q[0], kOp, ": ", input, " of shape ", s, " given, query of shape ", q,
-                 " needs a batch of ", q[0]);
-  MX_CHECK_SHAPE(s[1] == q[1] || (s[1] > 0 && q[1] % s[1] == 0), kOp, ": ", input, " of shape ", s,
-                 " has ", s[1], " heads, a divisor of the ", q[1], " heads of query expected");
+  MX_CHECK_SHAPE(may_equal(s[0], q[0]), kOp, ": ", input, " of shape ", s,
+                 " given, query of shape ", q, " needs a batch of ", q[0]);
+  MX_CHECK_SHAPE(may_equal(s[1], q[1]) || (s[1] > 0 && q[1] % s[1] == 0), kOp, ": ", input,
+                 " of shape ", s, " has ", s[1], " heads, a divisor of the ", q[1],
+                 " heads of query expected");
 }
 
 void check_mask(const TensorSpec& mask, const Shape& scores, DType dtype) {
@@ -30,7 +32,7 @@ void check_mask(const TensorSpec& mask, const Shape& scores, DType dtype) {
   bool fits = mask.shape.ndim() <= 4;
   const int lead = 4 - mask.shape.ndim();
   for (int i = 0; fits && i < mask.shape.ndim(); ++i)
-    fits = mask.shape[i] == 1 || mask.shape[i] == scores[lead + i];
+    fits = mask.shape[i] == 1 || may_equal(mask.shape[i], scores[lead + i]);
   MX_CHECK_SHAPE(fits, kOp, ": attention_mask of shape ", mask.shape,
                  " given, a shape that broadcasts to (batch, heads, q_length, k_length) = ", scores,
                  " expected");
@@ -41,13 +43,14 @@ Specs infer(const AttentionParams& p, std::span<const TensorSpec> in) {
   check_floating(kOp, "query", in[0]);
   MX_CHECK_SHAPE(q.ndim() == 4, kOp, ": query of shape ", q,
                  " given, 4 dimensions (batch, heads, length, size) expected");
-  MX_CHECK_SHAPE(q[3] > 0, kOp, ": query of shape ", q, " given, heads of size 1 or more expected");
+  MX_CHECK_SHAPE(q[3] != 0, kOp, ": query of shape ", q,
+                 " given, heads of size 1 or more expected");
   check_heads("key", in[1], in[0]);
   check_heads("value", in[2], in[0]);
-  MX_CHECK_SHAPE(k[3] == q[3], kOp, ": key of shape ", k, " given, query of shape ", q,
+  MX_CHECK_SHAPE(may_equal(k[3], q[3]), kOp, ": key of shape ", k, " given, query of shape ", q,
                  " needs heads of size ", q[3]);
-  MX_CHECK_SHAPE(v[1] == k[1] && v[2] == k[2], kOp, ": value of shape ", v, " given, key of shape ",
-                 k, " needs ", k[1], " heads of length ", k[2]);
+  MX_CHECK_SHAPE(may_equal(v[1], k[1]) && may_equal(v[2], k[2]), kOp, ": value of shape ", v,
+                 " given, key of shape ", k, " needs ", k[1], " heads of length ", k[2]);
   MX_CHECK(!p.scale || std::isfinite(*p.scale), kOp, ": scale=", *p.scale,
            " given, a finite number expected");
   if (p.use_mask) check_mask(in[kMask], Shape{q[0], q[1], q[2], k[2]}, in[0].dtype);
@@ -58,8 +61,9 @@ Specs infer(const AttentionParams& p, std::span<const TensorSpec> in) {
                    ": length of dtype ", length.dtype, " given, int32 or int64 expected");
   }
   const DType sums = in[0].dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  return Specs{TensorSpec{Shape{q[0], q[1], q[2], v[3]}, in[0].dtype},
-               TensorSpec{Shape{q[0], q[1], q[2]}, sums}, TensorSpec{Shape{2}, DType::kInt64}};
+  const int64_t batch = merged(q[0], merged(k[0], v[0]));
+  return Specs{TensorSpec{Shape{batch, q[1], q[2], v[3]}, in[0].dtype},
+               TensorSpec{Shape{batch, q[1], q[2]}, sums}, TensorSpec{Shape{2}, DType::kInt64}};
 }
 
 // The fused backward has no gradient of the mask, which would need the scores.

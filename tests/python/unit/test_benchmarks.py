@@ -303,6 +303,6 @@ def test_losses_of_networks_with_dropout_are_compared_without_drops(tmp_path: Pa
 
 def test_systems_with_another_loss_are_not_timed() -> None:
     cell = train_step.TrainCell("alexnet", "float32", 2)
-    cell._check({"losses": [7.0, 6.9]}, {"losses": [7.01, 6.9]})
+    cell._check({"losses": [7.0, 6.9]}, {"losses": [7.003, 6.9]})
     with pytest.raises(WorkerError, match=r"first loss is 7.00000, the first system's 7.05000"):
         cell._check({"losses": [7.0, 6.9]}, {"losses": [7.05, 6.9]})

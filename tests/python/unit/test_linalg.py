@@ -5,7 +5,7 @@ from __future__ import annotations
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import nd
+from mxlite import autograd, nd
 
 
 def array(values: np.ndarray) -> nd.NDArray:
@@ -113,3 +113,15 @@ def test_diagonals_of_empty_matrices_have_gradients() -> None:
             y = run(x)
         y.backward()
         assert x.grad.shape == shape
+
+
+def test_triangles_without_elements_have_gradients() -> None:
+    packed = nd.zeros((2, 0))
+    packed.attach_grad()
+    with autograd.record():
+        square = nd.linalg.maketrian(packed, lower=False)
+    square.backward()
+    assert square.shape == (2, 0, 0)
+    assert packed.grad.shape == (2, 0)
+    with pytest.raises(ValueError, match="offset 3 given for A of shape"):
+        nd.linalg.extracttrian(nd.zeros((2, 2)), offset=3)
