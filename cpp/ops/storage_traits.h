@@ -1,4 +1,4 @@
-// What sparse storage knows of an operator. Arrays are made of parts by
+// Traits of operators for sparse storage. Arrays are made of parts by
 // python/mxlite/ndarray/sparse, which reads these traits; operators whose results need more than
 // them have rules there.
 #pragma once

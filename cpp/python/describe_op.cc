@@ -35,7 +35,7 @@ py::dict describe_storage(const StorageTraits& storage) {
                   py::arg("row_update") = row_update, py::arg("aliases") = aliases);
 }
 
-// What mixed precision does to an operator.
+// Describes how mixed precision treats an operator.
 py::dict describe_amp(const OpSchema& op) {
   py::object float32_if = py::none();
   if (!op.float32_if.param.empty())

@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<DeviceBackend*> the_backend{nullptr};
 
-// What every rank tells the others before it joins.
+// The facts that every rank sends to the others before it joins.
 struct Introduction {
   int32_t version = 0, device = -1, devices = 0;
   char host[64] = {};

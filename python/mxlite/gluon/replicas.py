@@ -44,7 +44,7 @@ class Replicas:
         self.group = group
         self._prefix = f"replicas.{next(_numbers)}."
         self._groups: dict[str, Group] = {}
-        # By name and rank: the ranks among which the rank's parameter is divided.
+        # Maps name and rank to the ranks among which the rank's parameter is divided.
         self._sets: dict[str, dict[int, list[int]]] = {}
         sharded = [param for param in params if param.shard is not None]
         if not sharded or group.size == 1:

@@ -23,7 +23,7 @@ struct Mailbox {
   std::byte data[kPieceBytes];
 };
 
-// What a rank asks of ncclCommSplit.
+// The arguments of a rank's call of ncclCommSplit.
 struct SplitWish {
   std::atomic<uint32_t> number{0};  // splits that the rank has called
   int32_t color = 0, key = 0;

@@ -28,7 +28,7 @@ class Completions {
 
   // Calls `done` after all work that the stream was given so far. `what` describes the work.
   void add(std::string what, DoneFn done);
-  // From now on everything that is not done fails with this text. The stream must end its work.
+  // Fails all open and later calls with this text. The stream must end its work.
   void fail(const char* reason) noexcept;
 
   bool busy();

@@ -9,7 +9,7 @@
 
 namespace mxlite::nccl {
 
-// What communicators need from the CUDA runtime. The tests have another implementation.
+// The functions of the CUDA runtime that communicators use. Tests have another implementation.
 class Runtime {
  public:
   virtual ~Runtime() = default;

@@ -49,8 +49,8 @@ struct AttentionPlan {
   }
 };
 
-// In the widest vectors that this processor has. scratch: plan.bytes(call), 64-byte aligned. No
-// extent may be 0.
+// Plans use the widest vectors of this processor. `scratch` has plan.bytes(call) bytes, aligned to
+// 64. No extent may be 0.
 template <class T>
 AttentionPlan plan_attention_forward(const AttentionCall& call);
 template <class T>

@@ -1,4 +1,4 @@
-// What happens to a row of scores between the matrix products: mask, exponentials, dropout.
+// Handles a row of scores between the matrix products: mask, exponentials, dropout.
 // Included once per instruction set, after attention_tile.h.
 #pragma once
 

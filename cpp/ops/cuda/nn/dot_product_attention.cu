@@ -14,7 +14,7 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-// What the rows of scores depend on; passed to kernels by value. Row r is (batch, head, query).
+// Describes the rows of scores to kernels, by value. Row r is (batch, head, query).
 struct ScoreRows {
   int64_t rows = 0, heads = 0, q_length = 0, k_length = 0;
   bool causal = false;

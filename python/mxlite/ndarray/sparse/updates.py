@@ -53,7 +53,7 @@ def update_rows(
         return NotImplemented
     lazy = bool(params.get("lazy_update", True)) and stype_of(grad) == "row_sparse"
     if not rows["any_states"]:
-        # As in 1.x: states of another storage than the weight are updated in all rows.
+        # States of another storage than the weight are updated in all rows, as in 1.x.
         lazy = lazy and all(stype_of(s) == stype_of(weight) for s in states)
     if rows["sparse_weight"]:
         lazy = lazy and stype_of(weight) == "row_sparse"
