@@ -39,7 +39,7 @@ class EarlierStates {
       : states_(states), current_(copies_of(states)) {
     write(earlier, states_);
   }
-  // Not in the destructor, which must not throw.
+  // The destructor does not do this, because it must not throw.
   void restore() { write(current_, states_); }
 
  private:
@@ -91,7 +91,7 @@ class CheckpointNode final : public TapeNode {
       MX_CHECK_KIND(!in || !in->node || !in->node->released, ErrorKind::kError,
                     "backward: the graph before ", call_.name,
                     " was freed by an earlier backward; pass retain_graph=True to the first one");
-    // Other handles: the caller may have given its own another history.
+    // The body gets new handles, because the caller may have given its own another history.
     Arrays arguments;
     for (size_t i = 0; i < call_.inputs.size(); ++i) {
       const NDArrayRef handle = call_.inputs[i]->detached();
@@ -110,6 +110,9 @@ class CheckpointNode final : public TapeNode {
       throw;
     }
     states.restore();
+    MX_CHECK_KIND(same_numbers.is_used_up(), ErrorKind::kError, call_.name,
+                  ": forward was run again for backward and drew fewer random numbers than the "
+                  "first time; it must call the same operators in the same order");
     MX_CHECK_KIND(outputs.size() == output_specs().size(), ErrorKind::kError, call_.name,
                   ": forward was run again for backward and returned ", outputs.size(),
                   " arrays, the first time ", output_specs().size());

@@ -71,11 +71,15 @@ void RandomLogScope::note(RandomState reserved) {
   for (RandomLogScope* scope = this; scope; scope = scope->outer_) scope->log_.push_back(reserved);
 }
 
-RandomLogReplay::RandomLogReplay(const RandomLog& log) : log_(log), outer_(answered) {
+RandomLogReplay::RandomLogReplay(const RandomLog& log)
+    : log_(log), outer_(answered), noted_outside_(std::exchange(noted, nullptr)) {
   answered = this;
 }
 
-RandomLogReplay::~RandomLogReplay() { answered = outer_; }
+RandomLogReplay::~RandomLogReplay() {
+  answered = outer_;
+  noted = noted_outside_;
+}
 
 RandomState RandomLogReplay::next() {
   MX_CHECK_KIND(position_ < log_.size(), ErrorKind::kError,
@@ -86,7 +90,8 @@ RandomState RandomLogReplay::next() {
 
 RandomState reserve_random(Device device, uint64_t count) {
   const RandomState reserved = reserve(device, count);
-  if (noted) noted->note(reserved);
+  // A graph that is run again with its former numbers replays them itself.
+  if (noted && !replayed) noted->note(reserved);
   return reserved;
 }
 

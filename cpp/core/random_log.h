@@ -10,7 +10,7 @@ namespace mxlite {
 using RandomLog = std::vector<RandomState>;
 
 // Appends this thread's reservations to a log while it lives. Scopes nest; all of them get each
-// reservation.
+// reservation, except scopes outside of a replay, which do not get what it answers.
 class RandomLogScope {
  public:
   explicit RandomLogScope(RandomLog& log);
@@ -35,11 +35,14 @@ class RandomLogReplay {
   RandomLogReplay& operator=(const RandomLogReplay&) = delete;
 
   RandomState next();
+  // Returns whether every reservation in the log has been answered.
+  bool is_used_up() const { return position_ == log_.size(); }
 
  private:
   const RandomLog& log_;
   size_t position_ = 0;
   RandomLogReplay* outer_;
+  RandomLogScope* noted_outside_;  // the logs that do not get what this replay answers
 };
 
 }  // namespace mxlite

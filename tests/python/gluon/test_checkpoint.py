@@ -370,3 +370,42 @@ def test_without_recording_nothing_is_run_again() -> None:
     with autograd.record():
         y = net(x)
     y.backward()
+
+
+def _checkpointed(function: Any, x: Any) -> Any:
+    return mx._core.checkpoint("piece", lambda arrays: [function(arrays[0])], [x], [], [])[0]
+
+
+def test_a_checkpoint_that_is_run_again_inside_another_keeps_the_masks() -> None:
+    """A gradient penalty differentiates an inner checkpoint while the outer one runs forward."""
+
+    def body(x: Any) -> Any:
+        inner = mx.nd.ones((50,))
+        inner.attach_grad()
+        dropped = _checkpointed(lambda y: mx.nd.Dropout(y, p=0.5), inner)
+        autograd.grad([dropped.sum()], [inner])
+        return mx.nd.Dropout(x, p=0.5)
+
+    mx.random.seed(3)
+    x = mx.nd.ones((50,))
+    x.attach_grad()
+    with autograd.record():
+        y = _checkpointed(body, x)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
+    assert 0 < float((y == 0).sum().asscalar()) < 50
+
+
+def test_fewer_random_numbers_the_second_time_are_an_error() -> None:
+    runs = []
+
+    def body(x: Any) -> Any:
+        runs.append(1)
+        return mx.nd.Dropout(x, p=0.5) if len(runs) == 1 else x * 1
+
+    x = mx.nd.ones((4,))
+    x.attach_grad()
+    with autograd.record():
+        y = _checkpointed(body, x)
+    with pytest.raises(mx.MXNetError, match="fewer random numbers than the first time"):
+        y.backward()
