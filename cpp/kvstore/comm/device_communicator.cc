@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "cpp/base/env.h"
@@ -18,8 +20,9 @@ std::atomic<DeviceBackend*> the_backend{nullptr};
 
 // The facts that every rank sends to the others before it joins.
 struct Introduction {
-  int32_t version = 0, device = -1, devices = 0;
+  int32_t version = 0, devices = 0;
   char host[64] = {};
+  char boot[40] = {};  // tells hosts of one name apart
   char gpu[64] = {};
   char problem[256] = {};
 };
@@ -57,9 +60,11 @@ void attempt(char (&problem)[N], Fn&& fn) {
 
 Introduction introduce(int device) {
   Introduction mine;
-  mine.device = device;
   attempt(mine.problem, [&] {
     gethostname(mine.host, sizeof mine.host - 1);
+    std::string boot;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+    put(mine.boot, boot);
     DeviceBackend* const backend = device_backend();
     MX_CHECK_KIND(backend, ErrorKind::kNotSupported, "there is no NCCL");
     mine.version = backend->version();
@@ -91,10 +96,12 @@ std::string problem_of(std::span<const Introduction> all, std::span<const int> m
                  ": all ranks need the same version");
   std::map<std::pair<std::string, std::string>, size_t> users;
   for (size_t r = 0; r < all.size(); ++r) {
-    const auto [first, fresh] = users.try_emplace({all[r].host, all[r].gpu}, r);
+    const auto [first, fresh] =
+        users.try_emplace({std::string(all[r].host) + all[r].boot, all[r].gpu}, r);
     if (fresh) continue;
     size_t here = 0;
-    for (const Introduction& other : all) here += !std::strcmp(other.host, all[r].host);
+    for (const Introduction& other : all)
+      here += !std::strcmp(other.host, all[r].host) && !std::strcmp(other.boot, all[r].boot);
     return str("nccl: ranks ", members[first->second], " and ", members[r], " use the same GPU (",
                all[r].gpu, " of host ", all[r].host, "), every process needs its own; ", here,
                " processes of this host take part, rank ", members[r], " sees ", all[r].devices,

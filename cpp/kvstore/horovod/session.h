@@ -39,7 +39,7 @@ struct RuntimeStats {
   uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
   uint64_t nccl_tensors = 0;    // those of `tensors` that NCCL has carried
   uint64_t negotiation_ns = 0;  // from reading the inbox to the list of responses, without waits
-  uint64_t collective_ns = 0;
+  uint64_t collective_ns = 0;   // on GPUs only until the work is submitted
 };
 
 class Session {
@@ -92,8 +92,8 @@ class Session {
   void carry_out(const Response& response);
   void announce_call(OperationRef& operation);
   int64_t carry_out_calls();  // runs calls that are due; returns their bytes
-  // The NCCL communicator of a process set. Collective at its first call for the set; `problem`
-  // then has the same text on all ranks if there can be none.
+  // Returns the NCCL communicator of a process set. All its ranks take part in the first call,
+  // which makes it; if that fails, `problem` has the same text on all ranks.
   DeviceCommunicator* gpu_group(int set, std::string& problem);
   // Carries out operations of arrays in one memory, and notifies their owners. Throws if a rank is
   // lost; the operations are notified then, too.

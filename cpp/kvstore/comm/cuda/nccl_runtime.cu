@@ -1,4 +1,4 @@
-// The CUDA library as communicators use it.
+// Implements the functions that communicators need with the CUDA library.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cpp/base/error.h"
@@ -307,8 +308,7 @@ class NcclCommunicator final : public DeviceCommunicator {
       runtime_.use(device_);
       take(ncclCommFinalize(comm_), "ncclCommFinalize");
       settle("ncclCommFinalize", std::min(comm_timeout(), kFarewell));
-      MX_NCCL(ncclCommDestroy(comm_));
-      comm_ = nullptr;
+      MX_NCCL(ncclCommDestroy(std::exchange(comm_, nullptr)));
     } catch (const std::exception& error) {
       fail_all(error.what());
     }
@@ -332,23 +332,28 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
   ncclComm_t part = nullptr;
   take(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part, &config),
        "ncclCommSplit");
-  settle("ncclCommSplit");
-  if (color < 0) return nullptr;
-  DeviceRank me{0, 1, device_, {}, check_others_};
-  // The new communicator knows its ranks once it is connected.
-  Pause pause;
-  const Deadline deadline(comm_timeout());
-  for (ncclResult_t status = ncclInProgress; status == ncclInProgress; pause()) {
-    MX_NCCL(ncclCommGetAsyncError(part, &status));
-    if (status != ncclInProgress) check(status, "ncclCommSplit");
-    if (check_others_) check_others_();
-    if (deadline.over()) fail_with(str("ncclCommSplit has waited ", waited_text()));
+  try {
+    settle("ncclCommSplit");
+    if (color < 0) return nullptr;
+    DeviceRank me{0, 1, device_, {}, check_others_};
+    // The new communicator knows its ranks once it is connected.
+    Pause pause;
+    const Deadline deadline(comm_timeout());
+    for (ncclResult_t status = ncclInProgress; status == ncclInProgress; pause()) {
+      MX_NCCL(ncclCommGetAsyncError(part, &status));
+      if (status != ncclInProgress) check(status, "ncclCommSplit");
+      if (check_others_) check_others_();
+      if (deadline.over()) fail_with(str("ncclCommSplit has waited ", waited_text()));
+    }
+    MX_NCCL(ncclCommUserRank(part, &me.rank));
+    MX_NCCL(ncclCommCount(part, &me.size));
+    auto group = std::make_unique<NcclCommunicator>(runtime_, me);
+    group->adopt(std::exchange(part, nullptr));
+    return group;
+  } catch (...) {
+    if (part) ncclCommAbort(part);  // aborting this communicator does not end the new one
+    throw;
   }
-  MX_NCCL(ncclCommUserRank(part, &me.rank));
-  MX_NCCL(ncclCommCount(part, &me.size));
-  auto group = std::make_unique<NcclCommunicator>(runtime_, me);
-  group->adopt(part);
-  return group;
 }
 
 class NcclBackend final : public DeviceBackend {
