@@ -97,9 +97,9 @@ NDArrays run(Processes& processes, const OpSchema& op, const void* params, const
                  ", the result has ", spec.shape);
   const Kind kind = call.terms.kind;
   if (kind == Kind::kNone) {
-    if (!out) return {input->detached()};
-    copy_to(input, out);
-    return {out};
+    const NDArrayRef copy = out ? out : NDArray::empty(spec, options.device);
+    copy_to(input, copy);
+    return {copy};
   }
   const int64_t ranks = processes.group(call.terms.process_set).size();
   const Device place = processes.place_of(kind, spec.dtype, options.device);

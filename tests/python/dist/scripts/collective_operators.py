@@ -165,4 +165,10 @@ if size > 1:
         np.testing.assert_allclose(y, x[before] + 2 * sum(x), rtol=1e-5)
         mx.nd.waitall()
         assert mx._core.comm_stats()["tensors"] - tensors == 5
+
+# The result has memory of its own.
+x = mx.nd.ones((2,))
+y = contrib.sum_gradient(x)
+y += 5
+assert x.asnumpy().tolist() == [1, 1] and y.asnumpy().tolist() == [6, 6]
 print("done", rank)
