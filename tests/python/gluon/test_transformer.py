@@ -330,3 +330,23 @@ def test_masked_positions_behind_the_sequence_are_refused() -> None:
     net = made(transformer.BERTForPretraining(MODEL(9, 8, 8, 1, 2, 4)))
     with pytest.raises(mx.MXNetError, match="out of range"):
         net(nd.zeros((1, 3)), None, None, nd.array([[3]]))[0].asnumpy()
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_positions_are_exact_in_bfloat16(positions: str) -> None:
+    """bfloat16 holds integers up to 256 only."""
+    net = made(transformer.GPTModel(40, 8, None, 1, 2, 600, positions=positions))
+    net.cast("bfloat16")
+    tokens = nd.array(np.random.RandomState(1).randint(0, 40, (1, 600)))
+    whole = net(tokens).asnumpy().astype("float32")
+    cache = net.make_cache(1, dtype="bfloat16")
+    parts = [net.decode(tokens[:, i : i + 100], cache).asnumpy() for i in range(0, 600, 100)]
+    found = np.concatenate(parts, axis=1).astype("float32")
+    # A step of bfloat16 is 1/128; sums over other parts of the keys are rounded another way.
+    np.testing.assert_allclose(found, whole, atol=4 / 128, rtol=2 / 128)
+
+
+def test_rotation_keeps_float64() -> None:
+    layer = made(transformer.MultiHeadSelfAttention(8, 2, rotary_base=1e4))
+    layer.cast("float64")
+    assert layer(nd.ones((1, 3, 8), dtype="float64")).dtype == np.float64

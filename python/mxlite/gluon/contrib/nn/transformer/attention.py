@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .....base import ShapeError, ValueError_
 from ....hybrid_block import HybridBlock
 from ....nn.basic_layers import Dense
-from .positions import rotate
+from .positions import places_along, rotate
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -168,14 +168,15 @@ class MultiHeadSelfAttention(HybridBlock):
         mask : NDArray or Symbol, optional
             As of `dot_product_attention`.
         positions : NDArray or Symbol, optional
-            float32 of shape (length,): places of ``x`` in the sequence. A cache needs them.
+            float32 of shape (length,): places of ``x`` in the sequence. A cache needs them, each
+            one above the one before.
         cache : list of two NDArrays or Symbols, optional
             Keys and values of earlier positions, (batch, heads, longest length, size) each.
         """
         _check_units(self, x, self._heads * self._size)
         query, key, value = _split(F, self.qkv(x), 3, self._heads)
         if self._rotary_base is not None:
-            places = F.contrib.arange_like(x, axis=1) if positions is None else positions
+            places = places_along(F, x, 1) if positions is None else positions
             query, key = (rotate(F, p, places, self._size, self._rotary_base) for p in (query, key))
         if cache is None:
             mixed = dot_product_attention(
@@ -198,7 +199,7 @@ class MultiHeadSelfAttention(HybridBlock):
 
 def _with_new(F: Any, cached: Any, new: Any, positions: Any) -> Any:  # noqa: N803
     """Return the cached keys or values with the new ones at their consecutive positions."""
-    places = F.cast(F.contrib.arange_like(cached, axis=2), dtype="float32")
+    places = places_along(F, cached, 2)
     first = F.slice_axis(positions, axis=0, begin=0, end=1)
     last = F.slice_axis(positions, axis=0, begin=-1, end=None)
     written = F.broadcast_greater_equal(places, first) * F.broadcast_lesser_equal(places, last)
@@ -209,7 +210,7 @@ def _with_new(F: Any, cached: Any, new: Any, positions: Any) -> Any:  # noqa: N8
 
 def _seen(F: Any, key: Any, positions: Any, mask: Any) -> Any:  # noqa: N803
     """Return the mask by which a position attends to itself and earlier ones of the cache."""
-    places = F.cast(F.contrib.arange_like(key, axis=2), dtype="float32")
+    places = places_along(F, key, 2)
     rows = F.reshape(positions, shape=(1, 1, -1, 1))
     seen = F.broadcast_lesser_equal(F.reshape(places, shape=(1, 1, 1, -1)), rows)
     return seen if mask is None else F.broadcast_mul(seen, F.cast(mask, dtype="float32"))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ....call_types import BlockOptions
 
-__all__ = ["LearnedPositions", "rotate"]
+__all__ = ["LearnedPositions", "places_along", "rotate"]
 
 
 class LearnedPositions(HybridBlock):
@@ -59,6 +59,27 @@ class LearnedPositions(HybridBlock):
         return F.broadcast_add(x, vectors)
 
 
+def places_along(F: Any, x: Any, axis: int) -> Any:  # noqa: N803
+    """Return 0, 1, 2, ... along an axis that is not the last one, in float32.
+
+    ``arange_like`` has the dtype of its input, and float16 holds all integers up to 2048 only.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    x : NDArray or Symbol
+    axis : int
+
+    Returns
+    -------
+    NDArray or Symbol
+        As long as the axis.
+    """
+    narrow = F.slice_axis(x, axis=-1, begin=0, end=1)
+    return F.contrib.arange_like(F.cast(narrow, dtype="float32"), axis=axis)
+
+
 def rotate(F: Any, x: Any, positions: Any, size: int, base: float) -> Any:  # noqa: N803
     """Rotate pairs of features by angles that grow with the position (Su et al., 2021).
 
@@ -87,8 +108,8 @@ def rotate(F: Any, x: Any, positions: Any, size: int, base: float) -> Any:  # no
     places = F.reshape(F.cast(positions, dtype="float32"), shape=(-1, 1))
     angles = F.broadcast_mul(places, F.reshape(rates, shape=(1, -1)))
     angles = F.reshape(angles, shape=(1, 1, -1, half))
-    cosine, sine = F.cos(angles), F.sin(angles)
-    wide = F.cast(x, dtype="float32")
+    # The widest dtype is float32, or float64 if `x` has it.
+    wide, cosine, sine = F.amp_multicast(x, F.cos(angles), F.sin(angles), num_outputs=3)
     first = F.slice_axis(wide, axis=3, begin=0, end=half)
     second = F.slice_axis(wide, axis=3, begin=half, end=size)
     turned = F.concat(
