@@ -211,6 +211,8 @@ def update_arrays(
             foreign = [i for i in indices if not shards.owns(i, params[i])]
             optimizer._set_current_context(context.device_id)
             optimizer._update_count(foreign)
+            for i in foreign:  # loaded before the parameter was assigned to another rank
+                updater.states.pop(i, None)
             own = [k for k, i in enumerate(indices) if i not in set(foreign)]
             indices = [indices[k] for k in own]
             grads, arrays = [grads[k] for k in own], [arrays[k] for k in own]

@@ -59,6 +59,7 @@ def make_trainer(net, optimizer, options, kvstore, **other):
 
 
 def compare(got, wanted, what):
+    assert len(got) == len(wanted), what
     for mine, other in zip(got, wanted):
         assert mine.tobytes() == other.tobytes(), what
 
@@ -133,6 +134,24 @@ for optimizer, options in (("adam", {"learning_rate": 0.01}), ("lars", {"momentu
                 assert (len(other._updaters[0].states) < 6) == bool(zero)
             train(again, other, range(3, 6))
             compare(weights(again), weights(whole), f"{optimizer} from {source}, zero={zero}")
+
+# States that were loaded for a frozen parameter are those of its owner once it is trained.
+kept = []
+for zero in (0, 1):
+    net = make_net()
+    trainer = make_trainer(net, "sgd", {"momentum": 0.9}, "horovod", zero=zero)
+    train(net, trainer, range(3))
+    states = trainer.state_dict()
+    trainer = make_trainer(net, "sgd", {"momentum": 0.9}, "horovod", zero=zero)
+    first = next(iter(net.collect_params().values()))
+    first.grad_req = "null"
+    trainer.load_state_dict(states)
+    train(net, trainer, range(3, 5))
+    first.grad_req = "write"
+    train(net, trainer, range(5, 8))
+    states = trainer.state_dict()["contexts"][0]["states"]
+    kept.append([*weights(net), *(states[i].asnumpy() for i in sorted(states))])
+compare(kept[1], kept[0], "frozen parameter")
 
 # States of another number of ranks: rank 0 trains alone with the file of all ranks.
 if (folder / "earlier").exists():
