@@ -8,7 +8,7 @@ from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
-from .. import autograd
+from .. import _core, autograd
 from .. import ndarray as nd
 from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..comm.groups import exchange_texts, group_of
@@ -255,9 +255,11 @@ class Pipeline:
         if self.is_last:
             held.outputs[0].backward()
         else:
-            heads = [y for y in held.outputs if _spec(y).has_gradient]
-            grads = self._receive(self._after, [_spec(y) for y in heads])
-            autograd.backward(heads, grads)
+            outputs = [y for y in held.outputs if _spec(y).has_gradient]
+            grads = self._receive(self._after, [_spec(y) for y in outputs])
+            pairs = [(y, grad) for y, grad in zip(outputs, grads) if _core.is_recorded(y)]
+            if pairs:  # data that the first stage hands on, or a frozen stage, has no gradient
+                autograd.backward([y for y, _ in pairs], [grad for _, grad in pairs])
         if not self.is_first:
             self._send(self._before, [x.grad for x in held.inputs if x.grad is not None])
 

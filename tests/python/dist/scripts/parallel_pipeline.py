@@ -118,6 +118,15 @@ for micro_batches, hybridize in ((1, False), (2, False), (4, True), (12, True)):
     else:
         assert answer is None
 
+# A first stage without trainable parameters, which hands on its data, too, has no gradients.
+if stages_count > 1:
+    frozen = make_stages()
+    for param in frozen[0].collect_params().values():
+        param.grad_req = "null"
+    pipeline = Pipeline(frozen, 2, mesh, loss_function)
+    pipeline.step(mx.nd.ones((4, WIDTH)), mx.nd.zeros((4,)))
+    assert mx.nd.contrib.all_reduce(mx.nd.ones((1,))).asscalar() == mesh.size
+
 # No stage holds more micro-batches than the schedule says.
 held = peak = 0
 for kind, _ in one_forward_one_backward(place, stages_count, 8):
