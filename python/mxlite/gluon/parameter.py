@@ -426,6 +426,8 @@ class Parameter(PrivateNames, TypedInit):
                 f"Failed loading Parameter {self.name!r} from saved params: shape incompatible "
                 f"expected {known} vs saved {saved}"
             )
+        if self._shard is not None:
+            self._shard.bounds(saved)  # raises before anything is changed
         self._shape = saved
         data = self._stored(self._checked_dtype(data, cast_dtype, dtype_source))
         if self._shard is not None:
@@ -771,8 +773,15 @@ class Parameter(PrivateNames, TypedInit):
         shape = tuple(data.shape)
         if self._shard is not None and shape == self.local_shape:
             return data
+        before = self._shape
         self.shape = shape
-        return data if self._shard is None else self._shard.block(data)
+        if self._shard is None:
+            return data
+        try:
+            return self._shard.block(data)
+        except MXNetError:
+            self._shape = before
+            raise
 
     def full_data(self) -> NDArray:
         """Return the whole value of a sharded parameter; all ranks of its process set call this.

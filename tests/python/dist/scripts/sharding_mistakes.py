@@ -80,6 +80,11 @@ fails(lambda: Parameter("a", shard=(0, "all")), "process set of shard is 'all'",
 fails(lambda: Parameter("a", shard=(0, None), stype="row_sparse"), "only dense", kind=ValueError)
 fails(lambda: setattr(made(), "shard", (1, None)), "cannot be changed")
 fails(lambda: made().set_data(mx.nd.ones((5, 3))), "(5, 3) is incompatible", kind=ValueError)
+open_ = Parameter("o_weight", shape=(0, 3), shard=(0, None), allow_deferred_init=True)
+open_.initialize()
+fails(lambda: open_.set_data(mx.nd.ones((5, 3))), "does not divide", kind=ValueError)
+open_.set_data(mx.nd.ones((6, 3)))  # the shape of the failed call is forgotten
+assert open_.shape == (6, 3)
 
 # A group without this rank: declared before init, the error comes with initialize.
 if rank == 2:
