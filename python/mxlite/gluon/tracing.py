@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import autograd
+from ..comm.job import JOB
 
 __all__ = ["STATE", "note_use", "stand_ins", "standing_in"]
 
@@ -30,7 +31,7 @@ class _State:
         Number of traces that run now, in all threads.
     """
 
-    __slots__ = ("epoch", "lock", "structure", "traces")
+    __slots__ = ("__weakref__", "epoch", "lock", "structure", "traces")
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -49,6 +50,10 @@ class _State:
             self.structure += 1
             self.epoch += 1
 
+    def _follow_size(self) -> None:
+        """Forget graphs: they hold the ranks of the job that this process was in before."""
+        self.structure_changed()
+
 
 class _Local(threading.local):
     """The stand-ins of the trace that runs in a thread."""
@@ -58,6 +63,7 @@ class _Local(threading.local):
 
 
 STATE = _State()
+JOB.followers.add(STATE)
 autograd.graphs_out_of_date.provide(STATE.handles_changed)
 _local = _Local()
 
