@@ -72,9 +72,10 @@ class Texts:
         self.tokens: list[list[int]] = []
         self.segments: list[list[int]] = []
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            content = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SystemExit(f"bert: {path} cannot be read: {error}") from None
+        lines = content.removesuffix("\n").split("\n") if content else []
         for number, line in enumerate(lines, 1):
             fields = line.split("\t")
             if len(fields) not in (2, 3):
