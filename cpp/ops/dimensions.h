@@ -15,18 +15,18 @@ inline constexpr int64_t kUnknownDim = -1;
 
 constexpr bool is_known(int64_t dim) { return dim >= 0; }
 
-// Whether the dimensions are equal, as far as they are known.
+// Returns whether the dimensions are equal, as far as they are known.
 constexpr bool may_equal(int64_t a, int64_t b) { return a == b || !is_known(a) || !is_known(b); }
 inline bool may_equal(const Shape& a, const Shape& b) {
   bool fits = a.ndim() == b.ndim();
   for (int i = 0; fits && i < a.ndim(); ++i) fits = may_equal(a[i], b[i]);
   return fits;
 }
-// Whether `dim` is a multiple of `factor`, as far as it is known.
+// Returns whether `dim` is a multiple of `factor`, as far as it is known.
 constexpr bool may_be_multiple(int64_t dim, int64_t factor) {
   return !is_known(dim) || dim % factor == 0;
 }
-// Whether `dim` is at least `bound`, or smaller than or equal to it, as far as both are known.
+// These return whether `dim` is at least, or at most, `bound`, as far as both are known.
 constexpr bool may_be_at_least(int64_t dim, int64_t bound) {
   return !is_known(dim) || !is_known(bound) || dim >= bound;
 }
@@ -60,8 +60,8 @@ constexpr int64_t divide_dim(int64_t dim, int64_t divisor) {
   return is_known(dim) ? dim / divisor : kUnknownDim;
 }
 
-// Product of the dimensions first to last - 1. An unknown dimension makes it -1, unless another one
-// is 0. Throws a shape error if it does not fit into 64 bits.
+// Returns the product of the dimensions first to last - 1. An unknown dimension makes it -1, unless
+// another is 0. Throws a shape error if it does not fit into 64 bits.
 inline int64_t product_of_dims(const Shape& shape, int first, int last) {
   bool known = true;
   for (int i = first; i < last; ++i) {

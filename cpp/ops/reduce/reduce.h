@@ -70,7 +70,7 @@ AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exc
 Shape kept_shape(const Shape& shape, const AxisMask& reduced);
 // A result without axes has shape (1,), as in 1.x.
 Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims);
-// Elements behind one of the result; -1 if a dimension is unknown.
+// Returns how many elements are combined into one; -1 if one of their dimensions is unknown.
 int64_t reduced_size(const Shape& shape, const AxisMask& reduced);
 
 }  // namespace mxlite

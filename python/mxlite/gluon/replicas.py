@@ -36,6 +36,8 @@ class Replicas:
     ------
     ShapeError
         On all ranks of the group, if they disagree about how a parameter is sharded.
+    CommunicatorError
+        After the deadline, if another rank of the group has no sharded parameter at all.
     ValueError
         On all ranks of the group, if the job has no process set of the ranks that hold a block.
     """

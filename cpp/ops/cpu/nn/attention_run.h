@@ -1,4 +1,5 @@
-// Items of an attention call on threads. Included once per instruction set, after the loops.
+// Runs the items of an attention call on threads. Included once per instruction set, after the
+// loops.
 #pragma once
 
 namespace mxlite::cpu {

@@ -45,7 +45,8 @@ def conditional() -> list[tuple[str, str, list[str]]]:
 
 def loss_outputs() -> list[str]:
     """Return the operators that start gradients themselves, which the loss scale has to reach."""
-    return [op["name"] for op in _schemas() if op["amp"]["loss_output"]]
+    found = [str(op["name"]) for op in _schemas() if op["amp"]["loss_output"]]
+    return sorted(found, key=lambda name: (name != "SoftmaxOutput", name))  # the order of 1.x
 
 
 def float32_parameters() -> dict[str, list[str]]:
