@@ -208,12 +208,13 @@ def update_arrays(
                 for grad in grads:
                     grad[:] = grad * number
         if shards is not None:
-            foreign = [i for i in indices if not shards.owns(i, params[i])]
+            owned = [shards.owns(i, params[i]) for i in indices]
+            foreign = [i for i, is_own in zip(indices, owned) if not is_own]
             optimizer._set_current_context(context.device_id)
             optimizer._update_count(foreign)
             for i in foreign:  # loaded before the parameter was assigned to another rank
                 updater.states.pop(i, None)
-            own = [k for k, i in enumerate(indices) if i not in set(foreign)]
+            own = [k for k, is_own in enumerate(owned) if is_own]
             indices = [indices[k] for k in own]
             grads, arrays = [grads[k] for k in own], [arrays[k] for k in own]
         if indices:
