@@ -267,12 +267,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--imports", type=int, default=9, help="fresh processes: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all figures to this file")
     parser.add_argument("--only-naive", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--only-calls",
+        action="store_true",
+        help="one JSON line: median seconds of each call, without the naive engine and imports",
+    )
     options = parser.parse_args(arguments)
     if options.only_naive:
         print(json.dumps(run_cases(NAIVE, options.calls, options.blocks)))
         return 0
 
     cases = [*PUSHED, *DONE, *RECORDED]
+    if options.only_calls:
+        found = run_cases(cases, options.calls, options.blocks)
+        print(json.dumps({name: Timing(seconds).median for name, seconds in found.items()}))
+        return 0
     found = run_cases(cases, options.calls, options.blocks)
     found.update(run_naive(options.calls, options.blocks))
     limits = {case.name: case.limit for case in [*cases, *NAIVE]}
