@@ -35,6 +35,34 @@ StorageRef allocate(Device device, size_t bytes) {
   return Storage::wrap(device, block.data, bytes, [block] { discard(block); });
 }
 
+// Memory of the values that one update computes. Those of a network lie side by side in huge pages,
+// which most weights alone are too small for: convolutions that read a weight once miss the TLB
+// less.
+class Memory {
+ public:
+  explicit Memory(Device device) : device_(device) {}
+
+  void expect(size_t bytes) { expected_ += rounded(bytes); }
+  // Returns memory for one value; the sum is at most what was expected before the first call.
+  StorageRef take(size_t bytes) {
+    if (device_.type == DeviceType::kCUDA || expected_ < kHugePage) return allocate(device_, bytes);
+    if (!whole_) whole_ = allocate(device_, expected_);
+    std::byte* const data = static_cast<std::byte*>(whole_->data()) + used_;
+    used_ += rounded(bytes);
+    MX_ASSERT(used_ <= expected_);
+    return Storage::wrap(device_, data, bytes, [whole = whole_] {});
+  }
+
+ private:
+  static constexpr size_t kHugePage = size_t{2} << 20;
+  static constexpr size_t kAlignment = 256;
+  static size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  const Device device_;
+  size_t expected_ = 0, used_ = 0;
+  StorageRef whole_;
+};
+
 const NDArray& array_of(const Packing& packing, std::span<const NDArrayRef> parameters, size_t i) {
   return *parameters[static_cast<size_t>(packing.parameters[i])];
 }
@@ -95,11 +123,11 @@ class PackedWeights::Task final : public engine::Task {
   std::vector<engine::Var*> reads_, writes_;
 };
 
-PackedWeights::PackedWeights(std::shared_ptr<const Packing> packing, Device device,
+PackedWeights::PackedWeights(std::shared_ptr<const Packing> packing, StorageRef memory,
                              std::vector<SourceVersion> sources)
     : packing_(std::move(packing)),
-      device_(device),
-      memory_(allocate(device, packing_->program.packed_bytes)),
+      device_(memory->device()),
+      memory_(std::move(memory)),
       sources_(std::move(sources)) {
   bytes_in_use += memory_->bytes();
 }
@@ -143,10 +171,18 @@ std::shared_ptr<PackedWeights> PackedWeights::find(const Use& use,
   }
   for (auto& values : candidates)
     if (values->is_for(*use.packing, parameters, device)) return values;
+  return nullptr;
+}
+
+std::shared_ptr<PackedWeights> PackedWeights::make(const Use& use,
+                                                   std::span<const NDArrayRef> parameters,
+                                                   StorageRef memory) {
   std::vector<SourceVersion> sources;
   for (size_t i = 0; i < use.packing->parameters.size(); ++i)
     sources.push_back(version_of(array_of(*use.packing, parameters, i)));
-  std::shared_ptr<PackedWeights> values(new PackedWeights(use.packing, device, std::move(sources)));
+  std::shared_ptr<PackedWeights> values(
+      new PackedWeights(use.packing, std::move(memory), std::move(sources)));
+  Registry& r = registry();
   std::lock_guard lock(r.mutex);
   r.known.emplace(use.packing->hash, values);
   return values;
@@ -163,9 +199,19 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
   };
   std::vector<Found> found;  // uses change once the task is pushed: any step before may throw
   std::lock_guard lock(registry().update_mutex);
+  Memory memory(device);
   for (Use& use : uses) {
     if (use.is_current(parameters)) continue;
-    PackedWeights& values = *found.emplace_back(Found{&use, find(use, parameters, device)}).values;
+    found.push_back({&use, find(use, parameters, device)});
+    if (!found.back().values) memory.expect(use.packing->program.packed_bytes);
+  }
+  for (Found& each : found) {
+    const Use& use = *each.use;
+    // Two layers may share a weight.
+    if (!each.values) each.values = find(use, parameters, device);
+    if (!each.values)
+      each.values = make(use, parameters, memory.take(use.packing->program.packed_bytes));
+    PackedWeights& values = *each.values;
     for (size_t i = 0; i < values.sources_.size(); ++i) {
       const NDArray& a = array_of(*use.packing, parameters, i);
       values.computed_ &= values.sources_[i].is_current(a);

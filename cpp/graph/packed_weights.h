@@ -50,10 +50,14 @@ class PackedWeights {
 
  private:
   class Task;
-  PackedWeights(std::shared_ptr<const Packing> packing, Device device,
+  PackedWeights(std::shared_ptr<const Packing> packing, StorageRef memory,
                 std::vector<SourceVersion> sources);
+  // Returns the values that an executable has computed from the same arrays; null if there are
+  // none.
   static std::shared_ptr<PackedWeights> find(const Use& use, std::span<const NDArrayRef> parameters,
                                              Device device);
+  static std::shared_ptr<PackedWeights> make(const Use& use, std::span<const NDArrayRef> parameters,
+                                             StorageRef memory);
   bool is_for(const Packing& packing, std::span<const NDArrayRef> parameters, Device device) const;
 
   const std::shared_ptr<const Packing> packing_;
