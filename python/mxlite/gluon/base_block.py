@@ -453,10 +453,10 @@ class Block(Checkpointing, NeedsInit, TypedInit):
         def __call__(self, *args):
             """Run the hooks and `forward`; errors name the layer, its path and its inputs."""
             try:
-                for hook in list(self._forward_pre_hooks.values()):
+                for hook in self._forward_pre_hooks and list(self._forward_pre_hooks.values()):
                     hook(self, args)
-                outputs = self._dispatch(args)
-                for hook in list(self._forward_hooks.values()):
+                outputs = self._dispatch(args) if self._checkpointed else self._run(args)
+                for hook in self._forward_hooks and list(self._forward_hooks.values()):
                     hook(self, args, outputs)
                 return outputs
             except MXNetError as error:

@@ -382,9 +382,9 @@ class HybridBlock(Formats, Block):
                 return self.hybrid_forward(functions, x, *args, **params)
             # Called by its name the graph runs all the same, unless a forward of the class's own
             # calls.
-            own = type(self).forward is HybridBlock.forward
-            if self._active and own and isinstance(x, NDArray) and self._compiles((x, *args)):
-                return self._dispatch((x, *args))
+            if self._active and type(self).forward is HybridBlock.forward:
+                if isinstance(x, NDArray) and self._compiles((x, *args)):
+                    return self._dispatch((x, *args))
             self._resolve_deferred((x, *args))
             array = x if isinstance(x, NDArray) else first_array((x, args))
             if array is None:
@@ -392,10 +392,11 @@ class HybridBlock(Formats, Block):
                     f"{self.name}: forward needs an NDArray or a Symbol among its inputs, a "
                     f"{type(x).__name__} given; mx.nd.array(...) makes an NDArray"
                 )
-            params = {name: param.data(array.ctx) for name, param in self._reg_params.items()}
-            if array.ctx == current_context():
+            context = array.ctx
+            params = {name: param.data(context) for name, param in self._reg_params.items()}
+            if context is current_context() or context == current_context():
                 return self.hybrid_forward(nd, x, *args, **params)
-            with array.ctx:
+            with context:
                 return self.hybrid_forward(nd, x, *args, **params)
 
         def hybrid_forward(self, F, x, *args, **kwargs):  # noqa: N803
