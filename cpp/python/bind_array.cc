@@ -83,11 +83,7 @@ void bind_attributes() {
       "ndim", [](const NDArrayRef& a) { return a->shape().ndim(); }, "Number of dimensions.");
   for (const char* name : {"context", "ctx", "device"})
     property(
-        name,
-        [](const NDArrayRef& a) {
-          return py::module_::import("mxlite._core")
-              .attr("_make_context")(static_cast<int>(a->device().type), a->device().index);
-        },
+        name, [](const NDArrayRef& a) { return device_to_python(a->device()); },
         "The device that holds the array.");
   property(
       "stype", [](const NDArrayRef&) { return "default"; }, "Storage type.");

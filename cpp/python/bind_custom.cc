@@ -304,9 +304,7 @@ class CustomOp final : public graph::HostOp {
       shapes.append(py::list(shape_to_python(specs[i].shape)));
       dtypes.append(dtype_to_python(specs[i].dtype));
     }
-    const py::object context =
-        py::module_::import("mxlite._core")
-            .attr("_make_context")(static_cast<int>(device.type), device.index);
+    const py::object context = device_to_python(device);
     const auto state =
         make_ref<State>(definition_, definition_->object.attr("create")(context, shapes, dtypes));
 

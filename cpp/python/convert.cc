@@ -319,6 +319,16 @@ py::tuple shape_to_python(const Shape& shape) {
   return py::reinterpret_steal<py::tuple>(t);
 }
 
+py::object device_to_python(const Device& device) {
+  // Leaked on purpose: the objects live as long as the interpreter. Its lock guards the list.
+  static auto* known = new std::vector<std::pair<Device, PyObject*>>;
+  for (const auto& [made, object] : *known)
+    if (made == device) return py::reinterpret_borrow<py::object>(object);
+  py::object context = py::cast(PyContext{device});
+  known->emplace_back(device, context.inc_ref().ptr());
+  return context;
+}
+
 void bind_device(py::module_& m) {
   py::class_<PyContext>(m, "Context", py::dynamic_attr(),
                         "A device: mx.cpu(0), mx.gpu(1). As a with-block it becomes the thread's "
@@ -406,11 +416,8 @@ void bind_device(py::module_& m) {
       },
       py::arg("ctx") = py::none(), "Bytes of a device's memory: in_use, cached, peak, limit.");
   m.def(
-      "current_context", [] { return PyContext{current_device()}; },
+      "current_context", [] { return device_to_python(current_device()); },
       "The device on which this thread creates arrays.");
-  m.attr("_make_context") = py::cpp_function([](int type, int id) {
-    return PyContext{{static_cast<DeviceType>(type), id}};
-  });
 }
 
 }  // namespace mxlite::python

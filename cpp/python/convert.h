@@ -32,6 +32,8 @@ Device parse_device(const std::string& text);
 // Context object or None (the thread's current device).
 Device device_from_python(py::handle o);
 Device current_device();
+// The Context object of a device: one per device, made at its first use and kept.
+py::object device_to_python(const Device& device);
 
 Shape shape_from_python(py::handle o, const char* who);
 py::tuple shape_to_python(const Shape& shape);
