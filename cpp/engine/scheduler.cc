@@ -117,13 +117,14 @@ void Scheduler::disconnect(const Task& task, const Access& access) noexcept {
 
 void Scheduler::make_room_for_reader(Var& var) {
   auto& readers = var.readers_;
-  if (readers.size() >= var.prune_at_) {
+  if (readers.size() >= var.prune_at_) [[unlikely]] {
     auto finished = std::remove_if(readers.begin(), readers.end(),
                                    [](const TaskRef& reader) { return reader->done_; });
     readers.erase(finished, readers.end());
     var.prune_at_ = std::max<size_t>(2, 2 * readers.size());  // constant cost per reader
   }
-  readers.reserve(readers.size() + 1);
+  if (readers.size() == readers.capacity()) [[unlikely]]
+    readers.reserve(2 * readers.size() + 1);
 }
 
 void Scheduler::add_reader(Var& var, const TaskRef& task) noexcept {

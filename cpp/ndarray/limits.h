@@ -4,8 +4,25 @@
 
 namespace mxlite {
 
+constexpr int64_t kWidestElement = 8;  // bytes
+
+// Returns whether the array has at least one and fewer than 2^60 elements: nearly all have.
+inline bool has_common_size(const TensorSpec& spec) {
+  int64_t bytes = kWidestElement;
+  bool common = true;
+  for (const int64_t dim : spec.shape)
+    common &= dim > 0 && !__builtin_mul_overflow(bytes, dim, &bytes);
+  return common;
+}
+
+// As check_array_size, for arrays that are empty or huge.
+void check_empty_or_huge(const TensorSpec& spec);
+
 // Throws a shape error for negative dimensions and for empty arrays that NumPy refuses too, and an
 // out-of-memory error if the number of bytes does not fit into 63 bits.
-void check_array_size(const TensorSpec& spec);
+inline void check_array_size(const TensorSpec& spec) {
+  if (!has_common_size(spec)) [[unlikely]]
+    check_empty_or_huge(spec);
+}
 
 }  // namespace mxlite

@@ -7,8 +7,6 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kWidestElement = 8;  // bytes
-
 // Throws an index error unless every element of the view lies inside the storage.
 void check_inside(const Storage& storage, const TensorSpec& spec, const Strides& strides,
                   int64_t offset) {
@@ -32,7 +30,7 @@ void check_inside(const Storage& storage, const TensorSpec& spec, const Strides&
 
 }  // namespace
 
-void check_array_size(const TensorSpec& spec) {
+void check_empty_or_huge(const TensorSpec& spec) {
   // As in NumPy, an empty array counts as if its dimensions of 0 were 1: strides and conversions to
   // wider dtypes cannot overflow.
   const bool empty = std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
@@ -60,7 +58,10 @@ NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& stri
 
 NDArrayRef NDArray::empty(const TensorSpec& spec, Device device, StreamKind first_user) {
   check_array_size(spec);
-  return from_storage(Storage::allocate(device, spec.bytes(), first_user), spec);
+  StorageRef storage = Storage::allocate(device, spec.bytes(), first_user);
+  const Device place = storage->device();
+  return NDArrayRef(
+      new NDArray(std::move(storage), spec, contiguous_strides(spec.shape), 0, place));
 }
 
 NDArrayRef NDArray::from_storage(StorageRef storage, const TensorSpec& spec) {

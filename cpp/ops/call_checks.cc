@@ -7,8 +7,10 @@ void check_input_count(const OpSchema& op, const void* params, size_t num_inputs
     MX_CHECK_KIND(num_inputs > 0, ErrorKind::kType, op.name, "() needs at least one array");
     return;
   }
-  const auto wanted = static_cast<size_t>(op.count_inputs(params));
-  if (num_inputs == wanted) return;
+  const size_t wanted =
+      op.input_count ? static_cast<size_t>(op.input_count(params)) : op.inputs.size();
+  if (num_inputs == wanted) [[likely]]
+    return;
   std::string names;
   for (size_t i = 0; i < wanted; ++i)
     names += str(i ? ", " : "", op.input_name(static_cast<int>(i)));

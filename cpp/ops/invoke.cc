@@ -172,19 +172,36 @@ bool all_known(std::span<const TensorSpec> specs) {
                      [](const TensorSpec& spec) { return spec.shape.is_known(); });
 }
 
+Specs inferred(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
+  Specs outputs = op.infer(params, inputs);
+  for (const TensorSpec& spec : outputs)
+    if (!has_common_size(spec) && (spec.shape.is_known() || all_known(inputs)))
+      check_empty_or_huge(spec);
+  return outputs;
+}
+
 }  // namespace
 
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
   check_input_count(op, params, inputs.size());
   try {
-    Specs outputs = op.infer(params, inputs);
-    for (const TensorSpec& spec : outputs)
-      if (spec.shape.is_known() || all_known(inputs)) check_array_size(spec);
-    return outputs;
+    return inferred(op, params, inputs);
   } catch (Error& error) {
     // A shared shape rule may report errors under a sibling operator's name.
     if (std::string_view(error.what()).find(op.name) == std::string_view::npos)
       error.add_context(str("in ", op.name));
+    throw;
+  }
+}
+
+// Calls `check`; if it throws, the other ranks of a collective operator are told why.
+template <class Check>
+auto announcing_failure(const OpSchema& op, const ParamsRef& params,
+                        std::span<const NDArrayRef> inputs, const Check& check) {
+  try {
+    return check();
+  } catch (const Error& error) {
+    collective::announce_failure(op, params.get(), inputs, error.what());
     throw;
   }
 }
@@ -195,16 +212,11 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
   const Device device = place_of(inputs, options);
   SmallVector<TensorSpec, 4> in_specs;
   for (const NDArrayRef& a : inputs) in_specs.push_back(a->spec());
-  Specs out_specs;
-  const Kernel* chosen = nullptr;
-  try {
-    out_specs = infer_outputs(op, params.get(), in_specs);
-    chosen = &op.select_kernel(device.type, params.get(), in_specs, out_specs);
-  } catch (const Error& error) {
-    collective::announce_failure(op, params.get(), inputs, error.what());
-    throw;
-  }
-  const Kernel& kernel = *chosen;
+  const Specs out_specs = announcing_failure(
+      op, params, inputs, [&] { return infer_outputs(op, params.get(), in_specs); });
+  const Kernel& kernel = *announcing_failure(op, params, inputs, [&] {
+    return &op.select_kernel(device.type, params.get(), in_specs, out_specs);
+  });
   if (collective::is_collective(kernel)) [[unlikely]]
     if (collective::Processes* processes = collective::running_processes()) {
       InvokeOptions placed = options;
@@ -257,7 +269,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     }
     task->add_output(*written);
     // A view is part of its storage: the rest, and an old error of it, stays.
-    const bool whole = written->spec().bytes() >= written->storage()->bytes() || !target;
+    const bool whole = !target || written->spec().bytes() >= written->storage()->bytes();
     if (whole)
       overwrites.push_back(&written->storage()->var());
     else

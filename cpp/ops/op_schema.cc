@@ -90,7 +90,9 @@ const Kernel& no_work() {
 
 bool writes_nothing(const OpSchema& op, std::span<const TensorSpec> out) {
   return !out.empty() && op.mutated_inputs.empty() &&
-         std::ranges::all_of(out, [](const TensorSpec& spec) { return spec.shape.size() == 0; });
+         std::ranges::all_of(out, [](const TensorSpec& spec) {
+           return std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
+         });
 }
 
 }  // namespace
@@ -114,7 +116,7 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
       reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
       continue;
     }
-    return writes_nothing(*this, out) && !kernel.runs_when_empty ? no_work() : kernel;
+    return !kernel.runs_when_empty && writes_nothing(*this, out) ? no_work() : kernel;
   }
   // Without a GPU the error names the missing GPU, not the operator.
   MX_CHECK_KIND(!candidates.empty(), has_device ? ErrorKind::kNotSupported : ErrorKind::kDevice,

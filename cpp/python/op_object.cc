@@ -167,9 +167,13 @@ struct Arguments {
     if (inputs.size() <= i) inputs.resize(i + 1);
     if (o != Py_None) inputs[i] = array_of(o);
   }
+  AttrValue& value(size_t i) {
+    if (values.empty()) values.resize(op.params.size());
+    return values[i];
+  }
   void set_param(size_t i, PyObject* o) {
     if (static_cast<int>(i) == object.ctx_param && o == Py_None) return;
-    values[i] = attr_from_python(o, op.name, op.params[i].name);
+    value(i) = attr_from_python(o, op.name, op.params[i].name);
     // None means "not given" if the default is another value, as in 1.x.
     if (o == Py_None && op.params[i].python_type.find("None") == std::string::npos) return;
     given |= uint64_t{1} << i;
@@ -223,15 +227,16 @@ struct Arguments {
   void take_shape_of_out() {
     if (object.shape_param < 0 || out.empty()) return;
     const auto i = static_cast<size_t>(object.shape_param);
-    if ((given >> i & 1) && !std::holds_alternative<std::monostate>(values[i])) return;
-    values[i] = out[0]->shape();
+    if ((given >> i & 1) && !std::holds_alternative<std::monostate>(value(i))) return;
+    value(i) = out[0]->shape();
     given |= uint64_t{1} << i;
   }
 
-  ParamsRef make_params() const {
+  ParamsRef make_params() {
     if (given == 0 && op.default_params) return op.default_params;
+    if (values.empty()) values.resize(op.params.size());
     try {
-      return op.make_params(std::span(values, op.params.size()), given);
+      return op.make_params(values, given);
     } catch (const Error&) {
       fail_skipped();
       throw;
@@ -272,7 +277,7 @@ struct Arguments {
   const bool takes_sparse;  // sparse arrays are operands; otherwise the first one ends the sorting
   SmallVector<NDArrayRef, 6> inputs;
   SmallVector<NDArrayRef, 1> out;
-  AttrValue values[kMaxParams];
+  SmallVector<AttrValue, 8> values;  // one for each parameter; empty until one is given
   uint64_t given = 0;
   size_t next_input = 0, next_param = 0;
   int next_trailing = 0;
@@ -321,7 +326,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
     if (a.symbolic) return compose_symbol(*object.alias, args, n, keywords);
     if (op.storage.chooses_storage) return call_sparse(self, args, n, keywords);
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
-      a.device = parse_device(attr_to_string(a.values[object.ctx_param]));
+      a.device = parse_device(attr_to_string(a.value(static_cast<size_t>(object.ctx_param))));
     a.take_shape_of_out();
     const ParamsRef params = a.make_params();
     a.check_inputs(params.get());

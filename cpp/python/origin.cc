@@ -30,8 +30,13 @@ const std::string& package_folder() {
 const SourceFile& source_file(PyObject* name) {
   // Leaked on purpose: file names are few, and tasks outlive the frames that pushed them.
   static auto* files = new std::unordered_map<PyObject*, SourceFile>;
+  static std::pair<PyObject*, const SourceFile*> last;  // loops stay in one file
+  if (last.first == name) return *last.second;
   const auto found = files->find(name);
-  if (found != files->end()) return found->second;
+  if (found != files->end()) {
+    last = {name, &found->second};
+    return found->second;
+  }
   Py_INCREF(name);
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) {

@@ -240,7 +240,7 @@ class CpuAllocator final : public Allocator {
   const bool keeps_peak_;
 };
 
-CpuAllocator& instance() {
+[[gnu::always_inline]] inline CpuAllocator& instance() {
   static auto* allocator = new CpuAllocator;  // leaked: arrays may outlive static destructors
   return *allocator;
 }
