@@ -1,6 +1,8 @@
-// Arithmetic and comparison of NDArrays: a + b, 2 / a, a += b, a > 0. One callable type, an entry
-// per operator; an array on the other side takes the broadcasting op, a number the scalar op.
+// Arithmetic and comparison of arrays and symbols: a + b, 2 / a, a += b, a > 0. One callable type
+// with an entry for each sign; the table below is the only place that says which operator a sign
+// is.
 #include <array>
+#include <string>
 
 #include "cpp/autograd/call.h"
 #include "cpp/graph/trace.h"
@@ -8,50 +10,75 @@
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
+#include "cpp/python/py_symbol.h"
 
 namespace mxlite::python {
 namespace {
 
-struct Row {
-  const char* method;
-  const char* array_op;   // op(self, other), or op(other, self) when swapped
-  const char* scalar_op;  // op(self, scalar)
-  bool swapped = false;
-  bool in_place = false;
+enum class Signs : uint8_t {
+  kArithmetic,  // a + b, 2 + a, a += b
+  kComparison,  // a > b; Python swaps the operands of 2 > a
+  kNone,        // only functions: mx.nd.maximum
 };
-constexpr std::array kRows = {
-    Row{"__add__", "broadcast_add", "_plus_scalar"},
-    Row{"__radd__", "broadcast_add", "_plus_scalar", true},
-    Row{"__iadd__", "broadcast_add", "_plus_scalar", false, true},
-    Row{"__sub__", "broadcast_sub", "_minus_scalar"},
-    Row{"__rsub__", "broadcast_sub", "_rminus_scalar", true},
-    Row{"__isub__", "broadcast_sub", "_minus_scalar", false, true},
-    Row{"__mul__", "broadcast_mul", "_mul_scalar"},
-    Row{"__rmul__", "broadcast_mul", "_mul_scalar", true},
-    Row{"__imul__", "broadcast_mul", "_mul_scalar", false, true},
-    Row{"__truediv__", "broadcast_div", "_div_scalar"},
-    Row{"__rtruediv__", "broadcast_div", "_rdiv_scalar", true},
-    Row{"__itruediv__", "broadcast_div", "_div_scalar", false, true},
-    Row{"__mod__", "broadcast_mod", "_mod_scalar"},
-    Row{"__rmod__", "broadcast_mod", "_rmod_scalar", true},
-    Row{"__imod__", "broadcast_mod", "_mod_scalar", false, true},
-    Row{"__pow__", "broadcast_power", "_power_scalar"},
-    Row{"__rpow__", "broadcast_power", "_rpower_scalar", true},
-    Row{"__ipow__", "broadcast_power", "_power_scalar", false, true},
-    Row{"__eq__", "broadcast_equal", "_equal_scalar"},
-    Row{"__ne__", "broadcast_not_equal", "_not_equal_scalar"},
-    Row{"__gt__", "broadcast_greater", "_greater_scalar"},
-    Row{"__ge__", "broadcast_greater_equal", "_greater_equal_scalar"},
-    Row{"__lt__", "broadcast_lesser", "_lesser_scalar"},
-    Row{"__le__", "broadcast_lesser_equal", "_lesser_equal_scalar"},
+
+// Operators have the names that 1.x's symbols use: names of nodes follow from them.
+struct Arithmetic {
+  const char* name;        // add for __add__
+  const char* same_shape;  // operator on two symbols, and on sparse arrays of one shape
+  const char* broadcast;   // on two arrays
+  const char* scalar;      // on an array and a number
+  const char* reflected;   // on a number and an array
+  Signs signs = Signs::kArithmetic;
 };
+constexpr std::array kTable = {
+    Arithmetic{"add", "_Plus", "broadcast_add", "_PlusScalar", "_PlusScalar"},
+    Arithmetic{"sub", "_Minus", "broadcast_sub", "_MinusScalar", "_RMinusScalar"},
+    Arithmetic{"mul", "_Mul", "broadcast_mul", "_MulScalar", "_MulScalar"},
+    Arithmetic{"truediv", "_Div", "broadcast_div", "_DivScalar", "_RDivScalar"},
+    Arithmetic{"mod", "_Mod", "broadcast_mod", "_ModScalar", "_RModScalar"},
+    Arithmetic{"pow", "_Power", "broadcast_power", "_PowerScalar", "_RPowerScalar"},
+    Arithmetic{"eq", "_equal", "broadcast_equal", "_equal_scalar", "_equal_scalar",
+               Signs::kComparison},
+    Arithmetic{"ne", "_not_equal", "broadcast_not_equal", "_not_equal_scalar", "_not_equal_scalar",
+               Signs::kComparison},
+    Arithmetic{"gt", "_greater", "broadcast_greater", "_greater_scalar", "_lesser_scalar",
+               Signs::kComparison},
+    Arithmetic{"ge", "_greater_equal", "broadcast_greater_equal", "_greater_equal_scalar",
+               "_lesser_equal_scalar", Signs::kComparison},
+    Arithmetic{"lt", "_lesser", "broadcast_lesser", "_lesser_scalar", "_greater_scalar",
+               Signs::kComparison},
+    Arithmetic{"le", "_lesser_equal", "broadcast_lesser_equal", "_lesser_equal_scalar",
+               "_greater_equal_scalar", Signs::kComparison},
+    Arithmetic{"maximum", "_Maximum", "broadcast_maximum", "_MaximumScalar", "_MaximumScalar",
+               Signs::kNone},
+    Arithmetic{"minimum", "_Minimum", "broadcast_minimum", "_MinimumScalar", "_MinimumScalar",
+               Signs::kNone},
+    Arithmetic{"hypot", "_Hypot", "broadcast_hypot", "_HypotScalar", "_HypotScalar", Signs::kNone},
+    Arithmetic{"logical_and", "_logical_and", "broadcast_logical_and", "_logical_and_scalar",
+               "_logical_and_scalar", Signs::kNone},
+    Arithmetic{"logical_or", "_logical_or", "broadcast_logical_or", "_logical_or_scalar",
+               "_logical_or_scalar", Signs::kNone},
+    Arithmetic{"logical_xor", "_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar",
+               "_logical_xor_scalar", Signs::kNone},
+};
+
+enum class Side : uint8_t { kLeft, kRight, kInPlace };  // where `self` stands
 
 struct OperatorObject {
   PyObject_HEAD vectorcallfunc vectorcall;
-  const Row* row;
+  const Arithmetic* arithmetic;
+  Side side;
+  std::string* method;  // "__radd__"; lives as long as the process, like the object
   const OpSchema* array_op;
   const OpSchema* scalar_op;
 };
+
+const OperatorObject& object_of(PyObject* self) { return *reinterpret_cast<OperatorObject*>(self); }
+
+const char* scalar_name(const OperatorObject& object) {
+  const Arithmetic& table = *object.arithmetic;
+  return object.side == Side::kRight ? table.reflected : table.scalar;
+}
 
 // Python and NumPy scalars; NumPy arrays are sequences.
 bool is_number(PyObject* o) {
@@ -66,53 +93,97 @@ AttrValue number_from_python(PyObject* o) {
   return value;
 }
 
-PyObject* call_operator(PyObject* self, PyObject* const* args, size_t nargsf, PyObject*) {
+py::object operator_named(const char* name) { return make_op_object(ops().get(name), name); }
+
+// One of the operands is a sparse array, the other an array or a number.
+PyObject* call_on_sparse(const OperatorObject& object, PyObject* self, PyObject* other,
+                         bool in_place) {
+  if (is_any_array(other)) {
+    const bool alike = array_of(self)->shape() == array_of(other)->shape();
+    const py::object op = operator_named(alike ? object.arithmetic->same_shape
+                                               : object.arithmetic->broadcast),
+                     names = py::make_tuple("out");
+    const bool swapped = object.side == Side::kRight;
+    PyObject* const operands[] = {swapped ? other : self, swapped ? self : other, self};
+    return call_sparse(op.ptr(), operands, 2, in_place ? names.ptr() : nullptr);
+  }
+  const py::object op = operator_named(scalar_name(object));
+  const py::tuple names =
+      in_place ? py::tuple(py::make_tuple("scalar", "out")) : py::tuple(py::make_tuple("scalar"));
+  PyObject* const operands[] = {self, other, self};
+  return call_sparse(op.ptr(), operands, 1, names.ptr());
+}
+
+PyObject* call_on_symbol(const OperatorObject& object, PyObject* self, PyObject* other) {
+  if (is_symbol(other)) {
+    const bool swapped = object.side == Side::kRight;
+    PyObject* const operands[] = {swapped ? other : self, swapped ? self : other};
+    return compose_symbol(object.arithmetic->same_shape, operands, 2, nullptr);
+  }
+  MX_CHECK_KIND(is_number(other) && !is_any_array(other) && !PyComplex_Check(other),
+                ErrorKind::kType, "Symbol.", *object.method, ": type ", Py_TYPE(other)->tp_name,
+                " not supported, a Symbol or a number expected");
+  const py::object names = py::make_tuple("scalar");
+  PyObject* const operands[] = {self, other};
+  return compose_symbol(scalar_name(object), operands, 1, names.ptr());
+}
+
+PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, PyObject* other,
+                        bool in_place) {
+  InvokeOptions options{.device = array->device(), .origin = current_origin()};
+  if (in_place) options.out = std::span(&array, 1);
+  if (is_array(other)) {
+    const NDArrayRef& rhs = array_of(other);
+    const std::array<NDArrayRef, 2> inputs =
+        object.side == Side::kRight ? std::array{rhs, array} : std::array{array, rhs};
+    return wrap_array(std::move(
+        autograd::call(*object.array_op, object.array_op->default_params, inputs, options)[0]));
+  }
+  const AttrValue value = number_from_python(other);
+  return wrap_array(std::move(autograd::call(
+      *object.scalar_op, object.scalar_op->make_params({&value, 1}, 1), {&array, 1}, options)[0]));
+}
+
+PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject*) {
   return guarded([&]() -> PyObject* {
-    const auto& object = *reinterpret_cast<OperatorObject*>(self);
-    const Row& row = *object.row;
+    const OperatorObject& object = object_of(callable);
     const Py_ssize_t n = PyVectorcall_NARGS(nargsf);
-    if (n < 2 || n > 3 || !is_array(args[0]) || (n == 3 && args[2] != Py_None)) {
-      PyErr_Format(PyExc_TypeError, "%s takes an NDArray and one operand", row.method);
+    const bool on_arrays = n >= 2 && is_any_array(args[0]);
+    if (n < 2 || n > 3 || !(on_arrays || is_symbol(args[0])) || (n == 3 && args[2] != Py_None)) {
+      PyErr_Format(PyExc_TypeError, "%s takes an NDArray or a Symbol, and one operand",
+                   object.method->c_str());
       return nullptr;
     }
-    const NDArrayRef& array = array_of(args[0]);
-    PyObject* other = args[1];
+    PyObject *self = args[0], *other = args[1];
+    if (!on_arrays) return call_on_symbol(object, self, other);
     // `x += y` on a recorded or traced array makes a new array, as in Python without __iadd__;
     // recorded ones raise (autograd/call.cc) because 1.x does.
-    const bool in_place = row.in_place && !graph::Trace::current();
-    InvokeOptions options{.device = array->device(), .origin = current_origin()};
-    if (in_place) options.out = std::span(&array, 1);
-    NDArrays result;
-    if (is_array(other)) {
-      const NDArrayRef& rhs = array_of(other);
-      const std::array<NDArrayRef, 2> inputs =
-          row.swapped ? std::array{rhs, array} : std::array{array, rhs};
-      result = autograd::call(*object.array_op, object.array_op->default_params, inputs, options);
-    } else if (!is_sparse_array(other) && is_number(other)) {
-      const AttrValue value = number_from_python(other);
-      result = autograd::call(*object.scalar_op, object.scalar_op->make_params({&value, 1}, 1),
-                              {&array, 1}, options);
-    } else if (is_sparse_array(other)) {
-      const py::object op = make_op_object(*object.array_op, object.array_op->name),
-                       names = py::make_tuple("out");
-      PyObject* const operands[] = {row.swapped ? other : args[0], row.swapped ? args[0] : other,
-                                    args[0]};
-      return call_sparse(op.ptr(), operands, 2, in_place ? names.ptr() : nullptr);
-    } else if (PyList_Check(other) || PyTuple_Check(other)) {
-      // Without this, Python would compare identities for == and give False.
-      fail(ErrorKind::kType, row.method, ": a ", Py_TYPE(other)->tp_name,
+    const bool in_place = object.side == Side::kInPlace && !graph::Trace::current();
+    const bool beside_sparse = is_sparse_array(other);
+    if (is_array(other) || beside_sparse || is_number(other)) {
+      if (beside_sparse || is_sparse_array(self))
+        return call_on_sparse(object, self, other, in_place);
+      return call_on_array(object, array_of(self), other, in_place);
+    }
+    // Without this, Python would compare identities for == and give False.
+    if (PyList_Check(other) || PyTuple_Check(other))
+      fail(ErrorKind::kType, *object.method, ": a ", Py_TYPE(other)->tp_name,
            " given beside an NDArray, an NDArray or a number expected; convert it with "
            "mx.nd.array(...)");
-    } else {
-      Py_RETURN_NOTIMPLEMENTED;
-    }
-    return wrap_array(std::move(result[0]));
+    Py_RETURN_NOTIMPLEMENTED;
   });
 }
 
+PyObject* get_name(PyObject* self, void*) {
+  return PyUnicode_FromString(object_of(self).method->c_str());
+}
+
 PyTypeObject* init_operator_type() {
+  static PyGetSetDef getset[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-  type.tp_name = "mxlite._core.ArrayOperator";
+  type.tp_name = "mxlite._core.Sign";
+  type.tp_getset = getset;
   type.tp_basicsize = sizeof(OperatorObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
   type.tp_vectorcall_offset = offsetof(OperatorObject, vectorcall);
@@ -126,20 +197,47 @@ PyTypeObject* init_operator_type() {
   return &type;
 }
 
+void attach(const py::handle& cls, const Arithmetic& arithmetic, Side side, const char* prefix) {
+  static PyTypeObject* const type = init_operator_type();
+  auto* o = PyObject_New(OperatorObject, type);
+  if (!o) throw py::error_already_set();
+  o->vectorcall = call_operator;
+  o->arithmetic = &arithmetic;
+  o->side = side;
+  o->method = new std::string(str("__", prefix, arithmetic.name, "__"));
+  o->array_op = &ops().get(arithmetic.broadcast);
+  o->scalar_op = &ops().get(scalar_name(*o));
+  cls.attr(o->method->c_str()) = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
+}
+
+// Gives a class the signs; its instances are arrays or symbols.
+void attach_signs(const py::handle& cls, bool in_place) {
+  for (const Arithmetic& arithmetic : kTable) {
+    if (arithmetic.signs == Signs::kNone) continue;
+    attach(cls, arithmetic, Side::kLeft, "");
+    if (arithmetic.signs == Signs::kComparison) continue;
+    attach(cls, arithmetic, Side::kRight, "r");
+    if (in_place) attach(cls, arithmetic, Side::kInPlace, "i");
+  }
+}
+
+py::tuple operators_of(const std::string& name) {
+  for (const Arithmetic& a : kTable)
+    if (name == a.name) return py::make_tuple(a.same_shape, a.broadcast, a.scalar, a.reflected);
+  fail(ErrorKind::kValue, "arithmetic: unknown name '", name, "'");
+}
+
 }  // namespace
 
-void bind_operators(py::module_&) {
-  PyTypeObject* type = init_operator_type();
-  const py::handle cls(reinterpret_cast<PyObject*>(array_type));
-  for (const Row& row : kRows) {
-    auto* o = PyObject_New(OperatorObject, type);
-    if (!o) throw py::error_already_set();
-    o->vectorcall = call_operator;
-    o->row = &row;
-    o->array_op = &ops().get(row.array_op);
-    o->scalar_op = &ops().get(row.scalar_op);
-    cls.attr(row.method) = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
-  }
+void bind_operators(py::module_& m) {
+  attach_signs(reinterpret_cast<PyObject*>(array_type), /*in_place=*/true);
+  m.def(
+      "attach_signs", [](const py::handle& cls) { attach_signs(cls, /*in_place=*/false); },
+      py::arg("cls"), "Give a class of symbols + - * / % ** and comparisons.");
+  m.def(
+      "arithmetic", &operators_of, py::arg("name"),
+      "Names of the operators behind a sign (add for +) or a function (maximum): on two arrays of\n"
+      "one shape, on two that are broadcast, on array and number, on number and array.");
 }
 
 }  // namespace mxlite::python

@@ -215,7 +215,7 @@ def _member(name: str, member: Any) -> str | None:
     if isinstance(member, _core.Op):
         op = ops[member.schema_name]
         return _function(name, schema.stub_signature(op, first="self"), schema.numpy_doc(op))
-    if type(member).__name__ == "ArrayOperator":
+    if type(member).__name__ == "Sign":
         # object, not Any: the operand of == may be anything in Python's own data model.
         return (
             f"def {name}(self, other: Any) -> NDArray: ...  # type: ignore[override]\n"

@@ -42,16 +42,14 @@ def _python(name: str, function: Callable[[Any, Any], Any], doc: str) -> Callabl
     return binary
 
 
-def _ops(
-    name: str, array_op: str, scalar_op: str, number: Callable[[Any, Any], Any], doc: str
-) -> Callable[..., Any]:
-    broadcast, scalar = _core.op(array_op), _core.op(scalar_op)
+def _ops(name: str, number: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
+    _, broadcast, scalar, reflected = (_core.op(op) for op in _core.arithmetic(name))
 
     def binary(lhs: Operand, rhs: Operand) -> Any:
         if isinstance(lhs, NDArray):
             return broadcast(lhs, rhs) if isinstance(rhs, NDArray) else scalar(lhs, scalar=rhs)
         if isinstance(rhs, NDArray):
-            return scalar(rhs, scalar=lhs)
+            return reflected(rhs, scalar=lhs)
         try:
             return number(lhs, rhs)
         except TypeError as error:
@@ -78,30 +76,20 @@ greater = _python("greater", operator.gt, "Return 1 where lhs > rhs, else 0.")
 greater_equal = _python("greater_equal", operator.ge, "Return 1 where lhs >= rhs, else 0.")
 lesser = _python("lesser", operator.lt, "Return 1 where lhs < rhs, else 0.")
 lesser_equal = _python("lesser_equal", operator.le, "Return 1 where lhs <= rhs, else 0.")
-maximum = _ops(
-    "maximum", "broadcast_maximum", "_maximum_scalar", max, "Return the larger of lhs and rhs."
-)
-minimum = _ops(
-    "minimum", "broadcast_minimum", "_minimum_scalar", min, "Return the smaller of lhs and rhs."
-)
+maximum = _ops("maximum", max, "Return the larger of lhs and rhs.")
+minimum = _ops("minimum", min, "Return the smaller of lhs and rhs.")
 logical_and = _ops(
     "logical_and",
-    "broadcast_logical_and",
-    "_logical_and_scalar",
     lambda a, b: bool(a) and bool(b),
     "Return 1 where both are non-zero, else 0.",
 )
 logical_or = _ops(
     "logical_or",
-    "broadcast_logical_or",
-    "_logical_or_scalar",
     lambda a, b: bool(a) or bool(b),
     "Return 1 where one is non-zero, else 0.",
 )
 logical_xor = _ops(
     "logical_xor",
-    "broadcast_logical_xor",
-    "_logical_xor_scalar",
     lambda a, b: bool(a) != bool(b),
     "Return 1 where exactly one is non-zero, else 0.",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any, Callable
 
+from .. import _core
 from .._core import compose
 from ..base import TypeError_
 from .symbol import Symbol
@@ -81,12 +82,18 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Sym
 
 def _binary(
     name: str,
-    on_symbols: str,
-    on_right_number: str,
-    on_left_number: str,
-    number: Callable[[Any, Any], Any],
+    arithmetic: str,
     doc: str,
+    number: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[[Any, Any], Any]:
+    """Return a function of two symbols or numbers.
+
+    Two symbols are broadcast, unless the function takes two numbers as well: 1.x's functions of
+    that kind compose operators on symbols of one shape.
+    """
+    alike, broadcast, on_right_number, on_left_number = _core.arithmetic(arithmetic)
+    on_symbols = broadcast if number is None else alike
+
     def function(left: Any, right: Any) -> Any:
         if isinstance(left, Symbol):
             if isinstance(right, Symbol):
@@ -97,6 +104,8 @@ def _binary(
             if isinstance(right, Symbol):
                 return compose(on_left_number, (right,), {"scalar": left})
             if isinstance(right, (int, float)):
+                if number is None:
+                    raise TypeError_(f"{name}: two numbers given, at least one Symbol expected")
                 return number(left, right)
         raise TypeError_(f"{name}: types ({type(left)}, {type(right)}) not supported")
 
@@ -105,77 +114,30 @@ def _binary(
     return function
 
 
-pow = _binary(  # noqa: A001 - name of 1.x
-    "pow", "_Power", "_PowerScalar", "_RPowerScalar", builtins.pow, "Return left ** right."
-)
+pow = _binary("pow", "pow", "Return left ** right.", builtins.pow)  # noqa: A001 - name of 1.x
 power = pow
-maximum = _binary(
-    "maximum", "_Maximum", "_MaximumScalar", "_MaximumScalar", max, "Return the larger one."
-)
-minimum = _binary(
-    "minimum", "_Minimum", "_MinimumScalar", "_MinimumScalar", min, "Return the smaller one."
-)
+maximum = _binary("maximum", "maximum", "Return the larger one.", max)
+minimum = _binary("minimum", "minimum", "Return the smaller one.", min)
 hypot = _binary(
-    "hypot", "_Hypot", "_HypotScalar", "_HypotScalar", lambda a, b: (a * a + b * b) ** 0.5,
+    "hypot",
+    "hypot",
     "Return sqrt(left ** 2 + right ** 2).",
-)  # fmt: skip
-
-
-def _broadcasting(name: str, op: str, scalar: str, reflected: str, doc: str) -> Callable[..., Any]:
-    return _binary(name, op, scalar, reflected, lambda a, b: _numbers(name), doc)
-
-
-def _numbers(name: str) -> Any:
-    raise TypeError_(f"{name}: two numbers given, at least one Symbol expected")
-
-
-add = _broadcasting(
-    "add", "broadcast_add", "_PlusScalar", "_PlusScalar", "Return lhs + rhs with broadcasting."
+    lambda a, b: (a * a + b * b) ** 0.5,
 )
-subtract = _broadcasting(
-    "subtract", "broadcast_sub", "_MinusScalar", "_RMinusScalar", "Return lhs - rhs."
-)
-multiply = _broadcasting(
-    "multiply", "broadcast_mul", "_MulScalar", "_MulScalar", "Return lhs * rhs."
-)
-divide = true_divide = _broadcasting(
-    "divide", "broadcast_div", "_DivScalar", "_RDivScalar", "Return lhs / rhs."
-)
-modulo = _broadcasting("modulo", "broadcast_mod", "_ModScalar", "_RModScalar", "Return lhs % rhs.")
-equal = _broadcasting(
-    "equal", "broadcast_equal", "_equal_scalar", "_equal_scalar", "Return 1 where lhs == rhs."
-)
-not_equal = _broadcasting(
-    "not_equal", "broadcast_not_equal", "_not_equal_scalar", "_not_equal_scalar",
-    "Return 1 where lhs != rhs.",
-)  # fmt: skip
-greater = _broadcasting(
-    "greater", "broadcast_greater", "_greater_scalar", "_lesser_scalar",
-    "Return 1 where lhs > rhs.",
-)  # fmt: skip
-greater_equal = _broadcasting(
-    "greater_equal", "broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar",
-    "Return 1 where lhs >= rhs.",
-)  # fmt: skip
-lesser = _broadcasting(
-    "lesser", "broadcast_lesser", "_lesser_scalar", "_greater_scalar", "Return 1 where lhs < rhs."
-)
-lesser_equal = _broadcasting(
-    "lesser_equal", "broadcast_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar",
-    "Return 1 where lhs <= rhs.",
-)  # fmt: skip
-logical_and = _broadcasting(
-    "logical_and", "broadcast_logical_and", "_logical_and_scalar", "_logical_and_scalar",
-    "Return 1 where both are non-zero.",
-)  # fmt: skip
-logical_or = _broadcasting(
-    "logical_or", "broadcast_logical_or", "_logical_or_scalar", "_logical_or_scalar",
-    "Return 1 where one is non-zero.",
-)  # fmt: skip
-logical_xor = _broadcasting(
-    "logical_xor", "broadcast_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar",
-    "Return 1 where exactly one is non-zero.",
-)  # fmt: skip
+add = _binary("add", "add", "Return lhs + rhs with broadcasting.")
+subtract = _binary("subtract", "sub", "Return lhs - rhs.")
+multiply = _binary("multiply", "mul", "Return lhs * rhs.")
+divide = true_divide = _binary("divide", "truediv", "Return lhs / rhs.")
+modulo = _binary("modulo", "mod", "Return lhs % rhs.")
+equal = _binary("equal", "eq", "Return 1 where lhs == rhs.")
+not_equal = _binary("not_equal", "ne", "Return 1 where lhs != rhs.")
+greater = _binary("greater", "gt", "Return 1 where lhs > rhs.")
+greater_equal = _binary("greater_equal", "ge", "Return 1 where lhs >= rhs.")
+lesser = _binary("lesser", "lt", "Return 1 where lhs < rhs.")
+lesser_equal = _binary("lesser_equal", "le", "Return 1 where lhs <= rhs.")
+logical_and = _binary("logical_and", "logical_and", "Return 1 where both are non-zero.")
+logical_or = _binary("logical_or", "logical_or", "Return 1 where one is non-zero.")
+logical_xor = _binary("logical_xor", "logical_xor", "Return 1 where exactly one is non-zero.")
 
 
 def concatenate(arrays: list[Symbol], axis: int = 0, **kwargs: Any) -> Symbol:

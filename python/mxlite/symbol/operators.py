@@ -4,64 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import _core
 from .._core import compose
-from ..base import NotImplementedForSymbol, TypeError_
+from ..base import NotImplementedForSymbol
 from ..ndarray.methods import METHODS
 from .symbol import Symbol
 
 __all__: list[str] = []
-
-_NUMBERS = (int, float, bool, np.generic)
-# Python operator: operator on two symbols, on symbol and number, on number and symbol.
-_ARITHMETIC = {
-    "add": ("_Plus", "_PlusScalar", "_PlusScalar"),
-    "sub": ("_Minus", "_MinusScalar", "_RMinusScalar"),
-    "mul": ("_Mul", "_MulScalar", "_MulScalar"),
-    "truediv": ("_Div", "_DivScalar", "_RDivScalar"),
-    "mod": ("_Mod", "_ModScalar", "_RModScalar"),
-    "pow": ("_Power", "_PowerScalar", "_RPowerScalar"),
-}
-_COMPARISON = {
-    "eq": ("_equal", "_equal_scalar"),
-    "ne": ("_not_equal", "_not_equal_scalar"),
-    "gt": ("_greater", "_greater_scalar"),
-    "ge": ("_greater_equal", "_greater_equal_scalar"),
-    "lt": ("_lesser", "_lesser_scalar"),
-    "le": ("_lesser_equal", "_lesser_equal_scalar"),
-}
-
-
-def _operand_error(method: str, other: Any) -> TypeError_:
-    return TypeError_(f"Symbol.{method}: type {type(other)} not supported")
-
-
-def _scalar(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _forward(method: str, on_symbol: str, on_number: str) -> Any:
-    def operator(self: Symbol, other: Any) -> Any:
-        if isinstance(other, Symbol):
-            return compose(on_symbol, (self, other), {})
-        if isinstance(other, _NUMBERS):
-            return compose(on_number, (self,), {"scalar": _scalar(other)})
-        raise _operand_error(method, other)
-
-    operator.__name__ = method
-    return operator
-
-
-def _reflected(method: str, on_number: str) -> Any:
-    def operator(self: Symbol, other: Any) -> Any:
-        if isinstance(other, _NUMBERS):
-            return compose(on_number, (self,), {"scalar": _scalar(other)})
-        raise _operand_error(method, other)
-
-    operator.__name__ = method
-    return operator
 
 
 def _refused(method: str) -> Any:
@@ -121,12 +70,9 @@ _NAMED = {
 
 
 def _attach() -> None:
-    for name, (on_symbol, on_number, reflected) in _ARITHMETIC.items():
-        setattr(Symbol, f"__{name}__", _forward(f"__{name}__", on_symbol, on_number))
-        setattr(Symbol, f"__r{name}__", _reflected(f"__r{name}__", reflected))
-        setattr(Symbol, f"__i{name}__", _refused(f"__i{name}__"))
-    for name, (on_symbol, on_number) in _COMPARISON.items():
-        setattr(Symbol, f"__{name}__", _forward(f"__{name}__", on_symbol, on_number))
+    _core.attach_signs(Symbol)
+    for sign in ("add", "sub", "mul", "truediv", "mod", "pow"):
+        setattr(Symbol, f"__i{sign}__", _refused(f"__i{sign}__"))
     for name in METHODS:
         setattr(Symbol, name, _method(name))
     for name, target in _NAMED.items():

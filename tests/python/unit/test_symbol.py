@@ -307,6 +307,29 @@ def test_an_operand_of_another_kind_is_refused() -> None:
         sym.var("x") + "text"
 
 
+def test_signs_compose_the_operators_of_1x() -> None:
+    x, y = sym.var("x"), sym.var("y")
+    composed = {
+        "_plus": x + y, "_minus": x - y, "_mul": x * y, "_div": x / y, "_mod": x % y,
+        "_power": x**y, "_equal": x == y, "_greater": x > y, "_lesser_equal": x <= y,
+        "_plusscalar": 1 + x, "_rminusscalar": 1 - x, "_divscalar": x / np.float32(2),
+        "_rpowerscalar": 2**x, "_lesser_scalar": x < 1, "broadcast_add": sym.add(x, y),
+        "_maximum": sym.maximum(x, y), "_rdivscalar": sym.divide(1, x),
+        "_greater_scalar": sym.lesser(1, x), "_logical_or_scalar": sym.logical_or(x, 1),
+    }  # fmt: skip
+    for hint, symbol in composed.items():
+        assert symbol.name.rstrip("0123456789") == hint
+    assert sym.maximum(2, 3) == 3
+    for act in (
+        lambda: x + mx.nd.ones((2,)),
+        lambda: x * None,
+        lambda: x + 1j,
+        lambda: sym.add(1, 2),
+    ):
+        with pytest.raises(TypeError):
+            act()
+
+
 # -- symbols without inputs -----------------------------------------------------------------------
 
 
