@@ -18,6 +18,7 @@ MAY_USE = {
     "autograd": ["base", "core", "engine", "ndarray", "ops", "graph"],
     "graph": ["base", "core", "engine", "ndarray", "ops"],
     "symbol": ["base", "core", "engine", "ndarray", "ops", "graph", "autograd"],
+    "sparse": ["base", "core", "engine", "ndarray", "ops", "graph", "autograd"],
     "kvstore": ["base", "core", "engine", "ndarray"],
     "io": ["base", "core", "engine", "ndarray"],
 }

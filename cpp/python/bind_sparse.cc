@@ -3,7 +3,11 @@
 #include "cpp/ndarray/sparse.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
+#include "cpp/sparse/parts.h"
+#include "cpp/sparse/rule.h"
+#include "cpp/sparse/tape.h"
 
 namespace mxlite::python {
 namespace {
@@ -25,9 +29,94 @@ py::tuple take_apart(const py::handle& array) {
   return py::make_tuple(static_cast<int>(p.form), p.values, p.indices, p.indptr);
 }
 
+NDArrays arrays_from(const py::list& list) {
+  NDArrays arrays;
+  for (const py::handle item : list) arrays.push_back(any_array_of(item, "sparse"));
+  return arrays;
+}
+
+// Parameters as bind_arguments returns them. None means "not given" if the default is another
+// value.
+ParamsRef params_from(const OpSchema& op, const py::dict& params) {
+  std::vector<std::string> names;
+  std::vector<AttrValue> values;
+  for (const auto& [key, value] : params) {
+    const auto name = key.cast<std::string>();
+    const int at = op.param_index(name);
+    const bool may_be_none =
+        at >= 0 && op.params[static_cast<size_t>(at)].python_type.find("None") != std::string::npos;
+    if (value.is_none() && !may_be_none) continue;
+    names.push_back(name);
+    values.push_back(attr_from_python(value.ptr(), op.name, name));
+  }
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;
+  for (size_t i = 0; i < names.size(); ++i) attrs.emplace_back(names[i], values[i]);
+  return op.make_params_by_name(attrs);
+}
+
+void bind_rules(py::module_& m) {
+  m.def(
+      "run_sparse_rule",
+      [](const py::handle& op, const py::list& arrays, const py::dict& params,
+         bool records) -> py::object {
+        const auto alias = op.attr("__name__").cast<std::string>();
+        const OpSchema& schema = ops().get(alias);
+        const NDArrays inputs = arrays_from(arrays);
+        const ParamsRef values = params_from(schema, params);
+        const sparse::SparseCall call{schema, alias, values, inputs};
+        const NDArrayRef result =
+            records ? sparse::run_recording_rule(call) : sparse::run_rule(call);
+        return result ? py::cast(result) : py::reinterpret_borrow<py::object>(Py_NotImplemented);
+      },
+      py::arg("op"), py::arg("arrays"), py::arg("params"), py::arg("records"),
+      "The result of a call on sparse arrays by the operator's rule: by one that records itself,\n"
+      "or by one that runs unrecorded. NotImplemented if there is none for these storage types.\n"
+      "The arguments are those of bind_arguments.");
+  m.def(
+      "sparse_rule_checks_shapes",
+      [](const py::handle& op) {
+        const auto alias = op.attr("__name__").cast<std::string>();
+        return sparse::rule_checks_shapes(ops().get(alias), alias);
+      },
+      py::arg("op"), "Whether the shapes of a call are checked by the rule instead of the schema.");
+  m.def(
+      "normal_parts",
+      [](const py::handle& array) {
+        const SparseParts& parts = sparse::normal_parts(any_array_of(array, "sparse"));
+        return py::make_tuple(parts.values, parts.indices, parts.indptr);
+      },
+      py::arg("array"), "(values, indices, indptr or None) of a sparse array in the normal form.");
+  m.def(
+      "dense_of",
+      [](const py::handle& array) { return sparse::dense(any_array_of(array, "sparse")); },
+      py::arg("array"), "The array in default storage, unrecorded.");
+  m.def(
+      "cast_storage",
+      [](const py::handle& array, int stype) {
+        return sparse::cast_storage(any_array_of(array, "cast_storage"),
+                                    static_cast<StorageType>(stype));
+      },
+      py::arg("array"), py::arg("stype"),
+      "The array in storage type 0 (default), 1 (row_sparse) or 2 (csr), recorded; itself if it\n"
+      "has the type.");
+  m.def(
+      "merged_rows",
+      [](const NDArrayRef& values, const NDArrayRef& indices) {
+        const sparse::Rows rows = sparse::merged(values, indices);
+        return py::make_tuple(rows.values, rows.indices);
+      },
+      py::arg("values"), py::arg("indices"),
+      "Rows in ascending order, those of one index added up: (values, indices).");
+  m.def(
+      "csr_keys",
+      [](const py::handle& array) { return sparse::csr_keys(any_array_of(array, "csr")); },
+      py::arg("array"), "Position of every stored value in the flattened matrix.");
+}
+
 }  // namespace
 
 void bind_sparse(py::module_& m) {
+  bind_rules(m);
   m.def(
       "set_sparse_types",
       [](const py::handle& row_sparse, const py::handle& csr, const py::handle& dispatch) {

@@ -73,12 +73,6 @@ py::dict describe_op(const OpSchema& op) {
 
 }  // namespace
 
-bool keeps_storage(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
-  const StorageTraits& storage = op.storage;
-  if (storage.keeps_storage) return true;
-  return storage.keeps_zeros && inputs.size() == 1 && storage.keeps_zeros(params, inputs[0].dtype);
-}
-
 std::string doc_of(const OpSchema& op) {
   std::string text = op.name + op.signature() + "\n\n" + op.doc;
   if (!op.params.empty()) text += "\n\nParameters\n----------";

@@ -8,9 +8,7 @@
 
 namespace mxlite::python {
 
-std::string doc_of(const OpSchema& op);  // a callable's __doc__
-// Returns whether the result of sparse inputs is stored where the only input is.
-bool keeps_storage(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
+std::string doc_of(const OpSchema& op);   // a callable's __doc__
 void bind_schemas(pybind11::module_& m);  // describe_op, list_ops
 
 }  // namespace mxlite::python

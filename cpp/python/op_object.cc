@@ -2,7 +2,6 @@
 
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -11,283 +10,28 @@
 #include <vector>
 
 #include "cpp/autograd/call.h"
-#include "cpp/base/suggest.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/invoke.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/describe_op.h"
+#include "cpp/python/op_arguments.h"
 #include "cpp/python/operand.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_symbol.h"
+#include "cpp/sparse/rule.h"
 
 namespace mxlite::python {
 namespace {
 
-constexpr size_t kMaxParams = 48;
-
-struct OpObject {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  const OpSchema* op;
-  const std::string* alias;  // the name that it is called by
-  bool takes_inputs;
-  bool composes;  // calls without inputs make nodes, as mx.sym has it
-  // Interned keyword -> input (>= 0), parameter (-1 - index).
-  std::unordered_map<PyObject*, int>* keywords;
-  int ctx_param;    // index of a parameter named ctx, -1 without
-  int shape_param;  // index of a parameter named shape of an operator without inputs, else -1
-};
-
 PyTypeObject* op_type = nullptr;
-
-const OpObject& object_of(PyObject* self) { return *reinterpret_cast<OpObject*>(self); }
 
 PyObject* interned(const char* text) {
   PyObject* o = PyUnicode_InternFromString(text);
   if (!o) throw py::error_already_set();
   return o;
 }
-
-std::unordered_map<PyObject*, int>::const_iterator find_keyword(const OpObject& object,
-                                                                PyObject* key) {
-  const auto it = object.keywords->find(key);
-  if (it != object.keywords->end() || !PyUnicode_CheckExact(key)) return it;
-  // Keywords from a dict (**kwargs) may not be interned.
-  Py_INCREF(key);
-  PyUnicode_InternInPlace(&key);
-  const auto again = object.keywords->find(key);
-  Py_DECREF(key);
-  return again;
-}
-
-// The arguments of one call, sorted into inputs, parameters and out=.
-struct Arguments {
-  explicit Arguments(const OpObject& o, bool with_sparse = false)
-      : object(o), op(*o.op), takes_sparse(with_sparse) {}
-
-  bool is_operand(PyObject* o) const { return is_array(o) || (takes_sparse && is_sparse_array(o)); }
-
-  void add_positional(PyObject* o) {
-    if (!in_params &&
-        (op.variadic ? is_operand(o) && !listed
-                     : (is_operand(o) || o == Py_None) && next_input < op.inputs.size())) {
-      set_input(next_input++, o);
-      return;
-    }
-    if (is_symbol(o)) {
-      symbolic = true;
-      return;
-    }
-    if (is_sparse_array(o) && !takes_sparse) {
-      sparse = true;
-      return;
-    }
-    if (!in_params && (PyList_Check(o) || PyTuple_Check(o)) && op.variadic && next_input == 0) {
-      py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, ""));
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
-        PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
-        symbolic |= is_symbol(item);
-        if (symbolic) return;
-        sparse |= !takes_sparse && is_sparse_array(item);
-        if (sparse) return;
-        if (!is_operand(item)) fail_input(next_input, item);
-        set_input(next_input++, item);
-      }
-      listed = true;
-      return;
-    }
-    if (!in_params && (op.variadic ? !listed : next_input < op.inputs.size())) {
-      // Only optional inputs may be left out before positional parameters.
-      if (next_input == 0 || op.variadic || op.params.empty() || !op.input_count)
-        fail_input(next_input, o);
-      skipped = o;
-    }
-    if (skipped && is_operand(o)) fail_input(next_input, skipped);
-    in_params = true;
-    if (next_param >= op.params.size()) {
-      if (next_input < op.inputs.size()) fail_input(next_input, o);
-      if (!op.variadic && next_trailing < 2) {
-        set_trailing(next_trailing++, o);
-        return;
-      }
-      fail(ErrorKind::kType, op.name, "() takes at most ", op.inputs.size() + op.params.size(),
-           " positional arguments", op.variadic ? "" : ", then out and name");
-    }
-    try {
-      set_param(next_param++, o);
-    } catch (const Error&) {
-      fail_skipped();
-      throw;
-    }
-  }
-
-  // 1.x's functions accept out and name after inputs and parameters.
-  void set_trailing(int i, PyObject* o) {
-    if (i == 0)
-      set_out(o);
-    else
-      MX_CHECK_KIND(o == Py_None || PyUnicode_Check(o), ErrorKind::kType, op.name,
-                    "() takes at most ", op.inputs.size() + op.params.size(),
-                    " positional arguments, then out and name; a ", Py_TYPE(o)->tp_name,
-                    " given as name");
-  }
-
-  void add_keyword(PyObject* key, PyObject* o) {
-    const auto it = find_keyword(object, key);
-    if (it != object.keywords->end()) {
-      if (it->second < 0)
-        set_param(static_cast<size_t>(-1 - it->second), o);
-      else if (op.variadic)
-        add_positional(o);
-      else
-        set_input(static_cast<size_t>(it->second), o);
-      return;
-    }
-    const std::string name = py::cast<std::string>(py::handle(key));
-    if (name == "out") {
-      set_out(o);
-    } else if (name == "ctx" || name == "device") {
-      if (o != Py_None) device = device_from_python(o);
-    } else if (op.variadic && name == "num_args") {  // 1.x: the count of a variadic call
-    } else if (name != "name" && name != "attr" && name != "stype") {
-      if (!op.params.empty() || op.variadic || is_any_array(o) || is_symbol(o)) fail_keyword(name);
-      warn_keyword(name);
-    }
-  }
-
-  void set_input(size_t i, PyObject* o) {
-    if (o != Py_None && !is_operand(o)) {
-      symbolic |= is_symbol(o);
-      if (symbolic) return;
-      sparse |= is_sparse_array(o);
-      if (sparse) return;
-      fail_input(i, o);
-    }
-    if (inputs.size() <= i) inputs.resize(i + 1);
-    if (o != Py_None) inputs[i] = array_of(o);
-  }
-  AttrValue& value(size_t i) {
-    if (values.empty()) values.resize(op.params.size());
-    return values[i];
-  }
-  void set_param(size_t i, PyObject* o) {
-    if (static_cast<int>(i) == object.ctx_param && o == Py_None) return;
-    value(i) = attr_from_python(o, op.name, op.params[i].name);
-    // None means "not given" if the default is another value, as in 1.x.
-    if (o == Py_None && op.params[i].python_type.find("None") == std::string::npos) return;
-    given |= uint64_t{1} << i;
-  }
-  void set_out(PyObject* o) {
-    if (o == Py_None) return;
-    if (is_operand(o)) {
-      out.push_back(array_of(o));
-      return;
-    }
-    if (is_sparse_array(o)) {
-      sparse = true;
-      return;
-    }
-    MX_CHECK_KIND(PyList_Check(o) || PyTuple_Check(o), ErrorKind::kType, op.name, ": out: a ",
-                  Py_TYPE(o)->tp_name, " given, an NDArray or a list of NDArrays expected");
-    py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "out"));
-    if (!fast) throw py::error_already_set();
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
-      PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
-      sparse |= !takes_sparse && is_sparse_array(item);
-      if (sparse) return;
-      MX_CHECK_KIND(is_operand(item), ErrorKind::kType, op.name, ": out: a ",
-                    Py_TYPE(item)->tp_name, " given, NDArrays expected");
-      out.push_back(array_of(item));
-    }
-  }
-
-  [[noreturn]] void fail_input(size_t i, PyObject* o) const {
-    fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)), ": a ",
-         Py_TYPE(o)->tp_name, " given, an NDArray or a Symbol expected");
-  }
-  // A value that fits no parameter was meant as the optional input at this position.
-  void fail_skipped() const {
-    if (skipped) fail_input(next_input, skipped);
-  }
-  // 1.x ignores keywords of an operator that has no parameters.
-  void warn_keyword(const std::string& name) const {
-    const std::string text =
-        op.name + ": '" + name + "' is ignored, the operator has no parameters";
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw py::error_already_set();
-  }
-  [[noreturn]] void fail_keyword(const std::string& name) const {
-    std::vector<std::string> names = op.inputs;
-    for (const ParamInfo& p : op.params) names.push_back(p.name);
-    fail(ErrorKind::kType, op.name, "() got an unexpected keyword argument '", name, "'",
-         did_you_mean(name, names));
-  }
-
-  // As in 1.x, a missing shape is taken from out=.
-  void take_shape_of_out() {
-    if (object.shape_param < 0 || out.empty()) return;
-    const auto i = static_cast<size_t>(object.shape_param);
-    if ((given >> i & 1) && !std::holds_alternative<std::monostate>(value(i))) return;
-    value(i) = out[0]->shape();
-    given |= uint64_t{1} << i;
-  }
-
-  ParamsRef make_params() {
-    if (given == 0 && op.default_params) return op.default_params;
-    if (values.empty()) values.resize(op.params.size());
-    try {
-      return op.make_params(values, given);
-    } catch (const Error&) {
-      fail_skipped();
-      throw;
-    }
-  }
-
-  // Drops absent optional inputs at the end and checks the count.
-  void check_inputs(const void* params) {
-    while (!inputs.empty() && !inputs.back()) inputs.pop_back();
-    const size_t wanted =
-        op.variadic ? inputs.size() : static_cast<size_t>(op.count_inputs(params));
-    // An optional input before a given one (CTCLoss with label_lengths only) leaves a gap.
-    if (inputs.size() > wanted) {
-      auto given_inputs = std::remove(inputs.begin(), inputs.end(), nullptr);
-      inputs.erase(given_inputs, inputs.end());
-    }
-    MX_CHECK_KIND(!op.variadic || !inputs.empty(), ErrorKind::kType, op.name,
-                  "() needs at least one array");
-    for (size_t i = 0; i < wanted; ++i)
-      MX_CHECK_KIND(i < inputs.size() && inputs[i], ErrorKind::kType, op.name,
-                    "() missing required input '", op.input_name(static_cast<int>(i)), "'");
-    MX_CHECK_KIND(inputs.size() <= wanted, ErrorKind::kType, op.name, "() takes ", wanted,
-                  " arrays with these parameters, ", inputs.size(), " given");
-  }
-
-  // out= has the arrays that the user sees, or hidden ones as well.
-  void check_out(const void* params) const {
-    if (out.empty()) return;
-    const int n = static_cast<int>(inputs.size());
-    const auto visible = static_cast<size_t>(op.count_visible_outputs(params, n));
-    MX_CHECK_KIND(
-        out.size() == visible || out.size() == static_cast<size_t>(op.count_outputs(params, n)),
-        ErrorKind::kType, op.name, ": out has ", out.size(), " arrays, ", visible, " expected");
-  }
-
-  const OpObject& object;
-  const OpSchema& op;
-  const bool takes_sparse;  // sparse arrays are operands; otherwise the first one ends the sorting
-  SmallVector<NDArrayRef, 6> inputs;
-  SmallVector<NDArrayRef, 1> out;
-  SmallVector<AttrValue, 8> values;  // one for each parameter; empty until one is given
-  uint64_t given = 0;
-  size_t next_input = 0, next_param = 0;
-  int next_trailing = 0;
-  bool listed = false;  // the arrays of a variadic call came as one list
-  bool in_params = false;
-  PyObject* skipped = nullptr;  // given in place of an optional input, but taken as a parameter
-  bool symbolic = false;        // a Symbol among the inputs: the call composes
-  bool sparse = false;          // a sparse array among the arguments: sparse code takes the call
-  Device device = current_device();
-};
 
 // Returns whether a call makes a node: its first operand is a symbol, or it names a node and leaves
 // all inputs out, which become variables. The first argument is an array in nearly all calls.
@@ -318,7 +62,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
     if (composes(object, args, n, keywords))
       return compose_symbol(*object.alias, args, n, keywords);
-    Arguments a(object);
+    OpArguments a(object);
     for (size_t i = 0; i < n && !a.sparse; ++i) a.add_positional(args[i]);
     for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m && !a.sparse; ++k)
       a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
@@ -349,7 +93,7 @@ py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, cons
   MX_ASSERT(Py_IS_TYPE(callable.ptr(), op_type));
   const auto& object = object_of(callable.ptr());
   const OpSchema& op = *object.op;
-  Arguments a(object, /*with_sparse=*/true);
+  OpArguments a(object, /*with_sparse=*/true);
   for (const py::handle& arg : args) a.add_positional(arg.ptr());
   for (const auto& [key, value] : kwargs) a.add_keyword(key.ptr(), value.ptr());
   MX_CHECK_KIND(!a.symbolic, ErrorKind::kType, op.name,
@@ -372,7 +116,7 @@ py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, cons
       values[py::str(op.params[i].name)] = attr_to_python(all[i]);
   for (const NDArrayRef& target : a.out)
     out.append(py::reinterpret_steal<py::object>(wrap_array(target)));
-  return py::make_tuple(inputs, values, out, keeps_storage(op, params.get(), specs));
+  return py::make_tuple(inputs, values, out, sparse::keeps_storage(op, params.get(), specs));
 }
 
 PyObject* bind_method(PyObject* self, PyObject* instance, PyObject*) {

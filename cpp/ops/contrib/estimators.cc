@@ -1,5 +1,7 @@
 #include "cpp/ops/contrib/estimators.h"
 
+#include <cmath>
+
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
 #include "cpp/ops/registration.h"
@@ -19,29 +21,34 @@ std::vector<ValueRef> quadratic_gradient(GradBuilder& g) {
 }
 
 template <class P>
-void add(OpRegistry& ops, const char* name, const char* doc, GradFn gradient) {
-  ops.add(OpBuilder<P>(name)
-              .inputs({"data"})
-              .doc(doc)
-              .infer(like_input())
-              .gradient(gradient)
-              .inplace(0, 0)
-              .pointwise()
-              .build());
+OpBuilder<P> one_input(const char* name, const char* doc, GradFn gradient) {
+  OpBuilder<P> op(name);
+  op.inputs({"data"}).doc(doc).infer(like_input()).gradient(gradient).inplace(0, 0).pointwise();
+  return op;
+}
+
+bool passes_through_zero(const QuadraticParams& p, DType) {
+  return p.c == 0 && std::isfinite(p.a) && std::isfinite(p.b);
 }
 
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add<NoParams>(ops, "_contrib_round_ste",
-                "round(data); the gradient passes as if nothing had been rounded.",
-                straight_through);
-  add<NoParams>(ops, "_contrib_sign_ste",
-                "sign(data); the gradient passes as if the output were data.", straight_through);
-  add<ScalarParams>(ops, "_contrib_gradientmultiplier",
-                    "data; its gradient is multiplied by scalar.", scaled_gradient);
-  add<QuadraticParams>(ops, "_contrib_quadratic", "a * data * data + b * data + c.",
-                       quadratic_gradient);
+  ops.add(one_input<NoParams>("_contrib_round_ste",
+                              "round(data); the gradient passes as if nothing had been rounded.",
+                              straight_through)
+              .build());
+  ops.add(one_input<NoParams>("_contrib_sign_ste",
+                              "sign(data); the gradient passes as if the output were data.",
+                              straight_through)
+              .build());
+  ops.add(one_input<ScalarParams>("_contrib_gradientmultiplier",
+                                  "data; its gradient is multiplied by scalar.", scaled_gradient)
+              .build());
+  ops.add(one_input<QuadraticParams>("_contrib_quadratic", "a * data * data + b * data + c.",
+                                     quadratic_gradient)
+              .keeps_zeros_if(passes_through_zero)
+              .build());
 });
 
 }  // namespace mxlite

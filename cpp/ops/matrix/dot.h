@@ -6,16 +6,16 @@
 #include <tuple>
 #include <utility>
 
+#include "cpp/ndarray/sparse.h"
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
 
-enum class StorageType : uint8_t { kDefault, kRowSparse, kCsr };
 template <>
 struct EnumNames<StorageType> {
   using E = StorageType;
   static constexpr std::array<std::pair<const char*, E>, 3> names = {
-      {{"default", E::kDefault}, {"row_sparse", E::kRowSparse}, {"csr", E::kCsr}}};
+      {{"default", E::kDefault}, {"row_sparse", E::kRowSparse}, {"csr", E::kCSR}}};
 };
 
 struct DotParams {

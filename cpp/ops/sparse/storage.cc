@@ -1,20 +1,13 @@
-// Operators whose results have a storage type of their own. The rules of mx.nd.sparse run them, on
-// dense arrays, too; symbols read names, shapes and types here.
-#include "cpp/ops/matrix/dot.h"
+// Operators whose results have a storage type of their own. Rules of cpp/sparse run them, on dense
+// arrays, too; symbols read names, shapes and types here.
+#include "cpp/ops/sparse/storage.h"
+
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace sparse {
 namespace {
-
-struct CastStorageParams {
-  StorageType stype = StorageType::kDefault;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("stype", &CastStorageParams::stype, "Storage type of the result."));
-  }
-};
 
 Specs infer_retain(const NoParams&, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_sparse_retain: data without axes given, rows expected");

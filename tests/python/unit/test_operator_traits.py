@@ -23,8 +23,6 @@ ALLOWED = {
     "gluon/rnn/base_cell.py": "the activations that cells call as operators",
     "ndarray/methods.py": "the operators that 1.x has as methods of arrays",
     "ndarray/sparse/__init__.py": "the operators that 1.x has in mx.nd.sparse",
-    "ndarray/sparse/functions.py": "which operators Python's + and - of two arrays are",
-    "symbol/operators.py": "which operators Python's + and - of symbols are",
 }
 
 

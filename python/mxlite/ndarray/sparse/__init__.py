@@ -6,12 +6,16 @@ A csr or row-sparse array is an `NDArray` whose memory is two or three dense arr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..._names_1x import attributes as _attributes
 from ... import _core
 from ..._core import NDArray as NDArray
-from . import aliases, dispatch, functions, products, rules, updates
+from ..arithmetic import add as add
+from ..arithmetic import divide as divide
+from ..arithmetic import multiply as multiply
+from ..arithmetic import subtract as subtract
+from . import dispatch, functions, updates
 from .arrays import BaseSparseNDArray as BaseSparseNDArray
 from .arrays import CSRNDArray as CSRNDArray
 from .arrays import RowSparseNDArray as RowSparseNDArray
@@ -21,12 +25,7 @@ from .creation import csr_matrix as csr_matrix
 from .creation import empty as empty
 from .creation import row_sparse_array as row_sparse_array
 from .creation import zeros as zeros
-from .functions import add as add
-from .functions import divide as divide
-from .functions import multiply as multiply
 from .functions import retain as retain
-from .functions import subtract as subtract
-from .storage import assign
 
 if TYPE_CHECKING:
     from ..op import *  # noqa: F403 - more than _OPERATORS, with the same signatures
@@ -46,59 +45,6 @@ globals().update((_name, _core.op(_name)) for _name in _OPERATORS)
 adagrad_update = _core.op("_sparse_adagrad_update")
 
 
-def _swapped(name: str, function: Any) -> Any:
-    def operator(self: NDArray, other: Any) -> Any:
-        return function(other, self)
-
-    operator.__name__ = name
-    return operator
-
-
-def _in_place(name: str, function: Any) -> Any:
-    def operator(self: NDArray, other: Any) -> Any:
-        assign(self, function(self, other))
-        return self
-
-    operator.__name__ = name
-    return operator
-
-
-def _comparison(name: str, array_op: str, scalar_op: str) -> Any:
-    def operator(self: NDArray, other: Any) -> Any:
-        if isinstance(other, NDArray):
-            return _core.op(array_op)(self, other)
-        if other is None or isinstance(other, str):
-            return NotImplemented
-        return _core.op(scalar_op)(self, scalar=other)
-
-    operator.__name__ = name
-    return operator
-
-
-def _attach_operators() -> None:
-    for label, function in (
-        ("add", add),
-        ("sub", subtract),
-        ("mul", multiply),
-        ("truediv", divide),
-    ):
-        setattr(BaseSparseNDArray, f"__{label}__", lambda a, b, f=function: f(a, b))
-        setattr(BaseSparseNDArray, f"__r{label}__", _swapped(f"__r{label}__", function))
-        setattr(BaseSparseNDArray, f"__i{label}__", _in_place(f"__i{label}__", function))
-    for label in ("equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal"):
-        short = "".join(word[0] for word in label.split("_"))
-        name = {"e": "eq", "ne": "ne", "g": "gt", "ge": "ge", "l": "lt", "le": "le"}[short]
-        method = f"__{name}__"
-        operator = _comparison(method, f"broadcast_{label}", f"_{label}_scalar")
-        setattr(BaseSparseNDArray, method, operator)
-    for label, op in (("pow", "power"), ("mod", "mod")):
-        operator = _comparison(f"__{label}__", f"broadcast_{op}", f"_{op}_scalar")
-        setattr(BaseSparseNDArray, f"__{label}__", operator)
-        reflected = _comparison(f"__r{label}__", f"broadcast_{op}", f"_r{op}_scalar")
-        setattr(BaseSparseNDArray, f"__r{label}__", reflected)
-
-
-_attach_operators()
 _core.set_sparse_types(RowSparseNDArray, CSRNDArray, dispatch.run)
 
 if not TYPE_CHECKING:

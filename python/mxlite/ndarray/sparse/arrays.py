@@ -374,9 +374,7 @@ class RowSparseNDArray(BaseSparseNDArray):
         -------
         RowSparseNDArray
         """
-        from .functions import retain  # here: it makes arrays of this class
-
-        return retain(self, indices)
+        return _core.op("_sparse_retain")(self, as_rows(indices, self.context))
 
     def check_format(self, full_check: bool = True) -> None:
         """Check that the parts fit together; see `BaseSparseNDArray.check_format`."""
@@ -424,11 +422,7 @@ def cast_storage(data: NDArray, stype: str) -> NDArray:
     """
     if not isinstance(data, NDArray):
         raise TypeError_(f"cast_storage: a {type(data).__name__} given, an NDArray expected")
-    result = storage.cast_parts(data, stype)
-    if result is not data and _core.is_recording() and _core.is_recorded(data):
-        result = result.detach()
-        _core.record_function(lambda grads: grads, "cast_storage", [data], [result], True)
-    return result
+    return _core.cast_storage(data, storage.STYPES[storage.check_stype("cast_storage", stype)])
 
 
 def as_rows(array: Any, ctx: Any) -> NDArray:

@@ -1,67 +1,28 @@
 """Runs operators that get a sparse array.
 
-The core hands the call to `run`, which has it bound to the operator's schema: counts, parameters,
-shapes and dtypes are checked as for dense arrays, and rules get every input by position and every
-parameter by name. Schemas say which operators work on the stored values alone, and which updates on
-single rows; others have rules in ``rules``, ``products`` and ``functions``, which compute on the
-parts. Without a rule, or where it does not know the storage types, the arguments are made dense
-(and a warning is logged once, as in 1.x).
+The core passes the call to `run`, which has it bound to the operator's schema: counts, parameters,
+shapes and dtypes are checked as for dense arrays. Then an update may work on single rows, or a rule
+of the core (``cpp/sparse``) computes what stays sparse. Where none fits the storage types, the
+arguments are made dense, and a warning is logged once, as in 1.x.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
-from typing import Any, Callable
+from typing import Any
 
 from ... import _core
 from ..._core import NDArray
 from ...base import MXNetError
 from . import storage
-from .storage import dense, is_sparse, parts, traits, unrecorded, with_values
+from .storage import dense, is_sparse, traits, unrecorded
 from .updates import update_rows
-
-Rule = Callable[..., Any]
-RULES: dict[str, Rule] = {}  # computed outside the tape; recorded as a whole
-TAPED: dict[str, Rule] = {}  # record themselves
-OWN_SHAPES: set[str] = set()  # operators whose rules take shapes that the dense call refuses
-# Storage of the results of an alias -> what makes the alias's rule.
-ALIAS_RULES: dict[str, Callable[[str], Rule]] = {}
 
 _logger = logging.getLogger("mxlite")
 _logged: set[tuple[Any, ...]] = set()
-
-
-def rule(name: str, taped: bool = False, own_shapes: bool = False) -> Callable[[Rule], Rule]:
-    """Enter a function for an operator; it may return NotImplemented.
-
-    The function gets all inputs by position and the values of all parameters by name. It records
-    itself if ``taped``, and takes shapes that the dense call refuses if ``own_shapes``.
-    """
-
-    def enter(function: Rule) -> Rule:
-        schema_name = _core.op(name).schema_name
-        (TAPED if taped else RULES)[schema_name] = function
-        if own_shapes:
-            OWN_SHAPES.add(schema_name)
-        return function
-
-    return enter
-
-
-@functools.cache
-def _alias_rule(alias: str, name: str) -> Rule | None:
-    """Return the rule of an operator's alias whose results 1.x stores in another way."""
-    make = ALIAS_RULES.get(traits(name)["aliases"].get(alias))
-    return None if make is None else make(alias)
-
-
-@functools.cache
-def _rule_on_values(name: str) -> Rule:
-    """Return the rule of an operator whose result is stored where its only input is."""
-    op = _core.op(name)
-    return lambda data, **params: with_values(data, op(parts(data)[0], **params))
 
 
 def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -84,17 +45,13 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         If shapes, dtypes or values of parameters are wrong.
     """
     name = op.schema_name
-    alias_rule = _alias_rule(op.__name__, name)
-    shapes = name not in OWN_SHAPES and alias_rule is None
-    arrays, params, targets, keeps_storage = _core.bind_arguments(op, args, kwargs, shapes)
+    shapes = not _core.sparse_rule_checks_shapes(op)
+    arrays, params, targets, _ = _core.bind_arguments(op, args, kwargs, shapes)
     if traits(name)["row_update"] is not None:
         result = update_rows(name, arrays, params, targets[0] if targets else None)
         if result is not NotImplemented:
             return result
-    function = alias_rule or RULES.get(name)
-    if function is None and keeps_storage:
-        function = _rule_on_values(name)
-    result = _run(op, arrays, params, function)
+    result = _run(op, arrays, params)
     if not targets:
         return result
     for target, value in zip(targets, result if isinstance(result, list) else [result]):
@@ -102,28 +59,22 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return targets if isinstance(result, list) else targets[0]
 
 
-def _run(op: Any, arrays: list[NDArray], params: dict[str, Any], function: Rule | None) -> Any:
+def _run(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
     name = op.schema_name
     if not any(is_sparse(a) for a in arrays) and not traits(name)["chooses_storage"]:
         return op(*arrays, **params)  # only out= is sparse
-    taped = TAPED.get(name)
-    if taped is not None:
-        result = taped(*arrays, **params)
-        if result is not NotImplemented:
-            return result
+    result = _core.run_sparse_rule(op, arrays, params, True)
+    if result is not NotImplemented:
+        return result
     recording = _core.is_recording()
-    if not (recording and any(_core.is_recorded(a) for a in arrays if is_sparse(a))):
-        if function is not None and not (recording and any(map(_core.is_recorded, arrays))):
-            with unrecorded():
-                result = function(*arrays, **params)
-            if result is not NotImplemented:
-                return result
-        return _fallback(op, arrays, params)
-    with unrecorded():
-        result = NotImplemented if function is None else function(*arrays, **params)
-        if result is NotImplemented:
+    record_whole = recording and any(_core.is_recorded(a) for a in arrays if is_sparse(a))
+    if recording and not record_whole and any(map(_core.is_recorded, arrays)):
+        return _fallback(op, arrays, params)  # records the operator on dense arrays
+    result = _core.run_sparse_rule(op, arrays, params, False)
+    if result is NotImplemented:
+        with unrecorded() if record_whole else contextlib.nullcontext():
             result = _fallback(op, arrays, params)
-    return _recorded(op, arrays, params, result)
+    return _recorded(op, arrays, params, result) if record_whole else result
 
 
 def _fallback(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:

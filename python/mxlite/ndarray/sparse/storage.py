@@ -16,16 +16,8 @@ from ...base import MXNetError, NotSupportedError, ShapeError, TypeError_, Value
 STYPES = {"default": 0, "row_sparse": 1, "csr": 2}
 Parts = tuple[NDArray, NDArray, Optional[NDArray]]  # values, indices, indptr
 
-_NORMAL, _ROWS, _DENSE = 0, 1, 2
+_DENSE = 2  # a form of `_core.sparse_parts`
 
-_to_dense_rows = _core.op("_row_sparse_to_dense")
-_to_dense_csr = _core.op("_csr_to_dense")
-_unique_rows = _core.op("_unique_rows")
-_merge_rows = _core.op("_merge_rows")
-_nonzero_rows = _core.op("_nonzero_rows")
-_csr_count = _core.op("_csr_count")
-_csr_collect = _core.op("_csr_collect")
-_take = _core.op("take")
 _cast = _core.op("Cast")
 _arange = _core.op("_arange")
 
@@ -74,55 +66,13 @@ def check_stype(who: str, stype: str | None) -> str:
     return stype
 
 
-def _listed(numbered: NDArray) -> NDArray:
-    """Cut a list with its length at the end down to that length; waits for the value."""
-    count = int(numbered[-1:].asnumpy()[0])
-    return numbered[:count]
-
-
-def merged(values: NDArray, indices: NDArray) -> tuple[NDArray, NDArray]:
-    """Bring rows into ascending order and add up those of one index."""
-    unique = _listed(_unique_rows(indices))
-    return _merge_rows(values, indices, unique), unique
-
-
-def rows_of_dense(dense: NDArray) -> tuple[NDArray, NDArray]:
-    """Return values and indices of the rows that are not 0."""
-    indices = _listed(_nonzero_rows(dense))
-    if len(indices) == dense.shape[0]:
-        return dense.copy(), indices
-    return _take(dense, indices, axis=0), indices
-
-
-def csr_of_dense(dense: NDArray) -> Parts:
-    """Return data, indices and indptr of the elements that are not 0."""
-    if dense.ndim != 2:
-        raise ShapeError(
-            "To convert to a CSR, the NDArray should be 2 Dimensional. Current shape is "
-            f"{dense.shape}"
-        )
-    indptr = _csr_count(dense)
-    data, indices = _csr_collect(dense, indptr, nnz=int(indptr[-1:].asnumpy()[0]))
-    return data, indices, indptr
-
-
 def parts(array: NDArray) -> Parts:
     """Return (values, indices, indptr or None) in the normal form.
 
     Waits for values if the array is a gradient that was not read yet.
     """
-    form, values, indices, indptr = _core.sparse_parts(array)
-    if form == _NORMAL:
-        return values, indices, indptr
-    with unrecorded():
-        if form == _ROWS:
-            values, indices = merged(values, indices)
-        elif array.stype == "row_sparse":
-            values, indices = rows_of_dense(values)
-        else:
-            values, indices, indptr = csr_of_dense(values)
-    _core.set_sparse_parts(array, values, indices, indptr)
-    return values, indices, indptr
+    found: Parts = _core.normal_parts(array)
+    return found
 
 
 def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
@@ -135,15 +85,7 @@ def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
 
 def dense(array: NDArray) -> NDArray:
     """Return the array in default storage, itself if it has that already. Not recorded."""
-    if type(array) is NDArray:
-        return array
-    form, values, indices, indptr = _core.sparse_parts(array)
-    if form == _DENSE:
-        return values
-    with unrecorded():
-        if indptr is None:
-            return _to_dense_rows(values, indices, shape=array.shape)
-        return _to_dense_csr(values, indices, indptr, shape=array.shape)
+    return array if type(array) is NDArray else _core.dense_of(array)
 
 
 def row_sparse(values: NDArray, indices: NDArray, shape: Any) -> Any:
@@ -196,21 +138,9 @@ def cast_parts(array: NDArray, stype: str) -> NDArray:
     ValueError
         Between row_sparse and csr, which 1.x does not convert either.
     """
-    stype = check_stype("cast_storage", stype)
-    have = stype_of(array)
-    if have == stype:
-        return array
-    if have != "default" and stype != "default":
-        raise ValueError_(f"cast_storage from {have} to {stype} is not supported")
-    if stype == "default":
-        return dense(array)
+    code = STYPES[check_stype("cast_storage", stype)]
     with unrecorded():
-        if stype == "csr":
-            return of_parts(csr_of_dense(array), array.shape)
-        if array.ndim < 1:
-            raise ShapeError("cast_storage: an array without dimensions has no rows")
-        values, indices = rows_of_dense(array)
-        return row_sparse(values, indices, array.shape)
+        return _core.cast_storage(array, code)
 
 
 def full_rows(array: NDArray) -> NDArray:
@@ -222,13 +152,6 @@ def full_rows(array: NDArray) -> NDArray:
         indices = _arange(start=0, stop=rows, ctx=values.ctx, dtype=np.int64)
         _core.set_sparse_parts(array, values, indices, None)
     return values
-
-
-def retained(array: NDArray, rows: NDArray) -> Any:
-    """Return the rows of a row-sparse array that ``rows`` names, 0 where it has none."""
-    values, indices, _ = parts(array)
-    wanted = _cast(rows.reshape((-1,)), dtype=np.int64)
-    return row_sparse(_core.op("_row_sparse_take")(values, indices, wanted), wanted, array.shape)
 
 
 def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
