@@ -156,6 +156,24 @@ cv::Size final_size(cv::Size image, const ImageParams& params, ResizeMode mode) 
 
 }  // namespace
 
+void check_samplers(const std::vector<CropSampler>& samplers) {
+  for (const CropSampler& sampler : samplers) {
+    std::string low_name;
+    float low = 0;
+    for_each_field<CropSampler>([&](const auto& f) {  // limits stand in pairs
+      const auto value = static_cast<float>(sampler.*(f.member));
+      const std::string name = f.name;
+      if (name.starts_with("min_")) {
+        low_name = name;
+        low = value;
+      } else if (name == "max_" + low_name.substr(4)) {
+        MX_CHECK(0 <= low && low <= value, "ImageDetRecordIter: ", low_name, " ", low, " and ",
+                 name, " ", value, " given, 0 <= min <= max expected");
+      }
+    });
+  }
+}
+
 BoxLabel parse_box_label(std::span<const float> raw, const std::string& name) {
   const auto size = static_cast<int64_t>(raw.size());
   MX_CHECK_KIND(size >= 2, ErrorKind::kRecord, name, ": ", size,

@@ -4,13 +4,34 @@
 
 namespace mxlite::io {
 
-// Limits on a cropped rectangle: it is allowed if some box meets all of them.
+// Limits on a cropped rectangle: it is allowed if some box meets all of them. The names of options
+// are 1.x's, whose iterator takes a list with an entry for each sampler.
 struct CropSampler {
   float min_scale = 0, max_scale = 1, min_ratio = 1, max_ratio = 1;
-  float min_overlap = 0, max_overlap = 1;                  // overlap is intersection over union
-  float min_sample_coverage = 0, max_sample_coverage = 1;  // intersection over the rectangle
-  float min_object_coverage = 0, max_object_coverage = 1;  // intersection over the box
+  float min_overlap = 0, max_overlap = 1;
+  float min_sample_coverage = 0, max_sample_coverage = 1;
+  float min_object_coverage = 0, max_object_coverage = 1;
   int trials = 25;
+
+  static constexpr auto fields() {
+    using S = CropSampler;
+    return std::tuple(
+        field("min_crop_scales", &S::min_scale, "Smallest side, as a share of the image's."),
+        field("max_crop_scales", &S::max_scale, "Largest side, as a share of the image's."),
+        field("min_crop_aspect_ratios", &S::min_ratio, "Smallest ratio of width to height."),
+        field("max_crop_aspect_ratios", &S::max_ratio, "Largest ratio of width to height."),
+        field("min_crop_overlaps", &S::min_overlap, "Smallest intersection over union."),
+        field("max_crop_overlaps", &S::max_overlap, "Largest intersection over union."),
+        field("min_crop_sample_coverages", &S::min_sample_coverage,
+              "Smallest share of the rectangle that the box covers."),
+        field("max_crop_sample_coverages", &S::max_sample_coverage,
+              "Largest share of the rectangle that the box covers."),
+        field("min_crop_object_coverages", &S::min_object_coverage,
+              "Smallest share of the box that the rectangle covers."),
+        field("max_crop_object_coverages", &S::max_object_coverage,
+              "Largest share of the box that the rectangle covers."),
+        field("max_crop_trials", &S::trials, "Rectangles that are tried."));
+  }
 };
 
 enum class ResizeMode : uint8_t { kForce, kShrink, kFit };
@@ -49,6 +70,8 @@ struct DetectionParams {
   float max_random_contrast = 0, random_contrast_prob = 0;
   float rand_mirror_prob = 0;
   ResizeMode resize_mode = ResizeMode::kForce;
+  int64_t label_pad_width = 0;
+  float label_pad_value = -1;
 
   static constexpr auto fields() {
     using P = DetectionParams;
@@ -70,9 +93,14 @@ struct DetectionParams {
         field("random_contrast_prob", &P::random_contrast_prob, "Share of images with it."),
         field("rand_mirror_prob", &P::rand_mirror_prob, "Share of images that are mirrored."),
         field("resize_mode", &P::resize_mode,
-              "To data_shape; only smaller, keeping the ratio; to fit, keeping the ratio."));
+              "To data_shape; only smaller, keeping the ratio; to fit, keeping the ratio."),
+        field("label_pad_width", &P::label_pad_width, "Length of labels; 0: the longest."),
+        field("label_pad_value", &P::label_pad_value, "Value behind shorter labels."));
   }
 };
+
+// Throws kValue for samplers whose smallest limits are negative or above the largest ones.
+void check_samplers(const std::vector<CropSampler>& samplers);
 
 // Label of a record: header width, object width, ..., objects; an object is class, left, top,
 // right, bottom, ..., with coordinates as fractions of the image's sides.

@@ -13,6 +13,7 @@ namespace mxlite::io {
 ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(options)) {
   const std::string who = "ImageRecordIter: ";
   check_image_params(options_.image);
+  check_samplers(options_.boxes.samplers);
   MX_CHECK(options_.batch_size > 0, who, "batch_size ", options_.batch_size,
            " given, at least 1 expected");
   MX_CHECK(options_.detection || options_.label_width > 0, who, "label_width ",

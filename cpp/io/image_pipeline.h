@@ -27,37 +27,28 @@ struct PipelineOptions {
   int threads = 4, prefetch = 4;
   int64_t part_index = 0, num_parts = 1;
   bool shuffle = false, round_batch = true, skip_bad = false;
-  double bad_limit = 1;       // share of an epoch's records that may be skipped
+  double bad_limit = 0.5;     // share of an epoch's records that may be skipped
   int64_t shuffle_bytes = 0;  // above 0: stretches of the file are shuffled
   uint64_t seed = 0, augment_seed = 0, shuffle_bytes_seed = 0;
   ImageParams image;
 
   bool detection = false;  // with boxes; label_width is -1 or required of each record
   DetectionParams boxes;
-  int64_t label_pad_width = 0;  // 0: as wide as the widest label
-  float label_pad_value = -1;
 
-  // Those that Python hands on under the same name.
+  // Options that have the names and meanings of 1.x's iterators; Python passes them on as they are.
   static constexpr auto fields() {
     using P = PipelineOptions;
     return std::tuple(
-        field("batch_size", &P::batch_size, "Samples of a batch.").at_least(1),
         field("label_width", &P::label_width, "Labels of each record; -1: any, with boxes."),
-        field("threads", &P::threads, "Threads that decode."),
-        field("prefetch", &P::prefetch, "Batches made ahead."),
+        field("preprocess_threads", &P::threads, "Threads that decode."),
+        field("prefetch_buffer", &P::prefetch, "Batches made ahead."),
         field("part_index", &P::part_index, "Which part of the records is read."),
         field("num_parts", &P::num_parts, "Parts that the records are divided into."),
         field("shuffle", &P::shuffle, "Read in random order."),
+        field("shuffle_chunk_seed", &P::shuffle_bytes_seed, "Seed of the order of stretches."),
         field("round_batch", &P::round_batch, "Fill the last batch with the first samples."),
-        field("skip_bad", &P::skip_bad, "Leave damaged records out."),
-        field("bad_limit", &P::bad_limit, "Share of an epoch's records that may be skipped."),
-        field("shuffle_bytes", &P::shuffle_bytes, "Size of stretches that change places; 0: none."),
-        field("seed", &P::seed, "Seed of the order."),
-        field("augment_seed", &P::augment_seed, "Seed of the augmentation."),
-        field("shuffle_bytes_seed", &P::shuffle_bytes_seed, "Seed of the order of stretches."),
-        field("detection", &P::detection, "Labels hold boxes."),
-        field("label_pad_width", &P::label_pad_width, "Length of labels; 0: the longest."),
-        field("label_pad_value", &P::label_pad_value, "Value behind shorter labels."));
+        field("on_error_limit", &P::bad_limit, "Share of an epoch's records that may be skipped."),
+        field("seed", &P::seed, "Seed of the order."));
   }
 };
 

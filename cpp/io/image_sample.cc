@@ -72,7 +72,7 @@ void ImagePipeline::choose_label_width() {
     } catch (const Error&) {  // reported when its batch is read
     }
   }
-  const int64_t given = options_.label_pad_width;
+  const int64_t given = options_.boxes.label_pad_width;
   MX_CHECK_SHAPE(given <= 0 || given >= widest, "ImageDetRecordIter: label_pad_width ", given,
                  " given, the widest label has ", widest, " numbers");
   label_width_ = kShapeLabels + std::max(given, widest);
@@ -118,7 +118,7 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
   MX_CHECK_SHAPE(sample.label.size() + kShapeLabels <= label_width_, name, ": ",
                  sample.label.size(), " labels given, at most ", label_width_ - kShapeLabels,
                  " fit");
-  write_box_label(sample, options_.image, options_.label_pad_value, label);
+  write_box_label(sample, options_.image, options_.boxes.label_pad_value, label);
 }
 
 }  // namespace mxlite::io

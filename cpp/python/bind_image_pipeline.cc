@@ -11,7 +11,7 @@
 namespace mxlite::python {
 namespace {
 
-// Parts that Python hands on in other forms than fields() has.
+// Sets an option that has no field, because Python computes it from others.
 template <class T>
 size_t read(const py::dict& given, const char* name, T& target) {
   if (!given.contains(name)) return 0;
@@ -24,6 +24,9 @@ io::PipelineOptions options_from(const py::dict& given, const std::string& owner
   io::ImageParams& image = o.image;
   size_t used = read_fields(given, owner, o);
   used += read_fields<io::AugmentOptions>(given, owner, image);
+  used += read(given, "batch_size", o.batch_size) + read(given, "skip_bad", o.skip_bad);
+  used += read(given, "shuffle_bytes", o.shuffle_bytes) + read(given, "detection", o.detection);
+  used += read(given, "augment_seed", o.augment_seed);
   used += read(given, "paths", o.paths) + read(given, "offsets", o.offsets);
   used += read(given, "labels", o.labels) + read(given, "channels", image.channels);
   used += read(given, "height", image.height) + read(given, "width", image.width);
@@ -35,11 +38,10 @@ io::PipelineOptions options_from(const py::dict& given, const std::string& owner
   }
   py::dict boxes;
   used += read(given, "boxes", boxes);
-  std::vector<std::vector<float>> samplers;
+  std::vector<py::dict> samplers;
   const size_t known = read_fields(boxes, owner, o.boxes) + read(boxes, "samplers", samplers);
-  for (const std::vector<float>& s : samplers)
-    o.boxes.samplers.push_back({s.at(0), s.at(1), s.at(2), s.at(3), s.at(4), s.at(5), s.at(6),
-                                s.at(7), s.at(8), s.at(9), static_cast<int>(s.at(10))});
+  for (const py::dict& limits : samplers)
+    read_fields(limits, owner, o.boxes.samplers.emplace_back());
   MX_ASSERT(used == given.size() && known == boxes.size());
   return o;
 }
@@ -54,10 +56,14 @@ void bind_image_pipeline(py::module_& m) {
              return std::make_unique<io::ImagePipeline>(std::move(read));
            }),
            py::arg("options"), py::arg("owner"), "owner: whom errors name.")
+      .def_static("reading_defaults", &default_fields<io::PipelineOptions>,
+                  "Options of files, order and threads, and their defaults.")
       .def_static("augment_defaults", &default_fields<io::AugmentOptions>,
                   "Options of the augmentation and their defaults.")
       .def_static("box_defaults", &default_fields<io::DetectionParams>,
                   "Options of the augmentation with boxes and their defaults.")
+      .def_static("sampler_defaults", &default_fields<io::CropSampler>,
+                  "Limits of one crop sampler and their defaults.")
       .def(
           "next",
           [](io::ImagePipeline& self) -> py::object {

@@ -7,27 +7,14 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base import ValueError_
 from .image_record import _DEFAULTS, ImageRecordIter
 
 __all__ = ["ImageDetRecordIter"]
 
-# One entry for each crop sampler; a shorter list is continued by its last entry.
-_SAMPLER: dict[str, tuple[float, ...]] = {
-    "min_crop_scales": (0.0,),
-    "max_crop_scales": (1.0,),
-    "min_crop_aspect_ratios": (1.0,),
-    "max_crop_aspect_ratios": (1.0,),
-    "min_crop_overlaps": (0.0,),
-    "max_crop_overlaps": (1.0,),
-    "min_crop_sample_coverages": (0.0,),
-    "max_crop_sample_coverages": (1.0,),
-    "min_crop_object_coverages": (0.0,),
-    "max_crop_object_coverages": (1.0,),
-    "max_crop_trials": (25.0,),
-}
-# Handed on to the core by name, which declares and checks them.
+# Options that the core declares and checks; they are passed to it by name. Those of samplers are
+# lists with an entry for each sampler; a shorter list is continued by its last entry.
 _BOXES: dict[str, Any] = _core.ImagePipeline.box_defaults()
+_SAMPLER: dict[str, Any] = _core.ImagePipeline.sampler_defaults()
 # Parameters shared with ImageRecordIter; the class below changes some defaults.
 _SHARED = (
     "path_imgrec path_imgidx path_imglist data_shape preprocess_threads verbose num_parts "
@@ -89,8 +76,6 @@ class ImageDetRecordIter(ImageRecordIter):
         **_SAMPLER,
         "aug_seq": "det_aug_default",
         "label_width": -1,
-        "label_pad_width": 0,
-        "label_pad_value": -1.0,
         "num_crop_sampler": 1,
         "fill_value": 127,
     }
@@ -100,29 +85,16 @@ class ImageDetRecordIter(ImageRecordIter):
             given[f"std_{c}"] = float(given[f"std_{c}"]) or 1.0
         boxes = {name: given.pop(name) for name in _BOXES}  # some have names of other options
         options = super()._options(given)
-        options.update(
-            detection=True,
-            label_width=int(given["label_width"]),
-            label_pad_width=int(given["label_pad_width"]),
-            label_pad_value=float(given["label_pad_value"]),
-            boxes={**boxes, "samplers": _samplers(given)},
-        )
+        options.update(detection=True, boxes={**boxes, "samplers": _samplers(given)})
         return options
 
 
-def _samplers(given: dict[str, Any]) -> list[list[float]]:
-    """Return the limits of each crop sampler, in the order of the core."""
-    count = int(given["num_crop_sampler"])
-    columns = []
-    for name, default in _SAMPLER.items():
-        values = [float(value) for value in np.atleast_1d(given[name])] or list(default)
-        columns.append([values[min(i, len(values) - 1)] for i in range(count)])
-        low = name.replace("max_", "min_")
-        if low != name and low in _SAMPLER:
-            for smallest, largest in zip(columns[-2], columns[-1]):
-                if smallest > largest or smallest < 0:
-                    raise ValueError_(
-                        f"ImageDetRecordIter: {low} {smallest:g} and {name} {largest:g} given, "
-                        "0 <= min <= max expected"
-                    )
-    return [list(limits) for limits in zip(*columns)]
+def _samplers(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the limits of each crop sampler."""
+    lists = {
+        name: np.atleast_1d(given[name]).tolist() or [default] for name, default in _SAMPLER.items()
+    }
+    return [
+        {name: values[min(i, len(values) - 1)] for name, values in lists.items()}
+        for i in range(int(given["num_crop_sampler"]))
+    ]

@@ -21,38 +21,31 @@ __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
 # logging.info would set up the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 
-# Handed on to the core by name, which declares and checks them.
-_AUGMENT: dict[str, Any] = _core.ImagePipeline.augment_defaults()
+# Options that the core declares and checks; they are passed to it by name.
+_OF_CORE: dict[str, Any] = {
+    **_core.ImagePipeline.reading_defaults(),
+    **_core.ImagePipeline.augment_defaults(),
+}
 _DEFAULTS: dict[str, Any] = {
     "path_imgrec": "",
     "path_imgidx": "",
     "path_imglist": "",
     "aug_seq": "aug_default",
-    "label_width": 1,
     "data_shape": None,
-    "preprocess_threads": 4,
     "verbose": True,
-    "num_parts": 1,
-    "part_index": 0,
     "device_id": 0,
     "shuffle_chunk_size": 0,
-    "shuffle_chunk_seed": 0,
     "seed_aug": None,
-    "shuffle": False,
-    "seed": 0,
     "batch_size": None,
-    "round_batch": True,
-    "prefetch_buffer": 4,
     "ctx": "gpu",
     "dtype": None,
     "data_name": "data",
     "label_name": "softmax_label",
     "mean_img": "",
     "on_error": "raise",
-    "on_error_limit": 0.5,
     **{f"mean_{c}": 0.0 for c in "rgba"},
     **{f"std_{c}": 1.0 for c in "rgba"},
-    **_AUGMENT,
+    **_OF_CORE,
 }
 
 
@@ -199,23 +192,13 @@ class ImageRecordIter(MXDataIter):
         if dtype.name not in self._dtypes:
             raise TypeError_(f"{name}: dtype {dtype.name} given, one of {self._dtypes} expected")
         self._dtype = dtype.type
-        seed = int(given["seed"])
+        seed = given["seed"] if given["seed_aug"] is None else given["seed_aug"]
         options = {
             "paths": _record_files(os.fspath(given["path_imgrec"])),
             "batch_size": self.batch_size,
-            "label_width": int(given["label_width"]),
-            "threads": int(given["preprocess_threads"]),
-            "prefetch": int(given["prefetch_buffer"]),
-            "part_index": int(given["part_index"]),
-            "num_parts": int(given["num_parts"]),
-            "shuffle": bool(given["shuffle"]),
-            "round_batch": bool(given["round_batch"]),
             "skip_bad": given["on_error"] == "skip",
-            "bad_limit": float(given["on_error_limit"]),
             "shuffle_bytes": int(given["shuffle_chunk_size"]) << 20,
-            "shuffle_bytes_seed": int(given["shuffle_chunk_seed"]),
-            "seed": seed,
-            "augment_seed": seed if given["seed_aug"] is None else int(given["seed_aug"]),
+            "augment_seed": int(seed),
             "channels": shape[0],
             "height": shape[1],
             "width": shape[2],
@@ -223,7 +206,7 @@ class ImageRecordIter(MXDataIter):
             "mean": [float(given[f"mean_{c}"]) for c in "rgba"],
             "std": [float(given[f"std_{c}"]) for c in "rgba"],
         }
-        options.update({key: given[key] for key in _AUGMENT if key in given})
+        options.update({key: given[key] for key in _OF_CORE if key in given})
         if given["path_imgidx"]:
             options["offsets"] = _read_index(given["path_imgidx"])
         if given["path_imglist"]:

@@ -165,3 +165,15 @@ def test_labels_that_are_none(tmp_path: Path) -> None:
         make(path, rand_crop=1)
     with pytest.raises(ValueError, match="min_crop_scales 0.9 and max_crop_scales 0.5 given"):
         make(path, min_crop_scales=(0.9,), max_crop_scales=(0.5,))
+    with pytest.raises(ValueError, match="min_crop_overlaps -1 and max_crop_overlaps 1 given"):
+        make(path, min_crop_overlaps=-1)
+    with pytest.raises(TypeError, match="max_crop_trials: 1.5 given, an int expected"):
+        make(path, max_crop_trials=(25, 1.5), num_crop_sampler=2)
+
+
+def test_a_short_list_of_samplers_continues_with_its_last_entry(rec: str) -> None:
+    options = {"rand_crop_prob": 1, "seed": 5, "num_crop_sampler": 3}
+    short = make(rec, min_crop_scales=(0.2, 0.5), max_crop_scales=0.6, **options).next()
+    long = make(rec, min_crop_scales=(0.2, 0.5, 0.5), max_crop_scales=[0.6] * 3, **options).next()
+    np.testing.assert_array_equal(short.data[0].asnumpy(), long.data[0].asnumpy())
+    assert not np.array_equal(short.data[0].asnumpy(), make(rec).next().data[0].asnumpy())
