@@ -6,6 +6,7 @@
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 
+#include "cpp/base/principal_colors.h"
 #include "cpp/io/cv_image.h"
 #include "cpp/io/direct_transform.h"
 #include "cpp/io/image_geometry.h"
@@ -78,18 +79,14 @@ void jitter(cv::Mat& image, const ImageParams& p, Random& random) {
   }
 }
 
-// Eigenvalues and eigenvectors of the colours of ImageNet (RGB), as AlexNet's authors used them.
 void add_pca_noise(cv::Mat& image, float sigma, Random& random) {
-  static constexpr float kValues[3] = {55.46F, 4.794F, 1.148F};
-  static constexpr float kVectors[3][3] = {
-      {-0.5675F, 0.7192F, 0.4009F}, {-0.5808F, -0.0045F, -0.8140F}, {-0.5836F, -0.6948F, 0.4203F}};
+  static constexpr PrincipalColors<float> kColors;
   std::normal_distribution<float> normal(0, sigma);
   float alpha[3];
   for (float& a : alpha) a = normal(random);
   cv::Scalar shift;
   for (int c = 0; c < 3; ++c)
-    for (int k = 0; k < 3; ++k)
-      shift[c] += static_cast<double>(kVectors[c][k] * alpha[k] * kValues[k]);
+    for (int k = 0; k < 3; ++k) shift[c] += static_cast<double>(kColors.part(c, k) * alpha[k]);
   cv::add(image, shift, image);
 }
 

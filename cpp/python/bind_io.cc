@@ -1,4 +1,5 @@
 // Image decoding and resizing for mxlite.image.
+#include "cpp/base/principal_colors.h"
 #include "cpp/io/decode.h"
 #include "cpp/io/orientation.h"
 #include "cpp/io/resize.h"
@@ -55,6 +56,19 @@ void bind_io(py::module_& m) {
       },
       py::arg("image"), py::arg("width"), py::arg("height"), py::arg("interpolation") = 1,
       "The image (height, width, channels) in another size.");
+  m.def(
+      "principal_colors",
+      [] {
+        const PrincipalColors<double> colors;
+        const auto numbers = [](const double(&row)[3]) {
+          return py::make_tuple(row[0], row[1], row[2]);
+        };
+        const auto& rows = colors.directions;
+        return py::make_tuple(numbers(colors.deviations),
+                              py::make_tuple(numbers(rows[0]), numbers(rows[1]), numbers(rows[2])));
+      },
+      "(deviations, directions) of ImageNet's colors: three numbers, and three for each of red, "
+      "green and blue.");
 }
 
 }  // namespace mxlite::python

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cpp/base/host_device.h"
+#include "cpp/base/principal_colors.h"
 
 namespace mxlite::color {
 
@@ -32,12 +33,14 @@ MX_HOST_DEVICE inline Rgb turn_hue(const Rgb& v, float turn) {
   return {channel(0), channel(4), channel(2)};
 }
 
-// Summand of lighting for each color: eigenvectors of ImageNet's colors times the roots of their
-// eigenvalues (Krizhevsky et al. 2012).
+// Summand of lighting for each color: noise of the principal components of colors.
 MX_HOST_DEVICE inline Rgb light_shift(float a, float b, float c) {
-  return {55.46f * -0.5675f * a + 4.794f * 0.7192f * b + 1.148f * 0.4009f * c,
-          55.46f * -0.5808f * a + 4.794f * -0.0045f * b + 1.148f * -0.8140f * c,
-          55.46f * -0.5836f * a + 4.794f * -0.6948f * b + 1.148f * 0.4203f * c};
+  constexpr PrincipalColors<float> kColors;
+  const auto shift = [&](int channel) {
+    return kColors.part(channel, 0) * a + kColors.part(channel, 1) * b +
+           kColors.part(channel, 2) * c;
+  };
+  return {shift(0), shift(1), shift(2)};
 }
 
 }  // namespace mxlite::color
