@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "Augmenter",
     "CastAug",
     "CenterCropAug",
+    "Described",
     "ForceResizeAug",
     "HorizontalFlipAug",
     "RandomCropAug",
@@ -46,7 +48,31 @@ def plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-class Augmenter:
+class Described:
+    """What can show its class and options as JSON.
+
+    Dataclasses below it declare each option once: their fields are constructor parameters,
+    attributes and what `dumps` shows.
+
+    Parameters
+    ----------
+    **kwargs
+        Arguments that `dumps` shows.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._kwargs = {key: plain(value) for key, value in kwargs.items()}
+
+    def __post_init__(self) -> None:
+        options = fields(self)  # type: ignore[arg-type] # only dataclasses call this
+        Described.__init__(self, **{field.name: getattr(self, field.name) for field in options})
+
+    def dumps(self) -> Any:
+        """Return class and parameters as JSON."""
+        return json.dumps([type(self).__name__.lower(), self._kwargs])
+
+
+class Augmenter(Described):
     """Base of the augmenters: defines ``__call__(src)``.
 
     Parameters
@@ -58,13 +84,6 @@ class Augmenter:
     -----
     Matches ``mxnet.image.Augmenter``.
     """
-
-    def __init__(self, **kwargs: Any) -> None:
-        self._kwargs = {key: plain(value) for key, value in kwargs.items()}
-
-    def dumps(self) -> Any:
-        """Return class and parameters as JSON."""
-        return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the changed image."""
@@ -114,6 +133,7 @@ class RandomOrderAug(_Group):
         return src
 
 
+@dataclass(eq=False, repr=False)
 class ResizeAug(Augmenter):
     """Gives the shorter edge a size (`resize_short`).
 
@@ -122,16 +142,15 @@ class ResizeAug(Augmenter):
     size, interp : int
     """
 
-    def __init__(self, size: int, interp: int = 2) -> None:
-        super().__init__(size=size, interp=interp)
-        self.size = size
-        self.interp = interp
+    size: int
+    interp: int = 2
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the resized image."""
         return resize_short(src, self.size, self.interp)
 
 
+@dataclass(eq=False, repr=False)
 class ForceResizeAug(Augmenter):
     """Resizes to (width, height) whatever the ratio.
 
@@ -141,16 +160,15 @@ class ForceResizeAug(Augmenter):
     interp : int
     """
 
-    def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
-        super().__init__(size=size, interp=interp)
-        self.size = size
-        self.interp = interp
+    size: tuple[int, int]
+    interp: int = 2
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the resized image."""
         return imresize(src, self.size[0], self.size[1], self.interp)
 
 
+@dataclass(eq=False, repr=False)
 class RandomCropAug(Augmenter):
     """Cuts (width, height) at a random place (`random_crop`).
 
@@ -160,10 +178,8 @@ class RandomCropAug(Augmenter):
     interp : int
     """
 
-    def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
-        super().__init__(size=size, interp=interp)
-        self.size = size
-        self.interp = interp
+    size: tuple[int, int]
+    interp: int = 2
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the crop."""
@@ -206,6 +222,7 @@ class RandomSizedCropAug(Augmenter):
         return random_size_crop(src, self.size, self.area, self.ratio, self.interp)[0]
 
 
+@dataclass(eq=False, repr=False)
 class CenterCropAug(Augmenter):
     """Cuts (width, height) from the center (`center_crop`).
 
@@ -215,16 +232,15 @@ class CenterCropAug(Augmenter):
     interp : int
     """
 
-    def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
-        super().__init__(size=size, interp=interp)
-        self.size = size
-        self.interp = interp
+    size: tuple[int, int]
+    interp: int = 2
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the crop."""
         return center_crop(src, self.size, self.interp)[0]
 
 
+@dataclass(eq=False, repr=False)
 class HorizontalFlipAug(Augmenter):
     """Mirrors left to right with a probability.
 
@@ -233,9 +249,7 @@ class HorizontalFlipAug(Augmenter):
     p : float
     """
 
-    def __init__(self, p: float) -> None:
-        super().__init__(p=p)
-        self.p = p
+    p: float
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the image, perhaps mirrored."""

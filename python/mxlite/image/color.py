@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._core import NDArray
 from ..base import ValueError_
 from ..ndarray import array, dot
@@ -26,13 +28,16 @@ __all__ = [
 ]
 
 
-_GRAY = np.array([0.299, 0.587, 0.114], np.float32).reshape(1, 1, 3)
+_TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+_FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
+_GRAY = _TO_YIQ[0].astype(np.float32).reshape(1, 1, 3)
 
 
 def _gray(src: NDArray) -> NDArray:
     return src * array(_GRAY, ctx=src.context)
 
 
+@dataclass(eq=False, repr=False)
 class BrightnessJitterAug(Augmenter):
     """Multiplies by a factor from ``1 - brightness`` to ``1 + brightness``.
 
@@ -41,15 +46,14 @@ class BrightnessJitterAug(Augmenter):
     brightness : float
     """
 
-    def __init__(self, brightness: float) -> None:
-        super().__init__(brightness=brightness)
-        self.brightness = brightness
+    brightness: float
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the float image."""
         return src * (1.0 + random.uniform(-self.brightness, self.brightness))
 
 
+@dataclass(eq=False, repr=False)
 class ContrastJitterAug(Augmenter):
     """Mixes with the mean gray by a factor from ``1 - contrast`` to ``1 + contrast``.
 
@@ -58,9 +62,7 @@ class ContrastJitterAug(Augmenter):
     contrast : float
     """
 
-    def __init__(self, contrast: float) -> None:
-        super().__init__(contrast=contrast)
-        self.contrast = contrast
+    contrast: float
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the float image."""
@@ -69,6 +71,7 @@ class ContrastJitterAug(Augmenter):
         return src * factor + mean.reshape((1, 1, 1))
 
 
+@dataclass(eq=False, repr=False)
 class SaturationJitterAug(Augmenter):
     """Mixes with the gray image by a factor from ``1 - saturation`` to ``1 + saturation``.
 
@@ -77,9 +80,7 @@ class SaturationJitterAug(Augmenter):
     saturation : float
     """
 
-    def __init__(self, saturation: float) -> None:
-        super().__init__(saturation=saturation)
-        self.saturation = saturation
+    saturation: float
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the float image."""
@@ -87,10 +88,7 @@ class SaturationJitterAug(Augmenter):
         return src * factor + _gray(src).sum(axis=2, keepdims=True) * (1.0 - factor)
 
 
-_TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-_FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
-
-
+@dataclass(eq=False, repr=False)
 class HueJitterAug(Augmenter):
     """Turns the hue by an angle from ``-hue`` to ``hue`` half turns, in the YIQ space.
 
@@ -99,9 +97,7 @@ class HueJitterAug(Augmenter):
     hue : float
     """
 
-    def __init__(self, hue: float) -> None:
-        super().__init__(hue=hue)
-        self.hue = hue
+    hue: float
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the float image."""
@@ -132,6 +128,7 @@ class ColorJitterAug(RandomOrderAug):
         super().__init__(steps)
 
 
+@dataclass(eq=False, repr=False)
 class LightingAug(Augmenter):
     """Adds noise along the principal components of colors (AlexNet).
 
@@ -143,11 +140,9 @@ class LightingAug(Augmenter):
         (3,) and (3, 3).
     """
 
-    def __init__(self, alphastd: float, eigval: Any, eigvec: Any) -> None:
-        super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
-        self.alphastd = alphastd
-        self.eigval = eigval
-        self.eigvec = eigvec
+    alphastd: float
+    eigval: Any
+    eigvec: Any
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the float image."""
@@ -183,6 +178,7 @@ class ColorNormalizeAug(Augmenter):
 _LUMA = np.tile(np.array([[0.21], [0.72], [0.07]], np.float32), (1, 3))
 
 
+@dataclass(eq=False, repr=False)
 class RandomGrayAug(Augmenter):
     """Makes the image gray with a probability.
 
@@ -191,9 +187,7 @@ class RandomGrayAug(Augmenter):
     p : float
     """
 
-    def __init__(self, p: float) -> None:
-        super().__init__(p=p)
-        self.p = p
+    p: float
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the float image."""
@@ -205,10 +199,7 @@ class RandomGrayAug(Augmenter):
 IMAGENET_MEAN = np.array([123.68, 116.28, 103.53])
 IMAGENET_STD = np.array([58.395, 57.12, 57.375])
 # Principal components of ImageNet's colors, in units of 0 to 255.
-IMAGENET_EIGENVALUES = np.array([55.46, 4.794, 1.148])
-IMAGENET_EIGENVECTORS = np.array(
-    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
-)
+IMAGENET_EIGENVALUES, IMAGENET_EIGENVECTORS = map(np.array, _core.principal_colors())
 
 
 def color_augmenters(

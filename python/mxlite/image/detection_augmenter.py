@@ -6,11 +6,11 @@ height, and what else there is. Random numbers come from Python's generator.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from .._core import NDArray
 from ..base import TypeError_, ValueError_
 from ..ndarray import flip
-from .augmenter import Augmenter, CastAug, ForceResizeAug, ResizeAug, plain
+from .augmenter import Augmenter, CastAug, Described, ForceResizeAug, ResizeAug
 from .color import color_augmenters
 from .geometry import copyMakeBorder, fixed_crop
 
@@ -36,7 +36,7 @@ __all__ = [
 Label = np.ndarray[Any, Any]
 
 
-class DetAugmenter:
+class DetAugmenter(Described):
     """Base of the augmenters for detection: defines ``__call__(src, label)``.
 
     Parameters
@@ -48,13 +48,6 @@ class DetAugmenter:
     -----
     Matches ``mxnet.image.DetAugmenter``.
     """
-
-    def __init__(self, **kwargs: Any) -> None:
-        self._kwargs = {key: plain(value) for key, value in kwargs.items()}
-
-    def dumps(self) -> Any:
-        """Return class and parameters as JSON."""
-        return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, src: NDArray, label: Label) -> tuple[NDArray, Label]:
         """Return the changed image and label."""
@@ -119,6 +112,7 @@ class DetRandomSelectAug(DetAugmenter):
         return self.aug_list[0](src, label)
 
 
+@dataclass(eq=False, repr=False)
 class DetHorizontalFlipAug(DetAugmenter):
     """Mirrors left to right with a probability.
 
@@ -127,9 +121,7 @@ class DetHorizontalFlipAug(DetAugmenter):
     p : float
     """
 
-    def __init__(self, p: float) -> None:
-        super().__init__(p=p)
-        self.p = p
+    p: float
 
     def __call__(self, src: NDArray, label: Label) -> tuple[NDArray, Label]:
         """Return image and label, perhaps mirrored."""
@@ -147,7 +139,7 @@ def _range(value: Any) -> tuple[float, float]:
 def _is_range(name: str, what: str, limits: tuple[float, float], above: float) -> bool:
     fine = limits[0] <= limits[1] and limits[1] > above
     if not fine:
-        warnings.warn(f"Skip {name} due to invalid {what}: {limits}", stacklevel=3)
+        warnings.warn(f"Skip {name} due to invalid {what}: {limits}", stacklevel=4)
     return fine
 
 
@@ -155,6 +147,7 @@ def _areas(boxes: Label) -> Label:
     return np.maximum(0, boxes[:, 2] - boxes[:, 0]) * np.maximum(0, boxes[:, 3] - boxes[:, 1])
 
 
+@dataclass(eq=False, repr=False)
 class DetRandomCropAug(DetAugmenter):
     """Cuts a random rectangle that shows enough of the objects.
 
@@ -174,26 +167,16 @@ class DetRandomCropAug(DetAugmenter):
     Matches ``mxnet.image.DetRandomCropAug``.
     """
 
-    def __init__(
-        self,
-        min_object_covered: float = 0.1,
-        aspect_ratio_range: Any = (0.75, 1.33),
-        area_range: Any = (0.05, 1.0),
-        min_eject_coverage: float = 0.3,
-        max_attempts: int = 50,
-    ) -> None:
-        self.aspect_ratio_range = _range(aspect_ratio_range)
-        self.area_range = _range(area_range)
-        super().__init__(
-            min_object_covered=min_object_covered,
-            aspect_ratio_range=self.aspect_ratio_range,
-            area_range=self.area_range,
-            min_eject_coverage=min_eject_coverage,
-            max_attempts=max_attempts,
-        )
-        self.min_object_covered = min_object_covered
-        self.min_eject_coverage = min_eject_coverage
-        self.max_attempts = max_attempts
+    min_object_covered: float = 0.1
+    aspect_ratio_range: Any = (0.75, 1.33)
+    area_range: Any = (0.05, 1.0)
+    min_eject_coverage: float = 0.3
+    max_attempts: int = 50
+
+    def __post_init__(self) -> None:
+        self.aspect_ratio_range = _range(self.aspect_ratio_range)
+        self.area_range = _range(self.area_range)
+        super().__post_init__()
         self.enabled = _is_range("DetRandomCropAug", "area_range", self.area_range, 0)
         if self.enabled:
             ratios = self.aspect_ratio_range
@@ -258,6 +241,7 @@ class DetRandomCropAug(DetAugmenter):
         return cut[kept]
 
 
+@dataclass(eq=False, repr=False)
 class DetRandomPadAug(DetAugmenter):
     """Places the image at random in a larger, plain one.
 
@@ -274,23 +258,17 @@ class DetRandomPadAug(DetAugmenter):
     Matches ``mxnet.image.DetRandomPadAug``.
     """
 
-    def __init__(
-        self,
-        aspect_ratio_range: Any = (0.75, 1.33),
-        area_range: Any = (1.0, 3.0),
-        max_attempts: int = 50,
-        pad_val: Any = (128, 128, 128),
-    ) -> None:
-        self.pad_val = pad_val if isinstance(pad_val, (tuple, list)) else (pad_val,)
-        self.aspect_ratio_range = _range(aspect_ratio_range)
-        self.area_range = _range(area_range)
-        super().__init__(
-            aspect_ratio_range=self.aspect_ratio_range,
-            area_range=self.area_range,
-            max_attempts=max_attempts,
-            pad_val=self.pad_val,
-        )
-        self.max_attempts = max_attempts
+    aspect_ratio_range: Any = DetRandomCropAug.aspect_ratio_range
+    area_range: Any = (1.0, 3.0)
+    max_attempts: int = DetRandomCropAug.max_attempts
+    pad_val: Any = (128, 128, 128)
+
+    def __post_init__(self) -> None:
+        given = self.pad_val
+        self.pad_val = given if isinstance(given, (tuple, list)) else (given,)
+        self.aspect_ratio_range = _range(self.aspect_ratio_range)
+        self.area_range = _range(self.area_range)
+        super().__post_init__()
         self.enabled = _is_range("DetRandomPadAug", "area_range", self.area_range, 1)
         if self.enabled:
             ratios = self.aspect_ratio_range
@@ -327,11 +305,11 @@ class DetRandomPadAug(DetAugmenter):
 
 
 def CreateMultiRandCropAugmenter(  # noqa: N802
-    min_object_covered: Any = 0.1,
-    aspect_ratio_range: Any = (0.75, 1.33),
-    area_range: Any = (0.05, 1.0),
-    min_eject_coverage: Any = 0.3,
-    max_attempts: Any = 50,
+    min_object_covered: Any = DetRandomCropAug.min_object_covered,
+    aspect_ratio_range: Any = DetRandomCropAug.aspect_ratio_range,
+    area_range: Any = DetRandomCropAug.area_range,
+    min_eject_coverage: Any = DetRandomCropAug.min_eject_coverage,
+    max_attempts: Any = DetRandomCropAug.max_attempts,
     skip_prob: float = 0,
 ) -> DetRandomSelectAug:
     """Return one of several `DetRandomCropAug`, at random.
@@ -383,11 +361,11 @@ def CreateDetAugmenter(  # noqa: N802
     pca_noise: float = 0,
     hue: float = 0,
     inter_method: int = 2,
-    min_object_covered: Any = 0.1,
-    aspect_ratio_range: Any = (0.75, 1.33),
+    min_object_covered: Any = DetRandomCropAug.min_object_covered,
+    aspect_ratio_range: Any = DetRandomCropAug.aspect_ratio_range,
     area_range: Any = (0.05, 3.0),
-    min_eject_coverage: Any = 0.3,
-    max_attempts: Any = 50,
+    min_eject_coverage: Any = DetRandomCropAug.min_eject_coverage,
+    max_attempts: Any = DetRandomCropAug.max_attempts,
     pad_val: Sequence[float] = (127, 127, 127),
 ) -> list[DetAugmenter]:
     """Return a usual list of augmenters for detection.

@@ -46,6 +46,49 @@ def test_dumps_name_class_and_parameters() -> None:
     ]
 
 
+def test_options_are_attributes_and_what_dumps_shows() -> None:
+    for aug, options in (
+        (image.ResizeAug(7), {"size": 7, "interp": 2}),
+        (image.CenterCropAug((3, 4), interp=1), {"size": [3, 4], "interp": 1}),
+        (image.LightingAug(0.5, np.ones(2), [[1]]), {
+            "alphastd": 0.5, "eigval": [1, 1], "eigvec": [[1]]
+        }),
+        (image.HueJitterAug(hue=0.1), {"hue": 0.1}),
+        (image.DetHorizontalFlipAug(0.5), {"p": 0.5}),
+        (image.DetRandomPadAug(pad_val=3), {
+            "aspect_ratio_range": [0.75, 1.33], "area_range": [1, 3], "max_attempts": 50,
+            "pad_val": [3],
+        }),
+    ):  # fmt: skip
+        assert json.loads(aug.dumps()) == [type(aug).__name__.lower(), options]
+        for name, value in options.items():
+            np.testing.assert_array_equal(getattr(aug, name), value)
+    (crop,) = image.CreateMultiRandCropAugmenter(max_attempts=9).aug_list
+    assert (crop.max_attempts, crop.area_range) == (9, (0.05, 1.0))
+    with pytest.raises(TypeError, match="sise"):
+        image.ResizeAug(sise=3)
+
+
+def test_an_augmenter_may_be_derived_from() -> None:
+    class Twice(image.HorizontalFlipAug):
+        def __init__(self) -> None:
+            super().__init__(1.0)
+            self.calls = 0
+
+        def __call__(self, src: mx.nd.NDArray) -> mx.nd.NDArray:
+            self.calls += 1
+            return super().__call__(super().__call__(src))
+
+    class Own(image.Augmenter):
+        def __init__(self, level: int) -> None:
+            super().__init__(level=level)
+
+    picture = nd.array(EXPECTED["picture"])
+    twice = Twice()
+    np.testing.assert_array_equal(twice(picture).asnumpy(), picture.asnumpy())
+    assert twice.calls == 1 and json.loads(Own(3).dumps()) == ["own", {"level": 3}]
+
+
 def test_the_list_of_augmenters_has_1_x_s_order() -> None:
     names = [
         type(aug).__name__
