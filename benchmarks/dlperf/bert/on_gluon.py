@@ -1,7 +1,6 @@
 """The training step in Gluon's API, for MXNet 1.9.1 and mxlite alike (Python 3.8 and later)."""
 
-import peer_values
-
+from ..gluon_training import GluonTraining
 from . import recipe
 
 
@@ -34,7 +33,7 @@ def make_objective(mx, net):
     return Objective()
 
 
-class Training:
+class Training(GluonTraining):
     """A network with its trainer and its batches.
 
     Parameters
@@ -51,18 +50,7 @@ class Training:
     """
 
     def __init__(self, mx, net, spec, make_trainer):
-        self.version = mx.__version__
-        self.wait = mx.nd.waitall
-        self.synchronous = False
-        self._mx, self._spec = mx, spec
-        case = spec["case"]
-        self._dtype = "float32" if case["dtype"] == "tf32" else case["dtype"]
-        self._scale = recipe.LOSS_SCALE if self._dtype == "float16" else 1.0
-        self._device = mx.gpu(0) if peer_values.DEVICE == "gpu" else mx.cpu(0)
-        net.collect_params().reset_ctx(self._device)
-        mx.nd.waitall()
-        if self._dtype != "float32":
-            net.cast(self._dtype)
+        super().__init__(mx, net, spec, recipe.LOSS_SCALE)
         self._objective = make_objective(mx, net)
         self._hybridize()
         params = net.collect_params()
@@ -102,18 +90,7 @@ class Training:
         self._steps += 1
         with self._mx.autograd.record(train_mode=drops):
             loss = self._objective(*batch)
-            scaled = loss * self._scale if self._scale != 1 else loss
+            scaled = self._scaled(loss)
         self._mx.autograd.backward([scaled], train_mode=drops)
         self._update(self._scale)
         return loss
-
-    def fetch(self, loss):
-        """Return a loss as a float, once its step has been computed."""
-        return float(loss.asscalar())
-
-    def device_memory(self):
-        """Return the MiB of the GPU that are in use, as the driver reports it."""
-        if peer_values.DEVICE != "gpu":
-            return {}
-        free, total = self._mx.context.gpu_memory_info(0)
-        return {"driver_mib": (total - free) / 2**20}

@@ -1,10 +1,10 @@
 """BERT on PyTorch: fused attention, eager or compiled, half types by autocast."""
 
 import torch
-from on_torch import DTYPES, device, wait
 from torch import nn
 from torch.nn import functional
 
+from ..torch_training import TorchTraining
 from . import recipe
 
 
@@ -116,7 +116,7 @@ def _fill(net, values):
     net.load_state_dict(renamed)
 
 
-class Training:
+class Training(TorchTraining):
     """A network with its optimizer and its batches.
 
     Parameters
@@ -128,27 +128,16 @@ class Training:
     """
 
     def __init__(self, spec, variant):
-        self.version = torch.__version__
-        self.wait = wait
-        self._spec, self._place = spec, device()
-        self.synchronous = self._place.type == "cpu"
-        case = spec["case"]
-        torch.backends.cuda.matmul.allow_tf32 = case["dtype"] == "tf32"
-        self._dtype = "float32" if case["dtype"] == "tf32" else case["dtype"]
-        self._scale = recipe.LOSS_SCALE if self._dtype == "float16" else 1.0
+        super().__init__(spec, recipe.LOSS_SCALE)
         net = Bert(*recipe.sizes(spec))
         _fill(net, recipe.values(spec))
         self._net = net.eval().to(self._place)
         self._params = list(net.parameters())
         self._optimizer = self._make_optimizer()
-        if spec["ranks"] > 1:
-            torch.distributed.init_process_group("gloo" if self._place.type == "cpu" else "nccl")
-            net = nn.parallel.DistributedDataParallel(net)
+        net = self._distributed(net)
 
         def objective(*batch):
-            with torch.autocast(
-                self._place.type, DTYPES[self._dtype], enabled=self._dtype != "float32"
-            ):
+            with self._autocast():
                 return net(*batch)
 
         self._objective = torch.compile(objective) if variant == "compile" else objective
@@ -184,34 +173,15 @@ class Training:
         """Take the batches of later steps from the file of samples."""
         self._files = recipe.file_batches(self._spec)
 
-    def step(self):
-        """Queue a step; return its loss, which :meth:`fetch` reads."""
+    def _loss(self):
         batch = self._resident if self._files is None else self._on_device(next(self._files))
         if self._steps == recipe.STEPS_WITHOUT_DROPOUT:
             self._net.train()
         self._steps += 1
-        self._optimizer.zero_grad(set_to_none=True)
-        loss = self._objective(*batch)
-        (loss * self._scale).backward()
-        if self._scale != 1:
-            torch._foreach_mul_([p.grad for p in self._params], 1 / self._scale)
+        return self._objective(*batch)
+
+    def _before_update(self):
         nn.utils.clip_grad_norm_(self._params, recipe.MAX_NORM, foreach=True)
-        self._optimizer.step()
-        return loss.detach()
-
-    def fetch(self, loss):
-        """Return a loss as a float, once its step has been computed."""
-        return loss.item()
-
-    def device_memory(self):
-        """Return the MiB that the allocator had in use at most, and what the driver reports."""
-        if self._place.type == "cpu":
-            return {}
-        free, total = torch.cuda.mem_get_info()
-        return {
-            "allocator_mib": torch.cuda.max_memory_allocated() / 2**20,
-            "driver_mib": (total - free) / 2**20,
-        }
 
 
 def _decays(name):

@@ -1,11 +1,10 @@
 """The training step in Gluon's API, for MXNet 1.9.1 and mxlite alike (Python 3.8 and later)."""
 
-import peer_values
-
+from ..gluon_training import GluonTraining
 from . import recipe
 
 
-class Training:
+class Training(GluonTraining):
     """A network with its trainer and its batches.
 
     Parameters
@@ -21,19 +20,8 @@ class Training:
     """
 
     def __init__(self, mx, net, spec, horovod):
-        self.version = mx.__version__
-        self.wait = mx.nd.waitall
-        self.synchronous = False
-        self._mx, self._spec, self._net = mx, spec, net
-        case = spec["case"]
-        self._batch = case["batch"]
-        self._dtype = "float32" if case["dtype"] == "tf32" else case["dtype"]
-        self._scale = recipe.LOSS_SCALE if self._dtype == "float16" else 1.0
-        self._device = mx.gpu(0) if peer_values.DEVICE == "gpu" else mx.cpu(0)
-        net.collect_params().reset_ctx(self._device)
-        mx.nd.waitall()
-        if self._dtype != "float32":
-            net.cast(self._dtype)
+        super().__init__(mx, net, spec, recipe.LOSS_SCALE)
+        self._net, self._batch = net, spec["case"]["batch"]
         net.hybridize(static_alloc=True, static_shape=True)
         self._objective = mx.gluon.loss.SoftmaxCrossEntropyLoss()
         self._objective.hybridize()
@@ -109,18 +97,7 @@ class Training:
         data, label = self._next_batch()
         with self._mx.autograd.record():
             loss = self._objective(self._net(data).astype("float32"), label)
-            scaled = loss * self._scale if self._scale != 1 else loss
+            scaled = self._scaled(loss)
         scaled.backward()
         self._trainer.step(self._batch * self._scale)
         return loss.mean()
-
-    def fetch(self, loss):
-        """Return a loss as a float, once its step has been computed."""
-        return float(loss.asscalar())
-
-    def device_memory(self):
-        """Return the MiB of the GPU that are in use, as the driver reports it."""
-        if peer_values.DEVICE != "gpu":
-            return {}
-        free, total = self._mx.context.gpu_memory_info(0)
-        return {"driver_mib": (total - free) / 2**20}

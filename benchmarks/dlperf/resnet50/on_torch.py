@@ -5,9 +5,10 @@ import os
 import types
 
 import torch
-from on_torch import DTYPES, device, network, set_values, wait
+from on_torch import network, set_values
 from torch.nn import functional
 
+from ..torch_training import TorchTraining
 from . import recipe
 
 
@@ -39,7 +40,7 @@ def _pictures(spec):
     return pictures
 
 
-class Training:
+class Training(TorchTraining):
     """A network with its optimizer and its batches.
 
     Parameters
@@ -51,23 +52,13 @@ class Training:
     """
 
     def __init__(self, spec, variant):
-        self.version = torch.__version__
-        self.wait = wait
-        self._spec, self._place = spec, device()
-        self.synchronous = self._place.type == "cpu"
-        case = spec["case"]
-        for backend in (torch.backends.cuda.matmul, torch.backends.cudnn):
-            backend.allow_tf32 = case["dtype"] == "tf32"
+        super().__init__(spec, recipe.LOSS_SCALE)
         torch.backends.cudnn.benchmark = True
-        self._dtype = "float32" if case["dtype"] == "tf32" else case["dtype"]
-        self._scale = recipe.LOSS_SCALE if self._dtype == "float16" else 1.0
         net = network(spec)
         set_values(net, spec)
         net = net.train().to(self._place).to(memory_format=torch.channels_last)
         self._params = list(net.parameters())
-        if spec["ranks"] > 1:
-            torch.distributed.init_process_group("gloo" if self._place.type == "cpu" else "nccl")
-            net = torch.nn.parallel.DistributedDataParallel(net)
+        net = self._distributed(net)
         self._optimizer = torch.optim.SGD(
             self._params,
             lr=recipe.LEARNING_RATE * spec["ranks"],
@@ -78,9 +69,7 @@ class Training:
         )
 
         def objective(data, target):
-            with torch.autocast(
-                self._place.type, DTYPES[self._dtype], enabled=self._dtype != "float32"
-            ):
+            with self._autocast():
                 scores = net(data)
             return functional.cross_entropy(scores.float(), target)
 
@@ -117,33 +106,10 @@ class Training:
 
         self._records = endless()
 
-    def step(self):
-        """Queue a step; return its loss, which :meth:`fetch` reads."""
+    def _loss(self):
         if self._records is None:
-            data, target = self._resident
-        else:
-            data, target = self._on_device(*next(self._records))
-        self._optimizer.zero_grad(set_to_none=True)
-        loss = self._objective(data, target)
-        (loss * self._scale).backward()
-        if self._scale != 1:
-            torch._foreach_mul_([p.grad for p in self._params], 1 / self._scale)
-        self._optimizer.step()
-        return loss.detach()
-
-    def fetch(self, loss):
-        """Return a loss as a float, once its step has been computed."""
-        return loss.item()
-
-    def device_memory(self):
-        """Return the MiB that the allocator had in use at most, and what the driver reports."""
-        if self._place.type == "cpu":
-            return {}
-        free, total = torch.cuda.mem_get_info()
-        return {
-            "allocator_mib": torch.cuda.max_memory_allocated() / 2**20,
-            "driver_mib": (total - free) / 2**20,
-        }
+            return self._objective(*self._resident)
+        return self._objective(*self._on_device(*next(self._records)))
 
 
 def prepare(spec, variant):
