@@ -22,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import mxlite as mx
+from command_line import add_options
 from common import (
     Timing,
     machine,
@@ -233,7 +234,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="result lines as MXNet before 1.3 wrote them",
     )
-    line.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    add_options(line, "json")
     line.add_argument(
         "--plot",
         metavar="FILE",

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from command_line import add_options
 from common import Timing, progress, report, result, table, usable_cores, write_json
 
 HERE = Path(__file__).resolve().parent
@@ -146,7 +147,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--batches", type=int, default=8, help="timed batches: %(default)s")
     line.add_argument("--warm-up", type=int, default=2, help="batches before: %(default)s")
     line.add_argument("--python", default=sys.executable, help="interpreter of the runs")
-    line.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    add_options(line, "json")
     return line
 
 

@@ -31,6 +31,10 @@ from typing import Any, Callable
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import common  # noqa: E402
+from command_line import add_options  # noqa: E402
+
 SIZES = [4 << i for i in range(0, 27, 2)]  # 4 B to 256 MB
 OPERATIONS = ("all_reduce", "all_gather", "broadcast")
 
@@ -368,14 +372,12 @@ def plot(result: dict[str, Any], path: str) -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-np", type=int, default=2, help="processes")
+    add_options(parser, "json", "np", rounds=3)
     parser.add_argument("--libraries", nargs="+", default=["mxlite", "openmpi"])
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each library")
     parser.add_argument("--operations", nargs="+", default=list(OPERATIONS), choices=OPERATIONS)
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="bytes")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
     parser.add_argument("--torch-python", default=sys.executable)
-    parser.add_argument("--json")
     parser.add_argument("--plot")
     parser.add_argument("--worker", choices=list(LIBRARIES), help=argparse.SUPPRESS)
     parser.add_argument("--output", help=argparse.SUPPRESS)
@@ -387,11 +389,8 @@ def main() -> None:
     result = combined(args, jobs)
     report(result)
     if args.json:
-        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-        import common
-
         result["machine"] = common.machine()
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+        common.write_json(args.json, result)
     if args.plot:
         plot(result, args.plot)
 

@@ -30,6 +30,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import common  # noqa: E402
+from command_line import add_options  # noqa: E402
+
 SETTINGS: dict[str, dict[str, str]] = {
     "fusion and cache": {},
     "no fusion": {"HOROVOD_FUSION_THRESHOLD": "0"},
@@ -116,14 +120,12 @@ def medians(jobs: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> int:
     """Run the command line; 1 if negotiation in steady state takes longer than the limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-np", type=int, default=2, help="processes")
+    add_options(parser, "json", "np", rounds=3)
     parser.add_argument("--tensors", type=int, default=160)
     parser.add_argument("--elements", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--warm-up", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=50.0, help="microseconds per step")
-    parser.add_argument("--json")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--output", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -149,9 +151,6 @@ def main() -> int:
     good = steady <= args.limit
     print(f"\nsteady state: {steady:.1f} us per step, limit {args.limit:.0f} us")
     if args.json:
-        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-        import common
-
         result = {
             "benchmark": "negotiation",
             "machine": common.machine(),
@@ -161,7 +160,7 @@ def main() -> int:
             "settings": found,
             "each": jobs,
         }
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+        common.write_json(args.json, result)
     return 0 if good else 1
 
 

@@ -33,6 +33,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import common  # noqa: E402
+from command_line import add_options  # noqa: E402
+
 KINDS = ("independent", "in step", "job", "job, late")
 JOBS = KINDS[2:]  # that exchange gradients
 
@@ -238,14 +242,12 @@ def merged(folder: str, ranks: int) -> dict[str, Any]:
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-np", type=int, default=2, help="processes")
+    add_options(parser, "json", "np", rounds=12)
     parser.add_argument("--network", default="resnet18_v1", help="of the model zoo")
     parser.add_argument("--batch", type=int, default=8, help="images per process")
     parser.add_argument("--side", type=int, default=112, help="of an image")
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=3.0, help="for a way at a time")
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--json")
     parser.add_argument("--trace", help="all ranks' profiles of a job, one Chrome trace")
     parser.add_argument("--measured", help="for scaling_model.py")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -295,9 +297,6 @@ def main() -> int:
     if args.measured:
         Path(args.measured).write_text(json.dumps(ranks[0]["measured"]) + "\n")
     if args.json:
-        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-        import common
-
         names = ("np", "network", "batch", "side", "seconds", "rounds")
         options = {name: getattr(args, name) for name in names}
         result = {
@@ -307,7 +306,7 @@ def main() -> int:
             **summary,
             "each": found,
         }
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+        common.write_json(args.json, result)
     return 0
 
 

@@ -32,6 +32,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import common  # noqa: E402
+from command_line import add_options  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
 PUBLISHED = HERE.parent / "published" / "dlperf.json"
 GPUS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
@@ -391,7 +395,7 @@ def main() -> int:
     parser.add_argument("--measured", help="compute and gradients that overlap.py has measured")
     parser.add_argument("--fusion", type=float, default=64 << 20, help="bytes")
     parser.add_argument("--variation", type=float, default=0.02, help="of a step, as a share")
-    parser.add_argument("--json")
+    add_options(parser, "json")
     parser.add_argument("--plot")
     args = parser.parse_args()
     result = check(args) if args.what == "check" else predict(args)
@@ -400,7 +404,7 @@ def main() -> int:
     else:
         print_prediction(result)
     if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+        common.write_json(args.json, result)
     if args.plot:
         plot(result, args.plot)
     return 0

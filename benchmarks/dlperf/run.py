@@ -26,8 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "io"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from cell import System
+from command_line import add_options
 from common import progress, report, usable_cores
-from run import ROOT, chosen_systems, gpu_name, write_spec
+from run import chosen_systems, gpu_name, write_spec
 
 from dlperf.cases import MODELS, Case, cases, check_model
 from dlperf.measure import SYSTEMS, DlperfCell, DlperfWorker
@@ -73,8 +74,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument(
         "--deadline", type=float, default=600.0, help="seconds for building, or a turn"
     )
-    line.add_argument("--mxnet-python", default=str(ROOT / ".venv-mxnet" / "bin" / "python"))
-    line.add_argument("--peers-python", default=str(ROOT / ".venv-peers" / "bin" / "python"))
+    add_options(line, "mxnet-python", "peers-python")
     return line
 
 

@@ -24,7 +24,8 @@ from typing import Any, Callable
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS.parent / "python")]
-from common import Timing, progress, report, result, table, usable_cores, write_json  # noqa: E402
+from command_line import add_options  # noqa: E402
+from common import Timing, progress, report, result, table, write_json  # noqa: E402
 from photos import make_photos  # noqa: E402
 
 RESIZE = 256
@@ -82,10 +83,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--images", type=int, default=2000)
-    parser.add_argument("--threads", type=int, default=usable_cores())
+    add_options(parser, "json", "threads")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--mxnet-python", help="with MXNet 1.9.1 and cv2")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     threads = ["--num-thread", str(options.threads)]
     with tempfile.TemporaryDirectory(prefix="mxlite-packing-") as scratch:

@@ -20,7 +20,8 @@ from typing import Any
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS.parent / "python")]
-from common import Timing, progress, report, result, table, usable_cores, write_json  # noqa: E402
+from command_line import add_options  # noqa: E402
+from common import Timing, progress, report, result, table, write_json  # noqa: E402
 from photos import make_photos  # noqa: E402
 from worker_process import WorkerError, WorkerProcess  # noqa: E402
 
@@ -74,13 +75,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--threads", type=int, default=usable_cores())
+    add_options(parser, "json", "threads")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="where the pictures are kept")
     parser.add_argument("--mxnet-python")
     parser.add_argument("--dali-python")
     parser.add_argument("--torch-python")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     folder = options.folder or Path(tempfile.gettempdir()) / "mxlite-photos"
     record = make_photos(folder, options.images)

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cases import ALL, Case
-from common import Timing, progress, report, result, table, usable_cores, write_json
+from command_line import add_options
+from common import Timing, progress, report, result, table, write_json
 from worker_process import WorkerError, WorkerProcess
 
 HERE = Path(__file__).resolve().parent
@@ -147,10 +148,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--torch-python", required=True, help="Python that has PyTorch and NumPy")
     p.add_argument("--ops", nargs="*", default=[], help="only these operators or categories")
     p.add_argument("--dtype", default="float32")
-    p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--turn", type=float, default=0.1, help="seconds of a turn")
-    p.add_argument("--threads", type=int, default=usable_cores())
-    p.add_argument("--json", help="write the figures there")
+    add_options(p, "json", "threads", rounds=3, turn=0.1)
     return p
 
 

@@ -91,16 +91,12 @@ def torch_side(size: tuple[int, ...], dtype: str) -> Side:
 def main() -> None:
     """Run all cases, print the table, write the file."""
     sys.path.insert(0, str(BENCHMARKS))
-    from common import Timing, progress, report, result, table, usable_cores, write_json
+    from command_line import add_options
+    from common import Timing, progress, report, result, table, write_json
 
-    root = BENCHMARKS.parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each side: %(default)s")
-    parser.add_argument("--turn", type=float, default=0.3, help="seconds of a turn: %(default)s")
-    parser.add_argument("--threads", type=int, default=usable_cores())
-    parser.add_argument("--json", metavar="FILE", help="write the result here")
-    parser.add_argument("--peers-python", default=str(root / ".venv-peers" / "bin" / "python"))
+    add_options(parser, "json", "peers-python", "threads", rounds=7, turn=0.3)
     args = parser.parse_args()
     os.environ["MXLITE_CPU_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from command_line import add_options
 from common import progress, report, table, write_json
 
 RUNS = (
@@ -59,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binary", help="the compiled conv_bench")
     parser.add_argument("--seconds", type=float, default=0.1, help="time per candidate")
-    parser.add_argument("--json", metavar="FILE", help="write the result here")
+    add_options(parser, "json")
     args = parser.parse_args()
     runs = [run(args.binary, *case, args.seconds) for case in progress(RUNS, len(RUNS), "networks")]
     rows = [

@@ -174,19 +174,15 @@ class Peer:
 def main() -> None:
     """Run all cases, print the table, write the file."""
     sys.path.insert(0, str(BENCHMARKS))
-    from common import Timing, progress, report, result, table, usable_cores, write_json
+    from command_line import add_options
+    from common import Timing, progress, report, result, table, write_json
 
-    root = BENCHMARKS.parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--modes", nargs="+", default=list(GATES), choices=list(GATES))
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--hidden", type=int, default=512, help="also the size of the input")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each side: %(default)s")
-    parser.add_argument("--turn", type=float, default=0.5, help="seconds of a turn: %(default)s")
-    parser.add_argument("--threads", type=int, default=usable_cores())
-    parser.add_argument("--json", metavar="FILE", help="write the result here")
-    parser.add_argument("--peers-python", default=str(root / ".venv-peers" / "bin" / "python"))
+    add_options(parser, "json", "peers-python", "threads", rounds=9, turn=0.5)
     args = parser.parse_args()
     os.environ["MXLITE_CPU_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
 

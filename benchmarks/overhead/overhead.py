@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from command_line import add_options
 from common import Timing, progress, report, result, table, usable_cores, write_json
 
 MICROSECONDS = 1e6
@@ -265,7 +266,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--calls", type=int, default=5000, help="calls in a block: %(default)s")
     parser.add_argument("--blocks", type=int, default=25, help="measurements: %(default)s")
     parser.add_argument("--imports", type=int, default=9, help="fresh processes: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    add_options(parser, "json")
     parser.add_argument("--only-naive", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--only-calls",

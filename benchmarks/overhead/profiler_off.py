@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from command_line import add_options
 from common import table, write_json
 
 LIMIT = 0.01
@@ -41,7 +42,7 @@ def scopes_of(mx: Any, call: Any) -> int:
 def main() -> int:
     """Measure and print; 1 if a share is above 1 %."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--json", help="file for the results")
+    add_options(parser, "json")
     args = parser.parse_args()
     import mxlite as mx
 

@@ -23,12 +23,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cell import TOLERANCE, Cell, System, Worker
-from common import Timing, progress, report, result, table, usable_cores, write_json
+from command_line import add_options
+from common import Timing, progress, report, result, table, write_json
 from peer_values import BERT
 from worker_process import WorkerError
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 
 # System, variant, dtypes. The first is the one that the others are compared with.
 SYSTEMS = [
@@ -63,8 +63,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     line.add_argument("--dtypes", nargs="+", default=["float32"], choices=list(TOLERANCE))
     line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
-    line.add_argument("--rounds", type=int, default=5, help="turns of each system: %(default)s")
-    line.add_argument("--turn", type=float, default=1.0, help="seconds of a turn: %(default)s")
+    add_options(line, "json", "mxnet-python", "peers-python", "threads", rounds=5, turn=1.0)
     line.add_argument(
         "--neighbours",
         type=int,
@@ -72,7 +71,6 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="busy processes beside every turn: %(default)s",
     )
-    line.add_argument("--threads", type=int, default=usable_cores())
     line.add_argument(
         "--device",
         default="cpu",
@@ -80,9 +78,6 @@ def parser() -> argparse.ArgumentParser:
         help="gpu: the first GPU; mxlite and PyTorch only, without the peak memory runs",
     )
     line.add_argument("--no-memory", action="store_true", help="skip the peak memory runs")
-    line.add_argument("--json", metavar="FILE", help="write all figures to this file")
-    line.add_argument("--mxnet-python", default=str(ROOT / ".venv-mxnet" / "bin" / "python"))
-    line.add_argument("--peers-python", default=str(ROOT / ".venv-peers" / "bin" / "python"))
     return line
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cell import Cell, System, Worker
+from command_line import add_options
 from common import report, usable_cores, write_json
 from run import entries, ratio_table, write_spec
 
@@ -47,9 +48,7 @@ def main() -> None:
     line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     line.add_argument("--neighbours", nargs="+", type=int, default=[0, 1, 2])
     line.add_argument("--settings", nargs="+", default=SETTINGS)
-    line.add_argument("--rounds", type=int, default=5, help="turns of each: %(default)s")
-    line.add_argument("--turn", type=float, default=1.0, help="seconds of a turn: %(default)s")
-    line.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    add_options(line, "json", rounds=5, turn=1.0)
     options = line.parse_args()
     systems = [System("mxlite", setting, ("float32",)) for setting in options.settings]
     results, ratios = [], []

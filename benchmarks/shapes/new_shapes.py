@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from common import Timing, report, result, table, usable_cores, write_json
+from command_line import add_options
+from common import Timing, report, result, table, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 USES = ("block", "symbol_block", "module")
@@ -69,10 +70,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--sizes", type=int, nargs=3, default=(64, 384, 8))
     parser.add_argument("--batches", type=int, default=16)
-    parser.add_argument("--threads", type=int, default=usable_cores())
+    add_options(parser, "json", "threads")
     parser.add_argument("--mxnet", default=str(ROOT / ".venv-mxnet/bin/python"))
     parser.add_argument("--uses", nargs="+", choices=USES, default=USES)
-    parser.add_argument("--json", help="file for the results")
     args = parser.parse_args()
     packages = {"mxlite": sys.executable}
     if Path(args.mxnet).exists():

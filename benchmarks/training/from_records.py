@@ -22,6 +22,7 @@ from typing import Any, Callable
 BENCHMARKS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "io"), str(BENCHMARKS.parent / "python")]
 import mxlite as mx  # noqa: E402
+from command_line import add_options  # noqa: E402
 from common import Timing, report, result, table, usable_cores, write_json  # noqa: E402
 from photos import make_photos  # noqa: E402
 from scoring.networks import build, image_size  # noqa: E402
@@ -98,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--decode-threads", type=int, default=usable_cores())
     parser.add_argument("--folder", type=Path, help="where the pictures are kept")
-    parser.add_argument("--json", type=Path)
+    add_options(parser, "json")
     options = parser.parse_args(arguments)
     load = os.getloadavg()[0]
     folder = options.folder or Path(tempfile.gettempdir()) / "mxlite-photos"

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from command_line import add_options
 from common import Timing, report, result, table, write_json
 
 NETWORKS = [(16, 2, 4), (64, 2, 32), (256, 3, 64)]  # units, hidden layers, batch
@@ -161,7 +162,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="steps of a measurement")
     parser.add_argument("--resnet", action="store_true")
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--json", type=Path)
+    add_options(parser, "json")
     arguments = parser.parse_args()
     results = compare_perceptrons(mx, arguments.repeat, arguments.count)
     if arguments.resnet:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from command_line import add_options
 from common import Timing, report, result, table, write_json
 
 OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
@@ -99,7 +100,7 @@ def main() -> None:
     parser.add_argument("--optimizers", nargs="*", default=[name for name, _ in OPTIMIZERS])
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--loss-scale", action="store_true")
-    parser.add_argument("--json", type=Path)
+    add_options(parser, "json")
     arguments = parser.parse_args()
     clock = time.perf_counter if arguments.clock == "wall" else time.thread_time
     networks = {"resnet-50": resnet_shapes(mx), "bert-base": bert_shapes()}

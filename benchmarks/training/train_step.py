@@ -28,9 +28,9 @@ from typing import Any, ClassVar
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from cell import Cell, System, Worker
-from common import progress, report, usable_cores, write_json
+from command_line import add_options
+from common import progress, report, write_json
 from run import (
-    ROOT,
     chosen_systems,
     entries,
     gpu_name,
@@ -159,9 +159,7 @@ def parser() -> argparse.ArgumentParser:
         default=PEERS,
         help="all, or such as torch:eager; %(default)s by default",
     )
-    line.add_argument("--rounds", type=int, default=3, help="turns of each system: %(default)s")
-    line.add_argument("--turn", type=float, default=2.0, help="seconds of a turn: %(default)s")
-    line.add_argument("--threads", type=int, default=usable_cores())
+    add_options(line, "json", "mxnet-python", "peers-python", "threads", rounds=3, turn=2.0)
     line.add_argument(
         "--device",
         default="cpu",
@@ -181,9 +179,6 @@ def parser() -> argparse.ArgumentParser:
         help="seconds that a system may take for its first steps, or for a turn: %(default)s",
     )
     line.add_argument("--only-memory", action="store_true", help="peak memory alone, no timing")
-    line.add_argument("--json", metavar="FILE", help="write all figures to this file")
-    line.add_argument("--mxnet-python", default=str(ROOT / ".venv-mxnet" / "bin" / "python"))
-    line.add_argument("--peers-python", default=str(ROOT / ".venv-peers" / "bin" / "python"))
     return line
 
 

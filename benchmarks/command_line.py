@@ -1,0 +1,52 @@
+"""Options that several benchmarks have, each declared once."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from common import usable_cores
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+# Name of the option -> keywords of add_argument. Scripts give a default where none stands here.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "json": {"type": Path, "metavar": "FILE", "help": "write all figures to this file"},
+    "mxnet-python": {
+        "default": str(_ROOT / ".venv-mxnet" / "bin" / "python"),
+        "help": "interpreter that has MXNet 1.9.1",
+    },
+    "np": {"type": int, "default": 2, "help": "processes: %(default)s"},
+    "peers-python": {
+        "default": str(_ROOT / ".venv-peers" / "bin" / "python"),
+        "help": "interpreter that has PyTorch and the other peers",
+    },
+    "rounds": {"type": int, "help": "turns of each system: %(default)s"},
+    "threads": {"type": int, "default": usable_cores(), "help": "threads: %(default)s"},
+    "turn": {"type": float, "help": "seconds of a turn: %(default)s"},
+}
+
+
+def add_options(parser: argparse.ArgumentParser, *names: str, **defaults: Any) -> None:
+    """Add options to a command line.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Gets the options.
+    *names : str
+        Options with the default that all scripts have: ``"json"``, ``"mxnet-python"``, ...
+    **defaults
+        Options with a default of the script: ``rounds=3``.
+
+    Raises
+    ------
+    KeyError
+        If there is no such option.
+    """
+    for name in names:
+        dashes = "-" if name == "np" else "--"
+        parser.add_argument(dashes + name, **_OPTIONS[name])
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", **{**_OPTIONS[name], "default": default})
