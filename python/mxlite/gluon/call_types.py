@@ -6,12 +6,12 @@ Used in annotations only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     from .parameter_dict import ParameterDict
 
-__all__ = ["BlockOptions", "HasForward", "HasHybridForward"]
+__all__ = ["BlockOptions", "HasForward", "HasHybridForward", "ParallelDenseOptions"]
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -37,3 +37,16 @@ class BlockOptions(TypedDict, total=False):
 
     prefix: str | None
     params: ParameterDict | None
+
+
+class ParallelDenseOptions(BlockOptions, total=False):
+    """Keywords that both dense layers of `gluon.contrib.parallel` have."""
+
+    activation: str | None
+    use_bias: bool
+    flatten: bool
+    dtype: Any
+    weight_initializer: Any
+    bias_initializer: Any
+    in_units: int
+    allow_uneven: bool

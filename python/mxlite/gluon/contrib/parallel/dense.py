@@ -15,7 +15,7 @@ from .blocks import block_sizes, gathered
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ...call_types import BlockOptions
+    from ...call_types import BlockOptions, ParallelDenseOptions
 
 __all__ = ["ColumnParallelDense", "RowParallelDense"]
 
@@ -24,15 +24,22 @@ class _ParallelDense(HybridBlock):
     """Shared by both layers: options, parameters, repr."""
 
     _node_op = "fullyconnected"
+    _axis: int  # divided axis of the weight
     weight: Parameter
 
     def __init__(
         self,
         units: int,
-        activation: str | None,
-        flatten: bool,
-        in_units: int,
         process_set: Any,
+        *,
+        activation: str | None = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+        allow_uneven: bool = False,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
@@ -45,12 +52,27 @@ class _ParallelDense(HybridBlock):
         self._units = units
         self._in_units = in_units
         self._flatten = flatten
-        self._process_set = process_set
         self._group = group_of(name, process_set)
+        what, extent = (("units", units), ("in_units", in_units))[self._axis]
+        # Unknown inputs are divided when they are seen.
+        self._sizes = block_sizes(name, what, extent, self._group, allow_uneven) if extent else None
+        common = {"dtype": dtype, "allow_deferred_init": True}
+        divided = {**common, "shard": (self._axis, process_set), "allow_uneven": allow_uneven}
         with self.name_scope():
             self.act = (
                 Activation(activation, prefix=activation + "_") if activation is not None else None
             )
+            self.weight = self.params.get(
+                "weight", shape=(units, in_units), init=weight_initializer, **divided
+            )
+            self.weight._same_loss = True
+            self.bias: Parameter | None = None
+            if use_bias:
+                of_bias = divided if self._axis == 0 else common
+                self.bias = self.params.get(
+                    "bias", shape=(units,), init=bias_initializer, **of_bias
+                )
+                self.bias._same_loss = self._axis == 0
 
     def __repr__(self) -> str:
         act = self.act if self.act is not None else "linear"
@@ -94,46 +116,23 @@ class ColumnParallelDense(_ParallelDense):
     axis 0. Input ``(..., in_units)``, output ``(..., units of this rank)``.
     """
 
+    _axis = 0
+
     def __init__(
         self,
         units: int,
         process_set: Any = None,
-        activation: str | None = None,
-        use_bias: bool = True,
-        flatten: bool = True,
-        dtype: Any = "float32",
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_units: int = 0,
+        *,
         gather_output: bool = False,
-        allow_uneven: bool = False,
-        **kwargs: Unpack[BlockOptions],
+        **options: Unpack[ParallelDenseOptions],
     ) -> None:
-        super().__init__(units, activation, flatten, in_units, process_set, **kwargs)
+        super().__init__(units, process_set, **options)
         self._gather_output = bool(gather_output)
-        self._sizes = block_sizes(type(self).__name__, "units", units, self._group, allow_uneven)
-        options = {
-            "dtype": dtype,
-            "allow_deferred_init": True,
-            "shard": (0, process_set),
-            "allow_uneven": allow_uneven,
-        }
-        with self.name_scope():
-            self.weight = self.params.get(
-                "weight", shape=(units, in_units), init=weight_initializer, **options
-            )
-            self.bias = (
-                self.params.get("bias", shape=(units,), init=bias_initializer, **options)
-                if use_bias
-                else None
-            )
-        for param in (self.weight, self.bias):
-            if param is not None:
-                param._same_loss = True
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Compute this rank's outputs."""
         group = self._group
+        assert self._sizes is not None
         output = F.FullyConnected(
             F.contrib.sum_gradient(x, process_set=group.number),
             weight,
@@ -182,55 +181,26 @@ class RowParallelDense(_ParallelDense):
     ``(units,)`` is whole on every rank.
     """
 
+    _axis = 1
+
     def __init__(
         self,
         units: int,
         process_set: Any = None,
-        activation: str | None = None,
-        use_bias: bool = True,
-        flatten: bool = True,
-        dtype: Any = "float32",
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_units: int = 0,
+        *,
         input_is_parallel: bool = True,
-        allow_uneven: bool = False,
-        **kwargs: Unpack[BlockOptions],
+        **options: Unpack[ParallelDenseOptions],
     ) -> None:
-        super().__init__(units, activation, flatten, in_units, process_set, **kwargs)
-        name = type(self).__name__
-        self._input_is_parallel = bool(input_is_parallel)
-        if in_units == 0 and (allow_uneven or not input_is_parallel):
+        if not options.get("in_units") and (options.get("allow_uneven") or not input_is_parallel):
             raise ValueError_(
-                f"{name}: in_units is 0, expected the size of the whole input with allow_uneven or "
-                "without input_is_parallel"
+                f"{type(self).__name__}: in_units is 0, expected the size of the whole input with "
+                "allow_uneven or without input_is_parallel"
             )
-        if in_units:
-            sizes = block_sizes(name, "in_units", in_units, self._group, allow_uneven)
-            self._begin = sum(sizes[: self._group.index])
-            self._end = self._begin + sizes[self._group.index]
-        with self.name_scope():
-            self.weight = self.params.get(
-                "weight",
-                shape=(units, in_units),
-                init=weight_initializer,
-                dtype=dtype,
-                allow_deferred_init=True,
-                shard=(1, process_set),
-                allow_uneven=allow_uneven,
-            )
-            self.weight._same_loss = True
-            self.bias = (
-                self.params.get(
-                    "bias",
-                    shape=(units,),
-                    init=bias_initializer,
-                    dtype=dtype,
-                    allow_deferred_init=True,
-                )
-                if use_bias
-                else None
-            )
+        super().__init__(units, process_set, **options)
+        self._input_is_parallel = bool(input_is_parallel)
+        if self._sizes is not None:
+            self._begin = sum(self._sizes[: self._group.index])
+            self._end = self._begin + self._sizes[self._group.index]
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Multiply by this rank's part, add up over ranks, add the bias, activate."""
