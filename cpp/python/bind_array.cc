@@ -235,6 +235,17 @@ void bind_array(py::module_& m) {
       py::arg("shape"), py::arg("target"), py::arg("reverse"),
       "The shape that Reshape's codes (0, -1, -2, -3, -4) stand for.");
   m.def(
+      "is_half", [](const py::handle& dtype) { return is_half(require_dtype(dtype, "is_half")); },
+      py::arg("dtype"), "Whether a dtype is float16 or bfloat16.");
+  m.def(
+      "is_floating",
+      [](const py::handle& dtype) { return is_floating(require_dtype(dtype, "is_floating")); },
+      py::arg("dtype"), "Whether a dtype holds real numbers, halves included.");
+  m.def(
+      "dtype_bytes",
+      [](const py::handle& dtype) { return dtype_size(require_dtype(dtype, "dtype_bytes")); },
+      py::arg("dtype"), "Bytes of an element.");
+  m.def(
       "dtype_type",
       [](const py::object& dtype) {
         return py::reinterpret_borrow<py::object>(dtype_to_python(require_dtype(dtype, "dtype")));

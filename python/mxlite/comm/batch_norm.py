@@ -6,6 +6,7 @@ import math
 
 from .. import autograd
 from .. import ndarray as nd
+from .._core import is_half
 from ..base import DTypeError, NotSupportedError, ShapeError
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
@@ -14,7 +15,6 @@ from .process_sets import ProcessSet
 
 __all__ = ["sync_batch_norm"]
 
-_HALVES = ("float16", "bfloat16")
 _NAMES = ("gamma", "beta", "moving_mean", "moving_var")
 
 
@@ -84,9 +84,9 @@ def sync_batch_norm(
         nd.BatchNorm(few, gamma, beta, moving_mean, moving_var, use_global_stats=True)
     channels = (1, shape[1], *(1,) * (len(shape) - 2))
     others = (0, *range(2, len(shape)))
-    is_half = dtype_name(data.dtype) in _HALVES
+    half = is_half(dtype_name(data.dtype))
     for name, array in zip(_NAMES, (gamma, beta, moving_mean, moving_var)):
-        expected = "float32" if is_half else dtype_name(data.dtype)
+        expected = "float32" if half else dtype_name(data.dtype)
         if dtype_name(array.dtype) != expected:
             raise DTypeError(
                 f"SyncBatchNorm: {name} of dtype {dtype_name(array.dtype)} given for data of "
@@ -97,7 +97,7 @@ def sync_batch_norm(
                 f"SyncBatchNorm: {name} of shape {tuple(array.shape)} given for data of shape "
                 f"{shape}, ({shape[1]},) expected"
             )
-    x = data.astype("float32") if is_half else data
+    x = data.astype("float32") if half else data
     count = math.prod(shape) // shape[1]
     own_mean = nd.sum(x, axis=others) / count
     own_squares = nd.sum(nd.square(nd.broadcast_sub(x, own_mean.reshape(channels))), axis=others)
@@ -119,7 +119,7 @@ def sync_batch_norm(
     y = nd.broadcast_mul(nd.broadcast_sub(x, mean.reshape(channels)), scale.reshape(channels))
     factor = gamma * 0 + 1 if fix_gamma else gamma
     y = nd.broadcast_add(nd.broadcast_mul(y, factor.reshape(channels)), beta.reshape(channels))
-    return (y.astype(data.dtype) if is_half else y), mean, var
+    return (y.astype(data.dtype) if half else y), mean, var
 
 
 def _move(moving: NDArray, batch: NDArray, momentum: float) -> None:

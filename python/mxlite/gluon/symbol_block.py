@@ -201,7 +201,7 @@ class SymbolBlock(HybridBlock):
     def cast(self, dtype: Any) -> None:
         """Convert the parameters; those that operators need in float32 stay so."""
         super().cast(dtype)
-        if dtype_name(dtype) not in ("float16", "bfloat16"):
+        if not _core.is_half(dtype_name(dtype)):
             return
         for node in self._symbol._nodes():
             schema = schema_of(node)

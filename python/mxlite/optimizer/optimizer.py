@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
+from .._core import is_half as _is_half_dtype
 from .._names_1x import attributes as _attributes
 from .._typed_init import TypedInit, check_number
 from ..base import NeedsInit, TypeError_, ValueError_, suggestion, unknown_keyword
@@ -36,13 +37,12 @@ def is_half(array: NDArray) -> bool:
     -------
     bool
     """
-    dtype: Any = array.dtype
-    return _is_half_type(dtype)
+    return _is_half_type(array.dtype)
 
 
 @cache
 def _is_half_type(dtype: Any) -> bool:
-    return dtype_name(dtype) in ("float16", "bfloat16")
+    return _is_half_dtype(dtype_name(dtype))
 
 
 class Optimizer(NeedsInit, TypedInit, Settling):

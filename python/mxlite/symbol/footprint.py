@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from .._core import dtype_bytes
 from .inference import Inference
 from .node import Entry, Node, schema_of
 
@@ -100,5 +101,4 @@ def _gradient_size(node: Node, sizes: dict[Entry, int]) -> int:
 
 def _size(inference: Inference, key: Entry) -> int:
     shape, dtype = inference.shape(*key), inference.type(*key) or "float32"
-    item = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-    return int(np.prod(shape or (), dtype=np.int64)) * item
+    return int(np.prod(shape or (), dtype=np.int64)) * dtype_bytes(dtype)

@@ -13,7 +13,6 @@ from .node import Entry, Node, topological_order
 __all__ = ["WatchedRun"]
 
 Report = Callable[[str, NDArray], None]
-_DIFFERENTIABLE = ("float16", "bfloat16", "float32", "float64")
 
 
 class WatchedRun:
@@ -49,7 +48,7 @@ class WatchedRun:
             inputs = [array.detach() for array in inputs]
             written = node.mutated_inputs()
             for i, array in enumerate(inputs):
-                if i not in written and dtype_name(array.dtype) in _DIFFERENTIABLE:
+                if i not in written and _core.is_floating(dtype_name(array.dtype)):
                     _core.mark_variable(array, None, autograd.GRAD_REQ["write"])
             return inputs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..._core import is_half
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
 from ..hybrid_block import HybridBlock
@@ -110,7 +111,7 @@ class _BatchNorm(_NormLayer):
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters; half types leave them in float32."""
-        super().cast("float32" if dtype_name(dtype) in ("float16", "bfloat16") else dtype)
+        super().cast("float32" if is_half(dtype_name(dtype)) else dtype)
 
     def _operator_of(self, F: Any) -> Any:  # noqa: N803
         return F.BatchNorm
