@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CPP = {".cc", ".h", ".cu", ".cuh"}
 SOURCES = CPP | {".py"}
-DOCUMENTS = {".md"}
+DOCUMENTS = {".md", ".sh", ".cmake"}
 FRAGMENTS = (
     re.compile(r'^\s*(?://+!?<?|#|""")\s*(Of|Whose|Nor|Neither)\b'),
     re.compile(r"(?<=\S)\s+(?://+!?<?|#) (of|whose|nor) "),  # beside code
@@ -49,6 +49,8 @@ ANY_PICTURE = re.compile("|".join(PICTURES), re.IGNORECASE)
 # Each of these names is one class or struct of the C++ sources.
 ONE_CLASS = {"Channel", "Executor", "Lane", "Replay", "Scheduler", "Segment", "Plan"}
 CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :.*| \{.*)$")
+TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: :[^;{]*)?(?: ?\{|$)")
+NAMESPACE = re.compile(r"^(?:namespace ([\w:]+) \{|\}  // namespace)")
 
 
 def problems(name: str, text: str) -> list[str]:
@@ -87,6 +89,25 @@ def shared_names(texts: dict[str, str]) -> list[str]:
     ]
 
 
+def doubled_types(texts: dict[str, str]) -> list[str]:
+    """Return the types that two headers define under one full name: files cannot include both."""
+    places = defaultdict(list)
+    for name, text in texts.items():
+        if Path(name).suffix not in {".h", ".cuh"} or not name.startswith("cpp/"):
+            continue
+        spaces: list[str] = []
+        for number, line in enumerate(text.splitlines(), 1):
+            if space := NAMESPACE.match(line):
+                spaces = [*spaces, space[1]] if space[1] else spaces[:-1]
+            elif match := TYPE.match(line):
+                places["::".join([*spaces, match[1]])].append(f"{name}:{number}")
+    return [
+        f"{', '.join(where)}: {full} is defined {len(where)} times; include one header in the other"
+        for full, where in places.items()
+        if len(where) > 1
+    ]
+
+
 def main() -> int:
     """Check all files that git knows."""
     listed = subprocess.run(
@@ -99,7 +120,7 @@ def main() -> int:
         if Path(name).suffix in SOURCES | DOCUMENTS and name not in own and (ROOT / name).exists()
     }
     found = [problem for name, text in texts.items() for problem in problems(name, text)]
-    found += shared_names(texts)
+    found += shared_names(texts) + doubled_types(texts)
     print("\n".join(found))
     return 1 if found else 0
 

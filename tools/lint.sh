@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All checks that run no test; goes on after a failed one.
+# All checks that run no test; continues after a failed one.
 cd "$(dirname "$0")/.." || exit 1
 status=0
 step() { tools/step.sh "$@" || status=1; }

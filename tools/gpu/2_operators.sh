@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Step 2: every row of the operator table in parallel processes, single kernels, no tuning; then the memory checker on
-# the first that failed. A process whose GPU breaks ends, and a new one goes on. LIMIT=<pytest -k expression> shortens it.
+# the first that failed. A process whose GPU breaks ends, and a new one continues. LIMIT=<pytest -k expression> shortens it.
 . "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
 cd "$ROOT" || exit 2
 export MXLITE_CUDA_GRAPHS=0 MXNET_CUDNN_AUTOTUNE_DEFAULT=0

@@ -110,3 +110,13 @@ def test_a_name_of_two_classes_is_refused():
     assert problem.startswith("cpp/a/a.h:1, cpp/b/b.h:2: Segment names 2 classes")
     texts["cpp/b/b.h"] = "class SharedSegment {\n"
     assert checks.shared_names(texts) == []
+
+
+def test_a_type_that_two_headers_define_is_refused():
+    checks = script("check_language")
+    text = "namespace mxlite {\nnamespace io {\n}  // namespace io\nenum class Kind : int { kA };\n"
+    texts = {"cpp/a/a.h": text, "cpp/b/b.h": text.replace("int { kA };", "int {\nclass Kind;")}
+    (problem,) = checks.doubled_types(texts)
+    assert problem.startswith("cpp/a/a.h:4, cpp/b/b.h:4: mxlite::Kind is defined 2 times")
+    texts["cpp/b/b.h"] = text.replace("mxlite {", "mxlite::b {")
+    assert checks.doubled_types(texts) == []
