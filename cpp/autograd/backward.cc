@@ -265,7 +265,7 @@ NDArrayRef gradient_of(const NDArray& array) {
 void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,
               const BackwardOptions& options) {
   ModeScope scope({options.create_graph, options.training});
-  const amp::Pause as_given;  // gradient rules have their types already
+  const amp::Pause no_amp;  // gradient rules already emit their final dtypes
   Walk walk(options);
   start(walk, heads, head_grads);
   walk.store_into_variables();
@@ -277,7 +277,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
                                   std::span<const NDArrayRef> variables,
                                   const BackwardOptions& options) {
   ModeScope scope({options.create_graph, options.training});
-  const amp::Pause as_given;  // gradient rules have their types already
+  const amp::Pause no_amp;  // gradient rules already emit their final dtypes
   Walk walk(options);
   for (const NDArrayRef& v : variables) {
     const ArrayInfo* info = info_of(*v);

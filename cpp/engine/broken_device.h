@@ -1,5 +1,5 @@
-// Devices on which work has failed. CUDA then refuses all further work of the process there, with
-// the same code for every call; tasks get the first reason instead.
+// Devices on which work has failed. CUDA then refuses all further work of the process on the device,
+// with the same code for every call. Tasks fail with the first recorded error instead.
 #pragma once
 #include <atomic>
 #include <map>
@@ -19,8 +19,8 @@ class BrokenDevices {
     const auto at = failures_.find(device);
     return at == failures_.end() ? nullptr : at->second;
   }
-  // Records what the device reported while it had not finished the suspects, ordered by push, and
-  // returns its failure: the first one counts.
+  // Records an error that the device reported, unless one is recorded already, and returns the
+  // recorded one. suspects: the tasks that had not finished then, in the order of their push.
   FailureRef add(int device, const std::exception_ptr& error, std::span<Task* const> suspects,
                  uint64_t sequence_of_first);
 

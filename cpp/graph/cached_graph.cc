@@ -198,7 +198,7 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
 
 void CachedGraph::adopt(std::shared_ptr<Traced> traced) {
   std::lock_guard lock(mutex_);
-  std::swap(adopted_, traced);  // what was there ends without the lock
+  std::swap(adopted_, traced);  // the old value is destroyed without the lock
 }
 
 std::shared_ptr<Traced> CachedGraph::take_adopted(std::span<const TensorSpec> inputs, Device device,
@@ -290,9 +290,9 @@ void CachedGraph::add_to(Footprint& footprint) const {
 Traced infer_params(const TraceFn& trace, const std::string& name,
                     std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
                     bool training) {
-  // Casts know nothing of shapes: without them, and so with inputs that none is needed for.
+  // Shapes do not depend on casts: they are inferred without them, from float32 inputs.
   const amp::Rules* rules = amp::current_rules();
-  const amp::Pause as_given;
+  const amp::Pause no_amp;
   std::vector<TensorSpec> input_specs;
   for (const NDArrayRef& a : inputs) {
     TensorSpec spec = a->spec();

@@ -102,7 +102,7 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> out) const {
   static const bool verbose =
       env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
-  // The plug-in of the accelerator brings its kernels; one without a GPU counts for nothing.
+  // The plug-in of the accelerator brings its kernels. A plug-in that found no GPU is ignored.
   const bool has_device = computing_device(device) == DeviceType::kCPU || accelerator();
   const std::span<const Kernel> candidates =
       has_device ? std::span<const Kernel>(kernels[device]) : std::span<const Kernel>();

@@ -193,7 +193,7 @@ std::string user_line() {
 NDArrays visible_outputs(const OpCall& call, const std::vector<NDArrayRef>& inputs) {
   const Device device =
       inputs.empty() ? asked_device(call).value_or(current_device()) : inputs[0]->device();
-  const amp::Pause as_given;  // a symbol has its casts as nodes
+  const amp::Pause no_amp;  // a symbol has its casts as nodes
   NDArrays outputs = autograd::call(call.op(), call.params_ref(), inputs,
                                     {.device = device, .out = {}, .origin = current_origin()});
   while (static_cast<int>(outputs.size()) > call.num_visible(static_cast<int>(inputs.size())))

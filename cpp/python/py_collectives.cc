@@ -58,7 +58,7 @@ CallChannel channel_of(const Call& call, int rank) {
   return channel;
 }
 
-// The call as an operation with the next number of its channel.
+// Returns the call as an operation, with the next number of its channel.
 OperationRef operation_of(const Call& call, const std::string& failure, Session& session) {
   const collective::Terms& terms = call.terms;
   Request request;
@@ -105,8 +105,8 @@ class JobProcesses final : public collective::Processes {
     return {session->set_members(process_set), session->rank};
   }
 
-  // Messages are collectives of all ranks of a set, also of those that know nothing of the array:
-  // they travel through host memory.
+  // A message from one rank to another runs as a collective of all ranks of the set. The other ranks
+  // do not know the array's device, so messages travel through host memory.
   Device place_of(Kind kind, DType dtype, Device device) const override {
     if (device.type != DeviceType::kCUDA) return device;
     if (kind == Kind::kSend || kind == Kind::kReceive) return {DeviceType::kPinned, 0};

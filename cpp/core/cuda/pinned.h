@@ -19,7 +19,7 @@ class PinnedAllocator final : public Allocator {
 
  private:
   mutable std::mutex mutex_;
-  int device_ = 0;  // guarded by mutex_, as the rest
+  int device_ = 0;  // guarded by mutex_, like all members
   bool has_device_ = false;
   std::map<size_t, std::vector<void*>> cached_;
   MemoryStats stats_;

@@ -66,7 +66,7 @@ Introduction introduce(int device) {
     std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
     put(mine.boot, boot);
     DeviceBackend* const backend = device_backend();
-    MX_CHECK_KIND(backend, ErrorKind::kNotSupported, "there is no NCCL");
+    MX_CHECK_KIND(backend, ErrorKind::kNotSupported, "the CUDA plug-in has loaded no NCCL library");
     mine.version = backend->version();
     mine.devices = require_accelerator("nccl", {DeviceType::kCUDA, device}).count();
     put(mine.gpu, backend->physical_id(device));

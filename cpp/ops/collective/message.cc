@@ -41,7 +41,7 @@ std::vector<ValueRef> receive_gradient(GradBuilder& g) {
   return {ValueRef{}};  // only the shape of the argument is used
 }
 
-// Both ends have the same text, because they must ask for the same.
+// Sender and receiver describe the message with the same text, by which their calls are matched.
 std::string text_of(int from, int to) { return str("message from rank ", from, " to rank ", to); }
 
 }  // namespace

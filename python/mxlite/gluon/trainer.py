@@ -255,7 +255,7 @@ class Trainer(TrainerStates, TypedInit):
                 if self._is_block(param):
                     self._replicas.send_first(param)  # type: ignore[union-attr]
                 elif autograd.is_recording() and self._kvstore.type in ("local", "device"):
-                    # All have the value, and what was recorded with it stays as it is.
+                    # All contexts hold the same value; arrays on the tape are not overwritten.
                     self._kvstore.init(index, arrays[0])
                 else:
                     self._kvstore.broadcast(index, arrays[0], arrays)

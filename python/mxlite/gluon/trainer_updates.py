@@ -18,7 +18,7 @@ from .zero import StateShards
 
 __all__ = ["StepArrays", "checked_norm", "has_grad", "update_arrays"]
 
-# Operators take only so many inputs well.
+# Arrays of one call: operators with more inputs take longer than several calls.
 _GROUP = 200
 
 

@@ -104,7 +104,7 @@ class ServerStore(KVStore):
                 f"kvstore.create: {name!r} given, this job has a store of type "
                 f"{self._others[0].type!r}; the servers of a job are either synchronous or not"
             )
-        # Keys of other stores of this process are other keys, with another optimizer.
+        # Stores of one process use different keys on the servers, and optimizers of their own.
         self._prefix = f"{len(self._others)}:" if self._others else ""
         self._optimizer: RemoteOptimizer | None = None
         if not self._others:

@@ -162,7 +162,8 @@ class FusedOptimizer(Optimizer):
     _clip_name: ClassVar[str] = "clip_gradient"
     # The learning rate multiplies the weight decay.
     _decoupled: ClassVar[bool] = False
-    # Servers may do the updates. Of the class itself: a subclass may compute something else.
+    # Whether servers may do the updates. Each class says so itself: a subclass may compute other
+    # updates than its base.
     _on_servers: ClassVar[bool] = False
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
@@ -339,7 +340,7 @@ class FusedOptimizer(Optimizer):
                 calls.append(_dense_call(batch, members[at : at + step], arrays, name, mixed))
                 _call(calls[-1], hyper, batch.scale)
         plans.pop(context, None)
-        # The calls are kept with arrays that live on anyway, in containers that do not change.
+        # Calls are kept if their arrays exist anyway and stand in containers that do not change.
         if all(isinstance(state, tuple) for state in arrays) and all(
             type(weight) is type(grad) is NDArray and weight.grad is grad
             for weight, grad in zip(batch.weights, batch.grads)

@@ -168,7 +168,7 @@ def test_survivors_of_a_lost_rank_raise(start, tmp_path: Path, signal: str, limi
     program = (sys.executable, str(script), signal)
     environment = {"MXLITE_COMM_TIMEOUT": "2"}
     if signal == "19":
-        # A stopped rank keeps mpirun alive: it is ended when the survivors have spoken.
+        # A stopped rank keeps mpirun alive: it is killed when the others have reported errors.
         spoken = f"[ -e {tmp_path}/spoken0 ] && [ -e {tmp_path}/spoken2 ]"
         wait = f"for i in $(seq 400); do {spoken} && break; sleep 0.1; done"
         program = ("sh", "-c", f"{sys.executable} {script} 19 & p=$!; {wait}; kill -9 $p; wait $p")

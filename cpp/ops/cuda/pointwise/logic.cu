@@ -38,13 +38,13 @@ __global__ void clear_if_far(int64_t n, AllcloseParams p, const void* left, cons
   bool far = false;
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
     const double a = load_any<double>(left, dtype, i), b = load_any<double>(right, dtype, i);
-    if (a == b) continue;  // infinities of one sign too
+    if (a == b) continue;  // also for infinities of the same sign
     if (a != a || b != b)
       far |= !(p.equal_nan && a != a && b != b);
     else
       far |= !(b - b == 0 && fabs(a - b) <= p.atol + p.rtol * fabs(b));
   }
-  if (far) *out = 0;  // all that write, write the same
+  if (far) *out = 0;  // all threads that write store the same value
 }
 
 void allclose(KernelContext& ctx, const AllcloseParams& p, Inputs in, Outputs out) {

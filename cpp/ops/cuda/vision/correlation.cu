@@ -1,5 +1,5 @@
-// A thread per output element; gradients gather, a thread per pixel, so that every run gives the
-// same sums.
+// One thread computes an output element. For the gradients one thread per pixel gathers the terms,
+// so that every run adds them in the same order.
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -10,12 +10,12 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-// Coordinates are those of the images with their zeros around.
+// Coordinates count from the corner of the images with their border of zeros.
 struct Patches {
   const void *first, *second, *grad;  // grad: of the output
   DType dtype;
   int64_t channels, height, width, pad, rows, columns;
-  int64_t size, start, stride;  // patches; start: the first one's corner
+  int64_t size, start, stride;  // edge of a patch, corner of the first one, distance of corners
   int64_t radius, step, moves;  // displacements along an axis
   bool multiply;
 

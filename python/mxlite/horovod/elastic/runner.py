@@ -158,7 +158,7 @@ def _reset(lost: MXNetError | None) -> None:
         except (InitError, MXNetError) as error:
             if isinstance(error, NotSupportedError) or time.monotonic() > limit:
                 raise HorovodInternalError(f"elastic training: {error}") from error
-            continue  # another one was lost meanwhile
+            continue  # another process was lost meanwhile
         if basics.size() >= known.least:
             return
         if time.monotonic() > limit or not wanted:

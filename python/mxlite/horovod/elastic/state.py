@@ -52,12 +52,12 @@ class State:
             callback()
 
     def commit(self) -> None:
-        """Save, and see whether processes are to join.
+        """Save, then check whether processes wait to join.
 
         Raises
         ------
         HostsUpdatedInterrupt
-            On all ranks, if they are.
+            On all ranks, if processes wait to join.
         MXNetError
             If a process has been lost; what was saved before is kept.
         """
@@ -65,7 +65,7 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raise `HostsUpdatedInterrupt` on all ranks if processes are to join."""
+        """Raise `HostsUpdatedInterrupt` on all ranks if processes wait to join."""
         hosts.check_updates()
 
     def save(self) -> None:
@@ -77,7 +77,7 @@ class State:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Take over what the rank with the newest commit has."""
+        """Take the values of the rank with the newest commit."""
         raise NotImplementedError
 
     def reset(self) -> None:
@@ -95,8 +95,8 @@ class ObjectState(State):
 
     Notes
     -----
-    Matches ``horovod.common.elastic.ObjectState``. Ranks that have gone on further before a loss
-    have newer commits than others; all take over the newest.
+    Matches ``horovod.common.elastic.ObjectState``. After a process was lost, the others may have
+    different commits; all of them take the values of the newest one.
     """
 
     def __init__(self, **kwargs: Any) -> None:
