@@ -13,10 +13,22 @@ Specs infer(const DropoutParams& p, std::span<const TensorSpec> in) {
   return Specs{in[0], TensorSpec{mask, DType::kUInt8}};
 }
 
+uint64_t counters(const DropoutParams&, std::span<const TensorSpec> out) {
+  return static_cast<uint64_t>(out[1].shape.size() + 3) / 4;
+}
+
 std::vector<ValueRef> gradient(GradBuilder& g) {
   if (!g.params<DropoutParams>().is_active(g.training())) return {g.output_grad(0)};
   return {g.emit("_dropout_backward", {g.output_grad(0), g.output(1)}, g.params_ref())};
 }
+
+Specs infer_add(const DropoutParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(in[1] == in[0], "_dropout_add: added of shape ", in[1].shape, " given, data has ",
+                 in[0].shape);
+  return infer(p, in);
+}
+
+std::vector<ValueRef> gradient_of_sum(GradBuilder& g) { return {gradient(g)[0], g.output_grad(0)}; }
 
 std::vector<ValueRef> second_order(GradBuilder& g) {
   return {g.emit("_dropout_backward", {g.output_grad(0), g.input(1)}, g.params_ref()), {}};
@@ -37,13 +49,24 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return !training && p.mode != DropoutMode::kAlways;
               })
               .training_dependent()
-              .random([](const DropoutParams&, std::span<const TensorSpec> out) {
-                return static_cast<uint64_t>(out[1].shape.size() + 3) / 4;
-              })
+              .random(counters)
               .output_names({"output"})
               .names_single_input()
               .total_outputs(2)
               .refine(refine_like_first)
+              .build());
+  ops.add(OpBuilder<DropoutParams>("_dropout_add")
+              .internal()
+              .doc("data after Dropout, plus added. The second output is Dropout's mask.")
+              .inputs({"data", "added"})
+              .outputs(2)
+              .visible_outputs(1)
+              .infer(infer_add)
+              .gradient(gradient_of_sum)
+              .inplace(0, 0)
+              .inplace(1, 0)
+              .training_dependent()
+              .random(counters)
               .build());
   ops.add(OpBuilder<DropoutParams>("_dropout_backward")
               .internal()

@@ -59,6 +59,18 @@ ValueRef gelu_slope(GradBuilder& g) {
                g.mul(x, g.mul_scalar(density, 0.39894228040143268)));
 }
 
+// The same of gelu_tanh, with t = tanh(factor * (data + cubic * data^3)).
+ValueRef gelu_tanh_slope(GradBuilder& g) {
+  constexpr double kFactor = 0.79788456080286536, kCubic = 0.044715;
+  const ValueRef x = g.input(0), square = g.emit("square", {x});
+  const ValueRef curve = g.add_scalar(g.mul_scalar(square, kFactor * kCubic), kFactor);
+  const ValueRef t = g.emit("tanh", {g.mul(x, curve)});
+  const ValueRef rest = g.add_scalar(g.neg(g.emit("square", {t})), 1.0);
+  const ValueRef growth = g.add_scalar(g.mul_scalar(square, 3 * kFactor * kCubic), kFactor);
+  return g.add(g.add_scalar(g.mul_scalar(t, 0.5), 0.5),
+               g.mul_scalar(g.mul(g.mul(x, rest), growth), 0.5));
+}
+
 std::vector<ValueRef> prelu_gradients(GradBuilder& g) {
   const Shape& gamma = g.input_spec(1).shape;
   Shape view = Shape::filled(g.input_spec(0).shape.ndim(), 1);
@@ -86,6 +98,8 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
       return {g.mul(dy, choose(g, kSeluScale, exponential(g, kSeluScale * kSeluAlpha)))};
     case Type::kGelu:
       return {g.mul(dy, gelu_slope(g))};
+    case Type::kGeluTanh:
+      return {g.mul(dy, gelu_tanh_slope(g))};
     case Type::kPrelu:
       return prelu_gradients(g);
     case Type::kRrelu:
@@ -109,7 +123,8 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LeakyReLUParams>(kOp)
-              .doc("Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu.")
+              .doc("Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu, "
+                   "gelu_tanh.")
               .shapes("data: (N, C, ...), gamma (prelu): (C,) or (1,) -> shape of data")
               .inputs({"data", "gamma"})
               .input_count(input_count)

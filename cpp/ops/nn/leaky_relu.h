@@ -1,7 +1,7 @@
 // LeakyReLU and its relatives. prelu takes the slope from the input gamma: (1,), one per channel
 // (axis 1), or one for each entry of the first two axes; rrelu draws it from [lower_bound,
 // upper_bound) in training and keeps the factors in a hidden second output; otherwise it is the
-// middle of the bounds.
+// middle of the bounds. gelu has the error function, gelu_tanh its approximation (2.x's name).
 #pragma once
 #include <array>
 #include <tuple>
@@ -10,12 +10,13 @@
 
 namespace mxlite {
 
-enum class LeakyReLUType : uint8_t { kElu, kGelu, kLeaky, kPrelu, kRrelu, kSelu };
+enum class LeakyReLUType : uint8_t { kElu, kGelu, kGeluTanh, kLeaky, kPrelu, kRrelu, kSelu };
 template <>
 struct EnumNames<LeakyReLUType> {
   using E = LeakyReLUType;
-  static constexpr std::array<std::pair<const char*, E>, 6> names = {{{"elu", E::kElu},
+  static constexpr std::array<std::pair<const char*, E>, 7> names = {{{"elu", E::kElu},
                                                                       {"gelu", E::kGelu},
+                                                                      {"gelu_tanh", E::kGeluTanh},
                                                                       {"leaky", E::kLeaky},
                                                                       {"prelu", E::kPrelu},
                                                                       {"rrelu", E::kRrelu},

@@ -541,18 +541,19 @@ def LayerNorm(
 def LeakyReLU(
     data: NDArray,
     gamma: NDArray | None = None,
-    act_type: Literal["elu", "gelu", "leaky", "prelu", "rrelu", "selu"] | None = "leaky",
+    act_type: Literal["elu", "gelu", "gelu_tanh", "leaky", "prelu", "rrelu", "selu"]
+    | None = "leaky",
     slope: float | None = 0.25,
     lower_bound: float | None = 0.125,
     upper_bound: float | None = 0.334,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu.
+    """Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu, gelu_tanh.
 
     Parameters
     ----------
-    act_type : Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'], default leaky
+    act_type : Literal['elu', 'gelu', 'gelu_tanh', 'leaky', 'prelu', 'rrelu', 'selu'], default leaky
         Function that is applied.
     slope : float, default 0.25
         Slope of leaky and factor of elu below 0.

@@ -545,18 +545,19 @@ def LayerNorm(
 def LeakyReLU(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
-    act_type: Literal["elu", "gelu", "leaky", "prelu", "rrelu", "selu"] | None = "leaky",
+    act_type: Literal["elu", "gelu", "gelu_tanh", "leaky", "prelu", "rrelu", "selu"]
+    | None = "leaky",
     slope: float | None = 0.25,
     lower_bound: float | None = 0.125,
     upper_bound: float | None = 0.334,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu.
+    """Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu, gelu_tanh.
 
     Parameters
     ----------
-    act_type : Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'], default leaky
+    act_type : Literal['elu', 'gelu', 'gelu_tanh', 'leaky', 'prelu', 'rrelu', 'selu'], default leaky
         Function that is applied.
     slope : float, default 0.25
         Slope of leaky and factor of elu below 0.

@@ -7,6 +7,7 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
+#include "cpp/ops/cpu/nn/vector_kernels.h"
 #include "cpp/ops/nn/channel_blocks.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -209,10 +210,64 @@ void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, 
   }
 }
 
+// LayerNorm along the last axis, in float32 and bfloat16: the loops of vector_kernels.h.
+template <class P, class T>
+bool is_vector_case(const Rows& rows) {
+  return std::is_same_v<P, LayerNormParams> && cpu::kHasVectorKernels<T> && rows.inner == 1;
+}
+
+template <class T>
+void forward_in_vectors(const Rows& rows, Inputs in, Outputs out) {
+  const cpu::LayerNormRows<T> call = {in[0].as<T>(),  in[1].as<T>(),  in[2].as<T>(), out[0].as<T>(),
+                                      out[1].as<T>(), out[2].as<T>(), rows.length,   rows.eps};
+  const auto normalize = cpu::vector_kernels<T>().normalize;
+  cpu::parallel_ranges(rows.count, rows.length * 4,
+                       [&](int64_t begin, int64_t end, int) { normalize(call, begin, end); });
+}
+
+// The gradients of gamma and beta are sums over parts of the rows, which do not depend on the
+// number of threads; a part adds up to kRows rows in float, and those sums in double.
+template <class T>
+void backward_in_vectors(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
+  constexpr int64_t kMostParts = 32, kRows = 64;
+  const int64_t length = rows.length, parts = std::clamp<int64_t>(rows.count / 16, 1, kMostParts);
+  cpu::ScratchPlan plan;
+  const size_t totals_at = plan.add<double>(parts * 2 * length);
+  const size_t sums_at = plan.add<float>(cpu_threads() * 2 * length);
+  void* const scratch = ctx.scratch(plan.bytes());
+  auto* const totals = cpu::part<double>(scratch, totals_at);
+  auto* const all_sums = cpu::part<float>(scratch, sums_at);
+  const cpu::LayerNormGradRows<T> call = {in[0].as<T>(),  in[1].as<T>(), in[2].as<T>(),
+                                          out[0].as<T>(), length,        rows.eps};
+  const auto kernel = cpu::vector_kernels<T>().normalize_backward;
+  const int64_t work = rows.count / parts * length * 4;
+  cpu::parallel_ranges(parts, work, [&](int64_t begin, int64_t end, int thread) {
+    float* const sums = all_sums + thread * 2 * length;
+    for (int64_t part = begin; part < end; ++part) {
+      double* const total = totals + part * 2 * length;
+      std::fill_n(total, 2 * length, 0.0);
+      const int64_t last = rows.count * (part + 1) / parts;
+      for (int64_t r = rows.count * part / parts; r < last; r += kRows) {
+        std::fill_n(sums, 2 * length, 0.0f);
+        kernel(call, r, std::min(r + kRows, last), sums, sums + length);
+        for (int64_t i = 0; i < 2 * length; ++i) total[i] += static_cast<double>(sums[i]);
+      }
+    }
+  });
+  for (int64_t part = 1; part < parts; ++part)
+    for (int64_t i = 0; i < 2 * length; ++i) totals[i] += totals[part * 2 * length + i];
+  for (int64_t i = 0; i < length; ++i) {
+    out[1].as<T>()[i] = static_cast<T>(static_cast<float>(totals[i]));
+    out[2].as<T>()[i] = static_cast<T>(static_cast<float>(totals[length + i]));
+  }
+}
+
 template <class P>
 void norm_native(KernelContext&, const P& p, Inputs in, Outputs out) {
   const Rows rows = make_rows(p, in[0].shape, in[1].shape);
   dispatch_floating("LayerNorm", in[0].dtype, [&]<class T>(T) {
+    if constexpr (cpu::kHasVectorKernels<T>)
+      if (is_vector_case<P, T>(rows)) return forward_in_vectors<T>(rows, in, out);
     rows.inner == 1 ? forward<T>(rows, in, out, One()) : forward<T>(rows, in, out, rows.inner);
   });
 }
@@ -221,6 +276,8 @@ template <class P>
 void norm_backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   const Rows rows = make_rows(p, in[1].shape, in[2].shape);
   dispatch_floating("LayerNorm", in[1].dtype, [&]<class T>(T) {
+    if constexpr (cpu::kHasVectorKernels<T>)
+      if (is_vector_case<P, T>(rows)) return backward_in_vectors<T>(ctx, rows, in, out);
     rows.inner == 1 ? backward<T>(ctx, rows, in, out, One())
                     : backward<T>(ctx, rows, in, out, rows.inner);
   });

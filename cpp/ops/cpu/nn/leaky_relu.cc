@@ -4,6 +4,8 @@
 
 #include "cpp/core/random.h"
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/nn/vector_kernels.h"
+#include "cpp/ops/nn/gelu_forms.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/registration.h"
@@ -13,17 +15,6 @@ namespace {
 
 using Type = LeakyReLUType;
 constexpr double kSeluScale = 1.0507009873554804934, kSeluAlpha = 1.6732632423543772848;
-
-template <class A>
-MX_HD A gelu(A x) {
-  return x * static_cast<A>(0.5) * (1 + pointwise::erf_of(x * static_cast<A>(M_SQRT1_2)));
-}
-template <class A>
-MX_HD A gelu_slope(A x) {
-  const A density =
-      pointwise::exp_of(x * x * static_cast<A>(-0.5)) * static_cast<A>(M_2_SQRTPI * M_SQRT1_2 / 2);
-  return static_cast<A>(0.5) * (1 + pointwise::erf_of(x * static_cast<A>(M_SQRT1_2))) + x * density;
-}
 
 // The function is copied to where the loop is: read through a reference, the numbers it holds would
 // keep the loop from becoming vectors.
@@ -46,6 +37,32 @@ void map_backward(Inputs in, T* y, F slope) {
     for (int64_t i = begin; i < end; ++i)
       y[i] = static_cast<T>(static_cast<Acc>(grad[i]) * apply(static_cast<Acc>(x[i])));
   });
+}
+
+template <class Form, class T>
+void gelu(const T* x, T* y, int64_t n) {
+  if constexpr (cpu::kHasVectorKernels<T>) {
+    const auto& kernels = cpu::vector_kernels<T>();
+    const auto run = std::is_same_v<Form, ErfGelu> ? kernels.gelu : kernels.gelu_tanh;
+    cpu::parallel_ranges(
+        n, 4, [=](int64_t begin, int64_t end, int) { run(x + begin, y + begin, end - begin); });
+  } else {
+    map(x, y, n, [](ComputeType<T> v) { return Form::value(v); });
+  }
+}
+template <class Form, class T>
+void gelu_backward(Inputs in, T* y) {
+  if constexpr (cpu::kHasVectorKernels<T>) {
+    const T *const grad = in[0].as<T>(), *const x = in[1].as<T>();
+    const auto& kernels = cpu::vector_kernels<T>();
+    const auto run =
+        std::is_same_v<Form, ErfGelu> ? kernels.gelu_backward : kernels.gelu_tanh_backward;
+    cpu::parallel_ranges(in[0].size(), 4, [=](int64_t begin, int64_t end, int) {
+      run(grad + begin, x + begin, y + begin, end - begin);
+    });
+  } else {
+    map_backward<T>(in, y, [](ComputeType<T> v) { return Form::slope(v); });
+  }
 }
 
 // gamma of element i is gamma[i / inner % count].
@@ -126,7 +143,9 @@ void leaky_relu_native(KernelContext& ctx, const LeakyReLUParams& p, Inputs in, 
                  (v > 0 ? v : static_cast<Acc>(kSeluAlpha) * pointwise::expm1_of(v));
         });
       case Type::kGelu:
-        return map(x, y, n, [](Acc v) { return gelu(v); });
+        return gelu<ErfGelu>(x, y, n);
+      case Type::kGeluTanh:
+        return gelu<TanhGelu>(x, y, n);
       case Type::kPrelu:
         return prelu<T>(in, y);
       case Type::kRrelu:
@@ -151,7 +170,9 @@ void leaky_relu_backward_native(KernelContext& ctx, const LeakyReLUParams& p, In
                  (v > 0 ? Acc(1) : static_cast<Acc>(kSeluAlpha) * pointwise::exp_of(v));
         });
       case Type::kGelu:
-        return map_backward<T>(in, y, [](Acc v) { return gelu_slope(v); });
+        return gelu_backward<ErfGelu>(in, y);
+      case Type::kGeluTanh:
+        return gelu_backward<TanhGelu>(in, y);
       case Type::kPrelu:
         return prelu_backward<T>(ctx, in, out);
       default:

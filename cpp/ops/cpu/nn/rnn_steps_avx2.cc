@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/nn/rnn_steps.h"
 #include "cpp/ops/pointwise/math.h"
 #define MX_RNN_WIDE 0
@@ -24,17 +25,6 @@ void rnn_backward(const RnnBackward<float>& layer) { BackwardLoop<float>{layer}.
 void rnn_backward(const RnnBackward<double>& layer) { BackwardLoop<double>{layer}.run(); }
 
 }  // namespace avx2
-
-namespace {
-
-bool has_avx512() {
-  static const bool able = __builtin_cpu_supports("avx512f") &&
-                           __builtin_cpu_supports("avx512vl") &&
-                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  return able;
-}
-
-}  // namespace
 
 template <class T>
 void rnn_forward(const RnnForward<T>& layer) {

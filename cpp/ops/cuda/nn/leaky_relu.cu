@@ -1,5 +1,6 @@
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/cuda/random.cuh"
+#include "cpp/ops/nn/gelu_forms.h"
 #include "cpp/ops/nn/leaky_relu.h"
 #include "cpp/ops/registration.h"
 
@@ -9,7 +10,6 @@ namespace {
 
 using Type = LeakyReLUType;
 constexpr double kSeluScale = 1.0507009873554804934, kSeluAlpha = 1.6732632423543772848;
-constexpr double kRootHalf = 0.70710678118654752440, kNormalDensity = 0.39894228040143267794;
 
 // p[0] is the slope.
 struct Leaky {
@@ -30,10 +30,11 @@ struct Selu {
     return T(kSeluScale) * (x > T(0) ? x : T(kSeluAlpha) * pointwise::expm1_of(x));
   }
 };
+template <class Form>
 struct Gelu {
   template <class T>
   static MX_HD T apply(T x, const T*) {
-    return x * T(0.5) * (T(1) + pointwise::erf_of(x * T(kRootHalf)));
+    return Form::value(x);
   }
 };
 
@@ -55,11 +56,11 @@ struct SeluSlope {
     return T(kSeluScale) * (x > T(0) ? T(1) : T(kSeluAlpha) * pointwise::exp_of(x));
   }
 };
+template <class Form>
 struct GeluSlope {
   template <class T>
   static MX_HD T apply(T x, T) {
-    const T density = pointwise::exp_of(x * x * T(-0.5)) * T(kNormalDensity);
-    return T(0.5) * (T(1) + pointwise::erf_of(x * T(kRootHalf))) + x * density;
+    return Form::slope(x);
   }
 };
 
@@ -147,7 +148,9 @@ void run_forward(KernelContext& ctx, const LeakyReLUParams& p, Inputs in, Output
     case Type::kSelu:
       return forward<Selu, C>(ctx, p, in, out);
     case Type::kGelu:
-      return forward<Gelu, C>(ctx, p, in, out);
+      return forward<Gelu<ErfGelu>, C>(ctx, p, in, out);
+    case Type::kGeluTanh:
+      return forward<Gelu<TanhGelu>, C>(ctx, p, in, out);
     case Type::kPrelu: {
       const GammaView v = gamma_view(in[0].shape, in[1].shape);
       return launch_items(ctx, prelu_loop<C>, n, n, in[0].dtype, in[0].data, in[1].data, v.inner,
@@ -170,7 +173,9 @@ void run_backward(KernelContext& ctx, const LeakyReLUParams& p, Inputs in, Outpu
     case Type::kSelu:
       return backward<SeluSlope, C>(ctx, p, in, out);
     case Type::kGelu:
-      return backward<GeluSlope, C>(ctx, p, in, out);
+      return backward<GeluSlope<ErfGelu>, C>(ctx, p, in, out);
+    case Type::kGeluTanh:
+      return backward<GeluSlope<TanhGelu>, C>(ctx, p, in, out);
     case Type::kPrelu: {
       const GammaView v = gamma_view(in[1].shape, in[2].shape);
       if (v.count == 0) return;

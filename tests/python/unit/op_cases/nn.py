@@ -34,6 +34,10 @@ def _leaky(kind: str, ref: Any, **params: Any) -> Any:
     return op("LeakyReLU", x, act_type=kind, ref=ref, **params)
 
 
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
 def _heads(x: np.ndarray, heads: int, parts: int) -> list[np.ndarray]:
     """Return the parts of an interleaved projection, each (batch * heads, length, d)."""
     length, batch, _ = x.shape
@@ -366,5 +370,30 @@ CASES = [
         heads=2,
         error=ValueError,
         match=r"\(5, 3, 20\) given, \(length, batch, multiple of 6\) expected",
+    ),
+    # GELU: vectors of every length, and values where the tanh is 1.
+    _leaky("gelu_tanh", _gelu_tanh),
+    op("LeakyReLU", rand(3, 37, low=-8, high=8), act_type="gelu_tanh", ref=_gelu_tanh),
+    op(
+        "LeakyReLU",
+        rand(3, 37, low=-8, high=8),
+        act_type="gelu",
+        ref=lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    ),
+    op(
+        "LeakyReLU",
+        np.array([-1e4, -40.0, 40.0, 1e4]),
+        act_type="gelu_tanh",
+        ref=np.array([0.0, 0.0, 40.0, 1e4]),
+    ),
+    op("Dropout", rand(3, 37), p=1.0, mode="always", ref=np.zeros_like),
+    # One row of the table has most of the terms.
+    op(
+        "Embedding",
+        ints([[1, 3, 1, 1], [1, 1, 0, 1]]),
+        rand(4, 130),
+        input_dim=4,
+        output_dim=130,
+        ref=lambda i, w: w[i],
     ),
 ]

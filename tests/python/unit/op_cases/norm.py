@@ -339,4 +339,32 @@ CASES = [
         ref=lambda x: np_lrn(x, 5, 0.5, np.float32(0.6), 1.5),
     ),
     fails("LRN", rand(2, 5, 3, 2), nsize=4, error=ValueError, match="nsize 4 given, .* odd"),
+    # LayerNorm in vectors: rows with a rest, several rows together, parts of the rows, long rows.
+    op("LayerNorm", rand(9, 37), rand(37), rand(37), ref=lambda *a: np_layer_norm(*a)[0], terms=37),
+    op(
+        "LayerNorm",
+        rand(70, 16),
+        rand(16),
+        rand(16),
+        ref=lambda *a: np_layer_norm(*a)[0],
+        terms=70,
+    ),
+    op(
+        "LayerNorm",
+        rand(150, 16),
+        rand(16),
+        rand(16),
+        output_mean_var=True,
+        ref=np_layer_norm,
+        grad=False,
+        terms=16,
+    ),
+    op(
+        "LayerNorm",
+        rand(2, 4500),
+        rand(4500),
+        rand(4500),
+        ref=lambda *a: np_layer_norm(*a)[0],
+        terms=4500,
+    ),
 ]

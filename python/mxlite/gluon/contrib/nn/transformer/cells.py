@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +30,7 @@ class TanhGELU(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         """Apply the function element by element."""
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
-        return 0.5 * x * (1 + F.tanh(inner))
+        return F.LeakyReLU(x, act_type="gelu_tanh")
 
 
 _ACTIVATIONS: dict[str, Callable[[], HybridBlock]] = {

@@ -1,0 +1,70 @@
+// Loops over contiguous float32 and bfloat16 in the widest vectors of the processor: AVX-512, else
+// AVX2. They run in the calling thread; their callers share the work among threads.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "cpp/core/half.h"
+
+namespace mxlite::cpu {
+
+// LayerNorm of contiguous rows, each of which has the same gamma and beta.
+template <class T>
+struct LayerNormRows {
+  const T *data, *gamma, *beta;
+  T *output, *mean, *std;  // output may be data
+  int64_t length;
+  double eps;
+};
+
+// Its backward pass.
+template <class T>
+struct LayerNormGradRows {
+  const T *grad, *data, *gamma;
+  T* data_grad;
+  int64_t length;
+  double eps;
+};
+
+// T is float or bfloat16. Arrays of one call may be the same, but must not overlap otherwise.
+template <class T>
+struct VectorKernels {
+  using Map = void (*)(const T* x, T* y, int64_t n);
+  using MapGrad = void (*)(const T* grad, const T* x, T* y, int64_t n);
+  Map gelu, gelu_tanh;
+  MapGrad gelu_backward, gelu_tanh_backward;
+  // y = mask ? x * scale : 0
+  void (*apply_mask)(const T* x, const uint8_t* mask, float scale, T* y, int64_t n);
+  // y = (mask ? x * scale : 0) + added, rounded after the product and after the sum.
+  void (*apply_mask_and_add)(const T* x, const uint8_t* mask, float scale, const T* added, T* y,
+                             int64_t n);
+  // Normalizes the rows [first, last).
+  void (*normalize)(const LayerNormRows<T>& rows, int64_t first, int64_t last);
+  // Writes the gradients of the rows [first, last), and adds their parts of the gradients of gamma
+  // and beta to `length` sums each. Call it for a few rows at a time: long sums lose digits.
+  void (*normalize_backward)(const LayerNormGradRows<T>& rows, int64_t first, int64_t last,
+                             float* gamma_grad, float* beta_grad);
+};
+
+template <class T>
+constexpr bool kHasVectorKernels = std::is_same_v<T, float> || std::is_same_v<T, bfloat16>;
+template <class T>
+const VectorKernels<T>& vector_kernels();
+
+// mask[4 * i + k] = 1 if the upper 24 bits of word k of the random counter first + i are at least
+// `threshold`, else 0, for i below `counters`.
+void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask);
+
+// One per instruction set.
+namespace avx2 {
+template <class T>
+const VectorKernels<T>& vector_kernels();
+void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask);
+}  // namespace avx2
+namespace avx512 {
+template <class T>
+const VectorKernels<T>& vector_kernels();
+void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask);
+}  // namespace avx512
+
+}  // namespace mxlite::cpu

@@ -1,0 +1,28 @@
+// Loops in vectors of AVX-512. Nothing here may run unless the processor has it.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "cpp/ops/cpu/nn/vector_kernels.h"
+#include "cpp/ops/nn/gelu_forms.h"
+
+// After the headers that others include too: their inline functions must not get this target.
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
+#define MX_WIDE 1
+#include "cpp/ops/cpu/nn/vector_kernels_loops.h"
+
+namespace mxlite::cpu::avx512 {
+
+template <class T>
+const VectorKernels<T>& vector_kernels() {
+  return kVectorKernels<T>;
+}
+template const VectorKernels<float>& vector_kernels<float>();
+template const VectorKernels<bfloat16>& vector_kernels<bfloat16>();
+
+void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask) {
+  draw_words(seed, first, counters, threshold, mask);
+}
+
+}  // namespace mxlite::cpu::avx512

@@ -1,0 +1,128 @@
+// The loops of VectorKernels. Included once per instruction set.
+#pragma once
+#include <algorithm>
+#include <cstring>
+
+#include "cpp/ops/cpu/nn/layer_norm_loop.h"
+#include "cpp/ops/nn/gelu_forms.h"
+#include "cpp/ops/random/philox_rounds.h"
+
+namespace mxlite::cpu {
+namespace {
+
+// Loops over bfloat16 become vectors only where the conversions are loops of their own.
+constexpr int64_t kMapBlock = 512;
+
+inline void widen(const bfloat16* from, float* to, int64_t n) {
+  int64_t i = 0;
+  for (; i + kVectorLanes <= n; i += kVectorLanes) store(to + i, load(from + i));
+  for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
+}
+inline void narrow(const float* from, bfloat16* to, int64_t n) {
+  int64_t i = 0;
+  for (; i + kVectorLanes <= n; i += kVectorLanes) store(to + i, load(from + i));
+  for (; i < n; ++i) to[i] = static_cast<bfloat16>(from[i]);
+}
+
+template <class Form>
+void map_values(const float* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = Form::value(x[i]);
+}
+template <class Form>
+void map_values(const bfloat16* x, bfloat16* y, int64_t n) {
+  alignas(64) float block[kMapBlock];
+  for (int64_t first = 0; first < n; first += kMapBlock) {
+    const int64_t m = std::min(kMapBlock, n - first);
+    widen(x + first, block, m);
+    map_values<Form>(block, block, m);
+    narrow(block, y + first, m);
+  }
+}
+
+template <class Form>
+void map_grads(const float* grad, const float* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = grad[i] * Form::slope(x[i]);
+}
+template <class Form>
+void map_grads(const bfloat16* grad, const bfloat16* x, bfloat16* y, int64_t n) {
+  alignas(64) float block[2][kMapBlock];
+  for (int64_t first = 0; first < n; first += kMapBlock) {
+    const int64_t m = std::min(kMapBlock, n - first);
+    widen(grad + first, block[0], m);
+    widen(x + first, block[1], m);
+    map_grads<Form>(block[0], block[1], block[0], m);
+    narrow(block[0], y + first, m);
+  }
+}
+
+inline void mask_values(const float* x, const uint8_t* mask, float scale, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = mask[i] != 0 ? x[i] * scale : 0.0f;
+}
+inline void mask_values(const bfloat16* x, const uint8_t* mask, float scale, bfloat16* y,
+                        int64_t n) {
+  alignas(64) float block[kMapBlock];
+  for (int64_t first = 0; first < n; first += kMapBlock) {
+    const int64_t m = std::min(kMapBlock, n - first);
+    widen(x + first, block, m);
+    mask_values(block, mask + first, scale, block, m);
+    narrow(block, y + first, m);
+  }
+}
+
+inline void widen(const float* from, float* to, int64_t n) { std::copy_n(from, n, to); }
+inline void narrow(const float* from, float* to, int64_t n) { std::copy_n(from, n, to); }
+
+// A block of products is stored before it is added: one loop would not round them.
+template <class T>
+void mask_and_add_values(const T* x, const uint8_t* mask, float scale, const T* added, T* y,
+                         int64_t n) {
+  alignas(64) float sum[kMapBlock], other[kMapBlock];
+  alignas(64) T dropped[kMapBlock];
+  for (int64_t first = 0; first < n; first += kMapBlock) {
+    const int64_t m = std::min(kMapBlock, n - first);
+    mask_values(x + first, mask + first, scale, dropped, m);
+    widen(dropped, sum, m);
+    widen(added + first, other, m);
+    for (int64_t i = 0; i < m; ++i) sum[i] += other[i];
+    narrow(sum, y + first, m);
+  }
+}
+
+template <class T>
+constexpr VectorKernels<T> kVectorKernels = {
+    .gelu = map_values<ErfGelu>,
+    .gelu_tanh = map_values<TanhGelu>,
+    .gelu_backward = map_grads<ErfGelu>,
+    .gelu_tanh_backward = map_grads<TanhGelu>,
+    .apply_mask = mask_values,
+    .apply_mask_and_add = mask_and_add_values<T>,
+    .normalize = normalize_rows<T>,
+    .normalize_backward = normalize_rows_backward<T>,
+};
+
+void draw_words(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold,
+                uint8_t* mask) {
+  constexpr int64_t kCounters = 64;
+  uint32_t words[4][kCounters], packed[kCounters];
+  for (int64_t begin = 0; begin < counters; begin += kCounters) {
+    for (int64_t j = 0; j < kCounters; ++j) {
+      const uint64_t counter = first + static_cast<uint64_t>(begin + j);
+      words[0][j] = static_cast<uint32_t>(counter);
+      words[1][j] = static_cast<uint32_t>(counter >> 32);
+      words[2][j] = words[3][j] = 0;
+    }
+    random::philox_rounds(seed, words);
+    for (int64_t j = 0; j < kCounters; ++j) {  // the bytes of a little-endian word
+      const auto keeps = [&](int k) { return uint32_t{words[k][j] >> 8 >= threshold}; };
+      packed[j] = keeps(0) | keeps(1) << 8 | keeps(2) << 16 | keeps(3) << 24;
+    }
+    const int64_t n = std::min(kCounters, counters - begin);
+    std::memcpy(mask + 4 * begin, packed, static_cast<size_t>(4 * n));
+  }
+}
+
+}  // namespace
+}  // namespace mxlite::cpu
