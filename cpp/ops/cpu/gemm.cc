@@ -12,6 +12,7 @@
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/matrix_vector.h"
+#include "cpp/ops/cpu/packed_product.h"
 
 namespace mxlite::cpu {
 namespace {
@@ -149,8 +150,10 @@ const dnnl::engine& dnnl_cpu() {
 dnnl::matmul make_matmul(const Problem& p) {
   using dnnl::memory;
   const auto type = p.dtype == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f16;
+  // One product has no batch axis: oneDNN's fast kernels refuse a step of 0 between matrices.
   const auto desc = [&](int64_t rows, int64_t cols, bool trans, int64_t ld, int64_t stride) {
     const int64_t row = trans ? 1 : ld, col = trans ? ld : 1;
+    if (p.batch == 1) return memory::desc({rows, cols}, type, memory::dims{row, col});
     return memory::desc({p.batch, rows, cols}, type, memory::dims{stride, row, col});
   };
   dnnl::primitive_attr attr;
@@ -246,7 +249,14 @@ void run_native(const Problem& p, const void* a, const void* b, void* c) {
   }
 }
 
+// Whether the operands lie in memory as packed_product takes them.
+bool is_packed_case(const Problem& p) {
+  return p.dtype == DType::kBFloat16 && p.batch == 1 && p.alpha == 1 && p.beta == 0 &&
+         p.lda == (p.trans_a ? p.m : p.k) && p.ldb == (p.trans_b ? p.k : p.n) && p.ldc == p.n;
+}
+
 void run_half(const Problem& p, const void* a, const void* b, void* c) {
+  if (is_packed_case(p) && packed_product(p.trans_a, p.trans_b, p.m, p.n, p.k, a, b, c)) return;
   if (p.k > 0 && !is_small_gemm(p.m, p.n, p.k) && gemm_matmul(p, a, b, c)) return;
   if (p.dtype == DType::kBFloat16)
     gemm_as_float(p, static_cast<const bfloat16*>(a), static_cast<const bfloat16*>(b),

@@ -10,12 +10,13 @@ namespace mxlite::onednn {
 
 dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs, DType dtype,
                                        const Desc& bias, const Desc& weight,
-                                       const dnnl::primitive_attr& attr) {
+                                       const dnnl::primitive_attr& attr, bool as_matmul) {
   apply_thread_count();
   const Desc data({size.rows, size.columns}, data_type(dtype), dnnl::memory::format_tag::ab);
   const Desc output({size.rows, outputs}, data_type(dtype), dnnl::memory::format_tag::ab);
   // inner_product has the faster bfloat16 matrix-vector product, matmul the faster others.
-  if (size.rows == 1 || weight.get_format_kind() == dnnl::memory::format_kind::any) {
+  const bool any = weight.get_format_kind() == dnnl::memory::format_kind::any;
+  if (size.rows == 1 || (any && !as_matmul)) {
     using PD = dnnl::inner_product_forward::primitive_desc;
     const auto prop = dnnl::prop_kind::forward_inference;
     return bias.is_zero() ? PD(engine(), prop, data, weight, output, attr, /*allow_empty=*/true)
@@ -23,7 +24,9 @@ dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs,
                                /*allow_empty=*/true);
   }
   using PD = dnnl::matmul::primitive_desc;
-  const Desc transposed = weight.permute_axes({1, 0});
+  const Desc transposed =
+      any ? Desc({size.columns, outputs}, data_type(dtype), dnnl::memory::format_tag::any)
+          : weight.permute_axes({1, 0});
   return bias.is_zero() ? PD(engine(), data, transposed, output, attr, /*allow_empty=*/true)
                         : PD(engine(), data, transposed, bias.reshape({1, outputs}), output, attr,
                              /*allow_empty=*/true);

@@ -6,8 +6,9 @@
 namespace mxlite::onednn {
 
 // weight is (outputs, columns), plain or any; an empty descriptor where oneDNN has nothing.
+// as_matmul: weights of any layout get one of matmul (columns, outputs), not of inner_product.
 dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs, DType dtype,
                                        const Desc& bias, const Desc& weight,
-                                       const dnnl::primitive_attr& attr);
+                                       const dnnl::primitive_attr& attr, bool as_matmul = false);
 
 }  // namespace mxlite::onednn

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpp/ops/cpu/instruction_set.h"
+#include "cpp/ops/cpu/onednn/pair_panels.h"
 #include "cpp/ops/cpu/onednn/winograd.h"
 #include "cpp/ops/registration.h"
 
@@ -167,6 +169,15 @@ Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const 
                   static_cast<std::byte*>(scratch) + packed_bytes);
         winograd_transform(channels, filters, kernel, static_cast<const float*>(scratch),
                            static_cast<float*>(out[0]));
+      };
+      return plan;
+    }
+    if (const auto pairs = pair_panels(target); pairs && from.is_plain() && cpu::has_avx512()) {
+      // oneDNN's reorder of transposed matrices takes longer than their product.
+      plan.run = [pairs = *pairs](KernelContext&, std::span<void* const> in,
+                                  std::span<void* const> out, void*) {
+        cpu::pack_pairs(static_cast<const uint16_t*>(in[0]), pairs.transposed, pairs.panels,
+                        static_cast<uint16_t*>(out[0]));
       };
       return plan;
     }

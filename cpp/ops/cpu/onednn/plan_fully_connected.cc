@@ -1,11 +1,14 @@
 // FullyConnected inside executables. float32 weights stay unchanged: a second, packed copy of
 // VGG's or AlexNet's would double the resident memory and wins little. bfloat16 weights are packed,
-// because its instructions need pairs of rows.
+// because its instructions need pairs of rows: once if they are constant, else in each run, since
+// oneDNN would pack them again for every 256 rows of data.
+#include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/matrix_vector.h"
 #include "cpp/ops/cpu/onednn/fully_connected.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
+#include "cpp/ops/cpu/packed_product.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
@@ -45,15 +48,20 @@ std::optional<Plan> plan(const PlanRequest& r) {
     const size_t own = p.no_bias ? 2 : 3;
     const Desc bias = own > 2 ? plain_desc(r.inputs[2]) : Desc();
     const Desc plain = plain_desc(r.inputs[1]);
-    const bool pack = is_half(dtype) && r.constant[1];
+    const bool pack_each_run = !r.constant[1] && dtype == DType::kBFloat16 && cpu::has_avx512() &&
+                               cpu::is_worth_packing(size.rows, p.num_hidden, size.columns);
+    const bool pack = pack_each_run || (is_half(dtype) && r.constant[1]);
     const auto pd = product_desc(size, p.num_hidden, dtype, bias, pack ? any_desc(plain) : plain,
-                                 fused_attr(r.post_ops));
+                                 fused_attr(r.post_ops), pack_each_run);
     if (!pd.get(true)) return std::nullopt;
     Plan plan;
     for (size_t i = 0; i < r.inputs.size(); ++i)
       plan.inputs.push_back({nullptr, r.inputs[i].bytes()});
     plan.outputs = {{nullptr, r.outputs[0].bytes()}};
-    if (pack) plan.inputs[1] = make_layout(pd.query_md(dnnl::query::weights_md));
+    if (pack) {
+      const Desc packed = pd.query_md(dnnl::query::weights_md);
+      plan.inputs[1] = make_layout(pack_each_run ? packed.permute_axes({1, 0}) : packed);
+    }
     if (count_additions(r.post_ops)) plan.required_inplace.push_back({static_cast<int>(own), 0});
     Binding binding{{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS}, {DNNL_ARG_DST}};
     if (own > 2) binding.inputs.push_back(DNNL_ARG_BIAS);

@@ -314,4 +314,15 @@ CASES += [
         ref=[np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]]), np.array([1, 2, 3])],
     ),
     fails("linalg_syevd", rand(2, 3), error=ValueError, match="square"),
+    # So many rows that bfloat16 operands are packed before the product.
+    op("dot", rand(300, 75), rand(75, 67), terms=300, ref=lambda a, b: a @ b),
+    op(
+        "dot",
+        rand(75, 300),
+        rand(67, 75),
+        transpose_a=True,
+        transpose_b=True,
+        terms=300,
+        ref=lambda a, b: a.T @ b.T,
+    ),
 ]
