@@ -1,9 +1,9 @@
 #include "cpp/ops/optimizer/multi.h"
 
-#include <array>
 #include <atomic>
 #include <cstring>
 
+#include "cpp/ops/cpu/optimizer/multi_operands.h"
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/cpu/reduce/run.h"
 #include "cpp/ops/registration.h"
@@ -11,23 +11,6 @@
 namespace mxlite {
 namespace optimizer {
 namespace {
-
-// The arrays of each weight.
-template <size_t kStates, bool mixed>
-Operands operands_of(Inputs in, Outputs out, size_t w) {
-  constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
-  const Inputs arrays = in.subspan(w * kGroup, kGroup);
-  return {arrays[0], arrays[1], arrays.subspan(2, kStates), mixed ? &arrays[kGroup - 1] : nullptr,
-          out[w]};
-}
-
-// Returns the parameters of one weight, with the numbers that the call reads from arrays.
-template <class P>
-P params_of(const Multi<P>& p, const ExtraArrays<P>& extra, size_t w) {
-  P one = p.each[w];
-  if (extra.loads) LoadedFields<P>::set(one, [&](int k) { return number_at(extra.loaded[k], w); });
-  return one;
-}
 
 // data is weight, grad, states, weight32 (if mixed) for each weight, then ExtraArrays.
 template <template <class> class Rule, class P, size_t kStates, bool mixed>
@@ -54,66 +37,6 @@ void multi(KernelContext&, const Multi<P>& p, Inputs in, Outputs out) {
     run(double{});
   else
     run(float{});
-}
-
-// Parts are fixed, so that the sum does not depend on the number of threads.
-double norm(const TensorRef& t) {
-  constexpr int kParts = 64;
-  std::array<double, kParts> sums{};
-  const auto load = pointwise::load_fn(t.dtype, pointwise::Compute::kDouble);
-  const auto width = static_cast<int64_t>(dtype_size(t.dtype));
-  const int64_t size = t.size();
-  const bool parallel = size > pointwise::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-  for (int part = 0; part < kParts; ++part) {
-    double block[pointwise::kBlock];
-    const int64_t last = size * (part + 1) / kParts;
-    for (int64_t i = size * part / kParts; i < last; i += pointwise::kBlock) {
-      const int64_t n = std::min(pointwise::kBlock, last - i);
-      load(t.as<std::byte>() + i * width, 1, n, block);
-      double sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t k = 0; k < n; ++k) sum += block[k] * block[k];
-      sums[static_cast<size_t>(part)] += sum;
-    }
-  }
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return std::sqrt(total);
-}
-
-// LAMB needs the norm of each step before it is taken, so the step lies in scratch memory.
-template <class C>
-void lamb(KernelContext& ctx, const LambUpdateParams& p, const Operands& o, double scale) {
-  const LambStepParams second = p.second_part();
-  Lamb<C> first(p.first_part());
-  scale_gradient<C>(first, scale);
-  const TensorRef& exact = o.weight32 ? *o.weight32 : o.weight;  // the weight that counts
-  TensorRef step = exact;
-  step.dtype = DTypeOf<C>::value;
-  step.data = ctx.scratch(step.bytes());
-  run_blocks<C>({exact, o.grad, o.states, nullptr, step}, first);
-  double r1 = norm(exact);
-  const double r2 = norm(step);
-  if (second.lower_bound > 0) r1 = std::max(r1, second.lower_bound);
-  if (second.upper_bound > 0) r1 = std::min(r1, second.upper_bound);
-  const double rate = r1 == 0 || r2 == 0 ? second.lr : second.lr * r1 / r2;
-  run_blocks<C>({o.weight, step, {}, o.weight32, o.out}, LambStep<C>{static_cast<C>(rate)});
-}
-
-template <bool mixed>
-void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in, Outputs out) {
-  const ExtraArrays<LambUpdateParams> extra(in, mixed ? 5 : 4, out.size());
-  const double factor = extra.scale ? number_at(*extra.scale, 0) : 1;
-  for (size_t w = 0; w < out.size(); ++w) {
-    const Operands o = operands_of<2, mixed>(in, out, w);
-    if (extra.scale && skips(factor))
-      keep_weight(o);
-    else if (o.weight.dtype == DType::kFloat64)
-      lamb<double>(ctx, params_of(p, extra, w), o, factor);
-    else
-      lamb<float>(ctx, params_of(p, extra, w), o, factor);
-  }
 }
 
 void multi_sum_sq(KernelContext& ctx, const NumArraysParams&, Inputs in, Outputs out) {
@@ -189,8 +112,6 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
       ops.kernel<&multi<R, P, kStates, true>>(form + multi_name(u.name, true), kCPU);
     }
   });
-  ops.kernel<&multi_lamb<false>>("_multi_lamb_update", kCPU);
-  ops.kernel<&multi_lamb<true>>("_multi_mp_lamb_update", kCPU);
   ops.kernel<&multi_sum_sq>("multi_sum_sq", kCPU);
   ops.kernel<&multi_lars>("multi_lars", kCPU);
   ops.kernel<&reset_arrays>("reset_arrays", kCPU);

@@ -368,14 +368,16 @@ struct Lamb {
   MX_HOST_DEVICE static C correction(double beta, int64_t t) {
     return static_cast<C>(1 - std::pow(beta, static_cast<double>(t)));
   }
+  MX_HOST_DEVICE C step(C mean, C var, C weight) const {
+    return mean / correction1 / (std::sqrt(var / correction2) + epsilon) + wd * weight;
+  }
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *mean = b.state[0], *var = b.state[1];
     MX_FOR_BLOCK(b) {
       const C g = limited(rescale * b.grad[i], bound);
       mean[i] = beta1 * mean[i] + (C(1) - beta1) * g;
       var[i] = beta2 * var[i] + (C(1) - beta2) * g * g;
-      b.new_weight[i] =
-          mean[i] / correction1 / (std::sqrt(var[i] / correction2) + epsilon) + wd * b.weight[i];
+      b.new_weight[i] = step(mean[i], var[i], b.weight[i]);
     }
   }
 };
