@@ -4,6 +4,7 @@
 
 #include "cpp/graph/rewrite.h"
 #include "cpp/ops/grad_builder.h"
+#include "cpp/ops/nn/leaky_relu.h"
 
 namespace mxlite::graph {
 namespace {
@@ -123,10 +124,10 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived,
 // Extracts the gradient's part of the joint graph; forward values that it uses become inputs.
 class Extraction {
  public:
-  Extraction(const Graph& joint, size_t num_forward, BackwardGraph& result, bool repeat_norms)
+  Extraction(const Graph& joint, size_t num_forward, BackwardGraph& result, bool repeats)
       : joint_(joint),
         num_forward_(num_forward),
-        repeat_norms_(repeat_norms),
+        repeats_(repeats),
         result_(result),
         out_(result.graph) {
     where_.resize(joint.nodes.size());
@@ -164,24 +165,50 @@ class Extraction {
     return n.kind == NodeKind::kOp && (n.op->alias || (n.inputs.empty() && !is_random(n)));
   }
 
-  // Normalized data after relu is as large as the data itself, which backward keeps anyway, and
-  // takes one pass over memory to compute: it is recomputed where the first gradient needs it.
+  // What BatchNorm with relu, LayerNorm and GELU return is as large as the data, which backward
+  // keeps anyway, and takes one pass over memory to compute: it is recomputed where the first
+  // gradient needs it.
   bool is_repeated(ValueId v) const {
     constexpr size_t kLeastBytes = 1 << 20;
     const Node& n = joint_.node(v);
-    return repeat_norms_ && v.output == 0 && static_cast<size_t>(v.node) < num_forward_ &&
-           n.kind == NodeKind::kOp && n.op->name == "_batch_norm_relu" &&
+    return repeats_ && v.output == 0 && static_cast<size_t>(v.node) < num_forward_ &&
+           n.kind == NodeKind::kOp && (is_batch_norm(n) || is_layer_norm(n) || is_gelu(n)) &&
            n.outputs[0].bytes() >= kLeastBytes && joint_.node(n.inputs[0]).kind == NodeKind::kOp &&
-           joint_.node(n.inputs[1]).kind == NodeKind::kParameter &&
-           joint_.node(n.inputs[2]).kind == NodeKind::kParameter &&
            !is_cloned(static_cast<size_t>(n.inputs[0].node)) && !is_repeated(n.inputs[0]);
+  }
+  bool scales_by_parameters(const Node& n) const {
+    return joint_.node(n.inputs[1]).kind == NodeKind::kParameter &&
+           joint_.node(n.inputs[2]).kind == NodeKind::kParameter;
+  }
+  bool is_batch_norm(const Node& n) const {
+    return n.op->name == "_batch_norm_relu" && scales_by_parameters(n);
+  }
+  bool is_layer_norm(const Node& n) const {
+    return n.op->name == "LayerNorm" && scales_by_parameters(n);
+  }
+  static bool is_gelu(const Node& n) {
+    if (n.op->name != "LeakyReLU") return false;
+    const auto type = static_cast<const LeakyReLUParams*>(n.params.get())->act_type;
+    return type == LeakyReLUType::kGelu || type == LeakyReLUType::kGeluTanh;
   }
   void repeat(ValueId v) {
     const Node& n = joint_.node(v);
-    put(v, out_.add_op(ops().get("_batch_norm_relu_again"), n.params,
-                       {map(n.inputs[0]), map(n.inputs[1]), map(n.inputs[2]), map({v.node, 1}),
-                        map({v.node, 2})},
-                       n.name + "_again"));
+    constexpr size_t kMost = 3;  // data, gamma, beta
+    std::vector<ValueId> inputs;
+    for (size_t k = 0; k < std::min(n.inputs.size(), kMost); ++k)
+      inputs.push_back(map(n.inputs[k]));
+    const OpSchema* op = n.op;
+    if (is_batch_norm(n)) {
+      op = &ops().get("_batch_norm_relu_again");
+      for (const int32_t output : {1, 2}) inputs.push_back(map({v.node, output}));  // statistics
+    }
+    put(v, out_.add_op(*op, n.params, std::move(inputs), n.name + "_again"));
+  }
+  // Values of the forward graph that `repeat` reads, besides parameters.
+  std::vector<ValueId> read_by_repeat(ValueId v) const {
+    const Node& n = joint_.node(v);
+    if (is_batch_norm(n)) return {n.inputs[0], {v.node, 1}, {v.node, 2}};
+    return {n.inputs[0]};
   }
   bool is_mapped(ValueId v) const {
     const auto& outputs = where_[static_cast<size_t>(v.node)];
@@ -204,8 +231,7 @@ class Extraction {
             joint_.nodes[node].kind == NodeKind::kParameter)
           continue;
         if (is_repeated(v))
-          for (ValueId used : {joint_.nodes[node].inputs[0], ValueId{v.node, 1}, {v.node, 2}})
-            save(used);
+          for (ValueId used : read_by_repeat(v)) save(used);
         else
           save(v);
       }
@@ -249,7 +275,7 @@ class Extraction {
 
   const Graph& joint_;
   size_t num_forward_;
-  bool repeat_norms_;
+  bool repeats_;
   BackwardGraph& result_;
   Graph& out_;
   std::vector<std::vector<ValueId>> where_;
@@ -259,7 +285,7 @@ class Extraction {
 }  // namespace
 
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
-                             std::span<const uint8_t> heads, bool repeat_norms) {
+                             std::span<const uint8_t> heads, bool repeats) {
   Graph joint = forward;
   const size_t num_forward = forward.nodes.size();
   const std::vector<uint8_t> node_needs = propagate_needs(forward, needs);
@@ -299,7 +325,7 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
   for (size_t i = 0; i < forward.inputs.size(); ++i) take(forward.inputs[i], i);
   for (size_t i = 0; i < forward.parameters.size(); ++i)
     take(forward.parameters[i], forward.inputs.size() + i);
-  Extraction(joint, num_forward, result, repeat_norms).run(head_nodes, grads);
+  Extraction(joint, num_forward, result, repeats).run(head_nodes, grads);
   return result;
 }
 

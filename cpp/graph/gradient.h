@@ -19,8 +19,8 @@ struct BackwardGraph {
 };
 
 // needs: by input, then parameter of forward. heads: by output, whether a gradient arrives.
-// repeat_norms: recompute large results of _batch_norm_relu instead of keeping them.
+// repeats: recompute large results of _batch_norm_relu, LayerNorm and GELU instead of keeping them.
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
-                             std::span<const uint8_t> heads, bool repeat_norms);
+                             std::span<const uint8_t> heads, bool repeats);
 
 }  // namespace mxlite::graph

@@ -10,7 +10,7 @@ namespace {
 
 // On the CPU, values that are not kept save cache for the next step; on a GPU there is memory for
 // them, and reading costs less than recomputing.
-bool repeats_norms(Device device) { return device.type == DeviceType::kCPU; }
+bool repeats_values(Device device) { return device.type == DeviceType::kCPU; }
 
 }  // namespace
 
@@ -22,7 +22,7 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
   fused_ = run_passes(Pipeline::kDifferentiated, traced_, context);
   // Gradients for all outputs use every value that any backward needs.
   const std::vector<uint8_t> all(fused_.outputs.size(), 1);
-  full_ = build_backward(fused_, needs_, all, repeats_norms(device_));
+  full_ = build_backward(fused_, needs_, all, repeats_values(device_));
   Graph graph = fused_;
   for (ValueId v : full_.saved) {
     saved_values_.push_back(v);
@@ -80,7 +80,8 @@ void RecordedGraph::forget_packed() {
 
 BackwardGraph RecordedGraph::backward_graph(std::span<const uint8_t> heads) const {
   const bool all = std::ranges::all_of(heads, [](uint8_t arrives) { return arrives != 0; });
-  BackwardGraph graph = all ? full_ : build_backward(fused_, needs_, heads, repeats_norms(device_));
+  BackwardGraph graph =
+      all ? full_ : build_backward(fused_, needs_, heads, repeats_values(device_));
   MX_CHECK_KIND(!graph.not_differentiable, ErrorKind::kNotSupported, graph.not_differentiable->name,
                 ": is not differentiable");
   return graph;

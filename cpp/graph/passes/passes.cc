@@ -10,6 +10,7 @@
 #include "cpp/base/error.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/packing.h"
+#include "cpp/graph/passes/training_passes.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/graph/program.h"
 
@@ -28,17 +29,26 @@ constexpr Pass kFoldBatchNorm{"fold-batch-norm", "scales convolution weights in 
                               fold_batch_norm};
 constexpr Pass kFusePostOps{"fuse-post-ops", "lets kernels apply activations and sums",
                             fuse_post_ops};
+constexpr Pass kJoinSlices{"join-slices", "joins the gradients of slices in place of adding them",
+                           join_slices};
+constexpr Pass kAddEmbeddingRows{"add-embedding-rows",
+                                 "adds an embedding's gradient to that of the layer tied to it",
+                                 add_embedding_rows};
 constexpr Pass kFuseNorm{"fuse-norm", "joins BatchNorm, sum and relu, which save less for backward",
                          fuse_norm};
+
+constexpr Pass kFuseDropout{"fuse-dropout", "joins Dropout and the addition of a residual",
+                            fuse_dropout};
 
 // remove-dead runs again at the end to drop nodes that the fusions made unused.
 constexpr std::array kInferencePasses = {kRemoveDead,  kRemoveIdentity, kFoldConstants,
                                          kMergeCommon, kChannelsLast,   kFoldBatchNorm,
                                          kFusePostOps, kRemoveDead};
 constexpr std::array kRecordedPasses = {kRemoveDead, kChannelsLast};
-constexpr std::array kDifferentiatedPasses = {kFuseNorm};
+constexpr std::array kDifferentiatedPasses = {kFuseNorm, kFuseDropout};
 constexpr std::array kTrainingPasses = {kRemoveDead,  kRemoveIdentity, kFoldConstants,
-                                        kMergeCommon, kFusePostOps,    kRemoveDead};
+                                        kMergeCommon, kJoinSlices,     kAddEmbeddingRows,
+                                        kFusePostOps, kRemoveDead};
 
 struct NamedPipeline {
   const char* name;

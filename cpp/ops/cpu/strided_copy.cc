@@ -239,7 +239,17 @@ void contiguous_copy(void* dst, const void* src, size_t bytes) {
 }
 
 void zero_fill(void* dst, size_t bytes) {
-  if (bytes) std::memset(dst, 0, bytes);
+  if (bytes == 0) return;
+  const auto team = static_cast<size_t>(threads_for(static_cast<int64_t>(bytes)));
+  if (team == 1) {
+    std::memset(dst, 0, bytes);
+    return;
+  }
+#pragma omp parallel for num_threads(static_cast <int>(team)) schedule(static)
+  for (size_t i = 0; i < team; ++i) {
+    const size_t first = bytes / team * i, last = i + 1 == team ? bytes : bytes / team * (i + 1);
+    std::memset(static_cast<char*>(dst) + first, 0, last - first);
+  }
 }
 
 }  // namespace mxlite::cpu

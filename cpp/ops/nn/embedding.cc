@@ -65,6 +65,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return {g.emit("Embedding", {g.input(1), g.output_grad(0)}, g.params_ref()), {}};
               })
               .build());
+  ops.add(OpBuilder<EmbeddingParams>("_embedding_backward_add")
+              .internal()
+              .doc("total plus the gradient of Embedding for weight.")
+              .inputs({"total", "output_grad", "data"})
+              .infer(same_as_input<0, EmbeddingParams>)
+              .inplace(0, 0)
+              .build());
 });
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 #include "cpp/ops/nn/embedding.h"
 
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -39,11 +40,18 @@ void embedding_native(KernelContext& ctx, const EmbeddingParams& p, Inputs in, O
   });
 }
 
-// Positions are sorted by row (counting sort, stable), so that every row is summed by one thread
-// in a fixed order and written once.
-void embedding_backward_native(KernelContext& ctx, const EmbeddingParams& p, Inputs in,
-                               Outputs out) {
-  const int64_t count = in[1].size(), dim = p.output_dim;
+// The positions of a call, sorted by row (counting sort, stable): every row is summed by one thread
+// in a fixed order.
+struct Sorted {
+  const int64_t* positions;
+  const int64_t* end;  // by row: end of its positions
+  int64_t rows, columns;
+
+  int64_t begin(int64_t row) const { return row > 0 ? end[row - 1] : 0; }
+};
+
+Sorted sort_positions(KernelContext& ctx, const EmbeddingParams& p, const TensorRef& data) {
+  const int64_t count = data.size();
   cpu::ScratchPlan plan;
   const size_t rows_at = plan.add<int64_t>(count), sorted_at = plan.add<int64_t>(count);
   const size_t end_at = plan.add<int64_t>(p.input_dim + 1);
@@ -51,26 +59,95 @@ void embedding_backward_native(KernelContext& ctx, const EmbeddingParams& p, Inp
   int64_t* rows = cpu::part<int64_t>(block, rows_at);
   int64_t* sorted = cpu::part<int64_t>(block, sorted_at);
   int64_t* end = cpu::part<int64_t>(block, end_at);  // end[r]: first slot of row r, then its end
-  read_indices(in[1], p.input_dim, rows);
+  read_indices(data, p.input_dim, rows);
   std::fill_n(end, p.input_dim + 1, 0);
   for (int64_t i = 0; i < count; ++i) ++end[rows[i] + 1];
   for (int64_t r = 0; r < p.input_dim; ++r) end[r + 1] += end[r];
   for (int64_t i = 0; i < count; ++i) sorted[end[rows[i]]++] = i;
+  return {sorted, end, p.input_dim, p.output_dim};
+}
+
+// Calls fn(first row, last row, first column, last column) for parts of about equal work. Columns
+// are divided only where there are fewer rows than threads can share.
+template <class F>
+void share_rows(const Sorted& s, F&& fn) {
+  const int64_t terms = s.end[s.rows - 1], threads = cpu_threads();
+  const int64_t column_parts = s.rows < 4 * threads ? std::min(threads, (s.columns + 63) / 64) : 1;
+  const int64_t row_parts = (threads + column_parts - 1) / column_parts;
+  // Work of the rows before `row`: each is written, and each of its terms is read.
+  const auto row_at = [&](int64_t part) {
+    const int64_t wanted = (s.rows + terms) * part / row_parts;
+    int64_t low = 0, high = s.rows;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (middle + s.begin(middle) < wanted)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  };
+  cpu::parallel_for(row_parts * column_parts,
+                    (s.rows + terms) * s.columns / (row_parts * column_parts), [&](int64_t part) {
+                      const int64_t row = part / column_parts, column = part % column_parts;
+                      const int64_t last = row + 1 == row_parts ? s.rows : row_at(row + 1);
+                      fn(row_at(row), last, s.columns * column / column_parts,
+                         s.columns * (column + 1) / column_parts);
+                    });
+}
+
+// write(target, sum, n) stores n sums of a row.
+template <class T, class Write>
+void sum_row(const Sorted& s, const T* grad, int64_t row, int64_t first, int64_t last, T* out,
+             Write&& write) {
+  using Acc = ComputeType<T>;
+  constexpr int64_t kBlock = 256;
+  for (; first < last; first += kBlock) {
+    const int64_t n = std::min(kBlock, last - first);
+    Acc sum[kBlock] = {};
+    for (int64_t k = s.begin(row); k < s.end[row]; ++k) {
+      const T* const source = grad + s.positions[k] * s.columns + first;
+      for (int64_t c = 0; c < n; ++c) sum[c] = static_cast<Acc>(sum[c] + source[c]);
+    }
+    write(out + row * s.columns + first, sum, n);
+  }
+}
+
+void embedding_backward_native(KernelContext& ctx, const EmbeddingParams& p, Inputs in,
+                               Outputs out) {
+  const Sorted s = sort_positions(ctx, p, in[1]);
+  dispatch_dtype(in[0].dtype, [&]<class T>(T) {
+    T* const to = out[0].as<T>();
+    share_rows(s, [&](int64_t row, int64_t last_row, int64_t first, int64_t last) {
+      for (; row < last_row; ++row) {
+        if (s.begin(row) == s.end[row]) {
+          std::fill(to + row * s.columns + first, to + row * s.columns + last, T(0));
+          continue;
+        }
+        sum_row(s, in[0].as<T>(), row, first, last, to, [](T* target, const auto* sum, int64_t n) {
+          for (int64_t c = 0; c < n; ++c) target[c] = static_cast<T>(sum[c]);
+        });
+      }
+    });
+  });
+}
+
+// The sum of a row is rounded before it is added, as by operators of their own.
+void embedding_backward_add_native(KernelContext& ctx, const EmbeddingParams& p, Inputs in,
+                                   Outputs out) {
+  const Sorted s = sort_positions(ctx, p, in[2]);
+  if (out[0].data != in[0].data) cpu::contiguous_copy(out[0].data, in[0].data, in[0].bytes());
   dispatch_dtype(in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
-    const T* grad = in[0].as<T>();
-    const int64_t work = dim * (1 + count / p.input_dim);
-    cpu::parallel_for(p.input_dim, work, [&](int64_t r) {
-      constexpr int64_t kBlock = 256;
-      for (int64_t first = 0; first < dim; first += kBlock) {
-        const int64_t n = std::min(kBlock, dim - first);
-        Acc sum[kBlock] = {};
-        for (int64_t k = r > 0 ? end[r - 1] : 0; k < end[r]; ++k) {
-          const T* source = grad + sorted[k] * dim + first;
-          for (int64_t c = 0; c < n; ++c) sum[c] = static_cast<Acc>(sum[c] + source[c]);
-        }
-        T* target = out[0].as<T>() + r * dim + first;
-        for (int64_t c = 0; c < n; ++c) target[c] = static_cast<T>(sum[c]);
+    share_rows(s, [&](int64_t row, int64_t last_row, int64_t first, int64_t last) {
+      for (; row < last_row; ++row) {
+        if (s.begin(row) == s.end[row]) continue;
+        sum_row(s, in[1].as<T>(), row, first, last, out[0].as<T>(),
+                [](T* target, const auto* sum, int64_t n) {
+                  for (int64_t c = 0; c < n; ++c)
+                    target[c] = static_cast<T>(static_cast<Acc>(target[c]) +
+                                               static_cast<Acc>(static_cast<T>(sum[c])));
+                });
       }
     });
   });
@@ -81,6 +158,7 @@ void embedding_backward_native(KernelContext& ctx, const EmbeddingParams& p, Inp
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<embedding_native>("Embedding", DeviceType::kCPU);
   ops.kernel<embedding_backward_native>("_embedding_backward", DeviceType::kCPU);
+  ops.kernel<embedding_backward_add_native>("_embedding_backward_add", DeviceType::kCPU);
 });
 
 }  // namespace mxlite

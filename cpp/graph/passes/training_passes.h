@@ -1,0 +1,13 @@
+// Passes that only graphs of training need; see passes.h.
+#pragma once
+#include "cpp/graph/passes/passes.h"
+
+namespace mxlite::graph {
+
+Graph join_slices(const Graph& graph, const PassContext& context);
+Graph add_embedding_rows(const Graph& graph, const PassContext& context);
+
+// The fused operator has a first gradient but no gradients of higher order.
+Graph fuse_dropout(const Graph& graph, const PassContext& context);
+
+}  // namespace mxlite::graph

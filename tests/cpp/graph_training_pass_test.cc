@@ -1,0 +1,204 @@
+// Passes over graphs of training, and what their backward graphs compute again.
+#include "cpp/graph/gradient.h"
+#include "cpp/graph/passes/training_passes.h"
+#include "tests/cpp/graph_test_util.h"
+
+namespace mxlite::graph::test {
+namespace {
+
+const PassContext kExact{{}, true, false};
+
+Graph checked(Graph g, const char* pass) {
+  verify(g, pass);
+  return g;
+}
+
+// The gradient of a slice of `whole` that begins at `begin` along axis 1.
+ValueId placed(Maker& m, ValueId grad, const Shape& whole, int64_t begin) {
+  Shape at = Shape::filled(whole.ndim(), 0);
+  at[1] = begin;
+  return m.op("_slice_backward", {grad},
+              {{"shape", whole}, {"begin", at}, {"step", Shape::filled(whole.ndim(), 1)}});
+}
+
+TEST(JoinSlices, ThoseThatCoverTheArray) {
+  Maker m;
+  m.graph.training = true;
+  const Shape whole{20, 12, 90};
+  const ValueId q = m.input({20, 4, 90}), k = m.input({20, 6, 90}), v = m.input({20, 2, 90});
+  // In another order than that of the slices.
+  const ValueId first = m.op("elemwise_add", {placed(m, v, whole, 10), placed(m, q, whole, 0)});
+  const ValueId sum = m.op("elemwise_add", {first, placed(m, k, whole, 4)});
+  const Graph traced = m.finish({m.op("negative", {sum})});
+  const Graph g = checked(join_slices(traced, kExact), "join-slices");
+  EXPECT_EQ(count_ops(g, "_slice_backward"), 0) << g.text();
+  EXPECT_EQ(count_ops(g, "elemwise_add"), 0);
+  EXPECT_EQ(count_ops(g, "Concat"), 1);
+  expect_same_as_eager(traced, 3, 0, true);
+}
+
+TEST(JoinSlices, NothingElse) {
+  const Shape whole{20, 12, 90};
+  const auto kept = [&](auto build) {
+    Maker m;
+    m.graph.training = true;
+    const ValueId y = build(m);
+    const Graph traced = m.finish({m.op("tanh", {y}), y});
+    const Graph g = checked(join_slices(traced, kExact), "join-slices");
+    EXPECT_EQ(count_ops(g, "Concat"), 0) << g.text();
+    EXPECT_EQ(g.nodes.size(), traced.nodes.size());
+    expect_same_as_eager(traced, 4, 0, true);
+  };
+  kept([&](Maker& m) {  // a gap
+    const ValueId a = m.input({20, 4, 90}), b = m.input({20, 6, 90});
+    return m.op("elemwise_add", {placed(m, a, whole, 0), placed(m, b, whole, 6)});
+  });
+  kept([&](Maker& m) {  // an overlap
+    const ValueId a = m.input({20, 7, 90}), b = m.input({20, 6, 90});
+    return m.op("elemwise_add", {placed(m, a, whole, 0), placed(m, b, whole, 6)});
+  });
+  kept([&](Maker& m) {  // another array
+    const ValueId a = m.input({20, 12, 90}), b = m.input({20, 6, 90});
+    return m.op("elemwise_add", {a, placed(m, b, whole, 6)});
+  });
+  kept([&](Maker& m) {  // a gradient that is read twice
+    const ValueId a = placed(m, m.input({20, 6, 90}), whole, 0);
+    const ValueId b = placed(m, m.input({20, 6, 90}), whole, 6);
+    return m.op("elemwise_mul", {m.op("elemwise_add", {a, b}), a});
+  });
+  kept([&](Maker& m) {  // slices along two axes
+    const ValueId a = m.op("_slice_backward", {m.input({10, 12, 90})},
+                           {{"shape", whole}, {"begin", Shape{0, 0, 0}}, {"step", Shape{1, 1, 1}}});
+    return m.op("elemwise_add", {a, placed(m, m.input({20, 6, 90}), whole, 6)});
+  });
+}
+
+TEST(AddEmbeddingRows, ToTheGradientOfTheTiedLayer) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+    for (const bool rows_first : {false, true}) {
+      Maker m;
+      m.graph.training = true;
+      const ValueId grad = m.input({300, 24}, dtype), places = m.input({300});
+      const ValueId index = m.op("Cast", {m.op("_mul_scalar", {places}, {{"scalar", 1100.0}})},
+                                 {{"dtype", DType::kInt32}});  // some are beyond the table
+      const ValueId total = m.op("negative", {m.input({1000, 24}, dtype)});
+      const ValueId rows = m.op("_embedding_backward", {grad, index},
+                                {{"input_dim", int64_t{1000}}, {"output_dim", int64_t{24}}});
+      const ValueId sum =
+          rows_first ? m.op("elemwise_add", {rows, total}) : m.op("elemwise_add", {total, rows});
+      const Graph traced = m.finish({sum});
+      const Graph g = checked(add_embedding_rows(traced, kExact), "add-embedding-rows");
+      EXPECT_EQ(count_ops(g, "_embedding_backward"), 0) << g.text();
+      EXPECT_EQ(count_ops(g, "elemwise_add"), 0);
+      EXPECT_EQ(count_ops(g, "_embedding_backward_add"), 1);
+      expect_same_as_eager(traced, 5, 0, true);
+    }
+}
+
+TEST(AddEmbeddingRows, NotIfTheRowsAreNeededToo) {
+  Maker m;
+  m.graph.training = true;
+  const ValueId rows =
+      m.op("_embedding_backward", {m.input({300, 24}), m.input({300}, DType::kInt32)},
+           {{"input_dim", int64_t{1000}}, {"output_dim", int64_t{24}}});
+  const ValueId sum = m.op("elemwise_add", {m.input({1000, 24}), rows});
+  const Graph g = add_embedding_rows(m.finish({sum, rows}), kExact);
+  EXPECT_EQ(count_ops(g, "_embedding_backward_add"), 0);
+  EXPECT_EQ(count_ops(g, "elemwise_add"), 1);
+}
+
+TEST(FuseDropout, WithTheAdditionOfAResidual) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64})
+    for (const bool dropout_first : {false, true}) {
+      Maker m;
+      m.graph.training = true;
+      const ValueId x = m.input({200, 300}, dtype), y = m.input({200, 300}, dtype);
+      const ValueId dropped = m.op("Dropout", {x}, {{"p", 0.3}});
+      const ValueId sum =
+          dropout_first ? m.op("elemwise_add", {dropped, y}) : m.op("broadcast_add", {y, dropped});
+      const Graph traced = m.finish({m.op("tanh", {sum})});
+      const Graph g = checked(fuse_dropout(traced, kExact), "fuse-dropout");
+      EXPECT_EQ(count_ops(g, "Dropout"), 0) << g.text();
+      EXPECT_EQ(count_ops(g, "_dropout_add"), 1);
+      const Arrays arrays = random_arrays(g, 6);
+      const auto run = [&](const Graph& graph) {
+        const RandomReplayScope replay({7, 11});
+        return run_eagerly(graph, arrays)[0];
+      };
+      expect_close(run(g), run(traced), 0);
+    }
+}
+
+TEST(FuseDropout, NotIfSomethingElseWouldChange) {
+  const auto kept = [](auto build) {
+    Maker m;
+    m.graph.training = true;
+    const std::vector<ValueId> outputs = build(m);
+    const Graph g = fuse_dropout(m.finish(outputs), kExact);
+    EXPECT_EQ(count_ops(g, "_dropout_add"), 0) << g.text();
+  };
+  kept([](Maker& m) {  // Dropout's result is needed
+    const ValueId d = m.op("Dropout", {m.input({200, 300})}, {{"p", 0.3}});
+    return std::vector<ValueId>{m.op("elemwise_add", {d, m.input({200, 300})}), d};
+  });
+  kept([](Maker& m) {  // a mask for columns
+    const ValueId d = m.op("Dropout", {m.input({200, 300})}, {{"p", 0.3}, {"axes", Shape{0}}});
+    return std::vector<ValueId>{m.op("elemwise_add", {d, m.input({200, 300})})};
+  });
+  kept([](Maker& m) {  // a broadcast addition
+    const ValueId d = m.op("Dropout", {m.input({200, 300})}, {{"p", 0.3}});
+    return std::vector<ValueId>{m.op("broadcast_add", {d, m.input({1, 300})})};
+  });
+  kept([](Maker& m) {  // numbers that are drawn in between
+    const ValueId d = m.op("Dropout", {m.input({200, 300})}, {{"p", 0.3}});
+    const ValueId r = m.op("Dropout", {m.input({200, 300})}, {{"p", 0.3}, {"axes", Shape{0}}});
+    return std::vector<ValueId>{m.op("elemwise_add", {d, m.op("tanh", {r})})};
+  });
+}
+
+// Two dense layers with GELU between them.
+BackwardGraph backward_of(int64_t rows, bool repeats) {
+  Maker m;
+  m.graph.training = true;
+  const ValueId x = m.input({rows, 32});
+  const ValueId w1 = m.parameter({512, 32}), w2 = m.parameter({32, 512});
+  const ValueId inner =
+      m.op("FullyConnected", {x, w1}, {{"num_hidden", int64_t{512}}, {"no_bias", true}});
+  const ValueId active = m.op("LeakyReLU", {inner}, {{"act_type", std::string("gelu")}});
+  const ValueId y =
+      m.op("FullyConnected", {active, w2}, {{"num_hidden", int64_t{32}}, {"no_bias", true}});
+  const Graph graph = m.finish({y});
+  const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1), heads(1, 1);
+  return build_backward(graph, needs, heads, repeats);
+}
+
+TEST(Gradient, ComputesLargeResultsOfGeluAgain) {
+  const BackwardGraph again = backward_of(1024, true);
+  EXPECT_EQ(count_ops(again.graph, "LeakyReLU"), 1) << again.graph.text();
+  const BackwardGraph kept = backward_of(1024, false);
+  EXPECT_EQ(count_ops(kept.graph, "LeakyReLU"), 0);
+  EXPECT_EQ(again.saved.size() + 1, kept.saved.size());
+  EXPECT_EQ(count_ops(backward_of(16, true).graph, "LeakyReLU"), 0) << "small results are kept";
+}
+
+TEST(Gradient, ComputesLargeResultsOfLayerNormAgain) {
+  const auto backward = [](int64_t rows, bool repeats) {
+    Maker m;
+    m.graph.training = true;
+    const ValueId x = m.op("tanh", {m.input({rows, 512})});
+    const ValueId gamma = m.parameter({512}), beta = m.parameter({512}), w = m.parameter({8, 512});
+    const ValueId norm = m.op("LayerNorm", {x, gamma, beta});
+    const Graph graph = m.finish(
+        {m.op("FullyConnected", {norm, w}, {{"num_hidden", int64_t{8}}, {"no_bias", true}})});
+    const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1), heads(1, 1);
+    return build_backward(graph, needs, heads, repeats);
+  };
+  const BackwardGraph again = backward(1024, true), kept = backward(1024, false);
+  EXPECT_EQ(count_ops(again.graph, "LayerNorm"), 1) << again.graph.text();
+  EXPECT_EQ(count_ops(kept.graph, "LayerNorm"), 0);
+  EXPECT_EQ(again.saved.size() + 1, kept.saved.size());
+  EXPECT_EQ(count_ops(backward(16, true).graph, "LayerNorm"), 0) << "small results are kept";
+}
+
+}  // namespace
+}  // namespace mxlite::graph::test
