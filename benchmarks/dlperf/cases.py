@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 # The name of each dtype's arithmetic, the same on all systems. Every table has it as a column.
@@ -167,8 +168,64 @@ def _network(model: str, preset: str) -> str:
     return _SMALL_BERT if preset == "smoke" else _BERT_BASE
 
 
-def cases(model: str, preset: str, device: str, ranks: Sequence[int]) -> list[Case]:
-    """Return what a preset measures.
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What ``--cells`` names instead of a preset's cases: ``float32:8x128``.
+
+    Attributes
+    ----------
+    dtype : str
+        A key of :data:`MATH`.
+    batch : int
+        Samples of each rank.
+    size : int
+        Height and width of the images, or tokens of a sequence.
+    """
+
+    dtype: str
+    batch: int
+    size: int
+
+    @classmethod
+    def parse(cls, text: str) -> Cell:
+        """Return the cell of ``dtype:BATCHxSIZE``.
+
+        Parameters
+        ----------
+        text : str
+            As on the command line.
+
+        Returns
+        -------
+        Cell
+
+        Raises
+        ------
+        ValueError
+            Another form, an unknown dtype, or a number below 1.
+        """
+        found = re.match(r"(\w+):(\d+)x(\d+)$", text)
+        if found is None or found[1] not in MATH or not int(found[2]) or not int(found[3]):
+            raise ValueError(
+                f"cell {text!r}: expected DTYPE:BATCHxSIZE with a dtype of {', '.join(MATH)}, "
+                "such as float32:8x128"
+            )
+        return cls(found[1], int(found[2]), int(found[3]))
+
+    def __str__(self) -> str:
+        return f"{self.dtype}:{self.batch}x{self.size}"
+
+
+def cases(
+    model: str,
+    preset: str,
+    device: str,
+    ranks: Sequence[int],
+    cells: Sequence[Cell] = (),
+    data: Sequence[str] = DATA,
+    repetitions: tuple[int, int] | None = None,
+) -> list[Case]:
+    """Return what a preset measures, or the cells that are given.
 
     Parameters
     ----------
@@ -180,17 +237,28 @@ def cases(model: str, preset: str, device: str, ranks: Sequence[int]) -> list[Ca
         ``"cpu"`` or ``"gpu"``.
     ranks : sequence of int
         Numbers of processes.
+    cells : sequence of Cell
+        Empty: those of the preset. The network and the repetitions are the preset's.
+    data : sequence of str
+        Some of :data:`DATA`.
+    repetitions : tuple of two int, optional
+        Steps before and in each measured turn, in place of the preset's.
 
     Returns
     -------
     list of Case
         In the order of their value for a session that may end early.
     """
+    rows = _PRESETS[model](preset, device)
+    if cells:
+        rows = [(cell.dtype, cell.batch, cell.size, *rows[0][3:]) for cell in cells]
     return [
-        Case(model, dtype, batch, count, data, size, warm_up, steps, _network(model, preset))
-        for dtype, batch, size, warm_up, steps in _PRESETS[model](preset, device)
+        Case(
+            model, dtype, batch, count, kind, size, *(repetitions or given), _network(model, preset)
+        )
+        for dtype, batch, size, *given in rows
         for count in ranks
-        for data in DATA
+        for kind in data
     ]
 
 

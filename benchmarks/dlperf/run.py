@@ -30,7 +30,7 @@ from command_line import add_options
 from common import progress, report, usable_cores
 from run import chosen_systems, gpu_name, write_spec
 
-from dlperf.cases import MODELS, Case, cases, check_model
+from dlperf.cases import DATA, MODELS, Case, Cell, cases, check_model
 from dlperf.measure import SYSTEMS, DlperfCell, DlperfWorker
 from dlperf.peak import cpu_peak, gpu_peak
 from dlperf.plots import plot
@@ -56,6 +56,23 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         help=f"all, or some of {', '.join(str(system) for system in SYSTEMS)}; smoke takes "
         "torch:eager only, because compiling takes minutes",
+    )
+    line.add_argument(
+        "--cells",
+        nargs="+",
+        default=[],
+        metavar="DTYPE:BATCHxSIZE",
+        help="instead of the preset's, such as float32:8x128 bfloat16:4x512 (tokens or pixels)",
+    )
+    line.add_argument(
+        "--steps",
+        nargs=2,
+        type=int,
+        metavar=("WARM_UP", "MEASURED"),
+        help="steps of a turn before and while it is measured, instead of the preset's",
+    )
+    line.add_argument(
+        "--data", nargs="+", default=list(DATA), choices=DATA, help="default: %(default)s"
     )
     line.add_argument("--ranks", nargs="+", type=int, help="processes of a job: 1, on a CPU 1 2")
     line.add_argument(
@@ -99,6 +116,12 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     options = parser().parse_args(arguments)
     if options.model != "all":
         check_model(options.model)
+    elif options.cells:
+        raise SystemExit("dlperf: --cells belongs to one model, and all was given")
+    try:
+        options.cells = [str(Cell.parse(text)) for text in options.cells]
+    except ValueError as error:
+        raise SystemExit(f"dlperf: {error}") from None
     smoke = options.preset == "smoke"
     if options.rounds is None:
         options.rounds = _SMOKE_ROUNDS if smoke else _ROUNDS[options.device]
@@ -109,6 +132,8 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     for name in ("rounds", "threads"):
         if getattr(options, name) < 1:
             raise SystemExit(f"dlperf: --{name} {getattr(options, name)}, expected at least 1")
+    if options.steps and min(options.steps) < 1:
+        raise SystemExit(f"dlperf: --steps {min(options.steps)}, expected at least 1")
     if min(options.ranks) < 1:
         raise SystemExit(f"dlperf: --ranks {min(options.ranks)}, expected at least 1")
     if options.record and not options.record.with_suffix(".idx").exists():
@@ -151,8 +176,8 @@ def absent_systems(options: argparse.Namespace, chosen: list[System]) -> dict[st
     return {name: on_cpu.get(name, hint) for name in absent}
 
 
-def write_case(case: Case, options: argparse.Namespace, record: Path, folder: Path) -> Path:
-    """Write what the worker of a case needs, with the layers of the network."""
+def write_case(case: Case, options: argparse.Namespace, record: Path | None, folder: Path) -> Path:
+    """Write what the worker of a case needs: layers of the network, file of real data."""
     if case.network:
         content: dict[str, Any] = {"network": case.network, "layers": []}
     else:
@@ -160,7 +185,7 @@ def write_case(case: Case, options: argparse.Namespace, record: Path, folder: Pa
         content = json.loads(spec.read_text())
     content.update(
         case=dataclasses.asdict(case),
-        record=str(record),
+        record="" if record is None else str(record),
         device=options.device,
         threads=max(1, options.threads // case.ranks),
     )
@@ -260,16 +285,17 @@ def main(arguments: list[str] | None = None) -> int:
         case
         for name in names
         if name not in missing
-        for case in cases(name, options.preset, options.device, options.ranks)
+        for case in _cases(options, name)
         if case.name not in done
     ]
-    files = _files(options, {case.model for case in plan})
+    files = _files(options, plan)
     with tempfile.TemporaryDirectory() as folder:
         for case in progress(plan, len(plan), "dlperf"):
             peak = content["peaks"].get(case.dtype) or _peak(options.device, settings, case.dtype)
             if peak is not None:
                 content["peaks"][case.dtype] = peak
-            spec = write_case(case, options, files[case.model], Path(folder))
+            file = files.get((case.model, case.size))
+            spec = write_case(case, options, file, Path(folder))
             figures = run_case(case, options, systems, spec, peak)
             figures["reasons"].update(absent)
             content["cells"].append(figures)
@@ -295,21 +321,29 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _files(options: argparse.Namespace, models: set[str]) -> dict[str, Path]:
-    """Return the input file of each model that runs; what is not given is made."""
-    files = {}
-    if "resnet50" in models:
-        files["resnet50"] = options.record or _photographs(options.preset)
-    if "bert" in models:
-        files["bert"] = options.samples or _token_samples(options.preset, options.device)
+def _cases(options: argparse.Namespace, model: str) -> list[Case]:
+    cells = [Cell.parse(text) for text in options.cells]
+    steps = tuple(options.steps) if options.steps else None
+    return cases(model, options.preset, options.device, options.ranks, cells, options.data, steps)
+
+
+def _files(options: argparse.Namespace, plan: list[Case]) -> dict[tuple[str, int], Path]:
+    """Return the files of cases that read one, by model and size; what is not given is made."""
+    files: dict[tuple[str, int], Path] = {}
+    reading = [(case.model, case.size) for case in plan if case.data == "real"]
+    for model, size in dict.fromkeys(reading):
+        if model == "resnet50":
+            files[model, size] = options.record or _photographs(options.preset)
+        else:
+            files[model, size] = options.samples or _token_samples(options.preset, size)
     return files
 
 
-def _token_samples(preset: str, device: str) -> Path:
-    """Return a file of random tokens, made once."""
+def _token_samples(preset: str, size: int) -> Path:
+    """Return a file of sequences of up to so many random tokens, made once."""
     from dlperf.bert.recipe import VOCABULARY, example_modules, make_samples
 
-    size, count = cases("bert", preset, device, [1])[0].size, _SAMPLES[preset]
+    count = _SAMPLES[preset]
     path = Path(tempfile.gettempdir()) / f"mxlite-samples-{size}-{count}.npz"
     if not path.exists():
         samples, _ = example_modules()

@@ -12,7 +12,6 @@ from mxlite.gluon import nn
 from mxlite.gluon.block import HybridBlock
 
 VOCABULARY = 30522
-LENGTH = 128
 EPSILON = 1e-12
 
 
@@ -56,13 +55,17 @@ class Bert(HybridBlock):
     ----------
     layers, units, heads : int
         Size; the defaults are BERT-base's.
+    length : int
+        Tokens of a sequence.
     """
 
-    def __init__(self, layers: int = 12, units: int = 768, heads: int = 12) -> None:
+    def __init__(
+        self, layers: int = 12, units: int = 768, heads: int = 12, length: int = 128
+    ) -> None:
         super().__init__()
         with self.name_scope():
             self.embedding = nn.Embedding(VOCABULARY, units)
-            self.positions = self.params.get("positions", shape=(LENGTH, units))
+            self.positions = self.params.get("positions", shape=(length, units))
             self.norm = nn.LayerNorm(epsilon=EPSILON, in_channels=units)
             self.layers = nn.HybridSequential()
             for _ in range(layers):
@@ -77,8 +80,8 @@ class Bert(HybridBlock):
         return self.pooler(F.reshape(first, shape=(-3, 0)))
 
 
-def bert_base() -> Bert:
-    """Return BERT-base with random parameters."""
-    net = Bert()
+def bert_base(length: int) -> Bert:
+    """Return BERT-base with random parameters, for sequences of so many tokens."""
+    net = Bert(length=length)
     net.initialize(mx.init.Normal(0.02))
     return net

@@ -4,8 +4,36 @@ import zlib
 
 import numpy as np
 
-BERT = "bert-base"  # the network that reads tokens
+BERT = "bert-base"  # the network that reads tokens, 128 unless its name ends with another number
 DEVICE = "cpu"  # or "gpu", the first one; set by the worker before a system is loaded
+
+
+def bert_length(network):
+    """Return the tokens of a sequence of ``bert-base`` or ``bert-base-<tokens>``.
+
+    Parameters
+    ----------
+    network : str
+        A name on the command line.
+
+    Returns
+    -------
+    int or None
+        None: another network.
+
+    Raises
+    ------
+    ValueError
+        The name ends with something else than a positive number.
+    """
+    if network == BERT:
+        return 128
+    if not network.startswith(BERT + "-"):
+        return None
+    tokens = network[len(BERT) + 1 :]
+    if not tokens.isdigit() or int(tokens) < 1:
+        raise ValueError(f"network {network!r}: expected {BERT}-<tokens>, such as {BERT}-512")
+    return int(tokens)
 
 
 def parameter(name, shape):

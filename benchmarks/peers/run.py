@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cell import TOLERANCE, Cell, System, Worker
 from command_line import add_options
 from common import Timing, progress, report, result, table, write_json
-from peer_values import BERT
+from peer_values import bert_length
 from worker_process import WorkerError
 
 HERE = Path(__file__).resolve().parent
@@ -58,7 +58,10 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
     line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     line.add_argument(
-        "--networks", nargs="+", default=["all"], help="names of benchmark_score, bert-base"
+        "--networks",
+        nargs="+",
+        default=["all"],
+        help="names of benchmark_score, bert-base, bert-base-512",
     )
     line.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     line.add_argument("--dtypes", nargs="+", default=["float32"], choices=list(TOLERANCE))
@@ -231,7 +234,7 @@ def entries(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         result(
             f"{cell.network} batch {cell.batch} {cell.dtype} {name}",
             Timing(seconds),
-            unit="sequences/s" if cell.network == BERT else "images/s",
+            unit="images/s" if bert_length(cell.network) is None else "sequences/s",
             amount=cell.batch,
             network=cell.network,
             batch=cell.batch,
@@ -269,7 +272,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     networks = DEFAULT if options.networks == ["all"] else options.networks
     for network in networks:
-        check_name(network)
+        try:
+            check_name(network)
+        except ValueError as error:
+            raise SystemExit(f"peers: {error}") from None
     if options.neighbours < 0:
         raise SystemExit(f"peers: {options.neighbours} neighbours given, expected at least 0")
     if min(options.batches) < 1:

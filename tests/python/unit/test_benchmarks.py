@@ -21,7 +21,7 @@ import numpy as np
 import peer_values
 import run as peers_run
 import train_step
-from bert import LENGTH, Bert
+from bert import Bert
 from layers import layer_list
 from neighbours import neighbours
 from network_symbols import network_symbol
@@ -189,10 +189,11 @@ def test_layer_lists_of_the_peers_use_every_parameter(network: str) -> None:
     assert all(index < place for place, layer in enumerate(layers) for index in layer["inputs"])
 
 
-def test_the_neutral_form_of_bert_computes_what_the_block_does() -> None:
-    net = Bert(layers=2, units=32, heads=4)
+@pytest.mark.parametrize("length", [128, 24])
+def test_the_neutral_form_of_bert_computes_what_the_block_does(length: int) -> None:
+    net = Bert(layers=2, units=32, heads=4, length=length)
     net.initialize(mx.init.Normal(0.02))
-    spec = {"size": LENGTH, "layers": layer_list(net)}
+    spec = {"size": length, "layers": layer_list(net)}
     parameters = net._collect_params_with_prefix()
     shapes = {name: shape for layer in spec["layers"] for name, shape in layer["params"].values()}
     assert shapes == {name: list(value.shape) for name, value in parameters.items()}
@@ -202,10 +203,20 @@ def test_the_neutral_form_of_bert_computes_what_the_block_does() -> None:
     for name, parameter in parameters.items():
         parameter.set_data(given[name])
     tokens = mx.nd.array(peer_values.inputs(spec, 3), dtype=np.int32)
-    assert tokens.shape == (3, LENGTH)
+    assert tokens.shape == (3, length)
     (output,) = network_symbol(mx, spec).eval(data=tokens, **given)
     assert output.shape == (3, 32)
     np.testing.assert_allclose(net(tokens).asnumpy(), output.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_name_of_bert_says_how_long_its_sequences_are() -> None:
+    lengths = {
+        name: peer_values.bert_length(name) for name in ("bert-base", "bert-base-512", "vgg")
+    }
+    assert lengths == {"bert-base": 128, "bert-base-512": 512, "vgg": None}
+    for name in ("bert-base-", "bert-base-0", "bert-base-large"):
+        with pytest.raises(SystemExit, match=f"peers: network '{name}': expected bert-base-<tok"):
+            peers_run.main(["--networks", name])
 
 
 def test_projections_are_cut_into_queries_keys_and_values_of_all_heads() -> None:

@@ -234,8 +234,9 @@ def test_a_worker_pretrains_bert(
     monkeypatch.setattr(run.tempfile, "gettempdir", lambda: str(tmp_path))
     case = cases.Case("bert", "float32", 4, 1, data, 64, warm_up=1, steps=2, network="bert_1_32_2")
     options = run.checked_options(["bert", "--ranks", "1"])
-    samples = run._files(options, {"bert"})["bert"]
-    assert samples.parent == tmp_path
+    samples = run._files(options, [case]).get(("bert", 64))
+    assert (samples is None) == (data == "resident")
+    assert samples is None or samples.parent == tmp_path
     spec = run.write_case(case, options, samples, tmp_path)
     prepared, timed = ask(
         worker_command(spec, tmp_path),
@@ -247,6 +248,29 @@ def test_a_worker_pretrains_bert(
     assert fifth < first - 0.01  # the same batch, no dropout
     assert np.isfinite(timed["loss"])
     assert timed["mib"] >= prepared["mib"] > 50
+
+
+def test_cells_replace_those_of_the_preset() -> None:
+    options = run.checked_options(
+        ["bert", "--preset", "full", "--ranks", "1", "--data", "resident"]
+        + ["--cells", "float32:1x128", "bfloat16:4x512", "--steps", "2", "5"]
+    )
+    found = [(c.dtype, c.batch, c.size, c.data, c.network) for c in run._cases(options, "bert")]
+    assert found == [
+        ("float32", 1, 128, "resident", "bert_12_768_12"),
+        ("bfloat16", 4, 512, "resident", "bert_12_768_12"),
+    ]
+    assert {(c.warm_up, c.steps) for c in run._cases(options, "bert")} == {(2, 5)}
+    with pytest.raises(SystemExit, match="--steps 0, expected at least 1"):
+        run.checked_options(["bert", "--steps", "0", "5"])
+
+
+@pytest.mark.parametrize("cell", ["float32:8", "float31:8x128", "float32:0x128", "float32:8x128x1"])
+def test_cells_of_another_form_are_refused(cell: str) -> None:
+    with pytest.raises(SystemExit, match=f"dlperf: cell '{cell}': expected DTYPE:BATCHxSIZE"):
+        run.checked_options(["bert", "--cells", cell])
+    with pytest.raises(SystemExit, match="--cells belongs to one model"):
+        run.checked_options(["all", "--cells", "float32:8x128"])
 
 
 def test_the_steps_of_the_loss_gate_have_no_dropout() -> None:
