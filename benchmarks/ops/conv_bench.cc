@@ -19,6 +19,7 @@
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/cpu/processor.h"
 
 namespace {
 
@@ -200,7 +201,7 @@ int main(int argc, char** argv) {
       }
     }
     if (kh == kw && (kh == 3 || kh == 5) && c.stride == 1 && c.group == 1 && c.in % 16 == 0 &&
-        c.out % 16 == 0 && type == memory::data_type::f32 && mxlite::onednn::has_winograd()) {
+        c.out % 16 == 0 && type == memory::data_type::f32 && mxlite::cpu::has_avx512()) {
       using namespace mxlite::onednn;
       const WinogradProblem p{.batch = batch,
                               .height = c.size,

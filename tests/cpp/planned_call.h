@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/cpu/onednn/layout.h"
-#include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/planned_kernel.h"
 #include "tests/cpp/op_test_util.h"
 
@@ -139,7 +139,7 @@ struct PlannedCall {
     if (!onednn::computes_in(dtype)) return;
     // Blocks of 16 belong to AVX-512: elsewhere oneDNN may leave them to the plain kernel.
     std::vector<Layout> layouts;
-    if (start == Start::kBlocked && !onednn::has_winograd() && !plan(layouts)) return;
+    if (start == Start::kBlocked && !cpu::has_avx512() && !plan(layouts)) return;
     const auto expected = run_native();
     const auto got = run_planned();
     ASSERT_TRUE(got.has_value()) << call.op.name << ": no plan, " << what;

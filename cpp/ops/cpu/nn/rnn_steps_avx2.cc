@@ -9,6 +9,7 @@
 
 #include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/nn/rnn_steps.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/pointwise/math.h"
 #define MX_RNN_WIDE 0
 #include "cpp/ops/cpu/nn/rnn_tile.h"

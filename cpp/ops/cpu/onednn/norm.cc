@@ -253,13 +253,6 @@ struct Backward {
 
 }  // namespace
 
-bool has_norm() {
-  static const bool able = __builtin_cpu_supports("avx512f") &&
-                           __builtin_cpu_supports("avx512vl") &&
-                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  return able;
-}
-
 size_t norm_scratch_bytes(const NormMemory& m) { return Scratch::bytes(m); }
 
 void norm_forward(const NormMemory& m, NormEnd end, const NormForwardArgs& args, void* scratch) {

@@ -41,7 +41,6 @@ struct NormBackwardArgs {
   bool batch_stats;
 };
 
-bool has_norm();  // whether the processor has the instructions
 size_t norm_scratch_bytes(const NormMemory& m);
 void norm_forward(const NormMemory& m, NormEnd end, const NormForwardArgs& args, void* scratch);
 // data_grad may be grad's memory (kAddRelu: added_grad's may), element by element.

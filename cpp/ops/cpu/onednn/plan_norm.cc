@@ -4,6 +4,7 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/norm.h"
 #include "cpp/ops/cpu/onednn/plans.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/registration.h"
 
@@ -16,8 +17,9 @@ std::optional<NormMemory> memory_of(const PlanRequest& r, const BatchNormParams&
   const TensorSpec& spec = r.inputs[data];
   const Layout& layout = r.layouts[data];
   const int ndim = spec.shape.ndim();
-  if (!has_norm() || !is_plannable(r) || layout.is_plain() || ndim != 4 || !r.post_ops.empty() ||
-      (p.axis != 1 && p.axis != 1 - ndim) || r.inputs[gamma].dtype != DType::kFloat32 ||
+  if (!cpu::has_avx512() || !is_plannable(r) || layout.is_plain() || ndim != 4 ||
+      !r.post_ops.empty() || (p.axis != 1 && p.axis != 1 - ndim) ||
+      r.inputs[gamma].dtype != DType::kFloat32 ||
       (spec.dtype != DType::kFloat32 && spec.dtype != DType::kBFloat16))
     return std::nullopt;
   const Desc& desc = format_of(layout).desc;

@@ -6,6 +6,7 @@
 #include "cpp/ops/cpu/onednn/post_ops.h"
 #include "cpp/ops/cpu/onednn/stem.h"
 #include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/weight_forms.h"
 
@@ -25,7 +26,7 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
   const Shape &data = r.inputs[0].shape, &weight = r.inputs[1].shape;
   const SpatialWindow w = p.window();
   const auto both = [](const int64_t(&v)[3], int64_t x) { return v[1] == x && v[2] == x; };
-  if (!has_winograd() || !(both(w.kernel, 3) || both(w.kernel, 5)) || !both(w.stride, 1) ||
+  if (!cpu::has_avx512() || !(both(w.kernel, 3) || both(w.kernel, 5)) || !both(w.stride, 1) ||
       !both(w.dilate, 1) || data[1] % 16 != 0)
     return std::nullopt;
   const PixelLayout pixels = pixel_layout(r.layouts[0], data);
@@ -79,7 +80,7 @@ std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
   constexpr int64_t kMostTerms = 4096;  // terms of a sum, which are added one after the other
   const auto& p = *static_cast<const ConvolutionParams*>(r.params);
   const Shape &data = r.inputs[0].shape, &output = r.outputs[0].shape;
-  if (!has_stem() || post.add || data[1] > kMostChannels || !r.layouts[0].is_plain())
+  if (!cpu::has_avx512() || post.add || data[1] > kMostChannels || !r.layouts[0].is_plain())
     return std::nullopt;
   const SpatialWindow w = p.window();
   if (data[1] * w.kernel[1] * w.kernel[2] > kMostTerms) return std::nullopt;

@@ -3,6 +3,7 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/convolution.h"
 
 namespace mxlite::onednn {
@@ -15,7 +16,7 @@ constexpr int64_t kLeastTiles = 48;
 // The forward's problem; nullopt: not one that Winograd computes.
 std::optional<WinogradProblem> problem_of(const ConvolutionParams& p, const Shape& data) {
   if (data.ndim() != 4 || p.channels_last() || p.num_group != 1 || data[1] % 16 != 0 ||
-      p.num_filter % 16 != 0 || !has_winograd())
+      p.num_filter % 16 != 0 || !cpu::has_avx512())
     return std::nullopt;
   const SpatialWindow w = p.window();
   const auto both = [](const int64_t(&v)[3], int64_t x) { return v[1] == x && v[2] == x; };

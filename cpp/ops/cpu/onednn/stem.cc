@@ -92,13 +92,6 @@ int64_t rows_floats(const StemProblem& p) {
 
 }  // namespace
 
-bool has_stem() {
-  static const bool able = __builtin_cpu_supports("avx512f") &&
-                           __builtin_cpu_supports("avx512vl") &&
-                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  return able;
-}
-
 size_t stem_scratch_bytes(const StemProblem& p) {
   return static_cast<size_t>(rows_floats(p) * p.threads) * sizeof(float);
 }

@@ -22,7 +22,6 @@ struct StemArgs {
   bool relu;
 };
 
-bool has_stem();  // whether the processor has the instructions
 size_t stem_scratch_bytes(const StemProblem& p);
 void stem_convolution(const StemProblem& p, const StemArgs& args, void* scratch);
 

@@ -180,13 +180,6 @@ size_t block_bytes(const Block& b) {
 
 }  // namespace
 
-bool has_winograd() {
-  static const bool able = __builtin_cpu_supports("avx512f") &&
-                           __builtin_cpu_supports("avx512vl") &&
-                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  return able;
-}
-
 size_t winograd_weight_bytes(int64_t channels, int64_t filters) {
   return static_cast<size_t>(kPoints * channels * filters) * sizeof(float);
 }

@@ -36,7 +36,6 @@ struct WinogradArgs {
   bool add, relu;  // output += what it holds; then max(output, 0)
 };
 
-bool has_winograd();  // whether the processor has the instructions
 size_t winograd_weight_bytes(int64_t channels, int64_t filters);
 // Transforms all weights at once, in parallel; packed as above.
 void winograd_transform(int64_t channels, int64_t filters, int kernel, const float* weight,

@@ -1,0 +1,21 @@
+#include "cpp/ops/cpu/processor.h"
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace mxlite::cpu {
+namespace {
+
+// oneDNN also asks the operating system for the state of the tiles. Its instruction sets are bits:
+// a larger set has the bits of those that it contains.
+bool has(dnnl::cpu_isa isa) {
+  static const int effective = static_cast<int>(dnnl::get_effective_cpu_isa());
+  const int wanted = static_cast<int>(isa);
+  return (effective & wanted) == wanted;
+}
+
+}  // namespace
+
+bool has_avx512() { return has(dnnl::cpu_isa::avx512_core); }
+bool has_amx_bf16() { return has(dnnl::cpu_isa::avx512_core_amx); }
+
+}  // namespace mxlite::cpu

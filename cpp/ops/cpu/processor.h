@@ -1,0 +1,11 @@
+// Instruction sets between which our kernels choose at run time. ONEDNN_MAX_CPU_ISA limits them
+// like those of oneDNN.
+#pragma once
+
+namespace mxlite::cpu {
+
+bool has_avx512();  // AVX-512 F, VL, DQ and BW
+// Tiles of bfloat16 (AMX), which the operating system lets this process use.
+bool has_amx_bf16();
+
+}  // namespace mxlite::cpu
