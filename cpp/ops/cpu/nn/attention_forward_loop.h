@@ -57,10 +57,10 @@ class AttentionForward {
     const HeadRows query(c_.query, b, h), mask(c_.mask, b, h);
     for (int64_t r = 0; r < rows; ++r)
       load_row<T>(query, first + r, 0, s_.d, static_cast<T>(c_.scale), query_ + r * s_.d);
-    std::fill_n(sums_, rows * s_.dv_pad, T(0));
     std::fill_n(max_, rows, static_cast<T>(kMaskedScore));
     std::fill_n(total_, rows, T(0));
     const int64_t limit = attended_keys(c_, b, first + rows - 1);
+    if (limit == 0) std::fill_n(sums_, rows * s_.dv_pad, T(0));
     for (int64_t k = 0; k < limit; k += kKeys) {
       const int64_t count = std::min(kKeys, limit - k);
       const int64_t begin = k / kStrip, end = (k + count + kStrip - 1) / kStrip;
@@ -70,7 +70,7 @@ class AttentionForward {
         const int64_t valid = std::clamp<int64_t>(attended_keys(c_, b, first + r) - k, 0, count);
         row({scores_ + r * kKeys, padded}, r, valid, c_.mask ? &mask : nullptr, b, h, first + r, k);
       }
-      multiply<T, false>(rows, scores_, kKeys, values_, k, count, 0, values_.count(), true, sums_,
+      multiply<T, false>(rows, scores_, kKeys, values_, k, count, 0, values_.count(), k > 0, sums_,
                          s_.dv_pad);
     }
     finish(b, h, first, rows);
@@ -82,12 +82,12 @@ class AttentionForward {
     scores.mask_scores(valid, mask, query, k);
     const T center = scores.max_with(max_[r]);
     const T sum = scores.exponentials(center);
-    if (center != max_[r]) {
+    if (k > 0 && center != max_[r]) {
       const T factor = std::exp(max_[r] - center);
       total_[r] *= factor;
       ScoreRow<T>{sums_ + r * s_.dv_pad, s_.dv_pad}.scale(factor);
-      max_[r] = center;
     }
+    max_[r] = center;
     total_[r] += sum;
     if (c_.dropout > 0) {
       T factors[kKeys];

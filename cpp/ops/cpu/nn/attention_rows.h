@@ -32,6 +32,28 @@ MX_INLINE typename Register<double>::Vec exp_of(typename Register<double>::Vec x
   return x;
 }
 
+// Combines the elements of a vector by op(Vec, Vec), in pairs: halves, quarters and so on.
+template <class T, int64_t kStep = Register<T>::kCount / 2, class F>
+MX_INLINE T fold(typename Register<T>::Vec v, F&& op) {
+  if constexpr (kStep == 0) {
+    return v[0];
+  } else {
+    using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    using Mask [[gnu::vector_size(Register<T>::kBytes)]] = Index;
+    Mask partner;
+    for (int64_t i = 0; i < Register<T>::kCount; ++i) partner[i] = static_cast<Index>(i ^ kStep);
+    return fold<T, kStep / 2>(op(v, __builtin_shuffle(v, partner)), op);
+  }
+}
+template <class T>
+MX_INLINE T fold_sum(typename Register<T>::Vec v) {
+  return fold<T>(v, [](auto a, auto b) { return a + b; });
+}
+template <class T>
+MX_INLINE T fold_max(typename Register<T>::Vec v) {
+  return fold<T>(v, [](auto a, auto b) { return a > b ? a : b; });
+}
+
 // Values of one row of a block of scores, padded to whole vectors.
 template <class T>
 struct ScoreRow {
@@ -67,9 +89,7 @@ struct ScoreRow {
       const Vec v = at(i);
       best = v > best ? v : best;
     }
-    T result = least;
-    for (int64_t i = 0; i < kStep; ++i) result = std::max(result, best[i]);
-    return result;
+    return fold_max<T>(best);
   }
 
   // Scores become exp(score - center), or 0 if they take no part. Returns the sum.
@@ -81,9 +101,7 @@ struct ScoreRow {
       put(i, e);
       total += e;
     }
-    T sum = 0;
-    for (int64_t i = 0; i < kStep; ++i) sum += total[i];
-    return sum;
+    return fold_sum<T>(total);
   }
 
   void scale(T factor) const {
