@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -130,8 +131,9 @@ def test_masked_rows_are_zero_with_zero_gradients(lowest: float) -> None:
     assert got[0][1, :, 1].any() and got[0][0].all()
 
 
-def test_what_lies_behind_a_length_is_not_read() -> None:
-    arrays = _arrays((2, 1, 1, 4, 6, 3, 3), "float32")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_lies_behind_a_length_is_not_read(dtype: str) -> None:
+    arrays = _arrays((2, 1, 1, 4, 6, 3, 3), dtype)
     length = nd.array([4, 2], dtype="int32")
     want = _run(arrays, [length], use_length=True)
     for a in arrays[1:3]:
@@ -142,10 +144,11 @@ def test_what_lies_behind_a_length_is_not_read() -> None:
         np.testing.assert_array_equal(g, w)
 
 
-def test_nan_and_infinity_are_not_lost() -> None:
-    arrays = _arrays((1, 1, 1, 3, 40, 4, 4), "float32")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_nan_and_infinity_are_not_lost(dtype: str) -> None:
+    arrays = _arrays((1, 1, 1, 3, 40, 4, 4), dtype)
     arrays[0][0, 0, 1, 2] = np.nan
-    y = fused(*arrays[:3]).asnumpy()
+    y = _host(fused(*arrays[:3]))
     assert np.isnan(y[0, 0, 1]).all() and np.isfinite(y[0, 0, [0, 2]]).all()
 
 
@@ -178,6 +181,44 @@ def test_mask_has_a_gradient() -> None:
             sides.append((attention(q, k, v, moved, None, True)[0] * dy).sum())
         numeric = (sides[0] - sides[1]) / (2 * step)
         assert mask.grad.asnumpy()[at] == pytest.approx(numeric, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("instructions", ["AVX2", "AVX512_CORE"])
+def test_bfloat16_without_its_instructions_is_computed_in_float32(instructions: str) -> None:
+    """Then the output is that of float32, rounded once."""
+    program = """
+        import mxlite as mx
+        import numpy as np
+        from mxlite import nd
+
+        rng = np.random.RandomState(0)
+        half = [nd.array(rng.randn(2, 3, n, 40), dtype="bfloat16") for n in (70, 300, 300)]
+        y = nd.contrib.dot_product_attention(*half)
+        want = nd.contrib.dot_product_attention(*[a.astype("float32") for a in half])
+        print(int((y != want.astype("bfloat16")).astype("float32").sum().asscalar()))
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) == 0
+
+
+def test_bfloat16_products_leave_those_of_onednn_alone() -> None:
+    """Both configure the tile registers of the threads that they share."""
+    rng = np.random.RandomState(0)
+    a = nd.array(rng.randn(4, 128, 64), dtype="bfloat16")
+    want = nd.batch_dot(a, a, transpose_b=True)
+    heads = a.reshape((1, 4, 128, 64))
+    attended = fused(heads, heads, heads)
+    for _ in range(5):
+        again = nd.batch_dot(a, a, transpose_b=True)
+        np.testing.assert_array_equal(_host(fused(heads, heads, heads)), _host(attended))
+        np.testing.assert_array_equal(_host(again), _host(want))
 
 
 # ---- dropout -----------------------------------------------------------------------------------

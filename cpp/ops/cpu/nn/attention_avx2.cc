@@ -27,16 +27,16 @@
 namespace mxlite::cpu::avx2 {
 
 void attention_forward(const AttentionCall& c, const AttentionPlan& plan, float* scratch) {
-  run_forward(c, plan, scratch);
+  run_forward<AttentionForward<float>>(c, plan, scratch);
 }
 void attention_forward(const AttentionCall& c, const AttentionPlan& plan, double* scratch) {
-  run_forward(c, plan, scratch);
+  run_forward<AttentionForward<double>>(c, plan, scratch);
 }
 void attention_backward(const AttentionCall& c, const AttentionPlan& plan, float* scratch) {
-  run_backward(c, plan, scratch);
+  run_backward<AttentionBackward<float>>(c, plan, scratch);
 }
 void attention_backward(const AttentionCall& c, const AttentionPlan& plan, double* scratch) {
-  run_backward(c, plan, scratch);
+  run_backward<AttentionBackward<double>>(c, plan, scratch);
 }
 
 }  // namespace mxlite::cpu::avx2

@@ -1,6 +1,8 @@
 // The blocked loops of dot-product attention, compiled once per instruction set. Queries are taken
 // in blocks of rows, keys in blocks of columns; only the scores of one block pair exist at a time.
-// Values are computed in T: float for the halves and float, double for double.
+// Values are computed in T: double for double, float for float and the halves. T is bfloat16 for
+// arrays of bfloat16 where has_bfloat16_attention: factors of matrix products are rounded to
+// bfloat16, sums and everything between the products are float32.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -26,7 +28,7 @@ struct AttentionCall {
   RandomState random;
   std::vector<int64_t> lengths;  // by sample, at most k_length
   AttentionArray query, key, value, mask, output;
-  void* log_sum = nullptr;  // (batch, heads, q_length) of T; infinity: the row is masked
+  void* log_sum = nullptr;  // (batch, heads, q_length) of float or double; infinity: masked rows
   // Backward only.
   AttentionArray output_grad, query_grad, key_grad, value_grad;
 
@@ -49,6 +51,10 @@ struct AttentionPlan {
   }
 };
 
+// Whether this processor multiplies tiles of bfloat16 (AMX). The dot products of AVX512_BF16 were
+// measured to be slower here than those of float32.
+bool has_bfloat16_attention();
+
 // Plans use the widest vectors of this processor. `scratch` has plan.bytes(call) bytes, aligned to
 // 64. No extent may be 0.
 template <class T>
@@ -59,6 +65,15 @@ template <class T>
 void attention_forward(const AttentionCall& call, const AttentionPlan& plan, void* scratch);
 template <class T>
 void attention_backward(const AttentionCall& call, const AttentionPlan& plan, void* scratch);
+
+template <>
+AttentionPlan plan_attention_forward<bfloat16>(const AttentionCall& call);
+template <>
+AttentionPlan plan_attention_backward<bfloat16>(const AttentionCall& call);
+template <>
+void attention_forward<bfloat16>(const AttentionCall& call, const AttentionPlan&, void* scratch);
+template <>
+void attention_backward<bfloat16>(const AttentionCall& call, const AttentionPlan&, void* scratch);
 
 namespace avx2 {
 void attention_forward(const AttentionCall&, const AttentionPlan&, float* scratch);
@@ -72,5 +87,10 @@ void attention_forward(const AttentionCall&, const AttentionPlan&, double* scrat
 void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);
 void attention_backward(const AttentionCall&, const AttentionPlan&, double* scratch);
 }  // namespace avx512
+// For bfloat16, with the sums of backward in float32.
+namespace amx {
+void attention_forward(const AttentionCall&, const AttentionPlan&, float* scratch);
+void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);
+}  // namespace amx
 
 }  // namespace mxlite::cpu

@@ -3,6 +3,7 @@
 #include "cpp/ops/cpu/nn/attention_blocks.h"
 #include "cpp/ops/cpu/nn/attention_sizes.h"
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/processor.h"
 
 namespace mxlite::cpu {
 namespace {
@@ -10,19 +11,11 @@ namespace {
 // Items per thread, so that threads that are slow or preempted leave work to the others.
 constexpr int64_t kForwardItems = 4, kBackwardItems = 2;
 
-bool has_avx512() {
-  static const bool able = __builtin_cpu_supports("avx512f") &&
-                           __builtin_cpu_supports("avx512vl") &&
-                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  return able;
-}
-
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-template <class T>
-AttentionPlan plan_items(const AttentionCall& c, int64_t items_per_thread) {
+AttentionPlan plan_items(const AttentionCall& c, int64_t most_rows, int64_t items_per_thread) {
   AttentionPlan plan;
-  plan.block_rows = divide_up(c.q_length, divide_up(c.q_length, AttentionSizes<T>::kRows));
+  plan.block_rows = divide_up(c.q_length, divide_up(c.q_length, most_rows));
   plan.blocks = divide_up(c.q_length, plan.block_rows);
   const int64_t threads = cpu_threads(), heads = c.batch * c.key_heads;
   const int64_t scores = c.batch * c.heads * c.q_length * c.k_length;
@@ -36,7 +29,7 @@ AttentionPlan plan_items(const AttentionCall& c, int64_t items_per_thread) {
 
 template <class T>
 AttentionPlan plan_attention_forward(const AttentionCall& c) {
-  AttentionPlan plan = plan_items<T>(c, kForwardItems);
+  AttentionPlan plan = plan_items(c, AttentionSizes<T>::kRows, kForwardItems);
   const AttentionSizes<T> sizes(c, plan.block_rows);
   plan.thread_bytes = sizes.forward() * static_cast<int64_t>(sizeof(T));
   return plan;
@@ -44,7 +37,7 @@ AttentionPlan plan_attention_forward(const AttentionCall& c) {
 
 template <class T>
 AttentionPlan plan_attention_backward(const AttentionCall& c) {
-  AttentionPlan plan = plan_items<T>(c, kBackwardItems);
+  AttentionPlan plan = plan_items(c, AttentionSizes<T>::kRows, kBackwardItems);
   const AttentionSizes<T> sizes(c, plan.block_rows);
   plan.thread_bytes = sizes.backward() * static_cast<int64_t>(sizeof(T));
   plan.sum_bytes = sizes.key_grads() * static_cast<int64_t>(sizeof(T));
@@ -62,6 +55,34 @@ void attention_backward(const AttentionCall& c, const AttentionPlan& plan, void*
   T* const memory = static_cast<T*>(scratch);
   has_avx512() ? avx512::attention_backward(c, plan, memory)
                : avx2::attention_backward(c, plan, memory);
+}
+
+bool has_bfloat16_attention() { return has_amx_bf16(); }
+
+template <>
+AttentionPlan plan_attention_forward<bfloat16>(const AttentionCall& c) {
+  using Sizes = AttentionSizes<bfloat16>;
+  AttentionPlan plan = plan_items(c, Sizes::kForwardRows, kForwardItems);
+  plan.thread_bytes = Sizes(c, plan.block_rows).forward_bytes();
+  return plan;
+}
+template <>
+AttentionPlan plan_attention_backward<bfloat16>(const AttentionCall& c) {
+  using Sizes = AttentionSizes<bfloat16>;
+  AttentionPlan plan = plan_items(c, Sizes::kBackwardRows, kBackwardItems);
+  const Sizes sizes(c, plan.block_rows);
+  plan.thread_bytes = sizes.backward_bytes();
+  plan.sum_bytes = sizes.key_grads() * static_cast<int64_t>(sizeof(float));
+  return plan;
+}
+template <>
+void attention_forward<bfloat16>(const AttentionCall& c, const AttentionPlan& plan, void* scratch) {
+  amx::attention_forward(c, plan, static_cast<float*>(scratch));
+}
+template <>
+void attention_backward<bfloat16>(const AttentionCall& c, const AttentionPlan& plan,
+                                  void* scratch) {
+  amx::attention_backward(c, plan, static_cast<float*>(scratch));
 }
 
 template AttentionPlan plan_attention_forward<float>(const AttentionCall&);

@@ -19,25 +19,25 @@ void for_items(const AttentionCall& c, const AttentionPlan& plan, T* scratch, F&
   }
 }
 
-template <class T>
+template <class Forward, class T>
 void run_forward(const AttentionCall& c, const AttentionPlan& plan, T* scratch) {
-  for_items<AttentionForward<T>>(c, plan, scratch, [](auto& loop, int64_t i, int) { loop.run(i); });
+  for_items<Forward>(c, plan, scratch, [](auto& loop, int64_t i, int) { loop.run(i); });
 }
 
-template <class T>
+template <class Backward, class T>
 void run_backward(const AttentionCall& c, const AttentionPlan& plan, T* scratch) {
   T* const sums = scratch + plan.threads * plan.thread_bytes / static_cast<int64_t>(sizeof(T));
   const int64_t stride = plan.sum_bytes / static_cast<int64_t>(sizeof(T));
-  for_items<AttentionBackward<T>>(c, plan, scratch, [&](auto& loop, int64_t i, int thread) {
+  for_items<Backward>(c, plan, scratch, [&](auto& loop, int64_t i, int thread) {
     T* const own = sums + (plan.parts == 1 ? thread : i) * stride;
     loop.run(i, own);
-    if (plan.parts == 1) AttentionBackward<T>::finish(c, plan, i, own);
+    if (plan.parts == 1) Backward::finish(c, plan, i, own);
   });
   if (plan.parts == 1) return;
   const int64_t heads = c.batch * c.key_heads;
 #pragma omp parallel for schedule(dynamic) num_threads(plan.threads) if (plan.threads > 1)
   for (int64_t head = 0; head < heads; ++head)
-    AttentionBackward<T>::finish(c, plan, head, sums + head * plan.parts * stride);
+    Backward::finish(c, plan, head, sums + head * plan.parts * stride);
 }
 
 }  // namespace

@@ -42,4 +42,39 @@ struct AttentionSizes {
   }
 };
 
+// Sizes for products of bfloat16 with sums in float32. Everything is padded to whole tiles: 16 rows
+// or columns, and 32 products per sum.
+template <>
+struct AttentionSizes<bfloat16> {
+  static constexpr int64_t kTile = 16, kDepth = 32;
+  static constexpr int64_t kForwardRows = 32, kBackwardRows = 128;   // most queries of a block
+  static constexpr int64_t kForwardKeys = 256, kBackwardKeys = 128;  // keys of a block
+  // Elements from one row of scores to the next: rows of whole pages would share few cache sets.
+  static constexpr int64_t kForwardStride = kForwardKeys + kTile;
+  static constexpr int64_t kBackwardStride = kBackwardKeys + kTile;
+
+  static constexpr int64_t padded(int64_t n) { return (n + kDepth - 1) / kDepth * kDepth; }
+  static constexpr int64_t tiles(int64_t n) { return (n + kTile - 1) / kTile; }
+
+  int64_t rows, d, dv, k;  // padded
+  AttentionSizes(const AttentionCall& c, int64_t block_rows)
+      : rows(padded(block_rows)), d(padded(c.d)), dv(padded(c.dv)), k(padded(c.k_length)) {}
+
+  // Rows of an array whose elements are not next to each other in memory.
+  int64_t loaded_rows() const { return kTile * std::max(d, dv); }
+
+  int64_t forward_bytes() const {
+    const int64_t halves = k * (d + dv) + rows * d + loaded_rows();
+    const int64_t floats = rows * (kForwardStride + dv + 2);
+    return 2 * halves + 4 * floats;
+  }
+  int64_t key_grads() const { return k * (d + dv); }
+  int64_t backward_bytes() const {
+    const int64_t halves =
+        k * (2 * d + dv) + 2 * rows * (d + dv) + 2 * rows * kBackwardKeys + loaded_rows();
+    const int64_t floats = rows * (2 * kBackwardStride + d + 2);
+    return 2 * halves + 4 * floats;
+  }
+};
+
 }  // namespace mxlite::cpu

@@ -71,6 +71,17 @@ void run_backward(KernelContext& ctx, const AttentionCall& c) {
   cpu::attention_backward<T>(c, plan, ctx.scratch(plan.bytes(c)));
 }
 
+// Calls fn(T{}) with the type in which a call is computed (attention_blocks.h).
+template <class F>
+void with_compute_type(DType dtype, F&& fn) {
+  if (dtype == DType::kFloat64)
+    fn(double{});
+  else if (dtype == DType::kBFloat16 && cpu::has_bfloat16_attention())
+    fn(bfloat16{});
+  else
+    fn(float{});
+}
+
 template <class T>
 void fill_masked(const TensorRef& log_sum) {
   std::fill_n(log_sum.as<T>(), log_sum.size(), std::numeric_limits<T>::infinity());
@@ -90,7 +101,7 @@ void attention_native(KernelContext& ctx, const AttentionParams& p, Inputs in, O
   c.random = ctx.random;
   c.output = array(out[0]);
   c.log_sum = out[1].data;
-  wide ? run_forward<double>(ctx, c) : run_forward<float>(ctx, c);
+  with_compute_type(in[0].dtype, [&]<class T>(T) { run_forward<T>(ctx, c); });
 }
 
 void attention_backward_native(KernelContext& ctx, const AttentionParams& p, Inputs in,
@@ -109,13 +120,14 @@ void attention_backward_native(KernelContext& ctx, const AttentionParams& p, Inp
   c.query_grad = array(out[0]);
   c.key_grad = array(out[1]);
   c.value_grad = array(out[2]);
-  in[5].dtype == DType::kFloat64 ? run_backward<double>(ctx, c) : run_backward<float>(ctx, c);
+  with_compute_type(in[1].dtype, [&]<class T>(T) { run_backward<T>(ctx, c); });
 }
 
 void attention_dropout_native(KernelContext&, const AttentionDropoutParams& p, Inputs in,
                               Outputs out) {
   const int64_t* const words = in[0].as<int64_t>();
-  const RandomState state{static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1])};
+  const RandomState state{static_cast<uint64_t>(words[0]),
+                          static_cast<uint64_t>(words[in[0].strides[0]])};
   const int64_t keys = p.shape[3];
   dispatch_floating("_dot_product_attention_dropout", p.dtype, [&]<class T>(T) {
     T* const factors = out[0].as<T>();
@@ -134,8 +146,7 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<attention_native>("_contrib_dot_product_attention", kCPU, fused);
   ops.kernel<attention_backward_native>("_dot_product_attention_backward", kCPU,
                                         {.strided_inputs = true, .inline_ok = false});
-  ops.kernel<attention_dropout_native>("_dot_product_attention_dropout", kCPU,
-                                       {.inline_ok = false});
+  ops.kernel<attention_dropout_native>("_dot_product_attention_dropout", kCPU, fused);
 });
 
 }  // namespace mxlite
