@@ -1,11 +1,10 @@
 #include "cpp/ops/op_schema.h"
 
 #include <algorithm>
-#include <cstdio>
 
-#include "cpp/base/env.h"
 #include "cpp/base/suggest.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/ops/dispatch_line.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -100,8 +99,6 @@ bool writes_nothing(const OpSchema& op, std::span<const TensorSpec> out) {
 const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> in,
                                       std::span<const TensorSpec> out) const {
-  static const bool verbose =
-      env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
   // The plug-in of the accelerator brings its kernels. A plug-in that found no GPU is ignored.
   const bool has_device = computing_device(device) == DeviceType::kCPU || accelerator();
   const std::span<const Kernel> candidates =
@@ -109,9 +106,7 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
   std::string reasons;
   for (const Kernel& kernel : candidates) {
     const char* reason = kernel.supports ? kernel.supports(p, in, out) : nullptr;
-    if (verbose)
-      std::fprintf(stderr, "mxlite dispatch: %s -> %s: %s\n", name.c_str(), kernel.name,
-                   reason ? reason : "chosen");
+    print_dispatch(name, kernel.name, reason);
     if (reason) {
       reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
       continue;
