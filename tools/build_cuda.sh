@@ -10,7 +10,8 @@ compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' build/wheel/CMakeCache.txt 2
 cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=ON -DMXLITE_WERROR=$werror \
   -DMXLITE_OUTPUT_DIRECTORY="$PWD/build/cuda/mxlite" >build-cuda.log || { cat build-cuda.log; rm build-cuda.log; exit 1; }
 rm build-cuda.log
-ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda cuda_plugin_kernels_test cuda_plugin_convolution_graph_test
+ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda cuda_plugin_kernels_test \
+  cuda_plugin_convolution_graph_test cuda_plugin_attention_graph_test
 library=build/cuda/mxlite/libmxlite_cuda.so
 ls -l --block-size=MiB "$library"
 # The entry is exported, and all that it needs is either in libmxlite.so or in the CUDA libraries.

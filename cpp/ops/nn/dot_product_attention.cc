@@ -129,7 +129,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<AttentionDropoutParams>("_dot_product_attention_dropout")
               .internal()
               .doc("Factors by which dropout scales the weights of an attention call.")
-              .inputs({"random_state"})
+              .inputs({"random_state", "query", "key", "value", "attention_mask", "length"})
+              .input_count([](const AttentionDropoutParams& p) {
+                return 4 + (p.use_mask ? 1 : 0) + (p.use_length ? 1 : 0);
+              })
               .infer([](const AttentionDropoutParams& p, std::span<const TensorSpec>) {
                 return Specs{TensorSpec{p.shape, p.dtype}};
               })

@@ -40,16 +40,21 @@ struct AttentionParams {
   }
 };
 
-// Params of `_dot_product_attention_dropout(random_state)`: the factors of the weights of a call.
+// Params of `_dot_product_attention_dropout(random_state, query, key, value[, mask][, length])`:
+// the factors of the weights of a call with these inputs.
 struct AttentionDropoutParams {
   Shape shape;  // (batch, heads, q_length, k_length)
   float p = 0;
   DType dtype = DType::kFloat32;
+  bool causal = false, use_mask = false, use_length = false;
   static constexpr auto fields() {
     using P = AttentionDropoutParams;
     return std::tuple(required_field("shape", &P::shape, "Shape of the weights."),
                       field("p", &P::p, "Fraction that is set to zero.").between(0, 1),
-                      field("dtype", &P::dtype, "dtype of the factors."));
+                      field("dtype", &P::dtype, "dtype of the factors."),
+                      field("causal", &P::causal, "As in the call."),
+                      field("use_mask", &P::use_mask, "As in the call."),
+                      field("use_length", &P::use_length, "As in the call."));
   }
 };
 

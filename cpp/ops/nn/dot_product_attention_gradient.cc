@@ -86,9 +86,17 @@ std::vector<ValueRef> attention_composite_gradient(GradBuilder& g) {
 
   ValueRef dropped = weights, dweights = g.reshape(product(g, dy, value, false, true), s.scores());
   if (p.dropout > 0 && g.training()) {
+    std::vector<ValueRef> inputs = {g.output(2)};
+    for (int i = 0; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
+    auto drawn = std::make_shared<AttentionDropoutParams>();
+    drawn->shape = s.scores();
+    drawn->p = p.dropout;
+    drawn->dtype = s.dtype;
+    drawn->causal = p.causal;
+    drawn->use_mask = p.use_mask;
+    drawn->use_length = p.use_length;
     const ValueRef factors =
-        g.emit("_dot_product_attention_dropout", {g.output(2)},
-               {{"shape", s.scores()}, {"p", static_cast<double>(p.dropout)}, {"dtype", s.dtype}});
+        g.emit_all("_dot_product_attention_dropout", inputs, std::move(drawn))[0];
     dropped = g.mul(weights, factors);
     dweights = g.mul(dweights, factors);
   }

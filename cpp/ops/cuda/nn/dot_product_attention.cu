@@ -1,9 +1,11 @@
-// Dot-product attention by matrix products with the scores in scratch memory, in float32 for the
-// halves. Heads that share a key head are rows of one product (dot_product_attention_gradient.cc).
+// Dot-product attention: by cuDNN where it computes the call (fused_attention.h), otherwise by
+// matrix products with the scores in scratch memory, in float32 for the halves. Heads that share a
+// key head are rows of one product (dot_product_attention_gradient.cc).
 #include <cmath>
 
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/matrix/gemm.h"
+#include "cpp/ops/cuda/nn/fused_attention.h"
 #include "cpp/ops/cuda/random.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
@@ -23,14 +25,15 @@ struct ScoreRows {
   int64_t mask_strides[4] = {};
   const void* length = nullptr;
   bool length_is_64 = false;
+  int64_t length_step = 1;
   float dropout = 0;
 
   __device__ int64_t attended(int64_t row) const {
     const int64_t query = row % q_length, b = row / (heads * q_length);
     int64_t count = k_length;
     if (length)
-      count = length_is_64 ? static_cast<const int64_t*>(length)[b]
-                           : int64_t{static_cast<const int32_t*>(length)[b]};
+      count = length_is_64 ? static_cast<const int64_t*>(length)[b * length_step]
+                           : int64_t{static_cast<const int32_t*>(length)[b * length_step]};
     if (count > k_length) count = k_length;
     const int64_t last = query + 1 + k_length - q_length;
     if (causal && last < count) count = last;
@@ -86,9 +89,9 @@ __global__ void make_weights(const __grid_constant__ ScoreRows s, DeviceRandom r
 // gradients of the scores.
 template <class T>
 __global__ void make_score_grads(const __grid_constant__ ScoreRows s, const int64_t* random_state,
-                                 const T* log_sum, T* scores, T* grads) {
+                                 int64_t state_step, const T* log_sum, T* scores, T* grads) {
   const RandomState state{static_cast<uint64_t>(random_state[0]),
-                          static_cast<uint64_t>(random_state[1])};
+                          static_cast<uint64_t>(random_state[state_step])};
   for (int64_t row = blockIdx.x; row < s.rows; row += gridDim.x) {
     T* const values = scores + row * s.k_length;
     T* const dy = grads + row * s.k_length;
@@ -121,10 +124,10 @@ __global__ void fill_with(int64_t n, T value, T* to) {
 }
 
 template <class T>
-__global__ void write_factors(int64_t n, int64_t keys, const int64_t* random_state, float p,
-                              T* to) {
+__global__ void write_factors(int64_t n, int64_t keys, const int64_t* random_state,
+                              int64_t state_step, float p, T* to) {
   const RandomState state{static_cast<uint64_t>(random_state[0]),
-                          static_cast<uint64_t>(random_state[1])};
+                          static_cast<uint64_t>(random_state[state_step])};
   for (int64_t i = global_index(); i < n; i += grid_stride())
     to[i] = convert<T>(
         attention_dropout::factor(attention_dropout::bits(state, i / keys, i % keys), p));
@@ -149,19 +152,19 @@ class Attention {
       const TensorRef& mask = in[optional];
       rows.mask = mask.data;
       rows.mask_dtype = mask.dtype;
-      const Strides strides = contiguous_strides(mask.shape);
       const int lead = 4 - mask.shape.ndim();
       for (int i = 0; i < mask.shape.ndim(); ++i)
-        rows.mask_strides[lead + i] = mask.shape[i] == 1 ? 0 : strides[i];
+        rows.mask_strides[lead + i] = mask.shape[i] == 1 ? 0 : mask.strides[i];
     }
     if (p.use_length) {
       rows.length = in[in.size() - 1].data;
       rows.length_is_64 = in[in.size() - 1].dtype == DType::kInt64;
+      rows.length_step = in[in.size() - 1].strides[0];
     }
   }
 
-  // Reserves memory for an array in the computing type if it has another one, or for `count`
-  // matrices of scores.
+  // Reserves memory for a contiguous array of the computing type unless the array is one, or for
+  // all scores.
   void reserve(const TensorRef& t) { places_.push_back(wide(t) ? 0 : plan_.add(bytes(t))); }
   size_t reserve_scores() { return plan_.add(static_cast<size_t>(rows.rows * keys_) * sizeof(T)); }
   void allocate() { block_ = ctx_.scratch(plan_.bytes()); }
@@ -238,7 +241,7 @@ class Attention {
   ScoreRows rows;
 
  private:
-  static bool wide(const TensorRef& t) { return t.dtype == DTypeOf<T>::value; }
+  static bool wide(const TensorRef& t) { return t.dtype == DTypeOf<T>::value && t.contiguous; }
   static size_t bytes(const TensorRef& t) { return static_cast<size_t>(t.size()) * sizeof(T); }
   static TensorRef as_wide(const TensorRef& t, T* data) {
     return {data, t.shape, contiguous_strides(t.shape), DTypeOf<T>::value, true};
@@ -274,11 +277,13 @@ template <class T>
 void run_backward(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs out) {
   Attention<T> a(ctx, p, in, 1, 7);
   for (int i = 0; i < 4; ++i) a.reserve(in[i]);
+  a.reserve(in[5]);
   for (const TensorRef& grad : out) a.reserve(grad);
   const size_t at = a.reserve_scores(), grads_at = a.reserve_scores();
   a.allocate();
   a.rows.dropout = p.dropout;
   const T *dy = a.load(in[0]), *query = a.load(in[1]), *key = a.load(in[2]), *value = a.load(in[3]);
+  const T* const log_sum = a.load(in[5]);
   T *const query_grad = a.target(out[0]), *const key_grad = a.target(out[1]),
            *const value_grad = a.target(out[2]);
   T *const scores = a.scores(at), *const grads = a.scores(grads_at);
@@ -286,7 +291,7 @@ void run_backward(KernelContext& ctx, const AttentionParams& p, Inputs in, Outpu
   a.against_keys(query, key, d, a.scale(), scores);
   a.against_keys(dy, value, dv, 1, grads);
   launch(ctx, make_score_grads<T>, a.blocks(), kThreads, a.rows, in[6].as<const int64_t>(),
-         in[5].as<const T>(), scores, grads);
+         in[6].strides[0], log_sum, scores, grads);
   a.over_queries(scores, dy, dv, 1, value_grad);
   a.over_keys(grads, key, d, a.scale(), query_grad);
   a.over_queries(grads, query, d, a.scale(), key_grad);
@@ -308,6 +313,7 @@ void attention(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs 
       launch_items(ctx, fill_with<float>, n, n, INFINITY, out[1].as<float>());
     return;
   }
+  if (fused_attention(ctx, p, in, out)) return;
   wide ? run_forward<double>(ctx, p, in, out) : run_forward<float>(ctx, p, in, out);
 }
 
@@ -316,6 +322,7 @@ void attention_backward(KernelContext& ctx, const AttentionParams& p, Inputs in,
     for (const TensorRef& grad : out) zero_bytes(ctx, grad.data, grad.bytes());
     return;
   }
+  if (fused_attention_backward(ctx, p, in, out)) return;
   if (in[5].dtype == DType::kFloat64)
     run_backward<double>(ctx, p, in, out);
   else
@@ -324,10 +331,18 @@ void attention_backward(KernelContext& ctx, const AttentionParams& p, Inputs in,
 
 void attention_factors(KernelContext& ctx, const AttentionDropoutParams& p, Inputs in,
                        Outputs out) {
+  const AttentionParams call{
+      .causal = p.causal, .dropout = p.p, .use_mask = p.use_mask, .use_length = p.use_length};
+  MX_CHECK_KIND(
+      !is_half(in[1].dtype) ||
+          !has_fused_attention(ctx, call, in[1], in[2], in[3], p.use_mask ? &in[4] : nullptr),
+      ErrorKind::kNotSupported, "dot_product_attention: dropout=", p.p, " in ", in[1].dtype,
+      " was drawn by cuDNN, which does not tell the factors that gradients of gradients need; use "
+      "float32 or dropout=0, or set MXLITE_CUDNN_ATTENTION=0");
   const int64_t n = out[0].size();
   dispatch_float_elements("_dot_product_attention_dropout", p.dtype, [&]<class T>(T) {
-    launch_items(ctx, write_factors<T>, n, n, p.shape[3], in[0].as<const int64_t>(), p.p,
-                 out[0].as<T>());
+    launch_items(ctx, write_factors<T>, n, n, p.shape[3], in[0].as<const int64_t>(),
+                 in[0].strides[0], p.p, out[0].as<T>());
   });
 }
 
@@ -336,9 +351,10 @@ void attention_factors(KernelContext& ctx, const AttentionDropoutParams& p, Inpu
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::attention>("_contrib_dot_product_attention", kCUDA);
-  ops.kernel<&cuda::attention_backward>("_dot_product_attention_backward", kCUDA);
-  ops.kernel<&cuda::attention_factors>("_dot_product_attention_dropout", kCUDA);
+  const Kernel strided{.strided_inputs = true};
+  ops.kernel<&cuda::attention>("_contrib_dot_product_attention", kCUDA, strided);
+  ops.kernel<&cuda::attention_backward>("_dot_product_attention_backward", kCUDA, strided);
+  ops.kernel<&cuda::attention_factors>("_dot_product_attention_dropout", kCUDA, strided);
 });
 
 }  // namespace mxlite
