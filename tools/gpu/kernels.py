@@ -182,6 +182,20 @@ def rows(scale: float) -> list[Row]:
         3 * 4 * pairs * units,
         "TFLOP/s",
     )
+    for batch, long in ((n, 128), (max(1, n // 16), 2048)):
+        add(
+            f"fused attention {long} x 64, 12 heads, forward and backward",
+            trained(
+                nd.contrib.dot_product_attention,
+                *(array(batch, heads, long, units) for _ in range(3)),
+            ),
+            trained_torch(
+                lambda q, k, v: functional.scaled_dot_product_attention(q, k, v),
+                *([tensor(batch, heads, long, units) for _ in range(3)] if TORCH else []),
+            ),
+            3.5 * 4 * batch * heads * long * long * units,  # backward computes the scores again
+            "TFLOP/s",
+        )
     size = max(256, int(8192 * scale))
     a, b = array(size, size), array(size, size)
     ta, tb = tensor(size, size), tensor(size, size)
