@@ -63,12 +63,19 @@ foreach(source ${test_sources})
   if(test STREQUAL cuda_runtime_test)
     set(fake_cuda ${PROJECT_SOURCE_DIR}/tests/cpp/fake_cuda)
     set(on_fake_cuda ${PROJECT_SOURCE_DIR}/cpp/core/cuda/check.cc
-        ${PROJECT_SOURCE_DIR}/cpp/core/cuda/event_timer.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/pinned.cc
+        ${PROJECT_SOURCE_DIR}/cpp/core/cuda/cupti_tracer.cc
+        ${PROJECT_SOURCE_DIR}/cpp/core/cuda/event_timer.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/kernel_name.cc
+        ${PROJECT_SOURCE_DIR}/cpp/core/cuda/pinned.cc
         ${PROJECT_SOURCE_DIR}/cpp/core/cuda/pool.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/stream.cc
         ${PROJECT_SOURCE_DIR}/cpp/graph/cuda/recorder.cu)
     set_source_files_properties(${on_fake_cuda} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
     target_sources(${test} PRIVATE ${on_fake_cuda} ${fake_cuda}/runtime.cc)
     target_include_directories(${test} BEFORE PRIVATE ${fake_cuda}/include)
+    add_library(mxlite_fake_cupti MODULE EXCLUDE_FROM_ALL ${fake_cuda}/cupti.cc)
+    target_include_directories(mxlite_fake_cupti BEFORE PRIVATE ${fake_cuda}/include)
+    set_target_properties(mxlite_fake_cupti PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    add_dependencies(${test} mxlite_fake_cupti)
+    target_compile_definitions(${test} PRIVATE MXLITE_TEST_CUPTI="$<TARGET_FILE:mxlite_fake_cupti>")
   endif()
   # The first start of a test that loads the CUDA libraries reads gigabytes from the disk.
   gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300

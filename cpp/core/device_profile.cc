@@ -1,10 +1,12 @@
 #include "cpp/core/device_profile.h"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "cpp/core/device_timer.h"
 
@@ -15,7 +17,21 @@ namespace {
 constexpr size_t kMostMarks = size_t{1} << 16;
 constexpr size_t kMostEvents = size_t{4} << 20;
 
+// Numbers of tracks cannot be those of threads: bit 30 is set. Bits 4 to 11 are the device, bit 12
+// is set for tracks of single kernels.
+constexpr uint32_t kDeviceTrack = 1u << 30, kKernelTrack = 1u << 12;
+
 std::atomic<DeviceTimer*> timer{nullptr};
+
+struct Tracing {
+  std::mutex mutex;
+  KernelTracer* tracer = nullptr;
+  bool runs = false;
+};
+Tracing& tracing() {
+  static auto* const instance = new Tracing;  // leaked, as the tracer
+  return *instance;
+}
 
 struct Pending {
   std::shared_ptr<DeviceTimer::Mark> mark;
@@ -31,11 +47,10 @@ struct Events {
   std::map<const Stream*, uint32_t> tracks;
   uint64_t dropped = 0;
 
-  // Numbers of tracks cannot be those of threads; bits 4 to 11 are the device.
   uint32_t track_of(Stream& stream) {
     const auto number = static_cast<uint32_t>(tracks.size());
     const auto device = static_cast<uint32_t>(stream.device().index);
-    return tracks.emplace(&stream, 1u << 30 | device << 4 | (number & 15)).first->second;
+    return tracks.emplace(&stream, kDeviceTrack | device << 4 | (number & 15)).first->second;
   }
   // A device that broke tells no times.
   void resolve_first() {
@@ -53,6 +68,47 @@ struct Events {
   }
 };
 
+// Kernels of one stream may overlap (branches of a CUDA graph): within a track none do.
+struct Track {
+  int device;
+  uint32_t stream, number;
+  int64_t end;
+};
+
+uint32_t track_of(const DeviceKernel& kernel, std::vector<Track>& tracks) {
+  uint32_t of_device = 0;
+  for (Track& track : tracks) {
+    if (track.device != kernel.device) continue;
+    ++of_device;
+    if (track.stream != kernel.stream || track.end > kernel.begin) continue;
+    track.end = kernel.end;
+    return track.number;
+  }
+  const uint32_t number =
+      kDeviceTrack | kKernelTrack | static_cast<uint32_t>(kernel.device) << 4 | (of_device & 15);
+  tracks.push_back({kernel.device, kernel.stream, number, kernel.end});
+  return number;
+}
+
+void take_kernels(ProfileRecord& record) {
+  std::vector<DeviceKernel> kernels;
+  Tracing& t = tracing();
+  {
+    const std::lock_guard lock(t.mutex);
+    if (!t.tracer) return;
+    record.dropped += t.tracer->take(kernels);
+  }
+  std::sort(kernels.begin(), kernels.end(), [](const DeviceKernel& a, const DeviceKernel& b) {
+    return a.begin < b.begin || (a.begin == b.begin && a.end < b.end);
+  });
+  std::vector<Track> tracks;
+  for (const DeviceKernel& k : kernels) {
+    const uint32_t track = track_of(k, tracks);
+    record.events.push_back({k.begin, 0, k.name, track, ProfileKind::kDevice, 'B'});
+    record.events.push_back({k.end, 0, k.name, track, ProfileKind::kDevice, 'E'});
+  }
+}
+
 Events& events() {
   static auto* const instance = new Events;  // leaked: threads may outlive static destructors
   return *instance;
@@ -63,6 +119,25 @@ Events& events() {
 void set_device_timer(DeviceTimer* given) { timer = given; }
 DeviceTimer* device_timer() { return timer.load(std::memory_order_acquire); }
 
+void set_kernel_tracer(KernelTracer* given) {
+  Tracing& t = tracing();
+  const std::lock_guard lock(t.mutex);
+  t.tracer = given;
+  if (t.tracer && t.runs) t.tracer->start();
+}
+
+void start_device_profile() {
+  Tracing& t = tracing();
+  const std::lock_guard lock(t.mutex);
+  if (!std::exchange(t.runs, true) && t.tracer) t.tracer->start();
+}
+
+void stop_device_profile() {
+  Tracing& t = tracing();
+  const std::lock_guard lock(t.mutex);
+  if (std::exchange(t.runs, false) && t.tracer) t.tracer->stop();
+}
+
 void profile_mark(Stream& stream, std::shared_ptr<DeviceTimer::Mark> mark, const char* name,
                   char phase) noexcept {
   Events& e = events();
@@ -72,6 +147,17 @@ void profile_mark(Stream& stream, std::shared_ptr<DeviceTimer::Mark> mark, const
     e.marks.push_back({std::move(mark), name, e.track_of(stream), phase});
   } catch (const std::exception&) {
     ++e.dropped;
+  }
+}
+
+void DeviceScope::begin(Stream& stream, const char* name) noexcept {
+  try {
+    std::shared_ptr<DeviceTimer::Mark> mark = device_timer()->mark(stream);
+    if (!mark) return;
+    profile_mark(stream, std::move(mark), name, 'B');
+    stream_ = &stream;
+    name_ = name;
+  } catch (const std::exception&) {  // the device broke; its tasks say so
   }
 }
 
@@ -91,6 +177,7 @@ void take_device_profile(ProfileRecord& record) {
   record.dropped += e.dropped;
   e.resolved.clear();
   e.dropped = 0;
+  take_kernels(record);
 }
 
 }  // namespace mxlite

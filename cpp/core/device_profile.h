@@ -4,6 +4,9 @@
 
 namespace mxlite {
 
+// Start and stop recording single kernels where the accelerator can.
+void start_device_profile();
+void stop_device_profile();
 // Appends the events in order of time for each stream, and counts those that are lost.
 void take_device_profile(ProfileRecord& record);
 

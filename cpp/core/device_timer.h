@@ -1,7 +1,9 @@
-// Time that a device works, for the profiler: marks in streams, before and after what is submitted.
+// Time that a device works, for the profiler: marks in streams before and after what is submitted,
+// and single kernels where the device's own tools record them.
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cpp/core/profile_hooks.h"
 #include "cpp/core/stream.h"
@@ -27,6 +29,27 @@ class DeviceTimer {
 void set_device_timer(DeviceTimer* timer);
 DeviceTimer* device_timer();
 
+// A kernel or copy that a device has run; times are nanoseconds of the profiler's clock.
+struct DeviceKernel {
+  int64_t begin = 0, end = 0;
+  const char* name = nullptr;  // interned
+  int device = 0;
+  uint32_t stream = 0;  // number of the stream on its device
+};
+
+class KernelTracer {
+ public:
+  virtual ~KernelTracer() = default;
+  // Begins and ends recording. A tracer that cannot record says why, once, and records nothing.
+  virtual void start() = 0;
+  virtual void stop() = 0;
+  // Appends what was recorded since the last call, in any order; returns how many were lost.
+  virtual uint64_t take(std::vector<DeviceKernel>& kernels) = 0;
+};
+
+// The accelerator plug-in calls this once, and the tracer starts if the profiler runs.
+void set_kernel_tracer(KernelTracer* tracer);
+
 // Keeps a mark until the profile is taken.
 void profile_mark(Stream& stream, std::shared_ptr<DeviceTimer::Mark> mark, const char* name,
                   char phase) noexcept;
@@ -39,11 +62,7 @@ class DeviceScope {
   DeviceScope(Stream* stream, const char* name) {
     if (!profile_listener.load(std::memory_order_relaxed) || !stream) [[likely]]
       return;
-    if (!profiles_devices()) return;
-    std::shared_ptr<DeviceTimer::Mark> begin = device_timer()->mark(*stream);
-    if (!begin) return;
-    stream_ = stream;
-    profile_mark(*stream, std::move(begin), name_ = name, 'B');
+    if (profiles_devices()) begin(*stream, name);
   }
   ~DeviceScope() {
     if (stream_) [[unlikely]]
@@ -53,6 +72,7 @@ class DeviceScope {
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
+  void begin(Stream& stream, const char* name) noexcept;
   void end() noexcept;
 
   Stream* stream_ = nullptr;

@@ -47,8 +47,9 @@ void* load(const std::string& path, int mode, int depth, std::string& why_not) {
     const char* error = dlerror();
     why_not = error ? error : path;
     const auto missing = missing_library(why_not);
-    if (!missing || *missing == path || depth == 0) return nullptr;
+    if (!missing || depth == 0) return nullptr;
     const auto found = find_in_packages(*missing);
+    if (*missing == path) return found ? load(*found, mode, depth - 1, why_not) : nullptr;
     std::string why_not_this;
     if (!found || !load(*found, RTLD_NOW | RTLD_GLOBAL, depth - 1, why_not_this)) return nullptr;
   }

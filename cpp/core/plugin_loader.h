@@ -10,7 +10,8 @@ namespace mxlite {
 // nvidia/*/lib below each of them.
 void set_package_folders(std::vector<std::string> folders);
 
-// Returns dlopen's handle, or null and the reason if a library is missing.
+// Returns dlopen's handle, or null and the reason if a library is missing. A name without a folder
+// is that of a library of the system or of a package.
 void* load_plugin(const std::string& path, std::string& why_not);
 
 using LibraryVersion = std::array<int, 3>;  // major, minor, patch

@@ -114,10 +114,17 @@ void start_profiler(const ProfilerOptions& options) {
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, forget_in_child); });
   wanted_kinds = options.kinds;
   wants_memory = options.memory;
+  if (wanted(ProfileKind::kDevice))
+    start_device_profile();
+  else
+    stop_device_profile();
   profile_listener.store(&kRecorder, std::memory_order_release);
 }
 
-void stop_profiler() { profile_listener.store(nullptr, std::memory_order_release); }
+void stop_profiler() {
+  profile_listener.store(nullptr, std::memory_order_release);
+  stop_device_profile();
+}
 
 bool profiles_devices() { return device_timer() && wanted(ProfileKind::kDevice); }
 

@@ -9,7 +9,9 @@
 #include <exception>
 #include <string>
 
+#include "cpp/base/env.h"
 #include "cpp/core/cuda/accelerator.h"
+#include "cpp/core/cuda/cupti_tracer.h"
 #include "cpp/core/cuda/event_timer.h"
 #include "cpp/core/plugin_loader.h"
 #include "cpp/graph/cuda/recorder.h"
@@ -75,6 +77,9 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     // Leaked: arrays may outlive static destructors.
     auto* accelerator = new mxlite::cuda::CudaAccelerator(count);
     mxlite::set_device_timer(new mxlite::cuda::EventTimer);
+    // 0: no names of kernels in profiles; a path: that library; else the one that the loader finds.
+    if (const std::string cupti = mxlite::env_string("MXLITE_CUPTI", ""); cupti != "0")
+      mxlite::set_kernel_tracer(mxlite::cuda::make_cupti_tracer(cupti));
     mxlite::set_device_copy(&mxlite::cuda::copy_strided);
     mxlite::set_device_group_backend(&mxlite::nccl::make_nccl_group);
     mxlite::set_device_backend(

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cpp/base/error.h"
+#include "cpp/core/launch_log.h"
 #include "cpp/engine/task.h"
 
 namespace mxlite::engine {
@@ -11,22 +12,12 @@ namespace {
 
 constexpr size_t kMostNames = 8;
 
-std::string names(std::span<Task* const> tasks) {
-  std::string list;
-  for (size_t i = 0; i < std::min(tasks.size(), kMostNames); ++i) {
-    if (i > 0) list += ", ";
-    tasks[i]->describe(list);
-  }
-  if (tasks.size() > kMostNames) list += ", ...";
-  return list;
-}
-
 std::exception_ptr explain(int device, const std::exception_ptr& error,
-                           std::span<Task* const> suspects) noexcept {
+                           std::span<const Suspect> suspects) noexcept {
   try {
     Error told(ErrorKind::kDevice, "");
     try {
-      std::rethrow_exception(suspects.size() == 1 ? decorate(error, *suspects[0]) : error);
+      std::rethrow_exception(error);
     } catch (const Error& e) {
       told = e;
     } catch (const std::exception& e) {
@@ -34,8 +25,17 @@ std::exception_ptr explain(int device, const std::exception_ptr& error,
     }
     if (suspects.size() > 1)
       told.add_context(str("one of ", suspects.size(), " tasks that gpu(", device,
-                           ") had not finished has failed: ", names(suspects),
-                           "; MXLITE_ENGINE=naive runs one at a time and names it"));
+                           ") had not finished has failed; MXLITE_ENGINE=naive runs one at a time ",
+                           "and names it"));
+    for (size_t i = 0; i < std::min(suspects.size(), kMostNames); ++i) {
+      std::string line = suspects.size() > 1 ? str(i + 1, ". ") : "while running ";
+      line += describe_with_origin(*suspects[i].task);
+      const std::string kernels = kernels_of_task(suspects[i].sequence);
+      if (!kernels.empty()) line += "; its kernels: " + kernels;
+      told.add_context(line);
+    }
+    if (suspects.size() > kMostNames)
+      told.add_context(str("... and ", suspects.size() - kMostNames, " later tasks"));
     told.add_context(str("gpu(", device, ") takes no more work of this process"));
     return std::make_exception_ptr(std::move(told));
   } catch (...) {
@@ -46,8 +46,9 @@ std::exception_ptr explain(int device, const std::exception_ptr& error,
 }  // namespace
 
 FailureRef BrokenDevices::add(int device, const std::exception_ptr& error,
-                              std::span<Task* const> suspects, uint64_t sequence_of_first) {
-  auto failure = make_ref<Failure>(explain(device, error, suspects), sequence_of_first);
+                              std::span<const Suspect> suspects) {
+  auto failure = make_ref<Failure>(explain(device, error, suspects),
+                                   suspects.empty() ? 0 : suspects[0].sequence);
   const std::lock_guard lock(mutex_);
   failure = failures_.emplace(device, std::move(failure)).first->second;
   any_.store(true, std::memory_order_release);

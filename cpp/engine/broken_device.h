@@ -10,6 +10,12 @@
 
 namespace mxlite::engine {
 
+// A task that a device had not finished when it failed.
+struct Suspect {
+  const Task* task;
+  uint64_t sequence;  // number of the task in order of push
+};
+
 class BrokenDevices {
  public:
   // Null while the device works.
@@ -21,8 +27,7 @@ class BrokenDevices {
   }
   // Records an error that the device reported, unless one is recorded already, and returns the
   // recorded one. suspects: the tasks that had not finished then, in the order of their push.
-  FailureRef add(int device, const std::exception_ptr& error, std::span<Task* const> suspects,
-                 uint64_t sequence_of_first);
+  FailureRef add(int device, const std::exception_ptr& error, std::span<const Suspect> suspects);
 
  private:
   std::atomic<bool> any_{false};

@@ -9,14 +9,6 @@
 namespace mxlite::engine {
 namespace {
 
-std::string context_line(const Task& task) {
-  std::string line = "while running ";
-  task.describe(line);
-  if (task.origin.file)
-    line += std::string(", called at ") + task.origin.file + ":" + std::to_string(task.origin.line);
-  return line;
-}
-
 Error as_error(const Task& task) {
   try {
     throw;
@@ -33,21 +25,21 @@ Error as_error(const Task& task) {
 
 }  // namespace
 
+std::string describe_with_origin(const Task& task) {
+  std::string line;
+  task.describe(line);
+  if (task.origin.file)
+    line += std::string(", called at ") + task.origin.file + ":" + std::to_string(task.origin.line);
+  return line;
+}
+
 std::exception_ptr decorate_current_exception(const Task& task) noexcept {
   try {
     Error error = as_error(task);
-    error.add_context(context_line(task));
+    error.add_context("while running " + describe_with_origin(task));
     return std::make_exception_ptr(std::move(error));
   } catch (...) {
     return std::current_exception();  // no memory for the text: return the plain cause
-  }
-}
-
-std::exception_ptr decorate(const std::exception_ptr& error, const Task& task) noexcept {
-  try {
-    std::rethrow_exception(error);
-  } catch (...) {
-    return decorate_current_exception(task);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <exception>
+#include <string>
 
 #include "cpp/base/intrusive_ptr.h"
 
@@ -18,9 +19,11 @@ struct Failure final : RefCounted {
 };
 using FailureRef = IntrusivePtr<Failure>;
 
+// Returns "softmax((2, 3) float32), called at train.py:12".
+std::string describe_with_origin(const Task& task);
+
 // Call inside a catch block: returns the exception as mxlite::Error (bad_alloc as out of memory),
 // with one line that says what the task did and where it was called.
 std::exception_ptr decorate_current_exception(const Task& task) noexcept;
-std::exception_ptr decorate(const std::exception_ptr& error, const Task& task) noexcept;
 
 }  // namespace mxlite::engine

@@ -6,6 +6,7 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/device_timer.h"
+#include "cpp/core/launch_log.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/deferred.h"
 #include "cpp/engine/running_task.h"
@@ -203,6 +204,8 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     try {
       action();
     } catch (...) {
+      if (stream_state && !task.failure_)
+        task.failure_ = failure_of_device(task, std::current_exception());
       if (!task.failure_) task.failure_ = own_failure(task, decorate_current_exception(task));
     }
   };
@@ -218,6 +221,7 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     ProfileScope profile(task.name);
     DeviceScope device_profile(stream_state ? &stream_state->stream : nullptr, task.name);
     RunScope scope(*this, task, on_worker);
+    const LaunchScope launches(stream_state ? task.sequence_ : 0);
     attempt([&] { task.run(); });
     if (scope.deferred_) return false;
   }
@@ -233,9 +237,9 @@ void Scheduler::execute_and_synchronize(Task& task) {
   try {
     stream_state.stream.synchronize();
   } catch (...) {
-    Task* const suspect = &task;
+    const Suspect suspect{&task, task.sequence_};
     const FailureRef failure =
-        broken_.add(stream_state.device, std::current_exception(), {&suspect, 1}, task.sequence_);
+        broken_.add(stream_state.device, std::current_exception(), {&suspect, 1});
     if (!task.failure_) task.failure_ = failure;
   }
   if (task.keep_operands_) task.release_operands();
@@ -275,19 +279,48 @@ void Scheduler::drop_kept_operands(Task* batch) {
     if (task->keep_operands_) task->release_operands();
 }
 
-FailureRef Scheduler::break_device(int device, const std::exception_ptr& error) {
+FailureRef Scheduler::break_device(int device, const std::exception_ptr& error,
+                                   const Task* submitting) {
   if (FailureRef known = broken_.find(device)) return known;
-  std::vector<Task*> suspects;
+  std::vector<Suspect> suspects;
   std::unique_lock lock(streams_.mutex);  // a push may make the first state of a stream
   streams_.for_each([&](StreamState& stream_state) {
     if (stream_state.device != device) return;
-    for (Task* task = stream_state.queue.oldest; task; task = task->next_)
-      if (task->issued_ && !task->device_done_ && !task->failure_) suspects.push_back(task);
+    const Task* const running = stream_state.queue.running;  // may have submitted some of its work
+    for (const Task* task = stream_state.queue.oldest; task; task = task->next_) {
+      const bool in_stream = task->issued_ && !task->device_done_ && !task->failure_;
+      if (in_stream || task == running || task == submitting)
+        suspects.push_back({task, task->sequence_});
+    }
   });
   lock.unlock();
   std::sort(suspects.begin(), suspects.end(),
-            [](const Task* a, const Task* b) { return a->sequence_ < b->sequence_; });
-  return broken_.add(device, error, suspects, suspects.empty() ? 0 : suspects[0]->sequence_);
+            [](const Suspect& a, const Suspect& b) { return a.sequence < b.sequence; });
+  return broken_.add(device, error, suspects);
+}
+
+// A call that submits work also returns the error of work that was submitted before it.
+FailureRef Scheduler::failure_of_device(const Task& task,
+                                        const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kDevice) return nullptr;
+  } catch (...) {
+    return nullptr;
+  }
+  StreamState& stream_state = *task.queue_->stream_state;
+  try {
+    stream_state.stream.synchronize();
+    return nullptr;
+  } catch (...) {
+  }
+  try {
+    const std::lock_guard lock(mutex);
+    return break_device(stream_state.device, error, &task);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_failure();
+  }
 }
 
 void Scheduler::device_done(Task* batch, const std::exception_ptr& error) {

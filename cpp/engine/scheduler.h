@@ -110,7 +110,12 @@ class Scheduler {
   template <class F>
   void for_each_queue(F&& visit);
   // Returns the failure that unfinished and all later tasks get when their device reports an error.
-  FailureRef break_device(int device, const std::exception_ptr& error);
+  // `submitting`: the task that got the report while it submitted work, or null.
+  FailureRef break_device(int device, const std::exception_ptr& error,
+                          const Task* submitting = nullptr);
+  // Returns the failure of the device if `error`, which a stream task has thrown, is the report of
+  // earlier work; null if the device still works. Called without the mutex.
+  FailureRef failure_of_device(const Task& task, const std::exception_ptr& error) noexcept;
   static void publish(const TaskRef& task, const Access& access) noexcept;
   static void make_room_for_reader(Var& var);  // so that add_reader cannot fail
   static void add_reader(Var& var, const TaskRef& task) noexcept;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "cpp/core/device_timer.h"
+#include "cpp/core/launch_log.h"
 #include "cpp/core/profile_hooks.h"
 
 namespace mxlite::graph {
@@ -107,6 +108,7 @@ void Segment::run_steps(size_t first, size_t last, std::span<void* const> bases,
     for (; step != end; ++step) {
       ProfileScope profile(step->profile_name);
       DeviceScope device_profile(on_device.stream, step->profile_name);
+      if (on_device.stream) set_launching_operator(step->profile_name);
       context.random = {random.seed, random.offset + step->random_offset};
       if (step->kernel) {
         const TensorRef* refs = frame->refs.data() + step->first;

@@ -2,6 +2,7 @@
 // memory: retries, caching, releases and error texts.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <set>
@@ -10,10 +11,13 @@
 
 #include "cpp/core/cuda/architectures.h"
 #include "cpp/core/cuda/check.h"
+#include "cpp/core/cuda/cupti_tracer.h"
 #include "cpp/core/cuda/event_timer.h"
 #include "cpp/core/cuda/pinned.h"
 #include "cpp/core/cuda/pool.h"
 #include "cpp/core/cuda/stream.h"
+#include "cpp/core/launch_log.h"
+#include "cpp/core/profiler.h"
 #include "cpp/graph/cuda/recorder.h"
 
 namespace mxlite::cuda {
@@ -273,6 +277,86 @@ TEST_F(CudaRuntimeTest, AMarkOfABrokenDeviceThrows) {
   const auto mark = timer.mark(p.stream);
   state().fails = "cudaEventSynchronize";
   error_of([&] { timer.nanoseconds(mark); }, ErrorKind::kDevice);
+}
+
+int64_t host_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+TEST_F(CudaRuntimeTest, KernelsHaveTheirNamesAndTimesOfTheProfilersClock) {
+  KernelTracer* const tracer = make_cupti_tracer(MXLITE_TEST_CUPTI);
+  const int64_t before = host_now();
+  tracer->start();
+  const int64_t after = host_now();
+  tracer->stop();
+  std::vector<DeviceKernel> kernels;
+  EXPECT_EQ(tracer->take(kernels), 2u + 1u);  // two that CUPTI lost, one without an end
+  ASSERT_EQ(kernels.size(), 3u);
+  EXPECT_STREQ(kernels[0].name, "sm90_gemm");
+  EXPECT_STREQ(kernels[1].name, "forward_rows");
+  EXPECT_STREQ(kernels[2].name, "copy from the host");
+  EXPECT_EQ(kernels[1].end - kernels[1].begin, 300);
+  EXPECT_GE(kernels[1].begin, before + 100);
+  EXPECT_LE(kernels[1].begin, after + 100);
+  EXPECT_EQ(kernels[1].device, 1);
+  EXPECT_EQ(tracer->take(kernels), 0u);
+  EXPECT_EQ(kernels.size(), 3u);  // none while it is stopped
+}
+
+TEST_F(CudaRuntimeTest, KernelsAreEventsOfTheProfileOnTracksOfTheirOwn) {
+  start_profiler({});
+  set_kernel_tracer(make_cupti_tracer(MXLITE_TEST_CUPTI));  // starts, because the profiler runs
+  stop_profiler();
+  const ProfileRecord record = take_profile();
+  EXPECT_EQ(record.dropped, 3u);
+  ASSERT_EQ(record.events.size(), 6u);
+  const auto name = [&](size_t i) { return std::string(record.events[i].name); };
+  EXPECT_EQ(name(0), "forward_rows");  // in the order of time
+  EXPECT_EQ(name(2), "sm90_gemm");
+  EXPECT_EQ(name(4), "copy from the host");
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(record.events[i].kind, ProfileKind::kDevice);
+    EXPECT_EQ(record.events[i].phase, i % 2 ? 'E' : 'B');
+  }
+  EXPECT_EQ(record.events[0].thread, record.events[2].thread);
+  EXPECT_NE(record.events[2].thread, record.events[4].thread);  // they overlap
+  set_kernel_tracer(nullptr);
+  EXPECT_TRUE(take_profile().events.empty());
+}
+
+TEST_F(CudaRuntimeTest, ATracerThatCannotRecordSaysWhyOnce) {
+  for (const char* mode : {"busy", "old", "absent"}) {
+    ::setenv("MXLITE_FAKE_CUPTI", mode, 1);
+    const bool absent = std::string(mode) == "absent";
+    KernelTracer* const tracer =
+        make_cupti_tracer(absent ? "/nowhere/libcupti.so" : MXLITE_TEST_CUPTI);
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < 2; ++i) {
+      tracer->start();
+      tracer->stop();
+    }
+    const std::string said = testing::internal::GetCapturedStderr();
+    ::unsetenv("MXLITE_FAKE_CUPTI");
+    EXPECT_NE(said.find("no names of kernels"), std::string::npos) << mode;
+    EXPECT_EQ(said.find('\n'), said.size() - 1) << said;
+    std::vector<DeviceKernel> kernels;
+    EXPECT_EQ(tracer->take(kernels), 0u) << mode;
+    EXPECT_TRUE(kernels.empty());
+  }
+}
+
+TEST_F(CudaRuntimeTest, LaunchesAreNamedInTheLogAndInTheirErrors) {
+  PoolAndStream p;
+  CudaGraphRecorder recorder;
+  const auto graph = recorder.record(p.stream, [](Stream&, const RandomState*) {});
+  const LaunchScope task(1);
+  graph->launch(p.stream, {});
+  EXPECT_EQ(kernels_of_task(1), "store_random");
+  state().fails = "cudaLaunchKernelEx";
+  const std::string text = error_of([&] { graph->launch(p.stream, {}); }, ErrorKind::kDevice);
+  EXPECT_NE(text.find("launch of store_random failed"), std::string::npos) << text;
 }
 
 struct Recording {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "cpp/core/launch_log.h"
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
 #include "tests/cpp/engine_test_util.h"
@@ -210,6 +211,79 @@ TEST_F(EngineStream, ABrokenDeviceNamesWhatRanAndRefusesTheRest) {
   push(engine, {}, {&other}, {}, bump, kSecondGpu);
   EXPECT_EQ(error_of([&] { engine.wait(other); }), "");  // other devices continue
   EXPECT_EQ(ran, 1);
+}
+
+// A task with a line of the user's program.
+template <class F>
+TaskRef task_from(const char* name, int line, F fn) {
+  auto task = make_ref<LambdaTask<F>>(name, std::move(fn));
+  task->origin = {"train.py", line};
+  return task;
+}
+
+TEST_F(EngineStream, AnErrorThatALaterLaunchReportsNamesKernelsAndLinesOfEarlierTasks) {
+  ThreadedEngine engine;
+  Var x, y;
+  Gate gate;
+  Var* const x_list[] = {&x};
+  Var* const y_list[] = {&y};
+  engine.push(task_from("softmax", 12,
+                        [&] {
+                          set_launching_operator("softmax");
+                          note_launch("forward_rows");
+                          note_launch("forward_rows");
+                          breaks_after(gate)();
+                        }),
+              {{}, x_list, {}}, kCompute);
+  engine.push(task_from("dot", 13,
+                        [&] {
+                          note_launch("multiply");
+                          gate.open();
+                          current_stream()->synchronize();  // throws, as a launch would
+                        }),
+              {{}, y_list, {}}, kCompute);
+  const std::string error = error_of([&] { engine.wait(y); });
+  EXPECT_NE(error.find("illegal address"), std::string::npos) << error;
+  EXPECT_NE(error.find("1. softmax, called at train.py:12; its kernels: forward_rows of softmax\n"),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find("2. dot, called at train.py:13; its kernels: multiply\n"), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("takes no more work"), std::string::npos) << error;
+  EXPECT_EQ(error_of([&] { engine.wait(x); }), error);
+}
+
+TEST_F(EngineStream, AnErrorOfALaunchAloneLeavesTheDeviceUsable) {
+  ThreadedEngine engine;
+  Var x, y;
+  push(
+      engine, {}, {&x}, {}, [] { throw Error(ErrorKind::kDevice, "too many threads asked for"); },
+      kCompute, "relu");
+  const std::string error = error_of([&] { engine.wait(x); });
+  EXPECT_NE(error.find("while running relu"), std::string::npos) << error;
+  EXPECT_EQ(error.find("takes no more work"), std::string::npos) << error;
+  push(engine, {}, {&y}, {}, on_device([] {}), kCompute);
+  EXPECT_EQ(error_of([&] { engine.wait(y); }), "");
+}
+
+TEST(LaunchLog, NamesOfKernelsAreThoseOfTheSource) {
+  EXPECT_EQ(short_kernel_name("_ZN6mxlite4cuda12forward_rowsIfEEvPf"), "forward_rows");
+  EXPECT_EQ(short_kernel_name("_ZN6mxlite4cuda12_GLOBAL__N_14poolIfLi1EEEvlPKvPv"), "pool");
+  EXPECT_EQ(short_kernel_name("sm90_xmma_fprop_implicit_gemm"), "sm90_xmma_fprop_implicit_gemm");
+  EXPECT_EQ(short_kernel_name(std::string(300, 'k').c_str()).size(), 80u);
+}
+
+TEST(LaunchLog, ALongLogKeepsTheLastKernels) {
+  const LaunchScope old(1);
+  note_launch("old");
+  {
+    const LaunchScope next(2);
+    for (int i = 0; i < 10000; ++i) note_launch("new");
+  }
+  EXPECT_EQ(kernels_of_task(1), "");
+  EXPECT_EQ(kernels_of_task(2), "new");
+  note_launch("again");  // belongs to the outer task
+  EXPECT_EQ(kernels_of_task(1), "again");
 }
 
 TEST_F(EngineStream, TheNaiveEngineNamesTheOneTaskThatBrokeTheDevice) {

@@ -7,6 +7,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/core/cuda/driver_context.h"
+#include "cpp/core/launch_log.h"
 
 namespace mxlite::cuda {
 
@@ -42,4 +43,5 @@ class DeviceGuard {
 #define MX_CUDA(call) ::mxlite::cuda::check((call), #call)
 #define MX_CUDA_NOEXCEPT(call) ::mxlite::cuda::check_noexcept((call), #call)
 // Must follow every <<<...>>>: launches report through the thread's last error.
-#define MX_CUDA_LAUNCHED(kernel) ::mxlite::cuda::check(cudaGetLastError(), "launch of " kernel)
+#define MX_CUDA_LAUNCHED(kernel) \
+  (::mxlite::note_launch(kernel), ::mxlite::cuda::check(cudaGetLastError(), "launch of " kernel))

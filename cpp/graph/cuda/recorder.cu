@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-#include "cpp/core/cuda/check.h"
+#include "cpp/core/cuda/launch.h"
 #include "cpp/core/cuda/stream.h"
 #include "cpp/graph/cuda/recorder.h"
 
@@ -49,7 +49,7 @@ class CudaGraph final : public graph::DeviceGraph {
     cudaLaunchConfig_t config{};
     config.gridDim = config.blockDim = dim3(1);
     config.stream = raw;
-    MX_CUDA(cudaLaunchKernelEx(&config, store_random, random_, random));
+    launch_kernel(config, store_random, random_, random);
     MX_CUDA(cudaGraphLaunch(executable_, raw));
   }
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "cpp/core/cuda/launch.h"
 #include "cpp/ops/cuda/launch.cuh"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/op_schema.h"
@@ -31,7 +32,7 @@ void launch_shared(KernelContext& ctx, void (*fn)(Params...), unsigned blocks, u
   config.blockDim = dim3(threads);
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream(ctx);
-  MX_CUDA(cudaLaunchKernelEx(&config, fn, std::forward<Args>(args)...));
+  launch_kernel(config, fn, std::forward<Args>(args)...);
 }
 template <class... Params, class... Args>
 void launch(KernelContext& ctx, void (*fn)(Params...), unsigned blocks, unsigned threads,

@@ -15,8 +15,8 @@ MEMORY, ENGINE, CUSTOM = "Device Storage", "engine", "Custom Operator"
 
 
 def _gpu(track: int) -> str:
-    """Return the category of a track of the core: a stream of a GPU."""
-    return f"gpu/{track >> 4 & 0xFF}"
+    """Return the category of a track of the core: operators or kernels of a GPU."""
+    return f"gpu/{track >> 4 & 0xFF}{' kernels' if track >> 12 & 1 else ''}"
 
 
 class Entry(NamedTuple):

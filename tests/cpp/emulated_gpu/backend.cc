@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cpp/base/error.h"
+#include "cpp/core/cuda/kernel_name.h"
 #include "cpp/ops/cuda/context.h"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/op_schema.h"
@@ -10,6 +11,7 @@
 namespace mxlite::cuda {
 
 void throw_cuda_error(cudaError_t, const char* call) { fail(ErrorKind::kDevice, call, " failed"); }
+const char* kernel_name(const void*) { return "emulated kernel"; }
 
 cudaStream_t stream(const KernelContext&) { return nullptr; }
 int multiprocessors(const KernelContext&) { return 1; }

@@ -43,6 +43,8 @@ int current() {
 // Every call that needs a context makes one on the thread's current device.
 void touch() { state().contexts.insert(current()); }
 
+}  // namespace
+
 bool fails(const char* call) {
   touch();
   State& s = state();
@@ -51,6 +53,8 @@ bool fails(const char* call) {
   s.last_error = s.error;
   return true;
 }
+
+namespace {
 
 template <class T>
 cudaError_t make(const char* call, T** out) {
@@ -104,6 +108,10 @@ using fake_cuda::state;
 cudaError_t cudaGetLastError() { return std::exchange(state().last_error, cudaSuccess); }
 const char* cudaGetErrorName(cudaError_t) { return "fakeError"; }
 const char* cudaGetErrorString(cudaError_t) { return "a fault of the test"; }
+cudaError_t cudaFuncGetName(const char** name, const void*) {
+  *name = "_ZN6mxlite4cuda12_GLOBAL__N_112store_randomEPNS_11RandomStateES2_";
+  return fails(__func__) ? state().error : cudaSuccess;
+}
 cudaError_t cudaGetDeviceCount(int* n) { return *n = 2, cudaSuccess; }
 cudaError_t cudaGetDevice(int* d) { return *d = fake_cuda::current(), cudaSuccess; }
 cudaError_t cudaSetDevice(int d) {  // as CUDA 12 and later

@@ -18,6 +18,7 @@
 #include "cpp/base/env.h"
 #include "cpp/core/accelerator.h"
 #include "cpp/core/device_timer.h"
+#include "cpp/core/launch_log.h"
 #include "cpp/graph/device_graph.h"
 #include "cpp/kvstore/comm/device_group.h"
 #include "cpp/ndarray/copy.h"
@@ -81,6 +82,12 @@ class FakeRecorder final : public graph::GraphRecorder {
   }
 };
 
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 // Marks are times at which the stream's thread got to them.
 class FakeTimer final : public DeviceTimer {
  public:
@@ -92,11 +99,7 @@ class FakeTimer final : public DeviceTimer {
     auto* const running = dynamic_cast<FakeStream*>(&stream);
     if (!running) return nullptr;
     auto time = std::make_shared<Time>();
-    running->give([time] {
-      time->reached.set_value(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                  std::chrono::steady_clock::now().time_since_epoch())
-                                  .count());
-    });
+    running->give([time] { time->reached.set_value(now()); });
     return time;
   }
   int64_t nanoseconds(const std::shared_ptr<Mark>& mark) override {
@@ -104,16 +107,50 @@ class FakeTimer final : public DeviceTimer {
   }
 };
 
+// Kernels of the host, with the times at which they ran.
+class FakeTracer final : public KernelTracer {
+ public:
+  void start() override { runs = true; }
+  void stop() override { runs = false; }
+  uint64_t take(std::vector<DeviceKernel>& kernels) override {
+    const std::lock_guard lock(mutex_);
+    kernels.insert(kernels.end(), kernels_.begin(), kernels_.end());
+    kernels_.clear();
+    return 0;
+  }
+  void add(const DeviceKernel& kernel) {
+    const std::lock_guard lock(mutex_);
+    kernels_.push_back(kernel);
+  }
+  std::atomic<bool> runs = false;
+
+ private:
+  std::mutex mutex_;
+  std::vector<DeviceKernel> kernels_;
+};
+FakeTracer& tracer() {
+  static auto* const instance = new FakeTracer;
+  return *instance;
+}
+
 // Kernels are plain function pointers: number I runs the host's kernel of that number.
 constexpr size_t kMostKernels = 1500;
-std::vector<KernelFn> cpu_kernels;
+struct HostKernel {
+  KernelFn run;
+  const char* name;
+  bool breaks_device;
+};
+std::vector<HostKernel> cpu_kernels;
 
 void run_on_host(size_t number, KernelContext ctx, RandomState base, const void* params, Inputs in,
                  Outputs out) {
   ctx.stream = nullptr;
   ctx.device_random = nullptr;
   ctx.random = {ctx.random.seed + base.seed, ctx.random.offset + base.offset};
-  cpu_kernels[number](ctx, params, in, out);
+  const HostKernel& kernel = cpu_kernels[number];
+  const int64_t begin = now();
+  kernel.run(ctx, params, in, out);
+  if (tracer().runs) tracer().add({begin, now(), kernel.name, ctx.device.index, 0});
 }
 
 void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs in, Outputs out) {
@@ -126,7 +163,11 @@ void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs i
   }
   // Parameters live until this returns.
   ctx.stream->synchronize();
+  note_launch(cpu_kernels[number].name);
   run_on_host(number, ctx, {}, params, in, out);
+  // As a GPU, the stream reports this at a later call.
+  if (cpu_kernels[number].breaks_device)
+    static_cast<FakeStream&>(*ctx.stream).break_with("illegal address, says the simulated GPU");
 }
 
 template <size_t I>
@@ -153,6 +194,7 @@ void give_kernels(OpRegistry& ops) {
   static constexpr auto kernels = make_kernels(std::make_index_sequence<kMostKernels>());
   register_own_kernels(ops);
   const std::set<std::string> without = operators_without_kernels();
+  const std::string breaking = env_string("MXLITE_FAKE_GPU_BREAKS", "");  // its kernel breaks a GPU
   for (OpSchema* op : ops.all()) {
     std::vector<Kernel>& own = op->kernels[DeviceType::kCUDA];
     if (without.count(op->name)) {
@@ -164,7 +206,7 @@ void give_kernels(OpRegistry& ops) {
       MX_ASSERT(cpu_kernels.size() < kMostKernels);
       const KernelFn run = kernel.run;
       kernel.run = kernels[cpu_kernels.size()];
-      cpu_kernels.push_back(run);
+      cpu_kernels.push_back({run, intern_kernel_name(op->name + "_kernel"), op->name == breaking});
     }
   }
 }
@@ -232,6 +274,25 @@ void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
     static_cast<FakeStream&>(stream).give(work);
 }
 
+// Counts what is in use; the memory is plain.
+class FakePinned final : public Allocator {
+ public:
+  Block allocate(size_t bytes) override {
+    const Block block = cpu_allocator().allocate(bytes);
+    in_use_ += block.bytes;
+    return block;
+  }
+  void free(Block block) noexcept override {
+    in_use_ -= block.bytes;
+    cpu_allocator().free(block);
+  }
+  void release_cached() override {}
+  MemoryStats stats() const override { return {.in_use = in_use_, .peak = in_use_}; }
+
+ private:
+  std::atomic<size_t> in_use_ = 0;
+};
+
 class FakeAccelerator final : public Accelerator {
  public:
   FakeAccelerator()
@@ -278,7 +339,7 @@ class FakeAccelerator final : public Accelerator {
     return {static_cast<size_t>(kTotal) - in_use_[static_cast<size_t>(device)],
             static_cast<size_t>(kTotal)};
   }
-  Allocator& pinned() override { return cpu_allocator(); }
+  Allocator& pinned() override { return pinned_; }
   Stream& stream(int device, StreamKind kind) override {
     return *streams_[static_cast<size_t>(device * kNumStreamKinds + static_cast<int>(kind))];
   }
@@ -291,6 +352,7 @@ class FakeAccelerator final : public Accelerator {
   const int devices_;
   const size_t limit_;
   std::vector<std::atomic<size_t>> in_use_;
+  FakePinned pinned_;
   std::vector<std::unique_ptr<FakeStream>> streams_;
 };
 
@@ -303,6 +365,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
   give_kernels(ops());
   set_chain_planner(DeviceType::kCUDA, plan_chain);
   set_device_timer(new FakeTimer);
+  set_kernel_tracer(&tracer());
   set_device_copy(&copy_on_stream);
   set_device_group_backend(&make_fake_group);
   set_device_backend(&nccl::fake_backend());

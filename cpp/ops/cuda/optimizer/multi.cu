@@ -76,7 +76,7 @@ void sums_of_squares(KernelContext& ctx, const ArrayList& list, bool root, doubl
   config.gridDim = dim3(kParts, static_cast<unsigned>(list.count));
   config.blockDim = dim3(kThreads);
   config.stream = stream(ctx);
-  MX_CUDA(cudaLaunchKernelEx(&config, square_parts, list, parts));
+  launch_kernel(config, square_parts, list, parts);
   launch_items(ctx, join_squares<T>, list.count, list.count, parts, root, out);
 }
 
@@ -141,7 +141,7 @@ void all_finite(KernelContext& ctx, const P&, Inputs in, Outputs out) {
     config.gridDim = dim3(blocks_for(longest, ctx), static_cast<unsigned>(list.count));
     config.blockDim = dim3(kThreads);
     config.stream = stream(ctx);
-    MX_CUDA(cudaLaunchKernelEx(&config, clear_if_infinite, list, out[0].as<float>()));
+    launch_kernel(config, clear_if_infinite, list, out[0].as<float>());
   }
 }
 

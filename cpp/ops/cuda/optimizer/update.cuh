@@ -150,9 +150,9 @@ class Updater {
     config.blockDim = dim3(kThreads);
     config.stream = stream(ctx_);
     if (wide_)
-      MX_CUDA((cudaLaunchKernelEx(&config, update_batch<double, Rule>, batch_)));
+      launch_kernel(config, update_batch<double, Rule>, batch_);
     else
-      MX_CUDA((cudaLaunchKernelEx(&config, update_batch<float, Rule>, batch_)));
+      launch_kernel(config, update_batch<float, Rule>, batch_);
     batch_.count = 0;
     longest_ = 0;
   }

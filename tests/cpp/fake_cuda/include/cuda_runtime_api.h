@@ -31,6 +31,7 @@ enum cudaError_t {
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorName(cudaError_t);
 const char* cudaGetErrorString(cudaError_t);
+cudaError_t cudaFuncGetName(const char** name, const void* function);
 
 cudaError_t cudaGetDeviceCount(int*);
 cudaError_t cudaGetDevice(int*);
@@ -113,6 +114,8 @@ namespace fake_cuda {
 
 constexpr size_t kDeviceBytes = size_t{4} << 20;
 
+// Whether the test lets this call fail; State::error is then its result.
+bool fails(const char* call);
 // Runs at once, or is recorded by a capture.
 cudaError_t give(cudaStream_t, std::function<void()> work);
 
@@ -139,5 +142,6 @@ void reset();
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...),
                                Args... args) {
+  if (fake_cuda::fails("cudaLaunchKernelEx")) return fake_cuda::state().error;
   return fake_cuda::give(config->stream, [=] { kernel(args...); });
 }

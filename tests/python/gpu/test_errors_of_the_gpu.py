@@ -1,0 +1,82 @@
+"""What a program is told when a kernel breaks the GPU; on the simulated one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    "mxlite_fake_gpu" not in os.environ.get("MXLITE_CUDA_LIBRARY", ""),
+    reason="breaks the simulated GPU: make test-cuda",
+)
+
+PROGRAM = """
+import mxlite as mx
+from mxlite import nd
+x = nd.ones((3, 4), ctx=mx.gpu(0))
+x.wait_to_read()
+y = nd.erf(x)  # the line that breaks the GPU
+z = nd.relu(y)
+for array in (z, y):
+    try:
+        array.asnumpy()
+    except mx.base.DeviceError as error:
+        print(error)
+    else:
+        raise SystemExit("no error")
+try:
+    nd.ones((2,), ctx=mx.gpu(0)).asnumpy()
+except mx.base.DeviceError as error:
+    print("LATER:", error)
+print("OTHER:", nd.ones((2,), ctx=mx.gpu(1)).sum().asscalar())
+"""
+
+
+def run(tmp_path: Path, **environment: str) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        env={**os.environ, "MXLITE_FAKE_GPU_BREAKS": "erf", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_broken_gpu_names_kernel_and_line(tmp_path: Path) -> None:
+    text = run(tmp_path)
+    line = PROGRAM.splitlines().index("y = nd.erf(x)  # the line that breaks the GPU") + 1
+    first, later = text.split("LATER:")
+    assert "illegal address" in first
+    assert f"program.py:{line}" in first
+    assert "erf_kernel" in first
+    assert "gpu(0) takes no more work" in later.split("OTHER:")[0]
+    assert "OTHER: 2.0" in later
+
+
+def test_the_naive_engine_names_the_one_operator(tmp_path: Path) -> None:
+    path = tmp_path / "naive.py"
+    path.write_text(PROGRAM.split("z = ")[0])
+    environment = {**os.environ, "MXLITE_FAKE_GPU_BREAKS": "erf", "MXLITE_ENGINE": "naive"}
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert re.search(
+        r"while running erf\(.*\), called at .*naive.py:6; its kernels: erf_kernel", done.stderr
+    )
+    assert "relu" not in done.stderr
