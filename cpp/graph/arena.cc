@@ -6,6 +6,7 @@
 #include "cpp/core/accelerator.h"
 #include "cpp/core/cpu/large_blocks.h"
 #include "cpp/engine/engine.h"
+#include "cpp/ndarray/memory_profile.h"
 
 namespace mxlite::graph {
 
@@ -26,12 +27,17 @@ Arena::~Arena() {
 
 // On a GPU the memory is allocated in the order of the compute stream, like the runs.
 Block Arena::allocate(size_t bytes) const {
-  if (device_.type == DeviceType::kCUDA)
-    return accelerator()->allocate(device_.index, bytes, StreamKind::kCompute);
-  return cpu_allocator().allocate(bytes);
+  const Block block = device_.type == DeviceType::kCUDA
+                          ? accelerator()->allocate(device_.index, bytes, StreamKind::kCompute)
+                          : cpu_allocator().allocate(bytes);
+  enter_memory_scope("activations that executables share");
+  attribute_memory(device_, block.data, bytes);
+  leave_memory_scope();
+  return block;
 }
 
 void Arena::free(Block block, bool keep) const noexcept {
+  forget_memory(block.data);
   if (device_.type != DeviceType::kCUDA)
     keep ? cpu_allocator().free(block) : discard(block);
   else if (!engine::in_forked_child())

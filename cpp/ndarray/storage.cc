@@ -4,6 +4,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/ndarray/memory_profile.h"
 
 namespace mxlite {
 namespace {
@@ -42,11 +43,15 @@ Block allocate_on_gpu(Device device, size_t bytes, StreamKind first_user) {
 void set_memory_reclaimer(void (*reclaim)()) { reclaimer = reclaim; }
 
 IntrusivePtr<Storage> Storage::allocate(Device device, size_t bytes, StreamKind first_user) {
-  if (device.type != DeviceType::kCUDA)
-    return IntrusivePtr<Storage>(
+  if (device.type != DeviceType::kCUDA) {
+    IntrusivePtr<Storage> storage(
         new Storage(device, host_allocator(device.type).allocate(bytes), nullptr));
+    attribute_memory(device, storage->data(), bytes);
+    return storage;
+  }
   const Block block = allocate_on_gpu(device, bytes, first_user);
   IntrusivePtr<Storage> storage(new Storage(device, block, nullptr));
+  attribute_memory(device, block.data, bytes);
   engine::Engine::get().allocated_on(storage->var_, worker_of(first_user), device.index);
   return storage;
 }
@@ -57,6 +62,7 @@ IntrusivePtr<Storage> Storage::wrap(Device device, void* data, size_t bytes,
 }
 
 Storage::~Storage() {
+  if (!release_) forget_memory(block_.data);
   if (release_)
     release_();
   else if (device_.type != DeviceType::kCUDA)

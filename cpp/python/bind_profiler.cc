@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cpp/base/str.h"
 #include "cpp/core/profiler.h"
+#include "cpp/ndarray/memory_profile.h"
 #include "cpp/python/bind.h"
 
 namespace mxlite::python {
@@ -67,6 +69,22 @@ void bind_profiler(py::module_& m) {
       },
       py::arg("name"), py::arg("kind"), py::arg("begin"),
       "Begin or end a scope of this thread, as the core's own.");
+  m.def("memory_profile_start", &start_memory_profile,
+        "Attribute the memory of new arrays to the block in whose call they are made.");
+  m.def("memory_profile_stop", &stop_memory_profile, "Attribute no more; the rows stay.");
+  m.def("memory_scope_enter", &enter_memory_scope, py::arg("block"),
+        "This thread's allocations belong to a block until memory_scope_leave.");
+  m.def("memory_scope_leave", &leave_memory_scope, "End the innermost scope of this thread.");
+  m.def(
+      "memory_by_block",
+      [] {
+        py::list rows;
+        for (const MemoryOfBlock& row : memory_by_block())
+          rows.append(py::make_tuple(str(row.device), row.block, row.bytes, row.peak_bytes,
+                                     row.allocations));
+        return rows;
+      },
+      "Rows of device, block, bytes in use, their peak, and the number of allocations.");
   m.def(
       "profiler_time_scopes",
       [](int64_t count) {

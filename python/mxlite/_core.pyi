@@ -2202,6 +2202,31 @@ def mark_variable(array: Any, grad: Any, req: int, stype: int = 0) -> None:
     Attach a gradient array (None: one of storage type stype, made when needed); req: 0 null, 1 write, 2 add.
     """
 
+def memory_by_block() -> list[Any]:
+    """
+    Rows of device, block, bytes in use, their peak, and the number of allocations.
+    """
+
+def memory_profile_start() -> None:
+    """
+    Attribute the memory of new arrays to the block in whose call they are made.
+    """
+
+def memory_profile_stop() -> None:
+    """
+    Attribute no more; the rows stay.
+    """
+
+def memory_scope_enter(block: str) -> None:
+    """
+    This thread's allocations belong to a block until memory_scope_leave.
+    """
+
+def memory_scope_leave() -> None:
+    """
+    End the innermost scope of this thread.
+    """
+
 def memory_stats(ctx: Any = None) -> dict[Any, Any]:
     """
     Bytes of a device's memory: in_use, cached, peak, limit.

@@ -9,6 +9,7 @@ from .. import _core
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.structure import flatten, unflatten
+from ..profiler.memory import WATCH
 from ..symbol import Symbol
 from .tracing import STATE
 
@@ -54,11 +55,23 @@ class Checkpointing:
         return self
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
-        if self._checkpointed and _core.is_recording() and not _has_symbol(args):
-            return _traced(self, args) if _core.is_tracing() else _checkpointed(self, args)
-        return self._run(args)
+        watched = WATCH.on
+        if watched:
+            _core.memory_scope_enter(self.name)
+        try:
+            if self._checkpointed and _core.is_recording() and not _has_symbol(args):
+                return _traced(self, args) if _core.is_tracing() else _checkpointed(self, args)
+            return self._run(args)
+        finally:
+            if watched:
+                _core.memory_scope_leave()
 
     def _run(self, args: tuple[Any, ...]) -> Any:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """Name of the block."""
         raise NotImplementedError
 
 

@@ -19,6 +19,7 @@ from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, Layout, first_array, flatten
+from ..profiler.memory import WATCH
 from ..symbol import Symbol
 from . import exporting, symbolic
 from .base_block import Block
@@ -255,6 +256,7 @@ class HybridBlock(Formats, Block):
         if (
             not hooked
             and not self._checkpointed
+            and not WATCH.on
             and compiled.single_output()
             and all(part == LEAF for part in layout)  # type: ignore[union-attr]
             and all(key[0] == ctx for key in self._graphs)

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import autograd
 from ..comm.job import JOB
+from ..profiler.memory import WATCH
 
 __all__ = ["STATE", "note_use", "stand_ins", "standing_in"]
 
@@ -65,6 +66,8 @@ class _Local(threading.local):
 STATE = _State()
 JOB.followers.add(STATE)
 autograd.graphs_out_of_date.provide(STATE.handles_changed)
+# While memory is attributed to blocks, all calls run through Block.__call__.
+WATCH.listeners.append(STATE.handles_changed)
 _local = _Local()
 
 

@@ -26,6 +26,7 @@ from .control import (
     set_state,
 )
 from .control import _autostart
+from .memory import memory_by_block
 from .objects import Counter, Domain, Event, Frame, Marker, Task
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "dump",
     "dump_profile",
     "dumps",
+    "memory_by_block",
     "pause",
     "profiler_set_config",
     "profiler_set_state",

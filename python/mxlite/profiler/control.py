@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import _core
 from ..base import NotSupportedError, TypeError_, ValueError_, suggestion
+from .memory import WATCH
 from .record import API, COMM, DEVICE, IO, OPERATOR, PASS, record
 from .tables import aggregate_json, aggregate_table
 from .trace import write_trace
@@ -142,11 +143,13 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
             record.running = True
             memory = bool(_config["profile_all"] or _config["profile_memory"])
             _core.profiler_start(_kinds(), memory)
+            WATCH.set(memory)
             _write_at_exit()
         else:
             _wait()
             _core.profiler_stop()
             record.running = False
+            WATCH.set(False)
         _write_by_the_way()
 
 
@@ -203,6 +206,7 @@ def pause(profile_process: str = "worker") -> None:
         return
     _core.profiler_stop()
     record.running = False
+    WATCH.set(False)
 
 
 def resume(profile_process: str = "worker") -> None:
@@ -239,6 +243,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
         if finished:
             _core.profiler_stop()
             record.running = False
+            WATCH.set(False)
         _write()
         if finished:
             _finished = True

@@ -124,6 +124,43 @@ def test_tables() -> None:
     assert "dot" not in profiler.dumps()
 
 
+def test_memory_belongs_to_the_block_that_allocates_it() -> None:
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(32, prefix="first_"), nn.Dense(8, prefix="second_"))
+    net.initialize()
+    x = nd.ones((64, 16))
+    net(x).wait_to_read()
+    profiler.set_config(profile_memory=True)
+    profiler.set_state("run")
+    y = net(x)
+    nd.waitall()
+    kept = profiler.memory_by_block()["cpu(0)"]
+    assert kept["net_first"]["peak"] >= 64 * 32 * 4
+    assert kept["net_first"]["bytes"] == 0  # second has read it
+    assert 64 * 8 * 4 <= kept["net_second"]["bytes"] < 64 * 32 * 4
+    assert kept["net_second"]["allocations"] >= 1
+    outside = nd.zeros((1000,))
+    outside.wait_to_read()
+    assert profiler.memory_by_block()["cpu(0)"][""]["bytes"] >= 4000
+    net.hybridize()
+    hybrid = [net(x) for _ in range(3)]  # the later calls run the graph directly elsewhere
+    nd.waitall()
+    assert profiler.memory_by_block()["cpu(0)"]["net"]["bytes"] >= 3 * 64 * 8 * 4
+    profiler.set_state("stop")
+    rows = profiler.memory_by_block()
+    net(x).wait_to_read()
+    assert profiler.memory_by_block() == rows  # nothing is attributed any more
+    del y, hybrid, outside
+    nd.waitall()
+    left = profiler.memory_by_block()["cpu(0)"]
+    assert left["net_second"]["bytes"] == 0
+    assert left[""]["bytes"] == 0
+    profiler.set_state("run")
+    assert profiler.memory_by_block() == {}  # a new recording
+    profiler.set_state("stop")
+
+
 def test_order_of_rows() -> None:
     profiler.set_config(aggregate_stats=True)
     profiler.set_state("run")

@@ -1,0 +1,35 @@
+// Bytes of arrays by the Gluon block in whose call they were allocated, while the profiler records
+// memory. Every function may be called by any thread.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cpp/core/device.h"
+
+namespace mxlite {
+
+struct MemoryOfBlock {
+  Device device;
+  std::string block;  // empty: allocated outside of all blocks
+  int64_t bytes = 0, peak_bytes = 0, allocations = 0;
+};
+
+// Begins to attribute allocations, from nothing; frees of what was attributed count after the end,
+// too.
+void start_memory_profile();
+void stop_memory_profile();
+// Rows in the order of device and peak, the largest first.
+std::vector<MemoryOfBlock> memory_by_block();
+
+// Blocks whose calls this thread is in, the innermost last.
+void enter_memory_scope(const std::string& block);
+void leave_memory_scope() noexcept;
+
+extern std::atomic<bool> memory_profile_has_entries;
+void attribute_memory(Device device, const void* data, size_t bytes);
+void forget_memory(const void* data) noexcept;
+
+}  // namespace mxlite

@@ -1,0 +1,54 @@
+"""Memory by Gluon block, while the profiler records memory."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from .. import _core
+
+__all__ = ["WATCH", "memory_by_block"]
+
+
+class _Watch:
+    """Says whether calls of blocks are scopes of memory now; ``listeners`` hear of changes."""
+
+    __slots__ = ("listeners", "on")
+
+    def __init__(self) -> None:
+        self.on = False
+        self.listeners: list[Callable[[], None]] = []
+
+    def set(self, on: bool) -> None:
+        """Begin or end the attribution of memory to blocks."""
+        if on == self.on:
+            return
+        self.on = on
+        (_core.memory_profile_start if on else _core.memory_profile_stop)()
+        for listener in self.listeners:
+            listener()
+
+
+WATCH = _Watch()
+
+
+def memory_by_block() -> dict[str, dict[str, dict[str, int]]]:
+    """Return the bytes of arrays by the Gluon block in whose call they were allocated.
+
+    Returns
+    -------
+    dict
+        ``{device: {block: {"bytes", "peak", "allocations"}}}``: bytes of arrays that still live,
+        the most at once, and how many were made, since recording last started. The name ``""``
+        stands for arrays that were made outside of all blocks: inputs, gradients, weights, states
+        of the optimizer. Activations of hybridized blocks belong to the outermost block that is
+        hybridized, or are memory that executables share.
+
+    Notes
+    -----
+    Recorded from ``set_state("run")`` on with ``profile_memory`` or ``profile_all``.
+    """
+    table: dict[str, dict[str, dict[str, Any]]] = {}
+    for device, block, in_use, peak, count in _core.memory_by_block():
+        row = {"bytes": in_use, "peak": peak, "allocations": count}
+        table.setdefault(device, {})[block] = row
+    return table
