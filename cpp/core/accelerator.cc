@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
+#include <atomic>
+
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/base/own_folder.h"
@@ -39,14 +41,22 @@ Loaded load() {
   return result;
 }
 
+std::atomic<Accelerator*> in_use{nullptr};
+
 const Loaded& loaded() {
-  static const Loaded& result = *new Loaded(load());  // leaked, like what the plug-in made
+  static const Loaded& result = []() -> const Loaded& {
+    const Loaded& made = *new Loaded(load());  // leaked, like what the plug-in made
+    in_use = made.accelerator;
+    return made;
+  }();
   return result;
 }
 
 }  // namespace
 
 Accelerator* accelerator() { return loaded().accelerator; }
+
+Accelerator* accelerator_in_use() { return in_use.load(std::memory_order_acquire); }
 
 const std::string& accelerator_absence() { return loaded().absence; }
 

@@ -47,6 +47,8 @@ class Accelerator {
 
 // Returns null if there is none; accelerator_absence() then gives the reason.
 Accelerator* accelerator();
+// Returns the accelerator if something has asked for it before; loads nothing.
+Accelerator* accelerator_in_use();
 // Returns "this build has MXLITE_CUDA=OFF", "no NVIDIA driver ..."; empty if there is a plug-in.
 const std::string& accelerator_absence();
 // Throws a device error "<who>: gpu(3) asked for, ..." when the device cannot be used.

@@ -8,6 +8,7 @@
 #include "cpp/engine/blocking.h"
 #include "cpp/io/image_chunk.h"
 #include "cpp/io/record_format.h"
+#include "cpp/ndarray/transfer_memory.h"
 
 namespace mxlite::io {
 ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(options)) {
@@ -133,10 +134,9 @@ ImageBatch ImagePipeline::new_batch() const {
   const ImageParams& image = options_.image;
   const int64_t size = options_.batch_size, width = label_width_;
   ImageBatch batch;
-  batch.data =
-      NDArray::empty({{size, image.channels, image.height, image.width}, image.dtype}, Device{});
+  batch.data = empty_for_transfer({{size, image.channels, image.height, image.width}, image.dtype});
   batch.label =
-      NDArray::empty({width == 1 ? Shape{size} : Shape{size, width}, DType::kFloat32}, Device{});
+      empty_for_transfer({width == 1 ? Shape{size} : Shape{size, width}, DType::kFloat32});
   batch.index.resize(static_cast<size_t>(size));
   return batch;
 }
