@@ -6,6 +6,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
+#include "cpp/core/launch_log.h"
 
 namespace mxlite::graph {
 namespace {
@@ -15,7 +16,8 @@ std::atomic<GraphRecorder*> the_recorder{nullptr};
 constexpr size_t kMostGraphs = 4;  // per executable; callers that keep outputs alternate addresses
 constexpr size_t kMostSeen = 4;
 constexpr int64_t kMostRecordings = 16;  // addresses that keep changing are not worth more
-constexpr size_t kMostStagedBytes = size_t{256} << 20;
+constexpr size_t kMostStagedBytes = size_t{256} << 20;  // sum over the inputs
+constexpr size_t kMostInputBytes = size_t{64} << 20;    // one input: copies of more cost too much
 
 struct Totals {
   std::atomic<int64_t> step_by_step{0}, recorded{0}, replayed{0}, staged_inputs{0};
@@ -75,6 +77,7 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
   }
   std::rotate(graphs_.begin(), known, known + 1);
   count(stats_.replayed, totals_of_process.replayed);
+  note_launch("the kernels of a CUDA graph (MXLITE_CUDA_GRAPHS=0 launches them one by one)");
   graphs_.front().graph->launch(stream, random);
 }
 
@@ -87,11 +90,18 @@ void Replay::copy_staged(std::span<void*> bases, Stream& stream) {
   }
 }
 
+bool Replay::may_be_staged(size_t slot) const {
+  return slot >= inputs_.first && slot < inputs_.first + inputs_.bytes.size() &&
+         inputs_.bytes[slot - inputs_.first] <= kMostInputBytes;
+}
+
 const Replay::Key* Replay::find_similar(const Key& key) const {
+  const auto equal = std::find(seen_.begin(), seen_.end(), key);
+  if (equal != seen_.end()) return &*equal;
   for (const Key& other : seen_) {
     bool similar = true;
     for (size_t slot = 0; slot < key.size() && similar; ++slot)
-      similar = other[slot] == key[slot] || is_input(slot);
+      similar = other[slot] == key[slot] || may_be_staged(slot);
     if (similar) return &other;
   }
   return nullptr;
@@ -103,10 +113,7 @@ bool Replay::stage_changed(const Key& before, std::span<void*> bases, Stream& st
     const size_t slot = inputs_.first + i;
     if (stages_[i] || before[slot] != bases[slot]) bytes += inputs_.bytes[i];
   }
-  if (bytes > kMostStagedBytes) {
-    give_up("its inputs are large and come in other memory at each run");
-    return false;
-  }
+  if (bytes > kMostStagedBytes) return false;
   const Key old = before;  // lies in seen_
   for (size_t i = 0; i < stages_.size(); ++i) {
     void*& base = bases[inputs_.first + i];

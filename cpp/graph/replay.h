@@ -1,5 +1,6 @@
 // Runs the steps of an executable on a GPU: one by one at first, as a recorded graph once the same
-// addresses have come twice. Inputs whose address changes are copied to fixed memory first.
+// addresses have come twice. Small inputs whose address changes are copied to fixed memory first;
+// large ones (activations that forward saved) have a graph for each of a few addresses.
 #pragma once
 #include <functional>
 #include <memory>
@@ -39,15 +40,14 @@ class Replay {
   };
 
   void copy_staged(std::span<void*> bases, Stream& stream);
-  // Returns an earlier key that differs in inputs only; null: none.
+  // Returns an earlier key that is equal, or else one that differs only in inputs that may be
+  // copied; null: none.
   const Key* find_similar(const Key& key) const;
   bool stage_changed(const Key& before, std::span<void*> bases, Stream& stream);
   void remember(Key key);
   bool record(std::span<void*> bases, Stream& stream);
   void give_up(const char* reason);
-  bool is_input(size_t slot) const {
-    return slot >= inputs_.first && slot < inputs_.first + inputs_.bytes.size();
-  }
+  bool may_be_staged(size_t slot) const;
   Key key_of(std::span<void* const> bases, Stream& stream) const;
 
   const char* const name_;

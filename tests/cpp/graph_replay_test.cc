@@ -41,9 +41,9 @@ using Bases = std::array<void*, 4>;
 
 class ReplayTest : public testing::Test {
  protected:
-  ReplayTest()
+  explicit ReplayTest(size_t second_bytes = 8)
       : replay_(
-            "net", {}, {kInput, {8, 8}},
+            "net", {}, {kInput, {8, second_bytes}},
             [this](std::span<void* const> b, RandomState random, Stream&, const RandomState* d) {
               recorder_.log.push_back(str(d ? "record " : "steps ", name(b[kArena]),
                                           name(b[kInput]), name(b[kInput + 1]), name(b[kOutput]),
@@ -91,6 +91,40 @@ TEST_F(ReplayTest, InputsThatMoveAreCopiedToAPlaceOfTheirOwn) {
   EXPECT_EQ(replay_.stats().staged_inputs, 1);
   EXPECT_EQ(run("abdo"), "steps a*do 0");  // the second input moves for the first time
   EXPECT_EQ(run("abeo"), "replay a**o 0");
+}
+
+class ReplayOfLargeInputTest : public ReplayTest {
+ protected:
+  ReplayOfLargeInputTest() : ReplayTest(size_t{1} << 30) {}  // is never copied: there is no memory
+};
+
+TEST_F(ReplayOfLargeInputTest, EachAddressGetsAGraphWhenItComesAgain) {
+  EXPECT_EQ(run("abco"), "steps abco 0");
+  EXPECT_EQ(run("abdo"), "steps abdo 0");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(run("abco"), "replay abco 0");
+    EXPECT_EQ(run("abdo"), "replay abdo 0");
+  }
+  EXPECT_EQ(replay_.stats().recorded, 2);
+  EXPECT_EQ(replay_.stats().staged_inputs, 0);
+}
+
+TEST_F(ReplayOfLargeInputTest, SmallInputsBesideItAreCopied) {
+  run("abco");
+  EXPECT_EQ(run("adco"), "replay a*co 0");
+  EXPECT_EQ(run("aedo"), "steps a*do 0");  // the large one has moved: another graph
+  EXPECT_EQ(run("afdo"), "replay a*do 0");
+  EXPECT_EQ(run("agco"), "replay a*co 0");
+  EXPECT_EQ(replay_.stats().staged_inputs, 1);
+}
+
+TEST_F(ReplayOfLargeInputTest, ManyAddressesDoNotEndTheGraphsOfSmallInputs) {
+  for (char c = 'f'; c < 'z'; ++c) {
+    const std::string bases = std::string("ab") + c + "o";
+    EXPECT_EQ(run(bases.c_str()).substr(0, 5), "steps");
+  }
+  run("abco");
+  EXPECT_EQ(run("abco"), "replay abco 0");
 }
 
 TEST_F(ReplayTest, OutputsThatAlternateGetAGraphEach) {
