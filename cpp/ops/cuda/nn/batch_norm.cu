@@ -9,12 +9,26 @@ namespace mxlite::cuda {
 namespace {
 
 // Enough blocks for every multiprocessor, whatever the number of channels.
-constexpr int64_t kBlocksWanted = 1024, kMaxSplits = 256;
+constexpr int64_t kBlocksWanted = 1024, kMaxSplits = 1024;
 constexpr int64_t kLeastPerSplit = 4096;  // elements of a channel
+constexpr int kMostVector = 8;
 
-int64_t splits_of(const ChannelBlocks& b) {
+// Threads side by side in the channels of channels-last arrays, for packs of `vector` channels.
+int lanes_of(const ChannelBlocks& b, int vector) {
+  int lanes = kWarp;
+  while (lanes > 1 && int64_t{lanes / 2} * vector >= b.channels) lanes /= 2;
+  return lanes;
+}
+// Blocks side by side in the channels.
+int64_t tiles_of(const ChannelBlocks& b, int vector) {
+  const int64_t channels = int64_t{lanes_of(b, vector)} * vector;
+  return (b.channels + channels - 1) / channels;
+}
+
+// Blocks that share the elements of a channel. Wider packs need more of them.
+int64_t splits_of(const ChannelBlocks& b, int vector) {
   const int64_t per_channel = b.outer * b.inner;
-  const int64_t columns = b.inner == 1 ? (b.channels + 63) / 64 : b.channels;
+  const int64_t columns = b.inner == 1 ? tiles_of(b, vector) : b.channels;
   const int64_t least = b.inner == 1 ? 128 : kLeastPerSplit;
   return std::clamp<int64_t>(
       std::min(kBlocksWanted / std::max<int64_t>(columns, 1), per_channel / least), 1, kMaxSplits);
@@ -30,9 +44,9 @@ struct Work {
   int64_t splits;
 };
 template <class Acc>
-Work<Acc> make_work(const ChannelBlocks& b, void* scratch) {
+Work<Acc> make_work(const ChannelBlocks& b, int vector, void* scratch) {
   Acc* at = static_cast<Acc*>(scratch);
-  const int64_t splits = splits_of(b), c = b.channels;
+  const int64_t splits = splits_of(b, vector), c = b.channels;
   Acc* rest = at + splits * 2 * c;
   return {at, rest, rest + c, rest + 2 * c, rest + 3 * c, splits};
 }
@@ -107,7 +121,7 @@ struct Terms {
 };
 
 template <class T>
-constexpr int kVector = sizeof(T) == 2 ? 8 : 16 / sizeof(T);
+constexpr int kVector = sizeof(T) == 2 ? kMostVector : 16 / sizeof(T);
 
 // One block per channel and split, for layouts in which a channel's elements are contiguous.
 template <class T, bool backward, int V>
@@ -192,14 +206,17 @@ __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, ba
   }
 }
 
+// The sums of all splits of a channel, by the threads of a warp; all of them know the result.
 template <class Acc>
 __device__ __forceinline__ void total(const Work<Acc>& work, int64_t channels, int64_t c,
                                       double& first, double& second) {
   first = second = 0;
-  for (int64_t s = 0; s < work.splits; ++s) {
+  for (int64_t s = threadIdx.x % kWarp; s < work.splits; s += kWarp) {
     first += static_cast<double>(work.sums[s * 2 * channels + c]);
     second += static_cast<double>(work.sums[(s * 2 + 1) * channels + c]);
   }
+  first = warp_sum(first);
+  second = warp_sum(second);
 }
 
 template <class T>
@@ -209,7 +226,11 @@ __global__ void finish_forward(const __grid_constant__ BatchNormCall call,
   const ChannelBlocks& b = call.blocks;
   const double count = static_cast<double>(b.outer * b.inner);
   const DType stats = call.stats_dtype;
-  for (int64_t c = global_index(); c < b.channels; c += grid_stride()) {
+  for (int64_t c = global_index() / kWarp; c < b.channels; c += grid_stride() / kWarp) {
+    double first = 0, second = 0;
+    const bool of_batch = call.batch_stats && count > 0 && !call.known_mean;
+    if (of_batch) total(work, b.channels, c, first, second);
+    if (threadIdx.x % kWarp != 0) continue;
     const double gamma =
         call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
     work.offset[c] = load_as<Acc>(call.beta, stats, c);
@@ -220,9 +241,7 @@ __global__ void finish_forward(const __grid_constant__ BatchNormCall call,
     }
     double mean = load_as<Acc>(call.running_mean, stats, c);
     double var = load_as<Acc>(call.running_var, stats, c);
-    if (call.batch_stats && count > 0) {
-      double first, second;
-      total(work, b.channels, c, first, second);
+    if (of_batch) {
       const double shift = first / count, m = call.momentum;
       const double old_mean = mean, old_var = var;
       mean =
@@ -248,9 +267,10 @@ __global__ void finish_backward(const __grid_constant__ BatchNormGradCall call,
   const ChannelBlocks& b = call.blocks;
   const double count = static_cast<double>(b.outer * b.inner);
   const DType stats = call.stats_dtype;
-  for (int64_t c = global_index(); c < b.channels; c += grid_stride()) {
+  for (int64_t c = global_index() / kWarp; c < b.channels; c += grid_stride() / kWarp) {
     double first, second;
     total(work, b.channels, c, first, second);
+    if (threadIdx.x % kWarp != 0) continue;
     const double inv_std = static_cast<double>(load_as<Acc>(call.inv_std, stats, c));
     const double gamma =
         call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
@@ -265,51 +285,113 @@ __global__ void finish_backward(const __grid_constant__ BatchNormGradCall call,
   }
 }
 
-// Calls fn(channel of element k of a pack); packs lie within a channel's plane or across channels.
-template <int V, class F>
-__device__ __forceinline__ void for_pack(const ChannelBlocks& b, int64_t at, F&& fn) {
-  const int64_t c = at / b.inner % b.channels;
-  const int64_t step = b.inner == 1 ? 1 : 0;
-#pragma unroll
-  for (int k = 0; k < V; ++k) fn(k, c + k * step);
-}
-
-template <class T, int V>
-__global__ void apply_forward(int64_t packs, const __grid_constant__ BatchNormCall call,
-                              const __grid_constant__ Work<AccOf<T>> work) {
+// The last pass of each direction: what is done to elements, and the numbers of a channel for it,
+// which a thread keeps in registers.
+template <class T>
+struct ForwardPass {
   using Acc = AccOf<T>;
-  for (int64_t i = global_index(); i < packs; i += grid_stride()) {
-    const int64_t at = i * V;
+  struct Numbers {
+    Acc center, scale, offset;
+  };
+  BatchNormCall call;
+  Work<Acc> work;
+
+  __device__ __forceinline__ Numbers numbers(int64_t c) const {
+    return {work.center[c], work.scale[c], work.offset[c]};
+  }
+  // numbers_of(k): those of element k of the pack.
+  template <int V, class F>
+  __device__ __forceinline__ void apply(int64_t at, F&& numbers_of) const {
     Acc x[V], other[V] = {};
     load_pack<T>(call.data, at, x);
     if (call.addend) load_pack<T>(call.addend, at, other);
-    for_pack<V>(call.blocks, at, [&](int k, int64_t c) {
-      const Acc v = (x[k] - work.center[c]) * work.scale[c] + work.offset[c] + other[k];
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const Numbers& of = numbers_of(k);
+      const Acc v = (x[k] - of.center) * of.scale + of.offset + other[k];
       x[k] = call.relu && v < Acc(0) ? Acc(0) : v;  // a NaN stays
-    });
+    }
     store_pack<T>(call.output, at, x);
   }
-}
+};
 
-template <class T, int V>
-__global__ void apply_backward(int64_t packs, const __grid_constant__ BatchNormGradCall call,
-                               const __grid_constant__ Work<AccOf<T>> work) {
+template <class T>
+struct BackwardPass {
   using Acc = AccOf<T>;
-  const Gate<T> gate = make_gate<T>(call);
-  for (int64_t i = global_index(); i < packs; i += grid_stride()) {
-    const int64_t at = i * V;
+  struct Numbers {
+    Acc center, scale, offset, slope, shift;
+  };
+  BatchNormGradCall call;
+  Work<Acc> work;
+  Gate<T> gate;
+
+  __device__ __forceinline__ Numbers numbers(int64_t c) const {
+    return {work.center[c], work.scale[c], work.offset[c], work.slope[c], gate.shift(c)};
+  }
+  template <int V, class F>
+  __device__ __forceinline__ void apply(int64_t at, F&& numbers_of) const {
     Acc x[V], g[V], y[V] = {};
     load_pack<T>(call.data, at, x);
     load_pack<T>(call.output_grad, at, g);
     gate.load(at, y);
-    for_pack<V>(call.blocks, at, [&](int k, int64_t c) {
-      const Acc v = x[k] - work.center[c];
-      g[k] = gate.passed(g[k], y[k], v, work.scale[c], gate.shift(c));
-      x[k] = work.scale[c] * (g[k] - work.offset[c] - v * work.slope[c]);
-    });
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const Numbers& of = numbers_of(k);
+      const Acc v = x[k] - of.center;
+      g[k] = gate.passed(g[k], y[k], v, of.scale, of.shift);
+      x[k] = of.scale * (g[k] - of.offset - v * of.slope);
+    }
     store_pack<T>(call.data_grad, at, x);
     if (call.added_grad) store_pack<T>(call.added_grad, at, g);
   }
+};
+
+// `team` neighbouring threads share a plane: the elements of one channel of one image.
+template <class Pass, int V>
+__global__ void apply_planes(ChannelBlocks b, const __grid_constant__ Pass pass, int team) {
+  const int64_t packs = b.inner / V, planes = b.outer * b.channels;
+  const int64_t first = global_index() / team, step = grid_stride() / team;
+  for (int64_t plane = first; plane < planes; plane += step) {
+    const typename Pass::Numbers numbers = pass.numbers(plane % b.channels);
+    for (int64_t i = threadIdx.x % team; i < packs; i += team)
+      pass.template apply<V>(plane * b.inner + i * V, [&](int) { return numbers; });
+  }
+}
+
+// Channels are the last axis: a thread works on V channels of every `lines`-th row of its split.
+template <class Pass, int V>
+__global__ void apply_columns(ChannelBlocks b, const __grid_constant__ Pass pass, int lanes,
+                              int64_t tiles, int64_t splits) {
+  const int lane = threadIdx.x % lanes, line = threadIdx.x / lanes, lines = kThreads / lanes;
+  for (int64_t task = blockIdx.x; task < tiles * splits; task += gridDim.x) {
+    const int64_t c0 = (task % tiles * lanes + lane) * V, split = task / tiles;
+    if (c0 >= b.channels) continue;
+    typename Pass::Numbers numbers[V];
+#pragma unroll
+    for (int k = 0; k < V; ++k) numbers[k] = pass.numbers(c0 + k);
+    const int64_t end = b.outer * (split + 1) / splits;
+    for (int64_t row = b.outer * split / splits + line; row < end; row += lines)
+      pass.template apply<V>(
+          row * b.channels + c0, [&](int k) -> const auto& { return numbers[k]; });
+  }
+}
+
+template <int V, class Pass>
+void run_pass(KernelContext& ctx, const ChannelBlocks& b, const Pass& pass) {
+  if (b.outer * b.channels * b.inner == 0) return;
+  if (b.inner > 1) {
+    const int team = b.inner / V >= kThreads ? kThreads : kWarp;
+    launch(ctx, apply_planes<Pass, V>, blocks_for(b.outer * b.channels * team, ctx), kThreads, b,
+           pass, team);
+    return;
+  }
+  constexpr int64_t kLeastRows = 4;  // for each thread: its numbers are worth loading
+  const int lanes = lanes_of(b, V);
+  const int64_t tiles = tiles_of(b, V), rows = b.outer / (kThreads / lanes * kLeastRows);
+  const int64_t blocks = blocks_per_task(ctx, int64_t{1} << 32);
+  const int64_t splits = std::clamp<int64_t>(blocks / tiles, 1, std::max<int64_t>(rows, 1));
+  launch(ctx, apply_columns<Pass, V>, blocks_per_task(ctx, tiles * splits), kThreads, b, pass,
+         lanes, tiles, splits);
 }
 
 bool aligned(std::initializer_list<const void*> pointers) {
@@ -326,32 +408,28 @@ void run_sums(KernelContext& ctx, const ChannelBlocks& b, const Terms<T, backwar
            kThreads, b, terms, work);
     return;
   }
-  int lanes = 32;
-  while (lanes > 1 && (lanes / 2) * V >= b.channels) lanes /= 2;
-  const int64_t tiles = (b.channels + lanes * V - 1) / (lanes * V);
-  launch(ctx, sum_columns<T, backward, V>, blocks_per_task(ctx, tiles * work.splits), kThreads, b,
-         terms, work, lanes);
+  launch(ctx, sum_columns<T, backward, V>, blocks_per_task(ctx, tiles_of(b, V) * work.splits),
+         kThreads, b, terms, work, lanes_of(b, V));
 }
 
 template <class T, int V>
 void run_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch) {
   const ChannelBlocks& b = call.blocks;
-  const auto work = make_work<AccOf<T>>(b, scratch);
+  const auto work = make_work<AccOf<T>>(b, V, scratch);
   const int64_t n = b.outer * b.channels * b.inner;
   if (call.batch_stats && n > 0) {
     const Terms<T, false> terms{
         static_cast<const T*>(call.data), nullptr, nullptr, call.stats_dtype, b.inner, {}};
     run_sums<T, false, V>(ctx, b, terms, work);
   }
-  launch_items(ctx, finish_forward<T>, b.channels, call, work);
-  launch_items(ctx, apply_forward<T, V>, n / V, n / V, call, work);
+  launch_items(ctx, finish_forward<T>, b.channels * kWarp, call, work);
+  run_pass<V>(ctx, b, ForwardPass<T>{call, work});
 }
 
 template <class T, int V>
 void run_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch) {
   const ChannelBlocks& b = call.blocks;
-  const auto work = make_work<AccOf<T>>(b, scratch);
-  const int64_t n = b.outer * b.channels * b.inner;
+  const auto work = make_work<AccOf<T>>(b, V, scratch);
   const Terms<T, true> terms{static_cast<const T*>(call.data),
                              static_cast<const T*>(call.output_grad),
                              call.mean,
@@ -359,8 +437,8 @@ void run_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scrat
                              b.inner,
                              make_gate<T>(call)};
   run_sums<T, true, V>(ctx, b, terms, work);
-  launch_items(ctx, finish_backward<T>, b.channels, call, work);
-  launch_items(ctx, apply_backward<T, V>, n / V, n / V, call, work);
+  launch_items(ctx, finish_backward<T>, b.channels * kWarp, call, work);
+  run_pass<V>(ctx, b, BackwardPass<T>{call, work, make_gate<T>(call)});
 }
 
 template <class T>
@@ -371,7 +449,7 @@ bool vectors_fit(const ChannelBlocks& b) {
 }  // namespace
 
 size_t batch_norm_scratch_bytes(const ChannelBlocks& b) {
-  return static_cast<size_t>((splits_of(b) * 2 + 4) * b.channels) * sizeof(double);
+  return static_cast<size_t>((splits_of(b, kMostVector) * 2 + 4) * b.channels) * sizeof(double);
 }
 
 void batch_norm_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch) {

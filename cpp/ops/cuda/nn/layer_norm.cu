@@ -1,5 +1,9 @@
 // LayerNorm, GroupNorm and InstanceNorm are one computation on rows: each row gets mean 0 and
-// variance 1, then runs of its elements get a gamma and beta of their own. One block per row.
+// variance 1, then runs of its elements get a gamma and beta of their own. One block per row; rows
+// of LayerNorm that fit into the registers of a warp are read once, one warp per row.
+#include <initializer_list>
+#include <type_traits>
+
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/channel_blocks.h"
@@ -115,38 +119,175 @@ __global__ void backward_data(const __grid_constant__ Rows rows, const T* grads,
   }
 }
 
+// Elements of one pack of a row; a lane of the warp has packs lane, lane + 32, ...
+template <class T>
+constexpr int kVector = static_cast<int>(16 / sizeof(T));
+constexpr int kMostPacks = 8;
+
+// A contiguous row in the registers of a warp.
+template <class T, int V>
+struct WarpRow {
+  using Acc = AccOf<T>;
+  Acc v[kMostPacks][V];
+
+  // Calls fn(pack, index of its first element) for the packs of this lane.
+  template <class F>
+  static __device__ __forceinline__ void for_packs(int64_t length, F&& fn) {
+#pragma unroll
+    for (int p = 0; p < kMostPacks; ++p) {
+      const int64_t at = (int64_t{p} * kWarp + threadIdx.x % kWarp) * V;
+      if (at < length) fn(p, at);
+    }
+  }
+  __device__ __forceinline__ void load(const T* row, int64_t length) {
+    for_packs(length, [&](int p, int64_t at) { load_pack<T>(row, at, v[p]); });
+  }
+  __device__ __forceinline__ void store(T* row, int64_t length) const {
+    for_packs(length, [&](int p, int64_t at) { store_pack<T>(row, at, v[p]); });
+  }
+  // Subtracts the mean; std is the standard deviation of all elements.
+  __device__ __forceinline__ void center(const Rows& rows, Acc& mean, Acc& std) {
+    const Acc n = static_cast<Acc>(rows.length);
+    Acc sum = Acc(0), squares = Acc(0);
+    for_packs(rows.length, [&](int p, int64_t) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) sum += v[p][k];
+    });
+    mean = warp_sum(sum) / n;
+    for_packs(rows.length, [&](int p, int64_t) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        v[p][k] -= mean;
+        squares += v[p][k] * v[p][k];
+      }
+    });
+    std = static_cast<Acc>(sqrt(static_cast<double>(warp_sum(squares) / n) + rows.eps));
+  }
+};
+
+template <class T, int V>
+__global__ void forward_warps(const __grid_constant__ Rows rows, const T* data, const T* gamma,
+                              const T* beta, T* out, T* means, T* stds) {
+  using Acc = AccOf<T>;
+  using Row = WarpRow<T, V>;
+  const int64_t step = grid_stride() / kWarp;
+  for (int64_t r = global_index() / kWarp; r < rows.count; r += step) {
+    Row row;
+    row.load(data + r * rows.length, rows.length);
+    Acc mean, std;
+    row.center(rows, mean, std);
+    const Acc inverse = Acc(1) / std;
+    Row::for_packs(rows.length, [&](int p, int64_t at) {
+      Acc scale[V], shift[V];
+      load_pack<T>(gamma, at, scale);
+      load_pack<T>(beta, at, shift);
+#pragma unroll
+      for (int k = 0; k < V; ++k) row.v[p][k] = row.v[p][k] * inverse * scale[k] + shift[k];
+    });
+    row.store(out + r * rows.length, rows.length);
+    if (means && threadIdx.x % kWarp == 0) {
+      means[r] = convert<T>(mean);
+      stds[r] = convert<T>(std);
+    }
+  }
+}
+
+template <class T, int V>
+__global__ void backward_data_warps(const __grid_constant__ Rows rows, const T* grads,
+                                    const T* data, const T* gamma, T* out, AccOf<T>* stats) {
+  using Acc = AccOf<T>;
+  using Row = WarpRow<T, V>;
+  const int64_t step = grid_stride() / kWarp;
+  for (int64_t r = global_index() / kWarp; r < rows.count; r += step) {
+    Row x, g;
+    x.load(data + r * rows.length, rows.length);
+    g.load(grads + r * rows.length, rows.length);
+    Acc mean, std, sum = Acc(0), dot = Acc(0);
+    x.center(rows, mean, std);
+    const Acc inverse = Acc(1) / std;
+    Row::for_packs(rows.length, [&](int p, int64_t at) {
+      Acc scale[V];
+      load_pack<T>(gamma, at, scale);
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        x.v[p][k] *= inverse;
+        g.v[p][k] *= scale[k];
+        sum += g.v[p][k];
+        dot += g.v[p][k] * x.v[p][k];
+      }
+    });
+    const Acc offset = warp_sum(sum) / static_cast<Acc>(rows.length);
+    const Acc slope = warp_sum(dot) / static_cast<Acc>(rows.length);
+    Row::for_packs(rows.length, [&](int p, int64_t) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) g.v[p][k] = (g.v[p][k] - offset - x.v[p][k] * slope) * inverse;
+    });
+    g.store(out + r * rows.length, rows.length);
+    if (threadIdx.x % kWarp == 0) {
+      stats[2 * r] = mean;
+      stats[2 * r + 1] = inverse;
+    }
+  }
+}
+
 // Gradients of gamma and beta where every element of a row has its own (LayerNorm over contiguous
-// rows): a block's warps read neighbouring columns, each thread a part of the rows.
+// rows): a block takes V neighbouring columns for each lane and a part of the rows; the sums of the
+// parts, (splits, 2, length), are joined afterwards.
 constexpr int kLines = kThreads / kWarp;
 
-template <class T>
-__global__ void backward_columns(const __grid_constant__ Rows rows, const T* grads, const T* data,
-                                 const AccOf<T>* stats, T* gamma_grad, T* beta_grad) {
+template <class T, int V>
+__global__ void backward_columns(const __grid_constant__ Rows rows, int64_t splits, const T* grads,
+                                 const T* data, const AccOf<T>* stats, AccOf<T>* sums) {
   using Acc = AccOf<T>;
   __shared__ Acc parts[2][kLines][kWarp];
   const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
-  for (int64_t first = blockIdx.x * int64_t{kWarp}; first < rows.length;
-       first += gridDim.x * int64_t{kWarp}) {
-    const int64_t column = first + lane;
-    Acc gamma_sum = Acc(0), beta_sum = Acc(0);
+  const int64_t tiles = (rows.length + kWarp * V - 1) / (kWarp * V);
+  for (int64_t task = blockIdx.x; task < tiles * splits; task += gridDim.x) {
+    const int64_t column = (task % tiles * kWarp + lane) * V, split = task / tiles;
+    const int64_t end = rows.count * (split + 1) / splits;
+    Acc gamma_sum[V] = {}, beta_sum[V] = {};
     if (column < rows.length)
-      for (int64_t r = line; r < rows.count; r += kLines) {
-        const Acc g = convert<Acc>(grads[r * rows.length + column]);
-        gamma_sum +=
-            g * (convert<Acc>(data[r * rows.length + column]) - stats[2 * r]) * stats[2 * r + 1];
-        beta_sum += g;
+      for (int64_t r = rows.count * split / splits + line; r < end; r += kLines) {
+        Acc g[V], x[V];
+        load_pack<T>(grads, r * rows.length + column, g);
+        load_pack<T>(data, r * rows.length + column, x);
+        const Acc mean = stats[2 * r], scale = stats[2 * r + 1];
+#pragma unroll
+        for (int k = 0; k < V; ++k) {
+          gamma_sum[k] += g[k] * (x[k] - mean) * scale;
+          beta_sum[k] += g[k];
+        }
       }
-    __syncthreads();
-    parts[0][line][lane] = gamma_sum;
-    parts[1][line][lane] = beta_sum;
-    __syncthreads();
-    if (line == 0 && column < rows.length) {
-      for (int k = 1; k < kLines; ++k) {
-        gamma_sum += parts[0][k][lane];
-        beta_sum += parts[1][k][lane];
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      __syncthreads();
+      parts[0][line][lane] = gamma_sum[k];
+      parts[1][line][lane] = beta_sum[k];
+      __syncthreads();
+      if (line < 2 && column < rows.length) {
+        Acc sum = Acc(0);
+        for (int other = 0; other < kLines; ++other) sum += parts[line][other][lane];
+        sums[(split * 2 + line) * rows.length + column + k] = sum;
       }
-      gamma_grad[column] = convert<T>(gamma_sum);
-      beta_grad[column] = convert<T>(beta_sum);
+    }
+  }
+}
+
+// A warp joins the sums of one column.
+template <class T>
+__global__ void join_columns(int64_t length, int64_t splits, const AccOf<T>* sums, T* gamma_grad,
+                             T* beta_grad) {
+  for (int64_t i = global_index() / kWarp; i < length; i += grid_stride() / kWarp) {
+    double gamma_sum = 0, beta_sum = 0;
+    for (int64_t s = threadIdx.x % kWarp; s < splits; s += kWarp) {
+      gamma_sum += static_cast<double>(sums[s * 2 * length + i]);
+      beta_sum += static_cast<double>(sums[(s * 2 + 1) * length + i]);
+    }
+    gamma_sum = warp_sum(gamma_sum);
+    beta_sum = warp_sum(beta_sum);
+    if (threadIdx.x % kWarp == 0) {
+      gamma_grad[i] = convert<T>(static_cast<AccOf<T>>(gamma_sum));
+      beta_grad[i] = convert<T>(static_cast<AccOf<T>>(beta_sum));
     }
   }
 }
@@ -179,16 +320,50 @@ unsigned threads_for(int64_t length) {
   return static_cast<unsigned>(std::clamp<int64_t>((length / 4 + 31) / 32 * 32, 32, 512));
 }
 
+// Whether rows are contiguous and every element of one has a gamma of its own.
+bool is_plain(const Rows& rows) { return rows.run == 1 && rows.inner == 1 && rows.cycle == 1; }
+
+bool packs_fit(const Rows& rows, int vector, std::initializer_list<const void*> pointers) {
+  for (const void* p : pointers)
+    if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
+  return rows.length % vector == 0;
+}
+
+// Calls fn(integral_constant<int, V>): rows are moved in packs of V, or of 1 where those do not
+// fit.
+template <class T, class F>
+void dispatch_packs(const Rows& rows, std::initializer_list<const void*> pointers, F&& fn) {
+  if (packs_fit(rows, kVector<T>, pointers))
+    fn(std::integral_constant<int, kVector<T>>{});
+  else
+    fn(std::integral_constant<int, 1>{});
+}
+
 template <class P>
 void norm(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   const Rows rows = make_rows(p, in[0].shape, in[1].shape);
   if (rows.count == 0 || rows.length == 0) return;
   dispatch_float_elements("LayerNorm", in[0].dtype, [&]<class T>(T) {
-    const bool stats = out.size() > 1;
-    launch(ctx, forward<T>, blocks_per_task(ctx, rows.count), threads_for(rows.length), rows,
-           in[0].as<T>(), in[1].as<T>(), in[2].as<T>(), out[0].as<T>(),
-           stats ? out[1].as<T>() : nullptr, stats ? out[2].as<T>() : nullptr);
+    T* const means = out.size() > 1 ? out[1].as<T>() : nullptr;
+    T* const stds = out.size() > 1 ? out[2].as<T>() : nullptr;
+    dispatch_packs<T>(rows, {in[0].data, in[1].data, in[2].data, out[0].data}, [&](auto pack) {
+      constexpr int V = decltype(pack)::value;
+      if (is_plain(rows) && rows.length <= int64_t{kMostPacks} * kWarp * V)
+        launch(ctx, forward_warps<T, V>, blocks_for(rows.count * kWarp, ctx), kThreads, rows,
+               in[0].as<T>(), in[1].as<T>(), in[2].as<T>(), out[0].as<T>(), means, stds);
+      else
+        launch(ctx, forward<T>, blocks_per_task(ctx, rows.count), threads_for(rows.length), rows,
+               in[0].as<T>(), in[1].as<T>(), in[2].as<T>(), out[0].as<T>(), means, stds);
+    });
   });
+}
+
+// Parts of the rows for the gradients of gamma and beta.
+int64_t splits_of(const Rows& rows, int vector) {
+  constexpr int64_t kBlocksWanted = 1024, kLeastRows = 4 * kLines;
+  const int64_t tiles = (rows.length + kWarp * vector - 1) / (kWarp * vector);
+  return std::clamp<int64_t>(std::min(kBlocksWanted / tiles, rows.count / kLeastRows), 1,
+                             kBlocksWanted);
 }
 
 template <class P>
@@ -202,15 +377,31 @@ void norm_backward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   }
   dispatch_float_elements("LayerNorm", in[1].dtype, [&]<class T>(T) {
     using Acc = AccOf<T>;
-    auto* stats = static_cast<Acc*>(ctx.scratch(static_cast<size_t>(2 * rows.count) * sizeof(Acc)));
-    launch(ctx, backward_data<T>, blocks_per_task(ctx, rows.count), threads_for(rows.length), rows,
-           in[0].as<T>(), in[1].as<T>(), in[2].as<T>(), out[0].as<T>(), stats);
-    if (rows.run == 1 && rows.inner == 1 && rows.cycle == 1)
-      launch(ctx, backward_columns<T>, blocks_per_task(ctx, (rows.length + kWarp - 1) / kWarp),
-             kThreads, rows, in[0].as<T>(), in[1].as<T>(), stats, out[1].as<T>(), out[2].as<T>());
-    else
-      launch(ctx, backward_runs<T>, blocks_per_task(ctx, params), kThreads, rows, params,
-             in[0].as<T>(), in[1].as<T>(), stats, out[1].as<T>(), out[2].as<T>());
+    const T *const grads = in[0].as<T>(), *const data = in[1].as<T>();
+    dispatch_packs<T>(rows, {in[0].data, in[1].data, in[2].data, out[0].data}, [&](auto pack) {
+      constexpr int V = decltype(pack)::value;
+      const bool plain = is_plain(rows);
+      const int64_t splits = plain ? splits_of(rows, V) : 0;
+      const int64_t count = 2 * rows.count + splits * 2 * rows.length;
+      auto* const stats = static_cast<Acc*>(ctx.scratch(static_cast<size_t>(count) * sizeof(Acc)));
+      Acc* const sums = stats + 2 * rows.count;
+      if (plain && rows.length <= int64_t{kMostPacks} * kWarp * V)
+        launch(ctx, backward_data_warps<T, V>, blocks_for(rows.count * kWarp, ctx), kThreads, rows,
+               grads, data, in[2].as<T>(), out[0].as<T>(), stats);
+      else
+        launch(ctx, backward_data<T>, blocks_per_task(ctx, rows.count), threads_for(rows.length),
+               rows, grads, data, in[2].as<T>(), out[0].as<T>(), stats);
+      if (!plain) {
+        launch(ctx, backward_runs<T>, blocks_per_task(ctx, params), kThreads, rows, params, grads,
+               data, stats, out[1].as<T>(), out[2].as<T>());
+        return;
+      }
+      const int64_t tiles = (rows.length + kWarp * V - 1) / (kWarp * V);
+      launch(ctx, backward_columns<T, V>, blocks_per_task(ctx, tiles * splits), kThreads, rows,
+             splits, grads, data, stats, sums);
+      launch_items(ctx, join_columns<T>, rows.length * kWarp, rows.length, splits, sums,
+                   out[1].as<T>(), out[2].as<T>());
+    });
   });
 }
 

@@ -1,5 +1,10 @@
 // One thread per output element, and in the backward direction one per element of data, which asks
-// all windows over it for its part: no atomics, the same result in every run.
+// all windows over it for its part: no atomics, the same result in every run. Channels-last arrays
+// of floats are worked on in packs of channels. Where windows of maxima overlap, a first kernel of
+// the backward direction finds the place of each maximum within its window.
+#include <initializer_list>
+#include <limits>
+
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/extreme.cuh"
@@ -143,6 +148,82 @@ __global__ void pool(int64_t n, const __grid_constant__ Geometry g, DType dtype,
   }
 }
 
+// Elements of a pack: neighbouring channels of channels-last arrays.
+template <class T>
+constexpr int kVector = static_cast<int>(16 / sizeof(T));
+
+// Position of a pixel within a window, counted from where the window begins, padding included.
+struct PlaceInWindow {
+  int64_t start[3], kernel[3];
+
+  __device__ __forceinline__ PlaceInWindow(const Geometry& g, const int64_t (&window)[3]) {
+#pragma unroll
+    for (int i = 0; i < 3; ++i) {
+      start[i] = window[i] * g.window.stride[i] - g.window.pad[i];
+      kernel[i] = g.window.kernel[i];
+    }
+  }
+  __device__ __forceinline__ int operator()(int64_t d, int64_t h, int64_t w) const {
+    return static_cast<int>(((d - start[0]) * kernel[1] + h - start[1]) * kernel[2] + w - start[2]);
+  }
+};
+
+// Packs of channels of one output element: sums, averages and maxima.
+template <class T, int V>
+__global__ void pool_packs(int64_t packs, const __grid_constant__ Geometry g, const T* x, T* y) {
+  using Acc = AccOf<T>;
+  for (int64_t i = global_index(); i < packs; i += grid_stride()) {
+    const Place p = place_of(g, g.output, i * V);
+    const Window w = window_at(g, p.at);
+    Extreme<Acc> best[V];
+    Acc sum[V] = {};
+    for_pixels(g, w, [&](int64_t k) {
+      Acc v[V];
+      load_pack<T>(x, p.data_plane + k * g.data.channels, v);
+#pragma unroll
+      for (int c = 0; c < V; ++c) {
+        if (g.type == PoolType::kMax)
+          best[c].take(v[c], k);
+        else
+          sum[c] += v[c];
+      }
+    });
+    const Acc divisor =
+        g.type == PoolType::kAvg && w.count > 0 ? static_cast<Acc>(w.count) : Acc(1);
+#pragma unroll
+    for (int c = 0; c < V; ++c)
+      sum[c] = g.type == PoolType::kMax ? best[c].value : sum[c] / divisor;
+    store_pack<T>(y, i * V, sum);
+  }
+}
+
+// Writes the place of each window's maximum; a window without elements has the place -1.
+template <class T, class Index, int V>
+__global__ void find_maxima(int64_t packs, const __grid_constant__ Geometry g, const T* x,
+                            Index* places) {
+  using Acc = AccOf<T>;
+  const int64_t step = g.step(g.data);
+  for (int64_t i = global_index(); i < packs; i += grid_stride()) {
+    const Place p = place_of(g, g.output, i * V);
+    const Window w = window_at(g, p.at);
+    const PlaceInWindow place(g, p.at);
+    Extreme<Acc> best[V];
+    for (int64_t d = w.begin[0]; d < w.end[0]; ++d)
+      for (int64_t h = w.begin[1]; h < w.end[1]; ++h)
+        for (int64_t k = w.begin[2]; k < w.end[2]; ++k) {
+          Acc v[V];
+          const int64_t pixel = (d * g.data.size[1] + h) * g.data.size[2] + k;
+          load_pack<T>(x, p.data_plane + pixel * step, v);
+#pragma unroll
+          for (int c = 0; c < V; ++c) best[c].take(v[c], place(d, h, k));
+        }
+    int at[V];
+#pragma unroll
+    for (int c = 0; c < V; ++c) at[c] = static_cast<int>(best[c].at);
+    store_pack<Index>(places, i * V, at);
+  }
+}
+
 // Maxima whose windows do not overlap: every window writes its own largest element's gradient into
 // an array of zeros.
 template <class C, int share>
@@ -171,6 +252,35 @@ __device__ __forceinline__ void windows_over(const Geometry& g, const int64_t (&
     begin[i] = from < 0 ? 0 : from / g.window.stride[i] + 1;
     const int64_t last = (at[i] + g.window.pad[i]) / g.window.stride[i] + 1;
     end[i] = last < g.output.size[i] ? last : g.output.size[i];
+  }
+}
+
+// The gradient of maxima whose places find_maxima has written.
+template <class T, class Index, int V>
+__global__ void gather_maxima(int64_t packs, const __grid_constant__ Geometry g, const T* grad,
+                              const Index* places, T* out) {
+  using Acc = AccOf<T>;
+  const int64_t step = g.step(g.data);
+  for (int64_t i = global_index(); i < packs; i += grid_stride()) {
+    const Place p = place_of(g, g.data, i * V);
+    int64_t begin[3], end[3], o[3];
+    windows_over(g, p.at, begin, end);
+    Acc sum[V] = {};
+    for (o[0] = begin[0]; o[0] < end[0]; ++o[0])
+      for (o[1] = begin[1]; o[1] < end[1]; ++o[1])
+        for (o[2] = begin[2]; o[2] < end[2]; ++o[2]) {
+          const int64_t window =
+              p.output_plane + ((o[0] * g.output.size[1] + o[1]) * g.output.size[2] + o[2]) * step;
+          const int own = PlaceInWindow(g, o)(p.at[0], p.at[1], p.at[2]);
+          int at[V];
+          Acc v[V];
+          load_pack<Index>(places, window, at);
+          load_pack<T>(grad, window, v);
+#pragma unroll
+          for (int c = 0; c < V; ++c)
+            if (at[c] == own) sum[c] += v[c];
+        }
+    store_pack<T>(out, i * V, sum);
   }
 }
 
@@ -213,9 +323,29 @@ __global__ void gather(int64_t n, const __grid_constant__ Geometry g, DType dtyp
 // Windows of at least so many elements are shared by a warp.
 constexpr int64_t kSharedWindow = 64;
 
+bool packs_fit(const Geometry& g, int vector, std::initializer_list<const TensorRef*> arrays) {
+  for (const TensorRef* a : arrays)
+    if (reinterpret_cast<uintptr_t>(a->data) % 16 != 0) return false;
+  return g.channels_last && g.data.channels % vector == 0;
+}
+
+bool pool_in_packs(KernelContext& ctx, const Geometry& g, const TensorRef& in,
+                   const TensorRef& out) {
+  if (!is_floating(in.dtype) || g.exponent != 1 || g.type == PoolType::kLp) return false;
+  bool fits = false;
+  dispatch_float_elements("Pooling", in.dtype, [&]<class T>(T) {
+    constexpr int V = kVector<T>;
+    fits = packs_fit(g, V, {&in, &out});
+    const int64_t packs = out.size() / V;
+    if (fits) launch_items(ctx, pool_packs<T, V>, packs, packs, g, in.as<T>(), out.as<T>());
+  });
+  return fits;
+}
+
 void pooling(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out) {
   const Geometry g = make_geometry(p, in[0].shape, out[0].shape);
   const int64_t n = out[0].size();
+  if (pool_in_packs(ctx, g, in[0], out[0])) return;
   dispatch_sum(in[0].dtype, [&]<class C>(C) {
     if (g.window.kernel_size() >= kSharedWindow)
       launch_items(ctx, pool<C, kWarp>, n * kWarp, n, g, in[0].dtype, in[0].data, out[0].data);
@@ -230,12 +360,42 @@ bool windows_overlap(const Geometry& g) {
   return false;
 }
 
+template <class T, class Index, int V>
+void backward_of_maxima(KernelContext& ctx, const Geometry& g, const TensorRef& grad,
+                        const TensorRef& data, const TensorRef& out) {
+  const int64_t windows = grad.size() / V, packs = out.size() / V;
+  auto* const places =
+      static_cast<Index*>(ctx.scratch(static_cast<size_t>(grad.size()) * sizeof(Index)));
+  launch_items(ctx, find_maxima<T, Index, V>, windows, windows, g, data.as<T>(), places);
+  launch_items(ctx, gather_maxima<T, Index, V>, packs, packs, g, grad.as<T>(), places, out.as<T>());
+}
+
+// Gradients of floats whose windows of maxima overlap.
+void overlapping_maxima(KernelContext& ctx, const Geometry& g, const TensorRef& grad,
+                        const TensorRef& data, const TensorRef& out) {
+  dispatch_float_elements("Pooling", grad.dtype, [&]<class T>(T) {
+    const auto run = [&]<class Index>(Index) {
+      if (packs_fit(g, kVector<T>, {&grad, &data, &out}))
+        backward_of_maxima<T, Index, kVector<T>>(ctx, g, grad, data, out);
+      else
+        backward_of_maxima<T, Index, 1>(ctx, g, grad, data, out);
+    };
+    if (g.window.kernel_size() <= std::numeric_limits<int8_t>::max())
+      run(int8_t{});
+    else
+      run(int32_t{});
+  });
+}
+
 void pooling_backward(KernelContext& ctx, const PoolingGradParams& p, Inputs in, Outputs out) {
   const Geometry g = make_geometry(p, out[0].shape, in[0].shape);
   const DType dtype = in[0].dtype;
   const void* data = in.size() > 1 ? in[1].data : nullptr;
   const void* output = in.size() > 2 ? in[2].data : nullptr;
   const int64_t windows = in[0].size(), n = out[0].size();
+  if (g.type == PoolType::kMax && windows_overlap(g) && is_floating(dtype) &&
+      g.window.kernel_size() < std::numeric_limits<int32_t>::max())
+    return overlapping_maxima(ctx, g, in[0], in[1], out[0]);
   dispatch_sum(dtype, [&]<class C>(C) {
     if (g.type != PoolType::kMax || windows_overlap(g)) {
       launch_items(ctx, gather<C>, n, n, g, dtype, in[0].data, data, output, out[0].data);

@@ -1,6 +1,9 @@
-// One block per row where the axis is the last, one thread per row otherwise (neighbouring threads
-// then read neighbouring elements).
+// Where the axis is the last: one warp per row that its registers hold, which is then read once;
+// one block per longer row. Otherwise one thread per row (neighbouring threads then read
+// neighbouring elements).
+#include <initializer_list>
 #include <limits>
+#include <type_traits>
 
 #include "cpp/base/host_device.h"
 #include "cpp/ops/cuda/element.cuh"
@@ -126,7 +129,121 @@ __global__ void backward_rows(const __grid_constant__ Rows rows, Array grad, Arr
   }
 }
 
+constexpr int kMostPacks = 8;  // packs of a row for each lane of a warp
+template <class T>
+constexpr int kVector = static_cast<int>(16 / sizeof(T));
+
+// Calls fn(pack, index of its first element) for this lane's packs of a row.
+template <int V, class F>
+__device__ __forceinline__ void for_packs(int64_t length, F&& fn) {
+#pragma unroll
+  for (int p = 0; p < kMostPacks; ++p) {
+    const int64_t at = (int64_t{p} * kWarp + threadIdx.x % kWarp) * V;
+    if (at < length) fn(p, at);
+  }
+}
+
+// Rows of T that are computed in float.
+template <class T, int V>
+__global__ void forward_warps(const __grid_constant__ Rows rows, const T* x, T* y) {
+  const int64_t n = rows.b.channels, step = grid_stride() / kWarp;
+  const float factor = static_cast<float>(rows.factor);
+  const bool logarithm = rows.form == Form::kLogSoftmax;
+  for (int64_t row = global_index() / kWarp; row < rows.count(); row += step) {
+    const int64_t length = rows.length_of(row);
+    float v[kMostPacks][V];
+    float top = -std::numeric_limits<float>::infinity(), sum = 0;
+    for_packs<V>(n, [&](int p, int64_t at) {
+      load_pack<T>(x, row * n + at, v[p]);
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        v[p][k] *= factor;
+        if (at + k < length && v[p][k] > top) top = v[p][k];
+      }
+    });
+    top = warp_max(top);
+    for_packs<V>(n, [&](int p, int64_t at) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        v[p][k] -= top;
+        const float e = pointwise::exp_of_negative(v[p][k]);
+        if (at + k < length) sum += e;
+        if (!logarithm) v[p][k] = e;
+      }
+    });
+    sum = warp_sum(sum);
+    const float scale = logarithm ? std::log(sum) : 1.0f / sum;
+    for_packs<V>(n, [&](int p, int64_t at) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        const float result = logarithm ? v[p][k] - scale : v[p][k] * scale;
+        v[p][k] = at + k < length ? result : 0.0f;
+      }
+      store_pack<T>(y, row * n + at, v[p]);
+    });
+  }
+}
+
+template <class T, int V>
+__global__ void backward_warps(const __grid_constant__ Rows rows, const T* grad, const T* y,
+                               T* out) {
+  const int64_t n = rows.b.channels, step = grid_stride() / kWarp;
+  const float factor = static_cast<float>(rows.factor);
+  const bool logarithm = rows.form == Form::kLogSoftmax;
+  for (int64_t row = global_index() / kWarp; row < rows.count(); row += step) {
+    const int64_t length = rows.length_of(row);
+    float g[kMostPacks][V], p[kMostPacks][V];
+    float sum = 0;
+    for_packs<V>(n, [&](int i, int64_t at) {
+      load_pack<T>(grad, row * n + at, g[i]);
+      load_pack<T>(y, row * n + at, p[i]);
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        if (at + k < length) sum += logarithm ? g[i][k] : g[i][k] * p[i][k];
+    });
+    sum = warp_sum(sum);
+    for_packs<V>(n, [&](int i, int64_t at) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        const float v = logarithm ? g[i][k] - pointwise::exp_of_negative(p[i][k]) * sum
+                                  : p[i][k] * (g[i][k] - sum);
+        g[i][k] = at + k < length ? v * factor : 0.0f;
+      }
+      store_pack<T>(out, row * n + at, g[i]);
+    });
+  }
+}
+
 Array array(const TensorRef& t) { return {t.data, t.dtype}; }
+
+// Calls fn(T{}, integral_constant<int, V>) and returns true where warps serve the rows: contiguous
+// ones of one float type, short enough for their registers.
+template <class F>
+bool dispatch_warps(const Rows& rows, std::initializer_list<const TensorRef*> arrays, F&& fn) {
+  const DType dtype = (*arrays.begin())->dtype;
+  if (rows.b.inner != 1 || rows.b.channels == 0 || !is_floating(dtype) || dtype == DType::kFloat64)
+    return false;
+  bool aligned = true;
+  for (const TensorRef* a : arrays) {
+    if (a->dtype != dtype) return false;
+    aligned &= reinterpret_cast<uintptr_t>(a->data) % 16 == 0;
+  }
+  bool served = false;
+  dispatch_float_elements("softmax", dtype, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, double>) {
+      const auto serve = [&](auto vector) {
+        constexpr int V = decltype(vector)::value;
+        served = rows.b.channels <= int64_t{kMostPacks} * kWarp * V;
+        if (served && rows.count() > 0) fn(T{}, vector);
+      };
+      if (aligned && rows.b.channels % kVector<T> == 0)
+        serve(std::integral_constant<int, kVector<T>>{});
+      else
+        serve(std::integral_constant<int, 1>{});
+    }
+  });
+  return served;
+}
 
 unsigned threads_for(int64_t length) {
   constexpr int64_t kElementsPerThread = 4;
@@ -158,12 +275,22 @@ Rows make_rows(Form form, const SoftmaxParams& p, const ChannelBlocks& b, const 
 
 // Results in float64 are computed in it, whatever the input's type.
 void forward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
+  if (dispatch_warps(rows, {&in[0], &out[0]}, [&]<class T, class V>(T, V) {
+        launch(ctx, forward_warps<T, V::value>, blocks_for(rows.count() * kWarp, ctx), kThreads,
+               rows, in[0].as<T>(), out[0].as<T>());
+      }))
+    return;
   const DType computed = out[0].dtype == DType::kFloat64 ? out[0].dtype : in[0].dtype;
   run<Array, Array>(ctx, rows, computed, forward_rows<float, true>, forward_rows<double, true>,
                     forward_rows<float, false>, forward_rows<double, false>, array(in[0]),
                     array(out[0]));
 }
 void backward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
+  if (dispatch_warps(rows, {&in[1], &in[0], &out[0]}, [&]<class T, class V>(T, V) {
+        launch(ctx, backward_warps<T, V::value>, blocks_for(rows.count() * kWarp, ctx), kThreads,
+               rows, in[0].as<T>(), in[1].as<T>(), out[0].as<T>());
+      }))
+    return;
   run<Array, Array, Array>(ctx, rows, in[1].dtype, backward_rows<float, true>,
                            backward_rows<double, true>, backward_rows<float, false>,
                            backward_rows<double, false>, array(in[0]), array(in[1]), array(out[0]));

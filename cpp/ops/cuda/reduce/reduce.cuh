@@ -1,5 +1,5 @@
-// Reductions over any axes, in two launches: blocks make partial results of parts of the reduced
-// elements, then the parts of each result are joined in a wider type (double for float).
+// Reductions over any axes. Blocks reduce parts of the elements of a result; where there are
+// several parts, a second launch joins them in a wider type (double for float).
 #pragma once
 #pragma nv_diag_suppress 186  // functors of unsigned types compare with zero
 #include "cpp/ops/cpu/reduce/reducers.h"
@@ -21,7 +21,43 @@ struct ReducePlan {
   DType dtype = DType::kFloat32;
   int64_t splits = 1;
   bool columns = false;  // neighbouring threads work on neighbouring results
+  // Neighbouring elements are read in packs: those of one result, or of neighbouring results.
+  bool packs = false;
 };
+
+// Elements of a pack, for every dtype that is computed in C.
+template <class C>
+constexpr int kReducePack = std::is_same_v<C, float> ? 8 : 2;
+
+// Whether neighbouring results are neighbours along this axis.
+inline bool last_kept(const Shape& shape, const AxisMask& reduced, int axis) {
+  for (int i = axis + 1; i < shape.ndim(); ++i)
+    if (!reduced[static_cast<size_t>(i)] && shape[i] > 1) return false;
+  return true;
+}
+
+inline int64_t pack_of(DType dtype) {
+  return dtype == DType::kFloat64 ? kReducePack<double> : kReducePack<float>;
+}
+
+// Whether every pack begins at 16 bytes and lies in one result or, by columns, in as many as it has
+// elements. `inner` is the axis whose elements are neighbours.
+inline bool packs_fit(const TensorRef& in, const AxisMask& reduced, const ReducePlan& plan,
+                      int inner) {
+  const auto at_16_bytes = [](int64_t bytes) { return bytes % 16 == 0; };
+  if (!is_floating(in.dtype) || inner < 0 ||
+      !at_16_bytes(static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data))))
+    return false;
+  const int64_t pack = pack_of(in.dtype), size = static_cast<int64_t>(dtype_size(in.dtype));
+  if (plan.columns ? in.shape[inner] % pack != 0 || !last_kept(in.shape, reduced, inner)
+                   : !plan.reduced.contiguous() || plan.reduced.total() % pack != 0)
+    return false;
+  for (int i = 0; i < in.shape.ndim(); ++i) {
+    const bool walked_in_packs = plan.columns ? i == inner : reduced[static_cast<size_t>(i)];
+    if (!walked_in_packs && in.shape[i] > 1 && !at_16_bytes(in.strides[i] * size)) return false;
+  }
+  return true;
+}
 
 inline ReducePlan make_reduce_plan(const TensorRef& in, const AxisMask& reduced) {
   constexpr int64_t kBlocksWanted = 1024, kMaxSplits = 256, kLeastPerSplit = 2048;
@@ -37,7 +73,9 @@ inline ReducePlan make_reduce_plan(const TensorRef& in, const AxisMask& reduced)
   plan.reduced.finish();
   const int64_t results = plan.kept.total(), n = plan.reduced.total();
   plan.columns = inner >= 0 && !reduced[inner] && in.shape[inner] >= kWarp / 2;
-  const int64_t blocks = plan.columns ? (results + kWarp - 1) / kWarp : results;
+  plan.packs = packs_fit(in, reduced, plan, inner);
+  const int64_t tile = plan.packs ? kWarp * pack_of(in.dtype) : kWarp;
+  const int64_t blocks = plan.columns ? (results + tile - 1) / tile : results;
   const int64_t least = plan.columns ? 64 : kLeastPerSplit;
   plan.splits = std::clamp<int64_t>(
       std::min(kBlocksWanted / std::max<int64_t>(blocks, 1), n / least), 1, kMaxSplits);
@@ -52,22 +90,92 @@ __device__ __forceinline__ T join_warp(T v) {
   return v;
 }
 
+// Final operation on the joined total.
+struct Finish {
+  bool root = false;
+  int64_t divisor = 0;  // used with `mean`
+  bool mean = false;
+};
+
+template <class W>
+__device__ __forceinline__ W finished(const Finish& f, W total) {
+  if (f.root) return static_cast<W>(sqrt(static_cast<double>(total)));
+  if (!f.mean) return total;
+  if constexpr (std::is_integral_v<W>)
+    return f.divisor ? total / static_cast<W>(f.divisor) : W(0);
+  else
+    return total / static_cast<W>(f.divisor);  // NaN for no elements, as NumPy
+}
+
+// Where a kernel writes what it has reduced: its parts, or the result if there is only one part.
+template <class T>
+struct ReduceTarget {
+  T* partial = nullptr;  // null: write the result
+  Finish finish;
+  void* out = nullptr;
+  DType dtype = DType::kFloat32;
+  T* centers = nullptr;  // optional: gets the result, too
+
+  __device__ __forceinline__ void write_result(int64_t result, Wide<T> total) const {
+    total = finished(finish, total);
+    store_any<Wide<T>>(out, dtype, result, total);
+    if (centers) centers[result] = static_cast<T>(total);
+  }
+  __device__ __forceinline__ void write(int64_t result, int64_t split, int64_t results,
+                                        T total) const {
+    if (partial)
+      partial[split * results + result] = total;
+    else
+      write_result(result, static_cast<Wide<T>>(total));
+  }
+};
+
+// Elements begin, begin + step, ... of a result whose first one is at `base`.
 template <class R, class T>
-__global__ void reduce_rows(const __grid_constant__ ReducePlan plan, const T* centers, T* partial) {
+__device__ __forceinline__ T reduce_elements(const ReducePlan& plan, int64_t base, int64_t begin,
+                                             int64_t end, int64_t step, T center) {
+  T total = R::template start<T>();
+  int64_t at[1];
+  for (int64_t i = begin; i < end; i += step) {
+    plan.reduced.offsets(i, at);
+    total = R::step(total, load_as<T>(plan.data, plan.dtype, base + at[0]), center);
+  }
+  return total;
+}
+
+// The same in packs, for neighbouring elements: `begin` and `end` count packs.
+template <class R, class T>
+__device__ __forceinline__ T reduce_packs(const ReducePlan& plan, int64_t base, int64_t begin,
+                                          int64_t end, int64_t step, T center) {
+  constexpr int V = kReducePack<T>;
+  T total = R::template start<T>();
+  for_packed_dtype<T>(plan.dtype, [&]<class E>(E) {
+    for (int64_t i = begin; i < end; i += step) {
+      T v[V];
+      load_pack<E>(plan.data, base + i * V, v);
+#pragma unroll
+      for (int k = 0; k < V; ++k) total = R::step(total, v[k], center);
+    }
+  });
+  return total;
+}
+
+template <class R, class T>
+__global__ void reduce_rows(const __grid_constant__ ReducePlan plan, const T* centers,
+                            const __grid_constant__ ReduceTarget<T> target) {
   __shared__ T parts[kWarp];
-  const int64_t results = plan.kept.total(), n = plan.reduced.total();
+  const int64_t results = plan.kept.total(),
+                n = plan.reduced.total() / (plan.packs ? kReducePack<T> : 1);
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   for (int64_t task = blockIdx.x; task < results * plan.splits; task += gridDim.x) {
     const int64_t result = task % results, split = task / results;
-    const int64_t end = n * (split + 1) / plan.splits;
-    int64_t base[1], at[1];
+    const int64_t begin = n * split / plan.splits + threadIdx.x,
+                  end = n * (split + 1) / plan.splits;
+    int64_t base[1];
     plan.kept.offsets(result, base);
     const T center = centers ? centers[result] : T(0);
-    T total = R::template start<T>();
-    for (int64_t i = n * split / plan.splits + threadIdx.x; i < end; i += blockDim.x) {
-      plan.reduced.offsets(i, at);
-      total = R::step(total, load_as<T>(plan.data, plan.dtype, base[0] + at[0]), center);
-    }
+    T total = plan.packs ? reduce_packs<R>(plan, base[0], begin, end, blockDim.x, center)
+                         : reduce_elements<R>(plan, base[0], begin, end, blockDim.x, center);
     total = join_warp<R>(total);
     __syncthreads();
     if (lane == 0) parts[warp] = total;
@@ -75,15 +183,33 @@ __global__ void reduce_rows(const __grid_constant__ ReducePlan plan, const T* ce
     if (warp == 0) {
       total = lane < static_cast<int>(blockDim.x / kWarp) ? parts[lane] : R::template start<T>();
       total = join_warp<R>(total);
-      if (lane == 0) partial[task] = total;
+      if (lane == 0) target.write(result, split, results, total);
     }
+  }
+}
+
+// A warp for each result that has few elements, without parts.
+template <class R, class T>
+__global__ void reduce_short_rows(const __grid_constant__ ReducePlan plan, const T* centers,
+                                  const __grid_constant__ ReduceTarget<T> target) {
+  const int64_t results = plan.kept.total(),
+                n = plan.reduced.total() / (plan.packs ? kReducePack<T> : 1);
+  const int lane = threadIdx.x % kWarp;
+  for (int64_t result = global_index() / kWarp; result < results; result += grid_stride() / kWarp) {
+    int64_t base[1];
+    plan.kept.offsets(result, base);
+    const T center = centers ? centers[result] : T(0);
+    T total = plan.packs ? reduce_packs<R>(plan, base[0], lane, n, kWarp, center)
+                         : reduce_elements<R>(plan, base[0], lane, n, kWarp, center);
+    total = join_warp<R>(total);
+    if (lane == 0) target.write(result, 0, results, total);
   }
 }
 
 // A warp reads neighbouring results' elements; the block's warps share the reduced elements.
 template <class R, class T>
 __global__ void reduce_columns(const __grid_constant__ ReducePlan plan, const T* centers,
-                               T* partial) {
+                               const __grid_constant__ ReduceTarget<T> target) {
   constexpr int kLines = kThreads / kWarp;
   __shared__ T parts[kLines][kWarp];
   const int64_t results = plan.kept.total(), n = plan.reduced.total();
@@ -107,39 +233,65 @@ __global__ void reduce_columns(const __grid_constant__ ReducePlan plan, const T*
     __syncthreads();
     if (line == 0 && result < results) {
       for (int k = 1; k < kLines; ++k) total = R::join(total, parts[k][lane]);
-      partial[split * results + result] = total;
+      target.write(result, split, results, total);
     }
   }
 }
 
-// Final operation on the joined total.
-struct Finish {
-  bool root = false;
-  int64_t divisor = 0;  // used with `mean`
-  bool mean = false;
-};
-
-template <class W>
-__device__ __forceinline__ W finished(const Finish& f, W total) {
-  if (f.root) return static_cast<W>(sqrt(static_cast<double>(total)));
-  if (!f.mean) return total;
-  if constexpr (std::is_integral_v<W>)
-    return f.divisor ? total / static_cast<W>(f.divisor) : W(0);
-  else
-    return total / static_cast<W>(f.divisor);  // NaN for no elements, as NumPy
+// The same in packs: a lane has as many neighbouring results as a pack has elements.
+template <class R, class T>
+__global__ void reduce_column_packs(const __grid_constant__ ReducePlan plan, const T* centers,
+                                    const __grid_constant__ ReduceTarget<T> target) {
+  constexpr int V = kReducePack<T>, kLines = kThreads / kWarp;
+  __shared__ T parts[kLines][kWarp];
+  const int64_t results = plan.kept.total(), n = plan.reduced.total();
+  const int64_t tiles = (results + kWarp * V - 1) / (kWarp * V);
+  const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
+  for (int64_t task = blockIdx.x; task < tiles * plan.splits; task += gridDim.x) {
+    const int64_t result = (task % tiles * kWarp + lane) * V, split = task / tiles;
+    const int64_t end = n * (split + 1) / plan.splits;
+    T total[V], center[V];
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      total[k] = R::template start<T>();
+      center[k] = centers && result < results ? centers[result + k] : T(0);
+    }
+    if (result < results) {
+      int64_t base[1], at[1];
+      plan.kept.offsets(result, base);
+      for_packed_dtype<T>(plan.dtype, [&]<class E>(E) {
+        for (int64_t i = n * split / plan.splits + line; i < end; i += kLines) {
+          T v[V];
+          plan.reduced.offsets(i, at);
+          load_pack<E>(plan.data, base[0] + at[0], v);
+#pragma unroll
+          for (int k = 0; k < V; ++k) total[k] = R::step(total[k], v[k], center[k]);
+        }
+      });
+    }
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      __syncthreads();
+      parts[line][lane] = total[k];
+      __syncthreads();
+      if (line == 0 && result < results) {
+        for (int other = 1; other < kLines; ++other)
+          total[k] = R::join(total[k], parts[other][lane]);
+        target.write(result + k, split, results, total[k]);
+      }
+    }
+  }
 }
 
 template <class R, class T>
-__global__ void join_splits(int64_t results, int64_t splits, const T* partial, Finish finish,
-                            void* out, DType dtype, T* centers) {
+__global__ void join_splits(int64_t results, int64_t splits, const T* partial,
+                            const __grid_constant__ ReduceTarget<T> target) {
   using W = Wide<T>;
   for (int64_t i = global_index(); i < results; i += grid_stride()) {
     W total = R::template start<W>();
     for (int64_t s = 0; s < splits; ++s)
       total = R::join(total, static_cast<W>(partial[s * results + i]));
-    total = finished(finish, total);
-    store_any<W>(out, dtype, i, total);
-    if (centers) centers[i] = static_cast<T>(total);
+    target.write_result(i, total);
   }
 }
 
@@ -148,20 +300,30 @@ size_t partial_count(const ReducePlan& plan) {
   return static_cast<size_t>(plan.splits * plan.kept.total());
 }
 
+template <class R, class T>
+void launch_reduction(KernelContext& ctx, const ReducePlan& plan, const T* centers,
+                      const ReduceTarget<T>& target) {
+  constexpr int64_t kShort = 1024;  // elements that a warp reduces alone
+  const int64_t results = plan.kept.total(), n = plan.reduced.total();
+  const int64_t tile = plan.packs ? kWarp * kReducePack<T> : kWarp;
+  const int64_t tasks = plan.splits * (plan.columns ? (results + tile - 1) / tile : results);
+  if (plan.columns && plan.packs) {
+    launch(ctx, reduce_column_packs<R, T>, blocks_per_task(ctx, tasks), kThreads, plan, centers,
+           target);
+  } else if (plan.columns) {
+    launch(ctx, reduce_columns<R, T>, blocks_per_task(ctx, tasks), kThreads, plan, centers, target);
+  } else if (plan.splits == 1 && n <= kShort) {
+    launch(ctx, reduce_short_rows<R, T>, blocks_for(results * kWarp, ctx), kThreads, plan, centers,
+           target);
+  } else {
+    launch(ctx, reduce_rows<R, T>, blocks_per_task(ctx, tasks), kThreads, plan, centers, target);
+  }
+}
+
 // Writes partial_count values: those of every result's parts, part by part.
 template <class R, class T>
 void reduce_parts(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial) {
-  const int64_t results = plan.kept.total();
-  const int64_t tasks = plan.splits * (plan.columns ? (results + kWarp - 1) / kWarp : results);
-  if (plan.columns) {
-    launch(ctx, reduce_columns<R, T>, blocks_per_task(ctx, tasks), kThreads, plan, centers,
-           partial);
-  } else {
-    const int64_t per_task = plan.reduced.total() / plan.splits;
-    const auto threads =
-        static_cast<unsigned>(std::clamp<int64_t>((per_task + 31) / 32 * 32, 32, kThreads));
-    launch(ctx, reduce_rows<R, T>, blocks_per_task(ctx, tasks), threads, plan, centers, partial);
-  }
+  launch_reduction<R>(ctx, plan, centers, ReduceTarget<T>{.partial = partial});
 }
 
 // out = finish(reduction); `partial` has room for partial_count values. centers_out also gets it.
@@ -169,9 +331,10 @@ template <class R, class T>
 void reduce(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial,
             const Finish& finish, const TensorRef& out, T* centers_out = nullptr) {
   const int64_t results = plan.kept.total();
+  const ReduceTarget<T> target{nullptr, finish, out.data, out.dtype, centers_out};
+  if (plan.splits == 1) return launch_reduction<R>(ctx, plan, centers, target);
   reduce_parts<R>(ctx, plan, centers, partial);
-  launch_items(ctx, join_splits<R, T>, results, results, plan.splits, partial, finish, out.data,
-               out.dtype, centers_out);
+  launch_items(ctx, join_splits<R, T>, results, results, plan.splits, partial, target);
 }
 
 template <class R>
