@@ -10,10 +10,11 @@ namespace mxlite::cuda {
 struct RowAccumulation {
   DType dtype;
   int64_t outer, count, num_rows, inner;
-  int64_t* rows;  // from accumulation_rows, filled by the caller; overwritten
+  int64_t* rows = nullptr;  // from accumulation_rows, filled by the caller; overwritten
 };
-// The call's scratch memory: `count` numbers for the rows, then the memory of the sort.
-int64_t* accumulation_rows(KernelContext& ctx, int64_t count);
+// The call's scratch memory: `count` numbers for the rows, then the memory of the sort and the
+// sums.
+int64_t* accumulation_rows(KernelContext& ctx, const RowAccumulation& a);
 void accumulate_rows(KernelContext& ctx, const RowAccumulation& a, const void* src, void* dst);
 
 // Positions 0 .. count - 1 sorted by the row that each names, then by position.

@@ -3,11 +3,15 @@
 #include "tests/cpp/fake_gpu/kernels.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "cpp/ops/cuda/accumulate_rows.cuh"
+#include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/nn/convolution_plan.h"
+#include "cpp/ops/cuda/row_sums.cuh"
+#include "cpp/ops/cuda/tensor/sort.cuh"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -20,21 +24,74 @@ bool run_planned_convolution(KernelContext&, const ConvolutionProblem&,
   return false;
 }
 
-int64_t* accumulation_rows(KernelContext& ctx, int64_t count) {
-  return static_cast<int64_t*>(ctx.scratch(static_cast<size_t>(count) * sizeof(int64_t)));
+namespace {
+
+// Positions 0 .. count - 1 by row, equal rows in their order.
+void order_positions(const int64_t* rows, int64_t count, int64_t* sorted, int64_t* position) {
+  std::iota(position, position + count, int64_t{0});
+  std::stable_sort(position, position + count,
+                   [&](int64_t a, int64_t b) { return rows[a] < rows[b]; });
+  for (int64_t i = 0; i < count; ++i) sorted[i] = rows[position[i]];
 }
-void accumulate_rows(KernelContext&, const RowAccumulation& a, const void* src, void* dst) {
-  dispatch_dtype(a.dtype, [&]<class T>(T) {
-    using Acc = ComputeType<T>;
-    for (int64_t o = 0; o < a.outer; ++o)
-      for (int64_t row = 0; row < a.num_rows; ++row)
-        for (int64_t k = 0; k < a.inner; ++k) {
-          Acc sum = 0;
-          for (int64_t i = 0; i < a.count; ++i)
-            if (a.rows[i] == row)
-              sum += static_cast<Acc>(static_cast<const T*>(src)[(o * a.count + i) * a.inner + k]);
-          static_cast<T*>(dst)[(o * a.num_rows + row) * a.inner + k] = static_cast<T>(sum);
-        }
+
+struct AccumulationParts {
+  explicit AccumulationParts(const RowAccumulation& a) {
+    const size_t bytes = static_cast<size_t>(a.count) * sizeof(int64_t);
+    rows = plan.add(bytes);
+    sorted = plan.add(bytes);
+    position = plan.add(bytes);
+    sums = plan.add(row_sum_bytes(a));
+  }
+  ScratchPlan plan;
+  size_t rows, sorted, position, sums;
+};
+
+}  // namespace
+
+int64_t* accumulation_rows(KernelContext& ctx, const RowAccumulation& a) {
+  const AccumulationParts p(a);
+  return part<int64_t>(ctx.scratch(p.plan.bytes()), p.rows);
+}
+
+void accumulate_rows(KernelContext& ctx, const RowAccumulation& a, const void* src, void* dst) {
+  zero_bytes(ctx, dst, static_cast<size_t>(a.outer * a.num_rows * a.inner) * dtype_size(a.dtype));
+  const AccumulationParts p(a);
+  void* const block = reinterpret_cast<char*>(a.rows) - p.rows;
+  auto *const sorted = part<int64_t>(block, p.sorted), *const position =
+                                                           part<int64_t>(block, p.position);
+  order_positions(a.rows, a.count, sorted, position);
+  sum_ordered_rows(ctx, {a.count, sorted, position}, a, src, dst, part<void>(block, p.sums));
+}
+
+void sort_rows(KernelContext&, const TensorRef& data, bool ascend, const SortResults& r) {
+  const SortView& v = r.v;
+  if (data.size() == 0 || r.k == 0) return;
+  const uint64_t one = bits_of_one(data.dtype);
+  const size_t size = dtype_size(data.dtype);
+  const auto* const from = static_cast<const char*>(data.data);
+  if (r.mask) std::memset(r.mask, 0, data.bytes());
+  dispatch_elements(data.dtype, [&]<class T>(T) {
+    std::vector<int64_t> index(static_cast<size_t>(v.length));
+    for (int64_t row = 0; row < v.outer * v.inner; ++row) {
+      const auto key = [&](int64_t i) {
+        const uint64_t k =
+            order_key(convert<AccOf<T>>(data.as<T>()[element_of(v, row, i, v.length)]));
+        return ascend ? k : ~k;
+      };
+      std::iota(index.begin(), index.end(), int64_t{0});
+      std::stable_sort(index.begin(), index.end(),
+                       [&](int64_t a, int64_t b) { return key(a) < key(b); });
+      for (int64_t rank = 0; rank < r.k; ++rank) {
+        const int64_t i = index[static_cast<size_t>(rank)];
+        const size_t at = static_cast<size_t>(element_of(v, row, i, v.length)) * size;
+        const int64_t to = element_of(v, row, rank, r.k);
+        if (r.value)
+          std::memcpy(static_cast<char*>(r.value) + static_cast<size_t>(to) * size, from + at,
+                      size);
+        if (r.indices) store_any<int64_t>(r.indices, r.indices_dtype, to, i);
+        if (r.mask) std::memcpy(static_cast<char*>(r.mask) + at, &one, size);
+      }
+    }
   });
 }
 
@@ -46,13 +103,10 @@ RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int6
   if (extra) *extra = block;
   auto* const row = reinterpret_cast<int64_t*>(block + aligned);
   int64_t* const position = row + count;
-  const auto kept = [&](int64_t i) {
-    return num_rows == kAnyRow || (rows[i] >= 0 && rows[i] < num_rows) ? rows[i] : num_rows;
-  };
-  std::iota(position, position + count, int64_t{0});
-  std::stable_sort(position, position + count,
-                   [&](int64_t a, int64_t b) { return kept(a) < kept(b); });
-  for (int64_t i = 0; i < count; ++i) row[i] = kept(position[i]);
+  std::vector<int64_t> kept(rows, rows + count);
+  for (int64_t& r : kept)
+    if (num_rows != kAnyRow && (r < 0 || r >= num_rows)) r = num_rows;
+  order_positions(kept.data(), count, row, position);
   return {count, row, position};
 }
 
@@ -68,10 +122,7 @@ void register_own_kernels(OpRegistry& ops) {
 }
 
 // Their kernels need CUB. All others must have one of their own.
-bool borrows_kernels(const std::string& op) {
-  return op == "sort" || op == "argsort" || op == "topk" || op == "cumsum" ||
-         op == "_cumsum_reverse";
-}
+bool borrows_kernels(const std::string& op) { return op == "cumsum" || op == "_cumsum_reverse"; }
 
 Plan plan_own_chain(PointwiseChain chain) { return own_planner(std::move(chain)); }
 

@@ -63,10 +63,10 @@ void embedding(KernelContext& ctx, const EmbeddingParams& p, Inputs in, Outputs 
 
 void embedding_backward(KernelContext& ctx, const EmbeddingParams& p, Inputs in, Outputs out) {
   const int64_t count = in[1].size();
-  int64_t* const rows = accumulation_rows(ctx, count);
-  launch_items(ctx, find_rows, count, count, in[1].data, in[1].dtype, p.input_dim, rows);
-  accumulate_rows(ctx, {in[0].dtype, 1, count, p.input_dim, p.output_dim, rows}, in[0].data,
-                  out[0].data);
+  RowAccumulation a{in[0].dtype, 1, count, p.input_dim, p.output_dim};
+  a.rows = accumulation_rows(ctx, a);
+  launch_items(ctx, find_rows, count, count, in[1].data, in[1].dtype, p.input_dim, a.rows);
+  accumulate_rows(ctx, a, in[0].data, out[0].data);
 }
 
 }  // namespace

@@ -79,10 +79,10 @@ void scatter_nd(KernelContext& ctx, const ScatterNdParams& p, Inputs in, Outputs
 void gather_nd_backward(KernelContext& ctx, const ScatterNdParams& p, Inputs in, Outputs out) {
   if (in[0].size() == 0) return zero_bytes(ctx, out[0].data, out[0].bytes());
   const Coordinates c = coordinates_of(in[1], p.shape);
-  int64_t* const rows = accumulation_rows(ctx, c.count);
-  launch_items(ctx, find_rows, c.count, c, rows);
-  accumulate_rows(ctx, {in[0].dtype, 1, c.count, c.num_rows, c.inner, rows}, in[0].data,
-                  out[0].data);
+  RowAccumulation a{in[0].dtype, 1, c.count, c.num_rows, c.inner};
+  a.rows = accumulation_rows(ctx, a);
+  launch_items(ctx, find_rows, c.count, c, a.rows);
+  accumulate_rows(ctx, a, in[0].data, out[0].data);
 }
 
 void scatter_set_nd(KernelContext& ctx, const ScatterNdParams&, Inputs in, Outputs out) {

@@ -69,10 +69,10 @@ void take_backward(KernelContext& ctx, const TakeBackwardParams& p, Inputs in, O
   const AxisView v = axis_view(p.shape, p.axis);
   const int64_t count = in[1].size();
   const Indices indices{in[1].data, in[1].dtype, p.mode == IndexMode::kWrap, v.length};
-  int64_t* const rows = accumulation_rows(ctx, count);
-  launch_items(ctx, resolve, count, count, indices, rows);
-  accumulate_rows(ctx, {in[0].dtype, v.outer, count, v.length, v.inner, rows}, in[0].data,
-                  out[0].data);
+  RowAccumulation a{in[0].dtype, v.outer, count, v.length, v.inner};
+  a.rows = accumulation_rows(ctx, a);
+  launch_items(ctx, resolve, count, count, indices, a.rows);
+  accumulate_rows(ctx, a, in[0].data, out[0].data);
 }
 
 template <class Word>

@@ -1,0 +1,13 @@
+// Sums of rows in the order of their targets.
+#pragma once
+#include "cpp/ops/cuda/accumulate_rows.cuh"
+
+namespace mxlite::cuda {
+
+// Bytes of memory that sum_ordered_rows needs.
+size_t row_sum_bytes(const RowAccumulation& a);
+// Writes the rows of dst that have a source. The order is that of a.rows, all in range.
+void sum_ordered_rows(KernelContext& ctx, const RowOrder& order, const RowAccumulation& a,
+                      const void* src, void* dst, void* memory);
+
+}  // namespace mxlite::cuda
