@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Step 4: ResNet-50 v1, batch 256, bfloat16: training steps beside PyTorch eager and compiled in one run, then kernels by
-# time, graphs and memory. NETWORK and BATCH choose others.
+# time, graphs and memory. NETWORK, BATCH and STEPS choose others.
 . "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
 cd "$ROOT" || exit 2
 [ -z "${MXLITE_CUDA_LIBRARY:-}" ] || export MXLITE_GPU_MEMORY_LIMIT=0  # the stand-in has 1 GiB otherwise
@@ -9,7 +9,7 @@ batch=${BATCH:-256}
 systems=(mxlite:hybrid)
 "$PYTHON" -c 'import torch' 2>/dev/null && systems+=(torch:eager torch:compile)
 part profile 150 "$PYTHON" tools/gpu/profile_step.py --network "$network" --batch "$batch" \
-  --json "$RESULTS/.$STEP.profile.json"
+  --steps "${STEPS:-20}" --json "$RESULTS/.$STEP.profile.json"
 part training 370 "$PYTHON" benchmarks/training/train_step.py --device gpu --networks "$network" --batches "$batch" \
   --dtypes bfloat16 --systems "${systems[@]}" --peers-python "$PYTHON" --json "$RESULTS/.$STEP.training.json"
 finish

@@ -1,26 +1,33 @@
 # shellcheck shell=bash
 # Sourced by the steps beside it: unpacks build/gpu_kit/kit.tar.xz, compiles _core for this machine's Python (once),
-# and sets paths. Needs no network, of Python packages NumPy, ml_dtypes and SciPy, else g++, and the GPU's driver and CUDA libraries.
+# and sets paths. Needs no network; of Python packages NumPy, ml_dtypes and SciPy, else g++, Python's headers, and the
+# GPU's driver and CUDA libraries.
 #   MXLITE_GPU_DIR   where it unpacks (/tmp/mxlite_gpu)
 #   OUT              where results go (benchmarks/results/gpu/<device>)
 #   PYTHON           the interpreter (python3)
+#   STEP_SECONDS     the time after which a step begins no part and cuts the running one short (530)
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MXLITE_GPU_DIR=${MXLITE_GPU_DIR:-/tmp/mxlite_gpu}
 PYTHON=${PYTHON:-python3}
 STEP=$(basename "$0" .sh)
+STEP_SECONDS=${STEP_SECONDS:-530}
 began=$SECONDS
+kit=$ROOT/build/gpu_kit/kit.tar.xz
 
-if [ ! -e "$MXLITE_GPU_DIR/ready" ]; then
+# The folder belongs to one kit and one Python: another one of either unpacks and compiles anew.
+[ -e "$kit" ] || { echo "$kit is missing: run tools/gpu/pack.sh where the sources can be built" >&2; exit 2; }
+identity="$(cksum <"$kit") $("$PYTHON" -c 'import sys; print(sys.version)')" || exit 2
+if [ "$(cat "$MXLITE_GPU_DIR/ready" 2>/dev/null)" != "$identity" ]; then
   rm -rf "$MXLITE_GPU_DIR"
   mkdir -p "$MXLITE_GPU_DIR/python"
-  tar -C "$MXLITE_GPU_DIR" -xJf "$ROOT/build/gpu_kit/kit.tar.xz" || { echo "no kit: run tools/gpu/pack.sh" >&2; exit 2; }
+  tar -C "$MXLITE_GPU_DIR" -xJf "$kit" || exit 2
   cp -r "$ROOT/python/mxlite" "$MXLITE_GPU_DIR/python/"
   # Libraries of another machine or Python version do not come along.
   find "$MXLITE_GPU_DIR/python" -name '*.so*' -delete
   mv "$MXLITE_GPU_DIR"/mxlite/* "$MXLITE_GPU_DIR/python/mxlite/"
   "$PYTHON" "$ROOT/tools/gpu/compile_core.py" "$ROOT" "$MXLITE_GPU_DIR" || exit 2
-  touch "$MXLITE_GPU_DIR/ready"
+  echo "$identity" >"$MXLITE_GPU_DIR/ready"
 fi
 # libdnnl lies beside libmxlite, whose search path is that of the machine that built it.
 export LD_LIBRARY_PATH=$MXLITE_GPU_DIR/python/mxlite${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -43,11 +50,16 @@ failed=()
 
 # part <name> <seconds> <command>...: its output goes to the step's log, its end to the step's JSON file.
 part() {
-  local name=$1 limit=$2 from=$SECONDS status
+  local name=$1 limit=$2 from=$SECONDS status left=$((STEP_SECONDS - (SECONDS - began)))
   shift 2
   printf '\n=== %s: %s\n' "$name" "$*" | tee -a "$RESULTS/$STEP.log"
-  timeout --kill-after=10 "$limit" "$@" 2>&1 | tee -a "$RESULTS/$STEP.log"
-  status=${PIPESTATUS[0]}
+  if [ $left -lt 5 ]; then
+    echo "not begun: the step has used its $STEP_SECONDS s" | tee -a "$RESULTS/$STEP.log"
+    status=124
+  else
+    timeout --kill-after=10 "$((limit < left ? limit : left))" "$@" 2>&1 | tee -a "$RESULTS/$STEP.log"
+    status=${PIPESTATUS[0]}
+  fi
   [ "$status" = 0 ] || failed+=("$name")
   printf '%s\t%s\t%s\n' "$name" "$status" "$((SECONDS - from))" >>"$RESULTS/.$STEP.parts"
 }
@@ -56,6 +68,7 @@ part() {
 finish() {
   "$PYTHON" "$ROOT/tools/gpu/finish.py" "$STEP" "$RESULTS" "$((SECONDS - began))"
   rm -f "$RESULTS/.$STEP.parts"
+  "$PYTHON" "$ROOT/tools/gpu/expected.py" --results "$RESULTS" "$STEP"
   if [ ${#failed[@]} -gt 0 ]; then
     echo "failed: ${failed[*]}; logs in $RESULTS"
     exit 1

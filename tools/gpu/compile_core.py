@@ -10,6 +10,7 @@ for a few steps.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -21,13 +22,22 @@ from pathlib import Path
 def main() -> int:
     """Compile and link; return the exit status."""
     root, kit = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        print(
+            f"{sys.executable} has no {headers}/Python.h; set PYTHON to one with headers",
+            file=sys.stderr,
+        )
+        return 1
     sources = sorted((root / "cpp/python").rglob("*.cc"))
     objects = kit / "objects"
     objects.mkdir(exist_ok=True)
     compiler = os.environ.get("CXX", "g++")
     flags = ["-std=c++20", "-O1", "-DNDEBUG", "-fPIC", "-fopenmp", "-Wno-attributes"]
+    if platform.machine() == "x86_64":
+        flags.append("-march=x86-64-v3")
     flags += [f"-I{root}", f"-isystem{kit / 'include'}"]
-    flags += [f"-isystem{sysconfig.get_path('include')}"]
+    flags += [f"-isystem{headers}"]
     flags += ["-include", str(root / "cpp/python/vectorcall.h")]
 
     def compile_one(source: Path) -> tuple[Path, str]:
