@@ -29,7 +29,7 @@ if [ "$(cat "$MXLITE_GPU_DIR/ready" 2>/dev/null)" != "$identity" ]; then
   "$PYTHON" "$ROOT/tools/gpu/compile_core.py" "$ROOT" "$MXLITE_GPU_DIR" || exit 2
   echo "$identity" >"$MXLITE_GPU_DIR/ready"
 fi
-# libdnnl lies beside libmxlite, whose search path is that of the machine that built it.
+# The libraries that libmxlite needs lie beside it; its search path is that of the machine that built it.
 export LD_LIBRARY_PATH=$MXLITE_GPU_DIR/python/mxlite${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PYTHONPATH=$MXLITE_GPU_DIR/python:$ROOT/tests/python:$ROOT/tests/python/unit${PYTHONPATH:+:$PYTHONPATH}
 # The machine's own pytest is preferred; the kit brings one in case there is none.

@@ -19,8 +19,8 @@ if [ "${1:-}" = --stand-in ]; then
   targets=(mxlite mxlite_fake_gpu)
   flags=(-DMXLITE_CUDA=OFF)
 fi
-# OpenCV and MPI are not on every machine, and the steps need neither.
-cmake --preset dev -B "$build" -DCMAKE_BUILD_TYPE=Release -DMXLITE_OPENCV=OFF -DMXLITE_MPI=OFF \
+# The steps need no MPI. The bindings need the image pipeline, whose libraries are packed.
+cmake --preset dev -B "$build" -DCMAKE_BUILD_TYPE=Release -DMXLITE_MPI=OFF \
   -DMXLITE_WERROR=$werror -DMXLITE_OUTPUT_DIRECTORY="$PWD/$build/mxlite" "${flags[@]}" >/dev/null
 ninja -C "$build" -j"${CUDA_JOBS:-2}" --quiet "${targets[@]}"
 
@@ -32,8 +32,13 @@ if [ $cuda = ON ]; then
 else
   cp "$build"/tests/libmxlite_fake_gpu.so "$kit/content/"
 fi
-dnnl=$(ldd "$build/mxlite/libmxlite.so" | sed -n 's/.*libdnnl\.so\.3 => \([^ ]*\) .*/\1/p')
-cp -L "$dnnl" "$kit/content/mxlite/libdnnl.so.3"
+# What libmxlite.so needs (oneDNN, OpenCV and its libraries), but for what comes with any g++.
+ldd "$build/mxlite/libmxlite.so" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | while read -r name path; do
+  case $name in
+    libc.so* | libm.so* | libmvec.so* | libdl.so* | librt.so* | libpthread.so* | libstdc++.so* | libgcc_s.so* | libgomp.so*) ;;
+    *) cp -L "$path" "$kit/content/mxlite/$name" ;;
+  esac
+done
 strip --strip-unneeded "$kit"/content/mxlite/*.so*
 pybind11=$(python -c 'import pathlib, pybind11; print(pathlib.Path(pybind11.__file__).parent / "include/pybind11")')
 cp -r "$pybind11" "$kit/content/include/"
