@@ -28,4 +28,14 @@ class DeferredTask : public Task {
 };
 using DeferredRef = IntrusivePtr<DeferredTask>;
 
+// While one of these exists, a task waits for something that the program is still to push, so
+// pushes do not wait for the limits of what may be in flight: that wait might never end.
+class UnlimitedPushes {
+ public:
+  UnlimitedPushes();
+  ~UnlimitedPushes();
+  UnlimitedPushes(const UnlimitedPushes&) = delete;
+  UnlimitedPushes& operator=(const UnlimitedPushes&) = delete;
+};
+
 }  // namespace mxlite::engine

@@ -1,9 +1,11 @@
 // Implements the scheduler's waits, and the check that reports a wait without end as an error.
 #include <atomic>
+#include <chrono>
 #include <unordered_set>
 
 #include "cpp/base/error.h"
 #include "cpp/engine/blocking.h"
+#include "cpp/engine/deferred.h"
 #include "cpp/engine/scheduler.h"
 
 namespace mxlite::engine {
@@ -11,6 +13,8 @@ namespace {
 
 std::atomic<void* (*)()> release_hook{nullptr};
 std::atomic<void (*)(void*)> acquire_hook{nullptr};
+
+std::atomic<int> unlimited_pushes{0};
 
 std::atomic<bool (*)()> may_run_handlers{nullptr};
 std::atomic<void (*)()> run_handlers{nullptr};
@@ -28,6 +32,9 @@ class Waiting {
 };
 
 }  // namespace
+
+UnlimitedPushes::UnlimitedPushes() { ++unlimited_pushes; }
+UnlimitedPushes::~UnlimitedPushes() { --unlimited_pushes; }
 
 void set_blocking_hooks(BlockingHooks hooks) {
   acquire_hook.store(hooks.acquire);
@@ -130,6 +137,7 @@ bool Scheduler::bytes_fit(size_t bytes) const {
 }
 
 bool Scheduler::over_limit(size_t bytes) const {
+  if (unlimited_pushes > 0) return false;
   return stats_.in_flight >= max_tasks_ || !bytes_fit(bytes);
 }
 
@@ -139,8 +147,10 @@ bool Scheduler::below_low_mark() const { return stats_.in_flight <= max_tasks_ *
 
 void Scheduler::sleep_until_below_limit(std::unique_lock<std::mutex>& lock, size_t bytes) {
   const Waiting waiting(limit_waiters_);
-  while (over_limit(bytes))
-    wait_interruptibly(lock, progress_, [&] { return below_low_mark() && bytes_fit(bytes); });
+  while (over_limit(bytes))  // Another thread may lift the limit, which wakes nobody.
+    wait_interruptibly(
+        lock, progress_, [&] { return below_low_mark() && bytes_fit(bytes); },
+        std::chrono::steady_clock::now() + kInterruptPeriod);
 }
 
 }  // namespace mxlite::engine

@@ -5,9 +5,12 @@
 #include "cpp/engine/blocking.h"
 #include "cpp/engine/graph_engine.h"
 #include "cpp/engine/running_task.h"
+#include "cpp/kvstore/comm/deadline.h"
+#include "cpp/ndarray/awaited_array.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/gil.h"
+#include "cpp/python/py_array.h"
 
 namespace mxlite::python {
 
@@ -63,6 +66,26 @@ void bind_engine(py::module_& m) {
           seed_random(seed, device_from_python(ctx));
       },
       py::arg("seed"), py::arg("ctx") = py::none(), "Seed all devices' generators, or one's.");
+  m.def(
+      "engine_runs_in_caller", [] { return engine::Engine::get().runs_in_caller(); },
+      "Whether operators run in the calling thread: a naive engine, after its end, or in a fork.");
+  py::class_<AwaitedArray>(
+      m, "AwaitedArray",
+      "An array in host memory whose value the program gives later; what reads "
+      "it may be called before.")
+      .def(py::init([](const py::tuple& shape, const py::object& dtype, const std::string& who) {
+             const TensorSpec spec{shape_from_python(shape, who.c_str()),
+                                   require_dtype(dtype, who.c_str())};
+             return std::make_unique<AwaitedArray>(spec, who, comm_timeout());
+           }),
+           py::arg("shape"), py::arg("dtype"), py::arg("who"))
+      .def_property_readonly("array", &AwaitedArray::array)
+      .def("give", &AwaitedArray::give, py::arg("value"))
+      .def("fail", &AwaitedArray::fail, py::arg("reason"))
+      .def("expect", &AwaitedArray::expect, py::arg("missing"),
+           "Set the reason in the error of an array that gets no value in time.")
+      .def_property_readonly("over", &AwaitedArray::over,
+                             "Whether a value was given, or the array has failed.");
   m.def("cpu_threads", &cpu_threads, "Threads that operators use.");
   m.def("set_cpu_threads", &set_cpu_threads, py::arg("count"),
         "Set the threads that operators use.");

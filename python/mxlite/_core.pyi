@@ -1589,6 +1589,25 @@ class Inference:
         Inputs before their users.
         """
 
+class AwaitedArray:
+    """
+    An array in host memory whose value the program gives later; what reads it may be called before.
+    """
+    def __init__(self, shape: tuple[Any, ...], dtype: Any, who: str) -> None: ...
+    def expect(self, missing: str) -> None:
+        """
+        Set the reason in the error of an array that gets no value in time.
+        """
+    def fail(self, reason: str) -> None: ...
+    def give(self, value: NDArray) -> None: ...
+    @property
+    def array(self) -> NDArray: ...
+    @property
+    def over(self) -> bool:
+        """
+        Whether a value was given, or the array has failed.
+        """
+
 class Communicator:
     """
     Collectives on the calling thread.
@@ -2056,6 +2075,11 @@ def engine_stats() -> dict[Any, Any]:
 def engine_stop() -> None:
     """
     Finish queued work and join the workers.
+def engine_runs_in_caller() -> bool:
+    """
+    Whether operators run in the calling thread: a naive engine, after its end, or in a fork.
+    """
+
     """
 
 def evaluate(

@@ -1,0 +1,40 @@
+// Arrays whose values the program gives later: tasks that read them may be pushed before.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite {
+
+// An array in host memory and the task that will write it. The value comes from another array or is
+// an error; without either the array fails after a number of seconds. Any thread may call the
+// methods, and only the first value or error counts.
+class AwaitedArray {
+ public:
+  // `who` begins the errors. Throws a not-supported error if the engine runs tasks in the caller,
+  // because no task can then wait.
+  AwaitedArray(const TensorSpec& spec, const std::string& who, double seconds);
+  ~AwaitedArray();  // fails the array with the text of `expect` if no value has been given
+  AwaitedArray(const AwaitedArray&) = delete;
+  AwaitedArray& operator=(const AwaitedArray&) = delete;
+
+  const NDArrayRef& array() const { return array_; }
+  // Copies an array of the same shape and dtype when that is computed. A failure of it fails this
+  // array, too.
+  void give(const NDArrayRef& value);
+  void fail(const std::string& reason);
+  // Sets the reason in the error of an array that gets no value in time.
+  void expect(const std::string& missing);
+  // Returns whether a value has been given, or the array has failed.
+  bool over() const;
+
+ private:
+  class Task;
+  const std::string who_;
+  NDArrayRef array_;
+  IntrusivePtr<Task> task_;
+  bool given_ = false;  // used by the thread that gives the value
+};
+
+}  // namespace mxlite
