@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, Union, cast
 
@@ -43,6 +45,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Arrays = Union[NDArray, Sequence[NDArray]]
 
 GRAD_REQ = {"null": 0, "write": 1, "add": 2}
+
+_PASSES = threading.local()
+_pass_numbers = itertools.count(1)
 
 recorded_symbol = Provided()  # provided by symbol/recorded.py
 graphs_out_of_date = Provided()  # provided by gluon/tracing.py
@@ -89,6 +94,8 @@ class _Scope:
     def __enter__(self) -> None:
         recording = None if self._recording is None else _core.set_recording(self._recording)
         training = None if self._training is None else _core.set_training(self._training)
+        if recording is False and self._recording:
+            _PASSES.number = next(_pass_numbers)
         self._old.append((recording, training))
 
     def __exit__(self, *exc: object) -> None:
@@ -139,6 +146,11 @@ def train_mode() -> _Scope:
 def predict_mode() -> _Scope:
     """Return a scope with prediction behaviour; recording stays as it is."""
     return _Scope(None, False)
+
+
+def _pass_number() -> int:
+    """Return the number of this thread's last outermost `record` scope; 0 before the first."""
+    return int(getattr(_PASSES, "number", 0))
 
 
 def _as_list(arrays: Arrays) -> list[NDArray]:

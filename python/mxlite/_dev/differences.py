@@ -42,10 +42,12 @@ DIFFERENCES: dict[str, str] = {
     "range is an IndexError (1.9.1: reads foreign memory)",
     "mxnet.ndarray.IdentityAttachKLSparseReg": "takes moving_avg as an array, and data of more "
     "than two dimensions; the mean moves in forward (1.9.1: in backward)",
-    "mxnet.ndarray.contrib.SyncBatchNorm": "ndev above 1 is the number of processes of the job, "
-    "which share statistics; devices of one process do not (1.9.1: the other way round)",
-    "mxnet.gluon.contrib.nn.SyncBatchNorm": "num_devices above 1 is the number of processes, which "
-    "share statistics; devices of one process do not (1.9.1: the other way round)",
+    "mxnet.ndarray.contrib.SyncBatchNorm": "ndev is the number of devices of all processes of the "
+    "job, which share statistics (1.9.1: of one process); the call does not wait for other "
+    "devices, so one thread may make them all (1.9.1: waits for ever)",
+    "mxnet.gluon.contrib.nn.SyncBatchNorm": "num_devices may be that of all processes, which then "
+    "share statistics (1.9.1: of one process); one thread may run the devices one after another "
+    "(1.9.1: waits for ever)",
     # Refusals.
     "mxnet.util.set_np": _NUMPY_ARRAYS,
     "mxnet.util.use_np": _NUMPY_ARRAYS,

@@ -1,4 +1,4 @@
-"""Batch normalization with the statistics of all ranks of a process set."""
+"""Batch normalization with the statistics of several devices: of ranks, or of one process."""
 
 from __future__ import annotations
 
@@ -7,15 +7,63 @@ import math
 from .. import autograd
 from .. import ndarray as nd
 from .._core import is_half
-from ..base import DTypeError, NotSupportedError, ShapeError
+from ..base import DTypeError, DynamicShapeError, NotSupportedError, ShapeError, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from .groups import group_of
+from .device_exchange import DeviceExchange
+from .groups import Group, group_of
 from .process_sets import ProcessSet
 
-__all__ = ["sync_batch_norm"]
+__all__ = ["exchange_of_key", "sync_batch_norm"]
 
 _NAMES = ("gamma", "beta", "moving_mean", "moving_var")
+_exchanges: dict[tuple[str, int, Group], DeviceExchange] = {}
+
+
+def exchange_of_key(
+    key: str, num_devices: int, process_set: ProcessSet | int | None
+) -> DeviceExchange | None:
+    """Return where the devices of this process exchange the statistics of a layer.
+
+    Parameters
+    ----------
+    key : str
+        Name of the layer, by which the calls for its devices find each other.
+    num_devices : int
+        Number of devices of all ranks together; 1: one for each rank.
+    process_set : ProcessSet, int or None
+
+    Returns
+    -------
+    DeviceExchange or None
+        None if each rank has one device.
+
+    Raises
+    ------
+    NotSupportedError
+        If the ranks cannot have equal numbers of devices.
+    ValueError
+        If there are several devices and no key.
+    """
+    group = group_of("SyncBatchNorm", process_set)
+    if num_devices in (1, group.size):
+        return None
+    devices, rest = divmod(num_devices, group.size)
+    if rest or devices < 1:
+        raise NotSupportedError(
+            f"SyncBatchNorm: ndev {num_devices} given, in training a multiple of {group.size} "
+            f"expected, the number of ranks of process set {group.number}"
+        )
+    if not key:
+        raise ValueError_(
+            f"SyncBatchNorm: ndev {num_devices} and no key given; calls for {devices} devices of "
+            "this process find each other by key, the same for all of them"
+        )
+    known = _exchanges.get((key, devices, group))
+    if known is None:
+        known = DeviceExchange(f"SyncBatchNorm {key!r}", devices, group)
+        _exchanges[key, devices, group] = known
+    return known
 
 
 def sync_batch_norm(
@@ -29,10 +77,11 @@ def sync_batch_norm(
     eps: float,
     momentum: float,
     fix_gamma: bool,
+    exchange: DeviceExchange | None = None,
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """Normalize data in training by the mean and variance of all ranks' data, with gradients.
+    """Normalize data in training by the mean and variance of all devices' data, with gradients.
 
-    Each rank sends its count, mean and sum of squared deviations in one all-gather, and backward
+    Each device sends its count, mean and sum of squared deviations in one all-gather, and backward
     runs one reduce-scatter. Batches may differ in size.
 
     Parameters
@@ -50,6 +99,8 @@ def sync_batch_norm(
     momentum : float
     fix_gamma : bool
         Use 1 for gamma; its gradient is 0.
+    exchange : DeviceExchange, optional
+        Where the devices of this process meet; instead of process_set and num_ranks.
 
     Returns
     -------
@@ -64,13 +115,15 @@ def sync_batch_norm(
         If data has fewer than 2 dimensions or no element, or another array does not fit.
     DTypeError
         Unless the other arrays have the dtype of data, or float32 beside half data.
+    DynamicShapeError
+        While a graph is traced, with an exchange: graphs know nothing of other devices. Hybridized
+        blocks around it run operator by operator, and their other children keep their graphs.
     """
-    group = group_of("SyncBatchNorm", process_set)
-    if num_ranks not in (1, group.size):
+    group = exchange.group if exchange else group_of("SyncBatchNorm", process_set)
+    if exchange is None and num_ranks not in (1, group.size):
         raise NotSupportedError(
             f"SyncBatchNorm: ndev {num_ranks} given, in training {group.size} expected, the number "
-            f"of ranks of process set {group.number}; statistics of several devices of one process "
-            "are not shared"
+            f"of ranks of process set {group.number}"
         )
     shape = tuple(data.shape)
     if len(shape) < 2 or 0 in shape:
@@ -82,6 +135,11 @@ def sync_batch_norm(
         # Inside a trace that finds shapes: this operator tells those of its other inputs.
         few = nd.zeros((1, shape[1]), dtype=moving_mean.dtype)
         nd.BatchNorm(few, gamma, beta, moving_mean, moving_var, use_global_stats=True)
+    if exchange is not None and data._traced:
+        raise DynamicShapeError(
+            "SyncBatchNorm: a graph of one device cannot exchange statistics with other devices of "
+            "the process"
+        )
     channels = (1, shape[1], *(1,) * (len(shape) - 2))
     others = (0, *range(2, len(shape)))
     half = is_half(dtype_name(data.dtype))
@@ -102,10 +160,15 @@ def sync_batch_norm(
     own_mean = nd.sum(x, axis=others) / count
     own_squares = nd.sum(nd.square(nd.broadcast_sub(x, own_mean.reshape(channels))), axis=others)
     own = nd.stack(nd.ones_like(own_mean) * count, own_mean, own_squares, axis=0)
-    # The shape does not depend on the size of the batch: (ranks, 3, C).
-    parts = nd.contrib.all_gather(own.expand_dims(0), axis=0, process_set=group.number)
+    # The shape does not depend on the size of the batch: (devices, 3, C).
+    own = own.expand_dims(0)
+    if exchange is None:
+        parts = nd.contrib.all_gather(own, axis=0, process_set=group.number)
+    else:
+        parts = exchange.gather(own)
+    devices = exchange.size if exchange else group.size
     counts, means, squares = (
-        nd.slice_axis(parts, axis=1, begin=i, end=i + 1).reshape((group.size, shape[1]))
+        nd.slice_axis(parts, axis=1, begin=i, end=i + 1).reshape((devices, shape[1]))
         for i in range(3)
     )
     counts = nd.BlockGrad(counts)

@@ -144,12 +144,12 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     process_set: Any = None,
     **kwargs: Any,
 ) -> NDArray | list[NDArray]:
-    """Normalize every channel over the batch of all ranks of a process set.
+    """Normalize every channel over the batch of all devices of all ranks of a process set.
 
     Parameters
     ----------
     data : NDArray, shape (N, C, ...)
-        Batches of the ranks may differ in size.
+        Batches of the devices may differ in size.
     gamma, beta : NDArray, shape (C,)
     moving_mean, moving_var : NDArray, shape (C,)
         Changed in place in training: ``moving * momentum + batch * (1 - momentum)``.
@@ -163,12 +163,13 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     output_mean_var : bool
         Also return mean and variance.
     ndev : int
-        Number of ranks; above 1 without a process set it is that of all ranks of the job.
+        Number of devices of all ranks together; 1 with a process set: one for each rank.
     key : str
-        Accepted: ranks make their calls in the same order.
+        Name of the layer, by which the calls for several devices of this process find each other;
+        ranks make their calls in the same order.
     process_set : ProcessSet or int, optional
-        Ranks that normalize together in training; all of them make this call. None with ndev 1:
-        this process alone.
+        Ranks that normalize together in training; all of them make this call. None: all ranks of
+        the job, or with ndev 1 this device alone.
     **kwargs
         ``name`` and ``out``.
 
@@ -180,13 +181,18 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     Raises
     ------
     NotSupportedError
-        In training, if ndev is above 1 and not the number of ranks.
+        In training, if ndev is above 1 and no multiple of the number of ranks, or for several
+        devices of a process if operators run in the calling thread (``MXLITE_ENGINE=naive``).
     ValueError
-        If this process does not belong to the process set.
+        If this process does not belong to the process set, or if there is no key for several
+        devices of a process.
 
     Notes
     -----
-    Gradients are those of the sum of all ranks' losses. Symbols have no process set.
+    Gradients are those of the sum of all devices' losses. The call for a device does not wait for
+    the others: its results get their values when all devices have called. If one of them does not
+    within ``MXLITE_COMM_TIMEOUT`` seconds, waiting for a result raises a CommunicatorError. Symbols
+    have no process set.
     """
     local = use_global_stats or not _core.is_training() or (process_set is None and ndev == 1)
     if local:
@@ -195,10 +201,13 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
             fix_gamma=fix_gamma, use_global_stats=use_global_stats,
             output_mean_var=output_mean_var, ndev=ndev, key=key, **kwargs,
         )  # fmt: skip
-    from ..comm.batch_norm import sync_batch_norm  # Here: it is made of functions of this package.
+    from ..comm import batch_norm  # Here: it is made of functions of this package.
 
+    exchange = batch_norm.exchange_of_key(key, ndev, process_set)
     arrays = data, gamma, beta, moving_mean, moving_var
-    found = sync_batch_norm(*arrays, process_set, ndev, eps, momentum, fix_gamma)
+    found = batch_norm.sync_batch_norm(
+        *arrays, process_set, ndev, eps, momentum, fix_gamma, exchange
+    )
     out = kwargs.get("out")
     if out is not None:
         for target, result in zip(out if isinstance(out, (list, tuple)) else [out], found):

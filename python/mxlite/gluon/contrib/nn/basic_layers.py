@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from .... import autograd
 from .... import ndarray as nd
 from ....base import NotSupportedError, ShapeError
+from ....comm.batch_norm import sync_batch_norm
+from ....comm.device_exchange import DeviceExchange
 from ....comm.groups import Group, group_of
 from ....ndarray import NDArray
 from ...base_block import Block
@@ -125,38 +128,47 @@ class SparseEmbedding(Block):
         return f"{type(self).__name__}({dims['input_dim']} -> {dims['output_dim']}, {dtype})"
 
 
-class SyncBatchNorm(BatchNorm):
-    """`BatchNorm` over the batches of all ranks of a process set.
+_exchanges: weakref.WeakKeyDictionary[SyncBatchNorm, DeviceExchange] = weakref.WeakKeyDictionary()
 
-    In training, mean and variance are those of the joined batch, as are the gradients. A process
-    that has joined no job normalizes alone. Channels are axis 1.
+
+class SyncBatchNorm(BatchNorm):
+    """`BatchNorm` over the batches of all devices of this process and of other ranks.
+
+    In training, mean and variance are those of the joined batch, as are the gradients. Channels are
+    axis 1.
 
     Parameters
     ----------
     in_channels : int
     num_devices : int, optional
-        Number of ranks that train the layer together, one device each; 1: this process alone.
-        Default is that of the process set.
+        Number of devices that train the layer together: those of this process, or those of all
+        ranks of the process set; 1: each device alone. Default is the latter.
     momentum, epsilon : float
     center, scale, use_global_stats : bool
     beta_initializer, gamma_initializer : Initializer or str
     running_mean_initializer, running_variance_initializer : Initializer or str
     process_set : ProcessSet or int, optional
-        Ranks that normalize together; all of them call the layer in the same order. Default is all
-        ranks.
+        Ranks that normalize together; all of them call the layer in the same order, on equal
+        numbers of devices. Default is all ranks.
 
     Raises
     ------
     NotSupportedError
-        From a call in training mode: if num_devices is above 1 and not the number of ranks, or if
-        the layer is on several devices of this process.
+        From a call in training mode: if num_devices is neither the number of devices of this
+        process nor that of all ranks, or for several devices if operators run in the calling thread
+        (``MXLITE_ENGINE=naive``).
     ValueError
         From a call in training mode, if this process does not belong to the process set.
 
     Notes
     -----
     Matches ``mxnet.gluon.contrib.nn.SyncBatchNorm``, which shares statistics between devices of a
-    process and not between processes. An exported symbol is for inference.
+    process only, and needs one thread for each of them. Here the call for a device does not wait:
+    its result gets its value when the layer has run on all devices, which must be equally often and
+    before the program waits for a result. Waiting raises a CommunicatorError if a device does not
+    follow within ``MXLITE_COMM_TIMEOUT`` seconds. On several devices hybridized blocks around the
+    layer run operator by operator, and their other children keep their graphs. An exported symbol
+    is for inference.
     """
 
     def __init__(
@@ -209,16 +221,30 @@ class SyncBatchNorm(BatchNorm):
             return F.contrib.SyncBatchNorm(*arrays, **{**options, "ndev": ranks})
         group = self._group()
         devices = 1 if self._alone else len(self.gamma.list_ctx())
-        if options["ndev"] not in (1, group.size) or devices > 1:
-            given = options["ndev"] if devices == 1 else devices
+        if options["ndev"] == devices > 1 and self._process_set is None:
+            group = Group(0, (0,), 0)
+        if options["ndev"] not in (1, devices * group.size):
             raise NotSupportedError(
-                f"SyncBatchNorm: num_devices is {given}, expected {group.size} in training, the "
-                f"number of ranks of process set {group.number}: statistics are shared between "
-                "processes with one device each, not between devices of a process"
+                f"SyncBatchNorm: num_devices is {options['ndev']}, expected {devices * group.size} "
+                f"in training: the layer is on {devices} device{'s' if devices > 1 else ''} of "
+                f"this process, and process set {group.number} has {group.size} "
+                f"rank{'s' if group.size > 1 else ''}"
             )
+        if devices > 1:
+            exchange = self._exchange(devices, group)
+            numbers = options["eps"], options["momentum"], options["fix_gamma"]
+            return sync_batch_norm(*arrays, None, 1, *numbers, exchange)[0]
         if group.size == 1:
             return super().hybrid_forward(F, *arrays)
         return F.contrib.SyncBatchNorm(*arrays, **options, process_set=group.number)
+
+    def _exchange(self, devices: int, group: Group) -> DeviceExchange:
+        """Return where the devices of this process meet."""
+        known = _exchanges.get(self)
+        if known is None or (known.devices, known.group) != (devices, group):
+            known = DeviceExchange(f"SyncBatchNorm {self.name!r}", devices, group)
+            _exchanges[self] = known
+        return known
 
     def _group(self) -> Group:
         """Return the ranks that normalize together."""

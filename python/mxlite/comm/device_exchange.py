@@ -1,0 +1,225 @@
+"""Exchange of arrays between the devices of this process, which are called one after another.
+
+A program calls a layer for one device after the other, often in one thread, so an exchange cannot
+wait for the last device. Its result is an array that gets its value when all devices have brought
+theirs; operators that read it are queued until then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import weakref
+from typing import Any
+
+from .. import _core, autograd
+from .. import ndarray as nd
+from ..base import MXNetError, NotSupportedError
+from ..context import Context, cpu
+from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
+from .groups import Group
+
+__all__ = ["DeviceExchange"]
+
+_rounds: weakref.WeakSet[_Round] = weakref.WeakSet()
+_hook_installed = False
+
+
+class DeviceExchange:
+    """The place where the devices of a process exchange arrays of one layer.
+
+    The n-th call of each device belongs to the n-th round, in which all of them take part.
+
+    Parameters
+    ----------
+    who : str
+        Begin of error messages.
+    devices : int
+        Number of devices of this process, above 1.
+    group : Group
+        Processes that take part, each with as many devices.
+    """
+
+    def __init__(self, who: str, devices: int, group: Group) -> None:
+        self.group = group
+        self.devices = devices
+        self._meetings = _Meetings(who, devices, group, is_sum=False)
+
+    @property
+    def size(self) -> int:
+        """Number of devices of all processes."""
+        return self.group.size * self.devices
+
+    def gather(self, own: NDArray) -> NDArray:
+        """Return the arrays of all devices of all processes, joined along axis 0.
+
+        The gradient is the sum of the devices' gradients of this device's part. The result gets its
+        value when all devices have called this; the caller does not wait.
+
+        Parameters
+        ----------
+        own : NDArray, shape (1, ...)
+            The same shape and dtype on all devices.
+
+        Returns
+        -------
+        NDArray, shape (size, ...)
+            On the device of ``own``. Waiting for it raises a CommunicatorError if another device
+            does not call this before the deadline (``MXLITE_COMM_TIMEOUT``).
+
+        Raises
+        ------
+        NotSupportedError
+            If operators run in the calling thread (``MXLITE_ENGINE=naive``).
+        """
+        result: NDArray = _Gather(self._meetings)(own)
+        return result
+
+
+class _Meetings:
+    """Rounds that some devices have joined and others have not."""
+
+    def __init__(self, who: str, devices: int, group: Group, is_sum: bool) -> None:
+        self.who, self.devices, self.group, self.is_sum = who, devices, group, is_sum
+        self._open: list[_Round] = []
+        self._lock = threading.Lock()
+
+    def join(self, part: NDArray, in_pass: int | None = None) -> tuple[_Round, int]:
+        """Bring a device's array; return the round and the device's position in it.
+
+        Parameters
+        ----------
+        part : NDArray
+        in_pass : int, optional
+            Number of the caller's pass. A device that begins another one has given up its rounds
+            that other devices have not joined.
+        """
+        with self._lock:
+            self._open = [one for one in self._open if not one.over]
+            mine = [one for one in self._open if part.ctx in one.passes]
+            if any(one.passes[part.ctx] != in_pass for one in mine):
+                for one in mine:
+                    one.give_up(part.ctx)
+                self._open = [one for one in self._open if one not in mine]
+            found = next((one for one in self._open if part.ctx not in one.passes), None)
+            if found is None:
+                found = _Round(self, part)
+                self._open.append(found)
+            position = found.bring(part, in_pass)
+            if found.over:
+                self._open.remove(found)
+            return found, position
+
+
+class _Round:
+    """One exchange: every device brings an array, and the result is made of all of them."""
+
+    def __init__(self, meetings: _Meetings, like: NDArray) -> None:
+        self._meetings = meetings
+        self.passes: dict[Context, int | None] = {}  # numbers of passes, by device that has joined
+        self._parts: list[NDArray] = []
+        self._gradients: _Meetings | None = None
+        group, shape = meetings.group, tuple(like.shape)
+        if not meetings.is_sum:
+            shape = (meetings.devices * shape[0], *shape[1:])
+        self._awaited = _core.AwaitedArray(shape, dtype_name(like.dtype), meetings.who)
+        # The first device starts the call of this process, so that all ranks start their calls in
+        # the order in which the program calls layers for the first device.
+        self.result: NDArray = self._awaited.array
+        if group.size > 1:
+            call = nd.contrib.reduce_scatter if meetings.is_sum else nd.contrib.all_gather
+            self.result = call(self.result, axis=0, process_set=group.number)
+        _rounds.add(self)
+        _install_hook()
+
+    @property
+    def over(self) -> bool:
+        """Whether all devices have joined, or the round has failed."""
+        return bool(self._awaited.over)
+
+    @property
+    def gradients(self) -> _Meetings:
+        """Where the devices exchange the gradients of the result."""
+        if self._gradients is None:
+            old = self._meetings
+            who = f"{old.who}, backward"
+            self._gradients = _Meetings(who, old.devices, old.group, is_sum=True)
+        return self._gradients
+
+    def bring(self, part: NDArray, in_pass: int | None) -> int:
+        """Add the array of a device; return the device's position."""
+        self.passes[part.ctx] = in_pass
+        self._parts.append(part.as_in_context(cpu()))
+        count = self._meetings.devices
+        if len(self._parts) == count:
+            parts, self._parts = self._parts, []
+            try:
+                whole = nd.add_n(*parts) if self._meetings.is_sum else nd.concat(*parts, dim=0)
+                self._awaited.give(whole)
+            except MXNetError as error:
+                self._awaited.fail(str(error))
+                raise
+        else:
+            here = ", ".join(str(device) for device in self.passes)
+            self._awaited.expect(
+                f"{len(self._parts)} of {count} devices of this process have called it ({here}); "
+                "all of them must run it equally often, each within MXLITE_COMM_TIMEOUT after the "
+                "first, before the program waits for a result"
+            )
+        return len(self.passes) - 1
+
+    def give_up(self, device: Context) -> None:
+        """Fail because a device begins another pass before others have joined."""
+        here = ", ".join(str(one) for one in self.passes)
+        self._awaited.fail(
+            f"{device} has begun another pass (autograd.record) while {len(self.passes)} of "
+            f"{self._meetings.devices} devices had run the one before ({here}); run all devices "
+            "in each pass"
+        )
+
+    def end(self) -> None:
+        """Fail because the program ends."""
+        if not self.over:
+            self._awaited.fail("the program ends before all devices have called it")
+
+
+class _Gather(autograd.Function):
+    """Gather along axis 0, with gradient."""
+
+    def __init__(self, meetings: _Meetings) -> None:
+        super().__init__()
+        self._meetings = meetings
+        self._joined: tuple[_Round, int] | None = None
+
+    def forward(self, *inputs: NDArray) -> NDArray:
+        own = inputs[0]
+        self._joined = self._meetings.join(own, autograd._pass_number())
+        return self._joined[0].result.as_in_context(own.ctx)
+
+    def backward(self, *output_grads: NDArray) -> NDArray:
+        grad = output_grads[0]
+        if autograd.is_recording():
+            raise NotSupportedError(
+                f"{self._meetings.who}: gradients of gradients are not supported over several "
+                "devices of a process; use one device per process"
+            )
+        assert self._joined is not None
+        forward, _ = self._joined
+        summed, _ = forward.gradients.join(grad)
+        position = self._joined[1]
+        own: Any = nd.slice_axis(summed.result, axis=0, begin=position, end=position + 1)
+        return own.as_in_context(grad.ctx)
+
+
+def _install_hook() -> None:
+    """Fail open rounds at exit, before exit handlers wait for all work."""
+    global _hook_installed
+    if not _hook_installed:
+        _hook_installed = True
+        atexit.register(_end)
+
+
+def _end() -> None:
+    for one in list(_rounds):
+        one.end()
