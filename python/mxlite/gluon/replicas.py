@@ -14,7 +14,7 @@ from ..comm.submitting import run_in_place
 from ..optimizer import Optimizer
 from .parameter import Parameter
 
-__all__ = ["Replicas", "check_same_loss", "check_shards", "shard_groups"]
+__all__ = ["Replicas", "check_same_loss", "shard_groups", "tell_blocks"]
 
 # Objects are made in the same order on all ranks: their numbers keep names of tensors apart.
 _numbers = itertools.count()
@@ -134,6 +134,32 @@ class Replicas:
         for other in others:
             first.copyto(other)
 
+    def check_places(self, who: str, param: Parameter) -> None:
+        """Raise unless the ranks that share an array have the same place among their replicas.
+
+        Only then they update the same parameters if each replica updates some.
+
+        Parameters
+        ----------
+        who : str
+            Begin of the error message.
+        param : Parameter
+
+        Raises
+        ------
+        NotSupportedError
+            On all ranks of the group.
+        """
+        sets = list({tuple(ranks) for ranks in self._sets.get(param.name, {}).values()})
+        count = len(sets[0]) if sets else 0
+        orders = {tuple(sorted(sets, key=lambda ranks: ranks[at])) for at in range(count)}
+        if len(orders) > 1:
+            raise NotSupportedError(
+                f"{who}: the process sets {', '.join(str(list(ranks)) for ranks in sorted(sets))} "
+                f"that hold blocks of Parameter {param.name!r} must have their ranks in the same "
+                "order block by block, as those of mxlite.parallel.mesh; other sets need zero=0"
+            )
+
     def of(self, param: Parameter) -> Group:
         """Return the ranks that hold the same block as this one, or the same whole parameter.
 
@@ -165,12 +191,13 @@ def shard_groups(params: Sequence[Parameter]) -> list[Group]:
     return list(dict.fromkeys(group for group in groups if group.size > 1))
 
 
-def check_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
-    """Raise unless an optimizer may update blocks of the sharded parameters.
+def tell_blocks(params: Sequence[Parameter], optimizer: Optimizer) -> None:
+    """Tell an optimizer which ranks hold the other blocks of the sharded parameters.
 
     Parameters
     ----------
     params : list of Parameter
+        By the optimizer's indices.
     optimizer : Optimizer
 
     Raises
@@ -178,14 +205,16 @@ def check_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
     NotSupportedError
         For one that needs whole arrays.
     """
-    for param in params:
-        sharded = param._shard is not None and param._shard.group().size > 1
-        if sharded and not optimizer._by_element:
-            raise NotSupportedError(
-                f"Trainer: {type(optimizer).__name__} needs whole arrays, but each rank holds a "
-                f"block of Parameter {param.name!r}; use an optimizer that updates elements by "
-                "themselves, such as Adam"
-            )
+    groups = {i: param._shard.group() for i, param in enumerate(params) if param._shard is not None}
+    blocks = {i: group.number for i, group in groups.items() if group.size > 1}
+    if blocks and not optimizer._takes_blocks():
+        raise NotSupportedError(
+            f"Trainer: {type(optimizer).__name__} needs whole arrays, but each rank holds a "
+            f"block of Parameter {params[next(iter(blocks))].name!r}; use an optimizer that "
+            "updates elements by themselves, such as Adam, or LAMB, LARS or LBSGD, whose norms are "
+            "those of whole parameters"
+        )
+    optimizer._blocks = blocks
 
 
 def check_same_loss(who: str, params: Sequence[Parameter], group: Group) -> None:

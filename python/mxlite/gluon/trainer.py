@@ -20,7 +20,7 @@ from ..ndarray import NDArray
 from ..optimizer.settling import Attempt, Settling
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
-from .replicas import Replicas, check_same_loss, check_shards, shard_groups
+from .replicas import Replicas, check_same_loss, shard_groups, tell_blocks
 from .trainer_checks import (
     BatchSizeWarning,
     StaleGradientWarning,
@@ -238,9 +238,11 @@ class Trainer(TrainerStates, TypedInit):
         """Find the ranks that share parameters; say whether some hold parts of what is trained."""
         group = self._data_group(store)
         self._replicas = Replicas(type(self).__name__, group, self._params)
-        check_shards(self._params, self._optimizer)
+        tell_blocks(self._params, self._optimizer)
         check_same_loss(type(self).__name__, self._params, group)
         if self._zero and group.size > 1 and self._state_shards is None:
+            for i in self._optimizer._blocks if not self._optimizer._by_element else ():
+                self._replicas.check_places("Trainer: zero=1", self._params[i])
             self._state_shards = StateShards(self._replicas)
         return self._state_shards is not None or self._replicas.differ
 

@@ -12,7 +12,7 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import replacing_file
 from ..optimizer.states import bytes_of_tree, copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter
-from .replicas import Replicas
+from .replicas import Replicas, tell_blocks
 from .trainer_checks import TrainerModeError
 from .trainer_updates import has_grad
 from .zero import StateShards
@@ -182,6 +182,7 @@ class TrainerStates:
 
     def _share_optimizer(self) -> None:
         self._optimizer.param_dict = dict(enumerate(self._params))
+        tell_blocks(self._params, self._optimizer)
         for updater in self._updaters:
             updater.optimizer = self._optimizer
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import _core
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
+from .blocks import whole_squares
 from .fused import FusedOptimizer, Weights
 from .optimizer import register
 from .settling import Settled
 
 __all__ = ["FTML", "LAMB", "Adam", "AdamW", "Adamax", "Nadam"]
+
+# Options of the first part of LAMB, which makes the step.
+_FIRST_PART = ("beta1", "beta2", "epsilon", "bias_correction", "rescale_grad", "clip_gradient")
 
 
 class _TwoMoments(FusedOptimizer):
@@ -240,6 +245,7 @@ class LAMB(_TwoMoments):
     """
 
     _by_element = False
+    _sums_blocks = True
 
     def __init__(
         self,
@@ -267,3 +273,43 @@ class LAMB(_TwoMoments):
         if self.upper_bound:
             options["upper_bound"] = self.upper_bound
         return options
+
+    def _takes_scale(self) -> bool:
+        return super()._takes_scale() and not self._blocks
+
+    def _run(self, batch: Weights, hyper: dict[str, Any]) -> None:
+        blocks = [i for i, index in enumerate(batch.indices) if index in self._blocks]
+        rest = [i for i, index in enumerate(batch.indices) if index not in self._blocks]
+        if not blocks:
+            super()._run(batch, hyper)
+            return
+        if rest:
+            lists = {key: entry for key, entry in hyper.items() if isinstance(entry, list)}
+            chosen = {key: [entry[i] for i in rest] for key, entry in lists.items()}
+            super()._run(batch.only(*rest), {**hyper, **chosen})
+        self._run_blocks(batch.only(*blocks), hyper)
+
+    def _run_blocks(self, batch: Weights, hyper: dict[str, Any]) -> None:
+        """Update weights of which this rank has blocks, by the norms of whole weights and steps."""
+        assert batch.scale is None
+        first = {key: hyper[key] for key in _FIRST_PART if key in hyper}
+        second = {key: hyper[key] for key in ("lower_bound", "upper_bound") if key in hyper}
+        steps, exact = [], []
+        for i, weight in enumerate(batch.weights):
+            master = batch.masters[i]
+            data = [weight, batch.grads[i], *batch.states[i]]
+            name = "lamb_update_phase1" if master is None else "mp_lamb_update_phase1"
+            if master is not None:
+                data.append(master)
+            steps.append(_core.op(name)(*data, t=batch.counts[i], wd=batch.wds[i], **first))
+            exact.append(weight if master is None else master)
+        indices = [*batch.indices, *batch.indices]
+        norms = nd.sqrt(whole_squares(indices, [*exact, *steps], self._blocks))
+        count = len(steps)
+        for i, weight in enumerate(batch.weights):
+            master = batch.masters[i]
+            data = [weight, steps[i], norms[i : i + 1], norms[count + i : count + i + 1]]
+            name = "lamb_update_phase2" if master is None else "mp_lamb_update_phase2"
+            if master is not None:
+                data.append(master)
+            _core.op(name)(*data, lr=batch.lrs[i], out=weight, **second)

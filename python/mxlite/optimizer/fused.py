@@ -15,8 +15,8 @@ from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
 from ..ndarray.sparse.updates import has_rows_form
-from .optimizer import Optimizer, is_half
-from .settling import Settling
+from .half import is_half
+from .optimizer import Optimizer
 
 __all__ = ["FusedOptimizer", "Weights"]
 
@@ -60,9 +60,9 @@ class Weights(NamedTuple):
     counts: list[int]
     scale: NDArray | None = None
 
-    def only(self, i: int) -> Weights:
-        """Return one of them."""
-        lists: list[Any] = [[every[i]] for every in self[:-1]]
+    def only(self, *chosen: int) -> Weights:
+        """Return some of them."""
+        lists: list[Any] = [[every[i] for i in chosen] for every in self[:-1]]
         return Weights._make([*lists, self.scale])
 
 
@@ -147,7 +147,7 @@ class FusedOptimizer(Optimizer):
     """
 
     aggregate_num = _MOST_WEIGHTS
-    _transient = (*Settling._transient, "_plans")
+    _transient = (*Optimizer._transient, "_plans")
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -162,8 +162,9 @@ class FusedOptimizer(Optimizer):
     _clip_name: ClassVar[str] = "clip_gradient"
     # The learning rate multiplies the weight decay.
     _decoupled: ClassVar[bool] = False
-    # Whether servers may do the updates. Each class says so itself: a subclass may compute other
-    # updates than its base.
+    # Whether norms are those of whole weights, and whether servers may do the updates. Each class
+    # says so itself: a subclass may compute other updates than its base.
+    _sums_blocks: ClassVar[bool] = False
     _on_servers: ClassVar[bool] = False
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
@@ -249,6 +250,14 @@ class FusedOptimizer(Optimizer):
         own, base = type(self), FusedOptimizer
         return (
             self.aggregate_num > 1
+            and own.update is base.update
+            and own.update_multi_precision is base.update_multi_precision
+        )
+
+    def _takes_blocks(self) -> bool:
+        own, base = type(self), FusedOptimizer
+        return self._by_element or (
+            bool(vars(own).get("_sums_blocks"))
             and own.update is base.update
             and own.update_multi_precision is base.update_multi_precision
         )

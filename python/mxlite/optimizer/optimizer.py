@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
-from .._core import is_half as _is_half_dtype
 from .._names_1x import attributes as _attributes
 from .._typed_init import TypedInit, check_number
 from ..base import NeedsInit, TypeError_, ValueError_, suggestion, unknown_keyword
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
-from ..ndarray.serialization import dtype_name
+from .half import is_half
 from .settling import Settled, Settling
 
 __all__ = ["Optimizer", "Test", "create", "register"]
@@ -24,25 +23,6 @@ _OptimizerType = TypeVar("_OptimizerType", bound="type[Optimizer]")
 
 class SchedulerSetError(ValueError_, UserWarning):
     """A learning rate was set although a scheduler decides it; 1.x raises a UserWarning."""
-
-
-def is_half(array: NDArray) -> bool:
-    """Return whether an array has a half-precision type.
-
-    Parameters
-    ----------
-    array : NDArray
-
-    Returns
-    -------
-    bool
-    """
-    return _is_half_type(array.dtype)
-
-
-@cache
-def _is_half_type(dtype: Any) -> bool:
-    return _is_half_dtype(dtype_name(dtype))
 
 
 class Optimizer(NeedsInit, TypedInit, Settling):
@@ -80,6 +60,9 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
     _by_weight: ClassVar[bool] = True  # an update depends on no update of another weight
     _by_element: ClassVar[bool] = True  # blocks of a weight may be updated apart
+    # Weights of which this process updates a block: number of the process set that has the others.
+    _blocks: Mapping[Any, int] = MappingProxyType({})
+    _transient = (*Settling._transient, "_blocks")
     aggregate_num = 0  # weights in one call of update_multi_precision; above 1 it gets lists
     # Counts wait for the overflow check of the step before. `_counts` are those that a skipped
     # step takes back.
@@ -341,6 +324,10 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         """Return the float32 copy and the inner state of a half-precision weight's state."""
         master, inner = state
         return master, inner
+
+    def _takes_blocks(self) -> bool:
+        """Return whether updates of a block are those of the whole weight, given `_blocks`."""
+        return self._by_element
 
     def _takes_lists(self) -> bool:
         """Return whether `Updater` gives lists of weights of one dtype."""

@@ -10,8 +10,10 @@ from typing import Any
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
+from .blocks import whole_squares
 from .fused import FusedOptimizer, Weights
-from .optimizer import Optimizer, is_half, register
+from .half import is_half
+from .optimizer import Optimizer, register
 
 __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 
@@ -112,6 +114,7 @@ class LARS(_MomentumOptimizer):
     """
 
     _by_element = False
+    _sums_blocks = True
 
     def __init__(
         self,
@@ -145,7 +148,9 @@ class LARS(_MomentumOptimizer):
         if self.clip_gradient is not None:
             grads, factor = [self._rescaled(grad) for grad in grads], 1.0
         lrs, momenta = list(batch.lrs), []
-        for i, weight_norm, grad_norm in zip(scaled, _norms(exact), _norms(grads)):
+        indices = [batch.indices[i] for i in scaled]
+        weight_norms, grad_norms = self._norms(indices, exact), self._norms(indices, grads)
+        for i, weight_norm, grad_norm in zip(scaled, weight_norms, grad_norms):
             lr, wd = batch.lrs[i], batch.wds[i]
             grad_norm *= abs(factor)
             if weight_norm > 0.0 and grad_norm > 0.0:
@@ -156,6 +161,13 @@ class LARS(_MomentumOptimizer):
             momenta.append(self.momentum * (base / before) if corrected else self.momentum)
             self.last_lr[index] = base
         return {**super()._hyper(batch), "lr": lrs, "momentum": momenta}
+
+    def _norms(self, indices: Sequence[Any], arrays: Sequence[NDArray]) -> list[float]:
+        """Return the 2-norms of whole weights or gradients; waits once for all."""
+        if not any(index in self._blocks for index in indices):
+            return _norms(arrays)
+        squares = whole_squares(indices, arrays, self._blocks).asnumpy()
+        return [math.sqrt(float(square)) for square in squares]
 
 
 @register
@@ -177,6 +189,7 @@ class LBSGD(_MomentumOptimizer):
     """
 
     _by_element = False
+    _sums_blocks = True
 
     def __init__(
         self,
@@ -229,13 +242,21 @@ class LBSGD(_MomentumOptimizer):
                 continue
             grad, lr, wd = total / self.batch_scale, batch.lrs[i], batch.wds[i]
             if self.warmup_strategy == "lars":
-                squares = _norm(_exact(batch, i)) ** 2
-                ratio = squares / (_norm(grad) ** 2 + wd * squares + 1e-18)
+                weight_norm, grad_norm = self._two_norms(index, _exact(batch, i), grad)
+                squares = weight_norm**2
+                ratio = squares / (grad_norm**2 + wd * squares + 1e-18)
                 lr *= min(max(math.sqrt(ratio), 0.01), 100.0)
             else:
                 lr *= self._warmup_factor(count)
             one = batch.only(i)._replace(grads=[grad])
             super()._run(one, {**hyper, "lr": [lr], "wd": [wd]})
+
+    def _two_norms(self, index: Any, weight: NDArray, grad: NDArray) -> list[float]:
+        """Return the 2-norms of a whole weight and of its gradient."""
+        if index not in self._blocks:
+            return [_norm(weight), _norm(grad)]
+        squares = whole_squares([index, index], [weight, grad], self._blocks).asnumpy()
+        return [math.sqrt(float(square)) for square in squares]
 
 
 @register

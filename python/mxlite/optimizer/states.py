@@ -38,6 +38,7 @@ _NOT_SAVED = (
     "allow_np_array",
     "aggregate_num",
     "_plans",
+    "_blocks",
 )
 _SCHEDULER = "learning rate scheduler"  # key of a container that stands for one: its class
 

@@ -9,7 +9,10 @@ import mxlite.horovod as hvd
 import numpy as np
 import pytest
 from mxlite import autograd, gluon
+from mxlite.comm.groups import group_of
 from mxlite.gluon import HybridBlock, Parameter, nn
+from mxlite.gluon.replicas import Replicas
+from mxlite.optimizer.blocks import whole_squares
 
 
 class Net(HybridBlock):
@@ -156,3 +159,81 @@ def test_sync_batch_norm_of_a_single_process_is_batch_norm() -> None:
     for mine, wanted in zip(*results):
         limit = 2e-5 * max(1.0, np.abs(wanted).max())
         np.testing.assert_allclose(mine, wanted, rtol=2e-5, atol=limit)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("lamb", {"wd": 0.01, "clip_gradient": 0.2}),
+        ("lamb", {"lower_bound": 0.5, "upper_bound": 0.9, "bias_correction": False}),
+        ("lars", {"momentum": 0.9, "wd": 0.01, "eta": 0.5}),
+        ("lars", {"clip_gradient": 0.2, "eta": 0.5}),
+        ("lbsgd", {"momentum": 0.9, "warmup_strategy": "lars"}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("dtype", "limit"), [("float32", 1e-6), ("float64", 1e-6), ("float16", 2e-3)]
+)
+def test_norms_over_process_sets_change_no_update(
+    name: str, options: dict[str, object], dtype: str, limit: float
+) -> None:
+    random = np.random.RandomState(2)
+    shapes = [(4, 3), (7,), (5, 2)]
+    values = [random.normal(size=shape) for shape in shapes]
+    gradients = [[random.normal(size=shape) for shape in shapes] for _ in range(3)]
+    results = []
+    # The process set of this process alone: its block is the whole weight.
+    for blocks in ({}, {0: 0, 2: 0}, {0: 0, 1: 0, 2: 0}):
+        optimizer = mx.optimizer.create(
+            name, learning_rate=0.1, multi_precision=dtype == "float16", **options
+        )
+        optimizer._blocks = blocks
+        assert optimizer._takes_blocks()
+        updater = mx.optimizer.get_updater(optimizer)
+        weights = [mx.nd.array(value, dtype=dtype) for value in values]
+        for step in gradients:
+            arrays = [mx.nd.array(gradient, dtype=dtype) for gradient in step]
+            updater([0, 1, 2], arrays, weights)
+        results.append([weight.asnumpy() for weight in weights])
+    for other in results[1:]:
+        for got, want, before in zip(other, results[0], values):
+            np.testing.assert_allclose(got, want, rtol=limit, atol=limit)
+            assert np.abs(want - before).max() > 10 * limit
+
+
+def test_squares_of_whole_arrays_are_those_of_numpy() -> None:
+    random = np.random.RandomState(3)
+    dtypes = ["float32", "float64", "float16", "float64"]
+    values = [random.normal(size=(n, 3)).astype(d) for n, d in zip((4, 1, 7, 50), dtypes)]
+    arrays = [mx.nd.array(value, dtype=value.dtype) for value in values]
+    got = whole_squares(["a", "b", "c", "d"], arrays, {"b": 0, "c": 0})
+    want = [np.square(value.astype("float64")).sum() for value in values]
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-6)
+
+
+def test_subclasses_with_norms_of_their_own_take_no_blocks() -> None:
+    class Own(mx.optimizer.LARS):
+        pass
+
+    class Other(mx.optimizer.LAMB):
+        _sums_blocks = True
+
+        def update(self, index, weight, grad, state):
+            """Do nothing."""
+
+    for optimizer in (Own(), Other(), mx.optimizer.contrib.GroupAdaGrad()):
+        assert not optimizer._takes_blocks()
+    assert mx.optimizer.Adam()._takes_blocks()
+
+
+def test_updates_are_divided_only_where_ranks_have_one_order() -> None:
+    replicas = Replicas("Trainer", group_of("test", None), [])
+    param = Parameter("a_weight", shape=(4, 3))
+    for sets in ([[0, 1], [2, 3]], [[0, 2], [1, 3]], []):
+        replicas._sets = {"a_weight": {rank: ranks for ranks in sets for rank in ranks}}
+        replicas.check_places("Trainer", param)
+    replicas._sets = {"a_weight": {rank: ranks for ranks in ([0, 3], [1, 2]) for rank in ranks}}
+    with pytest.raises(NotImplementedError, match=r"process sets \[0, 3\], \[1, 2\] that hold"):
+        replicas.check_places("Trainer", param)

@@ -89,7 +89,12 @@ def agree(got, wanted, what):
         np.testing.assert_allclose(got[name], value, rtol=2e-5, atol=2e-6, err_msg=f"{what} {name}")
 
 
-options_of = {"sgd": {"learning_rate": 0.1, "momentum": 0.9}, "adam": {"learning_rate": 0.01}}
+options_of = {
+    "sgd": {"learning_rate": 0.1, "momentum": 0.9},
+    "adam": {"learning_rate": 0.01},
+    "lamb": {"learning_rate": 0.05, "wd": 0.01, "clip_gradient": 0.5},
+    "lars": {"learning_rate": 2, "momentum": 0.9, "wd": 0.01},
+}
 for optimizer, options in options_of.items():
     for uneven in (False, True):
         reference = make_net(False, uneven)
@@ -139,6 +144,50 @@ for optimizer, options in options_of.items():
         train(again, other, 4 * size, range(4, 6), [data_index])
         agree(whole(again), wanted, f"{optimizer} continues sharded")
 
+# LBSGD compares norms with gradients that are not divided by the batch size: the loss is scaled, so
+# that they are those of one process.
+for uneven in (False, True):
+    results = []
+    for shard, zero in ((False, 0), (True, 0), (True, 1)):
+        net = make_net(shard, uneven)
+        lbsgd = {"learning_rate": 0.05, "momentum": 0.9, "warmup_strategy": "lars", "wd": 0.01}
+        kvstore = "horovod" if shard else "device"
+        trainer = gluon.Trainer(net.collect_params(), "lbsgd", lbsgd, kvstore=kvstore, zero=zero)
+        for step in range(4):
+            parts = [batch(step, i) for i in ([data_index] if shard else range(data_size))]
+            x, y = (mx.nd.array(np.concatenate(arrays)) for arrays in zip(*parts))
+            with autograd.record():
+                loss = ((net(x) - y) ** 2).sum() / (tensor_size if shard else 1)
+            loss.backward()
+            trainer.step(4 * data_size)
+        results.append(whole(net))
+    for zero, got in enumerate(results[1:]):
+        agree(got, results[0], f"lbsgd zero={zero} {uneven}")
+
+# Norms of whole parameters in other precisions: bounds, float32 copies, frozen and bare halves.
+for dtype, options, limit in (
+    ("float32", {"lower_bound": 0.5, "upper_bound": 0.9, "bias_correction": False}, 2e-5),
+    ("float64", {}, 2e-6),
+    ("float16", {"multi_precision": True}, 4e-3),
+):
+    results = []
+    for shard in (False, True):
+        net = make_net(shard)
+        net.cast(dtype)
+        kvstore = "horovod" if shard else "device"
+        lamb = {"learning_rate": 0.05, **options}
+        trainer = gluon.Trainer(net.collect_params(), "lamb", lamb, kvstore)
+        for step in range(3):
+            parts = [batch(step, i) for i in ([data_index] if shard else range(data_size))]
+            x, y = (mx.nd.array(np.concatenate(arrays), dtype=dtype) for arrays in zip(*parts))
+            with autograd.record():
+                loss = ((net(x) - y) ** 2).sum()
+            loss.backward()
+            trainer.step(4 * size if shard else 4 * data_size)
+        results.append(whole(net))
+    for name, value in results[0].items():
+        np.testing.assert_allclose(results[1][name], value, rtol=limit, atol=limit)
+
 # The norm of all gradients counts every block once.
 for scale in (0.01, 100.0):
     results = []
@@ -155,11 +204,7 @@ for scale in (0.01, 100.0):
     agree(results[1], results[0], f"clip_global_norm={scale}")
 
 # An overflow in the block of one rank skips the step on all ranks.
-net = make_net(True)
-trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="horovod")
 amp.init()
-amp.init_trainer(trainer)
-before = whole(net)
 
 
 class Poisoned:
@@ -172,18 +217,33 @@ class Poisoned:
         trainer.step(batch_size)
 
 
-train(net, Poisoned, 4 * size, range(1), [data_index])
-trainer._settle()
-after = whole(net)
-assert all((after[name] == before[name]).all() for name in before)
-assert trainer.optimizer.num_update == 0
+for optimizer in ("adam", "lamb"):
+    net = make_net(True)
+    trainer = gluon.Trainer(net.collect_params(), optimizer, kvstore="horovod")
+    amp.init_trainer(trainer)
+    before = whole(net)
+    train(net, Poisoned, 4 * size, range(1), [data_index])
+    trainer._settle()
+    after = whole(net)
+    assert all((after[name] == before[name]).all() for name in before)
+    assert trainer.optimizer.num_update == 0
+    train(net, trainer, 4 * size, range(1), [data_index])
+    trainer._settle()
+    assert trainer.optimizer.num_update == 1
+    assert all((value != before[name]).any() for name, value in whole(net).items())
 
 # Mistakes.
 if tensor_size > 1:
     net = make_net(True)
     params = net.collect_params()
-    with pytest.raises(NotImplementedError, match="LAMB needs whole arrays"):
-        gluon.Trainer(params, "lamb", kvstore="horovod")._ready()
+    with pytest.raises(NotImplementedError, match="GroupAdaGrad needs whole arrays"):
+        gluon.Trainer(params, "groupadagrad", kvstore="horovod")._ready()
+
+    class Own(mx.optimizer.LAMB):
+        """May compute something else from the norms."""
+
+    with pytest.raises(NotImplementedError, match="Own needs whole arrays"):
+        gluon.Trainer(params, Own(), kvstore="horovod")._ready()
     wrapped = hvd.DistributedOptimizer(mx.optimizer.create("sgd"))
     with pytest.raises(NotImplementedError, match="DistributedOptimizer needs whole arrays"):
         gluon.Trainer(params, wrapped)._ready()

@@ -1,0 +1,63 @@
+"""Norms of whole weights of which this process holds a block, and other ranks the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..ndarray import NDArray
+
+__all__ = ["whole_squares"]
+
+
+def whole_squares(
+    indices: Sequence[Any], arrays: Sequence[NDArray], blocks: Mapping[Any, int]
+) -> NDArray:
+    """Return the sum of squares of each whole weight or gradient.
+
+    The ranks that hold blocks of a weight call this with the same indices in the same order.
+
+    Parameters
+    ----------
+    indices : list
+        Index of the weight to which each array belongs.
+    arrays : list of NDArray
+        Dense arrays on one context, one at least: the whole ones, or this rank's blocks.
+    blocks : dict
+        Number of the process set that holds the blocks of a weight, by index. Weights without an
+        entry are whole.
+
+    Returns
+    -------
+    NDArray, shape (len(arrays),)
+        In float64; sums of other arrays than float64 ones have the precision of float32.
+    """
+    is_exact = [array.dtype == np.float64 for array in arrays]
+    exact = [i for i, is_double in enumerate(is_exact) if is_double]
+    others = [i for i, is_double in enumerate(is_exact) if not is_double]
+    parts = [nd.sum(nd.square(arrays[i])).reshape((1,)) for i in exact]
+    if others:
+        sums = nd.multi_sum_sq(*(arrays[i] for i in others), num_arrays=len(others))
+        parts.append(sums.astype("float64"))
+    own = _taken(nd.concat(*parts, dim=0), np.argsort([*exact, *others]))
+    # Other ranks of a process set may have other whole weights in this list (ZeRO): each set sums
+    # its blocks alone.
+    by_set: dict[int, list[int]] = {}
+    for i, index in enumerate(indices):
+        if index in blocks:
+            by_set.setdefault(blocks[index], []).append(i)
+    found, places = [own], np.arange(len(arrays))
+    for number in sorted(by_set):
+        members = by_set[number]
+        places[members] = sum(len(part) for part in found) + np.arange(len(members))
+        block = _taken(own, np.array(members))
+        found.append(nd.contrib.all_reduce(block, process_set=number))
+    return _taken(nd.concat(*found, dim=0), places)
+
+
+def _taken(array: NDArray, positions: np.ndarray[Any, Any]) -> NDArray:
+    result: NDArray = nd.take(array, nd.array(positions, dtype="int64", ctx=array.ctx))
+    return result
