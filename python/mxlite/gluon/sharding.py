@@ -21,6 +21,9 @@ SHARD_ATTRIBUTE = "__shard__"
 
 _Shape = tuple[int, ...]
 
+# Elements of which a checksum is made, or that are sent, at a time.
+_PIECE = 1 << 18
+
 
 class Shard:
     """How an array is divided among the ranks of a process set.
@@ -193,6 +196,8 @@ class Shard:
         """
         axis = self.axis(whole.shape)
         begin, end = self.bounds(whole.shape)
+        if isinstance(whole, NDArray):
+            return nd.slice_axis(whole, axis=axis, begin=begin, end=end)
         index = (slice(None),) * axis + (slice(begin, end),)
         return whole[index].copy()
 
@@ -234,7 +239,8 @@ class Shard:
         """Return this rank's block of an array that every rank fills; all ranks call this.
 
         Every rank makes the whole array, so that its random numbers are those of one process. If
-        the ranks made different arrays, all take that of the first rank of the set.
+        the ranks made different arrays, all take that of the first rank of the set. This needs the
+        memory of the whole array and of one block, and the whole array is freed at the end.
 
         Parameters
         ----------
@@ -254,13 +260,32 @@ class Shard:
         try:
             whole = fill()
             if group.size > 1:
-                values = zlib.crc32(whole.asnumpy().tobytes())
+                values = _checksum(whole)
         except Exception as error:
             failure = error
         checks = self.check_ranks(shape, dtype, failure, values)
-        if len(set(checks)) > 1:
-            whole = nd.contrib.broadcast(whole, root=group.ranks[0], process_set=group.number)
-        return self.block(whole)
+        if group.size == 1:
+            return whole
+        if len(set(checks)) == 1:
+            return self.block(whole)
+        return self._block_of_first(whole)
+
+    def _block_of_first(self, whole: NDArray) -> NDArray:
+        """Return this rank's block of the first rank's array; all ranks of the set call this."""
+        group, axis = self.group(), self.axis(whole.shape)
+        own_begin, own_end = self.bounds(whole.shape)
+        own = nd.empty(self.local_shape(whole.shape), ctx=whole.ctx, dtype=whole.dtype)
+        extent = whole.shape[axis]
+        step = max(1, _PIECE * extent // whole.size)
+        for begin in range(0, extent, step):
+            part = nd.slice_axis(whole, axis=axis, begin=begin, end=min(begin + step, extent))
+            sent = nd.contrib.broadcast(part, root=group.ranks[0], process_set=group.number)
+            low, high = max(begin, own_begin), min(begin + step, own_end)
+            if low < high:
+                place = (slice(None),) * axis + (slice(low - own_begin, high - own_begin),)
+                own[place] = nd.slice_axis(sent, axis=axis, begin=low - begin, end=high - begin)
+            sent.wait_to_read()  # one piece is in flight
+        return own
 
     def check_ranks(
         self, shape: _Shape, dtype: str, failure: Exception | None = None, values: int = 0
@@ -356,6 +381,16 @@ def options_of_attribute(name: str, attribute: str) -> dict[str, Any]:
     if shape:
         options["shape"] = tuple(shape)
     return options
+
+
+def _checksum(array: NDArray) -> int:
+    """Return a checksum of an array's bytes, which are read in pieces."""
+    flat = array.reshape((-1,))
+    checksum = 0
+    for begin in range(0, flat.shape[0], _PIECE):
+        piece = flat[begin : begin + _PIECE].asnumpy()
+        checksum = zlib.crc32(piece.tobytes(), checksum)
+    return checksum
 
 
 def _number(process_set: Any) -> Any:

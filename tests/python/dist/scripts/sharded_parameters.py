@@ -1,5 +1,6 @@
 """Sharded parameters hold the blocks of the array that one process would have."""
 
+import resource
 import sys
 from pathlib import Path
 
@@ -67,6 +68,33 @@ mx.random.seed(100)
 first = gluon.Parameter("a_weight", shape=(12, 4), init=mx.init.Normal())
 first.initialize()
 np.testing.assert_array_equal(other.data().asnumpy(), block(first.data().asnumpy(), 0))
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB
+
+
+# Arrays of several pieces, and no more memory than the whole array and one block.
+if size > 1:
+    shape = (6 * 1024, 4098)  # 96 MB
+    before = peak()
+    large = []
+    for seed in (7 + rank, 7):
+        for axis in (1, 0):
+            mx.random.seed(seed)
+            large.append(
+                gluon.Parameter("a_weight", shape=shape, init=mx.init.Normal(), shard=(axis, None))
+            )
+            large[-1].initialize()
+            large[-1].data().wait_to_read()
+            if len(large) == 1:
+                more = peak() - before
+                assert more < 96 * (1 + 1 / size) + 40, more
+    mx.random.seed(7)
+    whole = mx.nd.random.normal(0, 0.01, shape=shape).asnumpy()
+    for param, axis in zip(large, (1, 0, 1, 0)):
+        np.testing.assert_array_equal(param.data().asnumpy(), block(whole, axis))
+    del large, param, whole
 
 # Values: whole arrays and blocks are taken; casts, contexts, gradients.
 value = np.arange(48, dtype="float32").reshape(12, 4)
