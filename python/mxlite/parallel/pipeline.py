@@ -54,6 +54,26 @@ def one_forward_one_backward(
         yield "backward", index
 
 
+def forwards_then_backwards(micro_batches: int) -> Iterator[tuple[str, int]]:
+    """Yield the work of a stage if all micro-batches run forward before the first backward.
+
+    No stage sends forward while its neighbor sends backward, so sends may wait for their receivers.
+    A stage holds the activations of all micro-batches.
+
+    Parameters
+    ----------
+    micro_batches : int
+
+    Yields
+    ------
+    kind : {'forward', 'backward'}
+    micro_batch : int
+    """
+    for kind in ("forward", "backward"):
+        for index in range(micro_batches):
+            yield kind, index
+
+
 class _Spec(NamedTuple):
     """Shape and dtype of an array that crosses a boundary."""
 
@@ -182,8 +202,7 @@ class Pipeline:
         held: dict[int, _Held] = {}
         losses: list[NDArray] = []
         specs: list[_Spec] | None = None
-        schedule = one_forward_one_backward(self._position, self._count, self._micro_batches)
-        for kind, index in schedule:
+        for kind, index in self._schedule():
             if kind == "backward":
                 self._backward(held.pop(index))
                 continue
@@ -196,6 +215,11 @@ class Pipeline:
             if self.is_last:
                 losses.append(held[index].outputs[0].detach())
         return nd.concat(*losses, dim=0) if self.is_last else None
+
+    def _schedule(self) -> Iterator[tuple[str, int]]:
+        if _core.engine_runs_in_caller():  # a send waits until the other rank receives
+            return forwards_then_backwards(self._micro_batches)
+        return one_forward_one_backward(self._position, self._count, self._micro_batches)
 
     def predict(self, data: NDArray | None = None) -> NDArray | list[NDArray] | None:
         """Return the output of the network for a batch, which is not divided.

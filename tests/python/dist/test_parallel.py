@@ -91,6 +91,13 @@ def test_a_pipeline_equals_one_process(start, data: int, stages: int) -> None:
     assert len(result.output) == data * stages
 
 
+def test_a_pipeline_runs_with_the_naive_engine(start) -> None:
+    naive = {"MXLITE_ENGINE": "naive"}
+    result = start("parallel_pipeline.py", 3, "1", "3", env=naive, timeout=120)
+    assert all("done" in text for text in result.output.values()), result.text
+    assert len(result.output) == 3
+
+
 @pytest.mark.parametrize(("data", "tensor"), [(2, 2), (1, 3)])
 def test_a_mesh_trains_a_language_model_like_one_process(start, data: int, tensor: int) -> None:
     sizes = (str(data), str(tensor))
