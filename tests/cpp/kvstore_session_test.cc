@@ -219,6 +219,23 @@ TEST(Session, WhatComesAfterTheEndFails) {
   EXPECT_NE(errors[0].find("shut down by rank 0"), std::string::npos) << errors[0];
 }
 
+TEST(Session, ARankLeavesWhenNoOtherNeedsIt) {
+  Job job;
+  Owner before, after;
+  job.session().submit({job.sum("a", 3, before)});
+  EXPECT_TRUE(before.wait_for(1).empty());
+  EXPECT_LT(job.session().idle_seconds(), 60);
+  job.session().request_leave();
+  for (int i = 0; i < 6000 && !job.session().ended(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(job.session().ended());
+  EXPECT_FALSE(job.session().lost());
+  job.session().submit({job.sum("a", 3, after)});
+  const auto errors = after.wait_for(1);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_NE(errors[0].find("shut down by rank 0"), std::string::npos) << errors[0];
+}
+
 // Leaves the thread that tells it without memory.
 class StarvingOwner final : public OperationOwner {
  public:

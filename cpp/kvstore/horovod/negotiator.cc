@@ -106,6 +106,7 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
       outcome.stalled = flags & kStalled;
     }
     if (flags & kShutdown) outcome.shutdown.push_back(rank);
+    if (flags & kLeaving) outcome.leaving.push_back(rank);
     for (uint32_t runs = frame.count(2 * sizeof(uint32_t)); runs > 0; --runs) {
       const auto first = frame.number<uint32_t>();
       const auto count = frame.number<uint32_t>();

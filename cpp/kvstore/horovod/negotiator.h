@@ -47,7 +47,7 @@ struct NegotiationSettings {
   bool cache = true;
 };
 
-enum FrameFlags : uint8_t { kShutdown = 1, kStalled = 2 };
+enum FrameFlags : uint8_t { kShutdown = 1, kStalled = 2, kLeaving = 4 };
 
 struct Stall {
   std::string name;
@@ -69,7 +69,8 @@ class Negotiator {
   struct Outcome {
     std::vector<Response> responses;
     std::vector<uint32_t> forgotten;  // indices whose names left the cache
-    std::vector<int> shutdown;        // ranks that leave
+    std::vector<int> shutdown;        // ranks that end the job
+    std::vector<int> leaving;         // ranks that begin no further operation
     bool stalled = false;             // rank 0 gives up waiting
   };
   // Callback for each rank's announcement of a name (rank, request), for the timeline.

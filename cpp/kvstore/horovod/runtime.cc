@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "cpp/base/error.h"
@@ -32,6 +34,20 @@ void ask_for_prompt_wakeups() {
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   wanted.nice = getpriority(PRIO_PROCESS, 0);
   syscall(SYS_sched_setattr, 0, &wanted, 0);  // failure is harmless: it is only an optimization
+}
+
+// Leaves the job and waits for the others. Throws what a signal handler raises.
+void leave_in_order(Session& session) {
+  using std::chrono::microseconds;
+  const double limit = comm_timeout();
+  session.request_leave();
+  const engine::BlockingScope blocking;
+  const bool interruptible = engine::is_interruptible();
+  for (microseconds pause{100}; !session.ended() && session.idle_seconds() < limit;
+       pause = std::min(2 * pause, microseconds{20'000})) {
+    std::this_thread::sleep_for(pause);
+    if (interruptible) engine::run_interrupt_hook();
+  }
 }
 
 }  // namespace
@@ -108,13 +124,18 @@ void Runtime::start(const WorldRequest& request, const RuntimeOptions& options) 
   changed_.notify_all();
 }
 
-void Runtime::stop() noexcept {
+void Runtime::stop(bool orderly) noexcept {
   std::shared_ptr<Session> session;
   {
     std::lock_guard lock(mutex_);
     session.swap(session_);
   }
   if (!session || engine::in_forked_child()) return;
+  try {
+    if (orderly) leave_in_order(*session);
+  } catch (const std::exception&) {
+    // The user has interrupted the wait.
+  }
   session->request_stop();
   try {
     run_and_wait([&] { session.reset(); });  // runs after the loop; communicators must end on their
@@ -141,7 +162,7 @@ void Runtime::rebuild(const RebuildRequest& request) {
 
 void Runtime::finalize() noexcept {
   if (engine::in_forked_child()) return;
-  stop();
+  stop(/*orderly=*/true);
   if (abandoned_) return quit();  // the thread may wait for others until its timeout
   try {
     if (!mpi_plugin_loaded()) return quit();

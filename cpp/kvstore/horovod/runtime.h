@@ -20,12 +20,15 @@ class Runtime {
 
   // Collective: makes the world. Throws on failure; does nothing while a session runs.
   void start(const WorldRequest& request, const RuntimeOptions& options);
-  // Notifies all ranks; pending and later operations fail. Idempotent.
-  void stop() noexcept;
+  // Notifies all ranks; pending and later operations fail. Idempotent. orderly: first waits until
+  // all ranks have left or need this one, until nobody has communicated for the timeout, or until
+  // a signal handler raises; meanwhile other ranks may use process sets without this one.
+  void stop(bool orderly = false) noexcept;
   // Leaves the session, whether or not ranks were lost, and forms the job of the surviving ranks;
   // collective over them. Call start afterwards.
   void rebuild(const RebuildRequest& request);
-  // Call at the end of the process: ends MPI if mxlite initialized it and no rank is lost.
+  // Call at the end of the process: leaves the job in order, and ends MPI if mxlite initialized it
+  // and no rank is lost.
   void finalize() noexcept;
   // Makes pending operations of all ranks fail with this text.
   void abort(const std::string& reason) noexcept;

@@ -20,7 +20,7 @@ constexpr double kLook = 0.02;                      // seconds asleep while some
 constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
                                                     // more than it saves
-constexpr uint32_t kProtocol = 4;
+constexpr uint32_t kProtocol = 5;
 constexpr size_t kAhead = 6;  // Operations queued ahead, because they are submitted from another
                               // core.
 
@@ -157,6 +157,7 @@ void Session::begin_round() {
   {
     std::lock_guard lock(mutex_);
     if (stop_requested_) flags |= kShutdown;
+    if (leave_requested_ && !leave_announced_) flags |= kLeaving;
   }
   const bool has_news = !news.empty() || calls_.has_news();
   const bool something = has_news || flags != 0;
@@ -169,6 +170,7 @@ void Session::begin_round() {
     round_began_ = Clock::now();
     control_->post(frame.take());
     spun_ = false;
+    leave_announced_ |= (flags & kLeaving) != 0;
     std::lock_guard lock(mutex_);
     round_open_ = true;
     needs_rings_ = false;
@@ -306,6 +308,10 @@ void Session::process() {
   }
   for (const Response& response : outcome.responses) carry_out(response);
   int64_t bytes = carry_out_calls();
+  if (bytes > 0 || !outcome.responses.empty()) {
+    std::lock_guard lock(mutex_);
+    last_operation_ = Clock::now();
+  }
   if (autotuning())
     for (const Response& response : outcome.responses)
       for (const ResponseEntry& entry : response.entries)
@@ -324,10 +330,7 @@ void Session::process() {
     stalled_ = true;
     return end(given_up_text(stalls(0)).c_str());
   }
-  if (!outcome.shutdown.empty())
-    end(str("the job has been shut down by ", ranks_text(outcome.shutdown),
-            ": it has ended or has called shutdown(), and takes part in no further operation")
-            .c_str());
+  end_if_left(std::move(outcome.shutdown), outcome.leaving);
 }
 
 void Session::carry_out(const Response& response) {
@@ -402,12 +405,6 @@ void Session::submit(std::vector<OperationRef> operations) {
     cause = cause_;
   }
   tell(operations, cause);
-}
-
-void Session::request_stop() {
-  std::lock_guard lock(mutex_);
-  stop_requested_ = true;
-  control_->ring();
 }
 
 void Session::abort(const char* reason) noexcept {

@@ -62,6 +62,11 @@ class Session {
   // numbers.
   uint64_t number_calls(size_t count, const CallChannel& channel = {});
   void request_stop();
+  // Ends the session when all ranks have called this, or when an operation needs a rank that has.
+  // Until then this rank begins no operation, but takes part in the rounds of the others.
+  void request_leave();
+  // Returns the seconds since ranks have last carried out an operation, or this one has left.
+  double idle_seconds();
   void abort(const char* reason) noexcept;
   bool ended();
   bool lost();  // whether a rank was lost or did not arrive
@@ -106,6 +111,9 @@ class Session {
   std::string difference(const NamedOperation& call);
   void fail_calls_of(int set);
   std::vector<Stall> stalls(double longer_than) const;
+  // Ends the session if ranks shut it down, or those that have left are all or are needed.
+  void end_if_left(std::vector<int> shutdown, const std::vector<int>& leaving);
+  bool waits_for_left() const;  // whether an operation needs a rank that has left
   void change_sets(const Response& response, NamedOperation& operation);
   void check_stalls();
   void sleep(uint32_t seen);
@@ -149,6 +157,8 @@ class Session {
   bool burst_ = false;  // operations were submitted during the last round
   bool lost_ = false, stalled_ = false;
   bool give_up_ = false;  // rank 0: the next frame reports it
+  bool leave_announced_ = false;
+  std::vector<int> left_;  // ranks that have announced that they leave; the same on all ranks
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
   Clock::time_point last_traffic_ = Clock::now();
 
@@ -160,12 +170,14 @@ class Session {
   std::vector<OperationRef> inbox_;             // guarded by mutex_
   // False while the thread waits for something and checks the inbox itself. Guarded by mutex_.
   bool needs_rings_ = true;
-  bool stop_requested_ = false;           // guarded by mutex_
-  bool ended_ = false;                    // guarded by mutex_
-  std::exception_ptr cause_;              // why the session ended; guarded by mutex_
-  std::map<int, std::vector<int>> sets_;  // guarded by mutex_
-  RuntimeStats stats_;                    // guarded by mutex_
-  NegotiationSettings settings_;          // guarded by mutex_
+  bool stop_requested_ = false;                      // guarded by mutex_
+  bool leave_requested_ = false;                     // guarded by mutex_
+  Clock::time_point last_operation_ = Clock::now();  // guarded by mutex_
+  bool ended_ = false;                               // guarded by mutex_
+  std::exception_ptr cause_;                         // why the session ended; guarded by mutex_
+  std::map<int, std::vector<int>> sets_;             // guarded by mutex_
+  RuntimeStats stats_;                               // guarded by mutex_
+  NegotiationSettings settings_;                     // guarded by mutex_
 };
 
 }  // namespace mxlite::horovod

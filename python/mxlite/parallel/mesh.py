@@ -110,8 +110,7 @@ class Mesh:
     def barrier(self) -> None:
         """Wait for all ranks of the mesh.
 
-        Call it before the program ends: a rank that ends shuts the job down, also for groups to
-        which it does not belong.
+        The end of a program needs no barrier: a rank that ends waits for groups of others.
 
         Raises
         ------

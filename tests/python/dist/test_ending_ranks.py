@@ -1,0 +1,75 @@
+"""Ranks of a job that end before the others."""
+
+from __future__ import annotations
+
+import pytest
+
+_ENDS_EARLY = """
+import time
+import mxlite as mx, mxlite.horovod as hvd
+some = hvd.ProcessSet([1, 2])
+hvd.init(process_sets=[hvd.ProcessSet([0, 1]), some])
+rank = hvd.rank()
+hvd.allreduce(mx.nd.ones((2,)), name="all").wait_to_read()
+if rank == 0:
+    raise SystemExit
+for step in range(20):
+    time.sleep(0.02)
+    x = hvd.allreduce(mx.nd.ones((2,)), name="x", op=hvd.Sum, process_set=some)
+    y = mx.nd.contrib.all_reduce(x, process_set=some.process_set_id)
+    if rank == 1:
+        mx.nd.contrib.send(y, destination=2).wait_to_read()  # a message in the set of all ranks
+    else:
+        y = mx.nd.contrib.recv(y, source=1)
+    assert y.asnumpy().tolist() == [4, 4]
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"HOROVOD_CACHE_CAPACITY": "0"}], ids=str)
+def test_a_rank_that_ends_waits_for_process_sets_of_others(start, variables) -> None:
+    result = start(_ENDS_EARLY + "print('done', rank)", 3, env=variables, timeout=30)
+    done = sorted(rank for rank, text in result.output.items() if "done" in text)
+    assert done == [1, 2], result.text
+
+
+def test_an_operation_that_needs_a_rank_that_has_ended_is_an_error(start) -> None:
+    program = """
+import time
+begin = time.monotonic()
+try:
+    if rank == 1:
+        hvd.allreduce(mx.nd.ones((2,)), name="late").wait_to_read()
+    else:
+        mx.nd.contrib.all_reduce(mx.nd.ones((2,))).wait_to_read()
+    raise SystemExit("no error")
+except mx.MXNetError as error:
+    assert "the job has been shut down by rank 0: it has ended" in str(error), error
+assert time.monotonic() - begin < 10
+print("done", rank)
+"""
+    result = start(_ENDS_EARLY + program, 3, timeout=30)
+    done = sorted(rank for rank, text in result.output.items() if "done" in text)
+    assert done == [1, 2], result.text
+
+
+def test_a_rank_that_ends_waits_no_longer_than_the_timeout_for_silent_ones(start) -> None:
+    program = """
+import atexit, time
+begin = time.monotonic()
+atexit.register(lambda: print("waited", time.monotonic() - begin, flush=True))
+import mxlite as mx, mxlite.horovod as hvd
+some = hvd.ProcessSet([1, 2])
+hvd.init(process_sets=[some])
+hvd.allreduce(mx.nd.ones((2,)), name="all").wait_to_read()
+begin = time.monotonic()
+if hvd.rank() > 0:
+    time.sleep(6)
+    try:
+        hvd.allreduce(mx.nd.ones((2,)), name="x", process_set=some).wait_to_read()
+        raise SystemExit("no error")
+    except mx.MXNetError as error:
+        assert "shut down by rank 0" in str(error), error
+"""
+    result = start(program, 3, env={"MXLITE_COMM_TIMEOUT": "3"}, timeout=40)
+    seconds = float(result.output[0].split()[1])
+    assert 2.5 < seconds < 12, result.text
