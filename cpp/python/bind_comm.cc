@@ -6,6 +6,7 @@
 
 #include "cpp/graph/pieces.h"
 #include "cpp/kvstore/comm/device_communicator.h"
+#include "cpp/kvstore/comm/host_job.h"
 #include "cpp/kvstore/comm/reduce.h"
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/python/bind.h"
@@ -382,11 +383,18 @@ void bind_comm(py::module_& m) {
   m.def(
       "comm_launcher",
       [] {
-        return launcher() == Launcher::kOpenMpi ? "openmpi"
-               : launcher() == Launcher::kOther ? "other"
-                                                : "none";
+        return launcher() == Launcher::kOpenMpi   ? "openmpi"
+               : launcher() == Launcher::kOther   ? "other"
+               : launcher() == Launcher::kHostJob ? "host"
+                                                  : "none";
       },
       "The launcher that started this process.");
+  py::class_<JobMemory>(
+      m, "JobMemory",
+      "Shared memory in which the processes of a job on one host find each other; "
+      "kept by their launcher.")
+      .def(py::init<int>(), py::arg("processes"))
+      .def_property_readonly("text", &JobMemory::text);
   m.def(
       "copy_streaming",
       [](const NDArrayRef& source, const NDArrayRef& target) {

@@ -1636,6 +1636,14 @@ class PendingCollective:
     @property
     def set_number(self) -> int: ...
 
+class JobMemory:
+    """
+    Shared memory in which the processes of a job on one host find each other; kept by their launcher.
+    """
+    def __init__(self, processes: int) -> None: ...
+    @property
+    def text(self) -> str: ...
+
 class ServerClient:
     """
     A worker of a job with a parameter server.
@@ -2067,6 +2075,11 @@ def engine_cancel(reason: str) -> None:
     Let queued work that has not begun fail instead of running.
     """
 
+def engine_runs_in_caller() -> bool:
+    """
+    Whether operators run in the calling thread: a naive engine, after its end, or in a fork.
+    """
+
 def engine_stats() -> dict[Any, Any]:
     """
     Counts of tasks: pushed, run_by_caller, in_flight, bytes_in_flight.
@@ -2075,11 +2088,6 @@ def engine_stats() -> dict[Any, Any]:
 def engine_stop() -> None:
     """
     Finish queued work and join the workers.
-def engine_runs_in_caller() -> bool:
-    """
-    Whether operators run in the calling thread: a naive engine, after its end, or in a fork.
-    """
-
     """
 
 def evaluate(

@@ -9,6 +9,7 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/base/own_folder.h"
+#include "cpp/kvstore/comm/host_job.h"
 
 namespace mxlite {
 namespace {
@@ -89,12 +90,14 @@ bool mpi_plugin_loaded() {
 Launcher launcher() {
   if (!env_string("OMPI_COMM_WORLD_SIZE", "").empty()) return Launcher::kOpenMpi;
   if (!env_string("PMIX_NAMESPACE", "").empty()) return Launcher::kOpenMpi;  // srun --mpi=pmix
+  if (host_job_size() > 1) return Launcher::kHostJob;
   if (!env_string("PMI_SIZE", "").empty() && env_int("PMI_SIZE", 1) > 1) return Launcher::kOther;
   return Launcher::kNone;
 }
 
 int launched_processes() {
-  return static_cast<int>(std::max(env_int("OMPI_COMM_WORLD_SIZE", 1), env_int("PMI_SIZE", 1)));
+  const int64_t of_mpi = std::max(env_int("OMPI_COMM_WORLD_SIZE", 1), env_int("PMI_SIZE", 1));
+  return static_cast<int>(std::max<int64_t>(of_mpi, host_job_size()));
 }
 
 World make_world(const WorldRequest& request) {
@@ -106,6 +109,8 @@ World make_world(const WorldRequest& request) {
            "), mxlite is built for Open MPI 4.1 or later: use its mpirun, or mxlite-run");
     case Launcher::kOpenMpi:
       return mpi_plugin().make_world(request);
+    case Launcher::kHostJob:
+      return make_host_job_world(request);
     case Launcher::kNone:
       break;
   }

@@ -53,8 +53,9 @@ class MpiPlugin {
   virtual std::string library_version() const = 0;
 };
 
-enum class Launcher { kNone, kOpenMpi, kOther };
-// Returns from the environment which MPI, if any, started this process.
+enum class Launcher { kNone, kOpenMpi, kOther, kHostJob };
+// Returns from the environment which MPI, if any, started this process; kHostJob: launch.py did
+// without MPI.
 Launcher launcher();
 int launched_processes();  // 1 without a launcher
 

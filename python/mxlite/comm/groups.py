@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 # Variables in which launchers give the number of processes.
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MXLITE_JOB_SIZE")
 _LENGTH = struct.Struct("<Q")
 
 

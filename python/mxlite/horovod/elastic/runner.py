@@ -67,6 +67,11 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 def _check_launch() -> None:
     if _core.comm_launcher() == "none":
         return
+    if _core.comm_launcher() == "host":
+        raise NotSupportedError(
+            "elastic training: launch.py has started this job without MPI; start it with "
+            "mxlite-run --elastic and Open MPI 5"
+        )
     obstacle = _core.comm_obstacle()
     if obstacle:
         raise NotSupportedError(f"elastic training: {obstacle}")

@@ -18,6 +18,7 @@ __all__ = [
     "check_slots",
     "command_of",
     "plan_all_reduce",
+    "plan_host_job",
     "plan_job",
     "remote_script",
     "table",
@@ -156,6 +157,41 @@ def plan_all_reduce(
         **_assignments("--env-worker", args.env_worker),
     )
     return ProcessPlan("worker", 0, None, variables, args.num_workers)
+
+
+def plan_host_job(
+    args: argparse.Namespace, environment: Mapping[str, str], memory: str
+) -> list[ProcessPlan]:
+    """Return the workers of a job without servers and without mpirun, all on this machine.
+
+    Parameters
+    ----------
+    args : Namespace
+        Options of the command line.
+    environment : mapping
+        Environment of the launcher.
+    memory : str
+        Shared memory in which the workers find each other.
+
+    Returns
+    -------
+    list of ProcessPlan
+    """
+    common = plan_all_reduce(args, [], environment).variables
+    return [
+        ProcessPlan(
+            "worker",
+            rank,
+            None,
+            {
+                **common,
+                "MXLITE_JOB_MEMORY": memory,
+                "MXLITE_JOB_RANK": str(rank),
+                "MXLITE_JOB_SIZE": str(args.num_workers),
+            },
+        )
+        for rank in range(args.num_workers)
+    ]
 
 
 def plan_job(

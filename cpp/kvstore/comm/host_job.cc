@@ -1,0 +1,101 @@
+#include "cpp/kvstore/comm/host_job.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+#include "cpp/kvstore/comm/shm/shm_communicator.h"
+
+namespace mxlite {
+namespace {
+
+constexpr int64_t kMostProcesses = 4096;
+constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30;
+
+int64_t job_variable(const char* name, int64_t least, int64_t most) {
+  const int64_t value = env_int(name, -1);
+  MX_CHECK(value >= least && value <= most, "environment variable ", name, "='",
+           env_string(name, ""), "' given, a number from ", least, " to ", most,
+           " expected; python -m mxlite.tools.launch sets it");
+  return value;
+}
+
+shm::SegmentName read_memory_name() {
+  const std::string text = env_string(kJobMemory, "");
+  const size_t colon = text.rfind(':');
+  shm::SegmentName name;
+  uint64_t bytes = 0;
+  bool valid = colon != std::string::npos && colon > 1 && colon < sizeof name.name &&
+               text[0] == '/' && text.find('/', 1) == std::string::npos;
+  if (valid) {
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + colon + 1, end, bytes);
+    valid = read.ec == std::errc() && read.ptr == end && bytes > 0 && bytes <= kMostBufferBytes;
+  }
+  MX_CHECK(valid, "environment variable ", kJobMemory, "='", text.substr(0, 100),
+           "' given, '/name:bytes' expected; python -m mxlite.tools.launch sets it");
+  std::memcpy(name.name, text.data(), colon);
+  name.buffer_bytes = bytes;
+  return name;
+}
+
+std::unique_ptr<Communicator> join() {
+  const int size = host_job_size();
+  const auto rank = static_cast<int>(job_variable(kJobRank, 0, size - 1));
+  const shm::SegmentName name = read_memory_name();
+  auto job = shm::make_communicator(shm::SharedSegment::open(name, size), rank);
+  if (rank == 0) shm_unlink(name.name);  // all processes have joined
+  return job;
+}
+
+// Lives until the process ends: it is the parent of all groups.
+Communicator& whole_job() {
+  static Communicator& job = *join().release();
+  return job;
+}
+
+}  // namespace
+
+JobMemory::JobMemory(int processes) {
+  MX_CHECK(processes > 0 && processes <= kMostProcesses, "a job of ", processes,
+           " processes given, from 1 to ", kMostProcesses, " expected");
+  shm::SegmentName name;
+  segment_ = shm::SharedSegment::create(processes, shm::default_buffer_bytes(processes), name);
+  MX_CHECK_KIND(segment_, ErrorKind::kCommunicator, name.error);
+  text_ = str(name.name, ":", name.buffer_bytes);
+}
+
+JobMemory::~JobMemory() = default;
+
+int host_job_size() {
+  if (env_string(kJobSize, "").empty()) return 1;
+  return static_cast<int>(job_variable(kJobSize, 1, kMostProcesses));
+}
+
+World make_host_job_world(const WorldRequest& request) {
+  MX_CHECK_KIND(!request.mpi_communicator, ErrorKind::kCommunicator,
+                "init: a communicator of MPI given, this job runs without MPI");
+  const int size = host_job_size();
+  for (const int r : request.ranks)
+    MX_CHECK(r >= 0 && r < size, "init: rank ", r, " given, the job has ", size, " processes");
+  if (size == 1) return {make_local_communicator(), {}};
+  Communicator& job = whole_job();
+  int color = 0, key = job.rank();
+  if (!request.ranks.empty()) {
+    const auto place = std::find(request.ranks.begin(), request.ranks.end(), job.rank());
+    color = place == request.ranks.end() ? -1 : 0;
+    key = static_cast<int>(place - request.ranks.begin());
+  }
+  job.describe("init");
+  std::unique_ptr<Communicator> group = job.split(color, key);
+  // As in Horovod, a process that is not listed stays alone.
+  if (!group) return {make_local_communicator(), {}};
+  const Topology topology{group->rank(), group->size(), 0, 1, true};
+  return {std::move(group), topology};
+}
+
+}  // namespace mxlite

@@ -1,0 +1,41 @@
+// Jobs of several processes on one host without MPI. The launcher creates shared memory of a random
+// name that only its user may open, and passes the name to the processes in their environment.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "cpp/kvstore/comm/world.h"
+
+namespace mxlite {
+
+namespace shm {
+class SharedSegment;
+}
+
+// Variables of the processes.
+inline constexpr const char* kJobSize = "MXLITE_JOB_SIZE";
+inline constexpr const char* kJobRank = "MXLITE_JOB_RANK";
+inline constexpr const char* kJobMemory = "MXLITE_JOB_MEMORY";  // "/name:bytes of a buffer"
+
+// The launcher's side: the memory in which the processes find each other.
+class JobMemory {
+ public:
+  // Throws a communicator error if the host has too little shared memory.
+  explicit JobMemory(int processes);
+  ~JobMemory();  // removes the name; processes that have joined keep the memory
+  JobMemory(const JobMemory&) = delete;
+  JobMemory& operator=(const JobMemory&) = delete;
+
+  const std::string& text() const { return text_; }  // value of kJobMemory
+
+ private:
+  std::shared_ptr<shm::SharedSegment> segment_;
+  std::string text_;
+};
+
+// Number of processes of the job that the launcher has started; 1 without one.
+int host_job_size();
+// Collective over all processes of the job. The first call joins it; later ones make new groups.
+World make_host_job_world(const WorldRequest& request);
+
+}  // namespace mxlite
