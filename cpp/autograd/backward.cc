@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "cpp/autograd/call.h"
+#include "cpp/autograd/gradient_order.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/sparse_grad.h"
 #include "cpp/autograd/tape.h"
@@ -103,6 +104,7 @@ class Walk {
       }
       if (options_.create_graph) leaf->grad->set_autograd(value->autograd());
     }
+    if (notes_order()) note_order();
   }
 
   void release() {
@@ -118,7 +120,32 @@ class Walk {
   struct Arrived {
     ArrayInfoRef keep;
     NDArrayRef grad;
+    uint64_t last = 0;  // number of the last contribution to the gradient
   };
+
+  void note_order() const {
+    std::vector<std::pair<uint64_t, NDArrayRef>> made;
+    for (const auto& [leaf, arrived] : leaves_)
+      if (leaf->grad && leaf->req != GradReq::kNull) made.emplace_back(arrived.last, leaf->grad);
+    std::sort(made.begin(), made.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<NDArrayRef> gradients;
+    for (auto& [last, gradient] : made) gradients.push_back(std::move(gradient));
+    note_gradients(gradients);
+  }
+
+  // Numbers the gradients of variables that this node has contributed to.
+  void number_contributions(const TapeNode& node) {
+    const auto number = [&](size_t i) {
+      const ArrayInfoRef& in = node.inputs()[i];
+      if (!in || in->node) return;
+      if (const auto leaf = leaves_.find(in.get()); leaf != leaves_.end())
+        leaf->second.last = ++contributions_;
+    };
+    const std::vector<size_t> order = node.gradient_order();
+    for (size_t i = 0; order.empty() && i < node.inputs().size(); ++i) number(i);
+    for (const size_t i : order) number(i);
+  }
 
   static void release(TapeNode& node) {
     node.release_saved();
@@ -205,6 +232,7 @@ class Walk {
         leaves_[in.get()].keep = in;
       }
     }
+    if (notes_order()) number_contributions(node);
   }
 
   // Collects gradients of a variable that arrive in this call; they replace the old gradient.
@@ -230,6 +258,7 @@ class Walk {
   std::unordered_map<const TapeNode*, std::vector<NDArrayRef>> grads_, wanted_;
   std::unordered_map<ArrayInfo*, Arrived> leaves_;
   std::vector<TapeNodeRef> visited_;
+  uint64_t contributions_ = 0;  // counted while the order is noted
 };
 
 void start(Walk& walk, std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "cpp/autograd/call.h"
+#include "cpp/autograd/gradient_order.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/graph/pieces.h"
 #include "cpp/graph/split.h"
 #include "cpp/graph/walk.h"
 
@@ -120,6 +122,18 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
   const graph::Split& split_;
   const engine::Origin origin_;
 };
+
+// Returns the inputs that get a gradient, in the order in which the program finishes it.
+std::vector<size_t> order_of(const graph::RecordedGraph::Backward& plan) {
+  const std::vector<size_t> finished = graph::finishing_instructions(plan.executable->program());
+  std::vector<size_t> order;
+  for (size_t i = 0; i < plan.grads.size(); ++i)
+    if (plan.grads[i] >= 0) order.push_back(i);
+  const auto when = [&](size_t i) { return finished[static_cast<size_t>(plan.grads[i])]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return when(a) < when(b); });
+  return order;
+}
 
 }  // namespace
 
@@ -240,6 +254,7 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   }
   const NDArrays grads = plan->executable->launch(
       {.inputs = inputs, .parameters = *ready_.parameters, .into = targets, .in_pieces = true});
+  if (notes_order()) gradient_order_ = order_of(*plan);
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < needs.size(); ++i)
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];

@@ -28,6 +28,7 @@ class GraphNode final : public TapeNode {
   std::vector<NDArrayRef> last_backward(std::span<const NDArrayRef> output_grads,
                                         std::span<const uint8_t> needs,
                                         std::span<const NDArrayRef> into) override;
+  std::vector<size_t> gradient_order() const override { return gradient_order_; }
   void release_saved() override;
 
   // Returns the operators of this call; null once released.
@@ -50,6 +51,7 @@ class GraphNode final : public TapeNode {
   std::vector<uint64_t> saved_versions_;      // versions of their storages when recorded
   std::vector<uint64_t> parameter_versions_;  // versions of RecordedGraph::read_parameters()
   RandomState random_;
+  std::vector<size_t> gradient_order_;  // filled while the order is noted
 };
 
 }  // namespace mxlite::autograd

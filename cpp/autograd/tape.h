@@ -61,6 +61,9 @@ class TapeNode : public RefCounted {
     (void)into;
     return backward(output_grads, needs);
   }
+  // Returns the positions of the inputs in the order in which backward made their gradients, where
+  // it makes them one after the other; empty: all at once. Call after backward.
+  virtual std::vector<size_t> gradient_order() const { return {}; }
   // Frees values saved for backward; a later backward through this node is an error.
   virtual void release_saved() = 0;
   // Returns whether backward continues into the tape of another run instead of this node.

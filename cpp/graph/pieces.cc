@@ -132,4 +132,19 @@ std::vector<Piece> cut_into_pieces(const Program& program, size_t output_slots) 
   return pieces;
 }
 
+std::vector<size_t> finishing_instructions(const Program& program) {
+  std::vector<size_t> last;  // by output slot
+  for (const Touch& t : touches_of(program)) {
+    const auto slot = static_cast<size_t>(t.slot);
+    if (last.size() <= slot) last.resize(slot + 1);
+    last[slot] = t.instruction;
+  }
+  std::vector<size_t> found;
+  for (const Program::Output& o : program.outputs) {
+    const auto slot = static_cast<size_t>(program.root(o.buffer).index);
+    found.push_back(slot < last.size() ? last[slot] : 0);
+  }
+  return found;
+}
+
 }  // namespace mxlite::graph

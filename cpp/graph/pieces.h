@@ -21,6 +21,9 @@ struct Piece {
 // Returns one piece if cutting is not worth it.
 std::vector<Piece> cut_into_pieces(const Program& program, size_t output_slots);
 
+// Returns, by output of the program, the instruction that uses its memory last.
+std::vector<size_t> finishing_instructions(const Program& program);
+
 // Whether backward runs in pieces: true while a job of several processes runs. Process-wide.
 void set_pieces(bool on);
 bool pieces_on();

@@ -40,6 +40,17 @@ void expect_equal(const NDArrayRef& a, const NDArrayRef& b) {
   EXPECT_EQ(std::memcmp(a->data(), b->data(), a->spec().bytes()), 0);
 }
 
+TEST_F(Pieces, OutputsOfAChainAreFinishedOneAfterTheOther) {
+  const auto executable = Executable::compile(chain(6), Device{}, true);
+  const std::vector<size_t> finished = finishing_instructions(executable->program());
+  ASSERT_EQ(finished.size(), 6u);
+  // The last product reads the one before it, so both are finished by the same instruction.
+  EXPECT_TRUE(std::is_sorted(finished.begin(), finished.end()));
+  EXPECT_LT(finished[0], finished[2]);
+  EXPECT_LT(finished[2], finished[4]);
+  EXPECT_LT(finished[4], executable->program().main.size());
+}
+
 TEST_F(Pieces, EachOutputIsWrittenByOnePieceAndNoneIsForgotten) {
   const auto executable = Executable::compile(chain(6), Device{}, true);
   const Program& program = executable->program();
