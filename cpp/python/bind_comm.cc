@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "cpp/autograd/gradient_order.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/kvstore/comm/device_communicator.h"
 #include "cpp/kvstore/comm/host_job.h"
@@ -204,8 +205,13 @@ PendingCollective submit(const std::string& kind, std::vector<std::string> names
   call.outputs = outputs.is(inputs) ? call.inputs : outputs.cast<std::vector<NDArrayRef>>();
   std::vector<OperationRef> operations = operations_of(call, *session);
   if (call.ordered) {
-    uint64_t number = session->number_calls(operations.size());
-    for (const OperationRef& operation : operations) operation->number = number++;
+    CallChannel channel;
+    channel.set = call.terms.set;
+    uint64_t number = session->number_calls(operations.size(), channel);
+    for (const OperationRef& operation : operations) {
+      operation->channel = channel;
+      operation->number = number++;
+    }
   }
   std::vector<engine::Var*> reads, overwrites, updates;
   size_t bytes = 0;
@@ -323,7 +329,9 @@ void bind_comm(py::module_& m) {
       [](const py::dict& options, const std::vector<int>& ranks, uintptr_t mpi_communicator) {
         Runtime::get().start({ranks, reinterpret_cast<const void*>(mpi_communicator)},
                              runtime_options(options));
-        graph::set_pieces(Runtime::get().running_session()->size > 1);
+        const bool several = Runtime::get().running_session()->size > 1;
+        graph::set_pieces(several);
+        autograd::set_notes_order(several);
       },
       py::arg("options"), py::arg("ranks") = std::vector<int>{}, py::arg("mpi_communicator") = 0,
       "Join the job's other processes.");
@@ -331,6 +339,7 @@ void bind_comm(py::module_& m) {
       "comm_stop",
       [] {
         graph::set_pieces(false);
+        autograd::set_notes_order(false);
         Runtime::get().stop();
       },
       "Leave the job.");

@@ -27,6 +27,8 @@ Device place_for_collectives(Device device, DType dtype, Session& session);
 int32_t gpu_number(Device device);
 
 void bind_comm(pybind11::module_& m);
+void bind_buckets(pybind11::module_& m);
+void bind_coded_buckets(pybind11::module_& m);
 void bind_device_group(pybind11::module_& m);
 // Lets collective operators run in the job; until then every process is alone.
 void provide_collectives();
@@ -59,5 +61,10 @@ class CollectiveTask final : public engine::DeferredTask, public horovod::Operat
   size_t left_;               // guarded by mutex_
   std::exception_ptr error_;  // guarded by mutex_
 };
+
+// Gives an operation on a bucket the next number of its process set's ordered calls, and pushes the
+// task that runs it.
+void push_bucket_call(OperationRef operation, const Request& terms, const engine::Access& access,
+                      size_t bytes = 0);
 
 }  // namespace mxlite::python

@@ -1643,6 +1643,53 @@ class JobMemory:
     def __init__(self, processes: int) -> None: ...
     @property
     def text(self) -> str: ...
+class GradientBucket:
+    """
+    Gradients that one collective sums.
+    """
+    def __init__(self, arrays: Sequence[NDArray], memory: NDArray, sums: NDArray) -> None: ...
+    def fits(self, arrays: list[Any]) -> bool:
+        """
+        Whether the arrays, or None, have the shapes, dtypes and devices of the bucket.
+        """
+    def give(self, arrays: list[Any]) -> None:
+        """
+        Copy sums to those arrays that do not lie in the bucket.
+        """
+    def reduce(self, first: int, last: int, name: str, set: int, prescale: float) -> None:
+        """
+        Sum the parts first to last - 1 over the ranks of a process set, in the background.
+        """
+    def take(self, arrays: list[Any]) -> None:
+        """
+        Move arrays into their parts, and copy those that cannot be moved; None: leave out.
+        """
+    @property
+    def parts(self) -> list[NDArray]: ...
+    @property
+    def sums(self) -> list[NDArray]: ...
+
+class CodedBucket:
+    """
+    Gradients that travel as few bits for each value.
+    """
+    def __init__(self, arrays: Sequence[NDArray], type: str, threshold: float) -> None: ...
+    def fits(self, arrays: list[Any]) -> bool:
+        """
+        Whether the arrays, or None, have the shapes of the bucket, in float32 on the CPU.
+        """
+    def give(self, arrays: list[Any]) -> None:
+        """
+        Overwrite arrays by the sums over all ranks; None: leave out.
+        """
+    def reduce(self, first: int, last: int, name: str, set: int) -> None:
+        """
+        Send the words of parts first to last - 1 to all ranks.
+        """
+    def take(self, arrays: list[Any], residuals: list[Any]) -> None:
+        """
+        Round arrays to words; residuals keep what is rounded away. None: leave out.
+        """
 
 class ServerClient:
     """
@@ -1895,6 +1942,11 @@ def branch(predicate: NDArray, then: TracedFunction, otherwise: TracedFunction) 
     Node for one of two functions.
     """
 
+def bucket_elements(arrays: Sequence[NDArray], like: NDArray) -> int:
+    """
+    The number of elements of a bucket of these arrays in the dtype of `like`.
+    """
+
 def call_custom(definition: Any, inputs: Sequence[NDArray]) -> list[NDArray]:
     """
     Run (or trace) an operator written in Python; inputs, then auxiliary states.
@@ -2142,6 +2194,11 @@ def grad_stype(array: Any) -> int:
     Storage type of a variable's gradient: 0 default, 1 row_sparse, 2 csr.
     """
 
+def gradient_positions(gradients: Sequence[NDArray]) -> list[int]:
+    """
+    A number for each gradient: higher ones were made later, 0 is not known.
+    """
+
 def gradients(
     heads: list[Any],
     head_grads: Any,
@@ -2278,6 +2335,11 @@ def mpi_version() -> str:
 def nccl_version() -> int:
     """
     Version of NCCL as one number (22809 for 2.28.9), 0 without NCCL or a GPU.
+    """
+
+def note_gradient_order(on: bool) -> None:
+    """
+    Whether backward notes the order in which it makes gradients.
     """
 
 def note_renewal(array: Any, before: int) -> None:

@@ -37,6 +37,9 @@ struct NamedOperation : RefCounted {
   // In place: may be queued after one of the same name, where others are refused, because no
   // dependency orders the next step's gradient, which may be a new array, after the last step's.
   bool queues = false;
+  // Holds several arrays already: an ordered all-reduce that is never fused with others. The same
+  // on all ranks.
+  bool is_bucket = false;
   std::vector<int64_t> received_splits;
 
   const Request& request() const { return asked->terms; }

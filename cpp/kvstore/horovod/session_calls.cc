@@ -93,7 +93,7 @@ int64_t Session::carry_out_calls() {
     }
     const auto bytes = static_cast<int64_t>(operation->asked->bytes);
     bytes_of_all += bytes;
-    if (request.kind != CollectiveKind::kAllReduce || bytes >= fuse_below) {
+    if (request.kind != CollectiveKind::kAllReduce || bytes >= fuse_below || operation->is_bucket) {
       std::vector<OperationRef> one = {std::move(operation)};
       run_call(one);
       continue;

@@ -28,7 +28,6 @@ __all__ = [
     "exchange_texts",
     "find_process_set",
     "group_of",
-    "process_set_of",
 ]
 
 # Variables in which launchers give the number of processes.
@@ -146,30 +145,16 @@ def find_process_set(ranks: Sequence[int]) -> int | None:
     return None
 
 
-def process_set_of(group: Group) -> ProcessSet:
-    """Return the process set of a group, for functions that take no number.
-
-    Parameters
-    ----------
-    group : Group
-
-    Returns
-    -------
-    ProcessSet
-    """
-    for entry in added_process_sets():
-        if entry.process_set_id == group.number:
-            return entry
-    return global_process_set
-
-
-def exchange_bytes(group: Group, content: bytes) -> list[bytes]:
+def exchange_bytes(group: Group, content: bytes, ordered: str | None = None) -> list[bytes]:
     """Return what all ranks of a group give; all of them call this in the same order.
 
     Parameters
     ----------
     group : Group
     content : bytes
+    ordered : str, optional
+        A name for errors: the call has its place in the order of the set's ordered calls, and
+        nothing is negotiated. None: the call gets a name that counts such calls.
 
     Returns
     -------
@@ -183,10 +168,11 @@ def exchange_bytes(group: Group, content: bytes) -> list[bytes]:
     """
     if group.size == 1:
         return [content]
-    name = f"exchange_bytes.{next(JOB.counters['exchange_bytes', group.number])}"
+    name = ordered or f"exchange_bytes.{next(JOB.counters['exchange_bytes', group.number])}"
     message = np.frombuffer(_LENGTH.pack(len(content)) + content, dtype=np.uint8)
     rows = nd.array(message, dtype="uint8")
-    pending = submit("allgather", [name], [rows], [], set=group.number)
+    is_ordered = ordered is not None
+    pending = submit("allgather", [name], [rows], [], set=group.number, ordered=is_ordered)
     gathered = waited(pending, [rows], rows.ctx)[0].asnumpy().tobytes()
     parts = []
     at = 0
@@ -197,6 +183,6 @@ def exchange_bytes(group: Group, content: bytes) -> list[bytes]:
     return parts
 
 
-def exchange_texts(group: Group, text: str) -> list[str]:
+def exchange_texts(group: Group, text: str, ordered: str | None = None) -> list[str]:
     """Return the texts that all ranks of a group give; see `exchange_bytes`."""
-    return [part.decode() for part in exchange_bytes(group, text.encode())]
+    return [part.decode() for part in exchange_bytes(group, text.encode(), ordered)]

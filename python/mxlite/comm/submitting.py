@@ -6,8 +6,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import _core, autograd
 from ..base import InputError, MXNetError, TypeError_, ValueError_
 from ..context import Context
@@ -17,8 +15,6 @@ from .process_sets import ProcessSet, ProcessSetError, global_process_set
 
 Average, Sum, Adasum, Min, Max, Product = range(6)
 
-# Small enough to begin while backward still runs.
-_BUCKET_BYTES = 4 << 20
 _REDUCTIONS = {Average: "sum", Sum: "sum", Min: "min", Max: "max", Product: "product"}
 
 
@@ -143,23 +139,6 @@ def run_in_place(kind: str, names: list[str], tensors: list[NDArray], **terms: A
         if copy is not tensor:
             with autograd.pause():
                 copy.copyto(tensor)
-
-
-def reduce_in_buckets(entries: Sequence[tuple[str, NDArray]], **terms: Any) -> None:
-    """All-reduce arrays in place, each by its own name, some megabytes in one task of the engine.
-
-    The first ones get the highest priority.
-    """
-    names: list[str] = []
-    tensors: list[NDArray] = []
-    bytes_ = 0
-    for number, (name, tensor) in enumerate(entries):
-        names.append(f"allreduce.{name}")
-        tensors.append(checked("allreduce", tensor))
-        bytes_ += tensor.size * np.dtype(tensor.dtype).itemsize
-        if bytes_ >= _BUCKET_BYTES or number + 1 == len(entries):
-            run_in_place("allreduce", names, tensors, priority=-number, **terms)
-            names, tensors, bytes_ = [], [], 0
 
 
 def waited(pending: Any, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:

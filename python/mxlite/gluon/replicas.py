@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from ..base import NotSupportedError, ShapeError, ValueError_
+from ..comm.buckets import GradientBuckets
 from ..comm.groups import Group, exchange_texts, find_process_set
 from ..comm.submitting import run_in_place
 from ..optimizer import Optimizer
@@ -44,6 +45,8 @@ class Replicas:
 
     def __init__(self, who: str, group: Group, params: Sequence[Parameter]) -> None:
         self.group = group
+        self._who = who
+        self._buckets: dict[Group, GradientBuckets] = {}
         self._prefix = f"replicas.{next(_numbers)}."
         self._groups: dict[str, Group] = {}
         # Maps name and rank to the ranks among which the rank's parameter is divided.
@@ -95,23 +98,29 @@ class Replicas:
         """
         return param.name in self._groups
 
-    def sum_gradients(self, param: Parameter) -> None:
-        """Replace the gradients of a block by their sum over contexts and replicas.
+    def sum_gradients(self, params: Sequence[Parameter]) -> None:
+        """Replace the gradients of blocks by their sums over contexts and replicas.
 
         Parameters
         ----------
-        param : Parameter
+        params : list of Parameter
+            The same ones on all ranks of the group, in the same order.
         """
-        grads = param.list_grad()
-        first = grads[0]
-        if len(grads) > 1:
-            first[:] = nd.add_n(*(grad.as_in_context(first.ctx) for grad in grads))
-        group = self.of(param)
-        if group.size > 1:
-            name = f"allreduce.{self._prefix}{param.name}"
-            run_in_place("allreduce", [name], [first], op="sum", set=group.number)
-        for grad in grads[1:]:
-            first.copyto(grad)
+        by_group: dict[Group, list[Parameter]] = {}
+        for param in params:
+            by_group.setdefault(self.of(param), []).append(param)
+        for group, members in by_group.items():
+            grads = [param.list_grad() for param in members]
+            if group.size == 1:
+                for first, *others in grads:
+                    if others:
+                        first[:] = nd.add_n(first, *(a.as_in_context(first.ctx) for a in others))
+                    for other in others:
+                        first.copyto(other)
+                continue
+            if group not in self._buckets:
+                self._buckets[group] = GradientBuckets(f"{self._who}: blocks")
+            self._buckets[group].sum([param.name for param in members], grads, group)
 
     def send_first(self, param: Parameter, root_rank: int | None = None) -> None:
         """Overwrite a block by that of one replica, on all contexts.

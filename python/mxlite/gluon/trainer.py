@@ -14,7 +14,7 @@ from ..comm.groups import Group
 from ..context import Context
 from ..kvstore.base import KVStoreBase
 from ..kvstore.choice import chosen_store
-from ..kvstore.local import pushpull_all
+from ..kvstore.gradients import pushpull_all
 from ..kvstore.names import checked_name
 from ..ndarray import NDArray
 from ..optimizer.settling import Attempt, Settling
@@ -392,15 +392,14 @@ class Trainer(TrainerStates, TypedInit):
         if self._kvstore is None:
             return
         with autograd.pause():
-            entries = [
-                (i, i, param._arrays(), param.list_grad())
-                for i, param in params
-                if not self._is_block(param)
-            ]
-            pushpull_all(self._kvstore, entries, bool(self._update_on_kvstore))
-            for _, param in params:
-                if self._is_block(param):
-                    self._replicas.sum_gradients(param)  # type: ignore[union-attr]
+            whole = [(i, param) for i, param in params if not self._is_block(param)]
+            entries = [(i, i, param._arrays(), param.list_grad()) for i, param in whole]
+            names = [f"{i} {param.name}" for i, param in whole]
+            pushpull_all(self._kvstore, entries, bool(self._update_on_kvstore), names)
+            if self._replicas is not None and len(whole) < len(params):
+                self._replicas.sum_gradients(
+                    [param for _, param in params if self._is_block(param)]
+                )
 
     def _overflows(self) -> bool:
         """Say whether the gradients overflowed, which scaling of the loss is told."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .. import autograd
+from ..comm.bucket_plan import wire_dtype
 from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
 
 __all__ = ["Compression"]
 
@@ -60,17 +60,19 @@ class NoneCompressor(Compressor):
         return tensor
 
 
-class FP16Compressor(Compressor):
-    """Sends floating tensors as float16; they are added in float32."""
+class HalfCompressor(Compressor):
+    """Sends wider floating tensors as halves of the dtype ``wire``."""
 
-    @staticmethod
-    def compress(tensor: NDArray) -> tuple[NDArray, Any]:
-        """Return the tensor as float16 and its own type."""
+    wire: str
+
+    @classmethod
+    def compress(cls, tensor: NDArray) -> tuple[NDArray, Any]:
+        """Return the tensor as halves and its own type; halves stay as they are."""
         dtype = tensor.dtype
-        if "float" not in np.dtype(dtype).name or np.dtype(dtype) == np.float16:
+        if wire_dtype(tensor, cls.wire) == dtype_name(dtype):
             return tensor, dtype
         with autograd.pause():
-            return tensor.astype("float16"), dtype
+            return tensor.astype(cls.wire), dtype
 
     @staticmethod
     def decompress(tensor: NDArray, ctx: Any) -> NDArray:
@@ -81,8 +83,21 @@ class FP16Compressor(Compressor):
             return tensor.astype(ctx)
 
 
+class FP16Compressor(HalfCompressor):
+    """Sends wider floating tensors as float16; they are added in float32."""
+
+    wire = "float16"
+
+
+class BF16Compressor(HalfCompressor):
+    """Sends wider floating tensors as bfloat16; they are added in float32."""
+
+    wire = "bfloat16"
+
+
 class Compression:
-    """The ways to compress: ``none`` and ``fp16``."""
+    """The ways to compress: ``none``, ``fp16`` and ``bf16``."""
 
     none = NoneCompressor
     fp16 = FP16Compressor
+    bf16 = BF16Compressor

@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from .. import optimizer as opt
 from ..base import TypeError_, ValueError_
+from ..comm.buckets import GradientBuckets
+from ..comm.groups import group_of
 from ..comm.job import JOB
 from ..comm.process_sets import ProcessSet, global_process_set
-from ..comm.submitting import reduce_in_buckets
 from ..ndarray import NDArray
-from .mpi_ops import Sum, allreduce_, grouped_allreduce_
+from .mpi_ops import Sum, allreduce_
 
-__all__ = ["DistributedOptimizer", "near_equal_parts"]
-
-_T = TypeVar("_T")
-
-
-def near_equal_parts(items: Sequence[_T], count: int) -> list[list[_T]]:
-    """Cut a sequence into at most ``count`` runs; the first ones get one more if need be.
-
-    Parameters
-    ----------
-    items : sequence
-    count : int
-
-    Returns
-    -------
-    list of list
-    """
-    count = min(count, len(items))
-    parts, begin = [], 0
-    for i in range(count):
-        end = begin + len(items) // count + (i < len(items) % count)
-        parts.append(list(items[begin:end]))
-        begin = end
-    return parts
+__all__ = ["DistributedOptimizer", "checked_predivide"]
 
 
 def checked_predivide(factor: float) -> float:
@@ -65,7 +43,7 @@ class DistributedOptimizer(opt.Optimizer):
     gradient_predivide_factor : float
         Gradients are divided by it before the sum, and by ``size / factor`` after.
     num_groups : int
-        Above 0: gradients given in one call are reduced in this many groups.
+        Above 0: gradients given in one call are reduced in this many groups. 0: sizes are tuned.
     process_set : ProcessSet
         Ranks whose gradients are averaged; other ranks update alone.
 
@@ -92,8 +70,8 @@ class DistributedOptimizer(opt.Optimizer):
             )
         self._optimizer = optimizer
         self._process_set = process_set
-        self._num_groups = num_groups
         self._prescale = 1.0 / checked_predivide(gradient_predivide_factor)
+        self._buckets = GradientBuckets("DistributedOptimizer", groups=num_groups)
         self._size = process_set.size() or 1
         self._optimizer.rescale_grad *= gradient_predivide_factor / self._size
         JOB.followers.add(self)
@@ -110,7 +88,7 @@ class DistributedOptimizer(opt.Optimizer):
 
     def __setattr__(self, item: str, value: Any) -> None:
         # Module and Trainer set rescale_grad, idx2name, ... on what they were given.
-        own = ("_optimizer", "_process_set", "_num_groups", "_prescale", "_size")
+        own = ("_optimizer", "_process_set", "_prescale", "_size", "_buckets")
         if item in own or "_optimizer" not in vars(self):
             super().__setattr__(item, value)
         else:
@@ -134,18 +112,24 @@ class DistributedOptimizer(opt.Optimizer):
         }
         if not isinstance(index, (list, tuple)):
             allreduce_(grad, name=str(index), **terms)
-        elif self._num_groups > 0:
-            groups = near_equal_parts(list(zip(index, grad)), self._num_groups)
-            for number, group in enumerate(groups):
-                name = f"{group[0][0]}:{group[-1][0]}"
-                grouped_allreduce_([g for _, g in group], name=name, priority=-number, **terms)
-        else:
-            reduce_in_buckets(
-                [(str(key), array) for key, array in zip(index, grad)],
-                op="sum",
-                prescale=self._prescale,
-                set=self._process_set.process_set_id,
-            )
+            return
+        group = group_of("DistributedOptimizer", self._process_set)
+        names = [str(key) for key in index]
+        self._buckets.sum(names, [[array] for array in grad], group, self._prescale)
+
+    def _takes_lists(self) -> bool:
+        return self._optimizer._takes_lists()
+
+    def _update_list(
+        self,
+        indices: Sequence[Any],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[Any],
+        scale: NDArray | None = None,
+    ) -> None:
+        self._reduce(list(indices), list(grads))
+        self._optimizer._update_list(indices, weights, grads, states, scale)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Average the gradient, then change the weight in place; lists change several."""

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from .. import autograd
 from .. import optimizer as opt
 from ..base import TypeError_
 from ..comm.basics import rank
-from ..comm.groups import Group, group_of, process_set_of
+from ..comm.buckets import GradientBuckets
+from ..comm.groups import Group, group_of
 from ..comm.job import JOB
 from ..comm.process_sets import ProcessSet, global_process_set
-from ..comm.submitting import reduce_in_buckets
 from ..gluon.parameter import Parameter
 from ..gluon.parameter_dict import ParameterDict
 from ..gluon.trainer import Trainer
 from ..ndarray import NDArray
-from .compression import Compression
-from .mpi_ops import Sum, grouped_allreduce_
-from .optimizer import DistributedOptimizer, checked_predivide, near_equal_parts
+from .compression import BF16Compressor, Compression, FP16Compressor
+from .optimizer import DistributedOptimizer, checked_predivide
 
 __all__ = ["DistributedTrainer"]
+
+# The classes that only change the dtype in which buckets travel.
+_WIRES: dict[Any, str] = {FP16Compressor: FP16Compressor.wire, BF16Compressor: BF16Compressor.wire}
 
 
 class DistributedTrainer(Trainer):
@@ -38,13 +37,14 @@ class DistributedTrainer(Trainer):
     optimizer : str or Optimizer
     optimizer_params : dict, optional
     compression : class
-        ``Compression.none`` or ``Compression.fp16``.
+        ``Compression.none``, ``fp16`` or ``bf16``, or a class with the methods of these.
     gradient_predivide_factor : float
         Gradients are divided by it before the sum, and by ``size / factor`` after.
     prefix : str, optional
-        Prefix of the tensors' names; two trainers of one job need different ones.
+        Begin of the names in error messages.
     num_groups : int
-        Above 0: gradients are reduced in this many groups, each by one operation.
+        Above 0: gradients are reduced in this many groups of near-equal size, each of one dtype by
+        one operation. 0: sizes are tuned.
     process_set : ProcessSet
         Ranks whose gradients are averaged; other ranks train alone.
     zero : {0, 1}
@@ -57,7 +57,8 @@ class DistributedTrainer(Trainer):
     -----
     Matches ``horovod.mxnet.DistributedTrainer``: one context per process.
     ``step(batch_size)`` takes the batch size of this rank. Gradients of a sharded parameter are
-    summed over those ranks of the set that hold the same block.
+    summed over those ranks of the set that hold the same block. Several trainers of one job make
+    their steps in the same order on all ranks; Horovod finds them by name.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class DistributedTrainer(Trainer):
         self._process_set = process_set
         self._prefix = prefix or ""
         self._num_groups = num_groups
+        self._buckets: dict[Group, GradientBuckets] = {}
         self._predivide = checked_predivide(gradient_predivide_factor)
         self._prescale = 1.0 / self._predivide
         super().__init__(
@@ -107,6 +109,7 @@ class DistributedTrainer(Trainer):
         """Take the mean over the ranks that there are now."""
         self._scale = self._scale_alone * (self._predivide / (self._process_set.size() or 1))
         self._amp_original_scale = self._scale
+        self._buckets.clear()
         self._forget_groups()
 
     def _data_group(self, store: Any) -> Group:
@@ -127,36 +130,28 @@ class DistributedTrainer(Trainer):
         for i, param in enumerate(self._params):
             if param.grad_req != "null":
                 entries = by_group.setdefault(replicas.of(param), [])
-                entries.append((self._prefix + str(i), param.list_grad()[0]))
+                entries.append((f"{i} {param.name}", param.list_grad()[0]))
         for group, entries in by_group.items():
-            if group.size > 1:
+            if group.size > 1 and entries:
                 self._sum(entries, group)
 
     def _sum(self, entries: list[tuple[str, NDArray]], group: Group) -> None:
-        if self._compression is Compression.none:
-            self._reduce(entries, group)
+        names = [name for name, _ in entries]
+        grads = [grad for _, grad in entries]
+        compression = self._compression
+        wire = _WIRES.get(compression) if isinstance(compression, type) else None
+        is_own = compression is not Compression.none and wire is None
+        if group not in self._buckets:
+            label = f"DistributedTrainer{self._prefix and f' {self._prefix}'}"
+            self._buckets[group] = GradientBuckets(
+                label, in_place=not is_own, wire=wire, groups=self._num_groups
+            )
+        buckets = self._buckets[group]
+        if not is_own:
+            buckets.sum(names, [[grad] for grad in grads], group, self._prescale)
             return
         with autograd.pause():
-            packed = [(name, *self._compression.compress(grad)) for name, grad in entries]
-            self._reduce([(name, tensor) for name, tensor, _ in packed], group)
-            for (_, grad), (_, tensor, ctx) in zip(entries, packed):
-                if tensor is not grad:
-                    grad[:] = self._compression.decompress(tensor, ctx)
-
-    def _reduce(self, entries: list[tuple[str, NDArray]], group: Group) -> None:
-        if self._num_groups > 0:
-            for number, part in enumerate(near_equal_parts(entries, self._num_groups)):
-                by_dtype: dict[Any, list[tuple[str, NDArray]]] = defaultdict(list)
-                for name, grad in part:
-                    by_dtype[np.dtype(grad.dtype)].append((name, grad))
-                for members in by_dtype.values():
-                    grouped_allreduce_(
-                        [grad for _, grad in members],
-                        name=f"{members[0][0]}:{members[-1][0]}",
-                        priority=-number,
-                        op=Sum,
-                        prescale_factor=self._prescale,
-                        process_set=process_set_of(group),
-                    )
-            return
-        reduce_in_buckets(entries, op="sum", prescale=self._prescale, set=group.number)
+            sent = [compression.compress(grad) for grad in grads]
+            sums = buckets.sum(names, [[tensor] for tensor, _ in sent], group, self._prescale)
+            for grad, (_, ctx), total in zip(grads, sent, sums):
+                grad[:] = compression.decompress(total, ctx)

@@ -8,11 +8,15 @@ from typing import Any
 
 from .. import ndarray as nd
 from ..base import InputError, TypeError_, ValueError_, suggestion
+from ..comm.bucket_plan import wire_dtype
 from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
 
-__all__ = ["Compression"]
+__all__ = ["HALVES", "Compression"]
 
-_TYPES = ("2bit", "1bit")
+# Types that only make what travels smaller, with the dtype in which it does.
+HALVES = {"fp16": "float16", "bf16": "bfloat16"}
+_TYPES = ("2bit", "1bit", *HALVES)
 
 
 class Compression:
@@ -22,7 +26,8 @@ class Compression:
     ----------
     options : dict
         ``type``: '2bit' sends threshold, -threshold or 0; '1bit' sends 1 (above the threshold) or
-        -1. ``threshold``: float, default 0.5, above 0 for '2bit'.
+        -1; 'fp16' and 'bf16' send halves, and what they round away is lost. ``threshold``: float,
+        default 0.5, above 0 for '2bit'.
 
     Raises
     ------
@@ -49,7 +54,12 @@ class Compression:
         self.type = str(options["type"])
         if self.type not in _TYPES:
             raise ValueError_(
-                f"Unknown type for gradient compression {self.type}, '2bit' or '1bit' expected"
+                f"Unknown type for gradient compression {self.type}, '2bit', '1bit', 'fp16' or "
+                "'bf16' expected"
+            )
+        if self.type in HALVES and "threshold" in options:
+            raise ValueError_(
+                f"set_gradient_compression: threshold given for type {self.type!r}, which has none"
             )
         try:
             self.threshold = float(options.get("threshold", 0.5))
@@ -64,6 +74,11 @@ class Compression:
                 "given"
             )
         self._residuals: dict[Any, NDArray] = {}
+
+    @property
+    def wire(self) -> str | None:
+        """Dtype in which floating values travel; None: values are rounded by threshold."""
+        return HALVES.get(self.type)
 
     def __call__(self, sender: Any, grad: NDArray) -> NDArray:
         """Return what arrives of a gradient.
@@ -80,6 +95,9 @@ class Compression:
         NDArray
             Shape and dtype of the gradient.
         """
+        if self.wire is not None:
+            wide = wire_dtype(grad, self.wire) != dtype_name(grad.dtype)
+            return grad.astype(self.wire).astype(grad.dtype) if wide else grad
         residual = self._residuals.get(sender)
         if residual is None or residual.shape != grad.shape or residual.ctx != grad.ctx:
             residual = nd.zeros(grad.shape, ctx=grad.ctx, dtype=grad.dtype)

@@ -29,7 +29,7 @@ from .base import KVStoreBase, all_reduced, read_states, summed
 from .compression import Compression
 from .rows import check_sparse, is_sparse, rows_of, wanted_rows
 
-__all__ = ["KVStore", "KVStoreError", "KVStoreModeError", "pushpull_all"]
+__all__ = ["KVStore", "KVStoreError", "KVStoreModeError"]
 
 
 class KVStoreError(MXNetError, KeyError):
@@ -361,13 +361,20 @@ class KVStore(KVStoreBase):
         Raises
         ------
         NotSupportedError
-            For a store whose type has no ``device``: there is no traffic to save.
+            For a store whose type has no ``device``: there is no traffic to save. For halves
+            in a store of one process.
         """
         if "device" not in self._type and not self._spans_processes:
             raise NotSupportedError(
                 "Gradient compression is not supported for this type of kvstore"
             )
-        self._compression = Compression(compression_params)
+        compression = Compression(compression_params)
+        if compression.wire is not None and not self._spans_processes:
+            raise NotSupportedError(
+                f"set_gradient_compression: type {compression.type!r} given, but a {self._type!r} "
+                "store sends nothing between processes; use a dist_sync store of a job of mpirun"
+            )
+        self._compression = compression
 
     def save_optimizer_states(
         self, fname: str | os.PathLike[str], dump_optimizer: bool = False
@@ -473,26 +480,3 @@ def _arrays(method: str, value: Any) -> list[NDArray]:
             given = f"a value of type {type(array).__name__}" if arrays else "an empty list"
             raise InputError(f"{method}: {given} given, an NDArray or a list of NDArrays expected")
     return arrays
-
-
-def pushpull_all(
-    store: KVStoreBase,
-    entries: Sequence[tuple[int, Any, list[NDArray], list[NDArray]]],
-    updates: bool,
-) -> None:
-    """Sum the gradients of parameters in a store.
-
-    Parameters
-    ----------
-    store : KVStoreBase
-    entries : list of (int, int or str, list of NDArray, list of NDArray)
-        Position, key, arrays and gradients of each parameter; lower positions go first.
-    updates : bool
-        The store updates the parameters, which are pulled; else sums replace the gradients.
-    """
-    if updates and type(store) is KVStore:
-        keys, outputs, values = ([entry[k] for entry in entries] for k in (1, 2, 3))
-        store.pushpull(keys, values, out=outputs)
-        return
-    for position, key, arrays, grads in entries:
-        store.pushpull(key, grads, out=arrays if updates else grads, priority=-position)

@@ -7,6 +7,7 @@ are those of rank 0, and an updater sees the same sums on every rank, so all cop
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,16 @@ from .. import _core, autograd
 from .. import ndarray as nd
 from ..base import InputError, MXNetError, NotSupportedError
 from ..comm import basics
+from ..comm.bucket_plan import kind_of
+from ..comm.buckets import GradientBuckets
+from ..comm.groups import group_of
 from ..comm.submitting import contiguous, returned, submit, waited
 from ..context import Context, cpu
 from ..ndarray import NDArray
 from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase, summed
+from .compression import Compression
+from .gradients import BucketStore, Entry
 from .local import KVStore
 from .rows import is_sparse
 
@@ -44,7 +50,10 @@ class _Group:
         basics.init()
         self._ordered = ordered
         self.rank, self.size = basics.rank(), basics.size()
-        self._prefix = f"kvstore.{store}.{next(_numbers)}."
+        self._name = f"kvstore.{store}.{next(_numbers)}"
+        self._prefix = f"{self._name}."
+        self._buckets: dict[bool, GradientBuckets] = {}
+        self._compression: Compression | None = None
         self._tick: NDArray | None = None
 
     def add(self, key: Any, value: NDArray, total: NDArray, priority: int = 0) -> None:
@@ -54,6 +63,33 @@ class _Group:
         the same on all ranks.
         """
         self._submit("allreduce", key, [contiguous(value)], [total], priority, op="sum")
+
+    def add_gradients(
+        self,
+        names: Sequence[str],
+        gradients: Sequence[Sequence[NDArray]],
+        in_place: bool,
+        compression: Compression | None = None,
+    ) -> list[NDArray]:
+        """Return the sums of gradients over contexts and ranks, computed in buckets.
+
+        In place the sums replace the gradients of all contexts.
+        """
+        group = group_of("kvstore", None)
+        if group.size == 1 and compression is None:
+            return [_sum_alone(arrays, in_place) for arrays in gradients]
+        if self._compression is not compression:
+            self._buckets.clear()
+            self._compression = compression
+        buckets = self._buckets.get(in_place)
+        if buckets is None:
+            wire = None if compression is None else compression.wire
+            code = None
+            if compression is not None and wire is None:
+                code = compression.type, compression.threshold
+            buckets = GradientBuckets(self._name, in_place=in_place, wire=wire, code=code)
+            self._buckets[in_place] = buckets
+        return buckets.sum(names, gradients, group)
 
     def broadcast(self, key: Any, array: NDArray, priority: int = 0) -> None:
         """Overwrite an array by that of rank 0, in the background."""
@@ -92,7 +128,7 @@ class _Group:
         submit(kind, [f"{self._prefix}{key}"], inputs, outputs, **terms)
 
 
-class AllReduceStore(KVStore):
+class AllReduceStore(KVStore, BucketStore):
     """``dist_sync`` and its like among the processes of ``mpirun``; alone, a job of one worker.
 
     Notes
@@ -175,7 +211,7 @@ class AllReduceStore(KVStore):
         with autograd.pause(), scope("KVStore: push", COMM_SCOPE):
             mine = values[0] if len(values) == 1 else summed(values)
             if is_sparse(mine) or self._compression is not None:
-                mine = mine.as_in_context(cpu())
+                mine = _on_cpu(mine)
             if mine.dtype != stored.dtype:
                 mine = mine.astype(stored.dtype)
             if is_sparse(mine):
@@ -198,6 +234,55 @@ class AllReduceStore(KVStore):
                 total = self._sums[name] = _core.comm_empty(mine)
             self._group.add(name, mine, total, priority)
             self._update(name, total, stored)
+
+    def _pushpull_gradients(
+        self, entries: Sequence[Entry], updates: bool, names: Sequence[str]
+    ) -> None:
+        packed = []
+        for entry, name in zip(entries, names):
+            position, key, arrays, grads = entry
+            if self._travels_in_bucket(key, grads, updates):
+                packed.append((entry, name))
+            else:
+                self.pushpull(key, grads, out=arrays if updates else grads, priority=-position)
+        if not packed:
+            return
+        with autograd.pause(), scope("KVStore: pushpull", COMM_SCOPE):
+            self._sum_packed([entry for entry, _ in packed], updates, [name for _, name in packed])
+
+    def _travels_in_bucket(self, key: Any, grads: list[NDArray], updates: bool) -> bool:
+        """Return whether a key's gradients are dense, as all that is done with their sum."""
+        stored = self._stored("push", key)
+        self._check_shapes("push", key, grads, stored)
+        if updates and self._updater is None:
+            return False
+        if not all(
+            type(array) is NDArray and array.dtype == stored.dtype for array in (stored, *grads)
+        ):
+            return False
+        # Codes are made of float32 on the CPU; others are rounded one by one.
+        if self._compression is None or self._compression.wire is not None:
+            return True
+        return all(kind_of(grad, None)[0] == "float32 on the CPU" for grad in grads)
+
+    def _sum_packed(self, entries: Sequence[Entry], updates: bool, names: Sequence[str]) -> None:
+        gradients = [grads for _, _, _, grads in entries]
+        sums = self._group.add_gradients(
+            names, gradients, in_place=not updates, compression=self._compression
+        )
+        if not updates:
+            return
+        with self._updates_together():
+            for (_, key, _, _), total in zip(entries, sums):
+                stored = self._arrays[key]
+                if stored.ctx != total.ctx:
+                    stored = self._arrays[key] = stored.as_in_context(total.ctx)
+                if self._waiting is None:
+                    self._updater(key, total, stored)
+                else:
+                    self._waiting.append((key, total, stored))
+        for position, key, arrays, _ in entries:
+            self._pull(key, arrays, self._arrays[key], -position)
 
     def _sum_rows(self, name: Any, mine: NDArray) -> NDArray:
         if self._compression is not None:
@@ -226,12 +311,13 @@ class AllReduceStore(KVStore):
         Parameters
         ----------
         compression_params : dict
-            ``{'type': '2bit', 'threshold': 0.5}``, or type '1bit'.
+            ``{'type': '2bit', 'threshold': 0.5}``, or type '1bit'. ``{'type': 'fp16'}`` and
+            ``'bf16'`` let floating gradients travel as halves, which are added in float32.
 
         Notes
         -----
-        Values are those that servers of 1.x would add; between processes without servers they
-        travel unpacked.
+        Values of '2bit' and '1bit' are those that servers of 1.x would add. Gradients of Trainer
+        and Module travel packed, in buckets; values of `push` travel unpacked.
         """
         super().set_gradient_compression(compression_params)
 
@@ -253,7 +339,7 @@ class AllReduceStore(KVStore):
 
 
 @KVStoreBase.register
-class Horovod(KVStoreBase):
+class Horovod(BucketStore):
     """Sums over processes; optimizers run in the Trainer.
 
     Notes
@@ -311,6 +397,13 @@ class Horovod(KVStoreBase):
             for array in outputs:
                 total.copyto(array)
 
+    def _pushpull_gradients(
+        self, entries: Sequence[Entry], updates: bool, names: Sequence[str]
+    ) -> None:
+        gradients = [_listed(grads) for _, _, _, grads in entries]
+        with autograd.pause(), scope("KVStore: pushpull", COMM_SCOPE):
+            self._group.add_gradients(names, gradients, in_place=True)
+
     def _buffer(self, key: Any, like: NDArray) -> NDArray:
         found = self._buffers.get(key)
         wanted = like.shape, like.dtype, like.ctx
@@ -359,6 +452,22 @@ def _listed(arrays: Any) -> list[NDArray]:
             what = getattr(array, "stype", type(array).__name__)
             raise InputError(f"kvstore 'horovod': {what} given, dense NDArrays expected")
     return found
+
+
+def _sum_alone(arrays: Sequence[NDArray], in_place: bool) -> NDArray:
+    """Return the sum over the contexts of this process, the only one of its job."""
+    if len(arrays) == 1:
+        return arrays[0]
+    total = summed(arrays)
+    if not in_place:
+        return total
+    for array in arrays:
+        total.copyto(array)
+    return arrays[0]
+
+
+def _on_cpu(array: NDArray) -> NDArray:
+    return array.as_in_context(cpu())
 
 
 def _sum_context(array: NDArray) -> Context:

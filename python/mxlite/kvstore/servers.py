@@ -254,6 +254,11 @@ class ServerStore(KVStore):
             ``{'type': '2bit', 'threshold': 0.5}``, or type '1bit'. float32 only.
         """
         compression = Compression(compression_params)
+        if compression.wire is not None:
+            raise NotSupportedError(
+                f"set_gradient_compression: type {compression.type!r} given, servers take '2bit' "
+                "and '1bit'; without servers gradients travel as halves"
+            )
         self._client.set_compression(compression.type, compression.threshold)
         self._compression = compression
 

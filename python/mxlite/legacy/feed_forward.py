@@ -18,6 +18,7 @@ from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
 from ..io import DataDesc
 from ..kvstore.choice import chosen_store
+from ..kvstore.gradients import pushpull_all
 from ..module.checkpoint_files import BatchEndParam, load_checkpoint, save_checkpoint
 from ..ndarray import NDArray
 from ..symbol import Symbol
@@ -396,11 +397,11 @@ class FeedForward:
         updater = None if on_store else optimizer.get_updater(own)
 
         def update() -> None:
-            blocks = zip(names, manager.param_arrays, manager.grad_arrays)
-            for i, (name, arrays, grads) in enumerate(blocks):
-                if store is not None:
-                    out = arrays if on_store else grads
-                    store.pushpull(name, grads, out=out, priority=-i)
+            blocks = list(zip(names, manager.param_arrays, manager.grad_arrays))
+            if store is not None:
+                entries = [(i, *block) for i, block in enumerate(blocks)]
+                pushpull_all(store, entries, on_store)
+            for i, (_, arrays, grads) in enumerate(blocks):
                 if updater is not None:
                     for k, (array, grad) in enumerate(zip(arrays, grads)):
                         updater(i * count + k, grad, array)

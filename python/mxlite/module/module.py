@@ -12,7 +12,7 @@ from .. import optimizer as opt
 from ..base import TypeError_, ValueError_
 from ..io import DataDesc
 from ..kvstore.choice import chosen_store
-from ..kvstore.local import pushpull_all
+from ..kvstore.gradients import pushpull_all
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .checkpoint_files import load_checkpoint

@@ -378,6 +378,17 @@ for grad in grads:
     np.testing.assert_array_equal(grad.asnumpy(), np.full(grad.shape, size * (size + 1) / 2))
 with np.testing.assert_raises(mx.MXNetError):
     opt._reduce([5, 6], [grads[1], np.ones(3)])
+listed = hvd.DistributedOptimizer(mx.optimizer.SGD(learning_rate=1.0))
+weights = [mx.nd.zeros((k + 1,)) for k in range(5)]
+before = mx._core.comm_stats()["tensors"]
+for step in (1, 2):
+    grads = [mx.nd.ones(weight.shape) * (rank + 1) for weight in weights]
+    update = mx.optimizer.get_updater(listed)
+    update(list(range(5)), grads, weights)
+    for weight in weights:
+        np.testing.assert_allclose(weight.asnumpy(), -step * (size + 1) / 2)
+# All gradients of a list travel in one bucket; the two plans are an all-gather each.
+assert mx._core.comm_stats()["tensors"] - before == 4
 opt.rescale_grad = 0.25
 assert opt._optimizer.rescale_grad == 0.25 and opt.learning_rate == 1.0
 """

@@ -1,0 +1,36 @@
+// Arrays of one dtype side by side in one piece of memory, so that one collective carries them all.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite {
+
+// Every part is an array with a storage of its own: tasks of the engine depend on parts, not on the
+// bucket. The memory lives as long as one of them.
+class Bucket {
+ public:
+  // Returns the number of elements that parts of these shapes need.
+  static int64_t elements_for(DType dtype, std::span<const Shape> shapes);
+
+  // memory: a contiguous vector of elements_for(...) zeros that no task of the engine uses.
+  Bucket(const NDArrayRef& memory, std::span<const Shape> shapes);
+
+  const std::vector<NDArrayRef>& parts() const { return parts_; }
+  // Returns the parts first to last - 1 as one vector, with the zeros between them. The variable of
+  // this vector orders nothing: tasks that use the vector must depend on those of all parts of the
+  // bucket, because collectives may move the pages of the memory.
+  NDArrayRef range(size_t first, size_t last) const;
+
+  // Returns whether the storage is that of a part of some bucket.
+  static bool is_part(const Storage& storage);
+
+ private:
+  StorageRef memory_;
+  DType dtype_;
+  std::vector<NDArrayRef> parts_;
+  std::vector<int64_t> begins_;  // by part, in elements; the last one is the end
+};
+
+}  // namespace mxlite

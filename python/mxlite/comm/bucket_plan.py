@@ -1,0 +1,302 @@
+"""Which gradients share a bucket: what all ranks agree on, and sizes that are tuned at run time."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import statistics
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, TypeVar
+
+import numpy as np
+
+from .. import _core
+from ..base import CommunicatorError, ValueError_
+from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
+from .groups import Group, exchange_bytes, exchange_texts
+
+__all__ = ["BucketSizes", "agree", "kind_of", "near_equal_parts", "packed", "wire_dtype"]
+
+_Item = TypeVar("_Item")
+_MB = 1 << 20
+_VARIABLE = "MXLITE_BUCKET_MB"
+_HALVES = ("float16", "bfloat16")
+# Sizes of buckets in bytes: the first one, and those that are tried after it.
+_SIZES = (25 * _MB, 8 * _MB, 3 * _MB)
+# Steps with each size, and how many of them do not count, because their memory is new.
+_TRIAL_STEPS, _SKIPPED_STEPS = 12, 4
+# A size replaces another one if its steps take less than this share of the time.
+_GAIN = 0.98
+
+
+def wire_dtype(array: NDArray, wire: str | None) -> str:
+    """Return the dtype in which a gradient travels.
+
+    Parameters
+    ----------
+    array : NDArray
+    wire : str or None
+        Dtype for floating gradients that are wider than it.
+
+    Returns
+    -------
+    str
+    """
+    own = dtype_name(array.dtype)
+    return wire if wire is not None and "float" in own and own not in _HALVES else own
+
+
+def kind_of(array: NDArray, wire: str | None) -> tuple[str, int]:
+    """Return what the gradients of a bucket have in common, and the bytes of one that travel.
+
+    Parameters
+    ----------
+    array : NDArray
+    wire : str or None
+
+    Returns
+    -------
+    kind : str
+    bytes : int
+    """
+    own, travels = dtype_name(array.dtype), wire_dtype(array, wire)
+    width = 2 if travels in _HALVES else np.dtype(array.dtype).itemsize
+    place = "GPU" if array.ctx.device_type == "gpu" else "CPU"
+    kind = own if own == travels else f"{own} as {travels}"
+    return f"{kind} on the {place}", array.size * width
+
+
+def agree(
+    label: str, group: Group, gradients: Mapping[str, NDArray], options: str, wire: str | None
+) -> tuple[list[str], bool]:
+    """Compare the gradients of all ranks, and take over the order in which rank 0 makes them.
+
+    All ranks of the group call this at the same place among their calls.
+
+    Parameters
+    ----------
+    label : str
+        Begin of names and error messages.
+    group : Group
+    gradients : dict of str to NDArray
+        In the order of the parameters.
+    options : str
+        What else must be the same on all ranks.
+    wire : str or None
+
+    Returns
+    -------
+    order : list of str
+        Names, those first whose gradients backward makes first.
+    learned : bool
+        Whether rank 0 has seen backward make all of them.
+
+    Raises
+    ------
+    CommunicatorError
+        On all ranks, if they have different gradients. The text names both sides.
+    """
+    names = list(gradients)
+    lines = [
+        f"{name} {tuple(array.shape)} {kind_of(array, wire)[0]}"
+        for name, array in zip(_relative(names), gradients.values())
+    ]
+    text = "\n".join([options, *lines])
+    content = hashlib.sha256(text.encode()).digest()
+    hash_bytes = len(content)
+    if group.index == 0:
+        positions = _core.gradient_positions(list(gradients.values()))
+        # Where it is not known: backward goes from the last parameters to the first.
+        order = sorted(range(len(names)), key=lambda i: (positions[i] == 0, positions[i], -i))
+        content += np.array([all(positions), *order], dtype="<i4").tobytes()
+    parts = exchange_bytes(group, content, f"{label}: plan of buckets")
+    if len({part[:hash_bytes] for part in parts}) > 1:
+        _raise_difference(label, group, exchange_texts(group, text, f"{label}: gradients"))
+    learned, *order = np.frombuffer(parts[0], "<i4", offset=hash_bytes).tolist()
+    return [names[i] for i in order], bool(learned)
+
+
+def _relative(names: Sequence[str]) -> list[str]:
+    """Count the numbers in names from 0: processes number their blocks in different ways."""
+    cut = [re.split(r"(\d+)", name) for name in names]
+    lowest: dict[str, int] = {}
+    for parts in cut:
+        for stem, number in zip(parts[::2], parts[1::2]):
+            lowest[stem] = min(lowest.get(stem, int(number)), int(number))
+    return [
+        "".join(
+            str(int(part) - lowest[parts[k - 1]]) if k % 2 else part for k, part in enumerate(parts)
+        )
+        for parts in cut
+    ]
+
+
+def _raise_difference(label: str, group: Group, texts: Sequence[str]) -> NoReturn:
+    lists = [text.split("\n") for text in texts]
+    for place in range(max(map(len, lists))):
+        sides: dict[str, list[str]] = {}
+        for rank, lines in zip(group.ranks, lists):
+            line = lines[place] if place < len(lines) else "nothing"
+            sides.setdefault(line, []).append(str(rank))
+        if len(sides) > 1:
+            break
+    both = " and ".join(
+        f"{line!r} on rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
+        for line, ranks in sides.items()
+    )
+    what = f"gradient {place - 1} is" if place else "options are"
+    raise CommunicatorError(
+        f"{label}: the ranks do not sum the same gradients: {what} {both}; every rank must give "
+        "the same parameters in the same order"
+    )
+
+
+def near_equal_parts(items: Sequence[_Item], count: int) -> list[list[_Item]]:
+    """Cut a sequence into at most ``count`` runs; the first ones get one more if need be.
+
+    Parameters
+    ----------
+    items : sequence
+    count : int
+
+    Returns
+    -------
+    list of list
+    """
+    count = min(count, len(items))
+    parts, begin = [], 0
+    for i in range(count):
+        end = begin + len(items) // count + (i < len(items) % count)
+        parts.append(list(items[begin:end]))
+        begin = end
+    return parts
+
+
+def packed(
+    order: Sequence[str], kinds: Mapping[str, tuple[str, int]], most_bytes: float = math.inf
+) -> list[list[str]]:
+    """Fill buckets in an order; a bucket holds gradients of one kind.
+
+    Parameters
+    ----------
+    order : list of str
+        Names.
+    kinds : dict of str to (str, int)
+        Kind and bytes of each gradient; see `kind_of`.
+    most_bytes : float
+        A bucket takes no further gradient that makes it larger.
+
+    Returns
+    -------
+    list of list of str
+        Buckets in the order in which they are full.
+    """
+    full: list[list[str]] = []
+    filling: dict[str, tuple[list[str], int]] = {}
+    for name in order:
+        kind, size = kinds[name]
+        names, total = filling.get(kind, ([], 0))
+        if names and total + size > most_bytes:
+            full.append(names)
+            names, total = [], 0
+        filling[kind] = [*names, name], total + size
+    return full + [names for names, _ in filling.values()]
+
+
+class BucketSizes:
+    """The size of buckets: tries some in turn and keeps the one with the shortest steps.
+
+    Parameters
+    ----------
+    name : str
+        Name of the call in which the ranks compare their times.
+
+    Attributes
+    ----------
+    current : int
+        Bytes.
+    done : bool
+        The size does not change any more.
+
+    Raises
+    ------
+    ValueError
+        If the variable MXLITE_BUCKET_MB, which sets the size, is not a number above 0.
+    """
+
+    def __init__(self, name: str) -> None:
+        fixed = _fixed_bytes()
+        self.current = fixed or _SIZES[0]
+        self._name = name
+        self._fixed = fixed is not None
+        self.done = self._fixed
+        self._times: list[list[float]] = [[]]
+        self._last: float | None = None
+
+    def __str__(self) -> str:
+        return f"buckets of {self.current} bytes" if self._fixed else "buckets of tuned sizes"
+
+    def count_step(self, kinds: Mapping[str, tuple[str, int]], group: Group) -> bool:
+        """Count a step, on all ranks alike.
+
+        Parameters
+        ----------
+        kinds : dict of str to (str, int)
+            Kind and bytes of each gradient.
+        group : Group
+
+        Returns
+        -------
+        bool
+            Whether the size has changed.
+        """
+        if sum(size for _, size in kinds.values()) <= _SIZES[-1]:
+            self.done = True  # all sizes give the same buckets
+            return False
+        now = time.perf_counter()
+        if self._last is not None:
+            self._times[-1].append(now - self._last)
+        self._last = now
+        if len(self._times[-1]) < _TRIAL_STEPS:
+            return False
+        before = self.current
+        if len(self._times) < len(_SIZES):
+            self._times.append([])
+            self.current = _SIZES[len(self._times) - 1]
+        else:
+            self.done = True
+            self.current = self._shortest(group)
+        return self.current != before
+
+    def _shortest(self, group: Group) -> int:
+        mine = [statistics.median(times[_SKIPPED_STEPS:]) for times in self._times]
+        form = struct.Struct(f"<{len(mine)}d")
+        parts = exchange_bytes(group, form.pack(*mine), self._name)
+        # A step ends when that of the slowest rank does.
+        slowest = [max(times) for times in zip(*map(form.unpack, parts))]
+        best = 0
+        for k, seconds in enumerate(slowest):
+            if seconds < _GAIN * slowest[best]:
+                best = k
+        return _SIZES[best]
+
+
+def _fixed_bytes() -> int | None:
+    """Return the size that the variable asks for; None: it is tuned."""
+    text = os.environ.get(_VARIABLE, "").strip()
+    if not text:
+        return None
+    try:
+        size = float(text)
+    except ValueError:
+        size = -1.0
+    if not 0 < size < 1 << 20:
+        raise ValueError_(
+            f"environment variable {_VARIABLE}={text!r} given, a number of MB above 0 expected"
+        )
+    return max(1, int(size * _MB))
