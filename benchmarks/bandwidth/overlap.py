@@ -1,23 +1,28 @@
 """Speed of data-parallel processes against independent runs, and hidden communication.
 
     python benchmarks/bandwidth/overlap.py --network resnet18_v1 --batch 8 --json result.json
+    python benchmarks/bandwidth/overlap.py --network bert --batch 8 --json result.json
 
-The same processes train in four ways, all with the same network, batch and cores:
+The same processes train in five ways, all with the same network, batch and cores:
 
 - independent: each by itself, at the same time;
 - in step: each by itself, but a gradient of the first layer, a few bytes that are there last, is
   averaged. What that costs is the machine's unevenness: a step ends when the slower rank's does,
   and no job whose ranks need each other's gradients can do better;
 - job: they average their gradients (DistributedTrainer);
-- job, late: as before, but gradients are exchanged after backward has ended.
+- store: they add their gradients (Trainer with `dist_sync`, without servers);
+- job, late: as the job, but gradients are exchanged after backward has ended.
+
+The network is one of the model zoo on random images, or ``bert``: an encoder of BERT's base size
+with 2 layers and a vocabulary of 8192 words on random texts of 128 words, which predicts each word.
 
 The ways take turns every few seconds, in another order in each round: a machine that is faster now
-and slower then, as virtual ones are, is so for all of them. Reported are the images per second of
-all processes together, the job's share of the independent runs' sum and of those in step (medians
-of rounds), the processor time of a step, and from a profile of some steps how much of the
-communication ran while an operator did (its time includes waiting for the other ranks). ``--trace``
-writes the profiles of all ranks as one Chrome trace, ``--measured`` a step's seconds and when each
-gradient was there: for scaling_model.py.
+and slower then, as virtual ones are, is so for all of them. Reported are the images or texts per
+second of all processes together, the shares of job and store of the independent runs' sum and of
+those in step, and the store's share of the job (medians of rounds), the processor time of a step,
+and from a profile of some steps how much of the communication ran while an operator did (its time
+includes waiting for the other ranks). ``--trace`` writes the profiles of all ranks as one Chrome
+trace, ``--measured`` a step's seconds and when each gradient was there: for scaling_model.py.
 """
 
 from __future__ import annotations
@@ -37,8 +42,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 from command_line import add_options  # noqa: E402
 
-KINDS = ("independent", "in step", "job", "job, late")
+KINDS = ("independent", "in step", "job", "store", "job, late")
 JOBS = KINDS[2:]  # that exchange gradients
+LAYERS, WORDS, LENGTH = 2, 8192, 128  # BERT's size
 
 
 def covered(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -78,29 +84,56 @@ def hidden_share(path: str) -> dict[str, float]:
 class Training:
     """One process's network and steps."""
 
-    def __init__(self, args: argparse.Namespace, distributed: bool) -> None:
+    def __init__(self, args: argparse.Namespace, way: str) -> None:
         import mxlite as mx
         import mxlite.horovod as hvd
 
         self.mx, self.average, self.batch = mx, hvd.allreduce_, args.batch
+        # A store adds gradients, so it divides by the batch of all ranks.
+        self.step_batch = args.batch * (hvd.size() if way == "store" else 1)
         mx.random.seed(1)
-        self.net = mx.gluon.model_zoo.vision.get_model(args.network, classes=args.classes)
+        if args.network == "bert":
+            self.net, self.data, self.label = self._bert()
+        else:
+            self.net = mx.gluon.model_zoo.vision.get_model(args.network, classes=args.classes)
+            shape = (args.batch, 3, args.side, args.side)
+            self.data = mx.nd.random.uniform(shape=shape)
+            self.label = mx.nd.zeros((args.batch,))
         self.net.initialize(mx.init.Xavier())
         self.net.hybridize(static_alloc=True, static_shape=True)
-        shape = (args.batch, 3, args.side, args.side)
-        self.data = mx.nd.random.uniform(shape=shape)
-        self.label = mx.nd.zeros((args.batch,))
         self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
         options = {"learning_rate": 0.001, "momentum": 0.9, "wd": 1e-4}
         self.net(self.data)
         params = self.net.collect_params()
         learned = [p for p in params.values() if p.grad_req != "null"]
         self.last = next((p for p in learned if p.data().size < 1000), learned[0])
-        if distributed:
+        if way == "job":
             hvd.broadcast_parameters(params, root_rank=0)
             self.trainer = hvd.DistributedTrainer(params, "sgd", options)
+        elif way == "store":
+            store = mx.kv.create("dist_sync")
+            self.trainer = mx.gluon.Trainer(params, "sgd", options, kvstore=store)
         else:
             self.trainer = mx.gluon.Trainer(params, "sgd", options, kvstore=None)
+
+    def _bert(self) -> tuple[Any, Any, Any]:
+        """Return a network that predicts words, random texts, and the words themselves."""
+        gluon = self.mx.gluon
+
+        class Words(gluon.HybridBlock):
+            def __init__(self) -> None:
+                super().__init__()
+                with self.name_scope():
+                    self.encoder = gluon.contrib.nn.transformer.BERTModel(
+                        vocab_size=WORDS, num_layers=LAYERS, use_pooler=False
+                    )
+                    self.decoder = gluon.nn.Dense(WORDS, flatten=False, in_units=768)
+
+            def hybrid_forward(self, F: Any, words: Any) -> Any:
+                return self.decoder(self.encoder(words))
+
+        words = self.mx.nd.random.randint(0, WORDS, shape=(self.batch, LENGTH)).astype("float32")
+        return Words(), words, words
 
     def backward(self) -> Any:
         """Queue forward and backward."""
@@ -116,7 +149,7 @@ class Training:
             self.average(self.last.grad(), name="last")
         elif kind == "job, late":
             self.mx.nd.waitall()
-        self.trainer.step(self.batch)
+        self.trainer.step(self.step_batch)
         loss.wait_to_read()
 
     def ready_times(self) -> dict[str, Any]:
@@ -171,17 +204,19 @@ def work(args: argparse.Namespace) -> None:
     def meet() -> None:
         hvd.allreduce(mx.nd.zeros((1,)), name="meet").wait_to_read()
 
-    alone, together = Training(args, False), Training(args, True)
+    alone, together, store = (Training(args, way) for way in ("alone", "job", "store"))
+    trainings = {"job": together, "job, late": together, "store": store}
 
     def step(kind: str) -> None:
-        (together if kind in JOBS else alone).step(kind)
+        trainings.get(kind, alone).step(kind)
 
     def block(kind: str, count: int) -> tuple[float, float]:
         meet()
         return timed(lambda: step(kind), mx.nd.waitall, count)
 
+    # Buckets have their final sizes after some steps.
     for kind in KINDS:
-        block(kind, 3)
+        block(kind, 45 if kind in JOBS[:2] else 3)
     mine = max(2, round(3 * args.seconds / block("job", 3)[0]))
     count = int(hvd.broadcast_object(mine, root_rank=0, name="count"))
     found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
@@ -243,7 +278,7 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_options(parser, "json", "np", rounds=12)
-    parser.add_argument("--network", default="resnet18_v1", help="of the model zoo")
+    parser.add_argument("--network", default="resnet18_v1", help="of the model zoo, or bert")
     parser.add_argument("--batch", type=int, default=8, help="images per process")
     parser.add_argument("--side", type=int, default=112, help="of an image")
     parser.add_argument("--classes", type=int, default=1000)
@@ -264,8 +299,9 @@ def main() -> int:
     found = {kind: list(zip(*(rank["rounds"][kind] for rank in ranks))) for kind in KINDS}
     sums = {kind: [sum(r["rate"] for r in block) for block in found[kind]] for kind in KINDS}
     rates = {kind: statistics.median(values) for kind, values in sums.items()}
+    pairs = [(job, kind) for job in JOBS[:2] for kind in KINDS[:2]] + [("store", "job")]
     shares = {
-        kind: [job / other for job, other in zip(sums["job"], sums[kind])] for kind in KINDS[:2]
+        f"{job} / {kind}": [a / b for a, b in zip(sums[job], sums[kind])] for job, kind in pairs
     }
     processor = {
         kind: statistics.median(r["processor_ms_per_step"] for block in found[kind] for r in block)
@@ -274,22 +310,21 @@ def main() -> int:
     hidden = {
         kind: statistics.median(rank["hidden"][kind]["hidden"] for rank in ranks) for kind in JOBS
     }
-    print(
-        f"{args.network}, {args.np} processes, {args.batch} images of {args.side} each per step\n"
-    )
+    unit = "texts" if args.network == "bert" else "images"
+    size = f"{LENGTH} words" if args.network == "bert" else f"{args.side}"
+    print(f"{args.network}, {args.np} processes, {args.batch} {unit} of {size} each per step\n")
     for kind, rate in rates.items():
-        line = f"{kind:>12}{rate:>10.2f} images/s{processor[kind]:>9.1f} ms of a core per step"
+        line = f"{kind:>12}{rate:>10.2f} {unit}/s{processor[kind]:>9.1f} ms of a core per step"
         print(
             line + (f", {hidden[kind]:.0%} of the communication hidden" if kind in hidden else "")
         )
     print()
     for kind, values in shares.items():
         text = ", ".join(f"{value:.1%}" for value in values)
-        print(f"job / {kind}: {statistics.median(values):.1%} (rounds: {text})")
+        print(f"{kind}: {statistics.median(values):.1%} (rounds: {text})")
     summary = {
-        "images_per_second": rates,
-        "share_of_independent": statistics.median(shares["independent"]),
-        "share_of_in_step": statistics.median(shares["in step"]),
+        f"{unit}_per_second": rates,
+        "shares": {kind: statistics.median(values) for kind, values in shares.items()},
         "shares_by_round": shares,
         "processor_ms_per_step": processor,
         "hidden": hidden,
