@@ -70,6 +70,12 @@ void* load_plugin(const std::string& path, std::string& why_not) {
   return load(path, RTLD_NOW | RTLD_LOCAL, kDepth, why_not);
 }
 
+void* load_library(const std::string& name, std::string& why_not) {
+  if (void* handle = load_plugin(name, why_not)) return handle;
+  const auto found = find_in_packages(name);
+  return found ? load_plugin(*found, why_not) : nullptr;
+}
+
 std::string version_problem(const char* library, LibraryVersion found, LibraryVersion built,
                             const std::string& path) {
   if (found[0] == built[0] && found[1] >= built[1]) return "";

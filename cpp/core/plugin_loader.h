@@ -13,6 +13,8 @@ void set_package_folders(std::vector<std::string> folders);
 // Returns dlopen's handle, or null and the reason if a library is missing. A name without a folder
 // is that of a library of the system or of a package.
 void* load_plugin(const std::string& path, std::string& why_not);
+// The same for a library that the system's loader finds by its name, or that a Python package has.
+void* load_library(const std::string& name, std::string& why_not);
 
 using LibraryVersion = std::array<int, 3>;  // major, minor, patch
 // Empty where the library `found` at run time serves what was compiled for the version `built`:

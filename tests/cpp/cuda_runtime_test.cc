@@ -4,13 +4,16 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cpp/core/cuda/architectures.h"
 #include "cpp/core/cuda/check.h"
+#include "cpp/core/cuda/code_loader.h"
 #include "cpp/core/cuda/cupti_tracer.h"
 #include "cpp/core/cuda/event_timer.h"
 #include "cpp/core/cuda/pinned.h"
@@ -430,6 +433,47 @@ TEST_F(CudaRuntimeTest, AHalfMadeStreamGivesBackWhatItHas) {
     state().fails = call;
     error_of([&] { CudaStream(0, pool.raw()); }, ErrorKind::kDevice);
   }
+}
+
+// The context of the device is current while code is loaded; launches name their stream.
+TEST_F(CudaRuntimeTest, CodeIsLoadedOnItsDeviceAndLaunchedOnTheStream) {
+  PoolAndStream p;
+  CudaCodeLoader loader;
+  const auto image = [](const char* text) {
+    return std::as_bytes(std::span(text, std::strlen(text) + 1));
+  };
+  state().log.clear();
+  const CodeLoader::Module module = loader.load(1, image("axpy scale"));
+  const CodeLoader::Function axpy = loader.find(1, module, "axpy");
+  EXPECT_EQ(loader.find(1, module, "no_kernel"), nullptr);
+  EXPECT_TRUE(state().pushed.empty());
+  int value = 7;
+  const KernelArgument arguments[] = {{&value, sizeof value}};
+  loader.launch(&p.stream, axpy, {{3, 1, 1}, {64, 1, 1}, 0}, arguments);
+  loader.launch(&p.stream, axpy, {{3, 1, 1}, {64, 1, 1}, 64 << 10}, arguments);
+  EXPECT_EQ(state().log, (std::vector<std::string>{
+                             "load on 1", "find axpy on 1", "find no_kernel on 1",
+                             "launch axpy 3 x 64, shared 0, argument 7", "shared memory 65536",
+                             "launch axpy 3 x 64, shared 65536, argument 7"}));
+}
+
+TEST_F(CudaRuntimeTest, FaultsOfTheDriverAreDeviceErrors) {
+  PoolAndStream p;
+  CudaCodeLoader loader;
+  const std::byte nothing[1] = {};
+  EXPECT_EQ(error_of([&] { loader.load(0, nothing); }, ErrorKind::kDevice),
+            "cuModuleLoadData failed: CUDA driver error 200, a fault of the driver");
+  EXPECT_TRUE(state().pushed.empty());
+  const CodeLoader::Module module = loader.load(0, std::as_bytes(std::span("axpy")));
+  const CodeLoader::Function axpy = loader.find(0, module, "axpy");
+  int value = 7;
+  const KernelArgument arguments[] = {{&value, sizeof value}};
+  EXPECT_EQ(error_of(
+                [&] {
+                  loader.launch(&p.stream, axpy, {{0, 1, 1}, {64, 1, 1}, 0}, arguments);
+                },
+                ErrorKind::kDevice),
+            "cuLaunchKernel failed: CUDA driver error 1, a fault of the driver");
 }
 
 }  // namespace

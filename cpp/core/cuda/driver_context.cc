@@ -1,31 +1,19 @@
 #include "cpp/core/cuda/driver_context.h"
 
-#include <cuda.h>
-
 #include <mutex>
 #include <vector>
 
-#include "cpp/core/cuda/check.h"
+#include "cpp/core/cuda/driver.h"
 
 namespace mxlite::cuda {
 namespace {
 
-// Functions of libcuda.so.1, which this library does not link.
 struct Driver {
-  template <class F>
-  static void find(const char* name, F*& function) {
-    void* address = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    MX_CUDA(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found));
-    MX_CHECK_KIND(found == cudaDriverEntryPointSuccess, ErrorKind::kDevice,
-                  "the NVIDIA driver has no ", name, "; a driver for CUDA 13 is needed");
-    function = reinterpret_cast<F*>(address);
-  }
   Driver() {
-    find("cuDeviceGet", device_get);
-    find("cuDevicePrimaryCtxRetain", retain);
-    find("cuCtxPushCurrent", push);
-    find("cuCtxPopCurrent", pop);
+    find_driver_function("cuDeviceGet", device_get);
+    find_driver_function("cuDevicePrimaryCtxRetain", retain);
+    find_driver_function("cuCtxPushCurrent", push);
+    find_driver_function("cuCtxPopCurrent", pop);
   }
 
   CUresult (*device_get)(CUdevice*, int) = nullptr;

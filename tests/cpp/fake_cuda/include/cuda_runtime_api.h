@@ -100,6 +100,15 @@ cudaError_t cudaGraphDestroy(cudaGraph_t);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
 
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess,
+  cudaDriverEntryPointSymbolNotFound,
+};
+enum { cudaEnableDefault = 0 };
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** address, unsigned version,
+                                             unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult*);
+
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
   dim3(unsigned x_ = 1) : x(x_) {}  // NOLINT: as CUDA's
@@ -132,7 +141,7 @@ struct State {
   cudaError_t last_error = cudaSuccess;
   double milliseconds = 0;       // the device's clock
   std::vector<int> peers;        // devices with access to a pool
-  std::vector<std::string> log;  // waits and synchronizations
+  std::vector<std::string> log;  // waits, synchronizations and calls of the driver
 };
 State& state();
 void reset();
