@@ -55,7 +55,10 @@ def _seeds() -> dict[str, list[bytes]]:
         struct.pack("<QI", 7, 4) + b"text",
         struct.pack("<I", 1) + name + struct.pack("<Iq", 1, 24) + name + b"\1",
     ]
+    sized = [struct.pack("<Q", len(text)) + text for text in (b"key", b"f<int>", b"_Z1f", b"image")]
+    kernel = sized[0] + struct.pack("<I", 1) + sized[1] + sized[2] + sized[3]
     return {
+        "kernel": [b"\0" + kernel],
         "record": [whole, divided, whole + divided],
         "text": [bytes([kind, choice]) + text for kind, text in enumerate(texts)
                  for choice in (2, 9, 64)],
