@@ -57,19 +57,25 @@ foreach(source ${test_sources})
     target_compile_definitions(${test} PRIVATE MXLITE_TEST_PLUGIN="$<TARGET_FILE:mxlite_test_needy>"
                                MXLITE_TEST_PACKAGES="${test_packages}")
   endif()
+  if(test MATCHES "^(rtc_chain|rtc_program|graph_generated_chain)_test$")
+    target_sources(${test} PRIVATE ${PROJECT_SOURCE_DIR}/tests/cpp/fake_rtc/host_code.cc)
+    target_compile_definitions(${test} PRIVATE
+                               FAKE_NVRTC="${PROJECT_BINARY_DIR}/tests/libmxlite_fake_nvrtc.so")
+    add_dependencies(${test} mxlite_fake_nvrtc)
+  endif()
   if(test STREQUAL nccl_communicator_test)
     target_sources(${test} PRIVATE $<TARGET_OBJECTS:mxlite_fake_nccl>)
   endif()
   if(test STREQUAL cuda_runtime_test)
     set(fake_cuda ${PROJECT_SOURCE_DIR}/tests/cpp/fake_cuda)
     set(on_fake_cuda ${PROJECT_SOURCE_DIR}/cpp/core/cuda/check.cc
-        ${PROJECT_SOURCE_DIR}/cpp/core/cuda/cupti_tracer.cc
+        ${PROJECT_SOURCE_DIR}/cpp/core/cuda/code_loader.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/cupti_tracer.cc
         ${PROJECT_SOURCE_DIR}/cpp/core/cuda/event_timer.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/kernel_name.cc
         ${PROJECT_SOURCE_DIR}/cpp/core/cuda/pinned.cc
         ${PROJECT_SOURCE_DIR}/cpp/core/cuda/pool.cc ${PROJECT_SOURCE_DIR}/cpp/core/cuda/stream.cc
         ${PROJECT_SOURCE_DIR}/cpp/graph/cuda/recorder.cu)
     set_source_files_properties(${on_fake_cuda} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
-    target_sources(${test} PRIVATE ${on_fake_cuda} ${fake_cuda}/runtime.cc)
+    target_sources(${test} PRIVATE ${on_fake_cuda} ${fake_cuda}/runtime.cc ${fake_cuda}/driver.cc)
     target_include_directories(${test} BEFORE PRIVATE ${fake_cuda}/include)
     add_library(mxlite_fake_cupti MODULE EXCLUDE_FROM_ALL ${fake_cuda}/cupti.cc)
     target_include_directories(mxlite_fake_cupti BEFORE PRIVATE ${fake_cuda}/include)
@@ -89,8 +95,22 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
   set_source_files_properties(${fake_gpu}/plugin.cc PROPERTIES COMPILE_DEFINITIONS
                               MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  # The emulator of blocks and threads, and an NVRTC that compiles kernels for it with the host's compiler.
+  set(fake_rtc ${PROJECT_SOURCE_DIR}/tests/cpp/fake_rtc)
+  add_library(mxlite_emulator SHARED EXCLUDE_FROM_ALL ${emulated_gpu}/emulator.cc)
+  target_include_directories(mxlite_emulator BEFORE PRIVATE ${emulated_gpu}/include)
+  target_link_libraries(mxlite_emulator PRIVATE mxlite)
+  add_library(mxlite_fake_nvrtc SHARED EXCLUDE_FROM_ALL ${fake_rtc}/fake_nvrtc.cc)
+  add_dependencies(mxlite_fake_nvrtc mxlite_emulator)
+  target_compile_definitions(mxlite_fake_nvrtc PRIVATE FAKE_RTC_COMPILER="${CMAKE_CXX_COMPILER}"
+                             FAKE_RTC_ROOT="${PROJECT_SOURCE_DIR}" FAKE_RTC_LIBRARIES="${PROJECT_BINARY_DIR}/tests")
+  set_target_properties(mxlite_emulator mxlite_fake_nvrtc PROPERTIES
+                        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  set_property(SOURCE ${fake_gpu}/plugin.cc APPEND PROPERTY COMPILE_DEFINITIONS
+               FAKE_NVRTC="${PROJECT_BINARY_DIR}/tests/libmxlite_fake_nvrtc.so")
+
   add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc
-              $<TARGET_OBJECTS:mxlite_fake_nccl>)
+              ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl>)
   add_dependencies(cpp_tests mxlite_fake_gpu)
 
   set(stand_ins mxlite_fake_gpu)
@@ -102,8 +122,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
          "/(accumulate_rows|context|check|plans|dense_plan|channels_last|gemm|convolution_plan|convolution_graph|attention_plan|attention_graph|sort|cumsum)\\.cc?u?$")
     add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
                 ${emulated_gpu}/emulator.cc ${emulated_gpu}/backend.cc ${emulated_gpu}/attention.cc
-                ${cuda_kernels}
-                $<TARGET_OBJECTS:mxlite_fake_nccl>)
+                ${cuda_kernels} ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl>)
     set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
     target_include_directories(mxlite_emulated_gpu BEFORE PRIVATE ${emulated_gpu}/include)
     target_compile_options(mxlite_emulated_gpu PRIVATE -O1 -w)
@@ -113,6 +132,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   foreach(library ${stand_ins})
     set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     target_link_libraries(${library} PRIVATE mxlite Threads::Threads)
+    add_dependencies(${library} mxlite_fake_nvrtc)
   endforeach()
 endif()
 

@@ -1,5 +1,6 @@
 #include "cpp/ops/planned_kernel.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -10,7 +11,7 @@ namespace {
 struct Table {
   std::unordered_map<std::string, PlannedKernel> kernels;
   PlannedKernel any_pointwise;  // for pointwise operators without a row of their own
-  PlanChainFn chain = nullptr;
+  ChainPlanner chain;
   LayoutBackend layouts;
 };
 
@@ -60,8 +61,13 @@ const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device) 
   return op.pointwise && known.any_pointwise.plan ? &known.any_pointwise : nullptr;
 }
 
-void set_chain_planner(DeviceType device, PlanChainFn planner) { table(device).chain = planner; }
+void set_chain_planner(DeviceType device, ChainPlanner planner) { table(device).chain = planner; }
 
-PlanChainFn find_chain_planner(DeviceType device) { return registered(device).chain; }
+ChainPlanner find_chain_planner(DeviceType device) { return registered(device).chain; }
+
+bool PointwiseChain::is_flat() const {
+  return !row_end && std::all_of(broadcast.begin(), broadcast.end(),
+                                 [](const auto& terms) { return terms.empty(); });
+}
 
 }  // namespace mxlite

@@ -77,22 +77,44 @@ void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel);
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 
 // Pointwise operators over the same places, to be computed block by block so that what only they
-// exchange never leaves the cache. Values are flat: as long as the whole, or one element.
+// exchange never leaves the cache. Values are flat: as long as the whole, or one element, or inputs
+// that are broadcast.
 struct PointwiseChain {
   struct Step {
     const OpSchema* op = nullptr;
     ParamsRef params;
     std::vector<int> inputs, outputs;  // values
   };
+  // The element of a broadcast input at position i of the whole is the sum over its terms of
+  // i / divisor % extent * stride.
+  struct IndexTerm {
+    int64_t divisor, extent, stride;
+  };
+  // What the last step computes of rows, each `length` neighboring elements.
+  struct RowEnd {
+    enum class Kind : uint8_t { kSum, kMean, kSoftmax, kLogSoftmax };  // a number, or a row
+    Kind kind = Kind::kSum;
+    int64_t length = 0;
+    float factor = 1;  // on what softmax normalizes
+  };
   std::vector<TensorSpec> values;  // the first num_inputs come from outside
   size_t num_inputs = 0;
-  std::vector<Step> steps;   // in order
+  std::vector<std::vector<IndexTerm>> broadcast;  // by input, or nothing; no terms: not broadcast
+  std::vector<Step> steps;                        // in order
+  std::optional<RowEnd> row_end;
   std::vector<int> outputs;  // values that are kept
+  Device device;             // device on which the chain runs
+  bool is_flat() const;      // has no broadcast inputs and no row end
 };
 // Reads inputs and writes outputs, all in one order of elements; without `run`: not this chain.
 using PlanChainFn = Plan (*)(PointwiseChain chain);
-void set_chain_planner(DeviceType device, PlanChainFn planner);
-PlanChainFn find_chain_planner(DeviceType device);  // null: none
+struct ChainPlanner {
+  PlanChainFn plan = nullptr;
+  // Returns whether the planner takes chains that are not flat; null: never.
+  bool (*takes_rows)(Device device) = nullptr;
+};
+void set_chain_planner(DeviceType device, ChainPlanner planner);
+ChainPlanner find_chain_planner(DeviceType device);  // plan is null if there is none
 
 // Copies between two layouts of one tensor, one of which may be plain; dtypes may differ.
 Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,

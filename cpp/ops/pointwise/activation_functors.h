@@ -1,9 +1,17 @@
-// Functions of Activation that have no operator of their own, and the slopes of all of them: what
-// the output's gradient is multiplied with at the saved value (the output, for softsign the data).
+// Functions of chains and of Activation that have no operator of their own, and the slopes of all
+// activations: what the output's gradient is multiplied with at the saved value (the output, for
+// softsign the data).
 #pragma once
 #include "cpp/ops/pointwise/binary_functors.h"
 
 namespace mxlite::pointwise {
+
+struct Identity {
+  template <class T>
+  static MX_HD T apply(T x, const T*) {
+    return x;
+  }
+};
 
 struct Softrelu {
   template <class T>

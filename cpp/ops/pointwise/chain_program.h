@@ -15,13 +15,6 @@
 
 namespace mxlite::pointwise {
 
-struct Identity {
-  template <class T>
-  static MX_HD T apply(T x, const T*) {
-    return x;
-  }
-};
-
 // Functions that a step can compute. Functions that networks hardly use and that need many
 // registers (gamma, the inverse functions) are left to their own kernels.
 using ChainBinary =

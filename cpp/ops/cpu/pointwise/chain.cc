@@ -138,7 +138,7 @@ Plan plan_chain(PointwiseChain c) {
 }  // namespace
 
 static const Registration registration(Stage::kPlans, [](OpRegistry&) {
-  set_chain_planner(DeviceType::kCPU, plan_chain);
+  set_chain_planner(DeviceType::kCPU, {.plan = plan_chain});
 });
 
 }  // namespace mxlite

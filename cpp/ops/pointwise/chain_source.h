@@ -1,0 +1,57 @@
+// Pointwise chains as CUDA C++: the source depends on functions, dtypes and the way operands are
+// read, not on sizes and constants, which are arguments, so that few sources serve many shapes.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cpp/core/device_code.h"
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite::pointwise {
+
+struct ChainCode {
+  static constexpr int kThreads = 256;  // in each block
+  static constexpr int kWidth = 8;      // neighboring elements that a thread computes at a time
+
+  std::string source;  // the kernel alone; chain_prelude() stands before it
+  std::string kernel;  // its name
+  size_t num_inputs = 0;
+  std::vector<size_t> packed_inputs;  // inputs that are read in packs where they are aligned
+  std::vector<float> constants;
+  std::vector<int64_t> numbers;  // divisors, extents and strides of broadcast inputs
+  int64_t count = 0;             // elements
+  int64_t rows = 0, length = 0;  // 0 in chains without a row end
+  int row_threads = 0;           // threads that share a row: a warp or a block
+
+  // Blocks that have work, at most `most`.
+  unsigned blocks(int64_t most) const;
+};
+
+// Returns the source of a kernel with that name. nullopt and the reason: a step has no function, or
+// a value is not float32, float16 or bfloat16.
+std::optional<ChainCode> generate_chain(const PointwiseChain& chain, const std::string& kernel,
+                                        std::string* why_not);
+// The functions that kernels call: the functors of all other kernels, and what NVRTC lacks of the
+// standard library.
+const std::string& chain_prelude();
+// NVRTC's options for it.
+std::vector<std::string> chain_options();
+
+// The arguments of one launch.
+class ChainArguments {
+ public:
+  ChainArguments(const ChainCode& code, std::span<void* const> in, std::span<void* const> out);
+  std::span<const KernelArgument> get() const { return arguments_; }
+
+  ChainArguments(const ChainArguments&) = delete;
+  ChainArguments& operator=(const ChainArguments&) = delete;
+
+ private:
+  std::vector<void*> pointers_;
+  int packed_ = 1;
+  std::vector<KernelArgument> arguments_;
+};
+
+}  // namespace mxlite::pointwise
