@@ -11,6 +11,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/core/cuda/accelerator.h"
+#include "cpp/core/cuda/code_loader.h"
 #include "cpp/core/cuda/cupti_tracer.h"
 #include "cpp/core/cuda/event_timer.h"
 #include "cpp/core/plugin_loader.h"
@@ -20,6 +21,7 @@
 #include "cpp/ndarray/cuda/copy.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
+#include "cpp/ops/rtc/nvrtc.h"
 
 namespace {
 
@@ -74,9 +76,13 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     return nullptr;
   }
   try {
+    // cuDNN's engines that compile at run time find NVRTC by its name where the process has it.
+    std::string ignored;
+    mxlite::rtc::Nvrtc::get(&ignored);
     // Leaked: arrays may outlive static destructors.
     auto* accelerator = new mxlite::cuda::CudaAccelerator(count);
     mxlite::set_device_timer(new mxlite::cuda::EventTimer);
+    mxlite::set_code_loader(new mxlite::cuda::CudaCodeLoader);
     // 0: no names of kernels in profiles; a path: that library; else the one that the loader finds.
     if (const std::string cupti = mxlite::env_string("MXLITE_CUPTI", ""); cupti != "0")
       mxlite::set_kernel_tracer(mxlite::cuda::make_cupti_tracer(cupti));

@@ -1,16 +1,21 @@
 // Joins runs of pointwise instructions: values that only they exchange stay in the cache, a block
-// at a time. Works on the lowered program, where memory layouts are known.
+// at a time. Works on the lowered program, where memory layouts are known. Where the device's
+// planner generates kernels, inputs of a chain may be broadcast, and a sum, mean or softmax of rows
+// may end it.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
 
 #include "cpp/graph/program.h"
+#include "cpp/ops/pointwise/chain_functions.h"
 
 namespace mxlite::graph {
 namespace {
 
 constexpr int64_t kLeastElements = 1024;  // below, the cost is that of the call alone
 constexpr size_t kMostSteps = 32;
+// A row is the work of one block: fewer rows than this leave a device idle, unless they are short.
+constexpr int64_t kLeastRows = 128, kShortRow = 4096;
 
 // Operands of a group have the same memory order: the same elements at the same offsets.
 struct Order {
@@ -27,7 +32,12 @@ struct Order {
 
 class Fuser {
  public:
-  Fuser(Program& program, PlanChainFn planner) : program_(program), planner_(planner) {}
+  Fuser(Program& program, ChainPlanner planner, const PassContext& context)
+      : program_(program),
+        planner_(planner.plan),
+        device_(context.device),
+        takes_rows_(planner.takes_rows && planner.takes_rows(context.device)),
+        exact_(context.exact) {}
 
   void run() {
     find_last_reads();
@@ -36,8 +46,13 @@ class Fuser {
     for (size_t begin = 0; begin < steps.size();) {
       size_t end = group_end(begin);
       std::optional<Instruction> merged;
+      if (ends_with_rows(begin, end)) {
+        merged = merge(begin, end + 1);
+        if (merged) ++end;
+      }
       // Returns the longest run that the device's functions support.
-      while (end - begin > 1 && !(merged = merge(begin, end))) --end;
+      if (!merged)
+        while (end - begin > 1 && !(merged = merge(begin, end))) --end;
       fused.push_back(merged ? std::move(*merged) : std::move(steps[begin]));
       begin = end;
     }
@@ -52,9 +67,10 @@ class Fuser {
         last_read_[static_cast<size_t>(o.buffer)] = static_cast<int>(i);
   }
 
-  static bool is_candidate(const Instruction& i) {
-    return i.op && i.op->pointwise && !i.op->random_count && i.must_share.empty() &&
-           !i.inputs.empty() && !i.outputs.empty() &&
+  bool is_candidate(const Instruction& i) const {
+    if (!i.op || !(i.op->pointwise || (takes_rows_ && pointwise::repeats_input(*i.op))))
+      return false;
+    return !i.op->random_count && i.must_share.empty() && !i.inputs.empty() && !i.outputs.empty() &&
            i.outputs[0].spec.shape.size() >= kLeastElements;
   }
 
@@ -63,17 +79,50 @@ class Fuser {
     return {o.spec.shape.size(), o.layout, o.spec.dtype};
   }
 
-  // Returns whether every operand has that order or is a single value. Padding must not be computed
-  // with.
-  static bool fits(const Instruction& i, const Order& order) {
+  // Returns whether an input has fewer elements than the output and is repeated along axes.
+  bool is_broadcast(const Instruction& i, const Operand& input) const {
+    const Shape &from = input.spec.shape, &to = i.outputs[0].spec.shape;
+    if (!takes_rows_ || !input.layout.is_plain() || !i.outputs[0].layout.is_plain()) return false;
+    if (from.size() >= to.size() || from.size() <= 1 || from.ndim() > to.ndim()) return false;
+    for (int k = from.ndim() - 1, axis = to.ndim() - 1; k >= 0; --k, --axis)
+      if (from[k] != 1 && from[k] != to[axis]) return false;
+    return true;
+  }
+
+  // Returns whether every operand has that order, is a single value, or is broadcast. Padding must
+  // not be computed with.
+  bool fits(const Instruction& i, const Order& order) const {
     const auto dense = [](const Operand& o) {
       return o.layout.is_plain() || o.layout.bytes == o.spec.bytes();
     };
     for (const Operand& o : i.outputs)
       if (!order.holds(o) || !dense(o)) return false;
     return std::all_of(i.inputs.begin(), i.inputs.end(), [&](const Operand& o) {
-      return (order.holds(o) && dense(o)) || o.spec.shape.size() == 1;
+      return (order.holds(o) && dense(o)) || o.spec.shape.size() == 1 || is_broadcast(i, o);
     });
+  }
+
+  // Returns what instruction `end` computes of rows that the group [begin, end) makes.
+  std::optional<PointwiseChain::RowEnd> row_end_of(size_t begin, size_t end) const {
+    const auto& steps = program_.main;
+    if (!takes_rows_ || exact_ || end >= steps.size() || end - begin >= kMostSteps) return {};
+    const Instruction& last = steps[end];
+    if (!last.op || last.inputs.size() != 1 || last.outputs.size() != 1 || last.op->random_count ||
+        !last.must_share.empty())
+      return {};
+    const Operand &in = last.inputs[0], &out = last.outputs[0];
+    if (!in.layout.is_plain() || !out.layout.is_plain() || !is_made(in.buffer, begin, end))
+      return {};
+    const auto row = pointwise::find_row_end(*last.op, last.params.get(), in.spec, out.spec);
+    if (!row || row->length <= 1) return {};
+    const int64_t rows = in.spec.shape.size() / row->length;
+    if (rows < kLeastRows && row->length > kShortRow) return {};
+    return row;
+  }
+  bool ends_with_rows(size_t begin, size_t end) const {
+    const Instruction& first = program_.main[begin];
+    return is_candidate(first) && fits(first, order_of(first)) &&
+           row_end_of(begin, end).has_value();
   }
 
   size_t group_end(size_t begin) const {
@@ -102,35 +151,68 @@ class Fuser {
     return end;
   }
 
+  // An input from outside, and where its elements are if it is broadcast.
+  struct Outside {
+    int32_t buffer;
+    std::vector<PointwiseChain::IndexTerm> terms;
+    bool is(int32_t b, const std::vector<PointwiseChain::IndexTerm>& t) const {
+      return b == buffer && std::equal(t.begin(), t.end(), terms.begin(), terms.end(),
+                                       [](const auto& x, const auto& y) {
+                                         return x.divisor == y.divisor && x.extent == y.extent &&
+                                                x.stride == y.stride;
+                                       });
+    }
+  };
+
+  // Joins [begin, end). The last instruction may be a row end.
   std::optional<Instruction> merge(size_t begin, size_t end) const {
     const auto& steps = program_.main;
     Instruction merged;
     PointwiseChain chain;
-    std::unordered_map<int32_t, int> value_of;  // by buffer
+    chain.device = device_;
+    if (end - begin > 1) chain.row_end = row_end_of(begin, end - 1);
+    std::vector<Outside> outside;
+    std::unordered_map<int32_t, int> made;  // values by buffer
     const auto flat = [](const Operand& o) {
       return TensorSpec{Shape{o.spec.shape.size()}, o.spec.dtype};
     };
+    const auto terms_of = [&](const Instruction& i, const Operand& o) {
+      return is_broadcast(i, o) && !(chain.row_end && &i == &steps[end - 1])
+                 ? pointwise::broadcast_terms(o.spec.shape, i.outputs[0].spec.shape)
+                 : std::vector<PointwiseChain::IndexTerm>();
+    };
+    const auto find_outside = [&](const Instruction& i, const Operand& o) {
+      const auto terms = terms_of(i, o);
+      return std::find_if(outside.begin(), outside.end(),
+                          [&](const Outside& x) { return x.is(o.buffer, terms); }) -
+             outside.begin();
+    };
     // Inputs from outside come first.
     for (size_t i = begin; i < end; ++i) {
-      for (const Operand& o : steps[i].inputs)
-        if (!is_made(o.buffer, begin, i) && !value_of.count(o.buffer)) {
-          value_of[o.buffer] = static_cast<int>(chain.values.size());
-          chain.values.push_back(flat(o));
-          merged.inputs.push_back(o);
-        }
+      for (const Operand& o : steps[i].inputs) {
+        if (is_made(o.buffer, begin, i)) continue;
+        if (find_outside(steps[i], o) < static_cast<std::ptrdiff_t>(outside.size())) continue;
+        outside.push_back({o.buffer, terms_of(steps[i], o)});
+        chain.broadcast.push_back(outside.back().terms);
+        chain.values.push_back(flat(o));
+        merged.inputs.push_back(o);
+      }
     }
     chain.num_inputs = chain.values.size();
     for (size_t i = begin; i < end; ++i) {
       PointwiseChain::Step step{steps[i].op, steps[i].params, {}, {}};
-      for (const Operand& o : steps[i].inputs) step.inputs.push_back(value_of.at(o.buffer));
+      for (const Operand& o : steps[i].inputs)
+        step.inputs.push_back(is_made(o.buffer, begin, i)
+                                  ? made.at(o.buffer)
+                                  : static_cast<int>(find_outside(steps[i], o)));
       for (const Operand& o : steps[i].outputs) {
         const int value = static_cast<int>(chain.values.size());
-        value_of[o.buffer] = value;
+        made[o.buffer] = value;
         chain.values.push_back(flat(o));
         step.outputs.push_back(value);
         if (!leaves(o.buffer, end)) continue;
         chain.outputs.push_back(value);
-        share_with_inputs(merged, o, begin, i);
+        share_with_inputs(merged, chain, o, begin, i);
         merged.outputs.push_back(o);
       }
       chain.steps.push_back(std::move(step));
@@ -158,13 +240,14 @@ class Fuser {
   }
 
   // `output`, written by instruction `at`, may take the memory of an input that no later
-  // instruction of the group reads.
-  void share_with_inputs(Instruction& merged, const Operand& output, size_t begin,
-                         size_t at) const {
+  // instruction of the group reads, unless other places read the same elements.
+  void share_with_inputs(Instruction& merged, const PointwiseChain& chain, const Operand& output,
+                         size_t begin, size_t at) const {
     for (size_t k = 0; k < merged.inputs.size(); ++k) {
       const Operand& input = merged.inputs[k];
       const int last = last_read_[static_cast<size_t>(input.buffer)];
-      if (input.spec.dtype != output.spec.dtype || input.spec.shape.size() == 1 ||
+      if (input.spec.dtype != output.spec.dtype || !chain.broadcast[k].empty() ||
+          input.spec.shape.size() != output.spec.shape.size() || input.spec.shape.size() == 1 ||
           last > static_cast<int>(at) || last < static_cast<int>(begin))
         continue;
       if (last < static_cast<int>(at) || may_share(program_.main[at], input, output))
@@ -187,6 +270,8 @@ class Fuser {
 
   Program& program_;
   PlanChainFn planner_;
+  const Device device_;
+  const bool takes_rows_, exact_;
   std::vector<int> last_read_;  // by buffer: last instruction of main that reads it
 };
 
@@ -194,8 +279,8 @@ class Fuser {
 
 void fuse_pointwise(Program& program, const PassContext& context) {
   if (context.small) return;
-  if (const PlanChainFn planner = find_chain_planner(context.device.type))
-    Fuser(program, planner).run();
+  const ChainPlanner planner = find_chain_planner(context.device.type);
+  if (planner.plan) Fuser(program, planner, context).run();
 }
 
 }  // namespace mxlite::graph

@@ -118,7 +118,7 @@ PlanChainFn own_planner = nullptr;
 
 void register_own_kernels(OpRegistry& ops) {
   Registration::run_all(ops);
-  own_planner = find_chain_planner(DeviceType::kCUDA);
+  own_planner = find_chain_planner(DeviceType::kCUDA).plan;
 }
 
 // Their kernels need CUB. All others must have one of their own.

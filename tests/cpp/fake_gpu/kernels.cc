@@ -1,6 +1,7 @@
-// No kernels of its own but the interpreter of chains.
+// No kernels of its own but generated and interpreted chains.
 #include "tests/cpp/fake_gpu/kernels.h"
 
+#include "cpp/ops/rtc/generated_chain.h"
 #include "tests/cpp/chain_on_host.h"
 
 namespace mxlite {
@@ -10,8 +11,9 @@ void register_own_kernels(OpRegistry&) {}
 bool borrows_kernels(const std::string&) { return true; }
 
 Plan plan_own_chain(PointwiseChain chain) {
+  Plan plan = rtc::plan_generated_chain(chain);
+  if (plan.run) return plan;
   const auto program = pointwise::compile_chain(chain);
-  Plan plan;
   if (!program) return plan;
   for (size_t v = 0; v < chain.num_inputs; ++v)
     plan.inputs.push_back({nullptr, chain.values[v].bytes()});

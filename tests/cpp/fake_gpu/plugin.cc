@@ -17,14 +17,17 @@
 
 #include "cpp/base/env.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/core/device_code.h"
 #include "cpp/core/device_timer.h"
 #include "cpp/core/launch_log.h"
 #include "cpp/graph/device_graph.h"
 #include "cpp/kvstore/comm/device_group.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/rtc/generated_chain.h"
 #include "tests/cpp/fake_gpu/kernels.h"
 #include "tests/cpp/fake_nccl/runtime.h"
+#include "tests/cpp/fake_rtc/host_code.h"
 #include "tests/cpp/fake_stream.h"
 
 namespace mxlite {
@@ -230,6 +233,27 @@ Plan plan_chain(PointwiseChain chain) {
   return plan;
 }
 
+// Run-time compiled kernels: the fake NVRTC compiles them for the host.
+class FakeCodeLoader final : public CodeLoader {
+ public:
+  Module load(int, std::span<const std::byte> image) override {
+    return test::load_host_code(image);
+  }
+  Function find(int, Module module, const std::string& kernel) override {
+    return test::find_host_kernel(module, kernel);
+  }
+  void launch(Stream* stream, Function function, const LaunchGrid& grid,
+              std::span<const KernelArgument> arguments) override {
+    const auto launch = std::make_shared<const test::HostLaunch>(function, grid, arguments);
+    if (!stream)  // work of plan_chain, which is in its stream already
+      launch->run();
+    else if (auto* recording = dynamic_cast<RecordingStream*>(stream))
+      recording->keep([launch](RandomState) { launch->run(); });
+    else
+      static_cast<FakeStream&>(*stream).give([launch] { launch->run(); });
+  }
+};
+
 // Memory of all devices is host memory: the sum of floats is made at once.
 class FakeGroup final : public DeviceGroup {
  public:
@@ -363,7 +387,11 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     std::string*) {
   using namespace mxlite;
   give_kernels(ops());
-  set_chain_planner(DeviceType::kCUDA, plan_chain);
+  // The host's compiler takes seconds for a chain, so that tests ask for generated ones.
+  setenv("MXLITE_NVRTC_LIBRARY", FAKE_NVRTC, 0);
+  setenv("MXLITE_NVRTC", "0", 0);
+  set_code_loader(new FakeCodeLoader);
+  set_chain_planner(DeviceType::kCUDA, {.plan = plan_chain, .takes_rows = &rtc::generates_chains});
   set_device_timer(new FakeTimer);
   set_kernel_tracer(&tracer());
   set_device_copy(&copy_on_stream);

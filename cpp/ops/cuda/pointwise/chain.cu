@@ -1,9 +1,10 @@
-// One kernel for every run of pointwise operators inside an executable: interprets the program that
-// cpp/ops/pointwise/chain_program.h describes.
+// Runs of pointwise operators inside an executable. A kernel is generated for them (cpp/ops/rtc);
+// without NVRTC one kernel interprets the program that cpp/ops/pointwise/chain_program.h describes.
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/chain_program.h"
 #include "cpp/ops/registration.h"
+#include "cpp/ops/rtc/generated_chain.h"
 
 namespace mxlite::cuda {
 namespace {
@@ -91,8 +92,9 @@ void launch_chain(KernelContext& ctx, const ChainProgram& program, std::span<voi
 }
 
 Plan plan_chain(PointwiseChain chain) {
+  Plan plan = rtc::plan_generated_chain(chain);
+  if (plan.run) return plan;
   const auto program = pointwise::compile_chain(chain);
-  Plan plan;
   if (!program) return plan;
   for (size_t v = 0; v < chain.num_inputs; ++v)
     plan.inputs.push_back({nullptr, chain.values[v].bytes()});
@@ -107,7 +109,7 @@ Plan plan_chain(PointwiseChain chain) {
 }  // namespace
 
 static const Registration registration(Stage::kPlans, [](OpRegistry&) {
-  set_chain_planner(DeviceType::kCUDA, plan_chain);
+  set_chain_planner(DeviceType::kCUDA, {.plan = plan_chain, .takes_rows = &rtc::generates_chains});
 });
 
 }  // namespace mxlite::cuda
