@@ -25,6 +25,7 @@ void bind_engine(py::module_& m);
 void bind_profiler(py::module_& m);
 void bind_io(py::module_& m);      // JPEG decoding, resizing
 void bind_record(py::module_& m);  // RecordIO files, image encoding
+void bind_rtc(py::module_& m);     // kernels compiled at run time
 void bind_text_rows(py::module_& m);
 void bind_image_pipeline(py::module_& m);
 

@@ -38,6 +38,7 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_profiler(m);
   mxlite::python::bind_io(m);
   mxlite::python::bind_record(m);
+  mxlite::python::bind_rtc(m);
   mxlite::python::bind_text_rows(m);
   mxlite::python::bind_image_pipeline(m);
   mxlite::python::make_registration_optional(m);

@@ -37,7 +37,7 @@ from .util import (
     use_np_array,
     use_np_shape,
 )
-from . import executor, symbol, visualization
+from . import executor, rtc, symbol, visualization
 from . import symbol as sym
 from . import visualization as viz
 from .executor import CachedOp as _CachedOp
@@ -63,9 +63,9 @@ __all__ = [
     "init", "initializer", "io", "is_np_array", "is_np_shape", "kv", "kvstore", "kvstore_server",
     "libinfo", "library", "log", "lr_scheduler", "metric", "mod", "model", "module", "mon",
     "monitor", "name", "nd", "ndarray", "np_array", "np_shape", "num_gpus", "operator", "opt",
-    "optimizer", "parallel", "profiler", "random", "recordio", "registry", "rnd", "rnn", "runtime",
-    "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape", "util",
-    "visualization", "viz", "waitall",
+    "optimizer", "parallel", "profiler", "random", "recordio", "registry", "rnd", "rnn", "rtc",
+    "runtime", "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array",
+    "use_np_shape", "util", "visualization", "viz", "waitall",
 ]  # fmt: skip
 
 setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need mx.nd

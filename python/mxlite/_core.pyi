@@ -1818,6 +1818,32 @@ class ImagePacker:
         Writes the next items; pairs (offset, error), the offset -1 where there is an error.
         """
 
+class RtcKernel:
+    """
+    A kernel of a compiled program.
+    """
+    def launch(
+        self,
+        device_id: int,
+        arguments: Sequence[object],
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+    ) -> None:
+        """
+        Launch on arrays, and on numbers given as the bytes of the kernel's parameters.
+        """
+
+class RtcProgram:
+    """
+    A compiled CUDA program.
+    """
+    def __init__(self, source: str, options: Sequence[str], exports: Sequence[str]) -> None: ...
+    def kernel(self, name: str, is_const: Sequence[bool]) -> RtcKernel:
+        """
+        A kernel by name; is_const by parameter.
+        """
+
 class CsvReader:
     """
     Rows of a CSV file.

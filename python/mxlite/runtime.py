@@ -17,7 +17,7 @@ _FEATURES = {
     "CUDA": _HAS_CUDA,
     "CUDNN": _HAS_CUDA,
     "NCCL": _HAS_CUDA,
-    "CUDA_RTC": False,
+    "CUDA_RTC": _HAS_CUDA,
     "TENSORRT": False,
     "CPU_SSE": True,
     "CPU_SSE2": True,

@@ -1,0 +1,278 @@
+"""CUDA kernels written in Python programs (MXNet 1.x: ``mxnet.rtc``).
+
+NVRTC compiles the source when a :class:`CudaModule` is made; a kernel then runs on arrays in the
+order of the other operators.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from .base import DeviceError, DTypeError, TypeError_, ValueError_
+from .context import Context
+from .ndarray import NDArray
+from .ndarray.serialization import dtype_name
+
+__all__ = ["CudaKernel", "CudaModule"]
+
+# C++ types of parameters; a pointer to one takes an array of that dtype.
+_DTYPES: dict[str, type[np.generic]] = {
+    "float": np.float32,
+    "double": np.float64,
+    "__half": np.float16,
+    "uint8_t": np.uint8,
+    "int": np.int32,
+    "int32_t": np.int32,
+    "int8_t": np.int8,
+    "char": np.int8,
+    "int64_t": np.int64,
+}
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
+_PARAMETER = re.compile(r"(?:(const)\b\s*)?(?!const\b)(\w+)\s*(\*)?\s*(\w+)?")
+# Limits of every GPU that CUDA 13 supports: blocks of a grid, threads of a block.
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_MOST_THREADS = (1024, 1024, 64)
+_MOST_THREADS_OF_BLOCK = 1024
+_MOST_SHARED_BYTES = 232448  # a larger request fails on every GPU
+
+
+def _texts(value: Any, what: str) -> list[str]:
+    """Return a text or a sequence of texts as a list."""
+    texts = [value] if isinstance(value, str) else list(value)
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError_(f"CudaModule: {what} must be str, {type(text).__name__} given")
+    return texts
+
+
+class CudaModule:
+    """CUDA C++ source, compiled for the GPU.
+
+    Kernels are declared ``extern "C"``, or named in `exports`, which also instantiates templates.
+    Compiled code is kept on disk (``MXLITE_CACHE_DIR``).
+
+    Parameters
+    ----------
+    source : str
+        The whole program. Headers of CUDA such as ``cuda_fp16.h`` are found where they are
+        installed beside NVRTC.
+    options : str or sequence of str
+        Options of NVRTC, for example ``--use_fast_math``. Without ``--gpu-architecture`` the code
+        is for the GPU that runs it.
+    exports : str or sequence of str
+        C++ names of kernels that are not ``extern "C"``: ``"scale<float>"``.
+
+    Raises
+    ------
+    DeviceError
+        If there is no GPU.
+    ValueError
+        If the source does not compile; the text has the compiler's messages.
+    NotSupportedError
+        If NVRTC is not installed.
+
+    Examples
+    --------
+    >>> module = mx.rtc.CudaModule(r'''
+    ... extern "C" __global__ void axpy(const float *x, float *y, float alpha, int n) {
+    ...   int i = threadIdx.x + blockIdx.x * blockDim.x;
+    ...   if (i < n) y[i] += alpha * x[i];
+    ... }
+    ... ''')
+    >>> axpy = module.get_kernel("axpy", "const float *x, float *y, float alpha, int n")
+    >>> x, y = mx.nd.ones((10,), ctx=mx.gpu(0)), mx.nd.zeros((10,), ctx=mx.gpu(0))
+    >>> axpy.launch([x, y, 3.0, 10], mx.gpu(0), (1, 1, 1), (32, 1, 1))
+    """
+
+    def __init__(
+        self, source: str, options: str | Sequence[str] = (), exports: str | Sequence[str] = ()
+    ) -> None:
+        if not isinstance(source, str):
+            raise TypeError_(f"CudaModule: source must be str, {type(source).__name__} given")
+        if "\0" in source:
+            raise ValueError_("CudaModule: source has a character of code 0, which would end it")
+        self.handle = _core.RtcProgram(
+            source, _texts(options, "options"), _texts(exports, "exports")
+        )
+
+    def get_kernel(self, name: str, signature: str) -> CudaKernel:
+        """Return a kernel of the module.
+
+        Parameters
+        ----------
+        name : str
+            Name of an ``extern "C"`` kernel, or one of `exports`.
+        signature : str
+            The kernel's parameters as in its declaration, with or without their names:
+            ``"const float *x, float *y, int n"``. ``*`` stands for an array; an array that is
+            ``const`` is only read. Types: float, double, __half, uint8_t, int, int32_t, int8_t,
+            char and int64_t.
+
+        Returns
+        -------
+        CudaKernel
+
+        Raises
+        ------
+        ValueError
+            If a parameter is not of the form ``[const] type [*] [name]``.
+        TypeError
+            If a parameter has another type.
+        """
+        is_const, is_ndarray = [], []
+        dtypes: list[type[np.generic]] = []
+        for position, text in enumerate(signature.split(",")):
+            match = _PARAMETER.fullmatch(text.strip())
+            if not match:
+                raise ValueError_(
+                    f"get_kernel {name}: parameter {position} is {text.strip()!r}, "
+                    "'[const] type [*] [name]' expected"
+                )
+            const, cpp_type, star, _ = match.groups()
+            if cpp_type not in _DTYPES:
+                raise TypeError_(
+                    f"get_kernel {name}: parameter {position} is {text.strip()!r}, whose type must "
+                    f"be one of {', '.join(_DTYPES)}"
+                )
+            is_const.append(const is not None)
+            is_ndarray.append(star is not None)
+            dtypes.append(_DTYPES[cpp_type])
+        return CudaKernel(self.handle.kernel(name, is_const), name, is_ndarray, dtypes)
+
+
+class CudaKernel:
+    """A kernel of a :class:`CudaModule`; made by :meth:`CudaModule.get_kernel`.
+
+    Parameters
+    ----------
+    handle : object
+        The kernel in the library.
+    name : str
+    is_ndarray : sequence of bool
+        Whether each parameter is an array.
+    dtypes : sequence of type
+        NumPy's type of each parameter, or of the array's elements.
+    """
+
+    def __init__(
+        self,
+        handle: _core.RtcKernel,
+        name: str,
+        is_ndarray: Sequence[bool],
+        dtypes: Sequence[type[np.generic]],
+    ) -> None:
+        self.handle = handle
+        self._name = name
+        self._is_ndarray = list(is_ndarray)
+        self._dtypes = list(dtypes)
+
+    def launch(
+        self,
+        args: Sequence[Any],
+        ctx: Context,
+        grid_dims: Sequence[int],
+        block_dims: Sequence[int],
+        shared_mem: int = 0,
+    ) -> None:
+        """Run the kernel on a GPU, after the operations that it depends on.
+
+        The call returns at once. Waiting for an array that the kernel writes raises what failed.
+
+        Parameters
+        ----------
+        args : sequence of NDArray and numbers
+            One for each parameter: an array on `ctx`, contiguous and of the parameter's dtype, or
+            a number that the parameter's type holds.
+        ctx : Context
+            The GPU.
+        grid_dims : sequence of 3 int
+            Number of blocks along x, y and z.
+        block_dims : sequence of 3 int
+            Threads of each block along x, y and z; at most 1024 together.
+        shared_mem : int
+            Bytes of dynamic shared memory of each block.
+
+        Raises
+        ------
+        TypeError
+            If an argument is not what its parameter takes.
+        ValueError
+            For another number of arguments, dimensions that no GPU has, numbers out of range, or a
+            module without this kernel.
+        DeviceError
+            If `ctx` is no GPU, or an array is elsewhere.
+        """
+        who = f"CudaKernel {self._name}"
+        if not isinstance(ctx, Context):
+            raise TypeError_(f"{who}: ctx must be a Context, {type(ctx).__name__} given")
+        if ctx.device_type != "gpu":
+            raise DeviceError(f"{who}: ctx {ctx} given, a GPU expected")
+        grid = _dims(who, "grid_dims", grid_dims, _MOST_BLOCKS)
+        block = _dims(who, "block_dims", block_dims, _MOST_THREADS)
+        if block[0] * block[1] * block[2] > _MOST_THREADS_OF_BLOCK:
+            raise ValueError_(
+                f"{who}: block_dims {block} given, at most {_MOST_THREADS_OF_BLOCK} threads in all "
+                "expected"
+            )
+        if isinstance(shared_mem, bool) or not isinstance(shared_mem, (int, np.integer)):
+            raise TypeError_(f"{who}: shared_mem must be int, {type(shared_mem).__name__} given")
+        if not 0 <= shared_mem <= _MOST_SHARED_BYTES:
+            raise ValueError_(
+                f"{who}: shared_mem {shared_mem} given, 0 to {_MOST_SHARED_BYTES} bytes expected"
+            )
+        if len(args) != len(self._dtypes):
+            raise ValueError_(f"{who}: {len(args)} arguments given, {len(self._dtypes)} expected")
+        converted = [
+            self._array(who, i, arg) if self._is_ndarray[i] else self._number(who, i, arg)
+            for i, arg in enumerate(args)
+        ]
+        self.handle.launch(ctx.device_id, converted, grid, block, int(shared_mem))
+
+    def _array(self, who: str, i: int, arg: Any) -> NDArray:
+        expected = np.dtype(self._dtypes[i]).name
+        if not isinstance(arg, NDArray):
+            raise TypeError_(
+                f"{who}: argument {i} is {type(arg).__name__}, an NDArray of dtype {expected} "
+                "expected"
+            )
+        if arg.stype != "default":
+            raise TypeError_(
+                f"{who}: argument {i} is a {arg.stype} array; convert it with tostype('default')"
+            )
+        if (given := dtype_name(arg.dtype)) != expected:
+            raise DTypeError(f"{who}: argument {i} has dtype {given}, {expected} expected")
+        return arg
+
+    def _number(self, who: str, i: int, arg: Any) -> bytes:
+        dtype = np.dtype(self._dtypes[i])
+        if not isinstance(arg, _NUMBERS):
+            raise TypeError_(
+                f"{who}: argument {i} is {type(arg).__name__}, a number for {dtype.name} expected"
+            )
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if not limits.min <= arg <= limits.max or int(arg) != arg:
+                raise ValueError_(
+                    f"{who}: argument {i} is {arg}, a whole number from {limits.min} to "
+                    f"{limits.max} expected"
+                )
+            return dtype.type(int(arg)).tobytes()
+        return dtype.type(arg).tobytes()
+
+
+def _dims(who: str, what: str, dims: Any, most: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return three checked dimensions."""
+    values = list(dims)
+    if len(values) != 3:
+        raise ValueError_(f"{who}: {what} has {len(values)} numbers, 3 expected")
+    for value, limit in zip(values, most):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise TypeError_(f"{who}: {what} must be int, {type(value).__name__} given")
+        if not 1 <= value <= limit:
+            raise ValueError_(f"{who}: {what} {tuple(values)} given, 1 to {most} expected")
+    return (int(values[0]), int(values[1]), int(values[2]))
