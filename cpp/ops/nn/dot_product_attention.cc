@@ -1,14 +1,11 @@
 #include "cpp/ops/nn/dot_product_attention.h"
 
 #include "cpp/ops/dimensions.h"
+#include "cpp/ops/nn/dot_product_attention_gradient.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
-
-// dot_product_attention_gradient.cc
-std::vector<ValueRef> attention_composite_gradient(GradBuilder& g);
-
 namespace {
 
 constexpr const char* kOp = "_contrib_dot_product_attention";

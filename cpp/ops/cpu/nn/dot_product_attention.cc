@@ -1,4 +1,4 @@
-#include "cpp/ops/nn/dot_product_attention.h"
+#include "cpp/ops/cpu/nn/dot_product_attention.h"
 
 #include <algorithm>
 #include <cstring>
@@ -87,7 +87,11 @@ void fill_masked(const TensorRef& log_sum) {
   std::fill_n(log_sum.as<T>(), log_sum.size(), std::numeric_limits<T>::infinity());
 }
 
-void attention_native(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs out) {
+}  // namespace
+
+namespace cpu {
+
+void run_attention(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs out) {
   out[2].as<int64_t>()[0] = static_cast<int64_t>(ctx.random.seed);
   out[2].as<int64_t>()[1] = static_cast<int64_t>(ctx.random.offset);
   const bool wide = out[1].dtype == DType::kFloat64;
@@ -104,8 +108,7 @@ void attention_native(KernelContext& ctx, const AttentionParams& p, Inputs in, O
   with_compute_type(in[0].dtype, [&]<class T>(T) { run_forward<T>(ctx, c); });
 }
 
-void attention_backward_native(KernelContext& ctx, const AttentionParams& p, Inputs in,
-                               Outputs out) {
+void run_attention_backward(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs out) {
   AttentionCall c = make_call(p, in, 1, 7);
   if (in[0].size() == 0 || c.k_length == 0) {
     for (const TensorRef& grad : out) zero(grad);
@@ -122,6 +125,10 @@ void attention_backward_native(KernelContext& ctx, const AttentionParams& p, Inp
   c.value_grad = array(out[2]);
   with_compute_type(in[1].dtype, [&]<class T>(T) { run_backward<T>(ctx, c); });
 }
+
+}  // namespace cpu
+
+namespace {
 
 void attention_dropout_native(KernelContext&, const AttentionDropoutParams& p, Inputs in,
                               Outputs out) {
@@ -143,9 +150,9 @@ void attention_dropout_native(KernelContext&, const AttentionDropoutParams& p, I
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel fused{.strided_inputs = true, .inline_ok = false};
-  ops.kernel<attention_native>("_contrib_dot_product_attention", kCPU, fused);
-  ops.kernel<attention_backward_native>("_dot_product_attention_backward", kCPU,
-                                        {.strided_inputs = true, .inline_ok = false});
+  ops.kernel<cpu::run_attention>("_contrib_dot_product_attention", kCPU, fused);
+  ops.kernel<cpu::run_attention_backward>("_dot_product_attention_backward", kCPU,
+                                          {.strided_inputs = true, .inline_ok = false});
   ops.kernel<attention_dropout_native>("_dot_product_attention_dropout", kCPU, fused);
 });
 
