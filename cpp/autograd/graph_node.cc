@@ -263,7 +263,7 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
 
 std::vector<NDArrayRef> GraphNode::replay(std::span<const NDArrayRef> output_grads,
                                           std::span<const uint8_t> needs) {
-  const Graph& g = ready_.entry->recorded->traced();
+  const Graph& g = ready_.entry->recorded->recorded();
   ModeScope scope({true, ready_.entry->training});
   RandomReplayScope same_numbers(random_);
   EagerReplay forward(g, device());

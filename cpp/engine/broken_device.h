@@ -1,5 +1,5 @@
-// Devices on which work has failed. CUDA then refuses all further work of the process on the device,
-// with the same code for every call. Tasks fail with the first recorded error instead.
+// Devices on which work has failed. CUDA then refuses all further work of the process on the
+// device, with the same code for every call. Tasks fail with the first recorded error instead.
 #pragma once
 #include <atomic>
 #include <map>

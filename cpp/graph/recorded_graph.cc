@@ -15,11 +15,12 @@ bool repeats_values(Device device) { return device.type == DeviceType::kCPU; }
 }  // namespace
 
 RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device)
-    : traced_(run_passes(Pipeline::kRecorded, std::move(traced), {device, true})),
+    : traced_(std::move(traced)),
+      recorded_(run_passes(Pipeline::kRecorded, traced_, {device, true})),
       needs_(std::move(needs)),
       device_(device) {
-  const PassContext context{device, true, is_small(traced_, device.type)};
-  fused_ = run_passes(Pipeline::kDifferentiated, traced_, context);
+  const PassContext context{device, true, is_small(recorded_, device.type)};
+  fused_ = run_passes(Pipeline::kDifferentiated, recorded_, context);
   // Gradients for all outputs use every value that any backward needs.
   const std::vector<uint8_t> all(fused_.outputs.size(), 1);
   full_ = build_backward(fused_, needs_, all, repeats_values(device_));

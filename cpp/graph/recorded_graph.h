@@ -41,16 +41,19 @@ class RecordedGraph {
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
   void forget_packed();
 
-  // The traced graph without dead nodes: forward can be repeated from it, node by node.
+  // The graph as it was traced, with operators that symbols know.
   const Graph& traced() const { return traced_; }
-  size_t num_outputs() const { return traced_.outputs.size(); }
+  // The same after Pipeline::kRecorded: forward can be repeated from it, node by node.
+  const Graph& recorded() const { return recorded_; }
+  size_t num_outputs() const { return recorded_.outputs.size(); }
 
  private:
   BackwardGraph backward_graph(std::span<const uint8_t> heads) const;
   std::shared_ptr<const Backward> compile(BackwardGraph graph, bool last) const;
 
   Graph traced_;
-  Graph fused_;  // the compiled graph: traced_ after Pipeline::kDifferentiated
+  Graph recorded_;
+  Graph fused_;  // the compiled graph: recorded_ after Pipeline::kDifferentiated
   std::vector<uint8_t> needs_;
   Device device_;
   ExecutableRef forward_;

@@ -105,8 +105,8 @@ class JobProcesses final : public collective::Processes {
     return {session->set_members(process_set), session->rank};
   }
 
-  // A message from one rank to another runs as a collective of all ranks of the set. The other ranks
-  // do not know the array's device, so messages travel through host memory.
+  // A message from one rank to another runs as a collective of all ranks of the set. The other
+  // ranks do not know the array's device, so messages travel through host memory.
   Device place_of(Kind kind, DType dtype, Device device) const override {
     if (device.type != DeviceType::kCUDA) return device;
     if (kind == Kind::kSend || kind == Kind::kReceive) return {DeviceType::kPinned, 0};

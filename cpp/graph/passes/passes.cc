@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <sstream>
+#include <string_view>
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
@@ -34,21 +37,24 @@ constexpr Pass kJoinSlices{"join-slices", "joins the gradients of slices in plac
 constexpr Pass kAddEmbeddingRows{"add-embedding-rows",
                                  "adds an embedding's gradient to that of the layer tied to it",
                                  add_embedding_rows};
+constexpr Pass kFuseAttention{"fuse-attention", "computes attention without its scores in memory",
+                              fuse_attention};
 constexpr Pass kFuseNorm{"fuse-norm", "joins BatchNorm, sum and relu, which save less for backward",
                          fuse_norm};
-
 constexpr Pass kFuseDropout{"fuse-dropout", "joins Dropout and the addition of a residual",
                             fuse_dropout};
 
-// remove-dead runs again at the end to drop nodes that the fusions made unused.
-constexpr std::array kInferencePasses = {kRemoveDead,  kRemoveIdentity, kFoldConstants,
-                                         kMergeCommon, kChannelsLast,   kFoldBatchNorm,
-                                         kFusePostOps, kRemoveDead};
-constexpr std::array kRecordedPasses = {kRemoveDead, kChannelsLast};
+// remove-dead runs again at the end to drop nodes that the fusions made unused. fuse-attention runs
+// at the same place everywhere, so that recorded calls and others of training draw the same
+// numbers, and before masks become constants, of which nothing is known.
+constexpr std::array kInferencePasses = {kRemoveDead,    kFuseAttention, kRemoveIdentity,
+                                         kFoldConstants, kMergeCommon,   kChannelsLast,
+                                         kFoldBatchNorm, kFusePostOps,   kRemoveDead};
+constexpr std::array kRecordedPasses = {kRemoveDead, kFuseAttention, kChannelsLast};
 constexpr std::array kDifferentiatedPasses = {kFuseNorm, kFuseDropout};
-constexpr std::array kTrainingPasses = {kRemoveDead,  kRemoveIdentity, kFoldConstants,
-                                        kMergeCommon, kJoinSlices,     kAddEmbeddingRows,
-                                        kFusePostOps, kRemoveDead};
+constexpr std::array kTrainingPasses = {kRemoveDead,       kFuseAttention, kRemoveIdentity,
+                                        kFoldConstants,    kMergeCommon,   kJoinSlices,
+                                        kAddEmbeddingRows, kFusePostOps,   kRemoveDead};
 
 struct NamedPipeline {
   const char* name;
@@ -71,6 +77,29 @@ constexpr std::array kProgramPasses = {
                 split_prologue},
     ProgramPass{"plan-memory", "gives every buffer its place", plan_memory},
 };
+bool is_pass(std::string_view name) {
+  for (const NamedPipeline& pipeline : kPipelines)
+    for (const Pass& pass : pipeline.passes)
+      if (pass.name == name) return true;
+  return false;
+}
+
+std::set<std::string, std::less<>> passes_to_skip() {
+  std::set<std::string, std::less<>> names;
+  std::istringstream list(env_string("MXLITE_SKIP_PASSES", ""));
+  for (std::string name; std::getline(list, name, ',');) {
+    MX_CHECK(is_pass(name), "MXLITE_SKIP_PASSES: '", name,
+             "' given, names of passes over graphs as MXLITE_VERBOSE=passes prints them expected");
+    names.insert(name);
+  }
+  return names;
+}
+
+bool is_skipped(const Pass& pass) {
+  static const std::set<std::string, std::less<>> names = passes_to_skip();
+  return names.contains(std::string_view(pass.name));
+}
+
 size_t count_instructions(const Program& program) {
   return program.prologue.size() + program.main.size();
 }
@@ -122,6 +151,7 @@ Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context) {
   dump(graph.name, label, graph.text());
   if (verify_is_on()) verify(graph, label);
   for (const Pass& pass : passes) {
+    if (is_skipped(pass)) continue;
     const ProfileScope profile(pass.name, ProfileKind::kPass);
     const size_t before = graph.nodes.size();
     graph = pass.run(graph, context);

@@ -26,6 +26,8 @@ Graph merge_common(const Graph& graph, const PassContext& context);
 Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
+// Results differ from those of the separate operators by rounding, and dropout draws other numbers.
+Graph fuse_attention(const Graph& graph, const PassContext& context);
 
 // The fused operators have first gradients but no gradients of higher order.
 Graph fuse_norm(const Graph& graph, const PassContext& context);
@@ -39,12 +41,13 @@ enum class Pipeline : uint8_t {
   kInference,       // graphs that no gradient depends on
   kRecorded,        // traced under autograd.record; the tape can replay the result node by node
   kDifferentiated,  // the same, immediately before its gradients are taken
-  kTraining,        // forward and backward graphs of training: each bit is that of the eager call
+  kTraining,        // other training graphs, and forward and backward graphs of recorded ones
 };
 std::span<const Pass> passes_of(Pipeline pipeline);
 
 // MXLITE_DUMP_GRAPH=<dir> writes the text after each pass, MXLITE_VERBOSE=passes prints the numbers
 // of nodes, MXLITE_VERIFY_GRAPH=1 (and every build with assertions) verifies after each pass.
+// MXLITE_SKIP_PASSES=<name>,<name> leaves passes out; a name of no pass is a value error.
 Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context);
 
 // Throws an internal error that says which rule `graph` breaks and after which pass.

@@ -1,5 +1,5 @@
-// Operators on the parts of sparse arrays: values, indices and indptr are dense arrays. The rules of
-// cpp/sparse are composed of them.
+// Operators on the parts of sparse arrays: values, indices and indptr are dense arrays. The rules
+// of cpp/sparse are composed of them.
 #pragma once
 #include "cpp/ops/op_schema.h"
 
