@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Callable
 
 import numpy as np
@@ -117,7 +118,9 @@ def _maker(module: str, name: str) -> Maker | None:
     return numpy_maker(module, name) or (plain_maker(module, name) if name in _PLAIN else None)
 
 
-def read_legacy_states(data: bytes, source: str) -> Any:
+def read_legacy_states(
+    data: bytes, source: str, registered: Collection[tuple[str, str]] = ()
+) -> Any:
     """Read a pickle of MXNet 1.x without running anything of it.
 
     Parameters
@@ -125,6 +128,8 @@ def read_legacy_states(data: bytes, source: str) -> Any:
     data : bytes
     source : str
         Named in messages.
+    registered : collection of (str, str)
+        Modules and names of other optimizers that may occur; they are not called either.
 
     Returns
     -------
@@ -137,8 +142,16 @@ def read_legacy_states(data: bytes, source: str) -> Any:
         If the bytes are not a pickle, are damaged or contain anything else; the message has the
         offset.
     """
+
+    def maker(module: str, name: str) -> Maker | None:
+        return (
+            Maker(_make_object(name), name)
+            if (module, name) in registered
+            else _maker(module, name)
+        )
+
     try:
-        return read_pickle(data, _maker, most_entries=_MOST_ENTRIES)
+        return read_pickle(data, maker, most_entries=_MOST_ENTRIES)
     except PickleContentError as error:
         raise FileFormatError(
             f"load_states: {source} ({len(data)} bytes) holds neither mxlite's states (they begin "

@@ -409,7 +409,8 @@ def _load_legacy(
     data: bytes, optimizer: Optimizer, source: str
 ) -> tuple[dict[Any, Any], Optimizer | None]:
     """Read the pickle of MXNet 1.x: the states, or a pair of states and optimizer."""
-    content = read_legacy_states(data, source)
+    classes = {type(optimizer), *Optimizer.opt_registry.values()}  # also those of other packages
+    content = read_legacy_states(data, source, {(c.__module__, c.__qualname__) for c in classes})
     saved = None
     if isinstance(content, tuple) and len(content) == 2:
         content, saved = content
@@ -424,6 +425,8 @@ def _load_legacy(
     scheduler = attributes.pop("lr_scheduler", None)
     for key in ("param_dict", "sym_info", "allow_np_array", "aggregate_num"):
         attributes.pop(key, None)
+    if isinstance(attributes.get("rescale_grad"), NDArray):  # gluon-nlp's BERTAdam leaves one
+        attributes["rescale_grad"] = float(attributes["rescale_grad"].asscalar())
     if isinstance(attributes.get("last_lr"), (int, float)):  # LARS of 1.x keeps one for all
         attributes["last_lr"] = dict.fromkeys(content, attributes["last_lr"])
     return content, _restored(

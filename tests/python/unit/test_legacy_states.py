@@ -213,6 +213,33 @@ def test_attributes_that_are_no_options_are_refused(key: Any, value: Any) -> Non
         loaded(b"}" + class_name + state + b"b\x86.")
 
 
+@mx.optimizer.register
+class OutsideAdam(mx.optimizer.Optimizer):
+    """Stands for gluon-nlp's BERTAdam: a class of another package."""
+
+
+def _outside(module: bytes, name: bytes) -> bytes:
+    """Return states whose optimizer was made by a class of that module."""
+    blob = legacy_array(array_to_blob(mx.nd.array([0.25])))
+    attributes = b"}(Vlr\nG" + struct.pack(">d", 0.5) + b"Vrescale_grad\n" + blob + b"u"
+    return b"}c" + module + b"\n" + name + b"\n)\x81" + attributes + b"b\x86."
+
+
+def test_registered_optimizers_of_other_packages_are_read() -> None:
+    updater = mx.optimizer.get_updater(OutsideAdam())
+    updater.set_states(_outside(__name__.encode(), b"OutsideAdam"))
+    assert type(updater.optimizer) is OutsideAdam
+    assert updater.optimizer.lr == 0.5
+    assert updater.optimizer.rescale_grad == 0.25  # gluon-nlp leaves an array here
+
+
+@pytest.mark.parametrize("name", [b"legacy_array", b"OutsideSGD", b"OutsideAdam.create_state"])
+def test_other_names_of_such_a_package_are_refused(name: bytes) -> None:
+    updater = mx.optimizer.get_updater(OutsideAdam())
+    with pytest.raises(FileFormatError, match=f"the name {__name__}.{name.decode()} is not all"):
+        updater.set_states(_outside(__name__.encode(), name))
+
+
 def test_objects_between_processes_keep_their_types() -> None:
     import collections
     import datetime
