@@ -329,8 +329,7 @@ class Trainer(TrainerStates, TypedInit):
 
     def _check_and_rescale_grad(self, scale: float) -> None:
         """Set the factor of gradients; the optimizer of a plug-in may have its own by now."""
-        changed = self._optimizer.rescale_grad != scale
-        if changed and self._update_on_kvstore and self._distributed:
+        if self._update_on_kvstore and self._distributed and self._optimizer.rescale_grad != scale:
             if not self._kvstore._spans_processes:
                 raise BatchSizeWarning(
                     "Possible change in the `batch_size` from previous `step` detected. Optimizer "

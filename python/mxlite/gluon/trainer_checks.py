@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base import MXNetError, TypeError_, ValueError_
+from ..ndarray import NDArray
 from .parameter import Parameter
 
 __all__ = [
@@ -80,22 +81,26 @@ def sparse_parts(param: Parameter) -> list[str]:
     return ["gradient"] if param.grad_req != "null" and param.grad_stype != "default" else []
 
 
-def checked_batch_size(batch_size: float) -> float:
+def checked_batch_size(batch_size: Any) -> Any:
     """Return a batch size.
 
     Parameters
     ----------
-    batch_size : float
+    batch_size : float or NDArray
 
     Returns
     -------
-    float
+    float or NDArray
+        An array is not read: gluon-nlp's may hold NaN after an overflow, and its optimizer leaves
+        out that step.
 
     Raises
     ------
     TypeError, ValueError
-        Unless it is a number above 0.
+        Unless it is a number above 0 or an array.
     """
+    if isinstance(batch_size, NDArray):
+        return batch_size
     if isinstance(batch_size, bool) or not hasattr(batch_size, "__truediv__"):
         raise TypeError_(f"Trainer: batch_size is {batch_size!r}, expected a number above 0")
     if not batch_size > 0:
