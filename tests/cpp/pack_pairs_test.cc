@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cpp/ops/cpu/gemm.h"
-#include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/packed_product.h"
+#include "cpp/ops/cpu/processor.h"
 
 namespace mxlite::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cpp/core/random.h"
-#include "cpp/ops/cpu/instruction_set.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/gelu_forms.h"
 
 namespace mxlite::cpu {

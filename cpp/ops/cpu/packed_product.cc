@@ -8,10 +8,10 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/onednn/engine.h"
 #include "cpp/ops/cpu/onednn/pair_panels.h"
 #include "cpp/ops/cpu/pack_pairs.h"
+#include "cpp/ops/cpu/processor.h"
 
 namespace mxlite::cpu {
 namespace {

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/nn/rnn_steps.h"
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/pointwise/math.h"

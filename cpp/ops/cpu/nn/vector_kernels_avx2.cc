@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/nn/vector_kernels.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/gelu_forms.h"
 #define MX_WIDE 0
 #include "cpp/ops/cpu/nn/vector_kernels_loops.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/onednn/pair_panels.h"
 #include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {

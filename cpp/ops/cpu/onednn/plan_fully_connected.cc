@@ -2,13 +2,13 @@
 // VGG's or AlexNet's would double the resident memory and wins little. bfloat16 weights are packed,
 // because its instructions need pairs of rows: once if they are constant, else in each run, since
 // oneDNN would pack them again for every 256 rows of data.
-#include "cpp/ops/cpu/instruction_set.h"
 #include "cpp/ops/cpu/matrix_vector.h"
 #include "cpp/ops/cpu/onednn/fully_connected.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
 #include "cpp/ops/cpu/packed_product.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
