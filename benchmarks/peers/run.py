@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -46,7 +47,9 @@ ON_GPU = ("mxlite", "torch")
 
 
 def gpu_name() -> str:
-    """Return the first GPU's name as the driver gives it."""
+    """Return the first GPU's name as the driver gives it; a stand-in's is that of its library."""
+    if "MXLITE_CUDA_LIBRARY" in os.environ:
+        return os.path.basename(os.environ["MXLITE_CUDA_LIBRARY"])
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"]
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
