@@ -1643,6 +1643,7 @@ class JobMemory:
     def __init__(self, processes: int) -> None: ...
     @property
     def text(self) -> str: ...
+
 class GradientBucket:
     """
     Gradients that one collective sums.
@@ -1825,7 +1826,7 @@ class RtcKernel:
     def launch(
         self,
         device_id: int,
-        arguments: Sequence[object],
+        arguments: Sequence[Any],
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared: int,
@@ -1880,6 +1881,16 @@ class ImagePipeline:
         """
         Options of the augmentation with boxes and their defaults.
         """
+    @staticmethod
+    def reading_defaults() -> dict[Any, Any]:
+        """
+        Options of files, order and threads, and their defaults.
+        """
+    @staticmethod
+    def sampler_defaults() -> dict[Any, Any]:
+        """
+        Limits of one crop sampler and their defaults.
+        """
     def __init__(self, options: dict[Any, Any], owner: str) -> None:
         """
         owner: whom errors name.
@@ -1929,6 +1940,12 @@ def anomaly_checks() -> bool:
     Whether outputs are checked for NaN.
     """
 
+def arithmetic(name: str) -> tuple[Any, ...]:
+    """
+    Names of the operators behind a sign (add for +) or a function (maximum): on two arrays of
+    one shape, on two that are broadcast, on array and number, on number and array.
+    """
+
 def array_from_numpy(source: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     """
     Copy of a NumPy array.
@@ -1947,6 +1964,11 @@ def array_version(array: Any) -> int:
 def assign_sparse_handle(array: Any, other: Any) -> None:
     """
     Make a sparse array refer to the other's parts.
+    """
+
+def attach_signs(cls: Any) -> None:
+    """
+    Give a class of symbols + - * / % ** and comparisons.
     """
 
 def backward(heads: list[Any], head_grads: Any, retain_graph: bool, train_mode: bool) -> None:
@@ -1981,6 +2003,12 @@ def call_custom(definition: Any, inputs: Sequence[NDArray]) -> list[NDArray]:
 def call_observed(hook: Any, function: Any) -> Any:
     """
     Return function(); hook(op, input names, inputs, outputs) follows each operator that this thread runs meanwhile.
+    """
+
+def cast_storage(array: Any, stype: int) -> NDArray:
+    """
+    The array in storage type 0 (default), 1 (row_sparse) or 2 (csr), recorded; itself if it
+    has the type.
     """
 
 def check_writable(array: NDArray) -> None:
@@ -2096,7 +2124,12 @@ def crc32c(data: Any, before: int = 0) -> int:
     CRC32C of contiguous bytes; `before` is the checksum of preceding bytes.
     """
 
-def current_context() -> Context:
+def csr_keys(array: Any) -> NDArray:
+    """
+    Position of every stored value in the flattened matrix.
+    """
+
+def current_context() -> Any:
     """
     The device on which this thread creates arrays.
     """
@@ -2113,6 +2146,11 @@ def decode_image(
     uint8 array (height, width, channels) from the bytes of a JPEG or PNG image; upright: turned as its Exif tag says.
     """
 
+def dense_of(array: Any) -> NDArray:
+    """
+    The array in default storage, unrecorded.
+    """
+
 def describe_op(name: str) -> dict[Any, Any]:
     """
     The entry of list_ops() for an operator, by name or alias.
@@ -2126,6 +2164,11 @@ def detach_sparse(array: Any) -> NDArray:
 def device_graph_stats() -> dict[Any, Any]:
     """
     How often executables ran on GPUs: step by step or as recorded (CUDA) graphs.
+    """
+
+def dtype_bytes(dtype: Any) -> int:
+    """
+    Bytes of an element.
     """
 
 def dtype_type(dtype: Any) -> Any:
@@ -2272,6 +2315,16 @@ def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:
     The shape that Reshape's codes (0, -1, -2, -3, -4) stand for.
     """
 
+def is_floating(dtype: Any) -> bool:
+    """
+    Whether a dtype holds real numbers, halves included.
+    """
+
+def is_half(dtype: Any) -> bool:
+    """
+    Whether a dtype is float16 or bfloat16.
+    """
+
 def is_recorded(array: Any) -> bool:
     """
     Whether a call on this array would be recorded.
@@ -2347,6 +2400,11 @@ def memory_stats(ctx: Any = None) -> dict[Any, Any]:
     Bytes of a device's memory: in_use, cached, peak, limit.
     """
 
+def merged_rows(values: NDArray, indices: NDArray) -> tuple[NDArray, NDArray]:
+    """
+    Rows in ascending order, those of one index added up: (values, indices).
+    """
+
 def mpi_built() -> bool:
     """
     Whether libmxlite_mpi.so is part of this build.
@@ -2361,6 +2419,11 @@ def mpi_version() -> str:
 def nccl_version() -> int:
     """
     Version of NCCL as one number (22809 for 2.28.9), 0 without NCCL or a GPU.
+    """
+
+def normal_parts(array: Any) -> tuple[NDArray, NDArray, NDArray]:
+    """
+    (values, indices, indptr or None) of a sparse array in the normal form.
     """
 
 def note_gradient_order(on: bool) -> None:
@@ -2387,6 +2450,14 @@ def op(name: str, composes: bool = False) -> Any:
 def parse_shape(text: str, np_shape: bool, who: str) -> Any:
     """
     A shape as attributes have it, with -1 for unknown extents; None for an unknown one.
+    """
+
+def principal_colors() -> tuple[
+    tuple[float, float, float],
+    tuple[tuple[float, float, float], tuple[float, float, float], tuple[float, float, float]],
+]:
+    """
+    (deviations, directions) of ImageNet's colors: three numbers, and three for each of red, green and blue.
     """
 
 def profiler_mark(name: str, kind: int, begin: bool) -> None:
@@ -2449,6 +2520,13 @@ def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1
 def run_server_role(role: str, profile: Any | None = None) -> None:
     """
     Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A server calls profile(rank, name, text) with the workers' commands for its profiler.
+    """
+
+def run_sparse_rule(op: Any, arrays: list[Any], params: dict[Any, Any], records: bool) -> Any:
+    """
+    The result of a call on sparse arrays by the operator's rule: by one that records itself,
+    or by one that runs unrecorded. NotImplemented if there is none for these storage types.
+    The arguments are those of bind_arguments.
     """
 
 def scoped_attrs(attr: Any = None) -> dict[str, str]:
@@ -2553,6 +2631,11 @@ def set_training(value: bool) -> bool:
 def sparse_parts(array: Any) -> tuple[Any, ...]:
     """
     (form, values, indices, indptr); form 0: normal, 1: rows in any order, 2: all dense.
+    """
+
+def sparse_rule_checks_shapes(op: Any) -> bool:
+    """
+    Whether the shapes of a call are checked by the rule instead of the schema.
     """
 
 def stale_grads(variables: list[Any]) -> list[int]:

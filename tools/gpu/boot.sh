@@ -15,7 +15,7 @@ STEP_SECONDS=${STEP_SECONDS:-530}
 began=$SECONDS
 kit=$ROOT/build/gpu_kit/kit.tar.xz
 
-# The folder belongs to one kit and one Python: another one of either unpacks and compiles anew.
+# The folder belongs to one kit and one Python: with another of either it is unpacked and compiled again.
 [ -e "$kit" ] || { echo "$kit is missing: run tools/gpu/pack.sh where the sources can be built" >&2; exit 2; }
 identity="$(cksum <"$kit") $("$PYTHON" -c 'import sys; print(sys.version)')" || exit 2
 if [ "$(cat "$MXLITE_GPU_DIR/ready" 2>/dev/null)" != "$identity" ]; then

@@ -23,6 +23,7 @@ ALLOWED = {
     "gluon/rnn/base_cell.py": "the activations that cells call as operators",
     "ndarray/methods.py": "the operators that 1.x has as methods of arrays",
     "ndarray/sparse/__init__.py": "the operators that 1.x has in mx.nd.sparse",
+    "symbol/operators.py": "the operators that symbols have as methods, besides those of arrays",
 }
 
 
