@@ -1,5 +1,6 @@
 // Chains with broadcast inputs and row ends in executables. The planner of the CPU is replaced by
-// one that generates kernels, as CUDA's does, and runs them in the emulator.
+// one that generates kernels, as CUDA's does, and runs them in the emulator. Arrays are larger than
+// those of small graphs, which have no fused kernels.
 #include "cpp/ops/pointwise/chain_source.h"
 #include "cpp/ops/rtc/nvrtc.h"
 #include "tests/cpp/fake_rtc/host_code.h"
@@ -54,7 +55,7 @@ class GeneratedChainTest : public testing::Test {
 
 TEST_F(GeneratedChainTest, BroadcastOperandsJoinTheChain) {
   Maker m;
-  const ValueId x = m.input({8, 16, 24}), scale = m.input({16, 1}), shift = m.input({1, 1, 24});
+  const ValueId x = m.input({16, 32, 64}), scale = m.input({32, 1}), shift = m.input({1, 1, 64});
   const ValueId y = m.op("broadcast_add", {m.op("broadcast_mul", {x, scale}), shift});
   const Graph g = m.finish({m.op("tanh", {y})});
   EXPECT_EQ(instructions(g), 1u);
@@ -64,8 +65,8 @@ TEST_F(GeneratedChainTest, BroadcastOperandsJoinTheChain) {
 
 TEST_F(GeneratedChainTest, RepeatedValuesAreNotStored) {
   Maker m;
-  const ValueId x = m.input({8, 16, 24}), column = m.input({8, 1, 1});
-  const ValueId spread = m.op("broadcast_to", {column}, {{"shape", Shape{8, 16, 24}}});
+  const ValueId x = m.input({16, 32, 64}), column = m.input({16, 1, 1});
+  const ValueId spread = m.op("broadcast_to", {column}, {{"shape", Shape{16, 32, 64}}});
   const Graph g = m.finish({m.op("tanh", {m.op("elemwise_mul", {spread, x})})});
   EXPECT_EQ(instructions(g, true), 1u);
   expect_same_as_eager(g, 6, 2e-6, true);
@@ -74,8 +75,8 @@ TEST_F(GeneratedChainTest, RepeatedValuesAreNotStored) {
 // The memory of one buffer, broadcast along different axes.
 TEST_F(GeneratedChainTest, OneInputMayBeBroadcastInTwoWays) {
   Maker m;
-  const ValueId x = m.input({64, 64}), row = m.input({1, 64});
-  const ValueId column = m.op("reshape", {row}, {{"shape", Shape{64, 1}}});
+  const ValueId x = m.input({192, 192}), row = m.input({1, 192});
+  const ValueId column = m.op("reshape", {row}, {{"shape", Shape{192, 1}}});
   const ValueId y = m.op("broadcast_add", {m.op("broadcast_mul", {x, row}), column});
   const Graph g = m.finish({m.op("tanh", {y})});
   expect_same_as_eager(g, 2, 2e-6);
@@ -86,7 +87,7 @@ TEST_F(GeneratedChainTest, RowsEndChainsThatNoGradientNeeds) {
   for (const char* name : {"sum", "mean", "softmax", "log_softmax"}) {
     SCOPED_TRACE(name);
     Maker m;
-    const ValueId x = m.input({96, 40}), shift = m.input({40});
+    const ValueId x = m.input({192, 120}), shift = m.input({120});
     const ValueId y = m.op("broadcast_add", {m.op("_mul_scalar", {x}, {{"scalar", 2.0}}), shift});
     const bool reduces = std::string_view(name) == "sum" || std::string_view(name) == "mean";
     const ValueId z = reduces ? m.op(name, {y}, {{"axis", Shape{1}}}) : m.op(name, {y});
@@ -102,9 +103,9 @@ TEST_F(GeneratedChainTest, RowsEndChainsThatNoGradientNeeds) {
 // A value before the row end is an output, and takes the memory of an input of the chain.
 TEST_F(GeneratedChainTest, ValuesBeforeARowEndAreStoredAfterTheLastRead) {
   Maker m;
-  const ValueId x = m.input({96, 40}), w = m.input({40, 40});
+  const ValueId x = m.input({192, 120}), w = m.input({120, 120});
   const ValueId a = m.op("dot", {x, w});  // its memory is the chain's to reuse
-  const ValueId b = m.op("broadcast_add", {m.op("tanh", {a}), m.input({96, 1})});
+  const ValueId b = m.op("broadcast_add", {m.op("tanh", {a}), m.input({192, 1})});
   const ValueId c = m.op("softmax", {b});
   const Graph g = m.finish({c, m.op("dot", {b, w})});
   expect_same_as_eager(g, 4, 2e-5);
@@ -122,7 +123,7 @@ TEST_F(GeneratedChainTest, FewLongRowsStayWithTheReduction) {
 TEST_F(GeneratedChainTest, WithoutGeneratedKernelsChainsStayFlat) {
   set_chain_planner(DeviceType::kCPU, {.plan = plan_generated});
   Maker m;
-  const ValueId x = m.input({64, 64}), row = m.input({1, 64});
+  const ValueId x = m.input({192, 192}), row = m.input({1, 192});
   const ValueId y = m.op("broadcast_add", {m.op("tanh", {x}), row});
   const Graph g = m.finish({m.op("sum", {m.op("exp", {y})}, {{"axis", Shape{1}}})});
   EXPECT_EQ(instructions(g), 4u);
