@@ -13,6 +13,7 @@ from .._typed_init import TypedInit
 from ..base import MXNetError, NeedsInit, TypeError_, ValueError_, unknown_keyword
 from ..context import Context
 from ..ndarray import NDArray
+from ..profiler.memory import WATCH
 from .arity import arity_error
 from .call_types import HasForward, R_co
 from .checkpointing import Checkpointing
@@ -22,7 +23,7 @@ from .model_files import load_model, save_model
 from .parameter import Parameter
 from .parameter_dict import ParameterDict, load_into, load_named, strip_kind
 from .scope import BlockScope
-from .summary import summary_text
+from .summary import indented, summary_text, tree
 
 __all__ = ["Block"]
 
@@ -77,11 +78,11 @@ class Block(Checkpointing, NeedsInit, TypedInit):
 
     def __repr__(self) -> str:
         lines = [
-            f"  ({key}): {_indented(repr(child))}"
+            f"  ({key}): {indented(repr(child))}"
             for key, child in self.__dict__.items()
             if isinstance(child, Block)
         ]
-        return _tree(type(self).__name__, lines)
+        return tree(type(self).__name__, lines)
 
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
@@ -455,7 +456,8 @@ class Block(Checkpointing, NeedsInit, TypedInit):
             try:
                 for hook in self._forward_pre_hooks and list(self._forward_pre_hooks.values()):
                     hook(self, args)
-                outputs = self._dispatch(args) if self._checkpointed else self._run(args)
+                plain = not (self._checkpointed or WATCH.on)
+                outputs = self._run(args) if plain else self._dispatch(args)
                 for hook in self._forward_hooks and list(self._forward_hooks.values()):
                     hook(self, args, outputs)
                 return outputs
@@ -490,11 +492,3 @@ class Block(Checkpointing, NeedsInit, TypedInit):
             One batch; the block is run on it, and must not be hybridized.
         """
         print(summary_text(self, *inputs))
-
-
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
-
-
-def _tree(name: str, lines: Sequence[str]) -> str:
-    return "\n".join([f"{name}(", *lines, ")"]) if lines else f"{name}()"

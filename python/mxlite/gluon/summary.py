@@ -1,7 +1,8 @@
-"""The table that ``Block.summary`` prints."""
+"""The texts that describe blocks: the table of ``Block.summary``, and trees of names."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError
@@ -11,7 +12,7 @@ from .hooks import HookHandle
 if TYPE_CHECKING:
     from .base_block import Block
 
-__all__ = ["HybridizedSummaryError", "summary_text"]
+__all__ = ["HybridizedSummaryError", "indented", "summary_text", "tree"]
 
 _ROW = "{:>20}  {:>42} {:>15}"
 _WIDTH = 80
@@ -96,3 +97,13 @@ def _shapes(nested: Any) -> str:
             return _shapes(nested[0])
         return "[" + ", ".join(_shapes(entry) for entry in nested) + "]"
     return str(nested)
+
+
+def indented(text: str) -> str:
+    """Return a text whose lines after the first begin with two more spaces."""
+    return text.replace("\n", "\n  ")
+
+
+def tree(name: str, lines: Sequence[str]) -> str:
+    """Return a block's name with the lines of its children in parentheses."""
+    return "\n".join([f"{name}(", *lines, ")"]) if lines else f"{name}()"

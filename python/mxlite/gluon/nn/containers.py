@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...ndarray import NDArray
-from ..base_block import Block, _indented, _tree
+from ..base_block import Block
 from ..hybrid_block import HybridBlock
+from ..summary import indented, tree
 
 __all__ = ["HybridSequential", "Sequential"]
 
 
 def _children_lines(block: Block) -> list[str]:
-    return [f"  ({key}): {_indented(repr(child))}" for key, child in block._children.items()]
+    return [f"  ({key}): {indented(repr(child))}" for key, child in block._children.items()]
 
 
 class Sequential(Block):
@@ -55,7 +56,7 @@ class Sequential(Block):
         return result
 
     def __repr__(self) -> str:
-        return _tree(type(self).__name__, _children_lines(self))
+        return tree(type(self).__name__, _children_lines(self))
 
     def __getitem__(self, key: int | slice) -> Any:
         layers = list(self._children.values())[key]
@@ -129,7 +130,7 @@ class HybridSequential(HybridBlock):
         return result
 
     def __repr__(self) -> str:
-        return _tree(type(self).__name__, _children_lines(self))
+        return tree(type(self).__name__, _children_lines(self))
 
     def __getitem__(self, key: int | slice) -> Any:
         layers = list(self._children.values())[key]

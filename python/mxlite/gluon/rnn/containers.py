@@ -7,7 +7,7 @@ from typing import Any, Callable
 from ... import ndarray as nd
 from ...base import NotSupportedError, ValueError_
 from ...ndarray import NDArray
-from ..base_block import _indented, _tree
+from ..summary import indented, tree
 from .base_cell import (
     HybridRecurrentCell,
     RecurrentCell,
@@ -41,8 +41,8 @@ class SequentialRNNCell(RecurrentCell):
     """
 
     def __repr__(self) -> str:
-        lines = [f"({key}): {_indented(repr(cell))}" for key, cell in self._children.items()]
-        return _tree(type(self).__name__, lines)
+        lines = [f"({key}): {indented(repr(cell))}" for key, cell in self._children.items()]
+        return tree(type(self).__name__, lines)
 
     def add(self, cell: RecurrentCell) -> None:
         """Append a cell.
