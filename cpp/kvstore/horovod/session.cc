@@ -308,7 +308,7 @@ void Session::process() {
   }
   for (const Response& response : outcome.responses) carry_out(response);
   int64_t bytes = carry_out_calls();
-  if (bytes > 0 || !outcome.responses.empty()) {
+  if (!outcome.responses.empty()) {
     std::lock_guard lock(mutex_);
     last_operation_ = Clock::now();
   }

@@ -76,7 +76,12 @@ int64_t Session::carry_out_calls() {
   std::vector<Bucket> buckets;
   const NegotiationSettings& settings = negotiator_.settings();
   const int64_t fuse_below = std::min(settings.fuse_below, settings.fusion_bytes);
-  for (const OrderedCalls::Due& due : calls_.take_due()) {
+  const std::vector<OrderedCalls::Due> due_calls = calls_.take_due();
+  if (!due_calls.empty()) {  // those of process sets without this rank count as well
+    std::lock_guard lock(mutex_);
+    last_operation_ = Clock::now();
+  }
+  for (const OrderedCalls::Due& due : due_calls) {
     const auto group = groups_.find(due.channel.set);
     if (group == groups_.end() || !group->second) continue;  // this rank is no member
     const auto found = ordered_.find({due.channel, due.number});

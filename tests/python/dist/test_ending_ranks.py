@@ -73,3 +73,30 @@ if hvd.rank() > 0:
     result = start(program, 3, env={"MXLITE_COMM_TIMEOUT": "3"}, timeout=40)
     seconds = float(result.output[0].split()[1])
     assert 2.5 < seconds < 12, result.text
+
+
+def test_training_of_others_is_communication_for_a_rank_that_ends(start) -> None:
+    program = """
+import time
+import mxlite as mx, mxlite.horovod as hvd
+others = hvd.ProcessSet([1, 2])
+hvd.init(process_sets=[others])
+rank = hvd.rank()
+if rank == 0:
+    raise SystemExit
+net = mx.gluon.nn.Dense(3, in_units=4)
+net.initialize(mx.init.One())
+trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", process_set=others)
+begin = time.monotonic()
+while time.monotonic() - begin < 4:
+    with mx.autograd.record():
+        loss = net(mx.nd.ones((2, 4))).sum()
+    loss.backward()
+    trainer.step(2)
+    mx.nd.waitall()
+    time.sleep(0.05)
+print("done", rank)
+"""
+    result = start(program, 3, env={"MXLITE_COMM_TIMEOUT": "2"}, timeout=40)
+    done = sorted(rank for rank, text in result.output.items() if "done" in text)
+    assert done == [1, 2], result.text
