@@ -2,11 +2,15 @@
 // reduced.
 #include <pybind11/stl.h>
 
+#include <chrono>
+#include <thread>
+
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/kvstore/comm/bucket.h"
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/ops/invoke.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_comm.h"
@@ -59,7 +63,7 @@ class GradientBucket {
       const NDArrayRef& part = given_.parts()[i];
       NDArrayRef& owner = owners_[i++];
       if (!array || lies_in(*array, *part)) continue;
-      const bool moves = may_move(*array, *part);
+      const bool moves = may_move(*array, *part) && (owner || is_alone(*array));
       if (owner && owner != array) move_out(std::exchange(owner, nullptr), part);
       copy_to(array, part);
       if (!moves) continue;
@@ -134,8 +138,22 @@ class GradientBucket {
            (!storage.is_foreign() || Bucket::is_part(storage));
   }
 
+  // Returns whether no view shares the memory of an array: it would keep the old memory. Operators
+  // that have not ended hold the memory as well. They are waited for, but not for long: some may
+  // need what this rank does next.
+  bool is_alone(const NDArray& array) {
+    constexpr std::chrono::milliseconds kPause{1};
+    const Storage& storage = *array.storage();
+    if (storage.use_count() == 1) return true;
+    GilRelease release;
+    for (; storage.use_count() > 1 && patience_.count() > 0; patience_ -= kPause)
+      std::this_thread::sleep_for(kPause);
+    return storage.use_count() == 1;
+  }
+
   Bucket given_;
   std::optional<Bucket> sums_;
+  std::chrono::milliseconds patience_{5000};
   std::vector<std::pair<TensorSpec, Device>> kinds_;  // arrays that fit have these
   std::vector<NDArrayRef> owners_;                    // by part: the array that lies in it
 };

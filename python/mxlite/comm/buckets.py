@@ -6,6 +6,7 @@ All ranks sum the same buckets in the same order, so nothing is negotiated by na
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from .. import _core, autograd
 from .. import ndarray as nd
@@ -190,6 +191,10 @@ class GradientBuckets:
         self._follow_size()
         JOB.followers.add(self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies make plans of their own: a plan is memory of this process.
+        return _buckets_like, (self._label, self._in_place, self._wire, self._groups, self._code)
+
     def _follow_size(self) -> None:
         """Forget all plans: the job was formed again, and new ranks have none."""
         self._known: dict[str, NDArray] = {}  # gradients of the plan, one context each
@@ -332,9 +337,16 @@ class GradientBuckets:
 
     def _made(self, names: list[str], arrays: list[NDArray]) -> _Bucket | _CodedBucket:
         first = arrays[0]
-        if self._code is not None and kind_of(first, None)[0] == "float32 on the CPU":
+        kind = kind_of(first, None)[0]
+        if self._code is not None and kind == "float32 on the CPU" and first.ctx == cpu():
             return _CodedBucket(names, arrays, self._code, self._residuals)
         is_narrowed = wire_dtype(first, self._wire) != wire_dtype(first, None)
         return _Bucket(
             names, arrays, self._in_place or is_narrowed, self._wire if is_narrowed else None
         )
+
+
+def _buckets_like(
+    label: str, in_place: bool, wire: str | None, groups: int, code: tuple[str, float] | None
+) -> GradientBuckets:
+    return GradientBuckets(label, in_place=in_place, wire=wire, groups=groups, code=code)

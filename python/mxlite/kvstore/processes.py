@@ -263,7 +263,7 @@ class AllReduceStore(KVStore, BucketStore):
         # Codes are made of float32 on the CPU; others are rounded one by one.
         if self._compression is None or self._compression.wire is not None:
             return True
-        return all(kind_of(grad, None)[0] == "float32 on the CPU" for grad in grads)
+        return grads[0].ctx == cpu() and kind_of(grads[0], None)[0] == "float32 on the CPU"
 
     def _sum_packed(self, entries: Sequence[Entry], updates: bool, names: Sequence[str]) -> None:
         gradients = [grads for _, _, _, grads in entries]
