@@ -223,6 +223,11 @@ def tell_blocks(params: Sequence[Parameter], optimizer: Optimizer) -> None:
             "updates elements by themselves, such as Adam, or LAMB, LARS or LBSGD, whose norms are "
             "those of whole parameters"
         )
+    if optimizer._blocks and optimizer._blocks != blocks:
+        raise NotSupportedError(
+            f"Trainer: this {type(optimizer).__name__} updates the blocks of another trainer; give "
+            "each trainer an optimizer of its own"
+        )
     optimizer._blocks = blocks
 
 
