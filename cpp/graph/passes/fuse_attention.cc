@@ -9,6 +9,7 @@
 #include "cpp/graph/passes/value_facts.h"
 #include "cpp/graph/program.h"
 #include "cpp/graph/rewrite.h"
+#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/matrix/dot.h"
 #include "cpp/ops/nn/attention.h"
 #include "cpp/ops/nn/dropout.h"
@@ -18,8 +19,8 @@
 namespace mxlite::graph {
 namespace {
 
-// Products of halves run in matrix units, which the fused kernel does not use. From this number of
-// keys on it is as fast, and the scores take the most memory.
+// The fused kernel computes halves in float32, unless they are bfloat16 and the processor has AMX.
+// Separate products of halves are faster below this number of keys.
 constexpr int64_t kKeysOfHalves = 2048;
 // Scores that are replaced by this number or less have a weight of 0 beside any others.
 constexpr double kHiddenScore = -1e9;
@@ -92,7 +93,8 @@ class Fuser {
       const auto& p = params<DropoutParams>(n);
       if (uses(v) != 1 || uses({v.node, 1}) != 0 || p.axes.ndim() > 0) return std::nullopt;
       if (p.mode == DropoutMode::kAlways && !graph_.training) return std::nullopt;
-      found.dropout = p.p;
+      // An inactive Dropout draws no numbers, so the fused operator must not either.
+      found.dropout = p.is_active(graph_.training) ? p.p : 0;
       v = before_reshapes(n.inputs[0]);
     }
     if (is_product(v)) {
@@ -173,7 +175,8 @@ class Fuser {
   bool is_worthwhile(ValueId scores, ValueId query) const {
     const TensorSpec& spec = graph_.spec(scores);
     return is_floating(spec.dtype) && spec.shape.size() > 0 && shape(query).size() > 0 &&
-           (!is_half(spec.dtype) || spec.shape.back() >= kKeysOfHalves);
+           (!is_half(spec.dtype) || spec.shape.back() >= kKeysOfHalves ||
+            (spec.dtype == DType::kBFloat16 && cpu::has_amx_bf16()));
   }
 
   std::optional<ValueId> fuse(int32_t id) {

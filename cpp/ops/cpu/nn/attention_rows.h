@@ -75,10 +75,17 @@ struct ScoreRow {
     if (mask)
       with_floating(mask->dtype, [&]<class U>(U) {
         const U* added = static_cast<const U*>(mask->at(row, first));
+        // A hidden score takes no part, not even if it is infinite or NaN itself.
+        const auto masked = [](T score, T m) {
+          constexpr T kHidden = -std::numeric_limits<T>::infinity();
+          return m <= static_cast<T>(kMaskedScore) ? kHidden : score + m;
+        };
         if (mask->column == 1)
-          for (int64_t i = 0; i < valid; ++i) values[i] += static_cast<T>(added[i]);
+          for (int64_t i = 0; i < valid; ++i)
+            values[i] = masked(values[i], static_cast<T>(added[i]));
         else
-          for (int64_t i = 0; i < valid; ++i) values[i] += static_cast<T>(added[i * mask->column]);
+          for (int64_t i = 0; i < valid; ++i)
+            values[i] = masked(values[i], static_cast<T>(added[i * mask->column]));
       });
     std::fill(values + valid, values + padded, -std::numeric_limits<T>::infinity());
   }
