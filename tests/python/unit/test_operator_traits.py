@@ -130,7 +130,11 @@ def test_some_operators_keep_zeros():
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
 def test_operators_that_keep_zeros_give_zero_for_zero(name, dtype):
-    (found,) = (_core.op(name)(nd.array(ZEROS, dtype=dtype)),)
+    try:
+        found = _core.op(name)(nd.array(ZEROS, dtype=dtype))
+    except mx.base.DTypeError:
+        assert dtype == "int32"  # the operator takes floating types only
+        return
     np.testing.assert_array_equal(found.asnumpy(), ZEROS)
 
 
