@@ -54,12 +54,7 @@ mxlite_cuda_find(CUDART cuda_runtime_api.h libcudart.so.13)
 mxlite_cuda_find(CUBLAS cublasLt.h libcublas.so.13 libcublasLt.so.13)
 mxlite_cuda_find(CUDNN cudnn.h libcudnn.so.9)
 mxlite_cuda_find(NCCL nccl.h libnccl.so.2)
-mxlite_cuda_find(NVRTC nvrtc.h)  # the cuDNN frontend includes it
-# Not linked: it is loaded where there is one. Its tests need it.
-find_library(MXLITE_libnvrtc NAMES libnvrtc.so.13 HINTS ${cuda_roots} PATH_SUFFIXES lib64 lib NO_DEFAULT_PATH)
-if(NOT MXLITE_libnvrtc)
-  list(APPEND cuda_missing libnvrtc.so.13)
-endif()
+mxlite_cuda_find(NVRTC nvrtc.h libnvrtc.so.13)  # some versions of the cuDNN frontend call it
 find_path(MXLITE_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
           HINTS ${MXLITE_CUDNN_FRONTEND_ROOT} ${site_packages} ${cuda_roots} PATH_SUFFIXES include)
 if(NOT MXLITE_CUDNN_FRONTEND_INCLUDE)
