@@ -1,4 +1,4 @@
-// What a graph says of values before it runs. "Not known" is always a correct answer: passes that
+// Finds facts about values before a graph runs. "Not known" is always a correct answer: passes that
 // ask then leave the graph as it is.
 #pragma once
 #include <limits>
