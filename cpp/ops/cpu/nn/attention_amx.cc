@@ -24,6 +24,7 @@
 // clang-format off
 #include "cpp/ops/cpu/nn/attention_tile.h"
 #include "cpp/ops/cpu/nn/attention_rows.h"
+#include "cpp/ops/cpu/nn/attention_items.h"
 #include "cpp/ops/cpu/nn/attention_bf16_tile.h"
 #include "cpp/ops/cpu/nn/attention_bf16_pack.h"
 #include "cpp/ops/cpu/nn/attention_bf16_rows.h"

@@ -19,6 +19,7 @@
 // clang-format off
 #include "cpp/ops/cpu/nn/attention_tile.h"
 #include "cpp/ops/cpu/nn/attention_rows.h"
+#include "cpp/ops/cpu/nn/attention_items.h"
 #include "cpp/ops/cpu/nn/attention_forward_loop.h"
 #include "cpp/ops/cpu/nn/attention_backward_loop.h"
 #include "cpp/ops/cpu/nn/attention_run.h"

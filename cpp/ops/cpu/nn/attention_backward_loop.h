@@ -15,41 +15,30 @@ class AttentionBackward {
  public:
   AttentionBackward(const AttentionCall& call, const AttentionPlan& plan, T* scratch)
       : c_(call), plan_(plan), s_(call, plan.block_rows) {
-    const auto take = [&](int64_t count) {
-      T* const taken = scratch;
-      scratch += count;
-      return taken;
-    };
-    key_columns_.data = take(s_.k_pad * s_.d);
-    value_columns_.data = take(s_.k_pad * s_.dv);
-    keys_.data = take(s_.k_pad * s_.d_pad);
-    query_ = take(s_.query_rows());
-    grad_ = take(s_.value_rows());
-    scores_ = take(s_.scores());
-    grads_ = take(s_.scores());
-    query_grad_ = take(s_.rows * s_.d_pad);
-    query_strips_ = {take(s_.rows * s_.d_pad), s_.rows, s_.d_pad};
-    grad_strips_ = {take(s_.rows * s_.dv_pad), s_.rows, s_.dv_pad};
-    log_sum_ = take(s_.row_values());
-    delta_ = take(s_.row_values());
-    loaded_ = take(s_.loaded_rows());
+    AttentionScratch memory(scratch);
+    key_columns_.data = memory.take(s_.k_pad * s_.d);
+    value_columns_.data = memory.take(s_.k_pad * s_.dv);
+    keys_.data = memory.take(s_.k_pad * s_.d_pad);
+    query_ = memory.take(s_.query_rows());
+    grad_ = memory.take(s_.value_rows());
+    scores_ = memory.take(s_.scores());
+    grads_ = memory.take(s_.scores());
+    query_grad_ = memory.take(s_.rows * s_.d_pad);
+    query_strips_ = {memory.take(s_.rows * s_.d_pad), s_.rows, s_.d_pad};
+    grad_strips_ = {memory.take(s_.rows * s_.dv_pad), s_.rows, s_.dv_pad};
+    log_sum_ = memory.take(s_.row_values());
+    delta_ = memory.take(s_.row_values());
+    loaded_ = memory.take(s_.loaded_rows());
   }
 
   // Adds up the gradients of key and value of the item in `sums` (AttentionSizes::key_grads).
   void run(int64_t item, T* sums) {
-    const int64_t head = item / plan_.parts, part = item % plan_.parts;
-    const int64_t b = head / c_.key_heads, key_head = head % c_.key_heads;
-    if (head != packed_) pack(b, key_head);
-    packed_ = head;
     key_grad_ = sums;
     value_grad_ = sums + s_.k_pad * s_.d_pad;
     std::fill_n(sums, s_.key_grads(), T(0));
-    const int64_t blocks = c_.group() * plan_.blocks;
-    for (int64_t i = blocks * part / plan_.parts; i < blocks * (part + 1) / plan_.parts; ++i) {
-      const int64_t first = i % plan_.blocks * plan_.block_rows;
-      block(b, key_head * c_.group() + i / plan_.blocks, first,
-            std::min(plan_.block_rows, c_.q_length - first));
-    }
+    run_item(
+        c_, plan_, item, packed_, [&](int64_t b, int64_t key_head) { pack(b, key_head); },
+        [&](int64_t b, int64_t h, int64_t first, int64_t rows) { block(b, h, first, rows); });
   }
 
   // Writes the sums of all parts of a key head, the first of which lie at `sums`.

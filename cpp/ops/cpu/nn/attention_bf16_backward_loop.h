@@ -14,47 +14,33 @@ class TileBackward {
  public:
   TileBackward(const AttentionCall& call, const AttentionPlan& plan, float* scratch)
       : c_(call), plan_(plan), s_(call, plan.block_rows) {
-    const auto floats = [&](int64_t count) {
-      float* const taken = scratch;
-      scratch += count;
-      return taken;
-    };
-    const auto halves = [&](int64_t count) {
-      return reinterpret_cast<bfloat16*>(floats(count / 2));
-    };
-    key_columns_ = halves(s_.k * s_.d);
-    value_columns_ = halves(s_.k * s_.dv);
-    keys_ = halves(s_.k * s_.d);
-    query_ = halves(s_.rows * s_.d);
-    grad_ = halves(s_.rows * s_.dv);
-    query_transposed_ = halves(s_.rows * s_.d);
-    grad_transposed_ = halves(s_.rows * s_.dv);
-    weights_ = halves(s_.rows * kKeys);
-    score_grads_ = halves(s_.rows * kKeys);
-    loaded_ = halves(s_.loaded_rows());
-    scores_ = floats(s_.rows * kStride);
-    grads_ = floats(s_.rows * kStride);
-    query_grad_ = floats(s_.rows * s_.d);
-    log_sum_ = floats(s_.rows);
-    delta_ = floats(s_.rows);
+    AttentionScratch memory(scratch);
+    key_columns_ = memory.take_halves(s_.k * s_.d);
+    value_columns_ = memory.take_halves(s_.k * s_.dv);
+    keys_ = memory.take_halves(s_.k * s_.d);
+    query_ = memory.take_halves(s_.rows * s_.d);
+    grad_ = memory.take_halves(s_.rows * s_.dv);
+    query_transposed_ = memory.take_halves(s_.rows * s_.d);
+    grad_transposed_ = memory.take_halves(s_.rows * s_.dv);
+    weights_ = memory.take_halves(s_.rows * kKeys);
+    score_grads_ = memory.take_halves(s_.rows * kKeys);
+    loaded_ = memory.take_halves(s_.loaded_rows());
+    scores_ = memory.take(s_.rows * kStride);
+    grads_ = memory.take(s_.rows * kStride);
+    query_grad_ = memory.take(s_.rows * s_.d);
+    log_sum_ = memory.take(s_.rows);
+    delta_ = memory.take(s_.rows);
   }
 
   // Adds up the transposed gradients of key and value of the item in `sums`
   // (AttentionSizes::key_grads).
   void run(int64_t item, float* sums) {
-    const int64_t head = item / plan_.parts, part = item % plan_.parts;
-    const int64_t b = head / c_.key_heads, key_head = head % c_.key_heads;
-    if (head != packed_) pack(b, key_head);
-    packed_ = head;
     key_grad_ = sums;
     value_grad_ = sums + s_.k * s_.d;
     std::fill_n(sums, s_.key_grads(), 0.0f);
-    const int64_t blocks = c_.group() * plan_.blocks;
-    for (int64_t i = blocks * part / plan_.parts; i < blocks * (part + 1) / plan_.parts; ++i) {
-      const int64_t first = i % plan_.blocks * plan_.block_rows;
-      block(b, key_head * c_.group() + i / plan_.blocks, first,
-            std::min(plan_.block_rows, c_.q_length - first));
-    }
+    run_item(
+        c_, plan_, item, packed_, [&](int64_t b, int64_t key_head) { pack(b, key_head); },
+        [&](int64_t b, int64_t h, int64_t first, int64_t rows) { block(b, h, first, rows); });
   }
 
   // Writes the sums of all parts of a key head, the first of which lie at `sums`.

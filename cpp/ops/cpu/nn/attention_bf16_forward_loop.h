@@ -12,36 +12,21 @@ class TileForward {
  public:
   TileForward(const AttentionCall& call, const AttentionPlan& plan, float* scratch)
       : c_(call), plan_(plan), s_(call, plan.block_rows) {
-    const auto floats = [&](int64_t count) {
-      float* const taken = scratch;
-      scratch += count;
-      return taken;
-    };
-    const auto halves = [&](int64_t count) {
-      return reinterpret_cast<bfloat16*>(floats(count / 2));
-    };
-    keys_ = halves(s_.k * s_.d);
-    values_ = halves(s_.k * s_.dv);
-    query_ = halves(s_.rows * s_.d);
-    loaded_ = halves(s_.loaded_rows());
-    scores_ = floats(s_.rows * kStride);
-    sums_ = floats(s_.rows * s_.dv);
-    max_ = floats(s_.rows);
-    total_ = floats(s_.rows);
+    AttentionScratch memory(scratch);
+    keys_ = memory.take_halves(s_.k * s_.d);
+    values_ = memory.take_halves(s_.k * s_.dv);
+    query_ = memory.take_halves(s_.rows * s_.d);
+    loaded_ = memory.take_halves(s_.loaded_rows());
+    scores_ = memory.take(s_.rows * kStride);
+    sums_ = memory.take(s_.rows * s_.dv);
+    max_ = memory.take(s_.rows);
+    total_ = memory.take(s_.rows);
   }
 
-  // A part of the queries of a key head: heads of its group, block by block.
   void run(int64_t item) {
-    const int64_t head = item / plan_.parts, part = item % plan_.parts;
-    const int64_t b = head / c_.key_heads, key_head = head % c_.key_heads;
-    if (head != packed_) pack(b, key_head);
-    packed_ = head;
-    const int64_t blocks = c_.group() * plan_.blocks;
-    for (int64_t i = blocks * part / plan_.parts; i < blocks * (part + 1) / plan_.parts; ++i) {
-      const int64_t first = i % plan_.blocks * plan_.block_rows;
-      block(b, key_head * c_.group() + i / plan_.blocks, first,
-            std::min(plan_.block_rows, c_.q_length - first));
-    }
+    run_item(
+        c_, plan_, item, packed_, [&](int64_t b, int64_t key_head) { pack(b, key_head); },
+        [&](int64_t b, int64_t h, int64_t first, int64_t rows) { block(b, h, first, rows); });
   }
 
  private:

@@ -87,7 +87,7 @@ void attention_forward(const AttentionCall&, const AttentionPlan&, double* scrat
 void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);
 void attention_backward(const AttentionCall&, const AttentionPlan&, double* scratch);
 }  // namespace avx512
-// For bfloat16, with the sums of backward in float32.
+// Both compute in bfloat16 and add the sums of backward in float32.
 namespace amx {
 void attention_forward(const AttentionCall&, const AttentionPlan&, float* scratch);
 void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);

@@ -13,33 +13,21 @@ class AttentionForward {
  public:
   AttentionForward(const AttentionCall& call, const AttentionPlan& plan, T* scratch)
       : c_(call), plan_(plan), s_(call, plan.block_rows) {
-    const auto take = [&](int64_t count) {
-      T* const taken = scratch;
-      scratch += count;
-      return taken;
-    };
-    keys_.data = take(s_.k_pad * s_.d);
-    values_.data = take(s_.k_pad * s_.dv_pad);
-    query_ = take(s_.query_rows());
-    scores_ = take(s_.scores());
-    sums_ = take(s_.rows * s_.dv_pad);
-    max_ = take(s_.row_values());
-    total_ = take(s_.row_values());
-    loaded_ = take(s_.loaded_rows());
+    AttentionScratch memory(scratch);
+    keys_.data = memory.take(s_.k_pad * s_.d);
+    values_.data = memory.take(s_.k_pad * s_.dv_pad);
+    query_ = memory.take(s_.query_rows());
+    scores_ = memory.take(s_.scores());
+    sums_ = memory.take(s_.rows * s_.dv_pad);
+    max_ = memory.take(s_.row_values());
+    total_ = memory.take(s_.row_values());
+    loaded_ = memory.take(s_.loaded_rows());
   }
 
-  // A part of the queries of a key head: heads of its group, block by block.
   void run(int64_t item) {
-    const int64_t head = item / plan_.parts, part = item % plan_.parts;
-    const int64_t b = head / c_.key_heads, key_head = head % c_.key_heads;
-    if (head != packed_) pack(b, key_head);
-    packed_ = head;
-    const int64_t blocks = c_.group() * plan_.blocks;
-    for (int64_t i = blocks * part / plan_.parts; i < blocks * (part + 1) / plan_.parts; ++i) {
-      const int64_t first = i % plan_.blocks * plan_.block_rows;
-      block(b, key_head * c_.group() + i / plan_.blocks, first,
-            std::min(plan_.block_rows, c_.q_length - first));
-    }
+    run_item(
+        c_, plan_, item, packed_, [&](int64_t b, int64_t key_head) { pack(b, key_head); },
+        [&](int64_t b, int64_t h, int64_t first, int64_t rows) { block(b, h, first, rows); });
   }
 
  private:
