@@ -69,6 +69,11 @@ def cells(content: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, float
     return found
 
 
+def systems_of(content: dict[str, Any]) -> Lines:
+    """Return the systems of a result file, mxlite first."""
+    return list(dict.fromkeys(entry["system"] for entry in content["results"]))
+
+
 def ratio(ratios: dict[str, Any], speeds: dict[str, float]) -> tuple[float, str]:
     """Return mxlite's ratio to the best peer, and its text with the quartiles."""
     best = max((name for name in speeds if not name.startswith("mxlite")), key=speeds.__getitem__)
@@ -102,9 +107,9 @@ def origin(script: str, content: dict[str, Any]) -> str:
 
 def speed_table(
     content: dict[str, Any], last: Callable[[dict[str, Any]], Lines] | None = None
-) -> tuple[Lines, Lines, list[list[str]], list[float]]:
-    """Return the systems, the head, the rows and the ratios of a table of images/s."""
-    systems = list(dict.fromkeys(entry["system"] for entry in content["results"]))
+) -> tuple[Lines, list[Lines], list[float]]:
+    """Return the head, the rows and the ratios of a table of images/s."""
+    systems = systems_of(content)
     peers = [name for name in systems if not name.startswith("mxlite")]
     head = ["network", "batch", "mxlite", *(SYSTEMS[name] for name in peers), "mxlite / best peer"]
     rows, ratios = [], []
@@ -115,7 +120,7 @@ def speed_table(
         values = [speed(speeds[name]) if name in speeds else "failed" for name in [ours, *peers]]
         name = NETWORKS.get(cell["network"], cell["network"])
         rows.append([name, str(cell["batch"]), *values, text, *(last(cell) if last else [])])
-    return systems, head, rows, ratios
+    return head, rows, ratios
 
 
 def mean_line(ratios: list[float]) -> str:
@@ -129,28 +134,28 @@ def mean_line(ratios: list[float]) -> str:
 def scoring() -> Lines:
     """Return the table of scoring."""
     content = json.loads((RESULTS / "peers.json").read_text())
-    _, head, rows, ratios = speed_table(content)
+    head, rows, ratios = speed_table(content)
     return [f"{origin('peers/run.py', content)}:", "", *markdown(head, rows), "", mean_line(ratios)]
 
 
 def bfloat16() -> Lines:
     """Return the table of scoring in bfloat16."""
     content = json.loads((RESULTS / "peers_resnet-50_bfloat16.json").read_text())
-    _, head, rows, _ = speed_table(content)
+    head, rows, _ = speed_table(content)
     return [f"{origin('peers/run.py', content)}:", "", *markdown(head, rows)]
 
 
 def training() -> Lines:
     """Return the table of training steps with peak memory."""
     content = json.loads((RESULTS / "train_step.json").read_text())
-    systems = list(dict.fromkeys(entry["system"] for entry in content["results"]))
+    systems = systems_of(content)
     memory = {(p["network"], p["dtype"], p["system"]): p["mib"] for p in content["peak_memory"]}
 
     def peaks(cell: dict[str, Any]) -> Lines:
         keys = [(f"{cell['network']} batch {cell['batch']}", cell["dtype"], s) for s in systems]
         return ["failed" if memory.get(key) is None else f"{memory[key]:.0f}" for key in keys]
 
-    _, head, rows, ratios = speed_table(content, peaks)
+    head, rows, ratios = speed_table(content, peaks)
     names = [SYSTEMS.get(name, "mxlite").split(" ")[0] for name in systems]
     head += [f"{'MiB: ' if index == 0 else ''}{name}" for index, name in enumerate(names)]
     return [
@@ -169,7 +174,7 @@ def neighbours() -> Lines:
     sources = []
     for path in sorted(RESULTS.glob("neighbours_*.json"), reverse=True):
         content = json.loads(path.read_text())
-        _, head, found, _ = speed_table(content)
+        head, found, _ = speed_table(content)
         busy = str(content["settings"]["neighbours"])
         rows += [[row[0], row[1], busy, *row[2:]] for row in found]
         sources.append(content["commit"])

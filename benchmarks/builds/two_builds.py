@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,10 +22,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "training"))
-from cell import Cell, System, Worker
+from cell import System, ratio_of_turns
+from command_line import add_options
 from common import Timing, progress, report, result, table, usable_cores, write_json
 from run import entries, write_spec
 from train_step import TrainCell, TrainWorker
+from waiting import SettingCell, SettingWorker
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
 SCORING = [
@@ -40,31 +41,8 @@ SCORING = [
 TRAINING = [("alexnet", "float32", 16), ("resnet-50", "float32", 16)]
 
 
-def launcher(system: System) -> list[str]:
-    """Return the start of a command line that has the build on Python's path."""
-    return ["env", f"PYTHONPATH={system.variant}", system.python]
-
-
-class ScoringBuild(Worker):
-    """Scoring with the build whose path is the system's variant."""
-
-    def launcher(self, system: System) -> list[str]:
-        """Return the start of the command line."""
-        return launcher(system)
-
-
-class TrainingBuild(TrainWorker):
-    """Training likewise."""
-
-    def launcher(self, system: System) -> list[str]:
-        """Return the start of the command line."""
-        return launcher(system)
-
-
-class ScoringCell(Cell):
-    """Scoring of one network with both builds."""
-
-    WORKER = ScoringBuild
+class TrainingBuild(SettingWorker, TrainWorker):
+    """Training in an environment with the setting that the system's variant names."""
 
 
 class TrainingCell(TrainCell):
@@ -74,14 +52,14 @@ class TrainingCell(TrainCell):
 
 
 def fresh_processes(
-    builds: list[System], script: list[str], rounds: int, name: str
+    paths: dict[str, str], script: list[str], rounds: int, name: str
 ) -> dict[str, dict[str, list[float]]]:
     """Run a script that writes a JSON object of seconds in fresh processes of both builds.
 
     Parameters
     ----------
-    builds : list of System
-        The builds.
+    paths : dict
+        Build to the folder that holds its mxlite.
     script : list of str
         Script and arguments; it writes one JSON object as its last line.
     rounds : int
@@ -96,29 +74,24 @@ def fresh_processes(
     """
     found: dict[str, dict[str, list[float]]] = {}
     for index in progress(range(rounds), rounds, name):
-        for build in builds if index % 2 == 0 else builds[::-1]:
+        for build in list(paths) if index % 2 == 0 else reversed(paths):
             lines = subprocess.run(
                 [sys.executable, *script],
-                env={**os.environ, "PYTHONPATH": build.variant},
+                env={**os.environ, "PYTHONPATH": paths[build]},
                 stdout=subprocess.PIPE,
                 check=True,
                 text=True,
             ).stdout.splitlines()
             for measurement, seconds in json.loads(lines[-1]).items():
-                turns = found.setdefault(measurement, {}).setdefault(build.name, [])
+                turns = found.setdefault(measurement, {}).setdefault(build, [])
                 turns.append(seconds)
     return found
 
 
 def ratio_row(name: str, before: list[float], after: list[float]) -> dict[str, Any]:
     """Return median and quartiles of the rounds' ratios."""
-    ratios = [old / new for old, new in zip(before, after, strict=True)]
-    low, middle, high = (
-        statistics.quantiles(ratios, n=4, method="inclusive")
-        if len(ratios) > 1
-        else [ratios[0]] * 3
-    )
-    return {"name": name, "median": middle, "q1": low, "q3": high, "rounds": len(ratios)}
+    middle, low, high = ratio_of_turns(after, before)
+    return {"name": name, "median": middle, "q1": low, "q3": high, "rounds": len(after)}
 
 
 def main() -> None:
@@ -127,17 +100,15 @@ def main() -> None:
     line.add_argument("--before", required=True, help="folder that holds the other build's mxlite")
     line.add_argument("--after", default=str(BENCHMARKS.parent / "python"))
     line.add_argument("--parts", nargs="+", default=["scoring", "training", "first", "overhead"])
-    line.add_argument("--rounds", type=int, default=9, help="turns of each build: %(default)s")
-    line.add_argument("--turn", type=float, default=1.0, help="seconds of a turn: %(default)s")
-    line.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    add_options(line, "json", rounds=9, turn=1.0)
     options = line.parse_args()
     for path in (options.before, options.after):
         if not list(Path(path, "mxlite").glob("_core.*.so")):
             raise SystemExit(f"builds: {path} holds no built mxlite")
     dtypes = ("float32", "float16", "bfloat16")
-    # The name of a build is also that of the module that worker.py loads for it.
-    after = System("mxlite", str(Path(options.after).resolve()), dtypes)
-    before = System("mxlite", str(Path(options.before).resolve()), dtypes)
+    paths = {name: str(Path(getattr(options, name)).resolve()) for name in ("after", "before")}
+    # The name of a system is also that of the module that worker.py loads for it.
+    after, before = (System("mxlite", f"PYTHONPATH={path}", dtypes) for path in paths.values())
     results: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +117,7 @@ def main() -> None:
         for part, network, dtype, batch in progress(plan, len(plan), "networks"):
             training = part == "training"
             spec = write_spec(network, Path(folder), random=False, training=training)
-            cell = (TrainingCell if training else ScoringCell)(network, dtype, batch)
+            cell = (TrainingCell if training else SettingCell)(network, dtype, batch)
             cell.run([after, before], spec, usable_cores(), options.rounds, options.turn)
             if cell.failures:
                 raise SystemExit("\n".join(cell.failures))
@@ -155,7 +126,6 @@ def main() -> None:
             name = f"{part} {network} batch {batch} {dtype}"
             rows.append(ratio_row(name, turns[str(before)], turns[str(after)]))
             print(f"{name}: {rows[-1]['median']:.3f}", flush=True)
-    named = [System("after", after.variant, ()), System("before", before.variant, ())]
     scripts = {
         "first": [str(Path(__file__).with_name("first_calls.py"))],
         "overhead": [str(BENCHMARKS / "overhead" / "overhead.py"), "--only-calls"],
@@ -163,7 +133,7 @@ def main() -> None:
     for part, script in scripts.items():
         if part not in options.parts:
             continue
-        for name, seconds in fresh_processes(named, script, options.rounds, part).items():
+        for name, seconds in fresh_processes(paths, script, options.rounds, part).items():
             for build, turns in seconds.items():
                 results.append(result(f"{name}, {build}", Timing(turns), unit="s"))
             rows.append(ratio_row(name, seconds["before"], seconds["after"]))
@@ -173,7 +143,7 @@ def main() -> None:
     print(table(["measurement", "before / after", "quartiles"], cells))
     if options.json:
         settings = {"rounds": options.rounds, "turn": options.turn, "parts": options.parts}
-        settings["before"] = commit_of(before.variant)
+        settings["before"] = commit_of(paths["before"])
         for entry in results:
             entry["name"] = entry["name"].replace(before.variant, "before")
             entry["name"] = entry["name"].replace(after.variant, "after")

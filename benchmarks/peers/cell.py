@@ -20,6 +20,21 @@ SETTLE_SECONDS = 0.3
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 1e-1}
 
 
+def ratio_of_turns(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
+    """Return how many times as fast we are: median and quartiles of the ratios of turns.
+
+    Parameters
+    ----------
+    ours, theirs : list of float
+        Seconds of an iteration, one entry for each turn.
+    """
+    ratios = [b / a for a, b in zip(ours, theirs)]
+    if len(ratios) < 2:
+        return ratios[0], ratios[0], ratios[0]
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return middle, low, high
+
+
 class System(NamedTuple):
     """A system, how it runs the network, and the Python that has it."""
 
@@ -203,11 +218,7 @@ class Cell:
 
     def ratio(self, name: str, peer: str) -> tuple[float, float, float]:
         """Return how many times as fast ``name`` is as ``peer``: median and quartiles of rounds."""
-        ratios = [b / a for a, b in zip(self.medians[name], self.medians[peer])]
-        if len(ratios) < 2:
-            return ratios[0], ratios[0], ratios[0]
-        low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
-        return middle, low, high
+        return ratio_of_turns(self.medians[name], self.medians[peer])
 
     def ratios(self, name: str) -> dict[str, Any]:
         """Return the ratios of ``name`` to all peers for the result file."""
