@@ -15,7 +15,7 @@ inline bool has_common_size(const TensorSpec& spec) {
   return common;
 }
 
-// As check_array_size, for arrays that are empty or huge.
+// Does what check_array_size does, for arrays that are empty or huge.
 void check_empty_or_huge(const TensorSpec& spec);
 
 // Throws a shape error for negative dimensions and for empty arrays that NumPy refuses too, and an

@@ -90,7 +90,7 @@ struct PointwiseChain {
   struct IndexTerm {
     int64_t divisor, extent, stride;
   };
-  // What the last step computes of rows, each `length` neighboring elements.
+  // Says what the last step computes of rows, each `length` neighboring elements.
   struct RowEnd {
     enum class Kind : uint8_t { kSum, kMean, kSoftmax, kLogSoftmax };  // a number, or a row
     Kind kind = Kind::kSum;

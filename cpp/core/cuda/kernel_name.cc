@@ -9,7 +9,7 @@
 namespace mxlite::cuda {
 
 const char* kernel_name(const void* function) {
-  // By thread: a look-up at each launch must not meet those of other threads.
+  // Each thread has its own, so that a look-up at a launch meets none of other threads.
   thread_local std::unordered_map<const void*, const char*> known;
   const auto found = known.find(function);
   if (found != known.end()) return found->second;

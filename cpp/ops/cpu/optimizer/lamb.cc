@@ -138,7 +138,7 @@ void update(KernelContext& ctx, std::vector<LambWeight<C>>& weights) {
   parallel_blocks(sizes, [&](size_t w, int64_t first, int64_t last) {
     weights[w].update_means(first, last, squares + first_block[w]);
   });
-  // In the order of the blocks, so that the sums do not depend on the number of threads.
+  // Blocks are added in order, so that the sums do not depend on the number of threads.
   for (size_t w = 0; w < weights.size(); ++w) {
     Squares total;
     for (int64_t i = 0; i < weights[w].num_blocks(); ++i) {

@@ -1,5 +1,5 @@
-// What surrounds a plan of cuDNN: operands that it cannot read are copied, lengths, seed and mask
-// are brought into its form, and rows that attend to nothing become zero.
+// Does the work around a plan of cuDNN: operands that it cannot read are copied, lengths, seed,
+// mask are brought into its form, and rows that attend to nothing become zero.
 #include <cmath>
 #include <vector>
 
