@@ -27,6 +27,7 @@ NETWORKS = {
     "resnet-50": "resnet-50 (v2)",
     "resnet-152": "resnet-152 (v2)",
     "bert-base": "bert-base, 128 tokens",
+    "bert-base-512": "bert-base, 512 tokens",
 }
 SYSTEMS = {
     "mxnet:fused": "MXNet 1.9.1 fused",
@@ -167,6 +168,47 @@ def training() -> Lines:
     ]
 
 
+def bert_inference() -> Lines:
+    """Return the table of BERT's inference in both dtypes."""
+    lines, systems, rows, ratios = [], [], [], []
+    for path in sorted(RESULTS.glob("bert_inference_*.json")):
+        content = json.loads(path.read_text())
+        lines += [origin("peers/run.py", content)]
+        systems = systems or systems_of(content)
+        for cell, speeds in cells(content):
+            value, text = ratio(cell, speeds)
+            ratios.append(value)
+            values = [speed(speeds[name]) if name in speeds else "" for name in systems]
+            name = NETWORKS[cell["network"]]
+            rows.append([name, str(cell["batch"]), cell["dtype"], *values, text])
+    names = [SYSTEMS.get(name, "mxlite") for name in systems]
+    head = ["network", "batch", "dtype", *names, "mxlite / best peer"]
+    return [f"{'; '.join(lines)}:", "", *markdown(head, rows), "", mean_line(ratios)]
+
+
+def bert_training() -> Lines:
+    """Return the table of BERT's training steps, with each system's peak memory."""
+    content = json.loads((RESULTS / "bert_training.json").read_text())
+    systems = list(dict.fromkeys(entry["system"] for entry in content["results"]))
+    rows, ratios = [], []
+    for cell in content["cells"]:
+        case, found = cell["case"], cell["systems"]
+        peers = [name for name in found if name in cell["ratios"]]
+        best = cell["ratios"][max(peers, key=lambda name: found[name]["median"])]
+        ratios.append(best["median"])
+        row = [f"{case['batch']} x {case['size']}", case["dtype"]]
+        values = [found.get(name) for name in systems]
+        row += [f"{value['median']:.2f}" if value else "" for value in values]
+        row += [f"{best['median']:.2f} ({best['q1']:.2f} to {best['q3']:.2f})"]
+        memory = [f"{value['memory']['mib']:.0f}" if value else "" for value in values]
+        rows.append([*row, *memory])
+    names = [SYSTEMS.get(name, "mxlite") for name in systems]
+    head = ["batch x tokens", "dtype", *names, "mxlite / best peer"]
+    head += [f"{'MiB: ' if index == 0 else ''}{name}" for index, name in enumerate(names)]
+    lines = f"`python {content['command']}` at commit {content['commit']}, {content['date']}:"
+    return [lines, "", *markdown(head, rows), "", mean_line(ratios)]
+
+
 def neighbours() -> Lines:
     """Return the table of scoring beside busy processes."""
     rows: list[Lines] = []
@@ -192,6 +234,8 @@ TABLES = {
     "scoring": scoring,
     "bfloat16": bfloat16,
     "training": training,
+    "bert_inference": bert_inference,
+    "bert_training": bert_training,
     "neighbours": neighbours,
 }
 
