@@ -29,42 +29,35 @@ using Arrays = std::vector<NDArrayRef>;
 class EagerReplay final : public graph::Visitor<NDArrayRef> {
  public:
   EagerReplay(const Graph& g, Device device)
-      : graph_(g), device_(device), slots_(g, route_), values_(route_.num_values()) {
-    for (const Node& n : g.nodes) {
-      const auto id = static_cast<int32_t>(&n - g.nodes.data());
-      if (n.kind == NodeKind::kConstant) set(id, n.value);
-      if (n.kind != NodeKind::kOp) continue;
-      std::vector<Route::Slot> outputs;
-      for (size_t k = 0; k < n.outputs.size(); ++k)
-        outputs.push_back(slots_.of({id, static_cast<int32_t>(k)}));
-      route_.add_step(slots_.of(n.inputs), std::move(outputs));
-      nodes_.push_back(&n);
-    }
-    route_.finish(slots_.of(g.outputs));
+      : graph_(g), device_(device), steps_(g), values_(steps_.slots.size()) {
+    for (size_t i = 0; i < g.nodes.size(); ++i)
+      if (g.nodes[i].kind == NodeKind::kConstant) set(static_cast<int32_t>(i), g.nodes[i].value);
   }
 
-  void set(int32_t node, NDArrayRef array) { values_[slots_.of({node, 0})] = std::move(array); }
+  void set(int32_t node, NDArrayRef array) {
+    values_[steps_.slots.of({node, 0})] = std::move(array);
+  }
   // The graph's outputs.
-  Arrays walk() { return graph::walk(route_, std::move(values_), *this); }
+  Arrays walk() { return graph::walk(steps_.route, std::move(values_), *this); }
 
   Arrays run(size_t step, const Arrays& inputs) override {
-    const Node& n = *nodes_[step];
-    const NDArrays outputs = call(*n.op, n.params, inputs, {.device = device_});
+    const Node& n = node(step);
+    const NDArrays outputs = call(*n.op(), n.params(), inputs, {.device = device_});
     Arrays all(outputs.begin(), outputs.end());
     all.resize(n.outputs.size());  // hidden ones, which nobody uses
     return all;
   }
   std::string place(size_t step) const override {
-    return str("while running node ", nodes_[step]->name, " of ", graph_.name);
+    return str("while running node ", node(step).name().label(), " of ", graph_.name);
   }
 
  private:
+  const Node& node(size_t step) const { return graph_.node(steps_.nodes[step]); }
+
   const Graph& graph_;
   Device device_;
-  Route route_;
-  graph::ValueSlots slots_;
+  const graph::GraphRoute steps_;
   Arrays values_;
-  std::vector<const Node*> nodes_;  // by step
 };
 
 // Copies state that the operators write, because the first run has written it already.
@@ -81,8 +74,9 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
 
   NDArrays walk(std::span<const NDArrayRef> inputs, const graph::ArrayList& parameters) {
     const Graph& g = split_.whole;
+    const graph::ValueSlots slots(g);
     Route route;
-    const graph::ValueSlots slots(g, route);
+    route.add_values(slots.size());
     for (const graph::Part& part : split_.parts)
       route.add_step(slots.of(part.inputs), slots.of(part.outputs));
     route.finish(slots.of(g.outputs));
@@ -110,7 +104,8 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
     else if (part.host)
       outputs = part.host->call(inputs);
     else
-      outputs = call(*part.collective->op, part.collective->params, inputs, {.origin = origin_});
+      outputs =
+          call(*part.collective->op(), part.collective->params(), inputs, {.origin = origin_});
     return {outputs.begin(), outputs.end()};
   }
   std::string place(size_t step) const override {
@@ -140,12 +135,8 @@ std::vector<size_t> order_of(const graph::RecordedGraph::Backward& plan) {
 bool is_written(const Graph& g, int32_t node) {
   for (const Node& n : g.nodes) {
     if (n.kind != NodeKind::kOp) continue;
-    const graph::HostOp* const host = graph::host_op(n);
-    for (size_t k = 0; k < n.inputs.size(); ++k) {
-      const int i = static_cast<int>(k);
-      if (n.inputs[k].node == node && (host ? host->writes(i) : n.op->mutates(i, g.training)))
-        return true;
-    }
+    for (size_t k = 0; k < n.inputs.size(); ++k)
+      if (n.inputs[k].node == node && n.call->writes(static_cast<int>(k), g.training)) return true;
   }
   return false;
 }

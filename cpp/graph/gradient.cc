@@ -59,7 +59,7 @@ class GraphGradBuilder final : public GradBuilder {
   ValueRef output_grad(int i) override {
     return has_output_grad(i) ? ref(arrived_.at({id_, i})) : zeros(output_spec(i));
   }
-  const ParamsRef& params_ref() const override { return node_.params; }
+  const ParamsRef& params_ref() const override { return node_.params(); }
   bool training() const override { return joint_.training; }
   const TensorSpec& spec(ValueRef v) const override { return joint_.spec(value(v)); }
 
@@ -68,8 +68,8 @@ class GraphGradBuilder final : public GradBuilder {
                                  ParamsRef params) override {
     std::vector<ValueId> values;
     for (ValueRef v : inputs) values.push_back(value(v));
-    const ValueId first =
-        joint_.add_op(op, std::move(params), std::move(values), str(node_.name, "_grad_", op.name));
+    const ValueId first = joint_.add_op(op, std::move(params), std::move(values),
+                                        node_.name().with("_grad_" + op.name));
     std::vector<ValueRef> result;
     for (size_t i = 0; i < joint_.node(first).outputs.size(); ++i)
       result.push_back(ref({first.node, static_cast<int32_t>(i)}));
@@ -103,7 +103,7 @@ std::vector<uint8_t> propagate_needs(const Graph& g, std::span<const uint8_t> ne
     if (n.kind == NodeKind::kInput) result[i] = needs[static_cast<size_t>(n.index)];
     if (n.kind == NodeKind::kParameter)
       result[i] = needs[g.inputs.size() + static_cast<size_t>(n.index)];
-    if (n.kind != NodeKind::kOp || n.op->zero_gradient) continue;
+    if (n.kind != NodeKind::kOp || n.op()->zero_gradient) continue;
     for (ValueId v : n.inputs) result[i] |= result[static_cast<size_t>(v.node)];
   }
   return result;
@@ -112,7 +112,7 @@ std::vector<uint8_t> propagate_needs(const Graph& g, std::span<const uint8_t> ne
 // Requires that the operator has a gradient.
 void differentiate(Graph& joint, int32_t node, Arrived& arrived,
                    const std::vector<uint8_t>& needs) {
-  const OpSchema& op = *joint.node(node).op;
+  const OpSchema& op = *joint.node(node).op();
   GraphGradBuilder builder(joint, node, arrived, needs);
   const std::vector<ValueRef> grads = op.emit_gradient(builder, false);
   const std::vector<ValueId> inputs = joint.node(node).inputs;
@@ -142,7 +142,7 @@ class Extraction {
     collect_forward(grads);
     for (size_t i = 0; i < num_forward_; ++i)
       if (joint_.nodes[i].kind == NodeKind::kParameter) copy(static_cast<int32_t>(i));
-    for (ValueId v : result_.saved) add_input(v, joint_.spec(v), joint_.node(v).name);
+    for (ValueId v : result_.saved) add_input(v, joint_.spec(v), joint_.node(v).name());
     for (int32_t id : head_nodes) add_input({id, 0}, joint_.node(id).outputs[0], "head_grad");
     for (size_t i = 0; i < joint_.nodes.size(); ++i)
       if (needed_[i] && where_[i].empty() && (i >= num_forward_ || is_cloned(i))) {
@@ -162,7 +162,7 @@ class Extraction {
   bool is_cloned(size_t i) const {
     const Node& n = joint_.nodes[i];
     if (n.kind == NodeKind::kConstant) return true;
-    return n.kind == NodeKind::kOp && (n.op->alias || (n.inputs.empty() && !is_random(n)));
+    return n.kind == NodeKind::kOp && (n.op()->alias || (n.inputs.empty() && !is_random(n)));
   }
 
   // What BatchNorm with relu, LayerNorm and GELU return is as large as the data, which backward
@@ -181,14 +181,14 @@ class Extraction {
            joint_.node(n.inputs[2]).kind == NodeKind::kParameter;
   }
   bool is_batch_norm(const Node& n) const {
-    return n.op->name == "_batch_norm_relu" && scales_by_parameters(n);
+    return n.op()->name == "_batch_norm_relu" && scales_by_parameters(n);
   }
   bool is_layer_norm(const Node& n) const {
-    return n.op->name == "LayerNorm" && scales_by_parameters(n);
+    return n.op()->name == "LayerNorm" && scales_by_parameters(n);
   }
   static bool is_gelu(const Node& n) {
-    if (n.op->name != "LeakyReLU") return false;
-    const auto type = static_cast<const LeakyReLUParams*>(n.params.get())->act_type;
+    if (n.op()->name != "LeakyReLU") return false;
+    const auto type = static_cast<const LeakyReLUParams*>(n.params().get())->act_type;
     return type == LeakyReLUType::kGelu || type == LeakyReLUType::kGeluTanh;
   }
   void repeat(ValueId v) {
@@ -197,12 +197,12 @@ class Extraction {
     std::vector<ValueId> inputs;
     for (size_t k = 0; k < std::min(n.inputs.size(), kMost); ++k)
       inputs.push_back(map(n.inputs[k]));
-    const OpSchema* op = n.op;
+    const OpSchema* op = n.op();
     if (is_batch_norm(n)) {
       op = &ops().get("_batch_norm_relu_again");
       for (const int32_t output : {1, 2}) inputs.push_back(map({v.node, output}));  // statistics
     }
-    put(v, out_.add_op(*op, n.params, std::move(inputs), n.name + "_again"));
+    put(v, out_.add_op(*op, n.params(), std::move(inputs), n.name().with("_again")));
   }
   // Values of the forward graph that `repeat` reads, besides parameters.
   std::vector<ValueId> read_by_repeat(ValueId v) const {
@@ -262,15 +262,8 @@ class Extraction {
       put({id, static_cast<int32_t>(k)}, {now, static_cast<int32_t>(k)});
     out_.nodes.push_back(std::move(n));
   }
-  void add_input(ValueId of, const TensorSpec& spec, const std::string& name) {
-    Node n;
-    n.kind = NodeKind::kInput;
-    n.outputs = {spec};
-    n.index = static_cast<int>(out_.inputs.size());
-    n.name = name;
-    out_.inputs.push_back(static_cast<int32_t>(out_.nodes.size()));
-    put(of, {out_.inputs.back(), 0});
-    out_.nodes.push_back(std::move(n));
+  void add_input(ValueId of, const TensorSpec& spec, const NodeName& name) {
+    put(of, out_.add_leaf(NodeKind::kInput, spec, name));
   }
 
   const Graph& joint_;
@@ -297,12 +290,8 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
   std::vector<int32_t> head_nodes;
   for (size_t i = 0; i < forward.outputs.size(); ++i) {
     if (!heads[i]) continue;
-    Node n;
-    n.kind = NodeKind::kInput;
-    n.outputs = {forward.spec(forward.outputs[i])};
-    n.name = "head_grad";
-    head_nodes.push_back(static_cast<int32_t>(joint.nodes.size()));
-    joint.nodes.push_back(std::move(n));
+    const TensorSpec& spec = forward.spec(forward.outputs[i]);
+    head_nodes.push_back(joint.add_leaf(NodeKind::kInput, spec, "head_grad").node);
     result.heads.push_back(static_cast<int>(i));
     arrived.add(forward.outputs[i], {head_nodes.back(), 0});
   }
@@ -310,10 +299,10 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
     const auto id = static_cast<int32_t>(i);
     const Node& n = forward.nodes[i];
     if (n.kind != NodeKind::kOp || !node_needs[i] || !arrived.any(id)) continue;
-    if (n.op->gradient)
+    if (n.op()->gradient)
       differentiate(joint, id, arrived, node_needs);
     else if (!result.not_differentiable)
-      result.not_differentiable = n.op;
+      result.not_differentiable = n.op();
   }
 
   std::vector<ValueId> grads;

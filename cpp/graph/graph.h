@@ -1,11 +1,12 @@
-// The program that a trace makes and passes change: nodes in topological order, values are
-// (node, output). Shapes are fixed, because an executable serves one signature.
+// Nodes in topological order, values are (node, output): the one form of a network that is read
+// by position. A trace makes it and passes change it, with fixed shapes, because an executable
+// serves one signature. A symbol's listing is one, too, with shapes that are not known yet.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "cpp/graph/call.h"
 #include "cpp/ndarray/ndarray.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/planned_kernel.h"
 
 namespace mxlite::graph {
@@ -25,14 +26,16 @@ enum class NodeKind : uint8_t {
 
 struct Node {
   NodeKind kind = NodeKind::kOp;
-  const OpSchema* op = nullptr;  // kOp only
-  ParamsRef params;
+  CallRef call;                     // never null; has only a name if the node is no kOp
   std::vector<ValueId> inputs;      // the op's own, then the extra inputs of post_ops
   std::vector<TensorSpec> outputs;  // specs, hidden outputs too
-  std::string name;
   std::vector<PostOp> post_ops;
   NDArrayRef value;  // kConstant: the value; kParameter of a captured array: that array
   int index = -1;    // kInput, kParameter: position in Graph::inputs / Graph::parameters
+
+  const OpSchema* op() const { return call->op; }
+  const ParamsRef& params() const { return call->params; }
+  const NodeName& name() const { return call->name; }
 };
 
 struct Graph {
@@ -45,12 +48,18 @@ struct Graph {
   const Node& node(int32_t id) const { return nodes[static_cast<size_t>(id)]; }
   const Node& node(ValueId v) const { return node(v.node); }
   const TensorSpec& spec(ValueId v) const { return node(v).outputs[static_cast<size_t>(v.output)]; }
-  // Infers the specs of the outputs.
+  // Adds an input, a parameter or a constant.
+  ValueId add_leaf(NodeKind kind, const TensorSpec& spec, NodeName name, NDArrayRef value = {});
+  // These infer the specs of the outputs. Without a name the node has that of the operator.
+  ValueId add_op(CallRef call, std::vector<ValueId> inputs);
   ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
-                 std::string name = {});
+                 NodeName name = {});
   ValueId add_op(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},
-                 std::string name = {});
+                 NodeName name = {});
   std::string text() const;  // for MXLITE_DUMP_GRAPH and tests
 };
+
+// Marks, by node, what the values are computed from.
+std::vector<uint8_t> find_needed(const Graph& graph, std::span<const ValueId> values);
 
 }  // namespace mxlite::graph

@@ -24,6 +24,7 @@ OpSchema make_schema(const std::string& name) {
   OpSchema schema =
       OpBuilder<HostOpParams>(name)
           .variadic("data")
+          .internal()
           .doc("Carried out by the calling thread.")
           .infer([](const HostOpParams& p, std::span<const TensorSpec> in) -> Specs {
             return p.op->infer(in);
@@ -43,13 +44,26 @@ const OpSchema& host_schema(const std::string& name) {
   return *schema;
 }
 
-const HostOp* host_op(const Node& node) {
-  if (node.kind != NodeKind::kOp || !node.op->variadic) return nullptr;
+std::vector<int> HostOp::written(int num_inputs) const {
+  std::vector<int> result;
+  for (int i = 0; i < num_inputs; ++i)
+    if (writes(i)) result.push_back(i);
+  return result;
+}
+
+ParamsRef host_params(HostOpRef op) {
+  auto params = std::make_shared<HostOpParams>();
+  params->op = std::move(op);
+  return params;
+}
+
+const HostOp* host_op(const OpSchema& op, const ParamsRef& params) {
+  if (!op.variadic || !op.internal) return nullptr;
   Schemas& s = schemas();
   std::lock_guard lock(s.mutex);
-  const auto known = s.all.find(node.op->name);
-  if (known == s.all.end() || known->second.get() != node.op) return nullptr;
-  return static_cast<const HostOpParams*>(node.params.get())->op.get();
+  const auto known = s.all.find(op.name);
+  if (known == s.all.end() || known->second.get() != &op) return nullptr;
+  return static_cast<const HostOpParams*>(params.get())->op.get();
 }
 
 NDArrays call_host_op(const std::string& name, HostOpRef op, std::span<const NDArrayRef> inputs) {
@@ -60,9 +74,7 @@ NDArrays call_host_op(const std::string& name, HostOpRef op, std::span<const NDA
       if (inputs[i]->is_traced()) Trace::fail_outside(schema, static_cast<int>(i));
     return op->call(inputs);
   }
-  auto params = std::make_shared<HostOpParams>();
-  params->op = std::move(op);
-  return trace->record(host_schema(name), params, inputs, {});
+  return trace->record(host_schema(name), host_params(std::move(op)), inputs, {});
 }
 
 }  // namespace mxlite::graph

@@ -4,8 +4,8 @@
 #pragma once
 #include <span>
 #include <string>
+#include <vector>
 
-#include "cpp/graph/graph.h"
 #include "cpp/ops/invoke.h"
 
 namespace mxlite::graph {
@@ -20,20 +20,32 @@ class HostOp : public RefCounted {
   virtual bool writes(int) const { return false; }
   // Runs on arrays that have data, in the current mode, and records its calls.
   virtual NDArrays call(std::span<const NDArrayRef> inputs) const = 0;
+
+  // Only symbols ask these, of the operators that they have.
+  virtual int num_inputs() const { return -1; }  // -1: any number
+  virtual int num_outputs(int /*num_inputs*/) const { return 1; }
+  virtual std::string input_name(int index) const { return str("data", index); }
+  virtual std::vector<std::string> output_names() const { return {}; }  // names of the first ones
+  virtual std::vector<int> written(int num_inputs) const;               // inputs that it changes
+  // Returns false if ordinary rules shall fill the types.
+  virtual bool fill_types(KnownTypes, KnownTypes) const { return false; }
 };
 using HostOpRef = IntrusivePtr<const HostOp>;
 
-// Parameters of a node that stands for a HostOp.
+// Parameters of a call of a HostOp.
 struct HostOpParams {
   HostOpRef op;
   static constexpr auto fields() { return std::tuple(); }
 };
 
-// Returns the schema of such nodes, by name; not among ops(), because it cannot be called.
+// Returns the schema of such calls, by name; not among ops(), because it cannot be called.
 const OpSchema& host_schema(const std::string& name);
 
-// Returns null for nodes of other operators.
-const HostOp* host_op(const Node& node);
+// The parameters of a call of the operator.
+ParamsRef host_params(HostOpRef op);
+
+// Returns null for other operators.
+const HostOp* host_op(const OpSchema& op, const ParamsRef& params);
 
 // Adds a node to the current trace, or runs the operator.
 NDArrays call_host_op(const std::string& name, HostOpRef op, std::span<const NDArrayRef> inputs);

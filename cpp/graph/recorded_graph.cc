@@ -43,7 +43,7 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
     const ValueId here{fused_.parameters[static_cast<size_t>(index)], 0};
     for (const Node& n : fused_.nodes)
       for (size_t k = 0; n.kind == NodeKind::kOp && k < n.inputs.size(); ++k)
-        written |= n.inputs[k] == here && n.op->mutates(static_cast<int>(k), fused_.training);
+        written |= n.inputs[k] == here && n.op()->mutates(static_cast<int>(k), fused_.training);
     if (uses[static_cast<size_t>(id)][0] && !written) read_parameters_.push_back(index);
   }
   Border border;

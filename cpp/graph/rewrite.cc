@@ -35,14 +35,8 @@ ValueId Rewrite::keep(int32_t old_node) {
   return {id, 0};
 }
 
-ValueId Rewrite::add_constant(NDArrayRef value, std::string name) {
-  Node node;
-  node.kind = NodeKind::kConstant;
-  node.outputs = {value->spec()};
-  node.value = std::move(value);
-  node.name = std::move(name);
-  new_.nodes.push_back(std::move(node));
-  return {static_cast<int32_t>(new_.nodes.size() - 1), 0};
+ValueId Rewrite::add_constant(const NDArrayRef& value, NodeName name) {
+  return new_.add_leaf(NodeKind::kConstant, value->spec(), std::move(name), value);
 }
 
 void Rewrite::replace(ValueId old_value, ValueId new_value) {
@@ -69,17 +63,17 @@ std::vector<std::vector<int>> count_uses(const Graph& graph) {
 bool mutates(const Graph& graph, const Node& node) {
   if (node.kind != NodeKind::kOp) return false;
   for (size_t i = 0; i < node.inputs.size(); ++i)
-    if (node.op->mutates(static_cast<int>(i), graph.training)) return true;
+    if (node.op()->mutates(static_cast<int>(i), graph.training)) return true;
   return false;
 }
 
 bool is_random(const Node& node) {
-  return node.kind == NodeKind::kOp && static_cast<bool>(node.op->random_count);
+  return node.kind == NodeKind::kOp && static_cast<bool>(node.op()->random_count);
 }
 
 bool is_addition(const Node& node) {
   return node.kind == NodeKind::kOp && node.inputs.size() == 2 &&
-         (node.op->name == "elemwise_add" || node.op->name == "broadcast_add");
+         (node.op()->name == "elemwise_add" || node.op()->name == "broadcast_add");
 }
 
 std::vector<uint8_t> find_static_nodes(const Graph& graph) {
@@ -89,7 +83,7 @@ std::vector<uint8_t> find_static_nodes(const Graph& graph) {
     result[i] = n.kind == NodeKind::kParameter || n.kind == NodeKind::kConstant;
     if (n.kind == NodeKind::kParameter) continue;
     for (size_t k = 0; n.kind == NodeKind::kOp && k < n.inputs.size(); ++k)
-      if (n.op->mutates(static_cast<int>(k), graph.training))
+      if (n.op()->mutates(static_cast<int>(k), graph.training))
         result[static_cast<size_t>(n.inputs[k].node)] = 0;
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -19,7 +19,7 @@ class Rewrite {
   std::vector<ValueId> map(std::span<const ValueId> old_values) const;
   // Copies an old node with its inputs mapped.
   ValueId keep(int32_t old_node);
-  ValueId add_constant(NDArrayRef value, std::string name);
+  ValueId add_constant(const NDArrayRef& value, NodeName name);
   void replace(ValueId old_value, ValueId new_value);
 
   Graph finish();

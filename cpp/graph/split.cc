@@ -47,15 +47,9 @@ class Extract {
     for (const auto& [outer, own] : leaves_)
       if (outer == v) return {own, 0};
     const Node& n = whole_.node(v);
-    Node leaf;
     const bool is_parameter = n.kind == NodeKind::kParameter;
-    leaf.kind = is_parameter ? NodeKind::kParameter : NodeKind::kInput;
-    leaf.outputs = {whole_.spec(v)};
-    auto& list = is_parameter ? graph_.parameters : graph_.inputs;
-    leaf.index = static_cast<int>(list.size());
-    leaf.name = n.name;
-    graph_.nodes.push_back(std::move(leaf));
-    list.push_back(last());
+    graph_.add_leaf(is_parameter ? NodeKind::kParameter : NodeKind::kInput, whole_.spec(v),
+                    n.name());
     if (is_parameter)
       part_.parameters.push_back(n.index);
     else
@@ -92,12 +86,12 @@ bool has_effect(const Graph& g, const NodeList& nodes) {
   for (const int32_t i : nodes) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
     for (size_t k = 0; k < n.inputs.size(); ++k)
-      if (n.op->mutates(static_cast<int>(k), g.training)) return true;
+      if (n.op()->mutates(static_cast<int>(k), g.training)) return true;
   }
   return false;
 }
 
-bool is_random(const Node& n) { return n.op->random_count != nullptr; }
+bool is_random(const Node& n) { return n.op()->random_count != nullptr; }
 
 // Divides the operators between two calls by the last collective that they depend on: what does not
 // need its result runs while other processes are waited for. Operators with effects and random ones
@@ -117,14 +111,14 @@ std::vector<NodeList> by_dependence(const Graph& g, const NodeList& nodes,
 }
 
 bool is_collective(const Node& node) {
-  return node.kind == NodeKind::kOp && collective::is_collective(*node.op);
+  return node.kind == NodeKind::kOp && collective::is_collective(*node.op());
 }
 
 }  // namespace
 
 bool has_calls(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const Node& n) { return is_collective(n) || host_op(n) != nullptr; });
+                     [](const Node& n) { return is_collective(n) || n.call->host() != nullptr; });
 }
 
 std::shared_ptr<const Split> split_at_calls(Graph graph) {
@@ -148,7 +142,7 @@ std::shared_ptr<const Split> split_at_calls(Graph graph) {
       last_collective[i] =
           std::max(last_collective[i], last_collective[static_cast<size_t>(v.node)]);
     if (node.kind != NodeKind::kOp) continue;
-    const HostOp* host = host_op(node);
+    const HostOp* host = node.call->host();
     const bool collective = is_collective(node);
     if (!host && !collective) {
       between.push_back(static_cast<int32_t>(i));
@@ -162,7 +156,7 @@ std::shared_ptr<const Split> split_at_calls(Graph graph) {
       last_collective[i] = static_cast<int>(i);
     }
     part.inputs = node.inputs;
-    part.name = node.name;
+    part.name = node.name().label();
     for (size_t k = 0; k < node.outputs.size(); ++k)
       part.outputs.push_back({static_cast<int32_t>(i), static_cast<int32_t>(k)});
     split->parts.push_back(std::move(part));

@@ -64,16 +64,8 @@ NDArrayRef Trace::make_array(ValueId value) {
 }
 
 ValueId Trace::add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value) {
-  std::vector<int32_t>& list = kind == NodeKind::kInput ? graph_.inputs : graph_.parameters;
-  Node node;
-  node.kind = kind;
-  node.outputs = {spec};
-  node.index = static_cast<int>(list.size());
-  node.name = str(name, node.index);
-  node.value = std::move(value);
-  graph_.nodes.push_back(std::move(node));
-  list.push_back(static_cast<int32_t>(graph_.nodes.size() - 1));
-  return {list.back(), 0};
+  const size_t index = (kind == NodeKind::kInput ? graph_.inputs : graph_.parameters).size();
+  return graph_.add_leaf(kind, spec, str(name, index), std::move(value));
 }
 
 NDArrayRef Trace::add_input(const TensorSpec& spec) {
@@ -123,11 +115,7 @@ ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
 ValueId Trace::repeat(const std::shared_ptr<EndedTrace>& from, ValueId value) {
   // Nodes before `value` in topological order; recursion could be as deep as the network.
   std::vector<ValueId> own(static_cast<size_t>(value.node) + 1);
-  std::vector<uint8_t> needed(own.size());
-  needed.back() = 1;
-  for (size_t i = own.size(); i-- > 0;)
-    if (needed[i])
-      for (ValueId v : from->graph.nodes[i].inputs) needed[static_cast<size_t>(v.node)] = 1;
+  const std::vector<uint8_t> needed = find_needed(from->graph, {&value, 1});
   for (const Repeated& known : repeated_)
     if (known.from == from && known.node <= value.node)
       own[static_cast<size_t>(known.node)] = {known.own, 0};
@@ -143,8 +131,8 @@ ValueId Trace::repeat(const std::shared_ptr<EndedTrace>& from, ValueId value) {
       const ValueId leaf_or_node = own[static_cast<size_t>(v.node)];
       inputs.push_back({leaf_or_node.node, v.output});
     }
-    check_mutation(*n.op, inputs);
-    own[i] = graph_.add_op(*n.op, n.params, std::move(inputs), n.name);
+    check_mutation(*n.op(), inputs);
+    own[i] = graph_.add_op(n.call, std::move(inputs));
     repeated_.push_back({from, static_cast<int32_t>(i), own[i].node});
   }
   return {own.back().node, value.output};
@@ -181,68 +169,116 @@ void Trace::check_mutation(const OpSchema& op, std::span<const ValueId> inputs) 
                   "hybridized forward");
 }
 
-std::string Trace::name_of(const OpSchema& op, engine::Origin origin) const {
-  if (scope_.whole) return scope_.text;
-  std::string name =
-      scope_.text.empty() ? str(op.name, graph_.nodes.size()) : str(scope_.text, '_', op.name);
-  if (origin.file) name += str(" (", origin.file, ':', origin.line, ')');
-  return name;
+NodeName Trace::name_of(const OpSchema& op, engine::Origin origin) const {
+  if (scope_.whole) return scope_.name;
+  const std::string& text = scope_.name.text;
+  return {text.empty() ? str(op.name, graph_.nodes.size()) : str(text, '_', op.name),
+          origin.file ? str(origin.file, ':', origin.line) : std::string()};
+}
+
+ValueId Trace::add(CallRef call, std::vector<ValueId> inputs, std::span<const NDArrayRef> arrays) {
+  const OpSchema& op = *call->op;
+  check_mutation(op, inputs);
+  const auto is_known = [&](ValueId v) { return graph_.spec(v).shape.is_known(); };
+  if (!std::ranges::all_of(inputs, is_known)) {
+    if (op.complete) {
+      std::vector<TensorSpec> specs;
+      for (ValueId v : inputs) specs.push_back(graph_.spec(v));
+      op.complete(call->params.get(), specs);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        complete(inputs[i], specs[i]);
+        if (i < arrays.size() && arrays[i]->is_traced()) arrays[i]->complete_spec(specs[i]);
+      }
+    }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      MX_CHECK_SHAPE(
+          is_known(inputs[i]), op.name, ": the shape of ", op.input_name(static_cast<int>(i)),
+          " is not known: ", graph_.spec(inputs[i]).shape, "; give the layer its input size");
+  }
+  return graph_.add_op(std::move(call), std::move(inputs));
+}
+
+std::vector<ValueId> Trace::values_of(std::span<const NDArrayRef> arrays) {
+  std::vector<ValueId> values;
+  for (const NDArrayRef& a : arrays) values.push_back(value_of(a));
+  return values;
+}
+
+NDArrays Trace::outputs_of(int32_t node) {
+  NDArrays outputs;
+  const size_t count = graph_.node(node).outputs.size();
+  for (size_t i = 0; i < count; ++i) outputs.push_back(make_array({node, static_cast<int32_t>(i)}));
+  return outputs;
+}
+
+NDArrays Trace::record(CallRef call, std::span<const NDArrayRef> inputs) {
+  return outputs_of(add(std::move(call), values_of(inputs), inputs).node);
 }
 
 NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, engine::Origin origin) {
-  std::vector<ValueId> values;
-  std::vector<TensorSpec> specs;
-  bool known = true;
-  for (const NDArrayRef& a : inputs) {
-    values.push_back(value_of(a));
-    specs.push_back(graph_.spec(values.back()));
-    known &= specs.back().shape.is_known();
+  std::vector<ValueId> values = values_of(inputs);  // may add nodes, which names count
+  auto call = std::make_shared<Call>();
+  call->op = &op;
+  call->params = params;
+  call->name = name_of(op, origin);
+  return outputs_of(add(std::move(call), std::move(values), inputs).node);
+}
+
+int32_t Trace::add_named(const CallRef& call, std::vector<ValueId> inputs,
+                         std::span<const NDArrayRef> arrays) {
+  try {
+    return add(call, std::move(inputs), arrays).node;
+  } catch (const Error& error) {
+    if (call->file_op.empty()) throw;
+    throw Error(error.kind(), call->error_text(error.what()));
   }
-  check_mutation(op, values);
-  if (!known && op.complete) {
-    op.complete(params.get(), specs);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      complete(values[i], specs[i]);
-      if (inputs[i]->is_traced()) inputs[i]->complete_spec(specs[i]);
-    }
-  }
-  for (size_t i = 0; i < specs.size(); ++i)
-    MX_CHECK_SHAPE(specs[i].shape.is_known(), op.name, ": the shape of ",
-                   op.input_name(static_cast<int>(i)), " is not known: ", specs[i].shape,
-                   "; give the layer its input size");
-  const ValueId first = graph_.add_op(op, params, std::move(values), name_of(op, origin));
-  NDArrays outputs;
-  const size_t count = graph_.nodes[static_cast<size_t>(first.node)].outputs.size();
-  for (size_t i = 0; i < count; ++i)
-    outputs.push_back(make_array({first.node, static_cast<int32_t>(i)}));
-  return outputs;
 }
 
 std::vector<NDArrayRef> Trace::inline_graph(const Graph& graph, std::span<const NDArrayRef> inputs,
-                                            std::span<const NDArrayRef> parameters) {
+                                            std::span<const NDArrayRef> parameters,
+                                            const Expanded& expanded) {
   MX_ASSERT(inputs.size() == graph.inputs.size() && parameters.size() == graph.parameters.size());
-  std::vector<int32_t> here(graph.nodes.size(), -1);  // operators
-  std::vector<ValueId> leaves(graph.nodes.size());
-  for (size_t i = 0; i < inputs.size(); ++i)
-    leaves[static_cast<size_t>(graph.inputs[i])] = value_of(inputs[i]);
-  for (size_t i = 0; i < parameters.size(); ++i)
-    leaves[static_cast<size_t>(graph.parameters[i])] = value_of(parameters[i]);
-  const auto map = [&](ValueId v) {
-    const auto at = static_cast<size_t>(v.node);
-    return here[at] < 0 ? leaves[at] : ValueId{here[at], v.output};
+  std::vector<std::vector<ValueId>> here(graph.nodes.size());  // by node and output
+  std::vector<NDArrayRef> leaves(graph.nodes.size());          // arrays of inputs and parameters
+  const auto set = [&](int32_t node, const NDArrayRef& array) {
+    here[static_cast<size_t>(node)] = {value_of(array)};
+    leaves[static_cast<size_t>(node)] = array;
   };
+  for (size_t i = 0; i < inputs.size(); ++i) set(graph.inputs[i], inputs[i]);
+  for (size_t i = 0; i < parameters.size(); ++i) set(graph.parameters[i], parameters[i]);
+  const auto map = [&](ValueId v) {
+    const std::vector<ValueId>& outputs = here[static_cast<size_t>(v.node)];
+    MX_ASSERT(static_cast<size_t>(v.output) < outputs.size());
+    return outputs[static_cast<size_t>(v.output)];
+  };
+  const auto array_of = [&](ValueId v) {
+    const NDArrayRef& leaf = leaves[static_cast<size_t>(v.node)];
+    return leaf ? leaf : make_array(map(v));
+  };
+  const auto arrays_of = [&](const std::vector<ValueId>& values) {
+    std::vector<NDArrayRef> arrays;
+    for (ValueId v : values) arrays.push_back(array_of(v));
+    return arrays;
+  };
+  const auto is_known = [&](ValueId v) { return graph_.spec(map(v)).shape.is_known(); };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& n = graph.nodes[i];
     if (n.kind != NodeKind::kOp) continue;
+    if (!expanded.nodes.empty() && expanded.nodes[i]) {
+      for (const NDArrayRef& made : expanded.run(static_cast<int32_t>(i), arrays_of(n.inputs)))
+        here[i].push_back(value_of(made));
+      continue;
+    }
     std::vector<ValueId> values;
     for (ValueId v : n.inputs) values.push_back(map(v));
-    check_mutation(*n.op, values);
-    here[i] = graph_.add_op(*n.op, n.params, std::move(values), n.name).node;
+    std::vector<NDArrayRef> unknown;
+    if (!std::ranges::all_of(n.inputs, is_known)) unknown = arrays_of(n.inputs);
+    const int32_t own = add_named(n.call, std::move(values), unknown);
+    const auto count = static_cast<int32_t>(graph_.node(own).outputs.size());
+    for (int32_t k = 0; k < count; ++k) here[i].push_back({own, k});
   }
-  std::vector<NDArrayRef> outputs;
-  for (ValueId v : graph.outputs) outputs.push_back(make_array(map(v)));
-  return outputs;
+  return arrays_of(graph.outputs);
 }
 
 Graph Trace::finish(std::span<const NDArrayRef> outputs) {

@@ -1,6 +1,7 @@
 // Runs a block's forward on arrays without data and writes down every operator call.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "cpp/graph/graph.h"
@@ -47,18 +48,26 @@ class Trace {
   NDArrayRef add_input(const TensorSpec& spec);
   // Dimensions of -1 are filled by the operators that use the parameter.
   NDArrayRef add_parameter(const TensorSpec& spec);
-  // Names the node after the scope and the line of the call.
+  NDArrays record(CallRef call, std::span<const NDArrayRef> inputs);
+  // Names the call after the scope and the line.
   NDArrays record(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                   engine::Origin origin);
-  // Adds all nodes of another graph, which was traced before; returns its outputs.
+  // Nodes of a graph that are not added to the trace: `run` is called and traced instead.
+  struct Expanded {
+    std::vector<uint8_t> nodes;  // by node; empty: none
+    std::function<std::vector<NDArrayRef>(int32_t node, const std::vector<NDArrayRef>& inputs)> run;
+  };
+  // Adds the calls of another graph: one that was traced before, or a symbol's. Returns its
+  // outputs.
   std::vector<NDArrayRef> inline_graph(const Graph& graph, std::span<const NDArrayRef> inputs,
-                                       std::span<const NDArrayRef> parameters);
+                                       std::span<const NDArrayRef> parameters,
+                                       const Expanded& expanded = {});
   // Ends the program.
   Graph finish(std::span<const NDArrayRef> outputs);
   Device device() const { return device_; }
-  // Names nodes recorded from now on: "<text>_<op> (<file>:<line>)", or just `text`.
+  // Names nodes recorded from now on: "<name>_<op>" with the line of the call, or just `name`.
   struct Scope {
-    std::string text;
+    NodeName name;
     bool whole = false;
   };
   Scope set_scope(Scope scope) { return std::exchange(scope_, std::move(scope)); }
@@ -76,14 +85,21 @@ class Trace {
  private:
   NDArrayRef make_array(ValueId value);
   ValueId value_of(const NDArrayRef& array);
+  std::vector<ValueId> values_of(std::span<const NDArrayRef> arrays);
+  NDArrays outputs_of(int32_t node);
   ValueId import(const NDArrayRef& array);
   ValueId repeat(const std::shared_ptr<EndedTrace>& from, ValueId value);
   ValueId same_leaf(const EndedTrace& from, const Node& leaf);
   [[noreturn]] void fail_foreign() const;
   void remember();
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
+  // Adds a call and fills unknown extents of its inputs; `arrays`, if there are any, get them too.
+  ValueId add(CallRef call, std::vector<ValueId> inputs, std::span<const NDArrayRef> arrays);
+  // Likewise; errors of a symbol's call name it.
+  int32_t add_named(const CallRef& call, std::vector<ValueId> inputs,
+                    std::span<const NDArrayRef> arrays);
   void complete(ValueId value, const TensorSpec& spec);
-  std::string name_of(const OpSchema& op, engine::Origin origin) const;
+  NodeName name_of(const OpSchema& op, engine::Origin origin) const;
   void check_mutation(const OpSchema& op, std::span<const ValueId> inputs) const;
 
   Trace* const outer_;

@@ -26,14 +26,33 @@ void Route::finish(std::vector<Slot> results) {
   }
 }
 
-ValueSlots::ValueSlots(const Graph& graph, Route& route) {
-  for (const Node& node : graph.nodes) first_.push_back(route.add_values(node.outputs.size()));
+ValueSlots::ValueSlots(const Graph& graph) {
+  first_.reserve(graph.nodes.size());
+  for (const Node& node : graph.nodes) {
+    first_.push_back(size_);
+    size_ += static_cast<Route::Slot>(node.outputs.size());
+  }
 }
 
 std::vector<Route::Slot> ValueSlots::of(const std::vector<ValueId>& values) const {
   std::vector<Route::Slot> slots;
   for (const ValueId v : values) slots.push_back(of(v));
   return slots;
+}
+
+GraphRoute::GraphRoute(const Graph& graph) : slots(graph) {
+  route.add_values(slots.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.kind != NodeKind::kOp) continue;
+    const auto id = static_cast<int32_t>(i);
+    std::vector<Route::Slot> outputs;
+    for (size_t k = 0; k < node.outputs.size(); ++k)
+      outputs.push_back(slots.of({id, static_cast<int32_t>(k)}));
+    route.add_step(slots.of(node.inputs), std::move(outputs));
+    nodes.push_back(id);
+  }
+  route.finish(slots.of(graph.outputs));
 }
 
 }  // namespace mxlite::graph

@@ -79,7 +79,8 @@ std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<V
 // The slots of a graph's values; inputs, parameters and constants are there at the begin.
 class ValueSlots {
  public:
-  ValueSlots(const Graph& graph, Route& route);
+  explicit ValueSlots(const Graph& graph);
+  size_t size() const { return size_; }
   Route::Slot of(ValueId v) const {
     return first_[static_cast<size_t>(v.node)] + static_cast<Route::Slot>(v.output);
   }
@@ -87,6 +88,15 @@ class ValueSlots {
 
  private:
   std::vector<Route::Slot> first_;  // by node
+  Route::Slot size_ = 0;
+};
+
+// A walk through all operators of a graph.
+struct GraphRoute {
+  explicit GraphRoute(const Graph& graph);
+  ValueSlots slots;
+  Route route;
+  std::vector<int32_t> nodes;  // by step
 };
 
 }  // namespace mxlite::graph

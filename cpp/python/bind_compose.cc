@@ -228,8 +228,7 @@ py::object compose(const std::string& alias, const py::tuple& args, const py::di
   symbol::Given& given = arguments.given();
   for (const auto& [key, text] : scoped_attrs(attr)) given.attrs.try_emplace(key, text);
   const auto full = scopes().name(name, symbol::hint(alias)).cast<std::string>();
-  const symbol::NodeRef node = symbol::compose(std::move(given), full);
-  node->origin = user_line();
+  const symbol::NodeRef node = symbol::compose(std::move(given), {full, user_line()});
   const py::object cast = scopes().casts(call_to_python(node->call), node->inputs);
   if (!cast.is_none()) node->inputs = cast.cast<Entries>();
   Entries outputs;

@@ -4,20 +4,21 @@
 #include <map>
 #include <unordered_map>
 
+#include "cpp/graph/trace.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
 #include "cpp/python/trace_function.h"
 #include "cpp/symbol/inference.h"
-#include "cpp/symbol/steps.h"
 
 namespace mxlite::python {
 namespace {
 
-using symbol::CallRef;
+using graph::Call;
+using graph::CallRef;
+using symbol::Calls;
 using symbol::Entries;
-using symbol::Entry;
-using symbol::Node;
+using symbol::Listing;
 using symbol::NodeRef;
 using Objects = std::vector<py::object>;
 
@@ -26,19 +27,36 @@ py::object& sparse_runner() {
   return *made;
 }
 
-// Runs fn; errors of mxlite name the node.
+// Names the nodes that the running trace records after a symbol's call, while it lives.
+class NamedAfter {
+ public:
+  explicit NamedAfter(const Call& call) : trace_(graph::Trace::current()) {
+    if (trace_) outer_ = trace_->set_scope({call.name, /*whole=*/true});
+  }
+  ~NamedAfter() {
+    if (trace_) trace_->set_scope(std::move(outer_));
+  }
+  NamedAfter(const NamedAfter&) = delete;
+  NamedAfter& operator=(const NamedAfter&) = delete;
+
+ private:
+  graph::Trace* trace_;
+  graph::Trace::Scope outer_;
+};
+
+// Runs fn; errors of mxlite name the call.
 template <class F>
-auto at_node(const Node& node, F&& fn) {
-  const symbol::NamedAfter named(node);
+auto at_call(const Call& call, F&& fn) {
+  const NamedAfter named(call);
   try {
     return fn();
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInterrupt) throw;
-    throw Error(error.kind(), node.error_text(error.what()));
+    throw Error(error.kind(), call.error_text(error.what()));
   } catch (py::error_already_set& raised) {  // stays the object that Python code may hold
     const py::object& error = raised.value();
     if (raised.matches(py::module_::import("mxlite.base").attr("MXNetError")))
-      error.attr("args") = py::make_tuple(node.error_text(py::str(error).cast<std::string>()));
+      error.attr("args") = py::make_tuple(call.error_text(py::str(error).cast<std::string>()));
     throw;
   }
 }
@@ -56,26 +74,48 @@ Objects from_list(const py::object& sequence) {
   return objects;
 }
 
-Objects run_node(const Node& node, const CallRef& call, const Objects& inputs) {
-  const auto* op = dynamic_cast<const symbol::OpCall*>(call.get());
-  bool dense = !op || !op->op().storage.chooses_storage;
+// Whether Python runs the call, even if its inputs are dense.
+bool is_run_by_python(const Call& call) { return call.op->storage.chooses_storage || call.host(); }
+
+Objects run_dense(const CallRef& call, const Objects& inputs) {
+  if (call->host()) return from_list(call_to_python(call).attr("run")(to_list(inputs)));
+  std::vector<NDArrayRef> arrays;
+  for (const py::object& input : inputs) arrays.push_back(array_of(input.ptr()));
+  return from_list(run_call(call, arrays));
+}
+
+void check_count(const Call& call, size_t inputs, size_t outputs) {
+  const int expected = call.num_outputs(static_cast<int>(inputs));
+  MX_CHECK(static_cast<int>(outputs) >= expected, call.file_op, " made ", outputs, " outputs, ",
+           expected, " expected");
+}
+
+Objects run(const CallRef& call, const Objects& inputs) {
+  bool dense = !call->op->storage.chooses_storage;
   for (const py::object& input : inputs) dense &= is_array(input.ptr());
-  if (!dense) return from_list(sparse_runner()(node.op, call_to_python(call), to_list(inputs)));
-  if (op) {
-    std::vector<NDArrayRef> arrays;
-    for (const py::object& input : inputs) arrays.push_back(array_of(input.ptr()));
-    return from_list(run_call(*op, arrays));
-  }
-  return from_list(call_to_python(call).attr("run")(to_list(inputs)));
+  Objects made =
+      dense ? run_dense(call, inputs)
+            : from_list(sparse_runner()(call->file_op, call_to_python(call), to_list(inputs)));
+  check_count(*call, inputs.size(), made.size());
+  return made;
+}
+
+// Runs a call that chooses the storage of its outputs, on dense arrays.
+NDArrays run_choosing(const CallRef& call, const graph::ArrayList& inputs) {
+  Objects objects;
+  for (const NDArrayRef& input : inputs)
+    objects.push_back(py::reinterpret_steal<py::object>(wrap_array(input)));
+  const auto made = arrays_from(to_list(run(call, objects)), call->file_op.c_str());
+  return NDArrays(made.begin(), made.end());
 }
 
 // In the scope of a context, on copies of inputs that are elsewhere.
-Objects run_at(const py::object& context, const Node& node, const CallRef& call, Objects inputs) {
+Objects run_at(const py::object& context, const CallRef& call, Objects inputs) {
   for (py::object& input : inputs) input = input.attr("as_in_context")(context);
   context.attr("__enter__")();
   const auto leave = [&] { context.attr("__exit__")(py::none(), py::none(), py::none()); };
   try {
-    Objects outputs = run_node(node, call, inputs);
+    Objects outputs = run(call, inputs);
     leave();
     return outputs;
   } catch (...) {
@@ -84,91 +124,78 @@ Objects run_at(const py::object& context, const Node& node, const CallRef& call,
   }
 }
 
-using Calls = std::unordered_map<const Node*, CallRef>;
-
-const CallRef& call_of(const NodeRef& node, const Calls& replaced) {
-  const auto found = replaced.find(node.get());
-  return found == replaced.end() ? node->call : found->second;
+// Adds the calls of a symbol to the running trace; `leaves` are arrays for its variables. Loops,
+// branches and operators written in Python are called and traced.
+graph::ArrayList traced(const graph::Graph& graph, const graph::ArrayList& leaves) {
+  graph::Trace::Expanded expanded;
+  for (const graph::Node& node : graph.nodes)
+    expanded.nodes.push_back(node.op() && is_run_by_python(*node.call));
+  expanded.run = [&](int32_t id, const graph::ArrayList& inputs) {
+    const CallRef& call = graph.node(id).call;
+    return at_call(*call, [&] {
+      const graph::HostOp* host = call->host();
+      const NDArrays made = host ? host->call(inputs) : run_choosing(call, inputs);
+      check_count(*call, inputs.size(), made.size());
+      return graph::ArrayList(made.begin(), made.end());
+    });
+  };
+  return graph::Trace::current()->inline_graph(graph, leaves, {}, expanded);
 }
 
-void check_count(const Node& node, size_t made) {
-  MX_CHECK(static_cast<int>(made) >= node.num_outputs(), node.op, " made ", made, " outputs, ",
-           node.num_outputs(), " expected");
+// The values of a symbol's variables, in their order.
+Objects values_of_variables(const Listing& listing, const py::dict& values) {
+  Objects found;
+  for (const int32_t id : listing.graph.inputs) {
+    const Call& variable = *listing.graph.node(id).call;
+    const py::str name(variable.name.text);
+    MX_CHECK(values.contains(name), "the variable '", variable.name.text, "' has no value");
+    found.push_back(values[name]);
+    if (is_array(found.back().ptr()))
+      symbol::check_traced_shape(variable, array_of(found.back().ptr())->shape());
+  }
+  return found;
 }
 
 class SymbolRun final : public graph::Visitor<py::object> {
  public:
-  SymbolRun(const Entries& heads, const py::dict& values, const Calls& calls,
-            const std::optional<py::dict>& contexts, py::object prepare, py::object watch)
-      : steps_(symbol::steps_of(heads)),
-        values_(steps_.route.num_values()),
-        calls_(calls),
+  SymbolRun(const Listing& listing, Objects leaves, const std::optional<py::dict>& contexts,
+            py::object prepare, py::object watch)
+      : listing_(listing),
+        steps_(listing_.graph),
+        values_(steps_.slots.size()),
         contexts_(contexts),
         prepare_(std::move(prepare)),
         watch_(std::move(watch)) {
-    for (const auto& [slot, variable] : steps_.variables) {
-      const py::str name(variable->name);
-      MX_CHECK(values.contains(name), "the variable '", variable->name, "' has no value");
-      values_[slot] = values[name];
-      if (is_array(values_[slot].ptr()))
-        symbol::check_traced_shape(*variable, array_of(values_[slot].ptr())->shape());
-    }
+    for (size_t i = 0; i < leaves.size(); ++i)
+      values_[steps_.slots.of({listing_.graph.inputs[i], 0})] = std::move(leaves[i]);
   }
 
   Objects walk() { return graph::walk(steps_.route, std::move(values_), *this); }
 
   void before(size_t step, Objects& inputs) override {
-    if (!prepare_.is_none()) inputs = from_list(prepare_(steps_.nodes[step], to_list(inputs)));
+    if (!prepare_.is_none()) inputs = from_list(prepare_(node(step), to_list(inputs)));
   }
   Objects run(size_t step, const Objects& inputs) override {
-    const NodeRef& node = steps_.nodes[step];
-    const CallRef& call = call_of(node, calls_);
-    return at_node(*node, [&] {
-      Objects made = contexts_ ? run_at((*contexts_)[py::cast(node)], *node, call, inputs)
-                               : run_node(*node, call, inputs);
-      check_count(*node, made.size());
-      return made;
+    const CallRef& call = listing_.graph.node(steps_.nodes[step]).call;
+    return at_call(*call, [&] {
+      return contexts_ ? run_at((*contexts_)[py::cast(node(step))], call, inputs)
+                       : python::run(call, inputs);
     });
   }
   void after(size_t step, const Objects& inputs, const Objects& outputs) override {
-    if (!watch_.is_none()) watch_(steps_.nodes[step], to_list(inputs), to_list(outputs));
+    if (!watch_.is_none()) watch_(node(step), to_list(inputs), to_list(outputs));
   }
 
  private:
-  const symbol::Steps steps_;
+  const NodeRef& node(size_t step) const {
+    return listing_.nodes[static_cast<size_t>(steps_.nodes[step])];
+  }
+
+  const Listing& listing_;
+  const graph::GraphRoute steps_;
   Objects values_;
-  const Calls& calls_;
   const std::optional<py::dict>& contexts_;
   const py::object prepare_, watch_;
-};
-
-// Runs the nodes on arrays that a trace handed out. Python runs only operators written in Python,
-// loops and branches.
-class TracedRun final : public graph::Visitor<NDArrayRef> {
- public:
-  TracedRun(const symbol::Steps& steps, const Calls& calls) : steps_(steps), calls_(calls) {}
-  std::vector<NDArrayRef> run(size_t step, const std::vector<NDArrayRef>& inputs) override {
-    const NodeRef& node = steps_.nodes[step];
-    const CallRef& call = call_of(node, calls_);
-    return at_node(*node, [&] {
-      std::vector<NDArrayRef> made;
-      const auto* op = dynamic_cast<const symbol::OpCall*>(call.get());
-      if (op && !op->op().storage.chooses_storage) {
-        for (NDArrayRef& output : visible_outputs(*op, inputs)) made.push_back(std::move(output));
-      } else {
-        Objects objects;
-        for (const NDArrayRef& input : inputs)
-          objects.push_back(py::reinterpret_steal<py::object>(wrap_array(input)));
-        made = arrays_from(to_list(run_node(*node, call, objects)), node->op.c_str());
-      }
-      check_count(*node, made.size());
-      return made;
-    });
-  }
-
- private:
-  const symbol::Steps& steps_;
-  const Calls& calls_;
 };
 
 // The calls of nodes that leave their shapes to their users (begin_state), with the shapes that
@@ -177,7 +204,7 @@ template <class F>
 Calls calls_with_shapes(const Entries& heads, F&& for_each_spec) {
   using symbol::UnknownExtent;
   const auto is_open = [](const NodeRef& node) {
-    return symbol::shape_from_users(*node, UnknownExtent::kZero);
+    return symbol::shape_from_users(*node->call, UnknownExtent::kZero);
   };
   if (std::ranges::none_of(symbol::topological_order(heads), is_open)) return {};
   const bool np_shape = py::module_::import("mxlite.numpy_mode").attr("is_np_shape")().cast<bool>();
@@ -198,7 +225,12 @@ using GivenCalls = std::optional<std::map<NodeRef, py::object>>;
 
 Calls calls_from_python(const std::map<NodeRef, py::object>& given) {
   Calls calls;
-  for (const auto& [node, call] : given) calls[node.get()] = call_from_python(call);
+  for (const auto& [node, call] : given) {
+    auto made = std::make_shared<Call>(call_from_python(node->op(), call));
+    made->name = node->call->name;
+    made->attrs = node->call->attrs;
+    calls[node.get()] = std::move(made);
+  }
   return calls;
 }
 
@@ -211,42 +243,66 @@ py::list evaluate(const Entries& heads, const py::dict& values, const GivenCalls
   };
   const Calls replaced =
       calls ? calls_from_python(*calls) : calls_with_shapes(heads, for_each_spec);
-  return to_list(SymbolRun(heads, values, replaced, contexts, prepare, watch).walk());
+  const Listing listing(heads, replaced);
+  Objects leaves = values_of_variables(listing, values);
+  const auto is_dense = [](const py::object& value) { return is_array(value.ptr()); };
+  if (graph::Trace::current() && watch.is_none() && prepare.is_none() && !contexts &&
+      std::ranges::all_of(leaves, is_dense)) {
+    graph::ArrayList arrays;
+    for (const py::object& leaf : leaves) arrays.push_back(array_of(leaf.ptr()));
+    py::list outputs;
+    for (NDArrayRef& output : traced(listing.graph, arrays))
+      outputs.append(py::reinterpret_steal<py::object>(wrap_array(std::move(output))));
+    return outputs;
+  }
+  return to_list(SymbolRun(listing, std::move(leaves), contexts, prepare, watch).walk());
 }
 
-// A function for traces that runs a symbol; `names` are its variables in the order of the arrays.
+// A function that adds a symbol's calls to the running trace; `names` are its variables in the
+// order of the arrays. Loops, branches and operators written in Python are called and traced.
 class SymbolFunction {
  public:
   SymbolFunction(Entries heads, std::vector<std::string> names, const GivenCalls& calls)
-      : heads_(std::move(heads)), names_(std::move(names)), steps_(symbol::steps_of(heads_)) {
-    if (calls) calls_ = calls_from_python(*calls);
+      : heads_(std::move(heads)),
+        names_(std::move(names)),
+        has_calls_(calls.has_value()),
+        listing_(heads_, calls ? calls_from_python(*calls) : Calls()) {
+    std::map<std::string, size_t> positions;
+    for (size_t i = 0; i < names_.size(); ++i) positions[names_[i]] = i;
+    for (const int32_t id : listing_.graph.inputs) {
+      const std::string& name = listing_.graph.node(id).name().text;
+      const auto found = positions.find(name);
+      MX_CHECK(found != positions.end(), "the variable '", name, "' has no value");
+      positions_.push_back(found->second);
+    }
   }
 
   graph::ArrayList operator()(const graph::ArrayList& inputs,
                               const graph::ArrayList& params) const {
-    std::map<std::string, NDArrayRef> arrays;
-    for (size_t i = 0; i < names_.size(); ++i)
-      arrays[names_[i]] = i < inputs.size() ? inputs[i] : params.at(i - inputs.size());
-    std::vector<NDArrayRef> values(steps_.route.num_values());
-    for (const auto& [slot, variable] : steps_.variables) {
-      const auto found = arrays.find(variable->name);
-      MX_CHECK(found != arrays.end(), "the variable '", variable->name, "' has no value");
-      values[slot] = found->second;
-      symbol::check_traced_shape(*variable, values[slot]->shape());
+    graph::ArrayList arrays = inputs;
+    arrays.insert(arrays.end(), params.begin(), params.end());
+    MX_CHECK(arrays.size() == names_.size(), "a symbol of ", names_.size(),
+             " variables: ", arrays.size(), " arrays given");
+    graph::ArrayList leaves;
+    for (size_t i = 0; i < positions_.size(); ++i) {
+      leaves.push_back(arrays[positions_[i]]);
+      symbol::check_traced_shape(*listing_.graph.node(listing_.graph.inputs[i]).call,
+                                 leaves.back()->shape());
     }
     const auto for_each_spec = [&](const auto& fn) {
-      for (const auto& [name, array] : arrays) fn(name, array->spec());
+      for (size_t i = 0; i < arrays.size(); ++i) fn(names_[i], arrays[i]->spec());
     };
-    const Calls calls = calls_ ? *calls_ : calls_with_shapes(heads_, for_each_spec);
-    TracedRun run(steps_, calls);
-    return graph::walk(steps_.route, std::move(values), run);
+    const Calls calls = has_calls_ ? Calls() : calls_with_shapes(heads_, for_each_spec);
+    return calls.empty() ? traced(listing_.graph, leaves)
+                         : traced(Listing(heads_, calls).graph, leaves);
   }
 
  private:
   Entries heads_;
   std::vector<std::string> names_;
-  symbol::Steps steps_;
-  std::optional<Calls> calls_;
+  bool has_calls_;
+  Listing listing_;
+  std::vector<size_t> positions_;  // by variable: which of the arrays
 };
 
 py::object symbol_graph(const Entries& heads, std::vector<std::string> inputs,

@@ -286,13 +286,13 @@ void bind_graph(py::module_& m) {
       "Say which block the current trace is of; arrays it keeps can be used in its next traces.");
   m.def(
       "set_trace_scope",
-      [](std::string scope, bool whole) {
+      [](std::string scope, std::string origin, bool whole) {
         graph::Trace* trace = graph::Trace::current();
         graph::Trace::Scope old;
-        if (trace) old = trace->set_scope({std::move(scope), whole});
-        return py::make_tuple(old.text, old.whole);
+        if (trace) old = trace->set_scope({{std::move(scope), std::move(origin)}, whole});
+        return py::make_tuple(old.name.text, old.name.origin, old.whole);
       },
-      py::arg("scope"), py::arg("whole") = false,
+      py::arg("scope"), py::arg("origin") = "", py::arg("whole") = false,
       "Name nodes of the running trace after this scope, or exactly so; returns the old "
       "arguments.");
 }

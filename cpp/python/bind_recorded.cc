@@ -72,8 +72,10 @@ class TapeReader {
     for (const auto& input : node.inputs()) inputs.push_back(entry_of(input.get()));
     Entries& outputs = outputs_[&node];
     if (const auto* op = dynamic_cast<const OpNode*>(&node)) {
-      const symbol::NodeRef made =
-          symbol::node_of_run(op->op(), op->params(), std::move(inputs), next_name());
+      graph::Call recorded;
+      recorded.op = &op->op();
+      recorded.params = op->params();
+      const symbol::NodeRef made = symbol::node_of_run(recorded, std::move(inputs), next_name());
       for (size_t i = 0; i < node.output_specs().size(); ++i)
         outputs.push_back({made, static_cast<int>(i)});
       return;
@@ -83,7 +85,7 @@ class TapeReader {
                   " is a function written in Python or a checkpoint, and no operator");
     outputs = symbol::from_graph(
         *call->traced(), inputs, [this](const graph::Graph&, const graph::Node& n) {
-          return n.kind == graph::NodeKind::kConstant ? variable().node->name : next_name();
+          return n.kind == graph::NodeKind::kConstant ? variable().node->name() : next_name();
         });
   }
 
@@ -104,7 +106,7 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
                                                  device_from_python(context), false, inputs, specs);
   const graph::Graph& g = traced.graph;
   std::set<std::string> taken;
-  for (const Entry& leaf : leaves) taken.insert(leaf.node->name);
+  for (const Entry& leaf : leaves) taken.insert(leaf.node->name());
   symbol::TraceNames names(std::move(taken));
   py::dict captured;
   for (size_t i = arrays.size(); i < g.parameters.size(); ++i) {

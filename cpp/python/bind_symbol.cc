@@ -1,10 +1,12 @@
 // Symbols: operators with parameters, nodes, and lists of outputs.
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "cpp/autograd/call.h"
+#include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
@@ -34,64 +36,68 @@ PyObject* compose_symbol(const std::string& alias, PyObject* const* args, size_t
 namespace {
 
 using symbol::Attributes;
+using symbol::Call;
 using symbol::Entries;
-using symbol::Entry;
 using symbol::Node;
 using symbol::NodeRef;
-using symbol::OpCall;
 
 // -- calls -------------------------------------------------------------------------------------
 
 // The device that the parameter ctx names.
-std::optional<Device> asked_device(const OpCall& call) {
-  const int at = call.op().param_index("ctx");
+std::optional<Device> asked_device(const Call& call) {
+  const int at = call.op->param_index("ctx");
   if (at < 0) return std::nullopt;
   const std::string text =
-      attr_to_string(call.op().params_values(call.params())[static_cast<size_t>(at)]);
+      attr_to_string(call.op->params_values(call.params.get())[static_cast<size_t>(at)]);
   return text.empty() ? std::nullopt : std::optional(parse_device(text));
 }
 
-py::dict params_of(const OpCall& call) {
+py::dict params_of(const Call& call) {
   py::dict result;
-  const std::vector<AttrValue> values = call.op().params_values(call.params());
+  const std::vector<AttrValue> values = call.op->params_values(call.params.get());
   for (size_t i = 0; i < values.size(); ++i)
-    result[py::str(call.op().params[i].name)] = attr_to_python(values[i]);
+    result[py::str(call.op->params[i].name)] = attr_to_python(values[i]);
   return result;
 }
 
 void bind_call(py::module_& m) {
-  py::class_<OpCall, std::shared_ptr<OpCall>>(
-      m, "OpCall", "An operator with its parameters, given as text by name.")
-      .def(py::init([](const std::string& name, const py::dict& attrs) {
-             OpCall::Texts texts;
-             for (const auto& [key, text] : attrs)
-               texts.emplace_back(key.cast<std::string>(), text.cast<std::string>());
-             auto call = std::make_shared<OpCall>(name, texts);
+  py::class_<Call, std::shared_ptr<Call>>(m, "OpCall",
+                                          "An operator with its parameters, given as text by name.")
+      .def(py::init([](const std::string& name, const Attributes& texts) {
+             auto call = std::make_shared<Call>();
+             call->op = &ops().get_public(name);
+             std::vector<std::pair<std::string_view, AttrValue>> params;
+             for (const auto& [key, text] : texts) params.emplace_back(key, text);
+             call->params = call->op->make_params_by_name(params);
              asked_device(*call);  // a device that does not exist is an error here
              return call;
            }),
            py::arg("name"), py::arg("attrs"))
-      .def_property_readonly("name", [](const OpCall& self) { return self.op().name; })
+      .def_property_readonly("name", [](const Call& self) { return self.op->name; })
       .def_property_readonly(
-          "constant_output",
-          [](const OpCall& self) { return self.traits(self.op().name).constant_output; },
+          "constant_output", [](const Call& self) { return self.op->symbol.constant_output; },
           "Returns whether backward ignores the shape of the gradient of the output.")
       .def_property_readonly(
-          "eager", [](const OpCall& self) { return self.op().storage.chooses_storage; },
+          "eager", [](const Call& self) { return self.op->storage.chooses_storage; },
           "Whether executors run it outside of compiled graphs.")
       .def_property_readonly("params", &params_of, "All parameters as Python values.")
-      .def("input_name", &OpCall::input_name, py::arg("index"))
-      .def("mutated", &OpCall::written, py::arg("num_inputs"),
+      .def("input_name", &Call::argument, py::arg("index"))
+      .def("mutated", &Call::written, py::arg("num_inputs"),
            "Inputs that the operator writes: running statistics, momentum.")
       .def(
           "infer",
-          [](const OpCall& self, const py::list& inputs) {
+          [](const Call& self, const py::list& inputs) {
             const Specs specs = specs_from_python(inputs);
             const Specs outputs = self.infer({specs.data(), specs.size()});
             return specs_to_python({outputs.data(), outputs.size()});
           },
           py::arg("inputs"), "Specs (shape, dtype) of all outputs.")
-      .def("run", &run_call, py::arg("inputs"), "The visible outputs as a list.");
+      .def(
+          "run",
+          [](const std::shared_ptr<Call>& self, const std::vector<NDArrayRef>& inputs) {
+            return run_call(self, inputs);
+          },
+          py::arg("inputs"), "The visible outputs as a list.");
 }
 
 // -- nodes -------------------------------------------------------------------------------------
@@ -104,14 +110,15 @@ py::dict& python_calls() {  // makers of calls that Python runs, by the operator
 NodeRef node_from_python(const std::optional<std::string>& op, std::string name, Attributes attrs,
                          Entries inputs, const py::object& call, std::string origin) {
   if (!op) return symbol::make_variable(std::move(name), std::move(attrs));
-  symbol::CallRef made = call.is_none() ? make_symbol_call(*op, attrs) : call_from_python(call);
-  return symbol::make_node(*op, std::move(name), std::move(attrs), std::move(inputs),
-                           std::move(made), std::move(origin));
+  Call made = call.is_none() ? make_symbol_call(*op, attrs) : call_from_python(*op, call);
+  made.name = {std::move(name), std::move(origin)};
+  made.attrs = std::move(attrs);
+  return symbol::make_node(std::make_shared<const Call>(std::move(made)), std::move(inputs));
 }
 
 std::optional<std::string> attribute(const Node& node, const std::string& key) {
-  const auto found = node.attrs.find(key);
-  return found == node.attrs.end() ? std::nullopt : std::optional(found->second);
+  const auto found = node.call->attrs.find(key);
+  return found == node.call->attrs.end() ? std::nullopt : std::optional(found->second);
 }
 
 void bind_node(py::module_& m) {
@@ -123,20 +130,27 @@ void bind_node(py::module_& m) {
       .def_property_readonly(
           "op",
           [](const Node& self) {
-            return self.is_variable() ? std::nullopt : std::optional(self.op);
+            return self.is_variable() ? std::nullopt : std::optional(self.op());
           },
           "The operator's name in 1.x files.")
-      .def_readwrite("name", &Node::name)
-      .def_readonly("origin", &Node::origin, "The user's line that composed the node.")
-      .def_property_readonly("label", &Node::label, "Name and line, for errors: fc1 (train.py:12)")
+      .def_property("name", &Node::name,
+                    [](Node& self, const std::string& name) {
+                      self.edit([&](Call& call) { call.name.text = name; });
+                    })
       .def_property_readonly(
-          "attrs", [](const Node& self) { return self.attrs; },
+          "origin", [](const Node& self) { return self.call->name.origin; },
+          "The user's line that composed the node.")
+      .def_property_readonly(
+          "label", [](const Node& self) { return self.call->name.label(); },
+          "Name and line, for errors: fc1 (train.py:12)")
+      .def_property_readonly(
+          "attrs", [](const Node& self) { return self.call->attrs; },
           "A copy: parameters as text, and attributes such as __lr_mult__.")
       .def("attr", &attribute, py::arg("key"), "An attribute, or None.")
       .def(
           "set_attr",
-          [](Node& self, const std::string& key, std::string value) {
-            self.attrs[key] = std::move(value);
+          [](Node& self, const std::string& key, const std::string& value) {
+            self.edit([&](Call& call) { call.attrs[key] = value; });
           },
           py::arg("key"), py::arg("value"))
       .def_property_readonly(
@@ -147,7 +161,12 @@ void bind_node(py::module_& m) {
           "The operator with parsed parameters; None for a variable.")
       .def_property_readonly("num_outputs", &Node::num_outputs, "That a user sees.")
       .def("moved", &Node::moved, py::arg("inputs"), "A copy with other inputs.")
-      .def("input_name", &Node::input_name, py::arg("index"), "fc1_weight, relu0_input0")
+      .def(
+          "input_name",
+          [](const Node& self, int index) {
+            return self.call->input_name(index, self.num_inputs());
+          },
+          py::arg("index"), "fc1_weight, relu0_input0")
       .def("output_name", &Node::output_name, py::arg("index"),
            "fc1_output, bn0_mean, split0_output1")
       .def("mutated_inputs", &Node::states, "Positions of the inputs that are auxiliary states.")
@@ -157,7 +176,7 @@ void bind_node(py::module_& m) {
            })
       .def("__hash__", [](const Node& self) { return reinterpret_cast<size_t>(&self) >> 4; })
       .def("__repr__", [](const Node& self) {
-        return str("<Node ", self.is_variable() ? "variable" : self.op, " ", self.name, ">");
+        return str("<Node ", self.is_variable() ? "variable" : self.op(), " ", self.name(), ">");
       });
   m.def("topological_order", &symbol::topological_order, py::arg("heads"),
         "All nodes that heads need, inputs before their users, in 1.x's order.");
@@ -168,6 +187,16 @@ void bind_node(py::module_& m) {
         return py::make_tuple(found.all, found.is_state);
       },
       py::arg("heads"), "The variables, and which of them operators write.");
+  m.def(
+      "rewritten",
+      [](const Entries& heads, const py::function& outputs) {
+        return symbol::rewritten(heads, [&](const NodeRef& node, const Entries& inputs) {
+          return outputs(node, inputs).cast<std::optional<Entries>>();
+        });
+      },
+      py::arg("heads"), py::arg("outputs"),
+      "A copy of the graph: outputs(node, inputs) gives what stands for a node's outputs; None: a "
+      "copy of the node with these inputs.");
   m.def("substituted", &symbol::substituted, py::arg("heads"), py::arg("replaced"),
         "A copy of the graph with variables replaced by entries.");
   m.def("weight_names", &symbol::weight_names, py::arg("heads"),
@@ -190,30 +219,32 @@ std::string user_line() {
   return line.file ? str(line.file, ':', line.line) : std::string();
 }
 
-NDArrays visible_outputs(const OpCall& call, const std::vector<NDArrayRef>& inputs) {
-  const Device device =
-      inputs.empty() ? asked_device(call).value_or(current_device()) : inputs[0]->device();
-  const amp::Pause no_amp;  // a symbol has its casts as nodes
-  NDArrays outputs = autograd::call(call.op(), call.params_ref(), inputs,
-                                    {.device = device, .out = {}, .origin = current_origin()});
-  while (static_cast<int>(outputs.size()) > call.num_visible(static_cast<int>(inputs.size())))
-    outputs.pop_back();
-  return outputs;
-}
-
-py::list run_call(const OpCall& call, const std::vector<NDArrayRef>& inputs) {
-  NDArrays outputs = visible_outputs(call, inputs);
-  py::list result(outputs.size());
-  for (size_t i = 0; i < outputs.size(); ++i)
+py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs) {
+  NDArrays outputs;
+  graph::Trace* trace = graph::Trace::current();
+  if (trace && !call->name.text.empty()) {
+    outputs = trace->record(call, inputs);
+  } else {
+    const Device device =
+        inputs.empty() ? asked_device(*call).value_or(current_device()) : inputs[0]->device();
+    const amp::Pause no_amp;  // a symbol has its casts as nodes
+    outputs = autograd::call(*call->op, call->params, inputs,
+                             {.device = device, .out = {}, .origin = current_origin()});
+  }
+  const auto visible = static_cast<size_t>(call->num_outputs(static_cast<int>(inputs.size())));
+  py::list result(std::min(visible, outputs.size()));
+  for (size_t i = 0; i < py::len(result); ++i)
     PyList_SET_ITEM(result.ptr(), static_cast<Py_ssize_t>(i), wrap_array(std::move(outputs[i])));
   return result;
 }
 
-symbol::CallRef make_symbol_call(const std::string& op, const Attributes& attrs) {
+Call make_symbol_call(const std::string& op, const Attributes& attrs) {
   const py::str name(op);
-  if (!python_calls().contains(name)) return symbol::make_op_call(op, attrs);
+  if (!python_calls().contains(name)) return symbol::make_call(op, attrs);
   try {
-    return std::make_shared<PythonCall>(python_calls()[name](attrs));
+    Call call = call_from_python(op, python_calls()[name](attrs));
+    call.attrs = attrs;
+    return call;
   } catch (py::error_already_set& raised) {
     rethrow_as_error(raised);
   }

@@ -26,8 +26,9 @@ symbol::FileHooks file_hooks(bool np_shape) {
     for (const symbol::LoadedGraph& graph : graphs)
       parts.append(py::make_tuple(graph.heads, graph.variables));
     const auto found = loop_hooks().load(op, attrs, inputs, parts, label).cast<py::tuple>();
-    return symbol::LoopParts{call_from_python(found[0]), found[1].cast<symbol::Entries>(),
-                             found[2].cast<symbol::Attributes>()};
+    symbol::LoopParts loop{call_from_python(op, found[0]), found[1].cast<symbol::Entries>()};
+    loop.call.attrs = found[2].cast<symbol::Attributes>();
+    return loop;
   };
   hooks.save_loop = [](const symbol::NodeRef& node) {
     const auto found = loop_hooks().save(node).cast<py::tuple>();

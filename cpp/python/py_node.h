@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "cpp/ops/invoke.h"
+#include "cpp/graph/host_op.h"
 #include "cpp/symbol/node.h"
 
 namespace mxlite::python {
@@ -16,30 +16,33 @@ namespace mxlite::python {
 namespace py = pybind11;
 
 // A call that Python runs: an operator written in Python, a loop, a branch. The object has methods
-// and properties of the names below, `mutated` for written, `types` (optional) for fill_types.
-class PythonCall final : public symbol::Call {
+// and properties of the names below, `mutated` for written, `types` (optional) for fill_types,
+// `run` for call.
+class PythonCall final : public graph::HostOp {
  public:
-  explicit PythonCall(py::object object);
+  explicit PythonCall(py::object object) : object_(std::move(object)) {}
+  ~PythonCall() override;
   const py::object& object() const { return object_; }
 
+  Specs infer(std::span<const TensorSpec> inputs) const override;
+  void complete(std::span<TensorSpec> inputs) const override;
+  bool writes(int input) const override;
+  NDArrays call(std::span<const NDArrayRef> inputs) const override;
   int num_inputs() const override;
   int num_outputs(int num_inputs) const override;
-  int num_visible(int num_inputs) const override;
   std::string input_name(int index) const override;
   std::vector<std::string> output_names() const override;
   std::vector<int> written(int num_inputs) const override;
-  bool completes() const override;
-  void complete(std::span<TensorSpec> inputs) const override;
-  Specs infer(std::span<const TensorSpec> inputs) const override;
-  void fill_types(const SymbolTraits& traits, KnownTypes in, KnownTypes out) const override;
+  bool fill_types(KnownTypes in, KnownTypes out) const override;
 
  private:
   py::object object_;
 };
 
-// A call as Python sees it, and the other way round.
+// A call as Python sees it: None for a variable's, the object of a PythonCall.
 py::object call_to_python(const symbol::CallRef& call);
-symbol::CallRef call_from_python(const py::object& object);
+// Such an object as the call of a file's operator, without name and attributes.
+symbol::Call call_from_python(const std::string& op, const py::object& object);
 
 // Shapes with -1 for unknown extents and None for unknown ones.
 Shape partial_shape_from_python(py::handle shape);
@@ -53,14 +56,13 @@ py::list specs_to_python(std::span<const TensorSpec> specs);
 py::object known_type_to_python(KnownType type);
 
 // The call of a file's operator with the parameters among the attributes.
-symbol::CallRef make_symbol_call(const std::string& op, const symbol::Attributes& attrs);
+symbol::Call make_symbol_call(const std::string& op, const symbol::Attributes& attrs);
 
 // The line outside mxlite that is running: "train.py:12"; empty outside of Python functions.
 std::string user_line();
 
-// Runs an operator on arrays; the visible outputs.
-NDArrays visible_outputs(const symbol::OpCall& call, const std::vector<NDArrayRef>& inputs);
-py::list run_call(const symbol::OpCall& call, const std::vector<NDArrayRef>& inputs);
+// Runs an operator of the registry on arrays, traced ones too; the visible outputs.
+py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs);
 
 void bind_inference(py::module_& m);
 void bind_evaluate(py::module_& m);

@@ -1,6 +1,11 @@
+#include <algorithm>
+
 #include "cpp/python/convert.h"
 #include "cpp/python/errors.h"
+#include "cpp/python/gil.h"
+#include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
+#include "cpp/python/trace_function.h"
 
 namespace mxlite::python {
 namespace {
@@ -51,11 +56,17 @@ py::object known_type_to_python(KnownType type) {
   return type ? py::object(py::str(dtype_name(*type))) : py::none();
 }
 
-PythonCall::PythonCall(py::object object) : object_(std::move(object)) {}
+PythonCall::~PythonCall() {
+  if (!may_take_gil()) {
+    object_.release();
+    return;
+  }
+  const GilAcquire gil;
+  object_ = py::object();
+}
 
 int PythonCall::num_inputs() const { return object_.attr("num_inputs").cast<int>(); }
 int PythonCall::num_outputs(int n) const { return object_.attr("num_outputs")(n).cast<int>(); }
-int PythonCall::num_visible(int n) const { return object_.attr("num_visible")(n).cast<int>(); }
 std::string PythonCall::input_name(int index) const {
   return object_.attr("input_name")(index).cast<std::string>();
 }
@@ -65,7 +76,10 @@ std::vector<std::string> PythonCall::output_names() const {
 std::vector<int> PythonCall::written(int n) const {
   return object_.attr("mutated")(n).cast<std::vector<int>>();
 }
-bool PythonCall::completes() const { return object_.attr("completes").cast<bool>(); }
+bool PythonCall::writes(int input) const {
+  const std::vector<int> all = written(num_inputs());
+  return std::find(all.begin(), all.end(), input) != all.end();
+}
 
 void PythonCall::complete(std::span<TensorSpec> inputs) const {
   const py::sequence found =
@@ -78,38 +92,54 @@ Specs PythonCall::infer(std::span<const TensorSpec> inputs) const {
   return specs_from_python(called([&] { return object_.attr("infer")(specs_to_python(inputs)); }));
 }
 
-void PythonCall::fill_types(const SymbolTraits& traits, KnownTypes in, KnownTypes out) const {
-  const auto fill = [](KnownTypes types, const py::sequence& told) {
-    for (size_t i = 0; i < types.size() && i < py::len(told); ++i) {
-      const py::object name = told[i];
+bool PythonCall::fill_types(KnownTypes in, KnownTypes out) const {
+  if (!py::hasattr(object_, "types")) return false;
+  py::list known;
+  for (const KnownType& type : in) known.append(known_type_to_python(type));
+  const py::object told = called([&] { return object_.attr("types")(known); });
+  if (told.is_none()) return false;
+  const auto fill = [](KnownTypes types, const py::sequence& found) {
+    for (size_t i = 0; i < types.size() && i < py::len(found); ++i) {
+      const py::object name = found[i];
       if (!types[i] && !name.is_none()) types[i] = require_dtype(name, "type inference");
     }
   };
-  if (py::hasattr(object_, "types")) {
-    py::list known;
-    for (const KnownType& type : in) known.append(known_type_to_python(type));
-    const py::object told = called([&] { return object_.attr("types")(known); });
-    if (!told.is_none()) {
-      const auto pair = told.cast<py::tuple>();
-      fill(in, pair[0]);
-      fill(out, pair[1]);
-      return;
-    }
-  }
-  mxlite::fill_types(nullptr, traits, nullptr, in, out);
+  const auto pair = told.cast<py::tuple>();
+  fill(in, pair[0]);
+  fill(out, pair[1]);
+  return true;
+}
+
+NDArrays PythonCall::call(std::span<const NDArrayRef> inputs) const {
+  py::list arrays;
+  for (const NDArrayRef& input : inputs)
+    arrays.append(py::reinterpret_steal<py::object>(wrap_array(input)));
+  const auto made = arrays_from(object_.attr("run")(arrays), "a call that Python runs");
+  return NDArrays(made.begin(), made.end());
 }
 
 py::object call_to_python(const symbol::CallRef& call) {
-  if (!call) return py::none();
-  if (const auto* own = dynamic_cast<const PythonCall*>(call.get())) return own->object();
-  return py::cast(
-      std::dynamic_pointer_cast<symbol::OpCall>(std::const_pointer_cast<symbol::Call>(call)));
+  if (!call->op) return py::none();
+  if (const graph::HostOp* host = call->host()) {
+    const auto* own = dynamic_cast<const PythonCall*>(host);
+    MX_ASSERT(own);  // symbols have no other
+    return own->object();
+  }
+  return py::cast(std::const_pointer_cast<symbol::Call>(call));
 }
 
-symbol::CallRef call_from_python(const py::object& object) {
-  if (object.is_none()) return nullptr;
-  if (py::isinstance<symbol::OpCall>(object)) return object.cast<std::shared_ptr<symbol::OpCall>>();
-  return std::make_shared<PythonCall>(object);
+symbol::Call call_from_python(const std::string& op, const py::object& object) {
+  symbol::Call call;
+  if (py::isinstance<symbol::Call>(object)) {
+    const auto& given = object.cast<const symbol::Call&>();
+    call.op = given.op;
+    call.params = given.params;
+  } else {
+    call.op = &graph::host_schema(op);
+    call.params = graph::host_params(make_ref<const PythonCall>(object));
+  }
+  call.file_op = op;
+  return call;
 }
 
 }  // namespace mxlite::python

@@ -32,15 +32,15 @@ int given_count(const Attributes& attrs, const std::string& key) {
 }
 
 // The names of the node's inputs.
-std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_op,
-                                   const OpCall& call, const Given& given) {
+std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_op, const Call& call,
+                                   const Given& given) {
   const int last = given.inputs.empty() ? -1 : given.inputs.rbegin()->first;
   if (!op.variadic) {
     std::vector<std::string> labels = op.inputs;
     const auto bias = std::find(labels.begin(), labels.end(), "bias");
     const int no_bias = op.param_index("no_bias");
     if (bias != labels.end() && no_bias >= 0 &&
-        attr_to_bool(op.params_values(call.params())[static_cast<size_t>(no_bias)]) &&
+        attr_to_bool(op.params_values(call.params.get())[static_cast<size_t>(no_bias)]) &&
         last < bias - labels.begin())
       std::erase_if(labels, [](const std::string& label) {  // the ends of the range of bias go, too
         return label.find("bias") != std::string::npos;
@@ -50,7 +50,7 @@ std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_o
   }
   const SymbolTraits& traits = op.symbol_traits(file_op);
   if (traits.named_inputs)
-    if (std::vector<std::string> names = traits.named_inputs(call.params()); !names.empty())
+    if (std::vector<std::string> names = traits.named_inputs(call.params.get()); !names.empty())
       return names;
   const int count = std::max(last + 1, given_count(given.attrs, count_attribute(op, file_op)));
   MX_CHECK_KIND(count > 0, ErrorKind::kType, given.alias,
@@ -74,21 +74,26 @@ std::string count_attribute(const OpSchema& op, const std::string& file_op) {
   return own.empty() ? "num_args" : own;
 }
 
-std::shared_ptr<const OpCall> make_op_call(const std::string& file_op, const Attributes& attrs) {
+Call make_call(const std::string& file_op, Attributes attrs) {
   const OpSchema& op = ops().get_public(engine_name(file_op));
   const std::string count = count_attribute(op, file_op);
-  OpCall::Texts params;
+  std::vector<std::pair<std::string_view, AttrValue>> params;
   for (const auto& [key, text] : attrs)
     if (op.param_index(key) >= 0 || !(key.starts_with("__") || key == count))
       params.emplace_back(key, text);
-  return std::make_shared<OpCall>(op.name, params);
+  Call call;
+  call.op = &op;
+  call.params = op.make_params_by_name(params);
+  call.file_op = file_op;
+  call.attrs = std::move(attrs);
+  return call;
 }
 
 std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,
                                       const Attributes& attrs) {
   const SymbolTraits& traits = op.symbol_traits(file_op);
   if (!traits.named_inputs) return {};
-  return traits.named_inputs(make_op_call(file_op, attrs)->params());
+  return traits.named_inputs(make_call(file_op, attrs).params.get());
 }
 
 Attributes variable_attrs(const std::string& file_op, const std::string& input, Attributes attrs) {
@@ -97,7 +102,7 @@ Attributes variable_attrs(const std::string& file_op, const std::string& input, 
   return attrs;
 }
 
-NodeRef compose(Given given, const std::string& name) {
+NodeRef compose(Given given, graph::NodeName name) {
   const std::string file_op = file_name(given.alias);
   const OpSchema& op = ops().get_public(engine_name(file_op));
   const std::string& count_key = op.symbol_traits(file_op).count_attribute;
@@ -112,7 +117,7 @@ NodeRef compose(Given given, const std::string& name) {
     else
       own[key] = text;
   }
-  const auto call = make_op_call(file_op, own);
+  auto call = std::make_shared<Call>(make_call(file_op, std::move(own)));
   const std::vector<std::string> labels = labels_of(op, file_op, *call, given);
 
   std::map<int, Entry>& taken = given.inputs;
@@ -129,18 +134,21 @@ NodeRef compose(Given given, const std::string& name) {
     const std::string& label = labels[i];
     const auto found = taken.find(static_cast<int>(i));
     if (found == taken.end()) {
-      Attributes attrs = own;
+      Attributes attrs = call->attrs;
       for (const auto& [key, text] : of_inputs[label]) attrs[key] = text;
       inputs.push_back(
-          {make_variable(name + "_" + label, variable_attrs(file_op, label, std::move(attrs))), 0});
+          {make_variable(name.text + "_" + label, variable_attrs(file_op, label, std::move(attrs))),
+           0});
       continue;
     }
     Node& source = *found->second.node;
-    if (const std::string* init = initial_value(file_op, op, label); init && source.is_variable())
-      source.attrs.try_emplace("__init__", *init);
+    const std::string* init = initial_value(file_op, op, label);
+    if (init && source.is_variable() && !source.call->attrs.contains("__init__"))
+      source.edit([&](Call& variable) { variable.attrs["__init__"] = *init; });
     inputs.push_back(found->second);
   }
-  return make_node(file_op, name, std::move(own), std::move(inputs), call);
+  call->name = std::move(name);
+  return make_node(std::move(call), std::move(inputs));
 }
 
 }  // namespace mxlite::symbol

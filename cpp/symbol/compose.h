@@ -15,8 +15,9 @@ struct Given {
   Attributes attrs;
 };
 
-// A call's operator with the parameters among the attributes; texts that are no values are errors.
-std::shared_ptr<const OpCall> make_op_call(const std::string& file_op, const Attributes& attrs);
+// A call of an operator with these attributes, and the parameters that are among them; texts that
+// are no values are errors. It has no name yet.
+Call make_call(const std::string& file_op, Attributes attrs);
 
 // The attribute that says how many inputs a call of a variadic operator has.
 std::string count_attribute(const OpSchema& op, const std::string& file_op);
@@ -28,7 +29,7 @@ std::vector<std::string> named_inputs(const OpSchema& op, const std::string& fil
 // Attributes of the variable that is made for an input: the operator's own, and how it begins.
 Attributes variable_attrs(const std::string& file_op, const std::string& input, Attributes attrs);
 
-// The node of the call, named `name`.
-NodeRef compose(Given given, const std::string& name);
+// The node of the call.
+NodeRef compose(Given given, graph::NodeName name);
 
 }  // namespace mxlite::symbol

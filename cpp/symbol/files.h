@@ -26,9 +26,8 @@ struct LoadedGraph {
 
 // A node of control flow with its subgraphs, as the functions below exchange it.
 struct LoopParts {
-  CallRef call;
+  Call call;
   Entries inputs;
-  Attributes attrs;
 };
 struct SavedLoop {
   Attributes attrs;
@@ -37,7 +36,7 @@ struct SavedLoop {
 
 // Tells files what they need to know of calls that are no operators of the registry.
 struct FileHooks {
-  std::function<CallRef(const std::string& op, const Attributes& attrs)> make_call;
+  std::function<Call(const std::string& op, const Attributes& attrs)> make_call;
   // A call of a loop or branch from what the file says of it; `label` begins its errors.
   std::function<LoopParts(const std::string& op, const Attributes& attrs, const Entries& inputs,
                           const std::vector<LoadedGraph>& graphs, const std::string& label)>

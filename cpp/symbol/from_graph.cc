@@ -6,17 +6,6 @@
 namespace mxlite::symbol {
 namespace {
 
-// Holds the parts of a node's name in a trace: "dense0_FullyConnected (train.py:12)".
-struct TracedName {
-  std::string text, origin;
-};
-
-TracedName split_name(const std::string& name) {
-  const size_t at = name.rfind(" (");
-  if (at == std::string::npos || !name.ends_with(')')) return {name, {}};
-  return {name.substr(0, at), name.substr(at + 2, name.size() - at - 3)};
-}
-
 bool is_number(std::string_view text) {
   return text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -34,20 +23,23 @@ Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
 
 }  // namespace
 
-NodeRef node_of_run(const OpSchema& op, const ParamsRef& params, Entries inputs, std::string name,
-                    std::string origin) {
-  const std::string file_op = file_name(op.name);
-  const OpSchema& written = ops().get(engine_name(file_op));
-  MX_CHECK_KIND(!written.internal, ErrorKind::kNotSupported, origin, origin.empty() ? "" : ": ",
-                "the operator ", op.name, " has no form in symbol files");
-  Attributes attrs = texts_of(op, params);
-  if (op.variadic) {
-    const std::string& count = written.symbol_traits(file_op).count_attribute;
-    if (!count.empty()) attrs[count] = std::to_string(inputs.size());
+NodeRef node_of_run(const Call& call, Entries inputs, std::string name) {
+  Call made = call;
+  if (call.file_op.empty()) {
+    const std::string file_op = file_name(call.op->name);
+    const OpSchema& written = ops().get(engine_name(file_op));
+    const std::string& origin = call.name.origin;
+    MX_CHECK_KIND(!written.internal, ErrorKind::kNotSupported, origin, origin.empty() ? "" : ": ",
+                  "the operator ", call.op->name, " has no form in symbol files");
+    Attributes attrs = texts_of(*call.op, call.params);
+    if (call.op->variadic) {
+      const std::string& count = written.symbol_traits(file_op).count_attribute;
+      if (!count.empty()) attrs[count] = std::to_string(inputs.size());
+    }
+    made = make_call(file_op, std::move(attrs));
   }
-  const auto call = make_op_call(file_op, attrs);
-  return make_node(file_op, std::move(name), std::move(attrs), std::move(inputs), call,
-                   std::move(origin));
+  made.name = {std::move(name), call.name.origin};
+  return make_node(std::make_shared<const Call>(std::move(made)), std::move(inputs));
 }
 
 std::string TraceNames::unique(const std::string& name) {
@@ -57,8 +49,9 @@ std::string TraceNames::unique(const std::string& name) {
 }
 
 std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node& node) {
-  std::string text = split_name(node.name).text;
-  const std::string& op = node.op->name;
+  std::string text = node.name().text;
+  if (!node.call->file_op.empty()) return unique(text);
+  const std::string& op = node.op()->name;
   // The trace counts the operators outside of inner blocks and not those in them.
   if (text.starts_with(op) && is_number(std::string_view(text).substr(op.size())))
     text = graph.name;
@@ -84,12 +77,7 @@ Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, con
     return graph.node(v).kind == graph::NodeKind::kOp ? Entry{at.node, v.output} : at;
   };
   // Only what the outputs need: an operator without a form in files may have no use.
-  std::vector<bool> needed(graph.nodes.size());
-  for (const graph::ValueId v : graph.outputs) needed[static_cast<size_t>(v.node)] = true;
-  for (size_t i = graph.nodes.size(); i-- > 0;)
-    if (needed[i])
-      for (const graph::ValueId v : graph.nodes[i].inputs)
-        needed[static_cast<size_t>(v.node)] = true;
+  const std::vector<uint8_t> needed = graph::find_needed(graph, graph.outputs);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const graph::Node& n = graph.nodes[i];
     if (!needed[i]) continue;
@@ -97,9 +85,7 @@ Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, con
     if (n.kind != graph::NodeKind::kOp) continue;
     Entries inputs;
     for (const graph::ValueId v : n.inputs) inputs.push_back(entry(v));
-    found[i] = {
-        node_of_run(*n.op, n.params, std::move(inputs), name(graph, n), split_name(n.name).origin),
-        0};
+    found[i] = {node_of_run(*n.call, std::move(inputs), name(graph, n)), 0};
   }
   Entries outputs;
   for (const graph::ValueId v : graph.outputs) outputs.push_back(entry(v));

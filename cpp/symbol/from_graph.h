@@ -11,10 +11,10 @@
 
 namespace mxlite::symbol {
 
-// The node of an operator that ran. An operator that files do not have throws an error of the kind
-// "not supported" that names the operator and the user's line.
-NodeRef node_of_run(const OpSchema& op, const ParamsRef& params, Entries inputs, std::string name,
-                    std::string origin = {});
+// The node of a call that ran, named `name`: a symbol's call as it is, another one with its
+// parameters as text. An operator that files do not have throws an error of the kind "not
+// supported" that names the operator and the user's line.
+NodeRef node_of_run(const Call& call, Entries inputs, std::string name);
 
 // Gives the nodes of a traced graph their names in a symbol: dense0_fullyconnected0, counted for
 // each block.

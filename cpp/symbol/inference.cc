@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cpp/symbol/names.h"
+
 namespace mxlite::symbol {
 namespace {
 
@@ -55,51 +57,92 @@ Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::str
   return known_shape(shape, unknown);
 }
 
-bool shape_from_users(const Node& node, UnknownExtent unknown) {
-  if (node.is_variable() || !node.call->traits(node.op).shape_from_users) return false;
-  const auto* call = dynamic_cast<const OpCall*>(node.call.get());
-  return call && !known_shape(call->shape_param(), unknown).is_known();
+namespace {
+
+size_t shape_position(const Call& call) {
+  const int at = call.op->param_index("shape");
+  MX_ASSERT(at >= 0);
+  return static_cast<size_t>(at);
 }
 
-Inference::Inference(Entries heads, const Shapes& shapes, const Types& types, UnknownExtent unknown)
-    : heads_(std::move(heads)), unknown_(unknown), nodes_(topological_order(heads_)) {
-  for (const NodeRef& node : nodes_) {
-    first_slot_[node.get()] = shapes_.size();
-    const auto outputs = static_cast<size_t>(node->num_outputs());
-    if (node->is_variable()) {
-      variables_.push_back(shapes_.size());
-      Shape shape = Shape::unknown();
-      KnownType type;
-      const auto attr = [&](const char* key) {
-        const auto found = node->attrs.find(key);
-        return found == node->attrs.end() ? nullptr : &found->second;
-      };
-      if (const auto given = shapes.find(node->name); given != shapes.end())
-        shape = given->second;
-      else if (const std::string* text = attr("__shape__"))
-        shape = parse_shape(*text, unknown_, node->name);
-      if (const auto given = types.find(node->name); given != types.end())
-        type = given->second;
-      else if (const std::string* text = attr("__dtype__"))
-        type = parse_type(*text, node->name);
-      shapes_.push_back(shape);
-      types_.push_back(type);
+// The parameter `shape` of a call that makes an array.
+Shape shape_param(const Call& call) {
+  return std::get<Shape>(call.op->params_values(call.params.get())[shape_position(call)]);
+}
+
+CallRef with_shape(const Call& call, const Shape& shape) {
+  std::vector<AttrValue> values = call.op->params_values(call.params.get());
+  values[shape_position(call)] = shape;
+  std::vector<std::pair<std::string_view, AttrValue>> params;
+  for (size_t i = 0; i < values.size(); ++i)
+    params.emplace_back(call.op->params[i].name, values[i]);
+  auto made = std::make_shared<Call>(call);
+  made->params = call.op->make_params_by_name(params);
+  made->attrs["shape"] = attr_text(shape);
+  return made;
+}
+
+}  // namespace
+
+bool shape_from_users(const Call& call, UnknownExtent unknown) {
+  return call.op && call.traits().shape_from_users &&
+         !known_shape(shape_param(call), unknown).is_known();
+}
+
+void check_traced_shape(const Call& variable, const Shape& given) {
+  const auto found = variable.attrs.find(kTracedShape);
+  if (found == variable.attrs.end()) return;
+  const std::string& name = variable.name.text;
+  const Shape expected = parse_shape(found->second, UnknownExtent::kZero, name);
+  bool fits = expected.ndim() < 0 || given.ndim() == expected.ndim();
+  for (int i = 0; fits && i < expected.ndim(); ++i)
+    fits = expected[i] == -1 || expected[i] == given[i];
+  MX_CHECK_SHAPE(
+      fits, "input ", name, " has shape ", given, ", the network was traced for ", found->second,
+      " because its forward looks at shapes; run it with inputs of that shape and export "
+      "it again");
+}
+
+Inference::Inference(const Entries& heads, const Shapes& shapes, const Types& types,
+                     UnknownExtent unknown)
+    : listing_(heads),
+      slots_(listing_.graph),
+      unknown_(unknown),
+      shapes_(slots_.size(), Shape::unknown()),
+      types_(slots_.size()) {
+  for (size_t i = 0; i < listing_.nodes.size(); ++i) {
+    const graph::Node& node = listing_.graph.nodes[i];
+    const Call& call = *node.call;
+    const auto id = static_cast<int32_t>(i);
+    const size_t at = slots_.of({id, 0});
+    if (call.op) {
+      steps_.push_back(
+          {&call, &call.traits(), id, slots_.of(node.inputs), at, node.outputs.size()});
       continue;
     }
-    Step step{node.get(), &node->call->traits(node->op), {}, shapes_.size(), outputs};
-    for (const Entry& entry : node->inputs) step.in.push_back(slot(*entry.node, entry.output));
-    steps_.push_back(std::move(step));
-    shapes_.resize(shapes_.size() + outputs, Shape::unknown());
-    types_.resize(types_.size() + outputs);
+    variables_.push_back(at);
+    const auto attr = [&](const char* key) {
+      const auto found = call.attrs.find(key);
+      return found == call.attrs.end() ? nullptr : &found->second;
+    };
+    const std::string& name = call.name.text;
+    if (const auto given = shapes.find(name); given != shapes.end())
+      shapes_[at] = given->second;
+    else if (const std::string* text = attr("__shape__"))
+      shapes_[at] = parse_shape(*text, unknown_, name);
+    if (const auto given = types.find(name); given != types.end())
+      types_[at] = given->second;
+    else if (const std::string* text = attr("__dtype__"))
+      types_[at] = parse_type(*text, name);
   }
 }
 
 size_t Inference::slot(const Node& node, int output) const {
-  const auto found = first_slot_.find(&node);
-  MX_CHECK_KIND(found != first_slot_.end() && output >= 0 && output < node.num_outputs(),
-                ErrorKind::kIndex, "inference: output ", output, " of ", node.name,
+  const auto found = listing_.positions.find(&node);
+  MX_CHECK_KIND(found != listing_.positions.end() && output >= 0 && output < node.num_outputs(),
+                ErrorKind::kIndex, "inference: output ", output, " of ", node.name(),
                 " is no value of the graph");
-  return found->second + static_cast<size_t>(output);
+  return slots_.of({found->second, output});
 }
 
 // -- types -------------------------------------------------------------------------------------
@@ -130,7 +173,7 @@ bool Inference::fill_types(const Step& step) {
   const auto unknown = [](const KnownType& type) { return !type; };
   if (std::none_of(in.begin(), in.end(), unknown) && std::none_of(out.begin(), out.end(), unknown))
     return false;
-  step.node->call->fill_types(*step.traits, in, out);
+  step.call->fill_types(in, out);
   bool changed = false;
   const auto keep = [&](size_t slot, const KnownType& type) {
     if (types_[slot] || !type) return;
@@ -149,7 +192,7 @@ void Inference::at_node(const Step& step, F&& fn) {
   try {
     fn();
   } catch (const Error& error) {
-    throw Error(error.kind(), step.node->error_text(error.what()));
+    throw Error(error.kind(), step.call->error_text(error.what()));
   }
 }
 
@@ -167,11 +210,11 @@ void Inference::run_shapes() {
   }
   // Rules from outputs to inputs may have filled a call: the operator's own rule decides.
   for (const Step& step : steps_)
-    if (is_complete(step) && !shape_from_users(*step.node, unknown_))
+    if (is_complete(step) && !shape_from_users(*step.call, unknown_))
       at_node(step, [&] { infer_known(step); });
 }
 
-bool Inference::is_known(const std::vector<size_t>& slots) const {
+bool Inference::is_known(const std::vector<graph::Route::Slot>& slots) const {
   return std::all_of(slots.begin(), slots.end(), [&](size_t i) { return shapes_[i].is_known(); });
 }
 
@@ -194,9 +237,7 @@ Specs Inference::specs_of(const Step& step) const {
 }
 
 Shape Inference::created_shape(const Step& step) const {
-  const auto* call = dynamic_cast<const OpCall*>(step.node->call.get());
-  MX_ASSERT(call);
-  return known_shape(call->shape_param(), unknown_);
+  return known_shape(shape_param(*step.call), unknown_);
 }
 
 bool Inference::spread_shapes(Step& step) {
@@ -209,7 +250,7 @@ bool Inference::spread_shapes(Step& step) {
 
 bool Inference::infer_known(const Step& step) {
   const Specs specs = specs_of(step);
-  const Specs found = step.node->call->infer({specs.data(), specs.size()});
+  const Specs found = step.call->infer({specs.data(), specs.size()});
   bool changed = false;
   for (size_t i = 0; i < step.outputs && i < found.size(); ++i) {
     changed |= merge(step.out + i, found[i].shape);
@@ -219,7 +260,7 @@ bool Inference::infer_known(const Step& step) {
 }
 
 bool Inference::complete_weights(const Step& step) {
-  const Call& call = *step.node->call;
+  const Call& call = *step.call;
   if (!call.completes() || step.in.empty() || is_known(step.in)) return false;
   const Shape& data = shapes_[step.in[0]];
   if (data.ndim() < 0 && !step.traits->completes_blindly) return false;
@@ -231,14 +272,14 @@ bool Inference::complete_weights(const Step& step) {
 }
 
 bool Inference::refine(const Step& step) {
-  const bool alike = step.node->call->is_pointwise() && step.in.size() == 1;
+  const bool alike = step.call->op->pointwise && step.in.size() == 1;
   if (!step.traits->refine && !alike) return false;
   std::vector<Shape> in, out;
   for (const size_t i : step.in) in.push_back(shapes_[i]);
   for (size_t i = 0; i < step.outputs; ++i) out.push_back(shapes_[step.out + i]);
   PartialShapes shapes(in, out, static_cast<int64_t>(unknown_));
   if (step.traits->refine)
-    step.traits->refine(step.node->call->params(), shapes);
+    step.traits->refine(step.call->params.get(), shapes);
   else
     refine_all_alike(nullptr, shapes);
   if (!shapes.changed()) return false;
@@ -252,7 +293,7 @@ bool Inference::infer_partly(const Step& step) {
   const Specs specs = specs_of(step);
   for (const TensorSpec& spec : specs)
     if (spec.shape.ndim() < 0) return false;
-  const Specs found = step.node->call->infer({specs.data(), specs.size()});
+  const Specs found = step.call->infer({specs.data(), specs.size()});
   bool changed = false;
   for (size_t i = 0; i < found.size() && i < step.outputs; ++i)
     changed |= merge(step.out + i, found[i].shape);
@@ -260,18 +301,18 @@ bool Inference::infer_partly(const Step& step) {
 }
 
 bool Inference::casts_precision() const {
-  return std::ranges::any_of(
-      nodes_, [](const NodeRef& node) { return node->call && node->call->casts_precision(); });
+  return std::ranges::any_of(steps_,
+                             [](const Step& step) { return step.call->op->casts_precision; });
 }
 
-std::unordered_map<const Node*, CallRef> Inference::completed_calls() const {
-  std::unordered_map<const Node*, CallRef> calls;
+Calls Inference::completed_calls() const {
+  Calls calls;
   for (const Step& step : steps_) {
-    if (!shape_from_users(*step.node, unknown_)) continue;
+    if (!shape_from_users(*step.call, unknown_)) continue;
     const Shape& shape = shapes_[step.out];
-    MX_CHECK_SHAPE(shape.is_known(), step.node->name, ": the shape of ", step.node->op,
+    MX_CHECK_SHAPE(shape.is_known(), step.call->name.text, ": the shape of ", step.call->file_op,
                    " cannot be inferred");
-    calls[step.node] = static_cast<const OpCall&>(*step.node->call).with_shape(shape);
+    calls[listing_.nodes[static_cast<size_t>(step.node)].get()] = with_shape(*step.call, shape);
   }
   return calls;
 }

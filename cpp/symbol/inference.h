@@ -6,7 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cpp/symbol/node.h"
+#include "cpp/graph/walk.h"
+#include "cpp/symbol/listing.h"
 
 namespace mxlite::symbol {
 
@@ -24,27 +25,28 @@ class Inference {
   // Shapes by variable name count more than what the variables' attributes say.
   using Shapes = std::map<std::string, Shape>;
   using Types = std::map<std::string, DType>;
-  Inference(Entries heads, const Shapes& shapes, const Types& types, UnknownExtent unknown);
+  Inference(const Entries& heads, const Shapes& shapes, const Types& types, UnknownExtent unknown);
 
   // Spreads types; `fallback` is for variables that stay unknown.
   void run_types(KnownType fallback);
   // Spreads shapes. Throws a shape error that names the node if they do not fit.
   void run_shapes();
 
-  const std::vector<NodeRef>& nodes() const { return nodes_; }
+  const std::vector<NodeRef>& nodes() const { return listing_.nodes; }
   bool casts_precision() const;
   const Shape& shape(const Node& node, int output) const { return shapes_[slot(node, output)]; }
   KnownType type(const Node& node, int output) const { return types_[slot(node, output)]; }
-  // Calls with the shapes that were found, for nodes that left them to their users. A shape error
-  // if one stays unknown.
-  std::unordered_map<const Node*, CallRef> completed_calls() const;
+  // Calls with the shapes that were found, by node, for those that left them to their users. A
+  // shape error if one stays unknown.
+  Calls completed_calls() const;
 
  private:
   struct Step {
-    const Node* node;
+    const Call* call;
     const SymbolTraits* traits;
-    std::vector<size_t> in;  // slots
-    size_t out;              // the first slot
+    int32_t node;
+    std::vector<graph::Route::Slot> in;
+    size_t out;  // the first slot
     size_t outputs;
     bool done = false;
   };
@@ -57,24 +59,27 @@ class Inference {
   bool infer_known(const Step& step);
   bool infer_partly(const Step& step);
   bool merge(size_t slot, const Shape& shape);
-  bool is_known(const std::vector<size_t>& slots) const;
+  bool is_known(const std::vector<graph::Route::Slot>& slots) const;
   bool is_complete(const Step& step) const;
   Specs specs_of(const Step& step) const;
   Shape created_shape(const Step& step) const;
   template <class F>
   void at_node(const Step& step, F&& fn);
 
-  Entries heads_;
+  Listing listing_;
+  graph::ValueSlots slots_;
   UnknownExtent unknown_;
-  std::vector<NodeRef> nodes_;
-  std::unordered_map<const Node*, size_t> first_slot_;
   std::vector<Step> steps_;        // calls, in topological order
   std::vector<size_t> variables_;  // slots
   std::vector<Shape> shapes_;      // by slot
   std::vector<KnownType> types_;
 };
 
-// Whether the node makes an array whose shape its users decide.
-bool shape_from_users(const Node& node, UnknownExtent unknown);
+// Whether the call makes an array whose shape its users decide.
+bool shape_from_users(const Call& call, UnknownExtent unknown);
+
+// A graph that was traced with fixed shapes is wrong for others: throws a shape error if the
+// variable is an input of such a graph and has another shape now.
+void check_traced_shape(const Call& variable, const Shape& given);
 
 }  // namespace mxlite::symbol

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
+#include <variant>
 
 namespace mxlite::symbol {
 
@@ -18,73 +19,35 @@ Node::~Node() {
   }
 }
 
-int Node::num_outputs() const {
-  return is_variable() ? 1 : call->num_visible(static_cast<int>(inputs.size()));
-}
-
-int Node::total_outputs() const {
-  if (is_variable()) return 1;
-  const SymbolTraits& traits = call->traits(op);
-  if (traits.total_outputs) return traits.total_outputs(call->params(), num_outputs());
-  return call->num_outputs(static_cast<int>(inputs.size()));
-}
-
-std::string Node::input_name(int index) const {
-  const SymbolTraits& traits = call->traits(op);
-  std::string label;
-  if (call->is_variadic()) {
-    std::vector<std::string> names;
-    if (traits.named_inputs) names = traits.named_inputs(call->params());
-    const auto at = static_cast<size_t>(index);
-    label = at < names.size() ? names[at] : str("arg", index);
-  } else if (inputs.size() > 1 || traits.names_single_input) {
-    label = call->input_name(index);
-  } else {
-    label = str("input", index);
-  }
-  return name + "_" + label;
-}
+int Node::num_outputs() const { return is_variable() ? 1 : call->num_outputs(num_inputs()); }
 
 std::string Node::output_name(int index) const {
-  if (is_variable()) return name;
-  std::vector<std::string> names = call->output_names();
-  if (names.empty()) names = call->traits(op).output_names;
-  const auto at = static_cast<size_t>(index);
-  if (at < names.size()) return name + "_" + names[at];
-  return name + "_output" + (total_outputs() > 1 ? std::to_string(index) : "");
+  return is_variable() ? name() : call->output_name(index, num_inputs());
 }
 
 std::vector<int> Node::states() const {
-  if (is_variable()) return {};
-  const std::vector<int>& read = call->traits(op).read_states;
-  return read.empty() ? call->written(static_cast<int>(inputs.size())) : read;
+  return is_variable() ? std::vector<int>() : call->states(num_inputs());
 }
 
-std::string Node::label() const { return origin.empty() ? name : str(name, " (", origin, ")"); }
-
-std::string Node::error_text(const std::string& error) const {
-  const std::string line = origin.empty() ? "" : "\n    composed at " + origin;
-  return str("Error in operator ", name, ": ", error, line);
+void Node::edit(const std::function<void(Call&)>& change) {
+  auto copy = std::make_shared<Call>(*call);
+  change(*copy);
+  call = std::move(copy);
 }
 
-NodeRef Node::moved(Entries others) const {
-  return make_node(op, name, attrs, std::move(others), call, origin);
-}
+NodeRef Node::moved(Entries others) const { return make_node(call, std::move(others)); }
 
 NodeRef make_variable(std::string name, Attributes attrs) {
-  auto node = std::make_shared<Node>();
-  node->name = std::move(name);
-  node->attrs = std::move(attrs);
-  return node;
+  auto call = std::make_shared<Call>();
+  call->name = std::move(name);
+  call->attrs = std::move(attrs);
+  return make_node(std::move(call), {});
 }
 
-NodeRef make_node(std::string op, std::string name, Attributes attrs, Entries inputs, CallRef call,
-                  std::string origin) {
-  NodeRef node = make_variable(std::move(name), std::move(attrs));
-  node->op = std::move(op);
-  node->inputs = std::move(inputs);
+NodeRef make_node(CallRef call, Entries inputs) {
+  auto node = std::make_shared<Node>();
   node->call = std::move(call);
-  node->origin = std::move(origin);
+  node->inputs = std::move(inputs);
   return node;
 }
 
@@ -134,53 +97,66 @@ std::vector<std::string> weight_names(const Entries& heads) {
       const Node& source = *node->inputs[i].node;
       if (!source.is_variable()) continue;
       const bool completed =
-          node->call->completes() && i > 0 && source.name.find("label") == std::string::npos;
+          node->call->completes() && i > 0 && source.name().find("label") == std::string::npos;
       const bool state =
           std::find(states.begin(), states.end(), static_cast<int>(i)) != states.end();
-      (completed || state ? weights : others).insert(source.name);
+      (completed || state ? weights : others).insert(source.name());
     }
   }
   for (const Entry& head : heads)
-    if (head.node->is_variable()) others.insert(head.node->name);
+    if (head.node->is_variable()) others.insert(head.node->name());
   for (const std::string& name : others) weights.erase(name);
   const Variables variables = variables_of(order);
   for (size_t i = 0; i < variables.all.size(); ++i)
-    if (variables.is_state[i]) weights.insert(variables.all[i]->name);
+    if (variables.is_state[i]) weights.insert(variables.all[i]->name());
   return {weights.begin(), weights.end()};
 }
 
 std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads) {
   std::vector<std::pair<std::string, bool>> result;
   for (const NodeRef& node : topological_order(heads)) {
-    const OpSchema* op = node->call ? node->call->schema() : nullptr;
+    const OpSchema* op = node->call->op;
     if (!op || op->storage.looked_up < 0) continue;
     const Entry& table = node->inputs.at(static_cast<size_t>(op->storage.looked_up));
     if (!table.node->is_variable()) continue;
-    const auto alias = op->storage.aliases.find(node->op);
+    const auto alias = op->storage.aliases.find(node->op());
     const bool always =
         alias != op->storage.aliases.end() && alias->second == AliasStorage::kRowGradient;
-    result.emplace_back(table.node->name, always || op->storage.row_gradient(node->call->params()));
+    result.emplace_back(table.node->name(),
+                        always || op->storage.row_gradient(node->call->params.get()));
   }
   return result;
 }
 
-Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced) {
-  std::unordered_map<const Node*, NodeRef> made;
-  const auto moved = [&](const Entry& entry) -> Entry {
-    if (entry.node->is_variable()) {
-      const auto found = replaced.find(entry.node->name);
-      if (found != replaced.end()) return found->second;
+Entries rewritten(const Entries& heads, const Replacement& outputs) {
+  std::unordered_map<const Node*, std::variant<NodeRef, Entries>> made;
+  const auto moved = [&](const Entries& entries) {
+    Entries result;
+    for (const Entry& entry : entries) {
+      const auto& now = made.at(entry.node.get());
+      if (const auto* copy = std::get_if<NodeRef>(&now))
+        result.push_back({*copy, entry.output});
+      else
+        result.push_back(std::get<Entries>(now).at(static_cast<size_t>(entry.output)));
     }
-    return {made.at(entry.node.get()), entry.output};
+    return result;
   };
   for (const NodeRef& node : topological_order(heads)) {
-    Entries inputs;
-    for (const Entry& entry : node->inputs) inputs.push_back(moved(entry));
-    made[node.get()] = node->moved(std::move(inputs));
+    Entries inputs = moved(node->inputs);
+    if (std::optional<Entries> other = outputs(node, inputs))
+      made[node.get()] = std::move(*other);
+    else
+      made[node.get()] = node->moved(std::move(inputs));
   }
-  Entries result;
-  for (const Entry& entry : heads) result.push_back(moved(entry));
-  return result;
+  return moved(heads);
+}
+
+Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced) {
+  return rewritten(heads, [&](const NodeRef& node, const Entries&) -> std::optional<Entries> {
+    if (!node->is_variable()) return std::nullopt;
+    const auto found = replaced.find(node->name());
+    return found == replaced.end() ? std::nullopt : std::optional(Entries{found->second});
+  });
 }
 
 }  // namespace mxlite::symbol

@@ -1,14 +1,21 @@
 // Nodes of symbols: variables and calls of operators, before any shape is known. A symbol is a list
-// of entries; nodes are shared by all symbols that were composed of them.
+// of entries; nodes are shared by all symbols that were composed of them, and with compiled graphs
+// they share their calls.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "cpp/symbol/call.h"
+#include "cpp/graph/call.h"
 
 namespace mxlite::symbol {
+
+using graph::Attributes;
+using graph::Call;
+using graph::CallRef;
 
 struct Node;
 using NodeRef = std::shared_ptr<Node>;
@@ -20,37 +27,31 @@ struct Entry {
   bool operator==(const Entry&) const = default;
 };
 using Entries = std::vector<Entry>;
-using Attributes = std::map<std::string, std::string>;
 
 struct Node {
-  std::string op;  // as files name it; empty for a variable
-  std::string name;
-  Attributes attrs;  // parameters as text, and attributes such as __lr_mult__
+  CallRef call;  // without an operator for a variable
   Entries inputs;
-  CallRef call;        // null for a variable
-  std::string origin;  // the user's line that composed the node: "train.py:12"
 
   Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   ~Node();  // long chains of nodes end without recursion
 
-  bool is_variable() const { return op.empty(); }
-  int num_outputs() const;                   // that a user sees
-  int total_outputs() const;                 // in 1.9.1, hidden ones too
-  std::string input_name(int index) const;   // fc1_weight, relu0_input0
-  std::string output_name(int index) const;  // fc1_output, bn0_mean, split0_output1
-  std::vector<int> states() const;           // inputs that are auxiliary states
-  std::string label() const;                 // with the line, for errors: fc1 (train.py:12)
-  // The text of an error that the node raised, with its name and line.
-  std::string error_text(const std::string& error) const;
+  bool is_variable() const { return !call->op; }
+  const std::string& name() const { return call->name.text; }
+  const std::string& op() const { return call->file_op; }  // as files name it
+  int num_inputs() const { return static_cast<int>(inputs.size()); }
+  int num_outputs() const;  // that a user sees
+  std::string output_name(int index) const;
+  std::vector<int> states() const;  // inputs that are auxiliary states
+  // Replaces the call by a copy that `change` has changed: other nodes may have the call, too.
+  void edit(const std::function<void(Call&)>& change);
   // A copy with other inputs; the call is shared.
   NodeRef moved(Entries inputs) const;
 };
 
 NodeRef make_variable(std::string name, Attributes attrs = {});
-NodeRef make_node(std::string op, std::string name, Attributes attrs, Entries inputs, CallRef call,
-                  std::string origin = {});
+NodeRef make_node(CallRef call, Entries inputs);
 
 // All nodes that heads need, inputs before their users, in 1.x's order.
 std::vector<NodeRef> topological_order(const Entries& heads);
@@ -69,7 +70,12 @@ std::vector<std::string> weight_names(const Entries& heads);
 // gradients of only those rows.
 std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads);
 
-// A copy of the graph; entries of variables in `replaced` stand for them. Calls are shared.
+// A copy of the graph. `outputs(node, inputs)` gives what stands for a node's outputs, of which
+// there may be more than needed; null: a copy of the node with these inputs, sharing its call.
+using Replacement =
+    std::function<std::optional<Entries>(const NodeRef& node, const Entries& inputs)>;
+Entries rewritten(const Entries& heads, const Replacement& outputs);
+// A copy in which entries of variables in `replaced` stand for them.
 Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced);
 
 }  // namespace mxlite::symbol

@@ -275,20 +275,20 @@ File upgraded(const Json& graph, const Json* attrs, bool np_shape) {
 
 void check_output(const Node& node, int output, const std::string& label) {
   if (output >= node.num_outputs())
-    damaged(label, ": output ", output, " of node '", node.name, "' (",
-            node.is_variable() ? "a variable" : node.op, "), which has ", node.num_outputs());
+    damaged(label, ": output ", output, " of node '", node.name(), "' (",
+            node.is_variable() ? "a variable" : node.op(), "), which has ", node.num_outputs());
 }
 
 // Checks that there are as many inputs as the operator takes with these parameters.
-void check_arity(const std::string& op, const Call& call, size_t given, const std::string& label) {
+void check_arity(const Call& call, size_t given, const std::string& label) {
   const int wanted = call.num_inputs();
   if (static_cast<int>(given) == wanted || (wanted < 0 && given > 0)) return;
   std::string names;
-  for (int i = 0; i < wanted; ++i) names.append(i ? ", " : "").append(call.input_name(i));
+  for (int i = 0; i < wanted; ++i) names.append(i ? ", " : "").append(call.argument(i));
   const std::string expected = wanted > 0    ? str(wanted, " (", names, ")")
                                : wanted == 0 ? "none"
                                              : "at least 1";
-  damaged(label, ": ", op, " has ", given, " inputs, ", expected, " expected");
+  damaged(label, ": ", call.file_op, " has ", given, " inputs, ", expected, " expected");
 }
 
 class Builder {
@@ -318,6 +318,11 @@ class Builder {
   }
 
  private:
+  static NodeRef named(Call call, Item& item, Entries inputs) {
+    call.name = std::move(item.name);
+    return make_node(std::make_shared<const Call>(std::move(call)), std::move(inputs));
+  }
+
   NodeRef node(Item& item, Entries inputs, const std::string& label) const {
     if (item.op == "null") return make_variable(std::move(item.name), std::move(item.attrs));
     try {
@@ -326,12 +331,11 @@ class Builder {
         if (item.subgraphs)
           for (const Json& part : items_of(*item.subgraphs)) graphs.push_back(graph(part, label));
         LoopParts loop = hooks_.load_loop(item.op, item.attrs, inputs, graphs, label);
-        return make_node(item.op, item.name, std::move(loop.attrs), std::move(loop.inputs),
-                         std::move(loop.call));
+        return named(std::move(loop.call), item, std::move(loop.inputs));
       }
-      const CallRef call = hooks_.make_call(item.op, item.attrs);
-      check_arity(item.op, *call, inputs.size(), label);
-      return make_node(item.op, item.name, std::move(item.attrs), std::move(inputs), call);
+      Call call = hooks_.make_call(item.op, item.attrs);
+      check_arity(call, inputs.size(), label);
+      return named(std::move(call), item, std::move(inputs));
     } catch (const FileError&) {
       throw;
     } catch (const Error& error) {

@@ -1,8 +1,7 @@
 // Writes -symbol.json files, laid out as 1.9.1 does.
-#include <unordered_map>
-
 #include "cpp/base/json.h"
 #include "cpp/symbol/files.h"
+#include "cpp/symbol/listing.h"
 
 namespace mxlite::symbol {
 namespace {
@@ -42,25 +41,10 @@ std::string lines(const Texts& items, int indent) {
 }
 
 Entries without_amp_casts(const Entries& heads) {
-  std::unordered_map<const Node*, NodeRef> moved;
-  std::unordered_map<const Node*, Entries> skipped;
-  const auto source = [&](const Entry& entry) -> Entry {
-    const auto found = skipped.find(entry.node.get());
-    if (found != skipped.end()) return found->second[static_cast<size_t>(entry.output)];
-    return {moved.at(entry.node.get()), entry.output};
-  };
-  const auto sources = [&](const Entries& entries) {
-    Entries result;
-    for (const Entry& entry : entries) result.push_back(source(entry));
-    return result;
-  };
-  for (const NodeRef& node : topological_order(heads)) {
-    if (node->call && node->call->casts_precision())
-      skipped[node.get()] = sources(node->inputs);
-    else
-      moved[node.get()] = node->moved(sources(node->inputs));
-  }
-  return sources(heads);
+  return rewritten(heads, [](const NodeRef& node, const Entries& inputs) -> std::optional<Entries> {
+    const bool casts = !node->is_variable() && node->call->op->casts_precision;
+    return casts ? std::optional(inputs) : std::nullopt;
+  });
 }
 
 class Writer {
@@ -69,28 +53,30 @@ class Writer {
 
   // The fields of a graph, or of a subgraph that begins further to the right.
   Fields graph(const Entries& heads, int indent) {
-    const std::vector<NodeRef> nodes = topological_order(heads);
-    std::unordered_map<const Node*, int> ids, versions;
+    const Listing listing(heads);
+    std::vector<int> versions(listing.nodes.size());
+    const auto reference = [&](graph::ValueId v) {
+      return str("[", v.node, ", ", v.output, ", ", versions[static_cast<size_t>(v.node)], "]");
+    };
     Texts items, variables, rows{"0"};
     int row = 0;
-    for (const NodeRef& node : nodes) {
-      const int id = static_cast<int>(ids.size());
-      ids[node.get()] = id;
+    for (size_t id = 0; id < listing.nodes.size(); ++id) {
+      const NodeRef& node = listing.nodes[id];
+      const std::vector<graph::ValueId>& values = listing.graph.nodes[id].inputs;
       if (node->is_variable()) variables.push_back(std::to_string(id));
-      std::vector<bool> written(node->inputs.size());
+      std::vector<bool> written(values.size());
       for (const int i : node->states()) written[static_cast<size_t>(i)] = true;
       Texts inputs;
-      for (size_t i = 0; i < node->inputs.size(); ++i) {
-        const Entry& entry = node->inputs[i];
-        if (written[i]) ++versions[entry.node.get()];
-        inputs.push_back(reference(entry, ids, versions));
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (written[i]) ++versions[static_cast<size_t>(values[i].node)];
+        inputs.push_back(reference(values[i]));
       }
       items.push_back(item(node, inputs, indent));
-      row += node->total_outputs();
+      row += node->is_variable() ? 1 : node->call->total_outputs(node->num_inputs());
       rows.push_back(std::to_string(row));
     }
     Texts outputs;
-    for (const Entry& head : heads) outputs.push_back(reference(head, ids, versions));
+    for (const graph::ValueId v : listing.graph.outputs) outputs.push_back(reference(v));
     return {{"nodes", lines(items, indent + 4)},
             {"arg_nodes", array(variables, indent + 2)},
             {"node_row_ptr", array(rows, indent + 2)},
@@ -98,18 +84,11 @@ class Writer {
   }
 
  private:
-  using Numbers = std::unordered_map<const Node*, int>;
-  static std::string reference(const Entry& entry, const Numbers& ids, Numbers& versions) {
-    return str("[", ids.at(entry.node.get()), ", ", entry.output, ", ", versions[entry.node.get()],
-               "]");
-  }
-
   std::string item(const NodeRef& node, const Texts& inputs, int indent) {
-    SavedLoop loop{node->attrs, {}};
-    if (!node->is_variable() && !dynamic_cast<const OpCall*>(node->call.get()))
-      loop = hooks_.save_loop(node);
-    Fields fields{{"op", json_text(node->is_variable() ? "null" : node->op)},
-                  {"name", json_text(node->name)}};
+    SavedLoop loop{node->call->attrs, {}};
+    if (node->call->host()) loop = hooks_.save_loop(node);
+    Fields fields{{"op", json_text(node->is_variable() ? "null" : node->op())},
+                  {"name", json_text(node->name())}};
     if (!loop.attrs.empty()) {
       Fields attrs;
       for (const auto& [key, text] : loop.attrs) attrs.emplace_back(key, json_text(text));

@@ -1437,7 +1437,7 @@ class OpCall:
     """
     An operator with its parameters, given as text by name.
     """
-    def __init__(self, name: str, attrs: dict[Any, Any]) -> None: ...
+    def __init__(self, name: str, attrs: collections.abc.Mapping[str, str]) -> None: ...
     def infer(self, inputs: list[Any]) -> list[Any]:
         """
         Specs (shape, dtype) of all outputs.
@@ -2517,6 +2517,11 @@ def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1
     The image (height, width, channels) in another size.
     """
 
+def rewritten(heads: Sequence[tuple[Node, int]], outputs: Any) -> list[tuple[Node, int]]:
+    """
+    A copy of the graph: outputs(node, inputs) gives what stands for a node's outputs; None: a copy of the node with these inputs.
+    """
+
 def run_server_role(role: str, profile: Any | None = None) -> None:
     """
     Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A server calls profile(rank, name, text) with the workers' commands for its profiler.
@@ -2618,7 +2623,7 @@ def set_trace_owner(owner: int) -> None:
     Say which block the current trace is of; arrays it keeps can be used in its next traces.
     """
 
-def set_trace_scope(scope: str, whole: bool = False) -> tuple[str, bool]:
+def set_trace_scope(scope: str, origin: str = "", whole: bool = False) -> tuple[str, str, bool]:
     """
     Name nodes of the running trace after this scope, or exactly so; returns the old arguments.
     """

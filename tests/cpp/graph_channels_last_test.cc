@@ -9,8 +9,8 @@ using namespace test;  // NOLINT
 const PassContext kGpu{.device = {DeviceType::kCUDA, 0}};
 
 std::string layout_of(const Node& n) {
-  const int i = n.op->param_index("layout");
-  return attr_text(n.op->params_values(n.params.get())[static_cast<size_t>(i)]);
+  const int i = n.op()->param_index("layout");
+  return attr_text(n.op()->params_values(n.params().get())[static_cast<size_t>(i)]);
 }
 
 void expect_same_values(const Graph& before, const Graph& after) {
@@ -46,7 +46,7 @@ TEST(ChannelsLast, ABlockIsTransposedAtItsBordersOnly) {
   verify(after, "channels-last");
   EXPECT_EQ(count_ops(after, "Convolution"), 3);
   for (const Node& n : after.nodes)
-    if (n.kind == NodeKind::kOp && (n.op->name == "Convolution" || n.op->name == "Pooling")) {
+    if (n.kind == NodeKind::kOp && (n.op()->name == "Convolution" || n.op()->name == "Pooling")) {
       EXPECT_EQ(layout_of(n), "NHWC");
     }
   // The image in, two 3x3 weights, `left` out; 1x1 weights and 1x1 images move nothing.

@@ -222,7 +222,7 @@ TEST(FusePostOps, TheLaterOfTwoLayersTakesTheAddition) {
   const Graph traced = m.finish({relu(m, m.op("elemwise_add", {a, b}))});
   const Graph g = checked(fuse_post_ops(traced, kInference), "fuse-post-ops");
   EXPECT_EQ(count_ops(g, "elemwise_add"), 0);
-  EXPECT_EQ(g.node(g.outputs[0]).params, traced.node(b).params);
+  EXPECT_EQ(g.node(g.outputs[0]).params(), traced.node(b).params());
   EXPECT_EQ(g.node(g.outputs[0]).post_ops.size(), 2u);
   expect_same_as_eager(traced, 6);
 }

@@ -19,10 +19,11 @@ class Maker {
   Graph graph;
 
   ValueId input(const Shape& shape, DType dtype = DType::kFloat32) {
-    return leaf(NodeKind::kInput, graph.inputs, {shape, dtype});
+    return graph.add_leaf(NodeKind::kInput, {shape, dtype}, str("data", graph.inputs.size()));
   }
   ValueId parameter(const Shape& shape, DType dtype = DType::kFloat32) {
-    return leaf(NodeKind::kParameter, graph.parameters, {shape, dtype});
+    return graph.add_leaf(NodeKind::kParameter, {shape, dtype},
+                          str("param", graph.parameters.size()));
   }
   ValueId op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {}) {
     return graph.add_op(name, std::move(inputs), attrs);
@@ -47,28 +48,16 @@ class Maker {
     graph.outputs = std::move(outputs);
     return graph;
   }
-
- private:
-  ValueId leaf(NodeKind kind, std::vector<int32_t>& list, const TensorSpec& spec) {
-    Node n;
-    n.kind = kind;
-    n.outputs = {spec};
-    n.index = static_cast<int>(list.size());
-    list.push_back(static_cast<int32_t>(graph.nodes.size()));
-    n.name = kind == NodeKind::kInput ? str("data", n.index) : str("param", n.index);
-    graph.nodes.push_back(std::move(n));
-    return {list.back(), 0};
-  }
 };
 
 inline int count_ops(const Graph& g, std::string_view op) {
   return static_cast<int>(std::count_if(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
-    return n.kind == NodeKind::kOp && n.op->name == op;
+    return n.kind == NodeKind::kOp && n.op()->name == op;
   }));
 }
 inline const Node& find_op(const Graph& g, std::string_view op) {
   for (const Node& n : g.nodes)
-    if (n.kind == NodeKind::kOp && n.op->name == op) return n;
+    if (n.kind == NodeKind::kOp && n.op()->name == op) return n;
   throw Error(ErrorKind::kError, str("no ", op, " in the graph"));
 }
 
@@ -123,7 +112,7 @@ inline std::vector<NDArrayRef> run_eagerly(const Graph& g, const Arrays& arrays)
     if (n.kind != NodeKind::kOp) continue;
     NDArrays in;
     for (ValueId v : n.inputs) in.push_back(at(v));
-    const NDArrays out = invoke(*n.op, n.params, in, {.training = g.training});
+    const NDArrays out = invoke(*n.op(), n.params(), in, {.training = g.training});
     values[i].assign(out.begin(), out.end());
   }
   std::vector<NDArrayRef> result;

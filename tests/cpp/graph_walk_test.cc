@@ -96,5 +96,44 @@ TEST(Walk, NamesTheStepInErrors) {
   EXPECT_EQ(sums.log, "b0r0a0=5 b1r1");
 }
 
+// x -> relu a -> (a, x) -> sum b; a second head a; c = sqrt x has no use.
+Graph small_graph() {
+  Graph graph;
+  const ValueId x = graph.add_leaf(NodeKind::kInput, {Shape{2}, DType::kFloat32}, "x");
+  const ValueId a = graph.add_op("relu", {x}, {}, {"a", "train.py:3"});
+  graph.add_op("sqrt", {x}, {}, "c");
+  const ValueId b = graph.add_op("elemwise_add", {a, x});
+  graph.outputs = {b, a};
+  return graph;
+}
+
+TEST(GraphRoute, RunsOperatorsByPosition) {
+  const Graph graph = small_graph();
+  const GraphRoute steps(graph);
+  EXPECT_EQ(steps.nodes, (std::vector<int32_t>{1, 2, 3}));
+  Values values(steps.slots.size());
+  values[steps.slots.of({0, 0})] = std::make_shared<int>(5);
+  Sums sums;
+  const Values results = walk<Value>(steps.route, std::move(values), sums);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(*results[0], 12);  // 5 + 5 + 2, the third step
+  EXPECT_EQ(*results[1], 5);
+}
+
+TEST(Graph, FindsWhatValuesAreComputedFrom) {
+  const Graph graph = small_graph();
+  EXPECT_EQ(find_needed(graph, graph.outputs), (std::vector<uint8_t>{1, 1, 0, 1}));
+  const ValueId only{1, 0};
+  EXPECT_EQ(find_needed(graph, {&only, 1}), (std::vector<uint8_t>{1, 1, 0, 0}));
+}
+
+TEST(Graph, CopiesShareTheCallsOfNodes) {
+  const Graph graph = small_graph(), copy = graph;
+  EXPECT_EQ(copy.nodes[1].call, graph.nodes[1].call);
+  EXPECT_EQ(graph.nodes[1].name().label(), "a (train.py:3)");
+  EXPECT_EQ(graph.nodes[1].name().with("_again").label(), "a_again (train.py:3)");
+  EXPECT_EQ(graph.nodes[3].name().label(), "elemwise_add3");
+}
+
 }  // namespace
 }  // namespace mxlite::graph

@@ -1,15 +1,17 @@
 // Symbols without Python: composition, inference in both directions, files.
 #include <gtest/gtest.h>
 
+#include "cpp/graph/trace.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/files.h"
+#include "cpp/symbol/from_graph.h"
 #include "cpp/symbol/inference.h"
 
 namespace mxlite::symbol {
 namespace {
 
 NodeRef call(const char* alias, std::map<int, Entry> inputs, Attributes attrs, const char* name) {
-  return compose({alias, std::move(inputs), std::move(attrs)}, name);
+  return compose({alias, std::move(inputs), std::move(attrs)}, {name, "train.py:12"});
 }
 
 // data -> fc -> bn -> act
@@ -23,7 +25,7 @@ Entries small_net() {
 
 FileHooks hooks() {
   FileHooks made;
-  made.make_call = make_op_call;
+  made.make_call = make_call;
   return made;
 }
 
@@ -31,7 +33,7 @@ std::vector<std::string> names(const Entries& heads, bool states) {
   const Variables found = variables_of(topological_order(heads));
   std::vector<std::string> result;
   for (size_t i = 0; i < found.all.size(); ++i)
-    if (found.is_state[i] == states) result.push_back(found.all[i]->name);
+    if (found.is_state[i] == states) result.push_back(found.all[i]->name());
   return result;
 }
 
@@ -41,9 +43,9 @@ TEST(SymbolGraph, MakesVariablesForInputsThatAreLeftOut) {
             (std::vector<std::string>{"data", "fc_weight", "fc_bias", "bn_gamma", "bn_beta"}));
   EXPECT_EQ(names(net, true), (std::vector<std::string>{"bn_moving_mean", "bn_moving_var"}));
   const Node& fc = *topological_order(net)[3];
-  EXPECT_EQ(fc.name, "fc");
-  EXPECT_EQ(fc.attrs, (Attributes{{"num_hidden", "4"}}));
-  EXPECT_EQ(fc.inputs[1].node->attrs.at("__lr_mult__"), "2");
+  EXPECT_EQ(fc.name(), "fc");
+  EXPECT_EQ(fc.call->attrs, (Attributes{{"num_hidden", "4"}}));
+  EXPECT_EQ(fc.inputs[1].node->call->attrs.at("__lr_mult__"), "2");
   EXPECT_EQ(net[0].node->output_name(0), "act_output");
   EXPECT_EQ(weight_names(net), (std::vector<std::string>{"bn_beta", "bn_gamma", "bn_moving_mean",
                                                          "bn_moving_var", "fc_bias", "fc_weight"}));
@@ -58,11 +60,11 @@ TEST(SymbolGraph, InfersForwardAndBackward) {
   EXPECT_EQ(forward.shape(*net[0].node, 0), (Shape{2, 4}));
   int seen = 0;
   for (const NodeRef& node : forward.nodes()) {
-    if (node->name == "fc_weight") {
+    if (node->name() == "fc_weight") {
       ++seen;
       EXPECT_EQ(forward.shape(*node, 0), (Shape{4, 3}));
       EXPECT_EQ(forward.type(*node, 0), DType::kFloat16);
-    } else if (node->name == "bn_gamma") {
+    } else if (node->name() == "bn_gamma") {
       ++seen;
       EXPECT_EQ(forward.type(*node, 0), DType::kFloat32);
     }
@@ -97,7 +99,7 @@ TEST(SymbolGraph, NamesTheNodeWhoseShapesDoNotFit) {
 
 TEST(SymbolGraph, CompletingWeightsChecksTheNumberOfInputs) {
   std::vector<TensorSpec> one{{Shape{2, 3}, DType::kFloat32}};
-  const OpCall call("FullyConnected", {{"num_hidden", "2"}});
+  const Call call = make_call("FullyConnected", {{"num_hidden", "2"}});
   try {
     call.complete(one);
     FAIL();
@@ -108,13 +110,94 @@ TEST(SymbolGraph, CompletingWeightsChecksTheNumberOfInputs) {
 }
 
 TEST(SymbolGraph, ErrorsNameTheLineThatComposedTheNode) {
-  const NodeRef node = call("Flatten", {}, {}, "flat");
-  EXPECT_EQ(node->label(), "flat");
-  EXPECT_EQ(node->error_text("bad"), "Error in operator flat: bad");
-  node->origin = "train.py:12";
-  const NodeRef copy = substituted({{node, 0}}, {})[0].node;
-  EXPECT_EQ(copy->label(), "flat (train.py:12)");
-  EXPECT_EQ(copy->error_text("bad"), "Error in operator flat: bad\n    composed at train.py:12");
+  const NodeRef node = compose({"Flatten", {}, {}}, "flat");
+  EXPECT_EQ(node->call->name.label(), "flat");
+  EXPECT_EQ(node->call->error_text("bad"), "Error in operator flat: bad");
+  const NodeRef named = call("Flatten", {}, {}, "flat");
+  const NodeRef copy = substituted({{named, 0}}, {})[0].node;
+  EXPECT_EQ(copy->call->name.label(), "flat (train.py:12)");
+  EXPECT_EQ(copy->call->error_text("bad"),
+            "Error in operator flat: bad\n    composed at train.py:12");
+}
+
+TEST(SymbolGraph, CopiesShareCallsUntilOneIsEdited) {
+  const Entries net = small_net();
+  const Entries copy = substituted(net, {});
+  EXPECT_NE(copy[0].node, net[0].node);
+  EXPECT_EQ(copy[0].node->call, net[0].node->call);
+  copy[0].node->edit([](Call& call) {
+    call.name.text = "other";
+    call.attrs["__lr_mult__"] = "3";
+  });
+  EXPECT_EQ(copy[0].node->name(), "other");
+  EXPECT_EQ(net[0].node->name(), "act");
+  EXPECT_FALSE(net[0].node->call->attrs.contains("__lr_mult__"));
+}
+
+TEST(SymbolGraph, RewritingReplacesOutputsOfNodes) {
+  const NodeRef x = make_variable("x"), y = make_variable("y");
+  const NodeRef pair = call("broadcast_mul", {{0, {x, 0}}, {1, {y, 0}}}, {}, "product");
+  const NodeRef head = call("relu", {{0, {pair, 0}}}, {}, "head");
+  const Entries without = rewritten(
+      {{head, 0}}, [](const NodeRef& node, const Entries& inputs) -> std::optional<Entries> {
+        return node->name() == "product" ? std::optional(Entries{inputs[1]}) : std::nullopt;
+      });
+  EXPECT_EQ(names(without, false), (std::vector<std::string>{"y"}));
+  EXPECT_EQ(without[0].node->call, head->call);
+  EXPECT_EQ(names({{head, 0}}, false), (std::vector<std::string>{"x", "y"}));
+}
+
+TEST(SymbolGraph, TracesShareCallsWithSymbols) {
+  const Entries net = small_net();
+  const Listing listing(net);
+  ASSERT_EQ(listing.graph.nodes.size(), listing.nodes.size());
+  EXPECT_EQ(listing.graph.inputs.size(), 7u);
+  graph::Trace trace("net", {}, false);
+  std::vector<NDArrayRef> arrays;
+  for (const int32_t id : listing.graph.inputs) {
+    const bool data = listing.graph.node(id).call->name.text == "data";
+    const TensorSpec spec{data ? Shape{2, 3} : Shape::unknown(), DType::kFloat32};
+    arrays.push_back(data ? trace.add_input(spec) : trace.add_parameter(spec));
+  }
+  const graph::Graph traced = trace.finish(trace.inline_graph(listing.graph, arrays, {}));
+  std::vector<graph::CallRef> expected, found;
+  for (const NodeRef& node : topological_order(net))
+    if (!node->is_variable()) expected.push_back(node->call);
+  for (const graph::Node& node : traced.nodes)
+    if (node.op()) found.push_back(node.call);
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(traced.spec(traced.outputs[0]), (TensorSpec{Shape{2, 4}, DType::kFloat32}));
+  EXPECT_EQ(arrays[1]->shape(), (Shape{4, 3}));  // fc_weight, as Python sees it
+  // Back again: names, attributes and lines are those of the symbol.
+  Entries leaves;
+  for (const int32_t id : listing.graph.inputs)
+    leaves.push_back({listing.nodes[static_cast<size_t>(id)], 0});
+  const Entries again = from_graph(traced, leaves, TraceNames({}));
+  EXPECT_EQ(to_json(again, true, hooks()), to_json(net, true, hooks()));
+  EXPECT_EQ(again[0].node->call->name.label(), "act (train.py:12)");
+}
+
+TEST(SymbolGraph, TracingNamesTheCallThatFails) {
+  const Listing listing(small_net());
+  graph::Trace trace("net", {}, false);
+  std::vector<NDArrayRef> arrays;
+  for (size_t i = 0; i < listing.graph.inputs.size(); ++i)
+    arrays.push_back(trace.add_parameter({Shape{5}, DType::kFloat32}));
+  try {
+    trace.inline_graph(listing.graph, arrays, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kShape) << error.what();
+    EXPECT_NE(std::string(error.what()).find("Error in operator fc"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("train.py:12"), std::string::npos) << error.what();
+  }
+}
+
+TEST(SymbolGraph, ListingsRefuseOutputsThatNodesDoNotHave) {
+  Entries net = small_net();
+  net[0].output = 1;
+  EXPECT_THROW(Listing{net}, Error);
 }
 
 TEST(SymbolGraph, FilesGiveTheSameGraph) {
@@ -127,8 +210,8 @@ TEST(SymbolGraph, FilesGiveTheSameGraph) {
 
 TEST(SymbolGraph, LongChainsEndWithoutRecursion) {
   Entry last{make_variable("x"), 0};
-  for (int i = 0; i < 300000; ++i)
-    last = {make_node("_copy", "c", {}, {last}, make_op_call("_copy", {})), 0};
+  const auto copy = std::make_shared<const Call>(make_call("_copy", {}));
+  for (int i = 0; i < 300000; ++i) last = {make_node(copy, {last}), 0};
   EXPECT_EQ(topological_order({last}).size(), 300001u);
 }
 

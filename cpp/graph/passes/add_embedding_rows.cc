@@ -14,7 +14,7 @@ class Adder final : public JoinAddition {
  private:
   bool is_op(int32_t id, const char* name) const {
     const Node& n = graph_.node(id);
-    return n.kind == NodeKind::kOp && n.op->name == name && n.post_ops.empty();
+    return n.kind == NodeKind::kOp && n.op()->name == name && n.post_ops.empty();
   }
 
   int find(int32_t id) const override {
@@ -29,8 +29,8 @@ class Adder final : public JoinAddition {
 
   ValueId join(const Node& rows, ValueId total) override {
     return rewrite_.graph().add_op(
-        ops().get("_embedding_backward_add"), rows.params,
-        {total, rewrite_.map(rows.inputs[0]), rewrite_.map(rows.inputs[1])}, rows.name);
+        ops().get("_embedding_backward_add"), rows.params(),
+        {total, rewrite_.map(rows.inputs[0]), rewrite_.map(rows.inputs[1])}, rows.name());
   }
 };
 

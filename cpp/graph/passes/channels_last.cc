@@ -35,7 +35,7 @@ bool moves_nothing(const Shape& shape, const Shape& axes) {
 
 template <class P>
 const P& params_of(const Node& n) {
-  return *static_cast<const P*>(n.params.get());
+  return *static_cast<const P*>(n.params().get());
 }
 
 class Turner {
@@ -60,12 +60,12 @@ class Turner {
  private:
   bool turn(int32_t id, const Node& n) {
     if (n.outputs[0].shape.ndim() != 4) return false;
-    if (n.op->name == "Convolution") return turn_convolution(id, n);
+    if (n.op()->name == "Convolution") return turn_convolution(id, n);
     if (!std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return is_last(v); }))
       return false;
-    if (n.op->name == "Pooling") return turn_pooling(id, n);
-    if (n.op->name == "BatchNorm") return turn_batch_norm(id, n);
-    if (n.op->name == "Concat") return turn_concat(id, n);
+    if (n.op()->name == "Pooling") return turn_pooling(id, n);
+    if (n.op()->name == "BatchNorm") return turn_batch_norm(id, n);
+    if (n.op()->name == "Concat") return turn_concat(id, n);
     return turn_pointwise(id, n);
   }
 
@@ -106,16 +106,16 @@ class Turner {
 
   // Element-wise, broadcasting included: the positions of the axes do not matter.
   bool turn_pointwise(int32_t id, const Node& n) {
-    if (!n.op->elementwise || is_random(n) || mutates(graph_, n) || n.outputs.size() != 1)
+    if (!n.op()->elementwise || is_random(n) || mutates(graph_, n) || n.outputs.size() != 1)
       return false;
     for (ValueId v : n.inputs)
       if (graph_.spec(v).shape.ndim() != 4) return false;
-    return replace(id, n, n.params, all_last(n));
+    return replace(id, n, n.params(), all_last(n));
   }
 
   // The new node's first output is channels-last, the others keep their layout.
   bool replace(int32_t id, const Node& n, ParamsRef params, std::vector<ValueId> inputs) {
-    const ValueId first = out_.add_op(*n.op, std::move(params), std::move(inputs), n.name);
+    const ValueId first = out_.add_op(*n.op(), std::move(params), std::move(inputs), n.name());
     last_[static_cast<size_t>(id)][0] = first;
     plain_[static_cast<size_t>(id)][0] = 0;
     for (int32_t k = 1; k < static_cast<int32_t>(n.outputs.size()); ++k)
@@ -151,7 +151,7 @@ class Turner {
 
   ValueId transpose(ValueId v, const Shape& axes, const char* suffix) {
     const Shape shape = out_.spec(v).shape;
-    const std::string name = out_.node(v).name + suffix;
+    const NodeName name = out_.node(v).name().with(suffix);
     if (moves_nothing(shape, axes))
       return out_.add_op("_reshape_to", {v}, {{"shape", permuted(shape, axes)}}, name);
     return out_.add_op("transpose", {v}, {{"axes", axes}}, name);
@@ -166,7 +166,7 @@ class Turner {
 
 bool has_half_convolution(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
-    return n.kind == NodeKind::kOp && n.op->name == "Convolution" &&
+    return n.kind == NodeKind::kOp && n.op()->name == "Convolution" &&
            n.outputs[0].shape.ndim() == 4 && is_half(n.outputs[0].dtype) &&
            !params_of<ConvolutionParams>(n).channels_last();
   });

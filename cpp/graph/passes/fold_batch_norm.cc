@@ -29,17 +29,17 @@ ParamsRef biased(const P& p) {
 
 std::optional<Layer> describe(const Graph& graph, const Node& n) {
   const int ndim = n.outputs[0].shape.ndim();
-  if (n.op->name == "Convolution") {
-    const auto& p = *static_cast<const ConvolutionParams*>(n.params.get());
+  if (n.op()->name == "Convolution") {
+    const auto& p = *static_cast<const ConvolutionParams*>(n.params().get());
     return Layer{p.channels_last() ? ndim - 1 : 1, 0, p.no_bias, biased(p)};
   }
-  if (n.op->name == "Deconvolution") {
-    const auto& p = *static_cast<const DeconvolutionParams*>(n.params.get());
+  if (n.op()->name == "Deconvolution") {
+    const auto& p = *static_cast<const DeconvolutionParams*>(n.params().get());
     if (p.num_group != 1 || p.channels_last()) return std::nullopt;
     return Layer{1, 1, p.no_bias, biased(p)};
   }
-  if (n.op->name == "FullyConnected" && graph.spec(n.inputs[1]).shape.ndim() == 2) {
-    const auto& p = *static_cast<const FullyConnectedParams*>(n.params.get());
+  if (n.op()->name == "FullyConnected" && graph.spec(n.inputs[1]).shape.ndim() == 2) {
+    const auto& p = *static_cast<const FullyConnectedParams*>(n.params().get());
     return Layer{ndim - 1, 0, p.no_bias, biased(p)};
   }
   return std::nullopt;
@@ -71,7 +71,8 @@ class Folder {
 
   bool try_fold(int32_t id) {
     const Node& norm = graph_.node(id);
-    if (norm.kind != NodeKind::kOp || norm.op->name != "BatchNorm" || graph_.training) return false;
+    if (norm.kind != NodeKind::kOp || norm.op()->name != "BatchNorm" || graph_.training)
+      return false;
     const auto& used = uses_[static_cast<size_t>(id)];
     if (used[1] || used[2] || !norm.post_ops.empty()) return false;
     const ValueId data = norm.inputs[0];
@@ -80,7 +81,7 @@ class Folder {
         uses_[static_cast<size_t>(data.node)][0] != 1)
       return false;
     const std::optional<Layer> layer = describe(graph_, linear);
-    const auto& p = *static_cast<const BatchNormParams*>(norm.params.get());
+    const auto& p = *static_cast<const BatchNormParams*>(norm.params().get());
     const int axis = p.axis < 0 ? p.axis + norm.outputs[0].shape.ndim() : p.axis;
     if (!layer || axis != layer->channel_axis) return false;
     if (!all_static(std::span(norm.inputs).subspan(1)) ||
@@ -91,7 +92,7 @@ class Folder {
   }
 
   ValueId op(const char* name, std::vector<ValueId> inputs, Attrs attrs = {}) {
-    return out_.add_op(name, std::move(inputs), attrs, str(prefix_, '_', name));
+    return out_.add_op(name, std::move(inputs), attrs, prefix_.with(str('_', name)));
   }
   ValueId cast(ValueId v, DType dtype) {
     return out_.spec(v).dtype == dtype ? v : op("Cast", {v}, {{"dtype", dtype}});
@@ -103,7 +104,7 @@ class Folder {
 
   void fold(int32_t id, const Node& norm, const BatchNormParams& p, const Node& linear,
             const Layer& layer) {
-    prefix_ = str(norm.name, "_folded");
+    prefix_ = norm.name().with("_folded");
     const ValueId old_weight = rewrite_.map(linear.inputs[1]);
     const DType dtype = out_.spec(old_weight).dtype;
     const Shape weight_shape = out_.spec(old_weight).shape;
@@ -123,8 +124,8 @@ class Folder {
       shift = op("broadcast_add", {op("broadcast_mul", {compute(linear.inputs[2]), scale}), shift});
 
     const ValueId result =
-        out_.add_op(*linear.op, layer.with_bias,
-                    {rewrite_.map(linear.inputs[0]), weight, cast(shift, dtype)}, linear.name);
+        out_.add_op(*linear.op(), layer.with_bias,
+                    {rewrite_.map(linear.inputs[0]), weight, cast(shift, dtype)}, linear.name());
     rewrite_.replace({id, 0}, result);
     // Unused, but the value needs a place.
     for (int32_t k = 1; k < 3; ++k) rewrite_.replace({id, k}, result);
@@ -135,7 +136,7 @@ class Folder {
   Graph& out_;
   std::vector<std::vector<int>> uses_;
   std::vector<uint8_t> is_static_;
-  std::string prefix_;
+  NodeName prefix_;
 };
 
 }  // namespace

@@ -35,10 +35,10 @@ Graph fold_constants(const Graph& graph, const PassContext& context) {
     std::vector<NDArrayRef> inputs;
     for (ValueId v : n.inputs) inputs.push_back(rewrite.graph().node(rewrite.map(v)).value);
     const NDArrays values =
-        invoke(*n.op, n.params, inputs, {.device = context.device, .training = graph.training});
+        invoke(*n.op(), n.params(), inputs, {.device = context.device, .training = graph.training});
     for (size_t k = 0; k < values.size(); ++k) {
       values[k]->wait_to_read();
-      rewrite.replace({id, static_cast<int32_t>(k)}, rewrite.add_constant(values[k], n.name));
+      rewrite.replace({id, static_cast<int32_t>(k)}, rewrite.add_constant(values[k], n.name()));
     }
   }
   return rewrite.finish();

@@ -42,7 +42,7 @@ bool exists(ValueId v) { return v.node >= 0; }
 
 template <class P>
 const P& params(const Node& n) {
-  return *static_cast<const P*>(n.params.get());
+  return *static_cast<const P*>(n.params().get());
 }
 
 class Fuser {
@@ -64,7 +64,7 @@ class Fuser {
  private:
   bool is_op(ValueId v, std::string_view name) const {
     const Node& n = graph_.node(v);
-    return n.kind == NodeKind::kOp && v.output == 0 && n.op->name == name && n.post_ops.empty();
+    return n.kind == NodeKind::kOp && v.output == 0 && n.op()->name == name && n.post_ops.empty();
   }
   bool is_product(ValueId v) const { return is_op(v, "broadcast_mul") || is_op(v, "elemwise_mul"); }
   const Shape& shape(ValueId v) const { return graph_.spec(v).shape; }
@@ -77,7 +77,8 @@ class Fuser {
   ValueId before_reshapes(ValueId v) const {
     while (uses(v) == 1) {
       const Node& n = graph_.node(v);
-      if (n.kind != NodeKind::kOp || !n.post_ops.empty() || !(n.op->alias || n.op->name == "_copy"))
+      if (n.kind != NodeKind::kOp || !n.post_ops.empty() ||
+          !(n.op()->alias || n.op()->name == "_copy"))
         break;
       v = n.inputs[0];
     }
@@ -206,7 +207,7 @@ class Fuser {
     if (!add_options(*w, {scores[0] / heads, heads, scores[1], scores[2]}, *p, inputs))
       return std::nullopt;
     return out_.add_op(ops().get(self ? "_interleaved_selfatt" : "_interleaved_encdec"),
-                       std::move(p), std::move(inputs), n.name);
+                       std::move(p), std::move(inputs), n.name());
   }
 
   std::optional<ValueId> fuse_batch_dot(const Node& n) {
@@ -230,7 +231,7 @@ class Fuser {
                                    by_heads(n.inputs[1], s)};
     if (!add_options(*w, s, *attention, inputs)) return std::nullopt;
     const ValueId made = out_.add_op(ops().get("_contrib_dot_product_attention"),
-                                     std::move(attention), std::move(inputs), n.name);
+                                     std::move(attention), std::move(inputs), n.name());
     return reshape(made, n.outputs[0].shape);
   }
 
@@ -252,7 +253,7 @@ class Fuser {
   // (batch, heads, q_length, k_length), if that is what a mask (batch * heads, ...) was made of.
   ValueId before_joining_heads(ValueId mask) const {
     const Node& n = graph_.node(mask);
-    if (n.kind != NodeKind::kOp || !n.op->alias || shape(mask).ndim() != 3) return mask;
+    if (n.kind != NodeKind::kOp || !n.op()->alias || shape(mask).ndim() != 3) return mask;
     const Shape &from = shape(n.inputs[0]), &to = shape(mask);
     const bool joins =
         from.ndim() == 4 && from[0] * from[1] == to[0] && from[2] == to[1] && from[3] == to[2];

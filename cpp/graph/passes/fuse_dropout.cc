@@ -16,9 +16,9 @@ class Fuser final : public JoinAddition {
   // the order of the nodes, so no other node in between may draw some.
   bool is_free_dropout(ValueId v, int32_t user) const {
     const Node& n = graph_.node(v);
-    if (n.kind != NodeKind::kOp || n.op->name != "Dropout" || v.output != 0 || !is_free(v))
+    if (n.kind != NodeKind::kOp || n.op()->name != "Dropout" || v.output != 0 || !is_free(v))
       return false;
-    const auto& p = *static_cast<const DropoutParams*>(n.params.get());
+    const auto& p = *static_cast<const DropoutParams*>(n.params().get());
     if (!p.is_active(graph_.training) || p.axes.ndim() != 0) return false;
     if (uses_[static_cast<size_t>(v.node)][1] != 0) return false;
     for (int32_t i = v.node + 1; i < user; ++i)
@@ -35,8 +35,8 @@ class Fuser final : public JoinAddition {
   }
 
   ValueId join(const Node& dropout, ValueId added) override {
-    return rewrite_.graph().add_op(ops().get("_dropout_add"), dropout.params,
-                                   {rewrite_.map(dropout.inputs[0]), added}, dropout.name);
+    return rewrite_.graph().add_op(ops().get("_dropout_add"), dropout.params(),
+                                   {rewrite_.map(dropout.inputs[0]), added}, dropout.name());
   }
 };
 

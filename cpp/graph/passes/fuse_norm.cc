@@ -12,10 +12,10 @@ namespace {
 
 bool is_relu(const Node& n) {
   if (n.kind != NodeKind::kOp || n.inputs.size() != 1) return false;
-  if (n.op->name == "relu") return true;
-  if (n.op->name != "Activation") return false;
-  const int i = n.op->param_index("act_type");
-  return attr_to_string(n.op->params_values(n.params.get())[static_cast<size_t>(i)]) == "relu";
+  if (n.op()->name == "relu") return true;
+  if (n.op()->name != "Activation") return false;
+  const int i = n.op()->param_index("act_type");
+  return attr_to_string(n.op()->params_values(n.params().get())[static_cast<size_t>(i)]) == "relu";
 }
 
 class Fuser {
@@ -52,7 +52,7 @@ class Fuser {
   // so no other node may read them.
   bool is_free_norm(ValueId v) const {
     const Node& n = graph_.node(v);
-    if (n.kind != NodeKind::kOp || n.op->name != "BatchNorm" || v.output != 0 || uses(v) != 1 ||
+    if (n.kind != NodeKind::kOp || n.op()->name != "BatchNorm" || v.output != 0 || uses(v) != 1 ||
         gone_[static_cast<size_t>(v.node)])
       return false;
     if (uses({v.node, 1}) != 0 || uses({v.node, 2}) != 0) return false;
@@ -94,7 +94,7 @@ class Fuser {
       op = "_batch_norm_add_relu";
     }
     const ValueId made =
-        rewrite_.graph().add_op(ops().get(op), norm.params, std::move(inputs), norm.name);
+        rewrite_.graph().add_op(ops().get(op), norm.params(), std::move(inputs), norm.name());
     rewrite_.replace({id, 0}, made);
   }
 

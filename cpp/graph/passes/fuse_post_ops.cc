@@ -90,13 +90,13 @@ class Fuser {
         return false;
     // The eager kernel rounds a half-precision result before the addition; a fused kernel does not.
     if (context_.exact && is_half(n.outputs[0].dtype)) return false;
-    const PlannedKernel* kernel = find_planned_kernel(*start.op, context_.device.type);
+    const PlannedKernel* kernel = find_planned_kernel(*start.op(), context_.device.type);
     if (!kernel || !kernel->can_fuse) return false;
 
     PostOp op;
     op.kind = extra ? PostOp::Kind::kAdd : PostOp::Kind::kActivation;
-    op.op = n.op;
-    op.params = n.params;
+    op.op = n.op();
+    op.params = n.params();
     if (!accepts(*kernel, start, chains_[last].links, op, extra)) return false;
     Chain chain = chains_[last];
     chain.head = head;
@@ -118,8 +118,10 @@ class Fuser {
     }
     const std::vector<Layout> layouts(inputs.size());
     const std::vector<uint8_t> constant(inputs.size());
-    const PlanRequest request{*start.op, start.params.get(), graph_.training, inputs, start.outputs,
-                              layouts,   constant,           post_ops};
+    const PlanRequest request{*start.op(),     start.params().get(),
+                              graph_.training, inputs,
+                              start.outputs,   layouts,
+                              constant,        post_ops};
     const TensorSpec* extra_spec = extra ? &graph_.spec(*extra) : nullptr;
     return kernel.can_fuse(request, candidate, extra_spec);
   }

@@ -43,13 +43,13 @@ class Joiner {
 
   bool is_op(int32_t id, const char* name) const {
     const Node& n = graph_.node(id);
-    return n.kind == NodeKind::kOp && n.op->name == name && n.post_ops.empty();
+    return n.kind == NodeKind::kOp && n.op()->name == name && n.post_ops.empty();
   }
   int uses(ValueId v) const {
     return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
   const SliceBackwardParams& params(int32_t part) const {
-    return *static_cast<const SliceBackwardParams*>(graph_.node(part).params.get());
+    return *static_cast<const SliceBackwardParams*>(graph_.node(part).params().get());
   }
   const Shape& slice(int32_t part) const { return graph_.spec(graph_.node(part).inputs[0]).shape; }
 
@@ -119,7 +119,7 @@ class Joiner {
     for (const int32_t part : join.parts)
       inputs.push_back(rewrite_.map(graph_.node(part).inputs[0]));
     const ValueId made = rewrite_.graph().add_op(
-        "Concat", std::move(inputs), {{"dim", int64_t{join.axis}}}, graph_.node(id).name);
+        "Concat", std::move(inputs), {{"dim", int64_t{join.axis}}}, graph_.node(id).name());
     rewrite_.replace({id, 0}, made);
   }
 

@@ -20,8 +20,8 @@ struct Key {
 };
 
 bool equal_params(const Node& a, const Node& b) {
-  return a.params == b.params ||
-         a.op->params_values(a.params.get()) == b.op->params_values(b.params.get());
+  return a.params() == b.params() ||
+         a.op()->params_values(a.params().get()) == b.op()->params_values(b.params().get());
 }
 
 // Returns whether the node reads a value that this graph writes. Equal nodes may then give
@@ -47,7 +47,7 @@ Graph merge_common(const Graph& graph, const PassContext&) {
       rewrite.keep(id);
       continue;
     }
-    std::vector<int32_t>& candidates = seen[{n.op, rewrite.map(n.inputs)}];
+    std::vector<int32_t>& candidates = seen[{n.op(), rewrite.map(n.inputs)}];
     const auto same = std::find_if(candidates.begin(), candidates.end(), [&](int32_t c) {
       return equal_params(rewrite.graph().node(c), n);
     });

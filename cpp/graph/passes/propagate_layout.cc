@@ -84,7 +84,7 @@ class Lowering {
         program_.constants.push_back(contiguous(n.value));
         return;
       case NodeKind::kOp:
-        if (n.op->alias && n.post_ops.empty())
+        if (n.op()->alias && n.post_ops.empty())
           lower_alias(id, n);
         else
           lower_op(id, n);
@@ -126,7 +126,7 @@ class Lowering {
     auto& where = is_static && !each_run ? program_.prologue : user;
     if (is_static && each_run) move_from_prologue(v, user);
     Instruction reorder;
-    reorder.name = str(graph_.node(v).name, "_reorder");
+    reorder.name = graph_.node(v).name().with("_reorder").label();
     reorder.plan = std::make_shared<Plan>(plan_reorder(spec, from.layout, spec, wanted));
     reorder.inputs = {{from.buffer, spec, from.layout}};
     const Version made{wanted, add_buffer(Place::kArena, bytes_of(spec, wanted))};
@@ -160,14 +160,14 @@ class Lowering {
       constant.push_back(is_static_[static_cast<size_t>(v.node)]);
     }
     Instruction step;
-    step.name = n.name;
-    step.op = n.op;
-    step.params = n.params;
-    const PlanRequest request{*n.op,     n.params.get(), graph_.training, specs,
-                              n.outputs, layouts,        constant,        n.post_ops};
+    step.name = n.name().label();
+    step.op = n.op();
+    step.params = n.params();
+    const PlanRequest request{*n.op(),   n.params().get(), graph_.training, specs,
+                              n.outputs, layouts,          constant,        n.post_ops};
     std::optional<Plan> plan;
     if (!context_.small)
-      if (const PlannedKernel* planned = find_planned_kernel(*n.op, context_.device.type))
+      if (const PlannedKernel* planned = find_planned_kernel(*n.op(), context_.device.type))
         if (planned->plan) plan = planned->plan(request);
     if (plan)
       step.plan = std::make_shared<Plan>(std::move(*plan));
@@ -189,17 +189,17 @@ class Lowering {
     }
     // The kernel must write the parameter itself, not a reordered copy.
     for (size_t k = 0; k < n.inputs.size(); ++k)
-      MX_ASSERT(!n.op->mutates(static_cast<int>(k), graph_.training) ||
+      MX_ASSERT(!n.op()->mutates(static_cast<int>(k), graph_.training) ||
                 step.inputs[k].layout.is_plain());
     if (step.plan) step.must_share = step.plan->required_inplace;
-    for (const InplacePair p : n.op->inplace)
+    for (const InplacePair p : n.op()->inplace)
       if (static_cast<size_t>(p.input) < n.inputs.size() &&
           static_cast<size_t>(p.output) < n.outputs.size() &&
           !(step.plan && read_twice(step, static_cast<size_t>(p.input))))
         step.may_share.push_back(p);
-    if (n.op->random_count) {
+    if (n.op()->random_count) {
       step.random_offset = program_.random_count;
-      program_.random_count += n.op->random_count(n.params.get(), n.outputs);
+      program_.random_count += n.op()->random_count(n.params().get(), n.outputs);
     }
     list.push_back(std::move(step));
   }
@@ -213,7 +213,7 @@ class Lowering {
   const Kernel& plain_kernel(const Node& n, std::span<const TensorSpec> specs) const {
     MX_ASSERT(n.post_ops.empty());  // can_fuse guarantees that plan accepts it
     if (context_.small) return *find_inline_kernel(n, specs, context_.device.type);
-    return n.op->select_kernel(context_.device.type, n.params.get(), specs, n.outputs);
+    return n.op()->select_kernel(context_.device.type, n.params().get(), specs, n.outputs);
   }
 
   // Every output lies in a fresh array of its own; see Note [Copied outputs].
@@ -276,9 +276,9 @@ class Lowering {
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
                                  DeviceType device) {
   if (!node.post_ops.empty()) return nullptr;
-  const auto& kernels = node.op->kernels[device];
+  const auto& kernels = node.op()->kernels[device];
   for (const Kernel& k : kernels)
-    if (k.inline_ok && !(k.supports && k.supports(node.params.get(), inputs, node.outputs)))
+    if (k.inline_ok && !(k.supports && k.supports(node.params().get(), inputs, node.outputs)))
       return &k;
   return nullptr;
 }
@@ -294,7 +294,7 @@ bool is_small(const Graph& graph, DeviceType device) {
     if (bytes > kInlineBytes || ++ops > kMostNodes) return false;
     std::vector<TensorSpec> inputs;
     for (ValueId v : n.inputs) inputs.push_back(graph.spec(v));
-    if (!n.op->alias && !find_inline_kernel(n, inputs, device)) return false;
+    if (!n.op()->alias && !find_inline_kernel(n, inputs, device)) return false;
   }
   return bytes <= kInlineBytes;
 }

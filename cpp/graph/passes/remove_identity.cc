@@ -8,9 +8,9 @@ namespace {
 
 bool keeps_its_input(const Graph& graph, const Node& n) {
   if (n.kind != NodeKind::kOp || n.inputs.empty() || !n.post_ops.empty()) return false;
-  const OpSchema& op = *n.op;
+  const OpSchema& op = *n.op();
   const bool copies =
-      op.alias || (op.is_identity && op.is_identity(n.params.get(), graph.training));
+      op.alias || (op.is_identity && op.is_identity(n.params().get(), graph.training));
   return copies && graph.spec(n.inputs[0]) == n.outputs[0];
 }
 
@@ -30,7 +30,7 @@ Graph remove_identity(const Graph& graph, const PassContext&) {
       for (const Node& other : graph.nodes)
         for (size_t k = 0; other.kind == NodeKind::kOp && k < other.inputs.size(); ++k)
           removable &= !(other.inputs[k] == n.inputs[0] &&
-                         other.op->mutates(static_cast<int>(k), graph.training));
+                         other.op()->mutates(static_cast<int>(k), graph.training));
     }
     if (removable)
       rewrite.replace({id, 0}, rewrite.map(n.inputs[0]));

@@ -14,7 +14,7 @@ using Names = std::unordered_set<std::string_view>;
 
 constexpr int kDepth = 12;  // operators that a question looks back over: its time is limited
 
-bool is_in(const Names& names, const Node& n) { return names.contains(n.op->name); }
+bool is_in(const Names& names, const Node& n) { return names.contains(n.op()->name); }
 
 bool gives_binary(const Node& n) {
   static const Names names = {"broadcast_equal",
@@ -44,17 +44,17 @@ bool broadcasts(const Node& n) {
   return is_in(names, n);
 }
 
-bool casts(const Node& n) { return n.op->name == "Cast" || n.op->name == "amp_cast"; }
+bool casts(const Node& n) { return n.op()->name == "Cast" || n.op()->name == "amp_cast"; }
 
 // Returns whether every element of the output is one of input 0.
 bool takes_elements(const Node& n) {
   static const Names names = {"_copy", "BlockGrad",  "transpose",  "SwapAxis", "slice",
                               "tile",  "slice_axis", "slice_like", "repeat"};
-  return n.op->alias || broadcasts(n) || is_in(names, n);
+  return n.op()->alias || broadcasts(n) || is_in(names, n);
 }
 
 bool multiplies(const Node& n) {
-  return n.op->name == "broadcast_mul" || n.op->name == "elemwise_mul";
+  return n.op()->name == "broadcast_mul" || n.op()->name == "elemwise_mul";
 }
 
 Bounds finite(double low, double high) {
@@ -63,8 +63,8 @@ Bounds finite(double low, double high) {
 }
 
 Bounds of_scalar(const Node& n, const Bounds& data) {
-  const double s = static_cast<const ScalarParams*>(n.params.get())->scalar;
-  const std::string& name = n.op->name;
+  const double s = static_cast<const ScalarParams*>(n.params().get())->scalar;
+  const std::string& name = n.op()->name;
   if (name == "_plus_scalar") return finite(data.low + s, data.high + s);
   if (name == "_minus_scalar") return finite(data.low - s, data.high - s);
   if (name == "_rminus_scalar") return finite(s - data.high, s - data.low);
@@ -74,7 +74,7 @@ Bounds of_scalar(const Node& n, const Bounds& data) {
 }
 
 Bounds of_pair(const Node& n, const Bounds& a, const Bounds& b) {
-  const std::string& name = n.op->name;
+  const std::string& name = n.op()->name;
   if (!std::isfinite(a.low) || !std::isfinite(b.low)) return {};
   if (name.ends_with("_add")) return finite(a.low + b.low, a.high + b.high);
   if (name.ends_with("_sub")) return finite(a.low - b.high, a.high - b.low);
@@ -86,7 +86,7 @@ Bounds of_pair(const Node& n, const Bounds& a, const Bounds& b) {
 bool binary(const Graph& graph, ValueId v, int depth) {
   const Node& n = graph.node(v);
   if (n.kind != NodeKind::kOp || depth == 0 || v.output != 0 || !n.post_ops.empty()) return false;
-  const std::string& name = n.op->name;
+  const std::string& name = n.op()->name;
   if (gives_binary(n) || name == "_zeros" || name == "_ones" || name == "zeros_like" ||
       name == "ones_like")
     return true;
@@ -102,7 +102,7 @@ Bounds bounds(const Graph& graph, ValueId v, int depth) {
                              "elemwise_sub",  "broadcast_mul", "elemwise_mul"};
   const Node& n = graph.node(v);
   if (n.kind != NodeKind::kOp || depth == 0 || v.output != 0 || !n.post_ops.empty()) return {};
-  const std::string& name = n.op->name;
+  const std::string& name = n.op()->name;
   if (name == "_zeros" || name == "zeros_like") return {0, 0};
   if (name == "_ones" || name == "ones_like") return {1, 1};
   if (gives_binary(n)) return {0, 1};
@@ -113,7 +113,7 @@ Bounds bounds(const Graph& graph, ValueId v, int depth) {
   if (!keeps_numbers && !binary(graph, v, depth)) return {};
   if (casts(n)) return bounds(graph, n.inputs[0], depth - 1);
   if (name == "_full") {
-    const double value = static_cast<const FullParams*>(n.params.get())->value;
+    const double value = static_cast<const FullParams*>(n.params().get())->value;
     return finite(value, value);
   }
   if (takes_elements(n) || casts(n)) return bounds(graph, n.inputs[0], depth - 1);
@@ -146,8 +146,8 @@ bool uniform(const Graph& graph, ValueId v, int64_t blocks, int depth) {
   const Node& n = graph.node(v);
   if (n.kind != NodeKind::kOp || depth == 0 || v.output != 0 || !n.post_ops.empty()) return false;
   if (bounds(graph, v, depth).is_constant()) return true;
-  if (n.op->alias || casts(n)) return uniform(graph, n.inputs[0], blocks, depth - 1);
-  if ((!broadcasts(n) && !n.op->pointwise) || n.inputs.empty()) return false;
+  if (n.op()->alias || casts(n)) return uniform(graph, n.inputs[0], blocks, depth - 1);
+  if ((!broadcasts(n) && !n.op()->pointwise) || n.inputs.empty()) return false;
   const size_t read = broadcasts(n) ? 1 : n.inputs.size();  // broadcast_like reads a shape, too
   for (size_t i = 0; i < read; ++i)
     if (!uniform_after(graph, n.inputs[i], graph.spec(v).shape, blocks, depth)) return false;
@@ -198,7 +198,7 @@ Spread spread(const Graph& graph, ValueId v, int depth) {
     const Spread from = before(0);
     return {from.value, with_ndim(from.shape, shape.ndim())};
   }
-  if (n.op->alias) {
+  if (n.op()->alias) {
     const Spread from = before(0);
     const auto shape_here = carry_over(graph.spec(n.inputs[0]).shape, from.shape, shape);
     return shape_here ? Spread{from.value, *shape_here} : itself;
@@ -225,7 +225,7 @@ std::optional<ValueId> uniform_blocks(const Graph& graph, ValueId v, int64_t blo
     if (n.kind != NodeKind::kOp) break;
     const bool repeats =
         broadcasts(n) && repeats_within(graph.spec(n.inputs[0]).shape, graph.spec(v).shape, blocks);
-    if (!n.op->alias && !repeats) break;
+    if (!n.op()->alias && !repeats) break;
     v = n.inputs[0];
   }
   if (!uniform(graph, v, blocks, kDepth)) return std::nullopt;

@@ -34,7 +34,7 @@ class Verifier {
 
   void check_node(int32_t id) const {
     const Node& n = graph_.node(id);
-    const std::string who = str("node %", id, " (", n.name, ')');
+    const std::string who = str("node %", id, " (", n.name().label(), ')');
     for (ValueId v : n.inputs) check_value(v, static_cast<size_t>(id), who);
     for (const TensorSpec& s : n.outputs)
       require(s.shape.is_known(), who, " has the unknown shape ", s.shape);
@@ -43,7 +43,7 @@ class Verifier {
       require(n.kind != NodeKind::kConstant || n.value, who, " is a constant without value");
       return;
     }
-    require(n.op != nullptr, who, " has no operator");
+    require(n.op() != nullptr, who, " has no operator");
     size_t own = n.inputs.size();
     for (const PostOp& p : n.post_ops) own -= p.kind == PostOp::Kind::kAdd;
     std::vector<TensorSpec> specs;
@@ -52,11 +52,11 @@ class Verifier {
         specs.push_back(graph_.spec(n.inputs[k]));
       else
         require(graph_.spec(n.inputs[k]) == n.outputs[0], who, " adds an input of another shape");
-      require(!n.op->mutates(static_cast<int>(k), graph_.training) ||
+      require(!n.op()->mutates(static_cast<int>(k), graph_.training) ||
                   graph_.node(n.inputs[k]).kind == NodeKind::kParameter,
               who, " writes input ", k, ", which is no parameter");
     }
-    const Specs inferred = infer_outputs(*n.op, n.params.get(), specs);
+    const Specs inferred = infer_outputs(*n.op(), n.params().get(), specs);
     require(std::equal(inferred.begin(), inferred.end(), n.outputs.begin(), n.outputs.end()), who,
             " has other output shapes than its operator infers");
   }

@@ -28,7 +28,6 @@ class Call:
     """What the nodes of control flow have in common, and what the core asks of a node's call."""
 
     name = ""
-    completes = True
     graphs: tuple[SubGraph, ...] = ()
     outputs = 0
     inputs = 0
@@ -46,8 +45,6 @@ class Call:
     def num_outputs(self, num_inputs: int) -> int:
         """Return the number of outputs."""
         return self.outputs
-
-    num_visible = num_outputs
 
     def input_name(self, index: int) -> str:
         """Return the name of an input."""

@@ -35,7 +35,6 @@ class CustomCall:
     """
 
     name = "Custom"
-    completes = True
 
     def __init__(self, attrs: dict[str, str]) -> None:
         self.params = {k: v for k, v in attrs.items() if not k.startswith("__")}
@@ -60,8 +59,6 @@ class CustomCall:
     def num_outputs(self, num_inputs: int) -> int:
         """Return the number of outputs."""
         return len(self.definition.outputs)
-
-    num_visible = num_outputs
 
     def input_name(self, index: int) -> str:
         """Return the name of an input or auxiliary state."""

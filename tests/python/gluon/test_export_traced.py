@@ -206,6 +206,33 @@ def test_a_captured_array_is_saved_and_not_trained(tmp_path: Path) -> None:
     same(params["net_captured0"].data(), table)
 
 
+def test_nodes_of_a_symbol_keep_their_names_and_attributes(tmp_path: Path) -> None:
+    data = mx.sym.var("data")
+    product = mx.sym.FullyConnected(
+        data, num_hidden=2, no_bias=True, name="head", attr={"__note__": "kept"}
+    )
+    inner = gluon.SymbolBlock(mx.sym.relu(product, name="head_relu"), [data])
+    inner.initialize()
+
+    class Net(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__(prefix="net_")
+            self.inner = inner
+
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+            return self.inner(x * x.shape[1])
+
+    net = Net()
+    net.hybridize()
+    x = values(3, 4)
+    expected = net(x)
+    same(exported(net, tmp_path)(x), expected)
+    nodes = json.loads((tmp_path / "net-symbol.json").read_text())["nodes"]
+    found = {node["name"]: node.get("attrs", {}) for node in nodes}
+    assert found["head"] == {"__note__": "kept", "no_bias": "True", "num_hidden": "2"}
+    assert "head_relu" in found
+
+
 def test_reading_values_names_the_line(tmp_path: Path) -> None:
     def forward(F: Any, x: Any) -> Any:  # noqa: N803
         return x * float(x.asnumpy().max())  # the line that cannot be traced
