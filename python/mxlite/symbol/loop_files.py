@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .. import _core
 from ..base import FileFormatError
 from .control_flow import Call, CondCall, ForeachCall, WhileCall
-from .node import Entry, Node, topological_order
+from .node import Entry, Node
 from .subgraph import SubGraph
 
 __all__ = ["Saved", "loaded_loop", "saved_call"]
@@ -244,18 +245,12 @@ def _load_cond(
 
 def _inlined(graph: _Graph, given: list[Entry]) -> Entry:
     """Return the output of a subgraph as part of the graph around it."""
-    values = {(variable, 0): entry for variable, entry in zip(graph.variables, given)}
-    copies: dict[Node, Node] = {}
+    values = dict(zip(graph.variables, given))
 
-    def moved(entry: Entry) -> Entry:
-        node, index = entry
-        return (copies[node], index) if node in copies else values[node, index]
+    def outputs(node: Node, inputs: list[Entry]) -> list[Entry] | None:
+        if node.op is None:
+            return [values[node]]
+        return inputs if node.op == "_copy" else None
 
-    for node in topological_order(graph.heads):
-        inputs = [moved(entry) for entry in node.inputs]
-        if node.op == "_copy":
-            values[node, 0] = inputs[0]
-        elif node.op is not None:
-            copies[node] = node.moved(inputs)
-    (head,) = graph.heads
-    return moved(head)
+    (head,) = _core.rewritten(graph.heads, outputs)
+    return head

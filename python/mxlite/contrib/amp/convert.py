@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ... import _core
 from ...base import TypeError_, ValueError_
 from ...context import current_context
 from ...gluon.exporting import exported_symbol
@@ -37,7 +38,6 @@ class _Converter:
     def __init__(self, rules: PrecisionRules, excluded: Sequence[str]) -> None:
         self.rules = rules
         self._excluded = set(excluded)
-        self._moved: dict[Node, Node] = {}
         self._casts: dict[tuple[Node, int, str | None], Node] = {}
         self._names: set[str] = set()
 
@@ -50,25 +50,22 @@ class _Converter:
                 f"amp: excluded_sym_names has {', '.join(map(repr, sorted(unknown)))}, which "
                 "the symbol does not have"
             )
-        for node in nodes:
-            inputs = [self._entry(entry) for entry in node.inputs]
-            if node.op is not None:
-                inputs = self._cast(node, inputs)
-            self._moved[node] = node.moved(inputs)
-        return Symbol([self._entry(entry) for entry in symbol._outputs])
+        return Symbol(_core.rewritten(symbol._outputs, self._cast))
 
-    def _entry(self, entry: Entry) -> Entry:
-        return self._moved[entry[0]], entry[1]
-
-    def _cast(self, node: Node, inputs: list[Entry]) -> list[Entry]:
+    def _cast(self, node: Node, inputs: list[Entry]) -> list[Entry] | None:
+        """Return the outputs of the node on cast inputs; None for variables."""
+        if node.op is None:
+            return None
         rules = self.rules
         if node.name in self._excluded:
             rules = PrecisionRules(rules.target, {node.call.name: "float32"})
         wanted = cast_inputs(rules, node.call, inputs)
-        return [
+        cast = [
             self._shared(entry) if entry[0].op == "amp_cast" and entry != old else entry
             for entry, old in zip(wanted, inputs)
         ]
+        moved = node.moved(cast)
+        return [(moved, i) for i in range(moved.num_outputs)]
 
     def _shared(self, entry: Entry) -> Entry:
         cast = entry[0]
