@@ -60,14 +60,13 @@ Accelerator* accelerator_in_use() { return in_use.load(std::memory_order_acquire
 
 const std::string& accelerator_absence() { return loaded().absence; }
 
-Accelerator& require_accelerator(const char* who, Device device) {
+Accelerator& require_accelerator(const char* who, int gpu) {
   Accelerator* const a = accelerator();
-  MX_CHECK_KIND(a, ErrorKind::kDevice, who, ": ", device, " asked for, but ",
+  MX_CHECK_KIND(a, ErrorKind::kDevice, who, ": gpu(", gpu, ") asked for, but ",
                 accelerator_absence());
-  MX_CHECK_KIND(device.index >= 0 && device.index < a->count(), ErrorKind::kDevice, who, ": ",
-                device, " asked for, this machine has ", a->count(),
-                a->count() == 1 ? " GPU" : " GPUs");
-  a->check_usable(device.index);
+  MX_CHECK_KIND(gpu >= 0 && gpu < a->count(), ErrorKind::kDevice, who, ": gpu(", gpu,
+                ") asked for, this machine has ", a->count(), a->count() == 1 ? " GPU" : " GPUs");
+  a->check_usable(gpu);
   return *a;
 }
 

@@ -51,8 +51,8 @@ Accelerator* accelerator();
 Accelerator* accelerator_in_use();
 // Returns "this build has MXLITE_CUDA=OFF", "no NVIDIA driver ..."; empty if there is a plug-in.
 const std::string& accelerator_absence();
-// Throws a device error "<who>: gpu(3) asked for, ..." when the device cannot be used.
-Accelerator& require_accelerator(const char* who, Device device);
+// Throws a device error "<who>: gpu(3) asked for, ..." if that GPU cannot be used.
+Accelerator& require_accelerator(const char* who, int gpu);
 
 // The one function of a plug-in that is called by name, mxlite_plugin_load: registers kernels and
 // returns the accelerator, or null and why not. Never throws.

@@ -7,7 +7,7 @@ namespace mxlite::engine {
 namespace {
 
 Stream& stream_of_accelerator(int device, StreamKind kind) {
-  return require_accelerator("engine", {DeviceType::kCUDA, device}).stream(device, kind);
+  return require_accelerator("engine", device).stream(device, kind);
 }
 
 std::atomic<StreamSource> source{&stream_of_accelerator};

@@ -27,7 +27,7 @@ Block allocate_on_gpu(Device device, size_t bytes, StreamKind first_user) {
   MX_CHECK_KIND(!engine::in_forked_child(), ErrorKind::kDevice, device,
                 " cannot be used in a forked process: CUDA does not survive fork; start workers ",
                 "with multiprocessing_context='spawn'");
-  Accelerator& gpu = require_accelerator("array", device);
+  Accelerator& gpu = require_accelerator("array", device.index);
   try {
     return gpu.allocate(device.index, bytes, first_user);
   } catch (const Error& error) {

@@ -77,7 +77,7 @@ NDArrayRef array_from_numpy(const py::array& source, py::object ctx, py::object 
   const DType d = dtype.is_none() ? dtype_of(source) : require_dtype(dtype, "array");
   const Device device = device_from_python(ctx);
   if (device.type == DeviceType::kCUDA) {
-    require_accelerator("array", device);
+    require_accelerator("array", device.index);
     return copy_to_device(staged(source, d), device);
   }
   NDArrayRef array = NDArray::empty({shape_of(source), d}, device);

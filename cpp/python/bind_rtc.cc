@@ -30,7 +30,7 @@ struct RtcKernel {
 
 RtcProgram compile(std::string source, std::vector<std::string> options,
                    std::vector<std::string> exports) {
-  require_accelerator("CudaModule", {DeviceType::kCUDA, 0});
+  require_accelerator("CudaModule", 0);
   const GilRelease released;
   auto& program =
       rtc::DeviceProgram::get({std::move(source), std::move(options), std::move(exports)});
@@ -73,7 +73,7 @@ std::array<unsigned, 3> array_of(const Dims& dims) {
 void launch(const RtcKernel& kernel, int device_id, const std::vector<py::object>& arguments,
             const Dims& grid, const Dims& block, unsigned shared) {
   const Device device{DeviceType::kCUDA, device_id};
-  require_accelerator("CudaKernel", device);
+  require_accelerator("CudaKernel", device_id);
   MX_ASSERT(arguments.size() == kernel.is_const.size());
   std::vector<rtc::LaunchArgument> converted;
   for (size_t i = 0; i < arguments.size(); ++i)

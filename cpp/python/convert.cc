@@ -84,14 +84,14 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
 
 MemoryStats memory_stats(Device device) {
   if (device.type == DeviceType::kCUDA)
-    return require_accelerator("memory_stats", device).stats(device.index);
+    return require_accelerator("memory_stats", device.index).stats(device.index);
   if (device.type == DeviceType::kPinned && accelerator()) return accelerator()->pinned().stats();
   return cpu_allocator().stats();
 }
 
 void release_cached_memory(Device device) {
   if (device.type == DeviceType::kCUDA)
-    require_accelerator("empty_cache", device).release_cached(device.index);
+    require_accelerator("empty_cache", device.index).release_cached(device.index);
   else if (device.type == DeviceType::kPinned && accelerator())
     accelerator()->pinned().release_cached();
   else
@@ -387,17 +387,15 @@ void bind_device(py::module_& m) {
   m.def(
       "gpu_memory_info",
       [](int device_id) -> std::pair<size_t, size_t> {
-        const Device device{DeviceType::kCUDA, device_id};
         const DeviceMemory memory =
-            require_accelerator("gpu_memory_info", device).memory(device_id);
+            require_accelerator("gpu_memory_info", device_id).memory(device_id);
         return {memory.free, memory.total};
       },
       py::arg("device_id"), "(free, total) bytes of a CUDA device.");
   m.def(
       "gpu_properties",
       [](int device_id) {
-        const Device device{DeviceType::kCUDA, device_id};
-        const AcceleratorInfo i = require_accelerator("gpu_properties", device).info(device_id);
+        const AcceleratorInfo i = require_accelerator("gpu_properties", device_id).info(device_id);
         return py::dict(py::arg("name") = i.name, py::arg("architecture") = i.architecture,
                         py::arg("multiprocessors") = i.multiprocessors);
       },

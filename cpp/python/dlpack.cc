@@ -97,7 +97,7 @@ NDArrayRef take_back(const py::capsule& capsule, DLManagedTensor* managed) {
 Device device_of(const DLTensor& t) {
   if (t.device_type == kGpu) {
     const Device device{DeviceType::kCUDA, t.device_id};
-    require_accelerator("from_dlpack", device);
+    require_accelerator("from_dlpack", t.device_id);
     return device;
   }
   MX_CHECK_KIND(t.device_type == kHost || t.device_type == kPinnedHost, ErrorKind::kDevice,

@@ -68,7 +68,7 @@ Introduction introduce(int device) {
     DeviceBackend* const backend = device_backend();
     MX_CHECK_KIND(backend, ErrorKind::kNotSupported, "the CUDA plug-in has loaded no NCCL library");
     mine.version = backend->version();
-    mine.devices = require_accelerator("nccl", {DeviceType::kCUDA, device}).count();
+    mine.devices = require_accelerator("nccl", device).count();
     put(mine.gpu, backend->physical_id(device));
   });
   return mine;

@@ -29,7 +29,7 @@ std::unique_ptr<DeviceGroup> make_device_group(const std::vector<int>& devices,
   const MakeDeviceGroupFn make = the_backend;
   MX_CHECK_KIND(make, ErrorKind::kNotSupported,
                 "nccl: this CUDA plug-in has no NCCL, build it with -DMXLITE_CUDA=ON");
-  for (const int device : devices) require_accelerator("nccl", {DeviceType::kCUDA, device});
+  for (const int device : devices) require_accelerator("nccl", device);
   return make(devices, bootstrap);
 }
 

@@ -81,8 +81,7 @@ void DeviceProgram::compile_for(int device) {
 }
 
 const CompiledCode& DeviceProgram::code_for(int device) {
-  Accelerator& accelerator =
-      require_accelerator("compiling kernels at run time", {DeviceType::kCUDA, device});
+  Accelerator& accelerator = require_accelerator("compiling kernels at run time", device);
   const std::string architecture = accelerator.info(device).architecture;
   const auto known = code_.find(architecture);
   if (known != code_.end()) return known->second;
