@@ -4,6 +4,7 @@
 #include "cpp/autograd/graph_node.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/tape.h"
+#include "cpp/core/host_memory.h"
 #include "cpp/graph/host_op.h"
 #include "cpp/graph/split.h"
 #include "cpp/ndarray/copy.h"
@@ -13,8 +14,7 @@ namespace {
 
 // Waits for the value of a condition and returns it.
 bool is_true(const NDArrayRef& given) {
-  const NDArrayRef array =
-      given->device().type == DeviceType::kCUDA ? copy_to_device(given, {}) : given;
+  const NDArrayRef array = is_host_memory(given->device()) ? given : copy_to_device(given, {});
   array->wait_to_read();
   double value = 0;
   const Strides strides = contiguous_strides(array->shape());

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "cpp/core/cpu/large_blocks.h"
+#include "cpp/core/host_memory.h"
 #include "cpp/ops/invoke.h"
 
 namespace mxlite::graph {
@@ -30,7 +31,7 @@ std::atomic<size_t> bytes_in_use{0};
 // Freed to the system when no executable needs the values any more: the weights of the next network
 // have other sizes.
 StorageRef allocate(Device device, size_t bytes) {
-  if (device.type == DeviceType::kCUDA) return Storage::allocate(device, bytes);
+  if (!is_host_memory(device)) return Storage::allocate(device, bytes);
   const Block block = cpu_allocator().allocate(bytes);
   return Storage::wrap(device, block.data, bytes, [block] { discard(block); });
 }
@@ -45,7 +46,7 @@ class Memory {
   void expect(size_t bytes) { expected_ += rounded(bytes); }
   // Returns memory for one value; the sum is at most what was expected before the first call.
   StorageRef take(size_t bytes) {
-    if (device_.type == DeviceType::kCUDA || expected_ < kHugePage) return allocate(device_, bytes);
+    if (!is_host_memory(device_) || expected_ < kHugePage) return allocate(device_, bytes);
     if (!whole_) whole_ = allocate(device_, expected_);
     std::byte* const data = static_cast<std::byte*>(whole_->data()) + used_;
     used_ += rounded(bytes);

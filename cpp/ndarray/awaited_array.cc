@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cpp/base/error.h"
+#include "cpp/core/host_memory.h"
 #include "cpp/engine/deferred.h"
 
 namespace mxlite {
@@ -213,8 +214,8 @@ AwaitedArray::~AwaitedArray() {
 void AwaitedArray::give(const NDArrayRef& value) {
   MX_CHECK_SHAPE(value->spec() == array_->spec(), who_, ": an array ", value->spec(),
                  " given, expected ", array_->spec());
-  MX_CHECK_KIND(value->device().type != DeviceType::kCUDA && value->contiguous(), ErrorKind::kValue,
-                who_, ": a contiguous array in host memory expected");
+  MX_CHECK_KIND(is_host_memory(value->device()) && value->contiguous(), ErrorKind::kValue, who_,
+                ": a contiguous array in host memory expected");
   given_ = true;
   Deadlines<Task>::get().remove(task_);
   engine::Var* const read = &value->storage()->var();

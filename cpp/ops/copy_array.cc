@@ -1,5 +1,6 @@
 // Copies between arrays. Between devices only contiguous memory of one dtype travels; strides and
 // dtypes are changed on the source's device before, or on the destination's after.
+#include "cpp/core/host_memory.h"
 #include "cpp/core/threads.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/invoke.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr size_t kInlineBytes = 64 << 10;  // as in invoke.cc
 
-bool on_gpu(const NDArray& a) { return a.device().type == DeviceType::kCUDA; }
+bool on_gpu(const NDArray& a) { return !is_host_memory(a.device()); }
 
 // Any strides and dtypes, on one device.
 class StridedCopyTask final : public engine::Task {
@@ -118,7 +119,7 @@ void copy_to(const NDArrayRef& src, const NDArrayRef& dst) {
 }
 
 NDArrayRef copy_to_device(const NDArrayRef& src, Device device) {
-  const bool copies_in = device.type == DeviceType::kCUDA && !on_gpu(*src);
+  const bool copies_in = !is_host_memory(device) && !on_gpu(*src);
   NDArrayRef copy =
       NDArray::empty(src->spec(), device, copies_in ? StreamKind::kCopyIn : StreamKind::kCompute);
   copy_to(src, copy);

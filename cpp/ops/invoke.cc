@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cpp/core/cpu/guarded_allocator.h"
+#include "cpp/core/host_memory.h"
 #include "cpp/ndarray/limits.h"
 #include "cpp/ops/call_checks.h"
 #include "cpp/ops/collective/run.h"
@@ -95,7 +96,7 @@ bool is_transfer_memory(const Device& device) {
 
 // Returns whether one kernel may use both. All host memory is one, whatever the number of the cpu.
 bool same_side(const Device& a, const Device& b) {
-  return a == b || (a.type != DeviceType::kCUDA && b.type != DeviceType::kCUDA);
+  return a == b || (is_host_memory(a) && is_host_memory(b));
 }
 
 void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {

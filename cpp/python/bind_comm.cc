@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "cpp/autograd/gradient_order.h"
+#include "cpp/core/host_memory.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/kvstore/comm/device_communicator.h"
 #include "cpp/kvstore/comm/host_job.h"
@@ -94,8 +95,8 @@ void check_layout(const NDArray& array, const std::string& name) {
 // Returns the array if it is in host memory.
 const NDArrayRef& in_host_memory(const NDArrayRef& array, const std::string& name) {
   check_layout(*array, name);
-  MX_CHECK_KIND(array->device().type != DeviceType::kCUDA, ErrorKind::kDevice, name,
-                ": an array on ", array->device(), " given, one in host memory expected");
+  MX_CHECK_KIND(is_host_memory(array->device()), ErrorKind::kDevice, name, ": an array on ",
+                array->device(), " given, one in host memory expected");
   return array;
 }
 
@@ -424,7 +425,7 @@ void bind_comm(py::module_& m) {
         Device place = array->device();
         if (const auto session = Runtime::get().session())
           place = place_for_collectives(place, array->dtype(), *session);
-        else if (place.type == DeviceType::kCUDA)
+        else if (!is_host_memory(place))
           place = {DeviceType::kPinned, 0};
         if (array->contiguous() && place == array->device()) return std::nullopt;
         return std::pair<std::string, int>(device_type_name(place.type), place.index);

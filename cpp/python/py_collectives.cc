@@ -1,4 +1,5 @@
 // Carries out collective operators in the job that this process has joined.
+#include "cpp/core/host_memory.h"
 #include "cpp/kvstore/comm/world.h"
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/ops/collective/processes.h"
@@ -108,7 +109,7 @@ class JobProcesses final : public collective::Processes {
   // A message from one rank to another runs as a collective of all ranks of the set. The other
   // ranks do not know the array's device, so messages travel through host memory.
   Device place_of(Kind kind, DType dtype, Device device) const override {
-    if (device.type != DeviceType::kCUDA) return device;
+    if (is_host_memory(device)) return device;
     if (kind == Kind::kSend || kind == Kind::kReceive) return {DeviceType::kPinned, 0};
     return place_for_collectives(device, dtype, *Runtime::get().running_session());
   }
