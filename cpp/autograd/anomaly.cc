@@ -33,16 +33,8 @@ Findings look_at(const NDArrayRef& array) {
   }
   host = contiguous(host);
   host->wait_to_read();
-  switch (host->dtype()) {
-    case DType::kFloat64:
-      return count<double>(*host);
-    case DType::kFloat16:
-      return count<float16>(*host);
-    case DType::kBFloat16:
-      return count<bfloat16>(*host);
-    default:
-      return count<float>(*host);
-  }
+  return dispatch_floating("detect_anomaly", host->dtype(),
+                           [&]<class T>(T) { return count<T>(*host); });
 }
 
 std::string line_of(engine::Origin origin) {

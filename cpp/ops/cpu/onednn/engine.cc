@@ -59,7 +59,7 @@ void throw_dnnl(const char* what, const dnnl::error& e) {
        ")");
 }
 
-dnnl::memory::data_type data_type(DType dtype) {
+dnnl::memory::data_type find_data_type(DType dtype) {
   using type = dnnl::memory::data_type;
   switch (dtype) {
     case DType::kFloat32:
@@ -75,8 +75,14 @@ dnnl::memory::data_type data_type(DType dtype) {
     case DType::kUInt8:
       return type::u8;
     default:
-      fail(ErrorKind::kDType, "oneDNN has no data type for ", dtype);
+      return type::undef;
   }
+}
+
+dnnl::memory::data_type data_type(DType dtype) {
+  const dnnl::memory::data_type type = find_data_type(dtype);
+  MX_CHECK_DTYPE(type != dnnl::memory::data_type::undef, "oneDNN has no data type for ", dtype);
+  return type;
 }
 
 bool computes_in(DType dtype) {

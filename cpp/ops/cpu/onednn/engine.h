@@ -30,11 +30,13 @@ decltype(auto) guarded(const char* what, F&& fn) {
   }
 }
 
+// Returns oneDNN's name of a dtype; undef if there is none.
+dnnl::memory::data_type find_data_type(DType dtype);
+// Throws a dtype error if there is none.
 dnnl::memory::data_type data_type(DType dtype);
 // Whether this processor computes dtype with oneDNN's fast kernels: float32 always, the halves
-// where
-// their instructions (or an emulation in AVX-512) exist, nothing else. Notes a missing bfloat16
-// once in the log.
+// where their instructions (or an emulation in AVX-512) exist, nothing else. Notes a missing
+// bfloat16 once in the log.
 bool computes_in(DType dtype);
 
 Dims dims(const Shape& shape);

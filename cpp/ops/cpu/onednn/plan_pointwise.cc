@@ -22,20 +22,11 @@ Layout common_layout(const PlanRequest& r) {
 std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
   if (layout.is_plain()) return Layout{nullptr, spec.bytes()};
   const Desc& d = format_of(layout).desc;
-  switch (spec.dtype) {
-    case DType::kFloat32:
-    case DType::kFloat16:
-    case DType::kBFloat16:
-    case DType::kInt32:
-    case DType::kInt8:
-    case DType::kUInt8:
-      break;
-    default:
-      return std::nullopt;  // oneDNN could not reorder it
-  }
-  if (d.get_data_type() == data_type(spec.dtype)) return layout;
+  const dnnl::memory::data_type type = find_data_type(spec.dtype);
+  if (type == dnnl::memory::data_type::undef) return std::nullopt;  // oneDNN could not reorder it
+  if (d.get_data_type() == type) return layout;
   if (d.get_inner_nblks()) return std::nullopt;
-  return make_layout(Desc(d.get_dims(), data_type(spec.dtype), d.get_strides()));
+  return make_layout(Desc(d.get_dims(), type, d.get_strides()));
 }
 
 // Says whether padding, which must stay zero, may be an input.
