@@ -1,5 +1,7 @@
 // Free lists of task memory by size, one set per thread. A block may be freed by another thread
 // than the one that allocated it: it then serves that thread.
+#include "cpp/engine/task_memory.h"
+
 #include <array>
 #include <cstdint>
 #include <new>
@@ -15,7 +17,6 @@ constexpr bool kReuse = false;  // a recycled block would hide a use after free
 constexpr bool kReuse = true;
 #endif
 constexpr size_t kStep = 64;
-constexpr size_t kLargest = 1024;
 constexpr uint32_t kKeptPerSize = 256;
 
 struct FreeBlock {
@@ -23,8 +24,8 @@ struct FreeBlock {
 };
 
 struct FreeLists {
-  std::array<FreeBlock*, kLargest / kStep> head{};
-  std::array<uint32_t, kLargest / kStep> count{};
+  std::array<FreeBlock*, kLargestReusedTask / kStep> head{};
+  std::array<uint32_t, kLargestReusedTask / kStep> count{};
   bool closed = false;  // this thread is ending: later deletes go to the heap
   ~FreeLists() {
     closed = true;
@@ -39,7 +40,7 @@ size_t size_index(size_t bytes) { return (bytes - 1) / kStep; }
 }  // namespace
 
 void* Task::operator new(size_t bytes) {
-  if (!kReuse || bytes > kLargest) return ::operator new(bytes);
+  if (!kReuse || bytes > kLargestReusedTask) return ::operator new(bytes);
   const size_t i = size_index(bytes);
   FreeLists& free = lists;
   if (FreeBlock* block = free.head[i]; block && !free.closed) {
@@ -53,7 +54,7 @@ void* Task::operator new(size_t bytes) {
 void Task::operator delete(void* memory, size_t bytes) noexcept {
   FreeLists& free = lists;
   const size_t i = size_index(bytes);
-  if (!kReuse || bytes > kLargest || free.closed || free.count[i] == kKeptPerSize)
+  if (!kReuse || bytes > kLargestReusedTask || free.closed || free.count[i] == kKeptPerSize)
     return ::operator delete(memory);
   free.head[i] = new (memory) FreeBlock{free.head[i]};
   ++free.count[i];

@@ -7,6 +7,7 @@
 
 #include "cpp/core/cpu/guarded_allocator.h"
 #include "cpp/core/host_memory.h"
+#include "cpp/engine/task_memory.h"
 #include "cpp/ndarray/limits.h"
 #include "cpp/ops/call_checks.h"
 #include "cpp/ops/collective/run.h"
@@ -88,6 +89,7 @@ class OpTask final : public engine::Task {
   SmallVector<TensorRef, 2> out_;
   SmallVector<StorageRef, 5> held_;
 };
+static_assert(sizeof(OpTask) <= engine::kLargestReusedTask);
 
 // Pinned and shared memory, which does not receive results.
 bool is_transfer_memory(const Device& device) {
