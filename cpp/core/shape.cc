@@ -20,14 +20,19 @@ void Shape::throw_too_large() const {
 }
 
 Strides contiguous_strides(const Shape& shape) {
-  if (shape.is_known()) shape.size();  // throws if the number of elements overflows
   Strides strides = shape;
   int64_t step = 1;
+  bool overflow = false;
   for (int i = shape.ndim() - 1; i >= 0; --i) {
     strides[i] = step;
-    // Only an empty array can overflow here, and its strides are never used.
-    if (__builtin_mul_overflow(step, shape[i], &step)) step = 0;
+    if (__builtin_mul_overflow(step, shape[i], &step)) [[unlikely]] {
+      overflow = true;
+      step = 0;
+    }
   }
+  // Throws unless the array is empty, whose strides are never used.
+  if (overflow && shape.is_known()) [[unlikely]]
+    shape.size();
   return strides;
 }
 
@@ -48,6 +53,7 @@ int normalize_axis(const char* op, int64_t axis, int ndim) {
 }
 
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
+  if (a == b) return a;
   const int ndim = std::max(a.ndim(), b.ndim());
   Shape out = Shape::filled(ndim, 1);
   for (int i = 0; i < ndim; ++i) {

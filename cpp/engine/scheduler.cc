@@ -1,6 +1,7 @@
 #include "cpp/engine/scheduler.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "cpp/base/env.h"
@@ -221,7 +222,8 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     ProfileScope profile(task.name);
     DeviceScope device_profile(stream_state ? &stream_state->stream : nullptr, task.name);
     RunScope scope(*this, task, on_worker);
-    const LaunchScope launches(stream_state ? task.sequence_ : 0);
+    std::optional<LaunchScope> launches;
+    if (stream_state) launches.emplace(task.sequence_);
     attempt([&] { task.run(); });
     if (scope.deferred_) return false;
   }

@@ -67,8 +67,8 @@ void leave_memory_scope() noexcept {
   if (!scopes.empty()) scopes.pop_back();
 }
 
-void attribute_memory(Device device, const void* data, size_t bytes) {
-  if (!memory_profile_has_entries.load(std::memory_order_relaxed) || bytes == 0) return;
+void attribute_to_block(Device device, const void* data, size_t bytes) {
+  if (bytes == 0) return;
   Profile& p = profile();
   const std::lock_guard lock(p.mutex);
   if (!p.runs) return;
@@ -85,8 +85,7 @@ void attribute_memory(Device device, const void* data, size_t bytes) {
   row.peak_bytes = std::max(row.peak_bytes, row.bytes);
 }
 
-void forget_memory(const void* data) noexcept {
-  if (!memory_profile_has_entries.load(std::memory_order_relaxed)) return;
+void forget_attribution(const void* data) noexcept {
   Profile& p = profile();
   const std::lock_guard lock(p.mutex);
   const auto found = p.attributed.find(data);

@@ -29,7 +29,18 @@ void enter_memory_scope(const std::string& block);
 void leave_memory_scope() noexcept;
 
 extern std::atomic<bool> memory_profile_has_entries;
-void attribute_memory(Device device, const void* data, size_t bytes);
-void forget_memory(const void* data) noexcept;
+void attribute_to_block(Device device, const void* data, size_t bytes);
+void forget_attribution(const void* data) noexcept;
+
+// Called for every allocation and release of arrays. They cost one relaxed load while the profiler
+// is off.
+inline void attribute_memory(Device device, const void* data, size_t bytes) {
+  if (memory_profile_has_entries.load(std::memory_order_relaxed)) [[unlikely]]
+    attribute_to_block(device, data, bytes);
+}
+inline void forget_memory(const void* data) noexcept {
+  if (memory_profile_has_entries.load(std::memory_order_relaxed)) [[unlikely]]
+    forget_attribution(data);
+}
 
 }  // namespace mxlite

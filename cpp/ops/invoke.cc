@@ -38,8 +38,10 @@ void* guarded_scratch(size_t bytes) {
   return last.block.data;
 }
 
-TensorRef make_ref_of(const NDArray& a) {
-  return {a.data(), a.shape(), a.strides(), a.dtype(), a.contiguous()};
+// Makes the view in the list: a temporary's shapes would be copied once more.
+template <size_t N>
+void append_view(SmallVector<TensorRef, N>& views, const NDArray& a) {
+  views.emplace_back(a.data(), a.shape(), a.strides(), a.dtype(), a.contiguous());
 }
 
 class OpTask final : public engine::Task {
@@ -53,11 +55,11 @@ class OpTask final : public engine::Task {
         ctx_(ctx) {}
 
   void add_input(const NDArray& a) {
-    in_.push_back(make_ref_of(a));
+    append_view(in_, a);
     held_.push_back(a.storage());
   }
   void add_output(const NDArray& a) {
-    out_.push_back(make_ref_of(a));
+    append_view(out_, a);
     held_.push_back(a.storage());
   }
 
@@ -238,11 +240,13 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
   size_t operand_bytes = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool mutated = op.mutates(static_cast<int>(i), options.training);
-    NDArrayRef source = inputs[i];
+    const NDArray* source = inputs[i].get();
+    NDArrayRef copy;
     if (!source->contiguous() && !kernel.strided_inputs) {
       MX_CHECK(!mutated, op.name, ": ", op.input_name(static_cast<int>(i)),
                " is changed in place and must be contiguous");
-      source = contiguous(source);
+      copy = contiguous(inputs[i]);
+      source = copy.get();
     }
     task->add_input(*source);
     (mutated ? updates : reads).push_back(&source->storage()->var());
@@ -256,29 +260,34 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
   SmallVector<std::pair<NDArrayRef, NDArrayRef>, 1> copies_after;  // computed elsewhere, then
                                                                    // copied
   size_t out_bytes = 0;
+  const NDArrayRef none;
   for (size_t i = 0; i < out_specs.size(); ++i) {
-    NDArrayRef target = i < options.out.size() ? options.out[i] : nullptr;
+    const NDArrayRef& target = i < options.out.size() ? options.out[i] : none;
     if (target) {
       MX_CHECK_SHAPE(target->shape() == out_specs[i].shape, op.name, ": out has shape ",
                      target->shape(), ", the result has ", out_specs[i].shape);
       MX_CHECK_KIND(same_side(target->device(), device), ErrorKind::kDevice, op.name,
                     ": out is on ", target->device(), ", the inputs are on ", device);
     }
-    NDArrayRef written = target;
+    NDArrayRef fresh;
     if (!target ||
-        !writes_directly(op, *target, out_specs[i], static_cast<int>(i), inputs, storages)) {
-      written = allocate_output(op, out_specs[i], device);
-      if (target) copies_after.emplace_back(written, target);
-    }
-    task->add_output(*written);
+        !writes_directly(op, *target, out_specs[i], static_cast<int>(i), inputs, storages))
+      fresh = allocate_output(op, out_specs[i], device);
+    const NDArray& written = fresh ? *fresh : *target;
+    task->add_output(written);
     // A view is part of its storage: the rest, and an old error of it, stays.
-    const bool whole = !target || written->spec().bytes() >= written->storage()->bytes();
+    const bool whole = !target || written.spec().bytes() >= written.storage()->bytes();
     if (whole)
-      overwrites.push_back(&written->storage()->var());
+      overwrites.push_back(&written.storage()->var());
     else
-      updates.push_back(&written->storage()->var());
+      updates.push_back(&written.storage()->var());
     out_bytes += out_specs[i].bytes();
-    outputs.push_back(target ? target : written);
+    if (!target) {
+      outputs.push_back(std::move(fresh));
+      continue;
+    }
+    if (fresh) copies_after.emplace_back(std::move(fresh), target);
+    outputs.push_back(target);
   }
 
   engine::PushOptions push{.bytes = out_bytes};

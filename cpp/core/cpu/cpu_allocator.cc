@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cstdlib>
@@ -27,6 +28,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kSmallLimit = size_t{4} << 10;
 constexpr size_t kLargeLimit = size_t{16} << 20;
+constexpr size_t kNumSmallClasses = std::bit_width(kSmallLimit) - std::bit_width(kAlignment);
 static_assert(kOwnPages / 8 % kPage == 0);
 
 size_t size_class(size_t bytes) {
@@ -68,7 +70,7 @@ class CpuAllocator final : public Allocator {
     const size_t bytes = size_class(asked);
     {
       std::lock_guard lock(mutex_);
-      SizeClass& blocks = size_classes_[bytes];
+      SizeClass& blocks = class_locked(bytes);
       if (!blocks.cached.empty()) {
         void* data = blocks.cached.back();
         blocks.cached.pop_back();
@@ -103,8 +105,7 @@ class CpuAllocator final : public Allocator {
       // This block was used last, so older cached blocks are released first.
       if (keeps_peak_) shrink_locked(/*bytes=*/0, /*cached=*/bytes);
       if (keeps_peak_ || stats_.cached + bytes <= cache_limit_) {
-        size_classes_.find(bytes)->second.cached.push_back(block.data);  // cannot fail: add_one
-                                                                         // reserved it
+        class_locked(bytes).cached.push_back(block.data);  // cannot fail: add_one reserved it
         stats_.in_use -= bytes;
         stats_.cached += bytes;
         return;
@@ -167,9 +168,18 @@ class CpuAllocator final : public Allocator {
     size_t blocks = 0;  // in use and cached
   };
 
+  // Cannot fail for the size of a block that is in use. Small sizes, which are powers of two, are
+  // looked up without a search of the map.
+  SizeClass& class_locked(size_t bytes) {
+    if (bytes >= kSmallLimit) return size_classes_[bytes];
+    SizeClass*& known = small_classes_[std::bit_width(bytes) - std::bit_width(kAlignment)];
+    if (!known) known = &size_classes_[bytes];
+    return *known;
+  }
+
   // Returns a block that was in use to the system.
   void forget_locked(size_t bytes) noexcept {
-    --size_classes_.find(bytes)->second.blocks;
+    --class_locked(bytes).blocks;
     stats_.in_use -= bytes;
   }
   void* system_allocate(size_t bytes) noexcept {
@@ -232,8 +242,9 @@ class CpuAllocator final : public Allocator {
 
   mutable std::mutex mutex_;
   std::map<size_t, SizeClass> size_classes_;  // guarded by mutex_; none is ever removed
-  MemoryStats stats_;                         // guarded by mutex_
-  RecentPeak recent_peak_;                    // guarded by mutex_
+  std::array<SizeClass*, kNumSmallClasses> small_classes_{};  // guarded by mutex_
+  MemoryStats stats_;                                         // guarded by mutex_
+  RecentPeak recent_peak_;                                    // guarded by mutex_
   std::mutex large_mutex_;                    // locked after mutex_ and after SharedMemory's
   std::map<const std::byte*, size_t> large_;  // guarded by large_mutex_; sizes by address
   const size_t cache_limit_, limit_;
@@ -247,7 +258,10 @@ class CpuAllocator final : public Allocator {
 
 }  // namespace
 
-Allocator& cpu_allocator() { return guard_pages_wanted() ? guarded_allocator() : instance(); }
+Allocator& cpu_allocator() {
+  static Allocator& chosen = guard_pages_wanted() ? guarded_allocator() : instance();
+  return chosen;
+}
 std::optional<LargeBlock> large_block_at(const void* address) {
   return instance().large_block_at(address);
 }
