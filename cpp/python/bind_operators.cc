@@ -6,6 +6,7 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/graph/trace.h"
+#include "cpp/ops/pointwise/params.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
@@ -86,10 +87,12 @@ bool is_number(PyObject* o) {
 }
 
 // Integers stay exact; everything else is a double.
-AttrValue number_from_python(PyObject* o) {
-  if (PyIndex_Check(o)) return attr_from_python(o, "arithmetic", "operand");
+Number number_from_python(PyObject* o) {
+  if (PyFloat_CheckExact(o)) return PyFloat_AS_DOUBLE(o);
+  if (PyIndex_Check(o))
+    return AttrTraits<Number>::from(attr_from_python(o, "arithmetic", "operand"));
   const double value = PyFloat_AsDouble(o);
-  if (PyErr_Occurred()) throw py::error_already_set();
+  if (value == -1 && PyErr_Occurred()) throw py::error_already_set();
   return value;
 }
 
@@ -139,9 +142,11 @@ PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, P
     return wrap_array(std::move(
         autograd::call(*object.array_op, object.array_op->default_params, inputs, options)[0]));
   }
-  const AttrValue value = number_from_python(other);
-  return wrap_array(std::move(autograd::call(
-      *object.scalar_op, object.scalar_op->make_params({&value, 1}, 1), {&array, 1}, options)[0]));
+  // All operators of an array and a number have these parameters.
+  auto params = std::make_shared<ScalarParams>();
+  params->scalar = number_from_python(other);
+  return wrap_array(
+      std::move(autograd::call(*object.scalar_op, std::move(params), {&array, 1}, options)[0]));
 }
 
 PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject*) {

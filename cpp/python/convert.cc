@@ -37,8 +37,24 @@ constexpr Py_ssize_t kLongestSequence = 1 << 24;
 
 AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param);
 
+// Reads a tuple or list of plain ints, which nearly all are. Returns false for any other.
+bool read_ints(PyObject* o, Shape& shape) {
+  if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  if (n > Shape::kMaxNdim) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+    if (!PyLong_CheckExact(item)) return false;
+    int overflow = 0;
+    shape.push_back(PyLong_AsLongLongAndOverflow(item, &overflow));
+    if (overflow) return false;
+  }
+  return true;
+}
+
 // A tuple or list of numbers; the narrowest of Shape, OptionalInts, doubles.
 AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::string& param) {
+  if (Shape ints; read_ints(o, ints)) return ints;
   const Py_ssize_t length = PySequence_Size(o);
   if (length < 0) PyErr_Clear();
   MX_CHECK_KIND(length >= 0, ErrorKind::kType, op, ": parameter ", param, ": a ",
@@ -184,17 +200,21 @@ DType require_dtype(py::handle o, const char* who) {
 
 namespace {
 
-// Everything but sequences; nullopt for these.
-std::optional<AttrValue> plain_from_python(PyObject* o, const std::string& op,
-                                           const std::string& param) {
-  if (o == Py_None) return AttrValue();
-  if (PyBool_Check(o)) return o == Py_True;
+// Reads anything but a sequence into `value`, which holds None before. Returns false for a
+// sequence.
+bool read_plain(PyObject* o, const std::string& op, const std::string& param, AttrValue& value) {
+  const auto read = [&](auto result) {
+    value.emplace<decltype(result)>(std::move(result));
+    return true;
+  };
+  if (o == Py_None) return true;
+  if (PyBool_Check(o)) return read(o == Py_True);
   if (PyLong_Check(o)) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
     if (overflow > 0) {
       const unsigned long long whole = PyLong_AsUnsignedLongLong(o);
-      if (!PyErr_Occurred()) return static_cast<uint64_t>(whole);
+      if (!PyErr_Occurred()) return read(static_cast<uint64_t>(whole));
       PyErr_Clear();
     }
     if (overflow) {
@@ -204,32 +224,32 @@ std::optional<AttrValue> plain_from_python(PyObject* o, const std::string& op,
                      op.c_str(), param.c_str());
         throw py::error_already_set();
       }
-      return wide;
+      return read(wide);
     }
-    return static_cast<int64_t>(v);
+    return read(static_cast<int64_t>(v));
   }
-  if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
+  if (PyFloat_Check(o)) return read(PyFloat_AS_DOUBLE(o));
   if (PyUnicode_Check(o)) {
     Py_ssize_t n = 0;
     const char* text = PyUnicode_AsUTF8AndSize(o, &n);
     if (!text) throw py::error_already_set();
-    return std::string(text, static_cast<size_t>(n));
+    return read(std::string(text, static_cast<size_t>(n)));
   }
-  if (PyTuple_Check(o) || PyList_Check(o)) return {};
-  if (py::isinstance<PyContext>(o)) return str(py::cast<PyContext&>(py::handle(o)).device);
+  if (PyTuple_Check(o) || PyList_Check(o)) return false;
+  if (py::isinstance<PyContext>(o)) return read(str(py::cast<PyContext&>(py::handle(o)).device));
   if (!is_any_array(o)) {
-    if (auto d = dtype_from_python(o)) return *d;
+    if (auto d = dtype_from_python(o)) return read(*d);
     if (PyIndex_Check(o)) {
       py::object i = py::reinterpret_steal<py::object>(PyNumber_Index(o));
       if (!i) PyErr_Clear();
-      if (i) return plain_from_python(i.ptr(), op, param);
+      if (i) return read_plain(i.ptr(), op, param, value);
     }
     if (PyNumber_Check(o)) {
       py::object f = py::reinterpret_steal<py::object>(PyNumber_Float(o));
-      if (f) return PyFloat_AS_DOUBLE(f.ptr());
+      if (f) return read(PyFloat_AS_DOUBLE(f.ptr()));
       PyErr_Clear();
     }
-    if (PySequence_Check(o)) return {};
+    if (PySequence_Check(o)) return false;
   }
   fail(ErrorKind::kType, op, ": parameter ", param, ": a ", Py_TYPE(o)->tp_name,
        " given, a number, string, tuple or dtype expected");
@@ -238,17 +258,18 @@ std::optional<AttrValue> plain_from_python(PyObject* o, const std::string& op,
 // An element of a sequence. A sequence in its place is refused before it is looked at: it may hold
 // itself.
 AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param) {
-  std::optional<AttrValue> value = plain_from_python(o, op, param);
-  MX_CHECK_KIND(value, ErrorKind::kType, op, ": parameter ", param, ": a sequence holding a ",
-                Py_TYPE(o)->tp_name, " given, numbers expected");
-  return *std::move(value);
+  AttrValue value;
+  MX_CHECK_KIND(read_plain(o, op, param, value), ErrorKind::kType, op, ": parameter ", param,
+                ": a sequence holding a ", Py_TYPE(o)->tp_name, " given, numbers expected");
+  return value;
 }
 
 }  // namespace
 
 AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string& param) {
-  std::optional<AttrValue> value = plain_from_python(o, op, param);
-  return value ? *std::move(value) : sequence_from_python(o, op, param);
+  AttrValue value;
+  if (!read_plain(o, op, param, value)) value = sequence_from_python(o, op, param);
+  return value;
 }
 
 py::object attr_to_python(const AttrValue& value) {
@@ -304,6 +325,7 @@ Device device_from_python(py::handle o) {
 }
 
 Shape shape_from_python(py::handle o, const char* who) {
+  if (Shape shape; read_ints(o.ptr(), shape)) return shape;
   const AttrValue v = attr_from_python(o.ptr(), who, "shape");
   try {
     return attr_to_ints(v);

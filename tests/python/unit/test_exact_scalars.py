@@ -43,3 +43,40 @@ def test_large_scalars_survive_graphs_and_files(tmp_path: Any) -> None:
 def test_integers_of_more_than_64_bits_are_refused_where_sizes_are_expected() -> None:
     with pytest.raises(ValueError, match="parameter repeats: 18446744073709551615 given, an int"):
         nd.repeat(nd.ones(2), repeats=2**64 - 1)
+
+
+class Index:
+    """An integer of another library."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize(
+    "number", [3, 3.0, True, np.int8(3), np.uint64(3), np.float16(3), np.float64(3), Index()]
+)
+def test_operands_of_all_number_types_count_alike(number: Any, dtype: str) -> None:
+    values = np.array([[1, 2, 4], [5, 7, 9]], dtype)
+    plain = values.dtype.type(1 if number is True else 3)
+    x = nd.array(values, dtype=dtype)
+    assert (x + number).asnumpy().tolist() == (values + plain).tolist()
+    assert (x * number).asnumpy().tolist() == (values * plain).tolist()
+    assert (x > number).asnumpy().tolist() == (values > plain).tolist()
+    same = x
+    x += number
+    assert x is same
+    assert x.asnumpy().tolist() == (values + plain).tolist()
+    assert x.dtype == values.dtype
+
+
+@pytest.mark.parametrize("number", [2**70, -(2**70)])
+def test_operands_beyond_64_bits_count_as_floats(number: int) -> None:
+    assert (nd.ones(2) * number).asnumpy().tolist() == [float(number)] * 2
+
+
+def test_operands_that_no_double_holds_are_errors() -> None:
+    with pytest.raises(OverflowError, match="operand"):
+        nd.ones(2) * 10**400
+    with pytest.raises(TypeError):
+        nd.ones(2) * 1j

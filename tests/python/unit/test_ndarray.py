@@ -10,6 +10,11 @@ import numpy as np
 import pytest
 from mxlite import nd
 
+
+class Sizes(tuple):
+    """A shape of another library."""
+
+
 DTYPES = ["float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool"]
 
 
@@ -447,3 +452,30 @@ def test_texts_of_numbers_are_numbers():
 def test_values_that_are_no_rectangle_of_numbers(values):
     with pytest.raises(TypeError, match="rectangular array of numbers"):
         nd.array(values)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 1),
+        [2, 1],
+        (np.int64(2), np.uint8(1)),
+        (2, True),
+        np.array([2, 1]),
+        Sizes((2, 1)),
+    ],
+)
+@pytest.mark.parametrize(
+    "make", [nd.empty, nd.zeros, lambda shape: nd.reshape(nd.ones(2), shape=shape)]
+)
+def test_shapes_of_all_integer_types_are_read_alike(make, shape):
+    assert make(shape).shape == (2, 1)
+
+
+@pytest.mark.parametrize("make", [nd.empty, nd.zeros])
+def test_shapes_that_are_none_are_errors_that_name_them(make):
+    for shape in [(2, 2**63), (2, -(2**70)), (1,) * 13, (2.5,), ("2",), (2, None)]:
+        with pytest.raises((TypeError, ValueError), match="shape"):
+            make(shape)
+    assert make(()).shape == ()
+    assert make((1,) * 12).ndim == 12
