@@ -1,7 +1,9 @@
 // Finds the user's Python line of the current call, for errors that appear later.
+#include <array>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "cpp/python/bind.h"
 #include "cpp/python/op_object.h"
@@ -49,11 +51,33 @@ const SourceFile& source_file(PyObject* name) {
   return files->emplace(name, SourceFile{path->c_str(), in_package}).first->second;
 }
 
-const SourceFile& source_file(PyFrameObject* frame) {
+PyCodeObject* code_of(PyFrameObject* frame) {
   PyCodeObject* code = PyFrame_GetCode(frame);
-  const SourceFile& file = source_file(code->co_filename);
   Py_DECREF(code);  // the frame keeps it
-  return file;
+  return code;
+}
+
+int line_of(PyFrameObject* frame, PyCodeObject* code) {
+#if PY_VERSION_HEX >= 0x030B0000
+  // Python searches a function's table of lines from its begin, which takes microseconds in long
+  // functions. The lines found last are kept; the interpreter's lock guards them.
+  struct KnownLine {
+    PyCodeObject* code;  // owned: no other code gets its address
+    int instruction, line;
+  };
+  static std::array<KnownLine, 256> known{};
+  const int instruction = PyFrame_GetLasti(frame);
+  const size_t hash = reinterpret_cast<uintptr_t>(code) / 16 + static_cast<size_t>(instruction) / 2;
+  KnownLine& entry = known[hash % known.size()];
+  if (entry.code == code && entry.instruction == instruction) return entry.line;
+  const int line = PyFrame_GetLineNumber(frame);
+  Py_INCREF(code);
+  PyCodeObject* const old = std::exchange(entry, {code, instruction, line}).code;
+  Py_XDECREF(old);
+  return line;
+#else
+  return PyFrame_GetLineNumber(frame);
+#endif
 }
 
 }  // namespace
@@ -62,15 +86,17 @@ const SourceFile& source_file(PyFrameObject* frame) {
 engine::Origin current_origin() {
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_GET());
   if (!frame) return {};
-  const SourceFile* file = &source_file(frame);
+  PyCodeObject* code = code_of(frame);
+  const SourceFile* file = &source_file(code->co_filename);
   while (file->in_package) {
     PyFrameObject* caller = PyFrame_GetBack(frame);
     if (!caller) break;
     Py_DECREF(frame);
     frame = caller;
-    file = &source_file(frame);
+    code = code_of(frame);
+    file = &source_file(code->co_filename);
   }
-  const engine::Origin origin{file->path, PyFrame_GetLineNumber(frame)};
+  const engine::Origin origin{file->path, line_of(frame, code)};
   Py_DECREF(frame);
   return origin;
 }

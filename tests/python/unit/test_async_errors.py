@@ -99,6 +99,22 @@ def test_the_message_names_op_shapes_and_the_line_of_the_call():
     assert f"test_async_errors.py:{line}" in text
 
 
+def test_every_call_has_its_own_line():
+    # Functions come and go, so that addresses of their code are used again.
+    for first in [*range(1, 300), 1, 2]:
+        scope = {"fail": fail, "x": nd.ones(2)}
+        source = (
+            "\n" * (first - 1) + "made = []\nfor i in range(2):\n made += [fail(x)]\nz = fail(x)"
+        )
+        exec(compile(source, "generated.py", "exec"), scope)
+        for value, line in [
+            *((made, first + 2) for made in scope["made"]),
+            (scope["z"], first + 3),
+        ]:
+            with pytest.raises(mx.MXNetError, match=rf"generated\.py:{line}\b"):
+                value.asnumpy()
+
+
 def test_results_computed_from_a_failed_value_fail_with_the_first_cause():
     x = fail(nd.ones((2, 3)))
     y = nd.dot(x + 1, nd.ones((3, 4))).sum()
