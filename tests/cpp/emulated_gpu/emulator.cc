@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -162,12 +163,18 @@ class Block {
 
 }  // namespace
 
+std::atomic<int64_t> most_blocks{0};
+
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread) {
   static thread_local Block threads;
   MX_ASSERT(grid.x > 0 && grid.y > 0 && grid.z == 1 && block.y == 1 && block.z == 1);
   MX_ASSERT(block.x > 0 && block.x <= 1024 && shared_bytes <= 48 << 10);
   gridDim = grid;
   blockDim = block;
+  const int64_t blocks = int64_t{grid.x} * grid.y;
+  for (int64_t most = most_blocks;
+       blocks > most && !most_blocks.compare_exchange_weak(most, blocks);) {
+  }
   for (unsigned b = 0; b < grid.x * grid.y; ++b) {
     blockIdx = dim3(b % grid.x, b / grid.x, 0);
     threads.run(static_cast<int>(block.x), shared_bytes, thread);
@@ -181,3 +188,8 @@ void exchange(const void* mine, void* other, size_t bytes, int source_lane) {
 int lane() { return running->lane(); }
 
 }  // namespace emulation
+
+// Returns the number of blocks of the largest launch since the last call, for tests in Python.
+extern "C" [[gnu::visibility("default")]] int64_t mxlite_emulated_most_blocks() {
+  return emulation::most_blocks.exchange(0);
+}

@@ -1,5 +1,5 @@
 // Boxes and pairs of boxes by rank: suppression and matching.
-#include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/cuda/vision/suppression.cuh"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/bipartite_matching.h"
 #include "cpp/ops/vision/box_nms.h"
@@ -13,15 +13,14 @@ struct NmsArgs {
   void* out;
   int64_t* source;
   DType dtype;
-  int64_t images, boxes, width, limit, padded;
+  int64_t first_image, images;  // those of this pass
+  int64_t boxes, width, limit, padded;
   int coord_start, score_index, id_index;
   bool corner_in, corner_out, one_group, has_background;
   float overlap_thresh;
   double least, background;
-  // Per block.
   Ranked* entries;
-  void* ranked_boxes;
-  uint8_t* dropped;
+  __device__ int64_t first_row(int64_t image) const { return (first_image + image) * boxes; }
 };
 
 template <class C>
@@ -49,61 +48,90 @@ __device__ void change_format(const NmsArgs& a, C (&v)[4]) {
 }
 
 template <class C>
-__global__ void __launch_bounds__(kThreads) nms_kernel(const __grid_constant__ NmsArgs a) {
-  Ranked* const entries = a.entries + blockIdx.x * a.padded;
-  auto* const boxes = static_cast<RankedBox<C>*>(a.ranked_boxes) + blockIdx.x * a.limit;
-  uint8_t* const dropped = a.dropped + blockIdx.x * a.limit;
-  for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
-    const int64_t first = image * a.boxes;
-    int64_t valid = 0;
-    for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x) {
-      Ranked entry{kLastKey, i};
-      if (i < a.boxes) {
-        const int64_t at = (first + i) * a.width;
-        const double score = static_cast<double>(load_as<C>(a.data, a.dtype, at + a.score_index));
-        const bool background =
-            a.has_background &&
-            static_cast<double>(load_as<C>(a.data, a.dtype, at + a.id_index)) == a.background;
-        if (score > a.least && !background) {
-          entry.key = falling_key(score);
-          ++valid;
-        }
-      }
-      entries[i] = entry;
+__global__ void rank_rows(int64_t n, const __grid_constant__ NmsArgs a) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t i = at % a.padded;
+    Ranked entry{kLastKey, i};
+    if (i < a.boxes) {
+      const int64_t from = (a.first_row(at / a.padded) + i) * a.width;
+      const double score = static_cast<double>(load_as<C>(a.data, a.dtype, from + a.score_index));
+      const bool background =
+          a.has_background &&
+          static_cast<double>(load_as<C>(a.data, a.dtype, from + a.id_index)) == a.background;
+      if (score > a.least && !background) entry.key = falling_key(score);
     }
-    valid = block_sum(valid);
-    sort_ranked(entries, a.padded);
-    const int64_t count = valid < a.limit ? valid : a.limit;
-    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-      const int64_t row = first + entries[i].index;
-      RankedBox<C> box = load_box<C>(a, row);
-      if (!a.one_group) {  // classes count without their fraction
-        const C id = load_as<C>(a.data, a.dtype, row * a.width + a.id_index);
-        box.group = std::fabs(id) < C(2147483648.0) ? static_cast<int64_t>(id) : INT32_MIN;
-      }
-      boxes[i] = box;
-      dropped[i] = 0;
+    a.entries[at] = entry;
+  }
+}
+
+template <class C>
+__global__ void load_ranked(int64_t n, const __grid_constant__ NmsArgs a,
+                            const __grid_constant__ Suppression<C> s) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.limit, i = at % a.limit;
+    s.count_valid(a.entries, a.padded, image, i);
+    const Ranked entry = a.entries[image * a.padded + i];
+    if (entry.key == kLastKey) continue;
+    const int64_t row = a.first_row(image) + entry.index;
+    RankedBox<C> box = load_box<C>(a, row);
+    if (!a.one_group) {  // classes count without their fraction
+      const C id = load_as<C>(a.data, a.dtype, row * a.width + a.id_index);
+      box.group = std::fabs(id) < C(2147483648.0) ? static_cast<int32_t>(id) : INT32_MIN;
     }
-    suppress(boxes, dropped, count, [&](const RankedBox<C>& b, const RankedBox<C>& c) {
-      const C common = common_length(b.left, b.right, c.left, c.right) *
-                       common_length(b.top, b.bottom, c.top, c.bottom);
-      return common / (b.area + c.area - common) > static_cast<C>(a.overlap_thresh);
-    });
-    const int64_t kept = for_kept(dropped, count, [&](int64_t i, int64_t place) {
-      const int64_t from = (first + entries[i].index) * a.width, to = (first + place) * a.width;
+    s.boxes[at] = box;
+  }
+}
+
+template <class C>
+struct DropsByOverlap {
+  C threshold;
+  __device__ bool operator()(const RankedBox<C>& b, const RankedBox<C>& c) const {
+    const C common = common_length(b.left, b.right, c.left, c.right) *
+                     common_length(b.top, b.bottom, c.top, c.bottom);
+    return common / (b.area + c.area - common) > threshold;
+  }
+};
+
+// A thread per row: writes the box of this rank if it is kept, and fills the row of the output if
+// fewer are.
+template <class C>
+__global__ void write_kept(int64_t n, const __grid_constant__ NmsArgs a,
+                           const __grid_constant__ Suppression<C> s) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.boxes, i = at % a.boxes, first = a.first_row(image);
+    const int64_t place = i < a.limit ? s.place(image, i) : -1;
+    if (place >= 0) {
+      const int64_t row = first + a.entries[image * a.padded + i].index;
+      const int64_t from = row * a.width, to = (first + place) * a.width;
       for (int64_t k = 0; k < a.width; ++k)
         store_as<C>(a.out, a.dtype, to + k, load_as<C>(a.data, a.dtype, from + k));
       C v[4];
       for (int k = 0; k < 4; ++k) v[k] = load_as<C>(a.data, a.dtype, from + a.coord_start + k);
       change_format(a, v);
       for (int k = 0; k < 4; ++k) store_as<C>(a.out, a.dtype, to + a.coord_start + k, v[k]);
-      a.source[first + place] = first + entries[i].index;
-    });
-    for (int64_t i = kept * a.width + threadIdx.x; i < a.boxes * a.width; i += blockDim.x)
-      store_as<C>(a.out, a.dtype, first * a.width + i, C(-1));
-    for (int64_t i = kept + threadIdx.x; i < a.boxes; i += blockDim.x) a.source[first + i] = -1;
-    __syncthreads();
+      a.source[first + place] = row;
+    }
+    if (i < s.sizes[image]) continue;
+    for (int64_t k = 0; k < a.width; ++k)
+      store_as<C>(a.out, a.dtype, (first + i) * a.width + k, C(-1));
+    a.source[first + i] = -1;
   }
+}
+
+template <class C>
+void nms_pass(KernelContext& ctx, NmsArgs a) {
+  ScratchPlan plan;
+  const size_t entries = plan.add(static_cast<size_t>(a.images * a.padded) * sizeof(Ranked));
+  const SuppressionMemory<C> memory(plan, a.images, a.limit);
+  void* const block = ctx.scratch(plan.bytes());
+  a.entries = part<Ranked>(block, entries);
+  const Suppression<C> s = memory.place(ctx, block);
+  const int64_t num_entries = a.images * a.padded, num_ranked = a.images * a.limit;
+  launch_items(ctx, rank_rows<C>, num_entries, num_entries, a);
+  sort_ranked_lists(ctx, a.entries, a.images, a.padded);
+  launch_items(ctx, load_ranked<C>, num_ranked, num_ranked, a, s);
+  suppress(ctx, s, DropsByOverlap<C>{static_cast<C>(a.overlap_thresh)});
+  launch_items(ctx, write_kept<C>, a.images * a.boxes, a.images * a.boxes, a, s);
 }
 
 __global__ void count_up(int64_t n, int64_t* out) {
@@ -132,7 +160,6 @@ void box_nms(KernelContext& ctx, const BoxNmsParams& p, Inputs in, Outputs out) 
   a.dtype = in[0].dtype;
   a.boxes = shape[shape.ndim() - 2];
   a.width = shape.back();
-  a.images = in[0].size() / (a.boxes * a.width);
   a.limit = p.topk < 0 ? a.boxes : std::min<int64_t>(p.topk, a.boxes);
   a.padded = power_of_two_from(a.boxes);
   a.coord_start = p.coord_start;
@@ -145,17 +172,15 @@ void box_nms(KernelContext& ctx, const BoxNmsParams& p, Inputs in, Outputs out) 
   a.overlap_thresh = p.overlap_thresh;
   a.least = as_stored(a.dtype, static_cast<double>(p.valid_thresh));
   a.background = as_stored(a.dtype, p.background_id);
-  const int64_t blocks = std::min(a.images, kMostImageBlocks);
+  const int64_t images = in[0].size() / (a.boxes * a.width);
   dispatch_float_compute(a.dtype, [&]<class C>(C) {
-    ScratchPlan plan;
-    const size_t entries = plan.add(static_cast<size_t>(blocks * a.padded) * sizeof(Ranked));
-    const size_t boxes = plan.add(static_cast<size_t>(blocks * a.limit) * sizeof(RankedBox<C>));
-    const size_t dropped = plan.add(static_cast<size_t>(blocks * a.limit));
-    void* const block = ctx.scratch(plan.bytes());
-    a.entries = part<Ranked>(block, entries);
-    a.ranked_boxes = part<void*>(block, boxes);
-    a.dropped = part<uint8_t>(block, dropped);
-    launch(ctx, nms_kernel<C>, static_cast<unsigned>(blocks), kThreads, a);
+    const int64_t bytes = a.padded * static_cast<int64_t>(sizeof(Ranked)) +
+                          SuppressionMemory<C>::image_bytes(a.limit);
+    const int64_t step = images_per_pass(images, a.limit, bytes);
+    for (a.first_image = 0; a.first_image < images; a.first_image += step) {
+      a.images = std::min(step, images - a.first_image);
+      nms_pass<C>(ctx, a);
+    }
   });
 }
 

@@ -1,5 +1,5 @@
 // Anchors and detections of single-shot detectors.
-#include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/cuda/vision/suppression.cuh"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
 
@@ -82,21 +82,22 @@ struct DetectArgs {
   const void *probabilities, *offsets, *anchors;
   void* out;
   DType dtype;
-  int64_t images, classes, num_anchors, padded;
+  int64_t first_image, images;  // those of this pass
+  int64_t classes, num_anchors, padded;
   float threshold, nms_threshold;
   double variances[4];
-  int64_t topk;
+  int64_t limit;  // detections that are compared
   bool clip, one_group, suppresses;
-  void* rows;  // rows of all images, in the order of anchors
+  void* rows;           // rows of the pass, in the order of anchors
+  int64_t* detections;  // number for each image
   Ranked* entries;
-  void* boxes;
-  uint8_t* dropped;
+  __device__ int64_t first_row(int64_t image) const { return (first_image + image) * num_anchors; }
 };
 
 template <class C>
 __global__ void decode_kernel(int64_t n, const __grid_constant__ DetectArgs a) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
-    const int64_t image = i / a.num_anchors, anchor = i % a.num_anchors;
+    const int64_t image = a.first_image + i / a.num_anchors, anchor = i % a.num_anchors;
     const int64_t first = image * a.classes * a.num_anchors + anchor;
     C score = C(-1);  // the most probable class but for the background
     int64_t id = 0;
@@ -114,7 +115,8 @@ __global__ void decode_kernel(int64_t n, const __grid_constant__ DetectArgs a) {
     C box[4], offset[4];
     for (int k = 0; k < 4; ++k) {
       box[k] = load_as<C>(a.anchors, a.dtype, 4 * anchor + k);
-      offset[k] = load_as<C>(a.offsets, a.dtype, 4 * i + k) * static_cast<C>(a.variances[k]);
+      offset[k] = load_as<C>(a.offsets, a.dtype, 4 * (image * a.num_anchors + anchor) + k) *
+                  static_cast<C>(a.variances[k]);
     }
     const C width = box[2] - box[0], height = box[3] - box[1];
     const C x = offset[0] * width + (box[0] + box[2]) / 2;
@@ -132,59 +134,105 @@ __global__ void decode_kernel(int64_t n, const __grid_constant__ DetectArgs a) {
   }
 }
 
+// Row `from` of the pass becomes row `to` of the output.
 template <class C>
 __device__ void copy_row(const DetectArgs& a, int64_t from, int64_t to) {
   for (int64_t k = 0; k < kRow; ++k)
     store_as<C>(a.out, a.dtype, to * kRow + k, load_as<C>(a.rows, a.dtype, from * kRow + k));
 }
 
+// Detections in the order of anchors, then rows of -1. A block per image.
 template <class C>
-__global__ void __launch_bounds__(kThreads) collect_kernel(const __grid_constant__ DetectArgs a) {
-  Ranked* const entries = a.entries + blockIdx.x * a.padded;
-  auto* const boxes = static_cast<RankedBox<C>*>(a.boxes) + blockIdx.x * a.num_anchors;
-  uint8_t* const dropped = a.dropped + blockIdx.x * a.num_anchors;
+__global__ void __launch_bounds__(kThreads) collect(const __grid_constant__ DetectArgs a) {
   for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
-    const int64_t first = image * a.num_anchors;
-    const auto is_detection = [&](int64_t i) {
-      return load_as<C>(a.rows, a.dtype, (first + i) * kRow) >= C(0);
-    };
-    for (int64_t i = threadIdx.x; i < a.num_anchors; i += blockDim.x) dropped[i] = !is_detection(i);
-    __syncthreads();
-    const int64_t count = for_kept(dropped, a.num_anchors, [&](int64_t i, int64_t place) {
-      copy_row<C>(a, first + i, first + place);
-    });
+    const int64_t from = image * a.num_anchors, to = a.first_row(image);
+    const int64_t count = list_kept(
+        a.num_anchors,
+        [&](int64_t i) { return load_as<C>(a.rows, a.dtype, (from + i) * kRow) >= C(0); },
+        [&](int64_t i, int64_t place) { copy_row<C>(a, from + i, to + place); });
     for (int64_t i = count * kRow + threadIdx.x; i < a.num_anchors * kRow; i += blockDim.x)
-      store_as<C>(a.out, a.dtype, first * kRow + i, C(-1));
-    if (count == 0 || !a.suppresses) continue;
-
-    for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x) {
-      const bool detection = i < a.num_anchors && is_detection(i);
-      entries[i] = {kLastKey, i};
-      if (detection)
-        entries[i].key =
-            falling_key(static_cast<double>(load_as<C>(a.rows, a.dtype, (first + i) * kRow + 1)));
-    }
-    sort_ranked(entries, a.padded);
-    const int64_t compared = a.topk > 0 && a.topk < count ? a.topk : count;
-    for (int64_t i = threadIdx.x; i < compared; i += blockDim.x) {
-      const int64_t from = first + entries[i].index;
-      copy_row<C>(a, from, first + i);
-      C v[4];
-      for (int k = 0; k < 4; ++k) v[k] = load_as<C>(a.rows, a.dtype, from * kRow + 2 + k);
-      const int64_t id = static_cast<int64_t>(load_as<C>(a.rows, a.dtype, from * kRow));
-      boxes[i] = {v[0], v[1], v[2], v[3], (v[2] - v[0]) * (v[3] - v[1]), a.one_group ? 0 : id};
-      dropped[i] = 0;
-    }
-    suppress(boxes, dropped, compared, [&](const RankedBox<C>& b, const RankedBox<C>& c) {
-      const C common = common_length(b.left, b.right, c.left, c.right) *
-                       common_length(b.top, b.bottom, c.top, c.bottom);
-      const C all = b.area + c.area - common;
-      return (all <= C(0) ? C(0) : common / all) >= static_cast<C>(a.nms_threshold);
-    });
-    for (int64_t i = threadIdx.x; i < count; i += blockDim.x)
-      if (i >= compared || dropped[i]) store_as<C>(a.out, a.dtype, (first + i) * kRow, C(-1));
-    __syncthreads();
+      store_as<C>(a.out, a.dtype, to * kRow + i, C(-1));
+    if (threadIdx.x == 0) a.detections[image] = count;
   }
+}
+
+template <class C>
+__global__ void rank_detections(int64_t n, const __grid_constant__ DetectArgs a) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t i = at % a.padded;
+    Ranked entry{kLastKey, i};
+    const int64_t row = (at / a.padded * a.num_anchors + i) * kRow;
+    if (i < a.num_anchors && load_as<C>(a.rows, a.dtype, row) >= C(0))
+      entry.key = falling_key(static_cast<double>(load_as<C>(a.rows, a.dtype, row + 1)));
+    a.entries[at] = entry;
+  }
+}
+
+// The best detections, in order, replace the first rows.
+template <class C>
+__global__ void load_ranked(int64_t n, const __grid_constant__ DetectArgs a,
+                            const __grid_constant__ Suppression<C> s) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.limit, i = at % a.limit;
+    const int64_t count = a.detections[image] < a.limit ? a.detections[image] : a.limit;
+    if (i == 0) s.counts[image] = count;
+    if (i >= count) continue;
+    const int64_t from = image * a.num_anchors + a.entries[image * a.padded + i].index;
+    copy_row<C>(a, from, a.first_row(image) + i);
+    C v[4];
+    for (int k = 0; k < 4; ++k) v[k] = load_as<C>(a.rows, a.dtype, from * kRow + 2 + k);
+    const auto id = static_cast<int32_t>(load_as<C>(a.rows, a.dtype, from * kRow));
+    s.boxes[at] = {v[0], v[1], v[2], v[3], (v[2] - v[0]) * (v[3] - v[1]), a.one_group ? 0 : id};
+  }
+}
+
+template <class C>
+struct DropsDetection {
+  C threshold;
+  __device__ bool operator()(const RankedBox<C>& b, const RankedBox<C>& c) const {
+    const C common = common_length(b.left, b.right, c.left, c.right) *
+                     common_length(b.top, b.bottom, c.top, c.bottom);
+    const C all = b.area + c.area - common;
+    return (all <= C(0) ? C(0) : common / all) >= threshold;
+  }
+};
+
+// Detections that are dropped, or were not compared, lose their class.
+template <class C>
+__global__ void clear_dropped(int64_t n, const __grid_constant__ DetectArgs a,
+                              const __grid_constant__ Suppression<C> s) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.num_anchors, i = at % a.num_anchors;
+    if (i < a.detections[image] && (i >= a.limit || s.place(image, i) < 0))
+      store_as<C>(a.out, a.dtype, (a.first_row(image) + i) * kRow, C(-1));
+  }
+}
+
+template <class C>
+void detect_pass(KernelContext& ctx, DetectArgs a) {
+  ScratchPlan plan;
+  const auto add = [&](int64_t count, size_t bytes) {
+    return plan.add(static_cast<size_t>(a.images * count) * bytes);
+  };
+  const size_t rows = add(a.num_anchors * kRow, dtype_size(a.dtype));
+  const size_t detections = add(1, sizeof(int64_t));
+  const size_t entries = add(a.padded, sizeof(Ranked));
+  const SuppressionMemory<C> memory(plan, a.images, a.limit);
+  void* const block = ctx.scratch(plan.bytes());
+  a.rows = part<void>(block, rows);
+  a.detections = part<int64_t>(block, detections);
+  a.entries = part<Ranked>(block, entries);
+  const int64_t n = a.images * a.num_anchors;
+  launch_items(ctx, decode_kernel<C>, n, n, a);
+  launch(ctx, collect<C>, blocks_per_task(ctx, a.images), kThreads, a);
+  if (!a.suppresses) return;
+  const Suppression<C> s = memory.place(ctx, block);
+  const int64_t num_entries = a.images * a.padded, num_ranked = a.images * a.limit;
+  launch_items(ctx, rank_detections<C>, num_entries, num_entries, a);
+  sort_ranked_lists(ctx, a.entries, a.images, a.padded);
+  launch_items(ctx, load_ranked<C>, num_ranked, num_ranked, a, s);
+  suppress(ctx, s, DropsDetection<C>{static_cast<C>(a.nms_threshold)});
+  launch_items(ctx, clear_dropped<C>, n, n, a, s);
 }
 
 void detection(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in, Outputs out) {
@@ -195,32 +243,26 @@ void detection(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in, 
   a.anchors = in[2].data;
   a.out = out[0].data;
   a.dtype = out[0].dtype;
-  a.images = out[0].shape[0];
   a.classes = in[0].shape[1];
   a.num_anchors = out[0].shape[1];
   a.padded = power_of_two_from(a.num_anchors);
   a.threshold = p.threshold;
   a.nms_threshold = p.nms_threshold;
   for (size_t k = 0; k < 4; ++k) a.variances[k] = p.variances[k];
-  a.topk = p.nms_topk;
+  a.limit = p.nms_topk > 0 ? std::min<int64_t>(p.nms_topk, a.num_anchors) : a.num_anchors;
   a.clip = p.clip;
   a.one_group = p.force_suppress;
   a.suppresses = p.nms_threshold > 0 && p.nms_threshold <= 1;
-  const int64_t blocks = std::min(a.images, kMostImageBlocks), own = blocks * a.num_anchors;
+  const int64_t images = out[0].shape[0];
   dispatch_float_compute(a.dtype, [&]<class C>(C) {
-    ScratchPlan plan;
-    const size_t rows = plan.add(out[0].bytes());
-    const size_t entries = plan.add(static_cast<size_t>(blocks * a.padded) * sizeof(Ranked));
-    const size_t boxes = plan.add(static_cast<size_t>(own) * sizeof(RankedBox<C>));
-    const size_t dropped = plan.add(static_cast<size_t>(own));
-    void* const block = ctx.scratch(plan.bytes());
-    a.rows = part<void*>(block, rows);
-    a.entries = part<Ranked>(block, entries);
-    a.boxes = part<void*>(block, boxes);
-    a.dropped = part<uint8_t>(block, dropped);
-    const int64_t n = a.images * a.num_anchors;
-    launch_items(ctx, decode_kernel<C>, n, n, a);
-    launch(ctx, collect_kernel<C>, static_cast<unsigned>(blocks), kThreads, a);
+    const int64_t bytes = a.num_anchors * kRow * static_cast<int64_t>(dtype_size(a.dtype)) +
+                          a.padded * static_cast<int64_t>(sizeof(Ranked)) +
+                          SuppressionMemory<C>::image_bytes(a.limit);
+    const int64_t step = images_per_pass(images, a.limit, bytes);
+    for (a.first_image = 0; a.first_image < images; a.first_image += step) {
+      a.images = std::min(step, images - a.first_image);
+      detect_pass<C>(ctx, a);
+    }
   });
 }
 

@@ -1,4 +1,4 @@
-#include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/cuda/vision/suppression.cuh"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/proposal_rules.h"
 
@@ -22,26 +22,25 @@ struct ProposalArgs {
   const void *scores, *offsets, *info;
   void *out, *out_scores;
   DType dtype;
-  int64_t images, kinds, height, width, limit, wanted, padded;
+  int64_t first_image, images;  // those of this pass
+  int64_t kinds, height, width, limit, wanted, padded;
   int feature_stride, min_size;
   float threshold;
   bool iou_loss;
-  void* regions;  // regions of all images, in the order (row, column, anchor)
-  // Per block.
+  void* regions;  // regions of the pass, in the order (row, column, anchor)
   Ranked* entries;
-  void* ranked_boxes;
-  uint8_t* dropped;
-  int64_t* kept;
-  __device__ int64_t positions() const { return height * width; }
+  MX_HOST_DEVICE int64_t positions() const { return height * width; }
+  MX_HOST_DEVICE int64_t count() const { return kinds * positions(); }
 };
 
 template <class C>
 __global__ void predict_regions(int64_t n, const __grid_constant__ ProposalArgs a,
                                 const __grid_constant__ Anchors<C> anchors) {
-  const int64_t step = a.positions(), count = a.kinds * step;
+  const int64_t step = a.positions(), count = a.count();
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
     const int64_t place = i % step, kind = i / step % anchors.count;
-    const int64_t image = i / step / anchors.count, all = anchors.first + kind;
+    const int64_t own = i / step / anchors.count, image = a.first_image + own;
+    const int64_t all = anchors.first + kind;
     const auto info = [&](int64_t k) { return load_as<C>(a.info, a.dtype, 3 * image + k); };
     const ImageInfo<C> pixels(a.feature_stride, info(0), info(1), info(2));
     const auto offset = [&](int64_t k) {
@@ -49,88 +48,96 @@ __global__ void predict_regions(int64_t n, const __grid_constant__ ProposalArgs 
     };
     const Offsets<C> offsets{offset(0), offset(1), offset(2), offset(3)};
     const C score = load_as<C>(a.scores, a.dtype, (2 * image + 1) * count + all * step + place);
-    static_cast<Region<C>*>(a.regions)[image * count + place * a.kinds + all] =
+    static_cast<Region<C>*>(a.regions)[own * count + place * a.kinds + all] =
         mxlite::proposal::propose(anchors.base[kind], a.iou_loss, a.feature_stride, a.min_size,
                                   place / a.width, place % a.width, offsets, score, pixels);
   }
 }
 
-// Greedy, best first, until enough are kept; returns how many.
 template <class C>
-__device__ int64_t keep_best(const RankedBox<C>* boxes, uint8_t* dropped, int64_t count,
-                             int64_t wanted, float threshold, int64_t* kept) {
-  int64_t size = 0;
-  for (int64_t i = 0; i < count && size < wanted; ++i) {
-    __syncthreads();
-    if (dropped[i]) continue;  // the same for all threads
-    if (threadIdx.x == 0) kept[size] = i;
-    ++size;
-    const RankedBox<C> best = boxes[i];
-    for (int64_t j = i + 1 + threadIdx.x; j < count; j += blockDim.x)
-      if (!dropped[j] && mxlite::proposal::overlap<C>(best, boxes[j]) > threshold) dropped[j] = 1;
+__global__ void rank_regions(int64_t n, const __grid_constant__ ProposalArgs a) {
+  const auto* const regions = static_cast<const Region<C>*>(a.regions);
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.padded, i = at % a.padded;
+    Ranked entry{kLastKey, i};
+    if (i < a.count())
+      entry.key = falling_key(static_cast<double>(regions[image * a.count() + i].score));
+    a.entries[at] = entry;
   }
-  __syncthreads();
-  return size;
 }
 
 template <class C>
-__global__ void __launch_bounds__(kThreads) choose_regions(const __grid_constant__ ProposalArgs a) {
-  Ranked* const entries = a.entries + blockIdx.x * a.padded;
-  auto* const boxes = static_cast<RankedBox<C>*>(a.ranked_boxes) + blockIdx.x * a.limit;
-  uint8_t* const dropped = a.dropped + blockIdx.x * a.limit;
-  int64_t* const kept = a.kept + blockIdx.x * a.wanted;
-  const int64_t count = a.kinds * a.positions();
-  for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
-    const auto* const regions = static_cast<const Region<C>*>(a.regions) + image * count;
-    for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x)
-      entries[i] = {i < count ? falling_key(static_cast<double>(regions[i].score)) : kLastKey, i};
-    sort_ranked(entries, a.padded);
-    for (int64_t i = threadIdx.x; i < a.limit; i += blockDim.x) {
-      const Region<C>& r = regions[entries[i].index];
-      boxes[i] = {r.left, r.top, r.right, r.bottom, (r.right - r.left + 1) * (r.bottom - r.top + 1),
-                  0};
-      dropped[i] = 0;
-    }
-    const int64_t size = keep_best(boxes, dropped, a.limit, a.wanted, a.threshold, kept);
-    for (int64_t i = threadIdx.x; i < a.wanted; i += blockDim.x) {
-      const Region<C>& r = regions[entries[kept[i % size]].index];
-      const C values[5] = {static_cast<C>(image), r.left, r.top, r.right, r.bottom};
-      const int64_t row = image * a.wanted + i;
+__device__ const Region<C>& ranked_region(const ProposalArgs& a, int64_t image, int64_t i) {
+  const auto* const regions = static_cast<const Region<C>*>(a.regions) + image * a.count();
+  return regions[a.entries[image * a.padded + i].index];
+}
+
+template <class C>
+__global__ void load_ranked(int64_t n, const __grid_constant__ ProposalArgs a,
+                            const __grid_constant__ Suppression<C> s) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.limit, i = at % a.limit;
+    if (i == 0) s.counts[image] = a.limit;
+    const Region<C>& r = ranked_region<C>(a, image, i);
+    s.boxes[at] = {
+        r.left, r.top, r.right, r.bottom, (r.right - r.left + 1) * (r.bottom - r.top + 1), 0};
+  }
+}
+
+template <class C>
+struct DropsRegion {
+  float threshold;
+  __device__ bool operator()(const RankedBox<C>& best, const RankedBox<C>& later) const {
+    return mxlite::proposal::overlap<C>(best, later) > threshold;
+  }
+};
+
+// Rows of kept regions; where there are fewer than wanted, they repeat in their order.
+template <class C>
+__global__ void write_regions(int64_t n, const __grid_constant__ ProposalArgs a,
+                              const __grid_constant__ Suppression<C> s) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.limit, i = at % a.limit, place = s.place(image, i);
+    if (place < 0 || place >= a.wanted) continue;
+    const Region<C>& r = ranked_region<C>(a, image, i);
+    const int64_t in_all = a.first_image + image;
+    const C values[5] = {static_cast<C>(in_all), r.left, r.top, r.right, r.bottom};
+    for (int64_t to = place; to < a.wanted; to += s.sizes[image]) {
+      const int64_t row = in_all * a.wanted + to;
       for (int k = 0; k < 5; ++k) store_as<C>(a.out, a.dtype, row * 5 + k, values[k]);
       store_as<C>(a.out_scores, a.dtype, row, r.score);
     }
-    __syncthreads();
   }
 }
 
 template <class C>
-void propose(KernelContext& ctx, const ProposalParams& p, ProposalArgs a) {
-  const int64_t positions = a.height * a.width, count = a.kinds * positions;
-  const int64_t blocks = std::min(a.images, kMostImageBlocks);
+void propose_pass(KernelContext& ctx, const ProposalParams& p, ProposalArgs a) {
   ScratchPlan plan;
   const auto add = [&](int64_t items, size_t bytes) {
-    return plan.add(static_cast<size_t>(items) * bytes);
+    return plan.add(static_cast<size_t>(a.images * items) * bytes);
   };
-  const size_t regions = add(a.images * count, sizeof(Region<C>));
-  const size_t entries = add(blocks * a.padded, sizeof(Ranked));
-  const size_t boxes = add(blocks * a.limit, sizeof(RankedBox<C>));
-  const size_t kept = add(blocks * a.wanted, sizeof(int64_t));
-  const size_t dropped = add(blocks * a.limit, 1);
+  const size_t regions = add(a.count(), sizeof(Region<C>));
+  const size_t entries = add(a.padded, sizeof(Ranked));
+  const SuppressionMemory<C> memory(plan, a.images, a.limit);
   void* const block = ctx.scratch(plan.bytes());
   a.regions = part<void>(block, regions);
   a.entries = part<Ranked>(block, entries);
-  a.ranked_boxes = part<void>(block, boxes);
-  a.kept = part<int64_t>(block, kept);
-  a.dropped = part<uint8_t>(block, dropped);
+  Suppression<C> s = memory.place(ctx, block);
+  s.wanted = a.wanted;
   Anchors<C> anchors;
   for (anchors.first = 0; anchors.first < a.kinds; anchors.first += kAnchors) {
     anchors.count = std::min(kAnchors, a.kinds - anchors.first);
     for (int64_t k = 0; k < anchors.count; ++k)
       anchors.base[k] = mxlite::proposal::base_anchor<C>(p, anchors.first + k);
-    const int64_t n = a.images * anchors.count * positions;
+    const int64_t n = a.images * anchors.count * a.positions();
     launch_items(ctx, predict_regions<C>, n, n, a, anchors);
   }
-  launch(ctx, choose_regions<C>, static_cast<unsigned>(blocks), kThreads, a);
+  const int64_t num_entries = a.images * a.padded, num_ranked = a.images * a.limit;
+  launch_items(ctx, rank_regions<C>, num_entries, num_entries, a);
+  sort_ranked_lists(ctx, a.entries, a.images, a.padded);
+  launch_items(ctx, load_ranked<C>, num_ranked, num_ranked, a, s);
+  suppress(ctx, s, DropsRegion<C>{a.threshold});
+  launch_items(ctx, write_regions<C>, num_ranked, num_ranked, a, s);
 }
 
 void proposal_op(KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs out) {
@@ -143,19 +150,28 @@ void proposal_op(KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs
   a.out = out[0].data;
   a.out_scores = out[1].data;
   a.dtype = out[0].dtype;
-  a.images = cls[0];
   a.kinds = cls[1] / 2;
   a.height = cls[2];
   a.width = cls[3];
-  const int64_t count = a.kinds * a.height * a.width;
-  a.limit = p.rpn_pre_nms_top_n > 0 ? std::min<int64_t>(p.rpn_pre_nms_top_n, count) : count;
+  a.limit = a.count();
+  if (p.rpn_pre_nms_top_n > 0) a.limit = std::min<int64_t>(p.rpn_pre_nms_top_n, a.limit);
   a.wanted = p.rpn_post_nms_top_n;
-  a.padded = power_of_two_from(count);
+  a.padded = power_of_two_from(a.count());
   a.feature_stride = p.feature_stride;
   a.min_size = p.rpn_min_size;
   a.threshold = p.threshold;
   a.iou_loss = p.iou_loss;
-  dispatch_float_compute(a.dtype, [&]<class C>(C) { propose<C>(ctx, p, a); });
+  const int64_t images = cls[0];
+  dispatch_float_compute(a.dtype, [&]<class C>(C) {
+    const int64_t bytes = a.count() * static_cast<int64_t>(sizeof(Region<C>)) +
+                          a.padded * static_cast<int64_t>(sizeof(Ranked)) +
+                          SuppressionMemory<C>::image_bytes(a.limit);
+    const int64_t step = images_per_pass(images, a.limit, bytes);
+    for (a.first_image = 0; a.first_image < images; a.first_image += step) {
+      a.images = std::min(step, images - a.first_image);
+      propose_pass<C>(ctx, p, a);
+    }
+  });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Sorting, suppression and matching of boxes by one block per image, in global memory.
+// Boxes by rank: keys of scores, and sorting in global memory, by one block per list or by many.
 #pragma once
 #include "cpp/ops/cuda/block_list.cuh"
 #include "cpp/ops/cuda/compute_type.h"
@@ -16,7 +16,7 @@ inline int64_t power_of_two_from(int64_t n) {
   return p;
 }
 
-struct Ranked {
+struct alignas(16) Ranked {
   uint64_t key;
   int64_t index;
   __device__ bool operator<(const Ranked& o) const {
@@ -53,34 +53,14 @@ __device__ inline void sort_ranked(Ranked* entries, int64_t padded) {
   __syncthreads();
 }
 
+// Sorts each of `lists` lists of `padded` entries, a power of two. The lists follow each other.
+void sort_ranked_lists(KernelContext& ctx, Ranked* entries, int64_t lists, int64_t padded);
+
 template <class C>
 struct RankedBox {
   C left, top, right, bottom, area;
-  int64_t group;  // only boxes of one group are compared
+  int32_t group;  // only boxes of one group are compared
 };
-
-// Greedy: boxes come best first, each drops the later ones of its group with rule(kept, later).
-template <class C, class Rule>
-__device__ void suppress(const RankedBox<C>* boxes, uint8_t* dropped, int64_t count, Rule rule) {
-  for (int64_t i = 0; i + 1 < count; ++i) {
-    __syncthreads();
-    if (dropped[i]) continue;  // the same for all threads
-    const RankedBox<C> kept = boxes[i];
-    for (int64_t j = i + 1 + threadIdx.x; j < count; j += blockDim.x)
-      if (!dropped[j] && boxes[j].group == kept.group && rule(kept, boxes[j])) dropped[j] = 1;
-  }
-  __syncthreads();
-}
-
-// fn(i, place) for each i that is not dropped, place counting them; returns how many. All threads
-// of a block of kThreads.
-template <class Fn>
-__device__ int64_t for_kept(const uint8_t* dropped, int64_t count, Fn&& fn) {
-  const int64_t total = list_kept(
-      count, [&](int64_t i) { return !dropped[i]; }, fn);
-  __syncthreads();  // all have been called
-  return total;
-}
 
 // One length of the interval that two have in common.
 template <class C>

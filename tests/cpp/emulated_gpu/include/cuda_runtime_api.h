@@ -1,6 +1,7 @@
 // A small part of the CUDA runtime and of CUDA C++ for g++: kernels run on the CPU, thread by
 // thread. It has only what mxlite's kernels use.
 #pragma once
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -88,6 +89,14 @@ template <class T>
 T __shfl_xor_sync(unsigned mask, T v, int step) {
   return __shfl_sync(mask, v, emulation::lane() ^ step);
 }
+
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  unsigned bits = predicate ? 1u << emulation::lane() : 0u;
+  for (int step = 16; step > 0; step /= 2) bits |= __shfl_xor_sync(mask, bits, step);
+  return bits;
+}
+inline int __popc(unsigned v) { return std::popcount(v); }
+inline int __popcll(unsigned long long v) { return std::popcount(v); }
 
 template <class T>
 T atomicAdd(T* to, T v) {  // all threads are one thread of the host
