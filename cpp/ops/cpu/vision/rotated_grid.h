@@ -42,27 +42,69 @@ struct RotatedGrid {
   // fn(neighbours) for the points of bin (i, j) that touch the image.
   template <class F>
   MX_HOST_DEVICE void for_points(int64_t i, int64_t j, F&& fn) const {
-    for (int64_t a = 0; a < samples_h; ++a) {
-      const Acc down = start_h + static_cast<Acc>(i) * bin_h +
-                       (static_cast<Acc>(a) + Acc(0.5)) * bin_h / static_cast<Acc>(samples_h);
-      int64_t first = 0, past = samples_w;
-      const Acc step = bin_w / static_cast<Acc>(samples_w);
-      const Acc left = start_w + static_cast<Acc>(j) * bin_w + step / 2;
-      narrow(left * cosine + down * sine + centre_x, step * cosine, width, first, past);
-      narrow(down * cosine - left * sine + centre_y, -step * sine, height, first, past);
-      for (int64_t b = first; b < past; ++b) {
-        const Acc right = start_w + static_cast<Acc>(j) * bin_w +
-                          (static_cast<Acc>(b) + Acc(0.5)) * bin_w / static_cast<Acc>(samples_w);
-        const Acc x = right * cosine + down * sine + centre_x;
-        const Acc y = down * cosine - right * sine + centre_y;
-        if (!(y >= -1 && y <= static_cast<Acc>(height) && x >= -1 && x <= static_cast<Acc>(width)))
-          continue;
-        fn(combine(clamped(y, height), clamped(x, width), width));
-      }
-    }
+    for (int64_t a = 0; a < samples_h; ++a) for_row(i, j, a, 0, samples_w, fn);
+  }
+
+  // A pixel in the region's own axes, and how far from it points may lie that it is a neighbour of.
+  struct Around {
+    Acc down, right, reach;
+  };
+  MX_HOST_DEVICE Around around(int64_t row, int64_t column) const {
+    const Acc dy = static_cast<Acc>(row) - centre_y, dx = static_cast<Acc>(column) - centre_x;
+    // A neighbour is less than a pixel away along both axes of the image; the rest is for rounding.
+    const Acc size = std::abs(centre_x) + std::abs(centre_y) - start_h - start_w;
+    return {dx * sine + dy * cosine, dx * cosine - dy * sine, Acc(1.5) + Acc(1e-5) * size};
+  }
+  // Bins [first, past) that may have points there: along rows, then along columns.
+  MX_HOST_DEVICE void near_rows(const Around& p, int64_t rows, int64_t& first,
+                                int64_t& past) const {
+    range(p.down, p.reach, start_h, bin_h, rows, first, past);
+  }
+  MX_HOST_DEVICE void near_columns(const Around& p, int64_t columns, int64_t& first,
+                                   int64_t& past) const {
+    range(p.right, p.reach, start_w, bin_w, columns, first, past);
+  }
+  // As for_points, but may leave out points that are not around p.
+  template <class F>
+  MX_HOST_DEVICE void for_points_around(const Around& p, int64_t i, int64_t j, F&& fn) const {
+    int64_t a_first, a_past, b_first, b_past;
+    range(p.down, p.reach, start_h + static_cast<Acc>(i) * bin_h,
+          bin_h / static_cast<Acc>(samples_h), samples_h, a_first, a_past);
+    range(p.right, p.reach, start_w + static_cast<Acc>(j) * bin_w,
+          bin_w / static_cast<Acc>(samples_w), samples_w, b_first, b_past);
+    for (int64_t a = a_first; a < a_past; ++a) for_row(i, j, a, b_first, b_past, fn);
   }
 
  private:
+  // fn(neighbours) for the points [first, past) of one row of points.
+  template <class F>
+  MX_HOST_DEVICE void for_row(int64_t i, int64_t j, int64_t a, int64_t first, int64_t past,
+                              F&& fn) const {
+    const Acc down = start_h + static_cast<Acc>(i) * bin_h +
+                     (static_cast<Acc>(a) + Acc(0.5)) * bin_h / static_cast<Acc>(samples_h);
+    const Acc step = bin_w / static_cast<Acc>(samples_w);
+    const Acc left = start_w + static_cast<Acc>(j) * bin_w + step / 2;
+    narrow(left * cosine + down * sine + centre_x, step * cosine, width, first, past);
+    narrow(down * cosine - left * sine + centre_y, -step * sine, height, first, past);
+    for (int64_t b = first; b < past; ++b) {
+      const Acc right = start_w + static_cast<Acc>(j) * bin_w +
+                        (static_cast<Acc>(b) + Acc(0.5)) * bin_w / static_cast<Acc>(samples_w);
+      const Acc x = right * cosine + down * sine + centre_x;
+      const Acc y = down * cosine - right * sine + centre_y;
+      if (!(y >= -1 && y <= static_cast<Acc>(height) && x >= -1 && x <= static_cast<Acc>(width)))
+        continue;
+      fn(combine(clamped(y, height), clamped(x, width), width));
+    }
+  }
+
+  // Finds the intervals, among `count` of `size` from `start`, that may reach
+  // [at - reach, at + reach].
+  MX_HOST_DEVICE static void range(Acc at, Acc reach, Acc start, Acc size, int64_t count,
+                                   int64_t& first, int64_t& past) {
+    first = clamp_index(std::floor((at - reach - start) / size) - 1, int64_t{0}, count);
+    past = clamp_index(std::ceil((at + reach - start) / size) + 1, first, count);
+  }
+
   // Reduces the range of points [first, past) to those with -1 <= origin + point * step <= size,
   // and one more on both sides: a region may be far larger than the image.
   MX_HOST_DEVICE static void narrow(Acc origin, Acc step, int64_t size, int64_t& first,

@@ -1,8 +1,7 @@
-// Position-sensitive pooling over bins that trans moves. A thread owns a bin; backward, a plane of
-// the gradient of data or a place of trans.
+// Position-sensitive pooling over bins that trans moves.
 #include "cpp/ops/cpu/vision/moved_bins.h"
 #include "cpp/ops/cuda/run.cuh"
-#include "cpp/ops/cuda/sums.h"
+#include "cpp/ops/cuda/vision/region_gather.cuh"
 #include "cpp/ops/cuda/vision/regions.cuh"
 #include "cpp/ops/registration.h"
 
@@ -76,37 +75,67 @@ __global__ void moved_pooling_kernel(int64_t n, const __grid_constant__ MovedArg
   }
 }
 
-template <class T, class C = AccOf<T>>
-__global__ void moved_data_gradient(int64_t planes, const __grid_constant__ MovedArgs<T> a,
-                                    C* sums) {
-  for (int64_t at = global_index(); at < planes; at += grid_stride()) {
-    const int64_t channel = at % a.channels / a.groups(), group = at % a.channels % a.groups();
-    for (int64_t r = 0; r < a.regions; ++r) {
-      const auto region = a.region(r);
-      if (!region.reads(at / a.channels, a.batch)) continue;
-      for (int64_t k = 0; k < a.bins_of_region(); ++k) {
-        const auto bin = a.bin(region.v, r, channel, k);
-        if (bin.group != group) continue;
-        const C grad = a.point_grad(bin, r, channel, k);
-        a.bins.for_points(bin,
-                          [&](const Neighbours<C>& p) { p.scatter(sums + at * a.plane(), grad); });
-      }
-    }
-  }
-}
+template <class T>
+struct MovedGather {
+  using C = AccOf<T>;
+  struct Entry {  // a bin of a region, and what each of its points gets
+    typename MovedArgs<T>::Bins::Bin bin;
+    C grad;
+  };
+  static constexpr int kChannels = 1;  // channels differ in the bins that they are read by
+  MovedArgs<T> a;
 
-// A place of a class of output channels: the offsets along x and y.
+  __device__ bool touches(int64_t item, int64_t image, int64_t plane, const Rectangle& tile,
+                          Entry& entry) const {
+    const int64_t r = item / a.bins_of_region(), k = item % a.bins_of_region();
+    const auto region = a.region(r);
+    if (!region.reads(image, a.batch)) return false;
+    const int64_t channel = plane / a.groups();
+    entry.bin = a.bin(region.v, r, channel, k);
+    if (entry.bin.group != plane % a.groups()) return false;
+    const Rectangle own{first_line(entry.bin.y, a.bins.height),
+                        past_line(entry.bin.y, entry.bin.step_y, a.bins.height),
+                        first_line(entry.bin.x, a.bins.width),
+                        past_line(entry.bin.x, entry.bin.step_x, a.bins.width)};
+    if (!own.meets(tile)) return false;
+    entry.grad = a.point_grad(entry.bin, r, channel, k);
+    return true;
+  }
+
+  __device__ void add(const Entry& entry, int64_t, int, const Pixel& at, C (&sums)[1]) const {
+    const int64_t pixel = at.row * a.bins.width + at.column;
+    a.bins.for_points(entry.bin, [&](const Neighbours<C>& p) {
+      for (int q = 0; q < 4; ++q)
+        if (p.at[q] == pixel) sums[0] += p.weight[q] * entry.grad;
+    });
+  }
+
+ private:
+  // Lines that the points of a bin may touch; a NaN, which touches none, is on line 0.
+  __device__ static int64_t first_line(C at, int64_t size) {
+    return mxlite::cpu::clamp_index(std::floor(at) - C(1), int64_t{0}, size - 1);
+  }
+  __device__ int64_t past_line(C at, C step, int64_t size) const {
+    const C end = at + static_cast<C>(a.bins.p.sample_per_part) * step;
+    return mxlite::cpu::clamp_index(std::ceil(end) + C(2), int64_t{0}, size);
+  }
+};
+
+// A warp per place of a class of output channels: the offsets along x and y. Lanes take channels in
+// turn, and their sums are added in a fixed order.
 template <class T, class C = AccOf<T>>
 __global__ void moved_trans_gradient(int64_t n, const __grid_constant__ MovedArgs<T> a, T* out) {
   const C unit = static_cast<C>(a.bins.p.trans_std);
   const int64_t per_class = a.out_channels / a.bins.classes;
-  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+  const int lane = threadIdx.x % kWarp;
+  for (int64_t at = global_index() / kWarp; at < n; at += grid_stride() / kWarp) {
     const int64_t part = at % a.bins.parts(), item = at / a.bins.parts();
     const int64_t r = item / a.bins.classes, own = item % a.bins.classes;
     const auto region = a.region(r);
     const bool used = !region.ignored() && region.usable(a.batch);
     C by_x = 0, by_y = 0;
-    for (int64_t channel = own * per_class; used && channel < (own + 1) * per_class; ++channel)
+    for (int64_t i = lane; used && i < per_class; i += kWarp) {
+      const int64_t channel = own * per_class + i;
       for (int64_t k = 0; k < a.bins_of_region(); ++k) {
         const auto bin = a.bin(region.v, r, channel, k);
         if (bin.part != part) continue;
@@ -120,6 +149,10 @@ __global__ void moved_trans_gradient(int64_t n, const __grid_constant__ MovedArg
           by_y += p.by_y(values) * bin.size_y;
         });
       }
+    }
+    by_x = warp_sum(by_x);
+    by_y = warp_sum(by_y);
+    if (lane > 0) continue;
     const int64_t to = a.bins.trans_at(r, own) + part;
     out[to] = convert<T>(by_x);
     out[to + a.bins.parts()] = convert<T>(by_y);
@@ -144,13 +177,16 @@ void moved_pooling_backward(KernelContext& ctx, const DeformablePsRoiPoolingPara
     a.grad = in[0].as<T>();
     if (out.size() > 1) {
       const int64_t places = a.regions * a.bins.classes * a.bins.parts();
-      launch_items(ctx, moved_trans_gradient<T>, places, places, a, out[1].as<T>());
+      launch_items(ctx, moved_trans_gradient<T>, places * kWarp, places, a, out[1].as<T>());
     }
-    with_sums(ctx, out[0], [&]<class C>(C* sums) {
-      if constexpr (std::is_same_v<C, AccOf<T>>)
-        launch_items(ctx, moved_data_gradient<T>, a.batch * a.channels, a.batch * a.channels, a,
-                     sums);
-    });
+    const GatherTarget target{out[0].data,
+                              out[0].dtype,
+                              a.batch,
+                              a.channels,
+                              a.bins.height,
+                              a.bins.width,
+                              a.regions * a.bins_of_region()};
+    launch_gather(ctx, target, MovedGather<T>{a});
   });
 }
 
