@@ -200,5 +200,29 @@ TEST(Gradient, ComputesLargeResultsOfLayerNormAgain) {
   EXPECT_EQ(count_ops(backward(16, true).graph, "LayerNorm"), 0) << "small results are kept";
 }
 
+// Bytes that the backward of a residual block keeps of the values after the addition.
+TEST(FuseNorm, KeepsABitPerElementOnGpus) {
+  const auto kept = [](DeviceType device) {
+    Maker m;
+    m.graph.training = true;
+    const ValueId x = m.input({4, 16, 12, 12}), shortcut = m.input({4, 16, 12, 12});
+    const ValueId sum = m.op("elemwise_add", {m.batch_norm(x), shortcut});
+    // Pooling of this kind reads only the shape of its input in backward.
+    const ValueId y = m.op("mean", {m.op("relu", {sum})}, {{"axis", Shape{2, 3}}});
+    const PassContext context{{device, 0}, true, false};
+    const Graph graph = checked(fuse_norm(m.finish({y}), context), "fuse-norm");
+    const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1), heads(1, 1);
+    int64_t bytes = 0;
+    for (const ValueId v : build_backward(graph, needs, heads, true).saved)
+      if (graph.node(v).kind == NodeKind::kOp) {
+        const TensorSpec& spec = graph.spec(v);
+        bytes += spec.shape.size() * static_cast<int64_t>(dtype_size(spec.dtype));
+      }
+    return bytes;
+  };
+  const int64_t elements = 4 * 16 * 12 * 12;
+  EXPECT_EQ(kept(DeviceType::kCPU) - kept(DeviceType::kCUDA), elements * 4 - elements / 8);
+}
+
 }  // namespace
 }  // namespace mxlite::graph::test

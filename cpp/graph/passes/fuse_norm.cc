@@ -20,8 +20,12 @@ bool is_relu(const Node& n) {
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph)
-      : graph_(graph), rewrite_(graph), uses_(count_uses(graph)), gone_(graph.nodes.size()) {
+  Fuser(const Graph& graph, const PassContext& context)
+      : graph_(graph),
+        rewrite_(graph),
+        uses_(count_uses(graph)),
+        gone_(graph.nodes.size()),
+        keeps_bits_(context.device.type == DeviceType::kCUDA) {
     fused_.resize(graph.nodes.size());
   }
 
@@ -91,7 +95,7 @@ class Fuser {
     if (f.added >= 0) {
       const Node& sum = graph_.node(graph_.node(id).inputs[0]);
       inputs.push_back(rewrite_.map(sum.inputs[static_cast<size_t>(f.added)]));
-      op = "_batch_norm_add_relu";
+      op = keeps_bits_ ? "_batch_norm_add_relu_bits" : "_batch_norm_add_relu";
     }
     const ValueId made =
         rewrite_.graph().add_op(ops().get(op), norm.params(), std::move(inputs), norm.name());
@@ -103,13 +107,14 @@ class Fuser {
   std::vector<std::vector<int>> uses_;
   std::vector<uint8_t> gone_;  // part of a later node
   std::vector<Fused> fused_;   // by the relu node
+  const bool keeps_bits_;      // saves a bit per element for backward instead of relu's output
 };
 
 }  // namespace
 
 Graph fuse_norm(const Graph& graph, const PassContext& context) {
   if (context.small || !graph.training) return graph;
-  return Fuser(graph).run();
+  return Fuser(graph, context).run();
 }
 
 }  // namespace mxlite::graph

@@ -115,11 +115,14 @@ std::vector<ValueRef> composite_add_relu(GradBuilder& g) {
   return grads;
 }
 
+// kPassed is the output that tells what relu let through.
+template <int kPassed>
 std::vector<ValueRef> gradient_add_relu(GradBuilder& g) {
-  const ValueRef inputs[] = {g.output_grad(0), g.output(0), g.input(0),
-                             g.input(1),       g.output(1), g.output(2)};
-  std::vector<ValueRef> grads =
-      g.emit_all("_batch_norm_add_relu_backward", inputs, gradient_params<BatchNormParams>(g));
+  const ValueRef inputs[] = {g.output_grad(0), g.output(kPassed), g.input(0),
+                             g.input(1),       g.output(1),       g.output(2)};
+  std::vector<ValueRef> grads = g.emit_all(
+      kPassed == 0 ? "_batch_norm_add_relu_backward" : "_batch_norm_add_relu_bits_backward", inputs,
+      gradient_params<BatchNormParams>(g));
   const ValueRef added = grads[3];
   grads.resize(5);
   grads[3] = {};
@@ -134,6 +137,17 @@ Specs infer_add(const BatchNormParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_DTYPE(in[5].dtype == in[0].dtype, kOp, ": added of dtype ", in[5].dtype,
                  " given, that of data expected: ", in[0].dtype);
   return infer_named(kOp, p, in);
+}
+
+Specs infer_bits(const BatchNormParams& p, std::span<const TensorSpec> in) {
+  Specs out = infer_add(p, in);
+  const int64_t n = in[0].shape.size();
+  out.push_back({Shape{(n + 7) / 8}, DType::kUInt8});
+  return out;
+}
+
+Specs infer_add_backward(const BatchNormGradParams&, std::span<const TensorSpec> in) {
+  return Specs{in[2], in[3], in[3], in[2]};
 }
 
 // Statistics and factors of half-precision data are float32.
@@ -213,18 +227,28 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(batch_norm("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu,
                      composite_with_relu)
               .build());
-  ops.add(OpBuilder<BatchNormParams>("_batch_norm_add_relu")
-              .doc("BatchNorm, an addition of another array, and relu.")
-              .inputs({kInputs, kInputs + 6})
+  const auto add_relu = [](const char* name, const char* doc) {
+    return OpBuilder<BatchNormParams>(name)
+        .doc(doc)
+        .inputs({kInputs, kInputs + 6})
+        .visible_outputs(1)
+        .complete(complete)
+        .composite_gradient(composite_add_relu)
+        .mutates({3, 4}, /*only_in_training=*/true)
+        .training_dependent()
+        .inplace(5, 0);
+  };
+  ops.add(add_relu("_batch_norm_add_relu", "BatchNorm, an addition of another array, and relu.")
               .outputs(3)
-              .visible_outputs(1)
               .infer(infer_add)
-              .complete(complete)
-              .gradient(gradient_add_relu)
-              .composite_gradient(composite_add_relu)
-              .mutates({3, 4}, /*only_in_training=*/true)
-              .training_dependent()
-              .inplace(5, 0)
+              .gradient(gradient_add_relu<0>)
+              .build());
+  // Backward reads the last output, a bit for each element, in place of the first one.
+  ops.add(add_relu("_batch_norm_add_relu_bits",
+                   "_batch_norm_add_relu that also tells which elements relu let through.")
+              .outputs(4)
+              .infer(infer_bits)
+              .gradient(gradient_add_relu<3>)
               .build());
   ops.add(OpBuilder<BatchNormParams>("_batch_norm_relu_again")
               .doc("Data of _batch_norm_relu from the statistics that it returned.")
@@ -244,16 +268,18 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .inplace(0, 0)
               .build());
-  ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_add_relu_backward")
-              .internal()
-              .doc("Gradients of _batch_norm_add_relu for data, gamma, beta and added.")
-              .inputs({"output_grad", "output", "data", "gamma", "mean", "inv_std"})
-              .outputs(4)
-              .infer([](const BatchNormGradParams&, std::span<const TensorSpec> in) {
-                return Specs{in[2], in[3], in[3], in[2]};
-              })
-              .inplace(0, 3)
-              .build());
+  const auto add_relu_backward = [](const char* name, const char* passed) {
+    return OpBuilder<BatchNormGradParams>(name)
+        .internal()
+        .doc("Gradients of BatchNorm, addition and relu for data, gamma, beta and added.")
+        .inputs({"output_grad", passed, "data", "gamma", "mean", "inv_std"})
+        .outputs(4)
+        .infer(infer_add_backward)
+        .inplace(0, 3)
+        .build();
+  };
+  ops.add(add_relu_backward("_batch_norm_add_relu_backward", "output"));
+  ops.add(add_relu_backward("_batch_norm_add_relu_bits_backward", "bits"));
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_backward")
               .internal()
               .doc("Gradients of BatchNorm for data, gamma and beta.")

@@ -228,6 +228,37 @@ void batch_norm_backward_native(KernelContext&, const BatchNormGradParams& p, In
                  [&]<class T, class S>(T, S) { backward<T, S, kEnd>(p, in, out); });
 }
 
+void add_relu_bits_native(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
+  batch_norm_native<End::kAddRelu>(ctx, p, in, out.first(3));
+  uint8_t* const bits = out[3].as<uint8_t>();
+  const int64_t n = out[0].size();
+  dispatch_floating("BatchNorm", out[0].dtype, [&]<class T>(T) {
+    const T* const y = out[0].as<T>();
+    cpu::parallel_for(out[3].size(), 8, [&](int64_t byte) {
+      unsigned passed = 0;
+      for (int64_t k = 0; k < 8 && 8 * byte + k < n; ++k)
+        passed |= static_cast<unsigned>(static_cast<ComputeType<T>>(y[8 * byte + k]) > 0) << k;
+      bits[byte] = static_cast<uint8_t>(passed);
+    });
+  });
+}
+
+// Inputs: output_grad, bits, data, gamma, mean, inverse deviation. What relu passes is the gradient
+// of the addend, and is then that of a plain BatchNorm's output.
+void add_relu_bits_backward_native(KernelContext& ctx, const BatchNormGradParams& p, Inputs in,
+                                   Outputs out) {
+  const uint8_t* const bits = in[1].as<uint8_t>();
+  dispatch_floating("BatchNorm", in[0].dtype, [&]<class T>(T) {
+    const T* const grad = in[0].as<T>();
+    T* const passed = out[3].as<T>();
+    cpu::parallel_for(in[0].size(), 1, [&](int64_t i) {
+      passed[i] = bits[i / 8] >> (i % 8) & 1 ? grad[i] : T(0.0f);
+    });
+  });
+  const TensorRef inputs[] = {out[3], in[2], in[3], in[4], in[5]};
+  batch_norm_backward_native<End::kPlain>(ctx, p, inputs, out);
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
@@ -236,6 +267,8 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<batch_norm_native<End::kRelu>>("_contrib_BatchNormWithReLU", kCPU);
   ops.kernel<batch_norm_native<End::kRelu>>("_batch_norm_relu", kCPU);
   ops.kernel<batch_norm_native<End::kAddRelu>>("_batch_norm_add_relu", kCPU);
+  ops.kernel<add_relu_bits_native>("_batch_norm_add_relu_bits", kCPU);
+  ops.kernel<add_relu_bits_backward_native>("_batch_norm_add_relu_bits_backward", kCPU);
   ops.kernel<relu_again_native>("_batch_norm_relu_again", kCPU);
   ops.kernel<sync_batch_norm_native>("_contrib_SyncBatchNorm", kCPU);
   ops.kernel<batch_norm_backward_native<End::kPlain>>("_batch_norm_backward", kCPU);

@@ -1,8 +1,7 @@
 // Three launches: partial sums of each channel by many blocks, the channel's numbers from them,
 // then the elements. Sums are taken around one of the channel's own elements, so that a large mean
 // does not cancel the variance.
-#include "cpp/ops/cuda/element.cuh"
-#include "cpp/ops/cuda/nn/batch_norm.h"
+#include "cpp/ops/cuda/nn/batch_norm_gate.cuh"
 #include "cpp/ops/cuda/run.cuh"
 
 namespace mxlite::cuda {
@@ -51,39 +50,6 @@ Work<Acc> make_work(const ChannelBlocks& b, int vector, void* scratch) {
   return {at, rest, rest + c, rest + 2 * c, rest + 3 * c, splits};
 }
 
-// The gradient that relu passes, see BatchNormGradCall.
-template <class T>
-struct Gate {
-  using Acc = AccOf<T>;
-  const T* output = nullptr;
-  const void *beta = nullptr, *gamma = nullptr, *inv_std = nullptr;
-  DType stats_dtype = DType::kFloat32;
-
-  __device__ __forceinline__ Acc scale(int64_t c) const {
-    if (!beta) return Acc(0);
-    const Acc inverse = load_as<Acc>(inv_std, stats_dtype, c);
-    return gamma ? load_as<Acc>(gamma, stats_dtype, c) * inverse : inverse;
-  }
-  __device__ __forceinline__ Acc shift(int64_t c) const {
-    return beta ? load_as<Acc>(beta, stats_dtype, c) : Acc(0);
-  }
-  template <int V>
-  __device__ __forceinline__ void load(int64_t at, Acc (&y)[V]) const {
-    if (output) load_pack<T>(output, at, y);
-  }
-  // y: the output of relu if there is one; centered: x - mean.
-  __device__ __forceinline__ Acc passed(Acc g, Acc y, Acc centered, Acc scale, Acc shift) const {
-    if (output) return y > Acc(0) ? g : Acc(0);
-    if (beta) return centered * scale + shift > Acc(0) ? g : Acc(0);
-    return g;
-  }
-};
-template <class T>
-MX_HOST_DEVICE Gate<T> make_gate(const BatchNormGradCall& call) {
-  return {static_cast<const T*>(call.relu_output), call.relu_beta,
-          call.fix_gamma ? nullptr : call.gamma, call.inv_std, call.stats_dtype};
-}
-
 // Forward: x - pivot and its square. Backward: gradient, and gradient times (x - mean).
 template <class T, bool backward>
 struct Terms {
@@ -93,7 +59,7 @@ struct Terms {
   const void* mean;
   DType stats_dtype;
   int64_t inner;
-  Gate<T> gate;
+  ReluGate<T> gate;
 
   __device__ __forceinline__ Acc center(int64_t c) const {
     if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
@@ -312,8 +278,27 @@ struct ForwardPass {
       x[k] = call.relu && v < Acc(0) ? Acc(0) : v;  // a NaN stays
     }
     store_pack<T>(call.output, at, x);
+    if constexpr (V == 8) {
+      if (!call.relu_bits) return;
+      unsigned passed = 0;
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        passed |= static_cast<unsigned>(convert<Acc>(convert<T>(x[k])) > Acc(0)) << k;
+      call.relu_bits[at / 8] = static_cast<uint8_t>(passed);
+    }
   }
 };
+
+// The bits of relu where packs of 8 elements do not fit.
+template <class T>
+__global__ void bits_of_positive(int64_t bytes, int64_t n, const T* y, uint8_t* bits) {
+  for (int64_t i = global_index(); i < bytes; i += grid_stride()) {
+    unsigned passed = 0;
+    for (int k = 0; k < 8 && 8 * i + k < n; ++k)
+      passed |= static_cast<unsigned>(convert<AccOf<T>>(y[8 * i + k]) > AccOf<T>(0)) << k;
+    bits[i] = static_cast<uint8_t>(passed);
+  }
+}
 
 template <class T>
 struct BackwardPass {
@@ -323,7 +308,7 @@ struct BackwardPass {
   };
   BatchNormGradCall call;
   Work<Acc> work;
-  Gate<T> gate;
+  ReluGate<T> gate;
 
   __device__ __forceinline__ Numbers numbers(int64_t c) const {
     return {work.center[c], work.scale[c], work.offset[c], work.slope[c], gate.shift(c)};
@@ -423,7 +408,12 @@ void run_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch) {
     run_sums<T, false, V>(ctx, b, terms, work);
   }
   launch_items(ctx, finish_forward<T>, b.channels * kWarp, call, work);
-  run_pass<V>(ctx, b, ForwardPass<T>{call, work});
+  const ForwardPass<T> pass{call, work};
+  if (!call.relu_bits) return run_pass<V>(ctx, b, pass);
+  if (V > 1 && (b.inner == 1 ? b.channels : b.inner) % 8 == 0) return run_pass<8>(ctx, b, pass);
+  run_pass<V>(ctx, b, pass);
+  launch_items(ctx, bits_of_positive<T>, (n + 7) / 8, (n + 7) / 8, n,
+               static_cast<const T*>(call.output), call.relu_bits);
 }
 
 template <class T, int V>

@@ -14,7 +14,8 @@ struct BatchNormCall {
   const void* addend = nullptr;  // added to the result, before relu
   void *running_mean = nullptr, *running_var = nullptr;
   void *output = nullptr, *mean = nullptr, *inv_std = nullptr;
-  void* var = nullptr;  // SyncBatchNorm needs it, too
+  uint8_t* relu_bits = nullptr;  // optional: a bit for each element that relu let through
+  void* var = nullptr;           // SyncBatchNorm needs it, too
   // Statistics from an earlier call instead of running ones; nothing but the output is written.
   const void *known_mean = nullptr, *known_inv_std = nullptr;
 };
@@ -29,8 +30,10 @@ struct BatchNormGradCall {
              *inv_std = nullptr;
   void *data_grad = nullptr, *gamma_grad = nullptr, *beta_grad = nullptr;
   // With a following relu, the output's gradient counts where relu passed values: where its
-  // output is positive, or where its input is, which beta lets us make again.
+  // output is positive, or its bit is set, or where its input is positive, which beta lets us make
+  // again.
   const void *relu_output = nullptr, *relu_beta = nullptr;
+  const uint8_t* relu_bits = nullptr;
   void* added_grad = nullptr;  // optional: the gradient of the array added before relu
 };
 void batch_norm_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch);

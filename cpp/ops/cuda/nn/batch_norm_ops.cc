@@ -61,20 +61,24 @@ void relu_again(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs
   batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
 }
 
+template <bool bits>
 void batch_norm_add_relu(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
   BatchNormCall call = make_call(ctx, p, in, out);
   call.addend = in[5].data;
   call.relu = true;
+  if (bits) call.relu_bits = out[3].as<uint8_t>();
   batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
 }
 
 // Operations that follow the normalization in one operator; its backward's inputs differ.
-enum class End { kPlain, kRelu, kAddRelu };
+enum class End { kPlain, kRelu, kAddRelu, kAddReluBits };
 
-// Inputs: output_grad, (kAddRelu: output), data, gamma, (kRelu: beta), mean, inverse deviation.
+// Inputs: output_grad, (kAddRelu: output, kAddReluBits: bits), data, gamma, (kRelu: beta), mean,
+// inverse deviation.
 template <End end>
 void batch_norm_grad(KernelContext& ctx, const BatchNormGradParams& p, Inputs in, Outputs out) {
-  constexpr size_t kData = end == End::kAddRelu ? 2 : 1, kGamma = kData + 1;
+  constexpr bool kAdds = end == End::kAddRelu || end == End::kAddReluBits;
+  constexpr size_t kData = kAdds ? 2 : 1, kGamma = kData + 1;
   constexpr size_t kMean = end == End::kRelu ? 4 : kGamma + 1;
   BatchNormGradCall call;
   call.blocks = channel_blocks(in[kData].shape, p.axis);
@@ -91,10 +95,9 @@ void batch_norm_grad(KernelContext& ctx, const BatchNormGradParams& p, Inputs in
   call.gamma_grad = out[1].data;
   call.beta_grad = out[2].data;
   if (end == End::kRelu) call.relu_beta = in[3].data;
-  if (end == End::kAddRelu) {
-    call.relu_output = in[1].data;
-    call.added_grad = out[3].data;
-  }
+  if (end == End::kAddRelu) call.relu_output = in[1].data;
+  if (end == End::kAddReluBits) call.relu_bits = in[1].as<uint8_t>();
+  if (kAdds) call.added_grad = out[3].data;
   batch_norm_backward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
 }
 
@@ -110,10 +113,12 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&sync_batch_norm>("_contrib_SyncBatchNorm", kCUDA);
   ops.kernel<&batch_norm_grad<End::kPlain>>("_batch_norm_backward", kCUDA);
   ops.kernel<&batch_norm<true>>("_batch_norm_relu", kCUDA);
-  ops.kernel<&batch_norm_add_relu>("_batch_norm_add_relu", kCUDA);
+  ops.kernel<&batch_norm_add_relu<false>>("_batch_norm_add_relu", kCUDA);
+  ops.kernel<&batch_norm_add_relu<true>>("_batch_norm_add_relu_bits", kCUDA);
   ops.kernel<&relu_again>("_batch_norm_relu_again", kCUDA);
   ops.kernel<&batch_norm_grad<End::kRelu>>("_batch_norm_relu_backward", kCUDA);
   ops.kernel<&batch_norm_grad<End::kAddRelu>>("_batch_norm_add_relu_backward", kCUDA);
+  ops.kernel<&batch_norm_grad<End::kAddReluBits>>("_batch_norm_add_relu_bits_backward", kCUDA);
 });
 
 }  // namespace mxlite

@@ -40,7 +40,7 @@ def np_batch_norm(
 def _batch_norm(shape: tuple[int, ...], training: bool, name: str = "BatchNorm", **p: Any) -> Any:
     c = shape[p.get("axis", 1)]
     all_outputs = p.get("output_mean_var", False)
-    adds = name == "_batch_norm_add_relu"
+    adds = name.startswith("_batch_norm_add_relu")
 
     def ref(*arrays: np.ndarray) -> Any:
         outputs = np_batch_norm(
@@ -50,7 +50,7 @@ def _batch_norm(shape: tuple[int, ...], training: bool, name: str = "BatchNorm",
             eps=p.get("eps", 1e-3),
             fix=p.get("fix_gamma", True),
             batch=training and not p.get("use_global_stats", False),
-            relu=name.lower().endswith("relu"),
+            relu="relu" in name.lower(),
         )
         return outputs if all_outputs else outputs[0]
 
@@ -209,7 +209,7 @@ CASES = [
     _batch_norm((4, 3, 2, 2), training=True, name="_contrib_BatchNormWithReLU", fix_gamma=False),
     *[
         _batch_norm((4, 3, 2, 2), training=training, name=name, fix_gamma=fix_gamma)
-        for name in ("_batch_norm_relu", "_batch_norm_add_relu")
+        for name in ("_batch_norm_relu", "_batch_norm_add_relu", "_batch_norm_add_relu_bits")
         for training in (False, True)
         for fix_gamma in (False, True)
     ],
@@ -226,6 +226,7 @@ CASES = [
         )
         for fix_gamma in (False, True)
     ],
+    _batch_norm((3, 2, 4), training=True, name="_batch_norm_add_relu_bits", axis=-1),
     fails(
         "_batch_norm_add_relu",
         rand(2, 3, 4),
