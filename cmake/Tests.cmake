@@ -119,7 +119,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
     file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cu
          ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cc)
     list(FILTER cuda_kernels EXCLUDE REGEX  # cuDNN, cuBLAS, CUB
-         "/(accumulate_rows|context|check|plans|dense_plan|channels_last|gemm|convolution_plan|convolution_graph|attention_plan|attention_graph|sort|cumsum)\\.cc?u?$")
+         "/(accumulate_rows|context|check|plans|dense_plan|gemm|convolution_plan|convolution_graph|attention_plan|attention_graph|sort|cumsum)\\.cc?u?$")
     add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
                 ${emulated_gpu}/emulator.cc ${emulated_gpu}/backend.cc ${emulated_gpu}/attention.cc
                 ${cuda_kernels} ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl>)

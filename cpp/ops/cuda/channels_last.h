@@ -1,6 +1,7 @@
-// The one memory format that executables on CUDA use besides plain memory: (N, C, spatial) tensors
-// stored as (N, spatial, C), for half types, whose convolutions run on tensor cores that way. A
-// tensor so stored is a plain tensor of another shape, so the operators' own kernels work on it.
+// The memory format that executables on CUDA use besides plain memory: (N, C, spatial) tensors
+// stored as (N, spatial, C), for half types and int8, whose convolutions run on tensor cores that
+// way. A tensor so stored is a plain tensor of another shape, so the operators' own kernels work on
+// it. Only operands of int8 convolutions have channels of zeros behind their own.
 #pragma once
 #include "cpp/ops/planned_kernel.h"
 
@@ -8,8 +9,9 @@ namespace mxlite::cuda {
 
 // (N, C, spatial) to (N, spatial, C).
 Shape last_shape(const Shape& shape);
-// Returns plain if the memory is equal to plain memory: one channel, or one pixel.
-Layout channels_last(const TensorSpec& spec);
+// Returns plain if the memory is equal to plain memory: one channel, or one pixel. Channels are
+// padded to a multiple of `multiple`.
+Layout channels_last(const TensorSpec& spec, int64_t multiple = 1);
 bool is_channels_last(const Layout& layout);
 
 bool same_channels_last(const Layout& a, const Layout& b);

@@ -2,7 +2,7 @@
 // channels-last memory.
 #include <string_view>
 
-#include "cpp/ops/cuda/channels_last.h"
+#include "cpp/ops/cuda/channels_last_plan.h"
 #include "cpp/ops/cuda/nn/convolution_plan.h"
 #include "cpp/ops/cuda/reduce/channel_sum.h"
 #include "cpp/ops/nn/activation.h"
@@ -13,22 +13,6 @@
 
 namespace mxlite::cuda {
 namespace {
-
-template <class P>
-const P& params_of(const PlanRequest& r) {
-  return *static_cast<const P*>(r.params);
-}
-
-bool has_elements(const PlanRequest& r) {
-  for (const auto specs : {r.inputs, r.outputs})
-    for (const TensorSpec& s : specs)
-      if (s.shape.size() == 0) return false;
-  return true;
-}
-
-SpatialLayout last_layout(int ndim) {
-  return ndim == 3 ? SpatialLayout::kNWC : ndim == 4 ? SpatialLayout::kNHWC : SpatialLayout::kNDHWC;
-}
 
 // ---- convolutions ----------------------------------------------------------------------------
 
@@ -126,45 +110,6 @@ std::optional<Plan> plan_backward_weight(const PlanRequest& r) {
 
 // ---- layers between them ---------------------------------------------------------------------
 
-bool any_last(const PlanRequest& r) {
-  for (size_t i = 0; i < r.inputs.size(); ++i)
-    if (is_channels_last(r.layouts[i])) return true;
-  return false;
-}
-
-// The operator's own kernel on tensors of which those with `image` are stored channels-last, seen
-// as tensors of that shape; params are those of the operator in this form.
-template <class P>
-std::optional<Plan> plan_seen_last(const PlanRequest& r, P params, int num_images_in,
-                                   int num_images_out) {
-  Plan plan;
-  std::vector<TensorSpec> in_specs, out_specs;
-  std::vector<TensorRef> in, out;
-  const auto see = [](std::span<const TensorSpec> specs, int images, std::vector<Layout>& layouts,
-                      std::vector<TensorSpec>& seen, std::vector<TensorRef>& refs) {
-    for (size_t i = 0; i < specs.size(); ++i) {
-      TensorSpec s = specs[i];
-      const bool image = static_cast<int>(i) < images;
-      layouts.push_back(image ? channels_last(s) : Layout{nullptr, s.bytes()});
-      if (image) s.shape = last_shape(s.shape);
-      seen.push_back(s);
-      refs.push_back({nullptr, s.shape, contiguous_strides(s.shape), s.dtype, true});
-    }
-  };
-  see(r.inputs, num_images_in, plan.inputs, in_specs, in);
-  see(r.outputs, num_images_out, plan.outputs, out_specs, out);
-  const auto kept = std::make_shared<const P>(std::move(params));
-  const Kernel& kernel = r.op.select_kernel(DeviceType::kCUDA, kept.get(), in_specs, out_specs);
-  plan.run = [kept, in, out, run = kernel.run](KernelContext& ctx, std::span<void* const> in_data,
-                                               std::span<void* const> out_data, void*) {
-    std::vector<TensorRef> inputs = in, outputs = out;
-    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].data = in_data[i];
-    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].data = out_data[i];
-    run(ctx, kept.get(), inputs, outputs);
-  };
-  return plan;
-}
-
 constexpr int kAll = 1 << 20;
 
 template <class P>
@@ -215,14 +160,7 @@ std::optional<Plan> plan_pointwise(const PlanRequest& r) {
     out.push_back({nullptr, flat, Strides{1}, s.dtype, true});
   }
   const Kernel& kernel = r.op.select_kernel(DeviceType::kCUDA, r.params, in_specs, out_specs);
-  plan.run = [in, out, run = kernel.run, params = r.params](
-                 KernelContext& ctx, std::span<void* const> in_data,
-                 std::span<void* const> out_data, void*) {
-    std::vector<TensorRef> inputs = in, outputs = out;
-    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].data = in_data[i];
-    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].data = out_data[i];
-    run(ctx, params, inputs, outputs);
-  };
+  plan.run = run_kernel(kernel.run, r.params, std::move(in), std::move(out));
   return plan;
 }
 
@@ -230,7 +168,6 @@ std::optional<Plan> plan_pointwise(const PlanRequest& r) {
 
 static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  set_layout_backend(kCUDA, {same_channels_last, plan_channels_last_reorder});
   add_planned_kernel(ops, "Convolution", kCUDA, {plan_forward, can_fuse});
   add_planned_kernel(ops, "_convolution_backward_data", kCUDA, {plan_backward_data});
   add_planned_kernel(ops, "_convolution_backward_weight", kCUDA, {plan_backward_weight});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cpp/ops/cuda/accumulate_rows.cuh"
+#include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/nn/convolution_plan.h"
 #include "cpp/ops/cuda/row_sums.cuh"
@@ -123,6 +124,8 @@ void register_own_kernels(OpRegistry& ops) {
 
 // Their kernels need CUB. All others must have one of their own.
 bool borrows_kernels(const std::string& op) { return op == "cumsum" || op == "_cumsum_reverse"; }
+
+LayoutBackend own_layouts() { return {cuda::same_channels_last, cuda::plan_channels_last_reorder}; }
 
 Plan plan_own_chain(PointwiseChain chain) { return own_planner(std::move(chain)); }
 

@@ -10,6 +10,8 @@ void register_own_kernels(OpRegistry&) {}
 
 bool borrows_kernels(const std::string&) { return true; }
 
+LayoutBackend own_layouts() { return {}; }
+
 Plan plan_own_chain(PointwiseChain chain) {
   Plan plan = rtc::plan_generated_chain(chain);
   if (plan.run) return plan;

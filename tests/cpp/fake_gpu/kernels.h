@@ -10,5 +10,7 @@ void register_own_kernels(OpRegistry& ops);
 // Whether an operator without own kernels gets the CPU's.
 bool borrows_kernels(const std::string& op);
 Plan plan_own_chain(PointwiseChain chain);
+// Null functions where there is no memory layout but the plain one.
+LayoutBackend own_layouts();
 
 }  // namespace mxlite

@@ -164,6 +164,8 @@ void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs i
     });
     return;
   }
+  // A plan of give_plan runs the kernel.
+  if (!ctx.stream) return run_on_host(number, ctx, {}, params, in, out);
   // Parameters live until this returns.
   ctx.stream->synchronize();
   note_launch(cpu_kernels[number].name);
@@ -212,6 +214,59 @@ void give_kernels(OpRegistry& ops) {
       cpu_kernels.push_back({run, intern_kernel_name(op->name + "_kernel"), op->name == breaking});
     }
   }
+}
+
+// Planned kernels and reorders run on the host, in the stream's order.
+void give_plan(Plan& plan) {
+  plan.run = [run = plan.run](KernelContext& ctx, std::span<void* const> in,
+                              std::span<void* const> out, void* scratch) {
+    const auto work = [run, scratch, in = std::vector<void*>(in.begin(), in.end()),
+                       out = std::vector<void*>(out.begin(), out.end())] {
+      KernelContext host;
+      run(host, in, out, scratch);
+    };
+    if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream))
+      return recording->keep([work](RandomState) { work(); });
+    ctx.stream->synchronize();
+    work();
+  };
+}
+
+// Planners are plain function pointers: number I asks the kernel's own planner.
+constexpr size_t kMostPlanners = 64;
+std::vector<PlanFn> own_planners;
+
+template <size_t I>
+std::optional<Plan> plan_in_order(const PlanRequest& request) {
+  std::optional<Plan> plan = own_planners[I](request);
+  if (plan) give_plan(*plan);
+  return plan;
+}
+
+template <size_t... I>
+constexpr std::array<PlanFn, sizeof...(I)> make_planners(std::index_sequence<I...>) {
+  return {&plan_in_order<I>...};
+}
+
+Plan reorder_in_order(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
+                      const Layout& to) {
+  Plan plan = own_layouts().reorder(from_spec, from, to_spec, to);
+  give_plan(plan);
+  return plan;
+}
+
+void give_plans(const OpRegistry& ops) {
+  static constexpr auto planners = make_planners(std::make_index_sequence<kMostPlanners>());
+  std::set<const PlannedKernel*> given;
+  for (const OpSchema* op : ops.all()) {
+    const PlannedKernel* const own = find_planned_kernel(*op, DeviceType::kCUDA);
+    if (!own || !given.insert(own).second) continue;
+    MX_ASSERT(own_planners.size() < kMostPlanners);
+    own_planners.push_back(own->plan);
+    const_cast<PlannedKernel*>(own)->plan = planners[own_planners.size() - 1];
+  }
+  if (const LayoutBackend own = own_layouts(); own.reorder)
+    set_layout_backend(DeviceType::kCUDA, {own.same, &reorder_in_order});
 }
 
 // Chains of pointwise operators, in the stream's order.
@@ -387,6 +442,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     std::string*) {
   using namespace mxlite;
   give_kernels(ops());
+  give_plans(ops());
   // The host's compiler takes seconds for a chain, so that tests ask for generated ones.
   setenv("MXLITE_NVRTC_LIBRARY", FAKE_NVRTC, 0);
   setenv("MXLITE_NVRTC", "0", 0);
