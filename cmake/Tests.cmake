@@ -122,6 +122,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
          "/(accumulate_rows|context|check|plans|dense_plan|gemm|convolution_plan|convolution_graph|attention_plan|attention_graph|sort|cumsum)\\.cc?u?$")
     add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
                 ${emulated_gpu}/emulator.cc ${emulated_gpu}/backend.cc ${emulated_gpu}/attention.cc
+                ${emulated_gpu}/int8.cc
                 ${cuda_kernels} ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl>)
     set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
     target_include_directories(mxlite_emulated_gpu BEFORE PRIVATE ${emulated_gpu}/include)

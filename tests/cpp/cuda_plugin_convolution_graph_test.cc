@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cpp/ops/cuda/nn/convolution_graph.h"
+#include "cpp/ops/quantization/int8_product.h"
 
 namespace mxlite::cuda {
 namespace {
@@ -48,6 +49,33 @@ TEST(CudaPluginConvolutionGraphTest, AlignmentReachesEveryOperand) {
       ASSERT_TRUE(graph.query_tensor_attributes_of_uid(id, t).is_good()) << id;
       EXPECT_EQ(t.get_alignment(), bytes) << id;
     }
+  }
+}
+
+TEST(CudaPluginConvolutionGraphTest, Int8BecomesInt32InChannelsLastMemory) {
+  ConvolutionParams params;
+  params.kernel = {3, 3};
+  params.pad = {1, 1};
+  params.num_filter = 10;
+  const auto plan =
+      quantization::plan_int8_convolution(params, {2, 3, 9, 7}, {2, 10, 9, 7}, DType::kInt8);
+  cudnn_frontend::graph::Graph graph;
+  const ConvolutionResults results = make_convolution_nodes(graph, plan.problem);
+  const auto status = graph.validate();
+  ASSERT_TRUE(status.is_good()) << status.err_msg;
+  for (const ConvolutionTensor id : {kData, kWeight}) {
+    cudnn_frontend::graph::Tensor_attributes t;
+    ASSERT_TRUE(graph.query_tensor_attributes_of_uid(id, t).is_good()) << id;
+    EXPECT_EQ(t.get_data_type(), cudnn_frontend::DataType_t::INT8);
+    EXPECT_EQ(t.get_dim()[1], 16);
+    EXPECT_EQ(t.get_stride()[1], 1);
+  }
+  ASSERT_EQ(results.size(), 2u);
+  for (const auto& t : results) {
+    EXPECT_EQ(t->get_data_type(), cudnn_frontend::DataType_t::INT32);
+    EXPECT_EQ(t->get_dim(), (List{2, 12, 9, 7}));
+    EXPECT_EQ(t->get_stride(), (List{756, 1, 84, 12}));
+    EXPECT_EQ(t->get_is_virtual(), t != results.back());
   }
 }
 

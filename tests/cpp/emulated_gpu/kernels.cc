@@ -10,19 +10,19 @@
 #include "cpp/ops/cuda/accumulate_rows.cuh"
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/memory.h"
-#include "cpp/ops/cuda/nn/convolution_plan.h"
 #include "cpp/ops/cuda/row_sums.cuh"
 #include "cpp/ops/cuda/tensor/sort.cuh"
 #include "cpp/ops/registration.h"
+#include "tests/cpp/emulated_gpu/int8.h"
 
 namespace mxlite {
 
 namespace cuda {
 
-// cuDNN has no plan for anything here, so every convolution runs in the loops of the fallback.
-bool run_planned_convolution(KernelContext&, const ConvolutionProblem&,
-                             const ConvolutionOperands&) {
-  return false;
+// cuDNN has plans for int8 only, so every other convolution runs in the loops of the fallback.
+bool run_planned_convolution(KernelContext&, const ConvolutionProblem& problem,
+                             const ConvolutionOperands& operands) {
+  return problem.dtype == DType::kInt8 && run_int8_convolution(problem, operands);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "cpp/base/env.h"
@@ -11,6 +12,7 @@
 #include "cpp/ops/cuda/matrix/gemm_alignment.h"
 #include "cpp/ops/cuda/matrix/integer_gemm.h"
 #include "cpp/ops/cuda/memory.h"
+#include "cpp/ops/dispatch_line.h"
 
 namespace mxlite::cuda {
 namespace {
@@ -23,8 +25,31 @@ cudaDataType_t data_type(DType dtype) {
       return CUDA_R_16BF;
     case DType::kFloat64:
       return CUDA_R_64F;
+    case DType::kInt8:
+      return CUDA_R_8I;
     default:
       return CUDA_R_32F;
+  }
+}
+
+// The types of C, of sums, and of alpha and beta.
+struct ResultTypes {
+  cudaDataType_t c;
+  cublasComputeType_t compute;
+  cudaDataType_t scale;
+};
+ResultTypes result_types(DType dtype) {
+  static const bool may_convert = env_int("MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION", 0) != 0;
+  switch (dtype) {
+    case DType::kInt8:
+      return {CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I};
+    case DType::kFloat64:
+      return {CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
+    case DType::kFloat32:
+      return {CUDA_R_32F, may_convert ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+              CUDA_R_32F};
+    default:
+      return {data_type(dtype), CUBLAS_COMPUTE_32F, CUDA_R_32F};
   }
 }
 
@@ -63,14 +88,9 @@ void make_layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, int64_t ro
 }
 
 void describe(const Gemm& g, const void* bias, Descriptors& d) {
-  static const bool may_convert = env_int("MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION", 0) != 0;
-  const bool wide = g.dtype == DType::kFloat64;
   const cudaDataType_t type = data_type(g.dtype);
-  const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F
-                                      : g.dtype == DType::kFloat32 && may_convert
-                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                          : CUBLAS_COMPUTE_32F;
-  MX_CUBLAS(cublasLtMatmulDescCreate(&d.op, compute, wide ? CUDA_R_64F : CUDA_R_32F));
+  const ResultTypes result = result_types(g.dtype);
+  MX_CUBLAS(cublasLtMatmulDescCreate(&d.op, result.compute, result.scale));
   set(d.op, CUBLASLT_MATMUL_DESC_TRANSA, g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(d.op, CUBLASLT_MATMUL_DESC_TRANSB, g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (g.bias || g.relu) {
@@ -85,7 +105,7 @@ void describe(const Gemm& g, const void* bias, Descriptors& d) {
   }
   make_layout(&d.a, type, g.trans_b ? g.k : g.n, g.trans_b ? g.n : g.k, g.ldb, g, g.stride_b);
   make_layout(&d.b, type, g.trans_a ? g.m : g.k, g.trans_a ? g.k : g.m, g.lda, g, g.stride_a);
-  make_layout(&d.c, type, g.n, g.m, g.ldc, g, g.stride_c);
+  make_layout(&d.c, result.c, g.n, g.m, g.ldc, g, g.stride_c);
 }
 
 // Algorithm chosen by the heuristic, by everything on which it depends.
@@ -142,21 +162,23 @@ struct KeyEqual {
   }
 };
 
+// Null where cuBLASLt has none.
+using Algorithm = std::optional<cublasLtMatmulAlgo_t>;
+
 class AlgorithmCache {
  public:
-  cublasLtMatmulAlgo_t get(KernelContext& ctx, const Key& key, Descriptors& d,
-                           size_t workspace_bytes) {
+  Algorithm get(KernelContext& ctx, const Key& key, Descriptors& d, size_t workspace_bytes) {
     const std::lock_guard lock(mutex_);
     const auto found = algorithms_.find(key);
     if (found != algorithms_.end()) return found->second;
-    const cublasLtMatmulAlgo_t algorithm = choose(ctx, key, d, workspace_bytes);
+    const Algorithm algorithm = choose(ctx, key, d, workspace_bytes);
     algorithms_.emplace(key, algorithm);
     return algorithm;
   }
 
  private:
-  static cublasLtMatmulAlgo_t choose(KernelContext& ctx, const Key& key, Descriptors& d,
-                                     size_t workspace_bytes) {
+  static Algorithm choose(KernelContext& ctx, const Key& key, Descriptors& d,
+                          size_t workspace_bytes) {
     MX_CUBLAS(cublasLtMatmulPreferenceCreate(&d.preference));
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
       MX_CUBLAS(cublasLtMatmulPreferenceSetAttribute(d.preference, what, &value, sizeof(value)));
@@ -168,22 +190,39 @@ class AlgorithmCache {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.align.c);
     cublasLtMatmulHeuristicResult_t result{};
     int count = 0;
-    MX_CUBLAS(cublasLtMatmulAlgoGetHeuristic(cublaslt(ctx), d.op, d.a, d.b, d.c, d.c, d.preference,
-                                             1, &result, &count));
-    const Gemm& g = key.gemm;
-    MX_CHECK_KIND(count > 0, ErrorKind::kNotSupported, "matrix product: cuBLASLt has no algorithm ",
-                  "for ", g.m, " x ", g.k, " times ", g.k, " x ", g.n, " of ", dtype_name(g.dtype));
-    return result.algo;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        cublaslt(ctx), d.op, d.a, d.b, d.c, d.c, d.preference, 1, &result, &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return std::nullopt;
+    check(status, "cublasLtMatmulAlgoGetHeuristic");
+    return count > 0 ? Algorithm(result.algo) : std::nullopt;
   }
 
   std::mutex mutex_;
-  std::unordered_map<Key, cublasLtMatmulAlgo_t, KeyHash, KeyEqual> algorithms_;  // guarded by
-                                                                                 // mutex_
+  std::unordered_map<Key, Algorithm, KeyHash, KeyEqual> algorithms_;  // guarded by mutex_
 };
 
 AlgorithmCache& algorithms() {
   static auto* const cache = new AlgorithmCache;  // leaked: workers may outlive static destructors
   return *cache;
+}
+
+std::string text_of(const Gemm& g) {
+  return str(g.m, " x ", g.k, " times ", g.k, " x ", g.n, " of ", dtype_name(g.dtype));
+}
+
+// Returns false, and nothing runs, if cuBLASLt has no algorithm.
+bool run(KernelContext& ctx, const Gemm& g, const GemmOperands& o, const void* alpha,
+         const void* beta) {
+  Descriptors d;
+  describe(g, o.bias, d);
+  const Workspace workspace = gemm_workspace(ctx);
+  const Key key{g, alignment_of(o), ctx.device.index};
+  const Algorithm algorithm = algorithms().get(ctx, key, d, workspace.bytes);
+  if (!algorithm) return false;
+  MX_CUBLAS(cublasLtMatmul(cublaslt(ctx), d.op, alpha, o.b, d.a, o.a, d.b, beta,
+                           o.addend ? o.addend : o.c, d.c, o.c, d.c, &*algorithm, workspace.data,
+                           workspace.bytes, stream(ctx)));
+  return true;
 }
 
 }  // namespace
@@ -200,18 +239,20 @@ void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& o) {
           pitch, 0, row_bytes, static_cast<size_t>(g.m), stream(ctx)));
     return;
   }
-  Descriptors d;
-  describe(g, o.bias, d);
-  const Workspace workspace = gemm_workspace(ctx);
-  const Key key{g, alignment_of(o), ctx.device.index};
-  const cublasLtMatmulAlgo_t algorithm = algorithms().get(ctx, key, d, workspace.bytes);
   const auto alpha32 = static_cast<float>(g.alpha), beta32 = static_cast<float>(g.beta);
   const bool wide = g.dtype == DType::kFloat64;
   const void* const alpha = wide ? static_cast<const void*>(&g.alpha) : &alpha32;
   const void* const beta = wide ? static_cast<const void*>(&g.beta) : &beta32;
-  MX_CUBLAS(cublasLtMatmul(cublaslt(ctx), d.op, alpha, o.b, d.a, o.a, d.b, beta,
-                           o.addend ? o.addend : o.c, d.c, o.c, d.c, &algorithm, workspace.data,
-                           workspace.bytes, stream(ctx)));
+  MX_CHECK_KIND(run(ctx, g, o, alpha, beta), ErrorKind::kNotSupported,
+                "matrix product: cuBLASLt has no algorithm for ", text_of(g));
+}
+
+bool gemm_to_int32(KernelContext& ctx, const Gemm& g, const GemmOperands& o) {
+  MX_ASSERT(g.dtype == DType::kInt8 && g.trans_b && !g.trans_a && !g.bias && !g.relu);
+  const int32_t alpha = 1, beta = 0;
+  if (run(ctx, g, o, &alpha, &beta)) return true;
+  print_dispatch(str("matrix product ", text_of(g)), "cuBLASLt", "no algorithm");
+  return false;
 }
 
 }  // namespace mxlite::cuda

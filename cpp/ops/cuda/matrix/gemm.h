@@ -1,6 +1,6 @@
 // The one matrix product of the CUDA backend, row-major: C = alpha * op(A) * op(B) + beta * C with
 // op(A) of m x k, op(B) of k x n. Floating types run in cuBLASLt (halves with float sums), integers
-// (modulo 2^bits) in a loop of ours.
+// (modulo 2^bits) in a loop of ours, but for int8 with sums of int32.
 #pragma once
 #include <cstdint>
 
@@ -29,5 +29,10 @@ struct GemmOperands {
 };
 
 void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& operands);
+
+// The same for A and B of int8 and C of int32, on tensor cores: dtype is int8, alpha 1, beta 0,
+// without bias and relu, and only B is transposed. k, n and leading dimensions must be multiples of
+// 4, addresses of 4 bytes. Returns false, and nothing runs, if cuBLASLt has no algorithm.
+bool gemm_to_int32(KernelContext& ctx, const Gemm& g, const GemmOperands& operands);
 
 }  // namespace mxlite::cuda

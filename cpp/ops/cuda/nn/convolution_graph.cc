@@ -12,9 +12,19 @@ fe::DataType_t data_type(DType dtype) {
       return fe::DataType_t::HALF;
     case DType::kBFloat16:
       return fe::DataType_t::BFLOAT16;
+    case DType::kInt8:
+      return fe::DataType_t::INT8;
     default:
       return fe::DataType_t::FLOAT;
   }
+}
+
+// Sums, and what is between the nodes.
+fe::DataType_t compute_type(DType dtype) {
+  return dtype == DType::kInt8 ? fe::DataType_t::INT32 : fe::DataType_t::FLOAT;
+}
+fe::DataType_t result_type(DType dtype) {
+  return dtype == DType::kInt8 ? fe::DataType_t::INT32 : data_type(dtype);
 }
 
 template <class List>
@@ -44,10 +54,10 @@ Attributes window(const ConvolutionProblem& p, Attributes attributes) {
   return attributes;
 }
 
-Tensor pointwise(fe::graph::Graph& graph, fe::PointwiseMode_t mode, const Tensor& a,
+Tensor pointwise(fe::graph::Graph& graph, DType dtype, fe::PointwiseMode_t mode, const Tensor& a,
                  const Tensor& b = nullptr) {
   const auto attributes =
-      fe::graph::Pointwise_attributes().set_mode(mode).set_compute_data_type(fe::DataType_t::FLOAT);
+      fe::graph::Pointwise_attributes().set_mode(mode).set_compute_data_type(compute_type(dtype));
   return b ? graph.pointwise(a, b, attributes) : graph.pointwise(a, attributes);
 }
 
@@ -65,11 +75,15 @@ ConvolutionResults forward_nodes(fe::graph::Graph& graph, const ConvolutionProbl
       graph.conv_fprop(data, weight, window(p, fe::graph::Conv_fprop_attributes()))};
   const auto add = [&](const ConvolutionProblem::Numbers& dims, ConvolutionTensor id) {
     const Tensor other = graph.tensor(attributes(p, dims, id));
-    results.push_back(pointwise(graph, fe::PointwiseMode_t::ADD, results.back(), other));
+    results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::ADD, results.back(), other));
   };
   if (p.bias) add({1, p.output[1], 1, 1, 1}, kBias);
   if (p.addend) add(p.output, kAddend);
-  if (p.relu) results.push_back(pointwise(graph, fe::PointwiseMode_t::RELU_FWD, results.back()));
+  if (p.relu)
+    results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::RELU_FWD, results.back()));
+  // NVIDIA's own example and test of int8 convolutions with int32 results end so.
+  if (p.dtype == DType::kInt8)
+    results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::IDENTITY, results.back()));
   lay_out(p, p.output, results);
   return results;
 }
@@ -81,7 +95,7 @@ ConvolutionResults backward_data_nodes(fe::graph::Graph& graph, const Convolutio
       graph.conv_dgrad(output, weight, window(p, fe::graph::Conv_dgrad_attributes()))};
   if (p.bias) {  // a deconvolution has one
     const Tensor bias = graph.tensor(attributes(p, {1, p.data[1], 1, 1, 1}, kBias));
-    results.push_back(pointwise(graph, fe::PointwiseMode_t::ADD, results.back(), bias));
+    results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::ADD, results.back(), bias));
   }
   lay_out(p, p.data, results);
   return results;
@@ -97,8 +111,8 @@ Tensor backward_weight_nodes(fe::graph::Graph& graph, const ConvolutionProblem& 
 
 ConvolutionResults make_convolution_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
   graph.set_io_data_type(data_type(p.dtype))
-      .set_intermediate_data_type(fe::DataType_t::FLOAT)
-      .set_compute_data_type(fe::DataType_t::FLOAT);
+      .set_intermediate_data_type(compute_type(p.dtype))
+      .set_compute_data_type(compute_type(p.dtype));
   ConvolutionResults results;
   ConvolutionTensor id = kOutput;
   const ConvolutionProblem::Numbers* dims = &p.output;
@@ -120,7 +134,7 @@ ConvolutionResults make_convolution_nodes(fe::graph::Graph& graph, const Convolu
   results.back()
       ->set_output(true)
       .set_uid(id)
-      .set_data_type(data_type(p.dtype))
+      .set_data_type(result_type(p.dtype))
       .set_dim(first(*dims, p.ndim))
       .set_stride(first(p.strides_of(*dims), p.ndim))
       .set_alignment(p.alignment);

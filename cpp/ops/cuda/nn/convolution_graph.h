@@ -1,4 +1,5 @@
-// A convolution as a graph of cuDNN's frontend. Needs no GPU: only its execution does.
+// A convolution as a graph of cuDNN's frontend. Needs no GPU: only its execution does. int8 is
+// multiplied to int32, forward only and without bias, addend and relu.
 #pragma once
 // Serialised graphs are not used; without them the header compiles in half the time.
 #define CUDNN_FRONTEND_SKIP_JSON_LIB

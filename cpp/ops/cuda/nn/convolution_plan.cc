@@ -29,6 +29,11 @@ std::unordered_map<int64_t, void*> bind(const ConvolutionOperands& o) {
           {kAddend, o.addend}};
 }
 
+void* workspace_of(KernelContext& ctx, const ConvolutionOperands& o, size_t bytes) {
+  if (bytes == 0 || o.workspace) return o.workspace;
+  return ctx.scratch(bytes);
+}
+
 struct ConvolutionPlan {
   fe::graph::Graph graph;
   int64_t index = -1;  // index among cuDNN's candidates
@@ -37,7 +42,7 @@ struct ConvolutionPlan {
 
   void run(KernelContext& ctx, const ConvolutionOperands& o) const {
     auto pointers = bind(o);
-    void* const workspace = workspace_bytes > 0 ? ctx.scratch(workspace_bytes) : nullptr;
+    void* const workspace = workspace_of(ctx, o, workspace_bytes);
     fe::error_t status = graph.execute_plan_at_index(cudnn(ctx), pointers, workspace, index);
     MX_CHECK_KIND(status.is_good(), ErrorKind::kDevice,
                   "convolution: cuDNN: ", status.get_message());
@@ -109,7 +114,7 @@ class Candidates final : public PlanCandidates {
     constexpr float kFailed = std::numeric_limits<float>::infinity();
     const size_t bytes = workspace_bytes(index);
     auto pointers = bind(operands_);
-    void* const workspace = bytes > 0 ? ctx_.scratch(bytes) : nullptr;
+    void* const workspace = workspace_of(ctx_, operands_, bytes);
     const Event begin, end;
     float best = kFailed;
     for (int i = 0; i <= kRepeats; ++i) {

@@ -6,10 +6,13 @@
 
 namespace mxlite::cuda {
 
-// The problem's direction decides which of them is written.
+// The problem's direction decides which of them is written. The output of int8 is int32.
 struct ConvolutionOperands {
   void *data = nullptr, *weight = nullptr, *output = nullptr;
   void *bias = nullptr, *addend = nullptr;  // read where the problem has them
+  // Memory for cuDNN's own use, problem.workspace_bytes of it. Null: the call's scratch memory,
+  // which then holds no operand.
+  void* workspace = nullptr;
 };
 
 // Runs every type and alignment: in cuDNN where it has a plan, else in loops (direct_convolution).

@@ -57,6 +57,23 @@ inline void give_range(KernelContext& ctx, const Range& range, Outputs out) {
   launch(ctx, copy_range<>, 1, 1, range, RangeOut(out));
 }
 
+// Writes the range of int32 sums of products, of data whose largest number is data_top and of int8
+// weights.
+template <class = void>
+__global__ void product_range(Range data, float data_top, Range weight, float weight_top,
+                              RangeOut out) {
+  const float end =
+      data.magnitude() / data_top * (weight.magnitude() / weight_top) * quantization::kInt32Range;
+  out.set(-end, end);
+}
+// Both ranges begin at in[first].
+inline void give_product_range(KernelContext& ctx, float data_top, Inputs in, size_t first,
+                               Outputs out) {
+  launch(ctx, product_range<>, 1, 1, Range::of(in[first], in[first + 1]), data_top,
+         Range::of(in[first + 2], in[first + 3]), quantization::largest(DType::kInt8),
+         RangeOut(out));
+}
+
 // An array of int8 or uint8, or of int32 to be written.
 struct Numbers {
   void* data;

@@ -1,8 +1,7 @@
-// Convolution, linear layer and pooling of quantized data. Products are added up in int32 (with
-// wrap-around, as the instructions of processors do).
-#include "cpp/ops/cuda/quantization/convert.cuh"
-#include "cpp/ops/nn/convolution.h"
-#include "cpp/ops/nn/fully_connected.h"
+// Convolution, linear layer and pooling of quantized data: on tensor cores, or in loops, which add
+// up products in int32 with wrap-around, as the instructions of processors do.
+#include "cpp/ops/cuda/quantization/convolution_loops.h"
+#include "cpp/ops/cuda/quantization/tensor_cores.cuh"
 #include "cpp/ops/nn/pooling.h"
 #include "cpp/ops/registration.h"
 
@@ -12,79 +11,15 @@ namespace {
 
 using namespace quantization;  // NOLINT: parameters and scales
 
-// Range of int32 sums of products.
-__global__ void product_range(Range data, float data_top, Range weight, float weight_top,
-                              RangeOut out) {
-  const float end = data.magnitude() / data_top * (weight.magnitude() / weight_top) * kInt32Range;
-  out.set(-end, end);
-}
-void give_product_range(KernelContext& ctx, float data_top, Inputs in, size_t first, Outputs out) {
-  launch(ctx, product_range, 1, 1, Range::of(in[first], in[first + 1]), data_top,
-         Range::of(in[first + 2], in[first + 3]), largest(DType::kInt8), RangeOut(out));
-}
-
-__device__ __forceinline__ int32_t wrapping_add(int32_t sum, int32_t product) {
-  return static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(product));
-}
-
-struct Convolve {
-  SpatialDims in, out;
-  SpatialWindow w;
-  int64_t channels, filters, num_filter;  // per group, per group, in total
-};
-// One thread per output.
-__global__ void convolve(int64_t n, const __grid_constant__ Convolve a, Numbers data,
-                         const int8_t* weight, const int8_t* bias, int32_t* out) {
-  const int64_t plane = a.out.size[0] * a.out.size[1] * a.out.size[2];
-  const int64_t image = a.in.size[0] * a.in.size[1] * a.in.size[2];
-  const int64_t window = a.w.kernel[0] * a.w.kernel[1] * a.w.kernel[2];
-  for (int64_t i = global_index(); i < n; i += grid_stride()) {
-    const int64_t place = i % plane, filter = i / plane % a.num_filter;
-    const int64_t sample = i / plane / a.num_filter;
-    const int64_t d0 = place / (a.out.size[1] * a.out.size[2]) * a.w.stride[0] - a.w.pad[0];
-    const int64_t h0 = place / a.out.size[2] % a.out.size[1] * a.w.stride[1] - a.w.pad[1];
-    const int64_t w0 = place % a.out.size[2] * a.w.stride[2] - a.w.pad[2];
-    // The bias counts in units of the sums, whatever its range, as in 1.x on the CPU.
-    int32_t sum = bias ? bias[filter] : 0;
-    const int64_t first = sample * a.in.channels + filter / a.filters * a.channels;
-    const int8_t* const kernel = weight + filter * a.channels * window;
-    for (int64_t c = 0; c < a.channels; ++c)
-      for (int64_t k = 0; k < window; ++k) {
-        const int64_t d = d0 + k / (a.w.kernel[1] * a.w.kernel[2]) * a.w.dilate[0];
-        const int64_t h = h0 + k / a.w.kernel[2] % a.w.kernel[1] * a.w.dilate[1];
-        const int64_t x = w0 + k % a.w.kernel[2] * a.w.dilate[2];
-        if (d < 0 || d >= a.in.size[0] || h < 0 || h >= a.in.size[1] || x < 0 || x >= a.in.size[2])
-          continue;
-        const int64_t at = (first + c) * image + (d * a.in.size[1] + h) * a.in.size[2] + x;
-        sum = wrapping_add(sum, kernel[c * window + k] * data.load_integer(at));
-      }
-    out[i] = sum;
-  }
-}
 void convolution(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outputs out) {
-  Convolve a;
-  a.in = spatial_dims(in[0].shape, false);
-  a.out = spatial_dims(out[0].shape, false);
-  a.w = p.window();
-  a.channels = a.in.channels / p.num_group;
-  a.filters = p.num_filter / p.num_group;
-  a.num_filter = p.num_filter;
-  launch_items(ctx, convolve, out[0].size(), out[0].size(), a, Numbers(in[0]), in[1].as<int8_t>(),
-               p.no_bias ? nullptr : in[2].as<int8_t>(), out[0].as<int32_t>());
+  BiasUnits bias;
+  if (!p.no_bias) bias.bias = in[2].as<int8_t>();
+  if (!convolve_on_tensor_cores(ctx, p, bias, in, out))
+    convolve_in_loops(ctx, p, {in[0].shape, in[0].dtype}, out[0].shape, 0, in[0].data,
+                      in[1].as<int8_t>(), bias.bias, out[0].as<int32_t>());
   give_product_range(ctx, largest(DType::kInt8), in, p.no_bias ? 2 : 3, out);
 }
 
-struct BiasUnits {  // units of the sums per unit of the bias
-  const int8_t* bias;
-  Range data, weight, own;
-  float data_top, int8_top;
-  __device__ float get() const {
-    const float scale = scale_to(int8_top, own.magnitude());
-    return scale > 0 ? scale_to(data_top, data.magnitude()) *
-                           scale_to(int8_top, weight.magnitude()) / scale
-                     : 0;
-  }
-};
 // A warp per output.
 __global__ void multiply_rows(int64_t n, int64_t hidden, int64_t columns, Numbers data,
                               const int8_t* weight, BiasUnits b, int32_t* out) {
@@ -98,11 +33,8 @@ __global__ void multiply_rows(int64_t n, int64_t hidden, int64_t columns, Number
                                    weight[column * columns + k]);
     sum = warp_sum(sum);
     if (lane != 0) continue;
-    auto result = static_cast<int32_t>(sum);
-    if (b.bias)
-      result = wrapping_add(result,
-                            saturate<int32_t>(truncf(static_cast<float>(b.bias[column]) * units)));
-    out[i] = result;
+    if (b.bias) sum += static_cast<uint32_t>(b.at(column, units));
+    out[i] = static_cast<int32_t>(sum);
   }
 }
 void fully_connected(KernelContext& ctx, const FullyConnectedParams& p, Inputs in, Outputs out) {
@@ -111,15 +43,17 @@ void fully_connected(KernelContext& ctx, const FullyConnectedParams& p, Inputs i
   BiasUnits b{};
   if (!p.no_bias)
     b = {in[2].as<int8_t>(),
+         true,
          Range::of(in[first], in[first + 1]),
          Range::of(in[first + 2], in[first + 3]),
          Range::of(in[first + 4], in[first + 5]),
          full_scale(in[0].dtype),
          full_scale(DType::kInt8)};
   const int64_t n = rows * p.num_hidden;
-  launch_items(ctx, multiply_rows, n * kWarp, n, static_cast<int64_t>(p.num_hidden),
-               static_cast<int64_t>(columns), Numbers(in[0]), in[1].as<int8_t>(), b,
-               out[0].as<int32_t>());
+  if (!multiply_on_tensor_cores(ctx, p, b, in, out))
+    launch_items(ctx, multiply_rows, n * kWarp, n, static_cast<int64_t>(p.num_hidden),
+                 static_cast<int64_t>(columns), Numbers(in[0]), in[1].as<int8_t>(), b,
+                 out[0].as<int32_t>());
   give_product_range(ctx, largest(in[0].dtype), in, first, out);
 }
 

@@ -1,0 +1,14 @@
+// Convolutions of quantized data as plain loops: exact and slow. Sums wrap around.
+#pragma once
+#include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::cuda {
+
+// last_channels above 0: data and weight are stored channels-last with so many channels, of which
+// the first ones count, and sums are stored channels-last. A null bias adds nothing.
+void convolve_in_loops(KernelContext& ctx, const ConvolutionParams& p, const TensorSpec& data_spec,
+                       const Shape& output, int64_t last_channels, const void* data,
+                       const int8_t* weight, const int8_t* bias, int32_t* sums);
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,44 @@
+// Quantized convolutions and fully connected layers on tensor cores, exactly as in the loops of
+// layers.cu. They return false, and nothing but scratch memory is written, where those loops have
+// to run: plan_int8_gemm and plan_int8_convolution, or the library, say why
+// (MXLITE_VERBOSE=dispatch).
+#pragma once
+#include "cpp/ops/cuda/quantization/convert.cuh"
+#include "cpp/ops/quantization/int8_product.h"
+
+namespace mxlite::cuda {
+
+// Units of int32 sums in one unit of an int8 bias. A convolution's bias counts in units of the
+// sums, whatever its range, as in 1.x on the CPU.
+struct BiasUnits {
+  const int8_t* bias = nullptr;  // null: no bias
+  bool scaled = false;
+  Range data, weight, own;
+  float data_top = 1, int8_top = 1;
+
+  __device__ float get() const {
+    if (!scaled) return 1;
+    const float scale = scale_to(int8_top, own.magnitude());
+    return scale > 0 ? scale_to(data_top, data.magnitude()) *
+                           scale_to(int8_top, weight.magnitude()) / scale
+                     : 0;
+  }
+  __device__ int32_t at(int64_t i, float units) const {
+    return saturate<int32_t>(truncf(static_cast<float>(bias[i]) * units));
+  }
+};
+
+bool multiply_on_tensor_cores(KernelContext& ctx, const FullyConnectedParams& p,
+                              const BiasUnits& bias, Inputs in, Outputs out);
+
+// Writes plain memory from plain memory.
+bool convolve_on_tensor_cores(KernelContext& ctx, const ConvolutionParams& p, const BiasUnits& bias,
+                              Inputs in, Outputs out);
+
+// The same for channels-last data and weights with as many channels as the plan's problem, and for
+// channels-last sums. The number of filters is a multiple of Int8Convolution::kFilters.
+bool convolve_last_on_tensor_cores(KernelContext& ctx, const quantization::Int8Convolution& c,
+                                   const BiasUnits& bias, const void* data, const int8_t* weight,
+                                   int32_t* sums);
+
+}  // namespace mxlite::cuda
