@@ -4,7 +4,7 @@
 cd "$ROOT" || exit 2
 for graphs in 0 1; do
   part "graphs_$graphs" 130 env MXLITE_CUDA_GRAPHS=$graphs "$PYTHON" -m pytest -p no:cacheprovider -k "${LIMIT:-test}" \
-    tests/python/gpu/test_networks_on_gpu.py --junitxml "$RESULTS/$STEP.graphs_$graphs.xml"
+    tests/python/gpu/test_networks_on_gpu.py tests/python/gpu/test_quantized_on_gpu.py --junitxml "$RESULTS/$STEP.graphs_$graphs.xml"
 done
 if "$PYTHON" -c 'import sklearn' 2>/dev/null; then
   part digits 60 "$PYTHON" examples/digits/train.py --gpu --file "$MXLITE_GPU_DIR/digits"
