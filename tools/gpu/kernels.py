@@ -206,6 +206,30 @@ def rows(scale: float) -> list[Row]:
         2 * size**3,
         "TFLOP/s",
     )
+    left, right, images, filters = (
+        nd.random.randint(-127, 128, shape, ctx=mx.gpu(0)).astype("int8")
+        for shape in ((size, size), (size, size), image, (64, 64, 3, 3))
+    )
+    ends = 2 * [nd.full((1,), end, ctx=mx.gpu(0)) for end in (-1, 1)]
+    int8 = [torch.ones(size, size, device="cuda", dtype=torch.int8) for _ in range(2 * TORCH)]
+    add(
+        f"int8 fully connected {size}",
+        lambda: nd.contrib.quantized_fully_connected(
+            left, right, *ends, num_hidden=size, no_bias=True
+        ),
+        (lambda: torch._int_mm(int8[0], int8[1].t())) if TORCH else None,
+        2 * size**3,
+        "TFLOP/s",
+    )
+    add(
+        "int8 convolution 3x3, 64 channels, with packing",
+        lambda: nd.contrib.quantized_conv(
+            images, filters, *ends, kernel=(3, 3), pad=(1, 1), num_filter=64, no_bias=True
+        ),
+        None,
+        2 * 9 * 64 * n * 64 * 56 * 56,
+        "TFLOP/s",
+    )
     return out
 
 
