@@ -30,17 +30,13 @@ Block Arena::allocate(size_t bytes) const {
   const Block block = device_.type == DeviceType::kCUDA
                           ? accelerator()->allocate(device_.index, bytes, StreamKind::kCompute)
                           : cpu_allocator().allocate(bytes);
-  bool entered = false;
   try {
-    enter_memory_scope("activations that executables share");
-    entered = true;
+    const MemoryScope scope("activations that executables share");
     attribute_memory(device_, block.data, bytes);
   } catch (...) {
-    if (entered) leave_memory_scope();
     free(block, /*keep=*/false);
     throw;
   }
-  leave_memory_scope();
   return block;
 }
 

@@ -9,9 +9,14 @@
 namespace mxlite::graph {
 namespace {
 
+struct Deferred {
+  Block block;  // from the CPU's allocator, or
+  StorageRef provided;
+  ProvideFn provide;
+};
 struct Registry {
   std::mutex mutex;
-  std::unordered_map<const Storage*, Block> blocks;  // guarded by mutex
+  std::unordered_map<const Storage*, Deferred> all;  // guarded by mutex
 };
 Registry& registry() {
   static auto* all = new Registry;  // leaked: arrays may outlive static destructors
@@ -20,44 +25,56 @@ Registry& registry() {
 
 }  // namespace
 
-StorageRef make_deferred_memory(Device device, size_t bytes) {
+StorageRef make_deferred_memory(Device device, size_t bytes, ProvideFn provide) {
   const auto self = std::make_shared<const Storage*>(nullptr);
   StorageRef storage = Storage::wrap(device, nullptr, bytes, [self] {
     Registry& r = registry();
-    Block block;
+    Deferred gone;  // released without the lock
     {
       std::lock_guard lock(r.mutex);
-      const auto it = r.blocks.find(*self);
-      block = it->second;
-      r.blocks.erase(it);
+      const auto it = r.all.find(*self);
+      gone = std::move(it->second);
+      r.all.erase(it);
     }
-    if (block.data) cpu_allocator().free(block);
+    if (gone.block.data) cpu_allocator().free(gone.block);
   });
   *self = storage.get();
   std::lock_guard lock(registry().mutex);
-  registry().blocks[*self] = {nullptr, bytes};
+  registry().all[*self] = {{nullptr, bytes}, nullptr, std::move(provide)};
   return storage;
 }
 
 bool is_deferred(const Storage& storage) {
   if (storage.data()) return false;
   std::lock_guard lock(registry().mutex);
-  return registry().blocks.count(&storage) != 0;
+  return registry().all.count(&storage) != 0;
 }
 
 void* materialize(const Storage& storage) {
   Registry& r = registry();
   size_t bytes = 0;
+  ProvideFn provide;
   {
     std::lock_guard lock(r.mutex);
-    const auto it = r.blocks.find(&storage);
-    MX_ASSERT(it != r.blocks.end());
-    if (it->second.data) return it->second.data;
-    bytes = it->second.bytes;
+    const auto it = r.all.find(&storage);
+    MX_ASSERT(it != r.all.end());
+    const Deferred& known = it->second;
+    if (known.provided) return known.provided->data();
+    if (known.block.data) return known.block.data;
+    bytes = known.block.bytes;
+    provide = known.provide;
+  }
+  if (provide) {
+    StorageRef memory = provide();
+    std::lock_guard lock(r.mutex);
+    Deferred& known = r.all.at(&storage);
+    known.provide = nullptr;
+    known.provided = std::move(memory);
+    return known.provided->data();
   }
   const Block block = cpu_allocator().allocate(bytes);
   std::lock_guard lock(r.mutex);
-  r.blocks[&storage] = block;
+  r.all.at(&storage).block = block;
   return block.data;
 }
 

@@ -1,13 +1,18 @@
 // Memory that a task allocates when it runs, so that queued tasks hold none. Otherwise a training
 // loop, which queues the next forward while backward still runs, would hold the saved values of
-// both at the same time. CPU only.
+// both at the same time.
 #pragma once
+#include <functional>
+
 #include "cpp/ndarray/storage.h"
 
 namespace mxlite::graph {
 
-// The storage's data() stays null; only tasks of executables use such storages.
-StorageRef make_deferred_memory(Device device, size_t bytes);
+// The storage's data() stays null; only tasks of executables use such storages. `provide` returns
+// memory of so many bytes, which is held as long as the storage lives; it is called in a task.
+// Without it the memory comes from the CPU's allocator.
+using ProvideFn = std::function<StorageRef()>;
+StorageRef make_deferred_memory(Device device, size_t bytes, ProvideFn provide = nullptr);
 bool is_deferred(const Storage& storage);
 // Returns the memory, allocated by the first call. Tasks call it in the order of the storage's
 // variable.

@@ -7,6 +7,7 @@
 
 #include "cpp/graph/deferred_memory.h"
 #include "cpp/graph/passes/passes.h"
+#include "cpp/ndarray/memory_profile.h"
 
 namespace mxlite::graph {
 namespace {
@@ -66,7 +67,8 @@ class Executable::MainTask final : public engine::Task {
   }
   void set_random(RandomState random) { random_ = random; }
   bool uses_foreign_memory() const {
-    return std::any_of(held_.begin(), held_.end(), [](auto& s) { return s->is_foreign(); });
+    return std::any_of(held_.begin(), held_.end(),
+                       [](auto& s) { return s->is_foreign() && !is_deferred(*s); });
   }
   void run() override {
     const Executable& e = *executable_;
@@ -181,15 +183,19 @@ void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>
 void Executable::prepare_for_gpu() {
   // No task declares that it reads them.
   for (const NDArrayRef& constant : program_.constants) constant->wait_to_read();
-  Replay::Inputs inputs{slots_.inputs, {}};
-  for (const TensorSpec& s : program_.input_specs) inputs.bytes.push_back(s.bytes());
-  replay_ = std::make_unique<Replay>(task_name_, device_, std::move(inputs),
+  std::vector<Replay::CallerArray> arrays;
+  for (uint32_t i = 0; i < program_.input_specs.size(); ++i)
+    if (!program_.saved_inputs[i])
+      arrays.push_back({slots_.inputs + i, program_.input_specs[i].bytes(), false});
+  for (uint32_t i = 0; i < output_buffers_.size(); ++i)
+    if (!saved_[i]) arrays.push_back({slots_.outputs + i, output_buffers_[i].bytes(), true});
+  replay_ = std::make_unique<Replay>(task_name_, device_, std::move(arrays),
                                      [this](std::span<void* const> bases, RandomState random,
                                             Stream& stream, const RandomState* device_random) {
                                        main_.run(bases, random,
                                                  {.stream = &stream, .random = device_random});
                                      });
-  output_memory_ = std::make_unique<OutputMemory>();
+  output_memory_ = std::make_shared<OutputMemory>();
 }
 
 engine::PushOptions Executable::push_options() const {
@@ -310,8 +316,15 @@ NDArrays Executable::launch(const Call& call) {
     fresh[slot] = given;
   }
   StorageRef block;
-  if (program_.saved_bytes && !output_memory_) {
-    block = make_deferred_memory(device_, program_.saved_bytes);
+  if (program_.saved_bytes) {
+    ProvideFn provide;
+    if (output_memory_)
+      provide = [memory = output_memory_, bytes = program_.saved_bytes, device = device_,
+                 name = task_name_] {
+        const MemoryScope scope(name);
+        return memory->take_saved(bytes, device);
+      };
+    block = make_deferred_memory(device_, program_.saved_bytes, std::move(provide));
     overwrites.push_back(&block->var());
   }
   for (size_t i = 0; i < output_buffers_.size(); ++i) {

@@ -73,7 +73,7 @@ class Executable final : public RefCounted {
 
   // Used on a GPU only.
   std::unique_ptr<Replay> replay_;
-  std::unique_ptr<OutputMemory> output_memory_;
+  std::shared_ptr<OutputMemory> output_memory_;
 
   std::once_flag cut_once_;
   std::vector<Piece> pieces_;

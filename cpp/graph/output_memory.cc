@@ -1,5 +1,6 @@
 #include "cpp/graph/output_memory.h"
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 
@@ -7,6 +8,7 @@ namespace mxlite::graph {
 namespace {
 
 constexpr size_t kMostPerSlot = 3;  // gradients of the last step live while the next are computed
+constexpr size_t kMostSaved = 4;    // networks that one step calls several times
 
 struct Living {
   std::mutex mutex;
@@ -37,12 +39,28 @@ OutputMemory::~OutputMemory() {
   living().all.erase(this);
 }
 
+StorageRef OutputMemory::find_idle(const Blocks& blocks) {
+  const auto found = std::find_if(blocks.begin(), blocks.end(), is_idle);
+  return found == blocks.end() ? nullptr : *found;
+}
+
+StorageRef OutputMemory::take_saved(size_t bytes, Device device) {
+  {
+    std::lock_guard lock(mutex_);
+    if (StorageRef block = find_idle(saved_)) return block;
+  }
+  StorageRef block = Storage::allocate(device, bytes);
+  std::lock_guard lock(mutex_);
+  if (saved_.size() < kMostSaved) saved_.push_back(block);
+  return block;
+}
+
 NDArrayRef OutputMemory::take(size_t slot, const TensorSpec& spec, Device device) {
   {
     std::lock_guard lock(mutex_);
     if (blocks_.size() <= slot) blocks_.resize(slot + 1);
-    for (const StorageRef& block : blocks_[slot])
-      if (is_idle(block)) return NDArray::from_storage(block, spec);
+    if (const StorageRef block = find_idle(blocks_[slot]))
+      return NDArray::from_storage(block, spec);
   }
   // Called without the lock: when memory has run out, release is called.
   NDArrayRef array = NDArray::empty(spec, device);
@@ -53,16 +71,14 @@ NDArrayRef OutputMemory::take(size_t slot, const TensorSpec& spec, Device device
 
 void OutputMemory::release() {
   std::vector<StorageRef> dropped;  // freed without the lock
+  const auto drop_idle = [&](Blocks& blocks) {
+    const auto busy = std::partition(blocks.begin(), blocks.end(), is_idle);
+    dropped.insert(dropped.end(), blocks.begin(), busy);
+    blocks.erase(blocks.begin(), busy);
+  };
   std::lock_guard lock(mutex_);
-  for (auto& slot : blocks_)
-    for (size_t i = 0; i < slot.size();) {
-      if (!is_idle(slot[i])) {
-        ++i;
-        continue;
-      }
-      dropped.push_back(std::move(slot[i]));
-      slot.erase(slot.begin() + static_cast<std::ptrdiff_t>(i));
-    }
+  for (Blocks& slot : blocks_) drop_idle(slot);
+  drop_idle(saved_);
 }
 
 void OutputMemory::release_all() {

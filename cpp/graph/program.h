@@ -78,8 +78,9 @@ struct Program {
   std::vector<Output> outputs;
   size_t num_plain_outputs = 0;  // later outputs stay between executables
   std::vector<TensorSpec> input_specs, parameter_specs;
-  std::vector<Saved> donated;  // by input: memory that may be reused after its last read
-  size_t donated_bytes = 0;    // size of the block of donated inputs
+  std::vector<Saved> donated;         // by input: memory that may be reused after its last read
+  size_t donated_bytes = 0;           // size of the block of donated inputs
+  std::vector<uint8_t> saved_inputs;  // by input: whether it lies in forward's block
   std::vector<NDArrayRef> constants;
   uint64_t random_count = 0;  // counters used by one run
   // Set by plan_memory, or by plan_prologue.
@@ -106,6 +107,7 @@ struct Border {
   std::vector<Layout> input_layouts;  // layouts of the first inputs; the others are plain
   std::vector<Saved> donated;         // as Program::donated; other inputs are not donated
   size_t donated_bytes = 0;
+  std::vector<uint8_t> saved_inputs;  // as Program::saved_inputs; other inputs are not
 };
 Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
 

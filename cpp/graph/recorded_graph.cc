@@ -100,9 +100,12 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(BackwardGr
     border.input_layouts.push_back(
         source.is_input ? Layout{}
                         : forward_->program().outputs[static_cast<size_t>(source.index)].layout);
-    const bool donated = last && !source.is_input && device_.type == DeviceType::kCPU;
-    border.donated.push_back(
-        donated ? forward_->program().outputs[static_cast<size_t>(source.index)].saved : Saved{});
+    const Saved place = source.is_input
+                            ? Saved{}
+                            : forward_->program().outputs[static_cast<size_t>(source.index)].saved;
+    border.saved_inputs.push_back(static_cast<bool>(place));
+    const bool donated = last && device_.type == DeviceType::kCPU;
+    border.donated.push_back(donated ? place : Saved{});
   }
   border.donated_bytes = last ? forward_->program().saved_bytes : 0;
   result->heads = std::move(graph.heads);

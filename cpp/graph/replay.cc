@@ -7,20 +7,24 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/launch_log.h"
+#include "cpp/ndarray/memory_profile.h"
 
 namespace mxlite::graph {
 namespace {
 
 std::atomic<GraphRecorder*> the_recorder{nullptr};
 
-constexpr size_t kMostGraphs = 4;  // per executable; callers that keep outputs alternate addresses
-constexpr size_t kMostSeen = 4;
-constexpr int64_t kMostRecordings = 16;  // addresses that keep changing are not worth more
-constexpr size_t kMostStagedBytes = size_t{256} << 20;  // sum over the inputs
-constexpr size_t kMostInputBytes = size_t{64} << 20;    // one input: copies of more cost too much
+constexpr size_t kMostGraphs = 8;  // per executable; large arrays that are kept alternate
+constexpr size_t kMostSeen = 8;
+// Recordings without a replay to pay for them. What is recorded more often runs step by step until
+// enough replays have come.
+constexpr int64_t kFreeRecordings = 16;
+constexpr int64_t kReplaysPerRecording = 8;
+constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // sum over the arrays
+constexpr size_t kMostArrayBytes = size_t{256} << 20;  // one array: copies of more cost too much
 
 struct Totals {
-  std::atomic<int64_t> step_by_step{0}, recorded{0}, replayed{0}, staged_inputs{0};
+  std::atomic<int64_t> step_by_step{0}, recorded{0}, replayed{0}, copied_arrays{0};
 } totals_of_process;
 
 void count(int64_t& own, std::atomic<int64_t>& total) {
@@ -40,15 +44,16 @@ GraphRecorder* graph_recorder() { return the_recorder; }
 
 Replay::Stats Replay::totals() {
   const Totals& t = totals_of_process;
-  return {t.step_by_step, t.recorded, t.replayed, t.staged_inputs};
+  return {t.step_by_step, t.recorded, t.replayed, t.copied_arrays};
 }
 
-Replay::Replay(const char* name, Device device, Inputs inputs, StepsFn steps)
+Replay::Replay(const char* name, Device device, std::vector<CallerArray> arrays, StepsFn steps)
     : name_(name),
       device_(device),
-      inputs_(std::move(inputs)),
+      arrays_(std::move(arrays)),
       steps_(std::move(steps)),
-      stages_(inputs_.bytes.size()) {}
+      copies_(arrays_.size()),
+      given_(arrays_.size()) {}
 
 Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
   Key key(bases.begin(), bases.end());
@@ -57,19 +62,18 @@ Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
 }
 
 void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
-  const auto step_by_step = [&] {
-    count(stats_.step_by_step, totals_of_process.step_by_step);
-    steps_(bases, random, stream, nullptr);
-  };
-  if (gave_up_ || !graph_recorder() || !is_on()) return step_by_step();
+  for (size_t i = 0; i < arrays_.size(); ++i) given_[i] = bases[arrays_[i].slot];
+  if (gave_up_ || !graph_recorder() || !is_on()) return run_step_by_step(bases, random, stream);
 
-  copy_staged(bases, stream);
+  copy_inputs(bases, stream);
   Key key = key_of(bases, stream);
-  auto known = std::find_if(graphs_.begin(), graphs_.end(), [&](auto& e) { return e.key == key; });
+  const auto find = [&] {
+    return std::find_if(graphs_.begin(), graphs_.end(), [&](auto& e) { return e.key == key; });
+  };
+  auto known = find();
   if (known == graphs_.end()) {
-    const Key* const before = find_similar(key);
-    if (!before || !stage_changed(*before, bases, stream) || !record(bases, stream)) {
-      step_by_step();
+    if (!will_return(key, bases, stream) || !record(bases, stream)) {
+      run_step_by_step(bases, random, stream);
       // Checked after the run, because kernels may have enlarged the scratch memory.
       return remember(key_of(bases, stream));
     }
@@ -79,66 +83,82 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
   count(stats_.replayed, totals_of_process.replayed);
   note_launch("the kernels of a CUDA graph (MXLITE_CUDA_GRAPHS=0 launches them one by one)");
   graphs_.front().graph->launch(stream, random);
+  copy_outputs(bases, stream);
 }
 
-void Replay::copy_staged(std::span<void*> bases, Stream& stream) {
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    if (!stages_[i]) continue;
-    void*& base = bases[inputs_.first + i];
-    stream.copy(stages_[i]->data(), base, inputs_.bytes[i]);
-    base = stages_[i]->data();
+void Replay::run_step_by_step(std::span<void*> bases, RandomState random, Stream& stream) {
+  count(stats_.step_by_step, totals_of_process.step_by_step);
+  const auto set_outputs = [&](auto&& address) {
+    for (size_t i = 0; i < arrays_.size(); ++i)
+      if (arrays_[i].is_output && copies_[i]) bases[arrays_[i].slot] = address(i);
+  };
+  set_outputs([&](size_t i) { return given_[i]; });
+  steps_(bases, random, stream, nullptr);
+  set_outputs([&](size_t i) { return copies_[i]->data(); });
+}
+
+void Replay::copy_inputs(std::span<void*> bases, Stream& stream) const {
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    if (!copies_[i]) continue;
+    void* const copy = copies_[i]->data();
+    if (!arrays_[i].is_output) stream.copy(copy, given_[i], arrays_[i].bytes);
+    bases[arrays_[i].slot] = copy;
   }
 }
 
-bool Replay::may_be_staged(size_t slot) const {
-  return slot >= inputs_.first && slot < inputs_.first + inputs_.bytes.size() &&
-         inputs_.bytes[slot - inputs_.first] <= kMostInputBytes;
+void Replay::copy_outputs(std::span<void* const> bases, Stream& stream) const {
+  for (size_t i = 0; i < arrays_.size(); ++i)
+    if (arrays_[i].is_output && copies_[i])
+      stream.copy(given_[i], bases[arrays_[i].slot], arrays_[i].bytes);
 }
 
-const Replay::Key* Replay::find_similar(const Key& key) const {
-  const auto equal = std::find(seen_.begin(), seen_.end(), key);
-  if (equal != seen_.end()) return &*equal;
-  for (const Key& other : seen_) {
-    bool similar = true;
-    for (size_t slot = 0; slot < key.size() && similar; ++slot)
-      similar = other[slot] == key[slot] || may_be_staged(slot);
-    if (similar) return &other;
+bool Replay::will_return(Key& key, std::span<void*> bases, Stream& stream) {
+  std::vector<uint8_t> may_differ(key.size());
+  for (size_t i = 0; i < arrays_.size(); ++i)
+    may_differ[arrays_[i].slot] = !copies_[i] && arrays_[i].bytes <= kMostArrayBytes;
+  const auto is_similar = [&](const Key& other) {
+    for (size_t slot = 0; slot < key.size(); ++slot)
+      if (other[slot] != key[slot] && !may_differ[slot]) return false;
+    return true;
+  };
+  if (!std::any_of(seen_.begin(), seen_.end(), is_similar)) return false;
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const uint32_t slot = arrays_[i].slot;
+    const auto moved = [&](const Key& other) { return other[slot] != key[slot]; };
+    if (!may_differ[slot] || std::none_of(seen_.begin(), seen_.end(), moved)) continue;
+    if (add_copy(i, bases, stream)) key[slot] = bases[slot];
   }
-  return nullptr;
+  return std::find(seen_.begin(), seen_.end(), key) != seen_.end();
 }
 
-bool Replay::stage_changed(const Key& before, std::span<void*> bases, Stream& stream) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    const size_t slot = inputs_.first + i;
-    if (stages_[i] || before[slot] != bases[slot]) bytes += inputs_.bytes[i];
+bool Replay::add_copy(size_t array, std::span<void*> bases, Stream& stream) {
+  const auto [slot, bytes, is_output] = arrays_[array];
+  if (copied_bytes_ + bytes > kMostCopiedBytes) return false;
+  try {
+    const MemoryScope scope(name_);
+    copies_[array] = Storage::allocate(device_, std::max<size_t>(bytes, 1));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kOutOfMemory) throw;
+    return false;
   }
-  if (bytes > kMostStagedBytes) return false;
-  const Key old = before;  // lies in seen_
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    void*& base = bases[inputs_.first + i];
-    if (old[inputs_.first + i] == base) continue;
-    stages_[i] = Storage::allocate(device_, inputs_.bytes[i]);
-    stream.copy(stages_[i]->data(), base, inputs_.bytes[i]);
-    base = stages_[i]->data();
-    count(stats_.staged_inputs, totals_of_process.staged_inputs);
-    // Graphs and keys with this input's old memory cannot match again.
-    graphs_.clear();
-    seen_.clear();
-  }
+  copied_bytes_ += bytes;
+  count(stats_.copied_arrays, totals_of_process.copied_arrays);
+  void* const copy = copies_[array]->data();
+  if (!is_output) stream.copy(copy, given_[array], bytes);
+  bases[slot] = copy;
+  graphs_.clear();  // they use the caller's old memory
+  for (Key& key : seen_) key[slot] = copy;
   return true;
 }
 
 void Replay::remember(Key key) {
+  if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) return;
   seen_.insert(seen_.begin(), std::move(key));
   if (seen_.size() > kMostSeen) seen_.pop_back();
 }
 
 bool Replay::record(std::span<void*> bases, Stream& stream) {
-  if (stats_.recorded == kMostRecordings) {
-    give_up("its memory changes at each run");
-    return false;
-  }
+  if (stats_.recorded >= kFreeRecordings + stats_.replayed / kReplaysPerRecording) return false;
   try {
     auto graph = graph_recorder()->record(
         stream, [&](Stream& s, const RandomState* random) { steps_(bases, {}, s, random); });

@@ -1,6 +1,7 @@
 // Runs the steps of an executable on a GPU: one by one at first, as a recorded graph once the same
-// addresses have come twice. Small inputs whose address changes are copied to fixed memory first;
-// large ones (activations that forward saved) have a graph for each of a few addresses.
+// addresses have come twice. Addresses are compared exactly. Arrays of the caller that move from
+// run to run get memory that stays, from or to which each run copies; arrays that are too large
+// for that have a graph for each of a few addresses.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,20 +15,23 @@ namespace mxlite::graph {
 
 class Replay {
  public:
-  // Base addresses of a run; those of inputs are a range of them.
-  struct Inputs {
-    uint32_t first = 0;
-    std::vector<size_t> bytes;
+  // An input or output of the caller, which may lie elsewhere in every run. Other memory of a run
+  // returns to the same few addresses.
+  struct CallerArray {
+    uint32_t slot = 0;  // position of its address among the bases of a run
+    size_t bytes = 0;
+    bool is_output = false;
   };
   using StepsFn = std::function<void(std::span<void* const> bases, RandomState random,
                                      Stream& stream, const RandomState* device_random)>;
-  Replay(const char* name, Device device, Inputs inputs, StepsFn steps);
+  Replay(const char* name, Device device, std::vector<CallerArray> arrays, StepsFn steps);
 
-  // Must be called by the thread that submits to the stream. Changes the bases of copied inputs.
+  // Must be called by the thread that submits to the stream. Changes the bases of copied arrays.
   void run(std::span<void*> bases, RandomState random, Stream& stream);
 
   struct Stats {
-    int64_t step_by_step = 0, recorded = 0, replayed = 0, staged_inputs = 0;
+    int64_t step_by_step = 0, recorded = 0, replayed = 0;
+    int64_t copied_arrays = 0;  // inputs and outputs that have got memory that stays
   };
   const Stats& stats() const { return stats_; }
   static Stats totals();  // sums over all objects in this process
@@ -39,25 +43,28 @@ class Replay {
     std::unique_ptr<DeviceGraph> graph;
   };
 
-  void copy_staged(std::span<void*> bases, Stream& stream);
-  // Returns an earlier key that is equal, or else one that differs only in inputs that may be
-  // copied; null: none.
-  const Key* find_similar(const Key& key) const;
-  bool stage_changed(const Key& before, std::span<void*> bases, Stream& stream);
+  void copy_inputs(std::span<void*> bases, Stream& stream) const;
+  void copy_outputs(std::span<void* const> bases, Stream& stream) const;
+  void run_step_by_step(std::span<void*> bases, RandomState random, Stream& stream);
+  // Returns whether a graph for these addresses will be replayed: an earlier run had them, but for
+  // arrays that can be copied. Those that have moved lately get their memory here.
+  bool will_return(Key& key, std::span<void*> bases, Stream& stream);
+  bool add_copy(size_t array, std::span<void*> bases, Stream& stream);
   void remember(Key key);
   bool record(std::span<void*> bases, Stream& stream);
   void give_up(const char* reason);
-  bool may_be_staged(size_t slot) const;
   Key key_of(std::span<void* const> bases, Stream& stream) const;
 
   const char* const name_;
   const Device device_;
-  const Inputs inputs_;
+  const std::vector<CallerArray> arrays_;
   const StepsFn steps_;
-  std::vector<StorageRef> stages_;  // by input; null: the caller's memory is used
-  std::vector<Entry> graphs_;       // last used first
-  std::vector<Key> seen_;           // recent runs without a graph
-  bool gave_up_ = false;
+  std::vector<StorageRef> copies_;  // by caller's array; null: a run uses the caller's memory
+  std::vector<void*> given_;        // by caller's array: its address in the present run
+  size_t copied_bytes_ = 0;
+  std::vector<Entry> graphs_;  // last used first
+  std::vector<Key> seen_;      // recent runs without a graph
+  bool gave_up_ = false;       // some work cannot be recorded
   Stats stats_;
 };
 

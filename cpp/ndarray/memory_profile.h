@@ -27,6 +27,13 @@ std::vector<MemoryOfBlock> memory_by_block();
 // Blocks whose calls this thread is in, the innermost last.
 void enter_memory_scope(const std::string& block);
 void leave_memory_scope() noexcept;
+class MemoryScope {
+ public:
+  explicit MemoryScope(const std::string& block) { enter_memory_scope(block); }
+  ~MemoryScope() { leave_memory_scope(); }
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+};
 
 extern std::atomic<bool> memory_profile_has_entries;
 void attribute_to_block(Device device, const void* data, size_t bytes);

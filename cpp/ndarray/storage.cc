@@ -31,8 +31,9 @@ Block allocate_on_gpu(Device device, size_t bytes, StreamKind first_user) {
   try {
     return gpu.allocate(device.index, bytes, first_user);
   } catch (const Error& error) {
-    // Tasks that wait to be issued hold memory that they will release.
-    if (error.kind() != ErrorKind::kOutOfMemory || !engine::Engine::get().drain()) throw;
+    if (error.kind() != ErrorKind::kOutOfMemory) throw;
+    // Tasks that wait to be issued hold memory that they will release. A task cannot wait for them.
+    engine::Engine::get().drain();
     if (auto* reclaim = reclaimer.load()) reclaim();
   }
   return gpu.allocate(device.index, bytes, first_user);

@@ -247,7 +247,7 @@ void bind_graph(py::module_& m) {
         const graph::Replay::Stats s = graph::Replay::totals();
         return py::dict(py::arg("step_by_step") = s.step_by_step, py::arg("recorded") = s.recorded,
                         py::arg("replayed") = s.replayed,
-                        py::arg("staged_inputs") = s.staged_inputs);
+                        py::arg("copied_arrays") = s.copied_arrays);
       },
       "How often executables ran on GPUs: step by step or as recorded (CUDA) graphs.");
   m.def(

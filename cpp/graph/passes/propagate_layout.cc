@@ -33,6 +33,8 @@ class Lowering {
     program_.donated = border_.donated;
     program_.donated.resize(program_.input_specs.size());
     program_.donated_bytes = border_.donated_bytes;
+    program_.saved_inputs = border_.saved_inputs;
+    program_.saved_inputs.resize(program_.input_specs.size());
     return std::move(program_);
   }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import mxlite as mx
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ from mxlite.gluon import nn
 from mxlite.gluon.model_zoo import vision
 from pairing import pairs
 
+needs_graphs = pytest.mark.skipif(
+    os.environ.get("MXLITE_CUDA_GRAPHS") == "0", reason="MXLITE_CUDA_GRAPHS=0"
+)
 NETWORKS = ["resnet18_v1", "resnet18_v2", "mobilenet0.25", "mobilenetv2_0.25", "resnet18_v1b"]
 
 
@@ -86,6 +91,7 @@ def test_training_follows_the_cpu(hybrid: bool, dtype: str, tmp_path) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-3 if dtype == "float32" else 6e-2)
 
 
+@needs_graphs
 def test_repeated_calls_are_replayed_from_a_recorded_graph() -> None:
     net = small_net()
     net.initialize(mx.init.Xavier(), ctx=mx.gpu(0))
@@ -100,6 +106,85 @@ def test_repeated_calls_are_replayed_from_a_recorded_graph() -> None:
     for i, result in enumerate(results):
         eager = net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))).asnumpy()
         np.testing.assert_allclose(result, eager, 1e-4, 1e-5)
+
+
+class LossOf(gluon.HybridBlock):
+    """The loss of a network, so that a step is one graph forward and one backward."""
+
+    def __init__(self, net: gluon.Block) -> None:
+        super().__init__()
+        self.net = net
+        self.loss = gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def forward(self, x: nd.NDArray, y: nd.NDArray) -> nd.NDArray:
+        return self.loss(self.net(x), y)
+
+
+def losses_of_steps(net: gluon.Block, ctx: mx.Context, steps: int, keep: str) -> list[nd.NDArray]:
+    rng = np.random.RandomState(1)
+    step = LossOf(net)
+    step.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
+    kept = []
+    for _ in range(steps):
+        x = nd.array(rng.uniform(size=(8, 3, 12, 12)), ctx=ctx, dtype="float32")
+        y = nd.array(rng.randint(0, 10, 8), ctx=ctx)
+        with autograd.record():
+            error = step(x, y)
+        error.backward()
+        trainer.step(8)
+        kept.append(error if keep == "all" else error.copy())
+        # `error` lives until the next one is assigned, so through the forward of the next step.
+    return kept
+
+
+@needs_graphs
+@pytest.mark.parametrize("keep", ["last", "all"])
+def test_a_step_is_captured_twice_at_most_while_outputs_are_held(keep: str, tmp_path) -> None:
+    steps = 50
+    net = small_net()
+    net.initialize(mx.init.Xavier())
+    net(nd.zeros((8, 3, 12, 12)))
+    there = copy_of(net, small_net, tmp_path / "net.params")
+    want = losses_of_steps(net, mx.cpu(), steps, keep)
+    before = mx._core.device_graph_stats()
+    # Nothing waits: the program runs ahead of the GPU.
+    got = losses_of_steps(there, mx.gpu(0), steps, keep)
+    for a, b in pairs(got, want):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), 2e-3, 1e-3)
+    after = mx._core.device_graph_stats()
+    executables = 2  # forward and backward
+    assert after["recorded"] - before["recorded"] <= 2 * executables
+    assert after["step_by_step"] - before["step_by_step"] <= 2 * executables
+    assert after["replayed"] - before["replayed"] >= (steps - 2) * executables
+
+
+def test_recorded_graphs_that_wait_for_backward_keep_their_values() -> None:
+    """Graphs of several calls hold their saved values at the same time."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, activation="tanh", in_units=4), nn.Dense(1, in_units=8))
+    net.initialize(ctx=mx.gpu(0))
+    net.hybridize()
+    data = [nd.full((2, 4), i / 8, ctx=mx.gpu(0)) for i in range(7)]
+
+    def gradients(at_once: int) -> list[np.ndarray]:
+        result = []
+        for begin in range(0, len(data), at_once):
+            inputs = data[begin : begin + at_once]
+            for x in inputs:
+                x.attach_grad()
+            with autograd.record():
+                outputs = [net(x) for x in inputs]
+            for y in reversed(outputs):
+                y.backward()
+            result += [x.grad.asnumpy() for x in inputs]
+        return result
+
+    alone = gradients(1)
+    for at_once in (2, 3, 7, 2, 3, 7):
+        for a, b in pairs(gradients(at_once), alone):
+            np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+    assert np.abs(alone[0] - alone[6]).max() > 1e-4
 
 
 def test_results_that_are_kept_are_not_overwritten_by_replays() -> None:
