@@ -79,6 +79,30 @@ TEST(CudaPluginConvolutionGraphTest, Int8BecomesInt32InChannelsLastMemory) {
   }
 }
 
+// What cuDNN asks of GenStats: the output is stored, the sums of its channels are float32.
+TEST(CudaPluginConvolutionGraphTest, SumsOfChannelsAreStoredBesideTheOutput) {
+  ConvolutionProblem p = problem(true);
+  p.dtype = DType::kFloat16;
+  p.sums = true;
+  cudnn_frontend::graph::Graph graph;
+  const ConvolutionResults results = make_convolution_nodes(graph, p);
+  const auto status = graph.validate();
+  ASSERT_TRUE(status.is_good()) << status.err_msg;
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_FALSE(results[0]->get_is_virtual());
+  EXPECT_EQ(results[0]->get_data_type(), cudnn_frontend::DataType_t::HALF);
+  EXPECT_EQ(results[0]->get_stride(), (List{504, 1, 56, 8}));
+  for (const ConvolutionTensor id : {kSum, kSquareSum}) {
+    cudnn_frontend::graph::Tensor_attributes t;
+    ASSERT_TRUE(graph.query_tensor_attributes_of_uid(id, t).is_good()) << id;
+    EXPECT_EQ(t.get_dim(), (List{1, 8, 1, 1})) << id;
+    EXPECT_EQ(t.get_stride(), (List{8, 1, 8, 8})) << id;
+    EXPECT_EQ(t.get_data_type(), cudnn_frontend::DataType_t::FLOAT) << id;
+    EXPECT_EQ(t.get_alignment(), ConvolutionProblem::kFullAlignment) << id;
+    EXPECT_FALSE(t.get_is_virtual()) << id;
+  }
+}
+
 TEST(CudaPluginConvolutionGraphTest, GradientsHaveTheShapesOfWhatTheyBelongTo) {
   ConvolutionProblem p = problem(false);
   p.direction = ConvolutionDirection::kBackwardData;

@@ -43,6 +43,9 @@ constexpr Pass kFuseNorm{"fuse-norm", "joins BatchNorm, sum and relu, which save
                          fuse_norm};
 constexpr Pass kFuseDropout{"fuse-dropout", "joins Dropout and the addition of a residual",
                             fuse_dropout};
+constexpr Pass kFuseStatistics{"fuse-statistics",
+                               "lets float16 convolutions of a GPU add up channels for BatchNorm",
+                               fuse_statistics};
 
 // remove-dead runs again at the end to drop nodes that the fusions made unused. fuse-attention runs
 // at the same place everywhere, so that recorded calls and others of training draw the same
@@ -51,7 +54,7 @@ constexpr std::array kInferencePasses = {kRemoveDead,    kFuseAttention, kRemove
                                          kFoldConstants, kMergeCommon,   kChannelsLast,
                                          kFoldBatchNorm, kFusePostOps,   kRemoveDead};
 constexpr std::array kRecordedPasses = {kRemoveDead, kFuseAttention, kChannelsLast};
-constexpr std::array kDifferentiatedPasses = {kFuseNorm, kFuseDropout};
+constexpr std::array kDifferentiatedPasses = {kFuseNorm, kFuseDropout, kFuseStatistics};
 constexpr std::array kTrainingPasses = {kRemoveDead,       kFuseAttention, kRemoveIdentity,
                                         kFoldConstants,    kMergeCommon,   kJoinSlices,
                                         kAddEmbeddingRows, kFusePostOps,   kRemoveDead};

@@ -7,7 +7,8 @@ namespace mxlite::graph {
 Graph join_slices(const Graph& graph, const PassContext& context);
 Graph add_embedding_rows(const Graph& graph, const PassContext& context);
 
-// The fused operator has a first gradient but no gradients of higher order.
+// The fused operators of these have first gradients but no gradients of higher order.
 Graph fuse_dropout(const Graph& graph, const PassContext& context);
+Graph fuse_statistics(const Graph& graph, const PassContext& context);
 
 }  // namespace mxlite::graph

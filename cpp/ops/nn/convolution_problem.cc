@@ -55,7 +55,7 @@ std::string ConvolutionProblem::text() const {
              " weight ", joined(weight, ndim), " output ", joined(output, ndim), " stride ",
              joined(stride, spatial), " pad ", joined(pad, spatial), " dilate ",
              joined(dilate, spatial), " groups ", groups, bias ? " bias" : "", addend ? " add" : "",
-             relu ? " relu" : "", allow_conversion ? " conversion" : "",
+             relu ? " relu" : "", sums ? " sums" : "", allow_conversion ? " conversion" : "",
              deterministic ? " deterministic" : "", " tuning ", static_cast<int>(tuning),
              " workspace ", workspace_bytes, " alignment ", alignment);
 }
@@ -67,7 +67,7 @@ size_t ConvolutionProblemHash::operator()(const ConvolutionProblem& p) const {
   };
   mix(static_cast<int64_t>(p.direction));
   mix(static_cast<int64_t>(p.dtype));
-  mix(p.channels_last + 2 * p.bias + 4 * p.addend + 8 * p.relu);
+  mix(p.channels_last + 2 * p.bias + 4 * p.addend + 8 * p.relu + 16 * p.sums);
   mix(p.groups);
   mix(p.alignment);
   for (const int64_t v : p.data) mix(v);

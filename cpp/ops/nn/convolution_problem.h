@@ -27,6 +27,9 @@ struct ConvolutionProblem {
   int ndim = 4;
   bool channels_last = false;                       // memory layout: N, spatial, C
   bool bias = false, addend = false, relu = false;  // in this order; backward_data: bias
+  // Forward, without the three above: the sums of the output's channels and of their squares are
+  // stored, too.
+  bool sums = false;
   // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM:
   // a choice measured with one value is not valid for the other.
   bool allow_conversion = false, deterministic = false;

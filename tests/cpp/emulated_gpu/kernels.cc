@@ -10,6 +10,8 @@
 #include "cpp/ops/cuda/accumulate_rows.cuh"
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/memory.h"
+#include "cpp/ops/cuda/nn/convolution_plan.h"
+#include "cpp/ops/cuda/nn/direct_convolution.h"
 #include "cpp/ops/cuda/row_sums.cuh"
 #include "cpp/ops/cuda/tensor/sort.cuh"
 #include "cpp/ops/registration.h"
@@ -19,10 +21,29 @@ namespace mxlite {
 
 namespace cuda {
 
-// cuDNN has plans for int8 only, so every other convolution runs in the loops of the fallback.
-bool run_planned_convolution(KernelContext&, const ConvolutionProblem& problem,
-                             const ConvolutionOperands& operands) {
-  return problem.dtype == DType::kInt8 && run_int8_convolution(problem, operands);
+// cuDNN has plans for int8 only, and for convolutions that add up channels: their sums are those
+// that cuDNN would add up. Every other convolution runs in the loops of the fallback.
+bool run_planned_convolution(KernelContext& ctx, const ConvolutionProblem& problem,
+                             const ConvolutionOperands& o) {
+  if (problem.dtype == DType::kInt8) return run_int8_convolution(problem, o);
+  if (!problem.sums) return false;
+  direct_convolution(ctx, problem, o);
+  const int64_t channels = problem.output[1];
+  const int64_t pixels = problem.output[0] * problem.output[2] * problem.output[3];
+  dispatch_floating("Convolution", problem.dtype, [&]<class T>(T) {
+    const T* const output = static_cast<const T*>(o.output);
+    for (int64_t c = 0; c < channels; ++c) {
+      float sum = 0, squares = 0;
+      for (int64_t i = 0; i < pixels; ++i) {
+        const auto x = static_cast<float>(output[i * channels + c]);
+        sum += x;
+        squares += x * x;
+      }
+      o.sums[c] = sum;
+      o.sums[channels + c] = squares;
+    }
+  });
+  return true;
 }
 
 namespace {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import mxlite as mx
 import numpy as np
@@ -247,3 +249,57 @@ def test_digits_are_learned_on_the_gpu() -> None:
             trainer.step(64)
     scores = net(nd.array(data[1280:], ctx=mx.gpu(0))).asnumpy()
     assert (scores.argmax(1) == labels[1280:]).mean() > 0.9
+
+
+STATISTICS = """
+import numpy as np, mxlite as mx
+from mxlite import autograd, nd
+from mxlite.gluon import nn
+
+class Residual(mx.gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.HybridSequential()
+        self.body.add(nn.Conv2D(16, 3, padding=1, use_bias=False, in_channels=8),
+                      nn.BatchNorm(), nn.Activation("relu"),
+                      nn.Conv2D(8, 1, use_bias=False, in_channels=16), nn.BatchNorm())
+
+    def forward(self, x):
+        return nd.relu(self.body(x) + x)
+
+net = Residual()
+net.initialize(mx.init.Xavier(), ctx=mx.gpu(0))
+net.cast("float16")
+x = nd.array(np.random.RandomState(0).uniform(-1, 2, (4, 8, 6, 6)), ctx=mx.gpu(0), dtype="float16")
+
+def step():
+    for block in net.body:
+        if isinstance(block, nn.BatchNorm):
+            block.running_mean.set_data(nd.zeros(block.running_mean.shape))
+            block.running_var.set_data(nd.ones(block.running_var.shape))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    arrays = [y, x.grad]
+    for p in net.collect_params().values():
+        arrays.append(p.data() if p.grad_req == "null" else p.grad())
+    return [a.asnumpy().astype("float64") for a in arrays]
+
+separate = step()
+net.hybridize()
+for _ in range(4):  # step by step and as a recorded graph
+    for got, want in zip(step(), separate, strict=True):
+        np.testing.assert_allclose(got, want, 2e-2, 2e-2 * np.abs(want).max())
+        assert np.abs(want).max() > 1e-3
+"""
+
+
+def test_convolutions_add_up_channels_for_batch_norm(tmp_path) -> None:
+    env = {**os.environ, "MXLITE_DUMP_GRAPH": str(tmp_path), "MXLITE_VERIFY_GRAPH": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", STATISTICS], env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    texts = [f.read_text() for f in tmp_path.glob("*_fuse-statistics.txt")]
+    assert max(text.count("_convolution_batch_norm") for text in texts) >= 2

@@ -1,6 +1,7 @@
 // Three launches: partial sums of each channel by many blocks, the channel's numbers from them,
 // then the elements. Sums are taken around one of the channel's own elements, so that a large mean
-// does not cancel the variance.
+// does not cancel the variance. Sums that a convolution has made are not: its float16 output has
+// lost the digits that would cancel.
 #include "cpp/ops/cuda/nn/batch_norm_gate.cuh"
 #include "cpp/ops/cuda/run.cuh"
 
@@ -195,7 +196,12 @@ __global__ void finish_forward(const __grid_constant__ BatchNormCall call,
   for (int64_t c = global_index() / kWarp; c < b.channels; c += grid_stride() / kWarp) {
     double first = 0, second = 0;
     const bool of_batch = call.batch_stats && count > 0 && !call.known_mean;
-    if (of_batch) total(work, b.channels, c, first, second);
+    if (of_batch && call.known_sums) {
+      first = static_cast<double>(call.known_sums[c]);
+      second = static_cast<double>(call.known_sums[b.channels + c]);
+    } else if (of_batch) {
+      total(work, b.channels, c, first, second);
+    }
     if (threadIdx.x % kWarp != 0) continue;
     const double gamma =
         call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
@@ -210,8 +216,9 @@ __global__ void finish_forward(const __grid_constant__ BatchNormCall call,
     if (of_batch) {
       const double shift = first / count, m = call.momentum;
       const double old_mean = mean, old_var = var;
-      mean =
-          static_cast<double>(convert<Acc>(static_cast<const T*>(call.data)[c * b.inner])) + shift;
+      mean = shift;
+      if (!call.known_sums)  // sums are those of the distances to this element
+        mean += static_cast<double>(convert<Acc>(static_cast<const T*>(call.data)[c * b.inner]));
       const double spread = second / count - shift * shift;
       var = spread > 0 ? spread : spread == spread ? 0 : spread;
       store_as<Acc>(call.running_mean, stats, c, static_cast<Acc>(old_mean * m + mean * (1 - m)));
@@ -402,7 +409,7 @@ void run_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch) {
   const ChannelBlocks& b = call.blocks;
   const auto work = make_work<AccOf<T>>(b, V, scratch);
   const int64_t n = b.outer * b.channels * b.inner;
-  if (call.batch_stats && n > 0) {
+  if (call.batch_stats && n > 0 && !call.known_sums) {
     const Terms<T, false> terms{
         static_cast<const T*>(call.data), nullptr, nullptr, call.stats_dtype, b.inner, {}};
     run_sums<T, false, V>(ctx, b, terms, work);

@@ -18,6 +18,9 @@ struct BatchNormCall {
   void* var = nullptr;           // SyncBatchNorm needs it, too
   // Statistics from an earlier call instead of running ones; nothing but the output is written.
   const void *known_mean = nullptr, *known_inv_std = nullptr;
+  // (2, channels): sums of the data's channels and of their squares, for batch_stats. Null: they
+  // are computed, around one of the elements.
+  const float* known_sums = nullptr;
 };
 size_t batch_norm_scratch_bytes(const ChannelBlocks& blocks);
 void batch_norm_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch);

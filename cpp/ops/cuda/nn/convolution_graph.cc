@@ -68,6 +68,20 @@ void lay_out(const ConvolutionProblem& p, const ConvolutionProblem::Numbers& dim
     t->set_dim(first(dims, p.ndim)).set_stride(first(p.strides_of(dims), p.ndim));
 }
 
+// Sums over all but the channels, float32.
+void add_sums(fe::graph::Graph& graph, const ConvolutionProblem& p, const Tensor& output) {
+  const ConvolutionProblem::Numbers dims{1, p.output[1], 1, 1, 1};
+  const auto sums = graph.genstats(output, fe::graph::Genstats_attributes());
+  for (size_t i = 0; i < sums.size(); ++i)
+    sums[i]
+        ->set_output(true)
+        .set_uid(i == 0 ? kSum : kSquareSum)
+        .set_data_type(fe::DataType_t::FLOAT)
+        .set_dim(first(dims, p.ndim))
+        .set_stride(first(p.strides_of(dims), p.ndim))
+        .set_alignment(p.alignment);
+}
+
 ConvolutionResults forward_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
   const Tensor data = graph.tensor(attributes(p, p.data, kData));
   const Tensor weight = graph.tensor(attributes(p, p.weight, kWeight));
@@ -85,6 +99,7 @@ ConvolutionResults forward_nodes(fe::graph::Graph& graph, const ConvolutionProbl
   if (p.dtype == DType::kInt8)
     results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::IDENTITY, results.back()));
   lay_out(p, p.output, results);
+  if (p.sums) add_sums(graph, p, results.back());
   return results;
 }
 

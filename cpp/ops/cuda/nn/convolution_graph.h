@@ -13,11 +13,12 @@
 namespace mxlite::cuda {
 
 // Numbers of the tensors that a caller binds to memory.
-enum ConvolutionTensor : int64_t { kData = 1, kWeight, kOutput, kBias, kAddend };
+enum ConvolutionTensor : int64_t { kData = 1, kWeight, kOutput, kBias, kAddend, kSum, kSquareSum };
 
 using ConvolutionResults = std::vector<std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>>;
 
 // Returns what the nodes compute, in order: the last is the output, the others are never stored.
+// The sums of a problem with sums, which are stored, are not among them.
 ConvolutionResults make_convolution_nodes(cudnn_frontend::graph::Graph& graph,
                                           const ConvolutionProblem& problem);
 

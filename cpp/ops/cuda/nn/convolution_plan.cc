@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpp/base/env.h"
 #include "cpp/ops/cuda/context.h"
 #include "cpp/ops/cuda/nn/convolution_epilogue.h"
 #include "cpp/ops/cuda/nn/convolution_graph.h"
@@ -21,12 +22,17 @@ namespace fe = cudnn_frontend;
 
 namespace {
 
-std::unordered_map<int64_t, void*> bind(const ConvolutionOperands& o) {
-  return {{kData, o.data},
-          {kWeight, o.weight},
-          {kOutput, o.output},
-          {kBias, o.bias},
-          {kAddend, o.addend}};
+std::unordered_map<int64_t, void*> bind(const ConvolutionProblem& p, const ConvolutionOperands& o) {
+  std::unordered_map<int64_t, void*> pointers{{kData, o.data},
+                                              {kWeight, o.weight},
+                                              {kOutput, o.output},
+                                              {kBias, o.bias},
+                                              {kAddend, o.addend}};
+  if (p.sums) {
+    pointers[kSum] = o.sums;
+    pointers[kSquareSum] = o.sums + p.output[1];
+  }
+  return pointers;
 }
 
 void* workspace_of(KernelContext& ctx, const ConvolutionOperands& o, size_t bytes) {
@@ -35,13 +41,15 @@ void* workspace_of(KernelContext& ctx, const ConvolutionOperands& o, size_t byte
 }
 
 struct ConvolutionPlan {
+  explicit ConvolutionPlan(const ConvolutionProblem& p) : problem(p) {}
+  const ConvolutionProblem problem;
   fe::graph::Graph graph;
   int64_t index = -1;  // index among cuDNN's candidates
   size_t workspace_bytes = 0;
   bool fused = true;  // false: the epilogue is left to a kernel
 
   void run(KernelContext& ctx, const ConvolutionOperands& o) const {
-    auto pointers = bind(o);
+    auto pointers = bind(problem, o);
     void* const workspace = workspace_of(ctx, o, workspace_bytes);
     fe::error_t status = graph.execute_plan_at_index(cudnn(ctx), pointers, workspace, index);
     MX_CHECK_KIND(status.is_good(), ErrorKind::kDevice,
@@ -80,8 +88,8 @@ PlanStore& plan_store(int device) {
 // cuDNN's, in the heuristic's order.
 class Candidates final : public PlanCandidates {
  public:
-  Candidates(KernelContext& ctx, fe::graph::Graph& graph, const ConvolutionOperands& operands)
-      : ctx_(ctx), graph_(graph), operands_(operands) {}
+  Candidates(KernelContext& ctx, ConvolutionPlan& plan, const ConvolutionOperands& operands)
+      : ctx_(ctx), graph_(plan.graph), problem_(plan.problem), operands_(operands) {}
 
   std::string list() override {
     fe::error_t status = graph_.validate();
@@ -113,7 +121,7 @@ class Candidates final : public PlanCandidates {
     constexpr int kRepeats = 3;
     constexpr float kFailed = std::numeric_limits<float>::infinity();
     const size_t bytes = workspace_bytes(index);
-    auto pointers = bind(operands_);
+    auto pointers = bind(problem_, operands_);
     void* const workspace = workspace_of(ctx_, operands_, bytes);
     const Event begin, end;
     float best = kFailed;
@@ -142,15 +150,16 @@ class Candidates final : public PlanCandidates {
 
   KernelContext& ctx_;
   fe::graph::Graph& graph_;
+  const ConvolutionProblem& problem_;
   const ConvolutionOperands& operands_;
 };
 
 // Null and a reason where cuDNN cannot do it.
 std::shared_ptr<ConvolutionPlan> make_plan(KernelContext& ctx, const ConvolutionProblem& p,
                                            const ConvolutionOperands& o, std::string& reason) {
-  auto plan = std::make_shared<ConvolutionPlan>();
+  auto plan = std::make_shared<ConvolutionPlan>(p);
   make_convolution_nodes(plan->graph, p);
-  Candidates candidates(ctx, plan->graph, o);
+  Candidates candidates(ctx, *plan, o);
   std::optional<Tuning> tuning;
   if (p.tuning != ConvolutionTuning::kOff && !is_capturing(ctx))
     tuning.emplace(Tuning{plan_store(ctx.device.index), TuningBudget::of_process()});
@@ -194,6 +203,16 @@ class PlanCache {
                                                      const ConvolutionOperands& operands) {
     std::string reason;
     if (auto plan = make_plan(ctx, problem, operands, reason)) return plan;
+    if (problem.sums) {  // the caller has another way
+      static const bool verbose =
+          env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
+      if (verbose)
+        std::fprintf(
+            stderr,
+            "mxlite: %s: BatchNorm reads the output for its sums, because cuDNN has no plan: %s\n",
+            problem.text().c_str(), reason.c_str());
+      return nullptr;
+    }
     if (problem.bias || problem.addend || problem.relu) {
       ConvolutionProblem bare = problem;
       bare.bias = bare.addend = bare.relu = false;

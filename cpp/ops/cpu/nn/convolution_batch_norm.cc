@@ -1,0 +1,57 @@
+// Convolution and BatchNorm by the kernels of the separate operators: the reference of the kernels
+// on GPUs, which graphs of the CPU never have.
+#include "cpp/ops/nn/convolution_batch_norm.h"
+
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
+
+namespace mxlite {
+namespace {
+
+void run(const char* op, KernelContext& ctx, const void* params, const std::vector<TensorRef>& in,
+         const std::vector<TensorRef>& out) {
+  const auto specs = [](const std::vector<TensorRef>& refs) {
+    std::vector<TensorSpec> list;
+    for (const TensorRef& t : refs) list.push_back({t.shape, t.dtype});
+    return list;
+  };
+  const Kernel& kernel =
+      ops().get(op).select_kernel(DeviceType::kCPU, params, specs(in), specs(out));
+  kernel.run(ctx, params, in, out);
+}
+
+void add_up(const TensorRef& data, float* sums) {
+  const int64_t channels = data.shape[data.shape.ndim() - 1];
+  std::vector<double> total(static_cast<size_t>(2 * channels));
+  dispatch_floating("_convolution_batch_norm", data.dtype, [&]<class T>(T) {
+    for (int64_t i = 0; i < data.size(); ++i) {
+      const double x = static_cast<double>(data.as<T>()[i]);
+      const auto c = static_cast<size_t>(i % channels);
+      total[c] += x;
+      total[c + static_cast<size_t>(channels)] += x * x;
+    }
+  });
+  for (size_t i = 0; i < total.size(); ++i) sums[i] = static_cast<float>(total[i]);
+}
+
+void convolution_batch_norm(KernelContext& ctx, const ConvolutionBatchNormParams& p, Inputs in,
+                            Outputs out) {
+  const ConvolutionParams& convolution = p;
+  const TensorRef& convolved = out[3];
+  run("Convolution", ctx, &convolution, {in[0], in[1]}, {convolved});
+  add_up(convolved, out[4].as<float>());
+  std::vector<TensorRef> norm_inputs{convolved};
+  norm_inputs.insert(norm_inputs.end(), in.begin() + 2, in.end());
+  const BatchNormParams norm = p.norm();
+  run(p.norm_op(), ctx, &norm, norm_inputs, {out[0], out[1], out[2]});
+}
+
+}  // namespace
+
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.kernel<&convolution_batch_norm>("_convolution_batch_norm", DeviceType::kCPU);
+});
+
+}  // namespace mxlite

@@ -1,0 +1,47 @@
+// A convolution without bias, BatchNorm of its result in training, perhaps an addition, perhaps
+// relu, as one operator: a kernel can add up the channels while it stores the convolution's result.
+// Only graph/passes/fuse_statistics.cc makes it. Layouts with the channels last.
+//
+// Inputs: data, weight, gamma, beta, moving_mean, moving_var, and `added` if the parameter says so.
+// Outputs: result, mean, inverse standard deviation, the convolution's result, and memory for the
+// sums of its channels and of their squares (2, C), float32, which only kernels read.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/nn/batch_norm.h"
+#include "cpp/ops/nn/convolution.h"
+
+namespace mxlite {
+
+struct ConvolutionBatchNormParams : ConvolutionParams {
+  double eps = 1e-3;
+  float momentum = 0.9f;
+  bool fix_gamma = true, relu = false, added = false;
+
+  static constexpr auto fields() {
+    using P = ConvolutionBatchNormParams;
+    return std::tuple_cat(
+        ConvolutionParams::fields(),
+        std::tuple(
+            field("eps", &P::eps, "Added to the variance.").at_least(0),
+            field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m).")
+                .between(0, 1),
+            field("fix_gamma", &P::fix_gamma, "Use 1 for gamma; its gradient is 0."),
+            field("relu", &P::relu, "Whether relu ends the operator."),
+            field("added", &P::added, "Whether an array is added before relu.")));
+  }
+  // The parameters of the operator that normalizes, and its name.
+  BatchNormParams norm() const {
+    BatchNormParams p;
+    p.eps = eps;
+    p.momentum = momentum;
+    p.fix_gamma = fix_gamma;
+    p.axis = -1;
+    return p;
+  }
+  const char* norm_op() const {
+    return added ? "_batch_norm_add_relu" : relu ? "_batch_norm_relu" : "BatchNorm";
+  }
+};
+
+}  // namespace mxlite
