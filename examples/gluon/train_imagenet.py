@@ -32,7 +32,6 @@ from mxlite.gluon.model_zoo import vision
 
 logger = logging.getLogger("imagenet")
 RECORDS = Path("~/.mxnet/datasets/imagenet/rec").expanduser()
-CLASSES = 1000
 JITTER, PCA_NOISE = 0.4, 0.1
 
 
@@ -47,6 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--rec-val", default=str(RECORDS / "val.rec"), help="'' for no validation")
     add("--rec-val-idx", help="by default beside the record file")
     add("--num-training-samples", type=int, default=1281167, help="of an epoch, for the schedule")
+    add("--num-classes", type=int, default=1000)
     add("-j", "--num-data-workers", "--data-nthreads", type=int, default=4, help="decoding threads")
     add("--batch-size", type=int, default=32, help="images of each device")
     add("--dtype", default="float32", choices=["float32", "float16", "bfloat16"])
@@ -207,7 +207,8 @@ class Classifier:
 
     def _network(self) -> Any:
         opt = self.opt
-        options = {"classes": CLASSES, "pretrained": opt.use_pretrained, "ctx": self.context}
+        options = {"classes": opt.num_classes, "pretrained": opt.use_pretrained}
+        options["ctx"] = self.context
         if opt.last_gamma:
             options["last_gamma"] = True
         net = vision.get_model(opt.model, **options)
@@ -256,8 +257,9 @@ class Classifier:
         if opt.mixup and epoch < opt.num_epochs - opt.mixup_off_epoch:
             share = np.random.beta(opt.mixup_alpha, opt.mixup_alpha)
         smooth = 0.1 if opt.label_smoothing else 0.0
-        on, off = 1 - smooth + smooth / CLASSES, smooth / CLASSES
-        targets = [part.one_hot(CLASSES, on_value=on, off_value=off) for part in label]
+        classes = opt.num_classes
+        on, off = 1 - smooth + smooth / classes, smooth / classes
+        targets = [part.one_hot(classes, on_value=on, off_value=off) for part in label]
         if share == 1.0:
             return data, targets
         mixed = [share * part + (1 - share) * part[::-1] for part in data]

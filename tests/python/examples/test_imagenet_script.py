@@ -102,10 +102,12 @@ def test_log_and_files_are_those_of_gluon_cv(records: Path, tmp_path: Path) -> N
 
 
 def test_it_learns_two_colours(records: Path, tmp_path: Path) -> None:
-    options = ["--num-epochs", "10", "--lr", "0.02", "--lr-decay-epoch", "8", "--save-dir", ""]
-    options += ["--num-training-samples", "22"]
+    options = ["--num-epochs", "10", "--lr", "0.02", "--lr-decay-epoch", "8"]
+    options += ["--num-training-samples", "22", "--num-classes", "2"]
     log = train(records, tmp_path, *options)
-    errors = re.findall(rf"validation: err-top1={FLOAT}", log)
+    saved = mx.nd.load(str(tmp_path / "params" / "imagenet-resnet18_v1b-9.params"))
+    assert saved["fc.bias"].shape == (2,)
+    errors = re.findall(rf"validation: err-top1={FLOAT} err-top5=0.000000", log)
     assert len(errors) == 10  # the scheduler's own line of the log does not double them
     assert max(map(float, errors[-2:])) <= 0.2
 
