@@ -181,6 +181,70 @@ TEST(Gradient, ComputesLargeResultsOfGeluAgain) {
   EXPECT_EQ(count_ops(backward_of(16, true).graph, "LeakyReLU"), 0) << "small results are kept";
 }
 
+TEST(JoinGelu, WithItsGradient) {
+  for (const char* type : {"gelu", "gelu_tanh"})
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64})
+      for (const bool gelu_first : {false, true}) {
+        Maker m;
+        m.graph.training = true;
+        const Attrs attrs{{"act_type", std::string(type)}};
+        const ValueId grad = m.input({70, 333}, dtype), x = m.input({70, 333}, dtype);
+        ValueId y{}, x_grad{};
+        if (gelu_first) y = m.op("LeakyReLU", {x}, attrs);
+        x_grad = m.op("_leaky_relu_backward", {grad, x}, attrs);
+        if (!gelu_first) y = m.op("LeakyReLU", {x}, attrs);
+        const Graph traced = m.finish({m.op("negative", {y}), m.op("tanh", {x_grad})});
+        const Graph g = checked(join_gelu(traced, kExact), "join-gelu");
+        EXPECT_EQ(count_ops(g, "_gelu_and_backward"), 1) << g.text();
+        EXPECT_EQ(count_ops(g, "LeakyReLU"), 0);
+        EXPECT_EQ(count_ops(g, "_leaky_relu_backward"), 0);
+        // Products and sums may be contracted in another way than in separate loops.
+        const double rounding = dtype == DType::kBFloat16  ? 1e-2
+                                : dtype == DType::kFloat32 ? 1e-6
+                                                           : 1e-14;
+        expect_same_as_eager(traced, 7, rounding, true);
+      }
+}
+
+TEST(JoinGelu, NotIfTheyDoNotBelongTogether) {
+  const auto kept = [](auto build) {
+    Maker m;
+    m.graph.training = true;
+    const std::vector<ValueId> outputs = build(m);
+    const Graph g = checked(join_gelu(m.finish(outputs), kExact), "join-gelu");
+    EXPECT_EQ(count_ops(g, "_gelu_and_backward"), 0) << g.text();
+  };
+  const Attrs erf{{"act_type", std::string("gelu")}}, tanh{{"act_type", std::string("gelu_tanh")}};
+  kept([&](Maker& m) {  // other data
+    const ValueId grad = m.input({70, 333}), x = m.input({70, 333}), z = m.input({70, 333});
+    return std::vector<ValueId>{m.op("LeakyReLU", {x}, erf),
+                                m.op("_leaky_relu_backward", {grad, z}, erf)};
+  });
+  kept([&](Maker& m) {  // another form
+    const ValueId grad = m.input({70, 333}), x = m.input({70, 333});
+    return std::vector<ValueId>{m.op("LeakyReLU", {x}, erf),
+                                m.op("_leaky_relu_backward", {grad, x}, tanh)};
+  });
+  kept([&](Maker& m) {  // a gradient that is computed from the GELU
+    const ValueId x = m.input({70, 333}), y = m.op("LeakyReLU", {x}, erf);
+    return std::vector<ValueId>{y, m.op("_leaky_relu_backward", {m.op("tanh", {y}), x}, erf)};
+  });
+  kept([&](Maker& m) {  // no GELU
+    const Attrs leaky{{"act_type", std::string("leaky")}};
+    const ValueId grad = m.input({70, 333}), x = m.input({70, 333});
+    return std::vector<ValueId>{m.op("LeakyReLU", {x}, leaky),
+                                m.op("_leaky_relu_backward", {grad, x}, leaky)};
+  });
+}
+
+TEST(JoinGelu, InTheBackwardOfTwoDenseLayers) {
+  const Graph backward = backward_of(1024, true).graph;
+  const Graph g = checked(join_gelu(backward, kExact), "join-gelu");
+  EXPECT_EQ(count_ops(g, "_gelu_and_backward"), 1) << g.text();
+  EXPECT_EQ(count_ops(g, "LeakyReLU"), 0);
+  EXPECT_EQ(count_ops(join_gelu(backward_of(1024, false).graph, kExact), "_gelu_and_backward"), 0);
+}
+
 TEST(Gradient, ComputesLargeResultsOfLayerNormAgain) {
   const auto backward = [](int64_t rows, bool repeats) {
     Maker m;

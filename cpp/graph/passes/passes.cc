@@ -37,6 +37,8 @@ constexpr Pass kJoinSlices{"join-slices", "joins the gradients of slices in plac
 constexpr Pass kAddEmbeddingRows{"add-embedding-rows",
                                  "adds an embedding's gradient to that of the layer tied to it",
                                  add_embedding_rows};
+constexpr Pass kJoinGelu{"join-gelu", "computes a GELU again together with its gradient",
+                         join_gelu};
 constexpr Pass kFuseAttention{"fuse-attention", "computes attention without its scores in memory",
                               fuse_attention};
 constexpr Pass kFuseNorm{"fuse-norm", "joins BatchNorm, sum and relu, which save less for backward",
@@ -55,9 +57,9 @@ constexpr std::array kInferencePasses = {kRemoveDead,    kFuseAttention, kRemove
                                          kFoldBatchNorm, kFusePostOps,   kRemoveDead};
 constexpr std::array kRecordedPasses = {kRemoveDead, kFuseAttention, kChannelsLast};
 constexpr std::array kDifferentiatedPasses = {kFuseNorm, kFuseDropout, kFuseStatistics};
-constexpr std::array kTrainingPasses = {kRemoveDead,       kFuseAttention, kRemoveIdentity,
-                                        kFoldConstants,    kMergeCommon,   kJoinSlices,
-                                        kAddEmbeddingRows, kFusePostOps,   kRemoveDead};
+constexpr std::array kTrainingPasses = {
+    kRemoveDead, kFuseAttention,    kRemoveIdentity, kFoldConstants, kMergeCommon,
+    kJoinSlices, kAddEmbeddingRows, kJoinGelu,       kFusePostOps,   kRemoveDead};
 
 struct NamedPipeline {
   const char* name;

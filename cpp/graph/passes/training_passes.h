@@ -6,6 +6,7 @@ namespace mxlite::graph {
 
 Graph join_slices(const Graph& graph, const PassContext& context);
 Graph add_embedding_rows(const Graph& graph, const PassContext& context);
+Graph join_gelu(const Graph& graph, const PassContext& context);
 
 // The fused operators of these have first gradients but no gradients of higher order.
 Graph fuse_dropout(const Graph& graph, const PassContext& context);

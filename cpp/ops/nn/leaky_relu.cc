@@ -166,6 +166,17 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return out;
               })
               .build());
+  ops.add(OpBuilder<LeakyReLUParams>("_gelu_and_backward")
+              .internal()
+              .doc("The gradient of gelu or gelu_tanh for data, and what it returns for data.")
+              .inputs({"output_grad", "data"})
+              .outputs(2)
+              .infer([](const LeakyReLUParams&, std::span<const TensorSpec> in) {
+                return Specs{in[1], in[1]};
+              })
+              .inplace(0, 0)
+              .inplace(1, 1)
+              .build());
 });
 
 }  // namespace mxlite

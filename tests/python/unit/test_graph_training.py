@@ -424,3 +424,13 @@ def test_a_gradient_that_backward_reads_is_not_overwritten() -> None:
         z = graph(x, x.grad)  # 2 * x * grad
     z.backward()
     np.testing.assert_allclose(x.grad.asnumpy(), [12.0, 64.0])
+
+
+@pytest.mark.parametrize("form", ["gelu", "gelu_tanh"])
+def test_a_large_gelu_is_computed_again_with_its_gradient(form: str) -> None:
+    def forward(x: Any, w1: Any, w2: Any) -> Any:
+        inner = nd.FullyConnected(x, w1, no_bias=True, num_hidden=512)
+        active = nd.LeakyReLU(inner, act_type=form)
+        return nd.FullyConnected(active, w2, no_bias=True, num_hidden=16)
+
+    check(forward, [normal(1024, 16), 0.3 * normal(512, 16), 0.1 * normal(16, 512)], 3, rtol=3e-5)

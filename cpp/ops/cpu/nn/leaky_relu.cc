@@ -65,6 +65,28 @@ void gelu_backward(Inputs in, T* y) {
   }
 }
 
+// Both at once: the two share most of their work.
+template <class Form, class T>
+void gelu_and_backward(Inputs in, Outputs out) {
+  const T *const grad = in[0].as<T>(), *const x = in[1].as<T>();
+  T *const data_grad = out[0].as<T>(), *const y = out[1].as<T>();
+  cpu::parallel_ranges(in[0].size(), 4, [=](int64_t begin, int64_t end, int) {
+    if constexpr (cpu::kHasVectorKernels<T>) {
+      const auto& kernels = cpu::vector_kernels<T>();
+      const auto run = std::is_same_v<Form, ErfGelu> ? kernels.gelu_and_backward
+                                                     : kernels.gelu_tanh_and_backward;
+      run(grad + begin, x + begin, data_grad + begin, y + begin, end - begin);
+    } else {
+      using Acc = ComputeType<T>;
+      for (int64_t i = begin; i < end; ++i) {
+        const Acc v = static_cast<Acc>(x[i]), g = static_cast<Acc>(grad[i]);
+        data_grad[i] = static_cast<T>(g * Form::slope(v));
+        y[i] = static_cast<T>(Form::value(v));
+      }
+    }
+  });
+}
+
 // gamma of element i is gamma[i / inner % count].
 struct GammaIndex {
   int64_t inner, count;
@@ -181,11 +203,21 @@ void leaky_relu_backward_native(KernelContext& ctx, const LeakyReLUParams& p, In
   });
 }
 
+void gelu_and_backward_native(KernelContext&, const LeakyReLUParams& p, Inputs in, Outputs out) {
+  dispatch_floating("LeakyReLU", in[0].dtype, [&]<class T>(T) {
+    if (p.act_type == Type::kGelu)
+      gelu_and_backward<ErfGelu, T>(in, out);
+    else
+      gelu_and_backward<TanhGelu, T>(in, out);
+  });
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<leaky_relu_native>("LeakyReLU", DeviceType::kCPU);
   ops.kernel<leaky_relu_backward_native>("_leaky_relu_backward", DeviceType::kCPU);
+  ops.kernel<gelu_and_backward_native>("_gelu_and_backward", DeviceType::kCPU);
 });
 
 }  // namespace mxlite

@@ -31,8 +31,11 @@ template <class T>
 struct VectorKernels {
   using Map = void (*)(const T* x, T* y, int64_t n);
   using MapGrad = void (*)(const T* grad, const T* x, T* y, int64_t n);
+  // y of Map, and in x_grad what MapGrad writes.
+  using MapBoth = void (*)(const T* grad, const T* x, T* x_grad, T* y, int64_t n);
   Map gelu, gelu_tanh;
   MapGrad gelu_backward, gelu_tanh_backward;
+  MapBoth gelu_and_backward, gelu_tanh_and_backward;
   // y = mask ? x * scale : 0
   void (*apply_mask)(const T* x, const uint8_t* mask, float scale, T* y, int64_t n);
   // y = (mask ? x * scale : 0) + added, rounded after the product and after the sum.

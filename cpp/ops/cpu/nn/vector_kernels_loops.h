@@ -57,6 +57,28 @@ void map_grads(const bfloat16* grad, const bfloat16* x, bfloat16* y, int64_t n) 
   }
 }
 
+template <class Form>
+void map_both(const float* grad, const float* x, float* x_grad, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float v = x[i], g = grad[i];
+    x_grad[i] = g * Form::slope(v);
+    y[i] = Form::value(v);
+  }
+}
+template <class Form>
+void map_both(const bfloat16* grad, const bfloat16* x, bfloat16* x_grad, bfloat16* y, int64_t n) {
+  alignas(64) float block[2][kMapBlock];
+  for (int64_t first = 0; first < n; first += kMapBlock) {
+    const int64_t m = std::min(kMapBlock, n - first);
+    widen(grad + first, block[0], m);
+    widen(x + first, block[1], m);
+    map_both<Form>(block[0], block[1], block[0], block[1], m);
+    narrow(block[0], x_grad + first, m);
+    narrow(block[1], y + first, m);
+  }
+}
+
 inline void mask_values(const float* x, const uint8_t* mask, float scale, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = mask[i] != 0 ? x[i] * scale : 0.0f;
@@ -97,6 +119,8 @@ constexpr VectorKernels<T> kVectorKernels = {
     .gelu_tanh = map_values<TanhGelu>,
     .gelu_backward = map_grads<ErfGelu>,
     .gelu_tanh_backward = map_grads<TanhGelu>,
+    .gelu_and_backward = map_both<ErfGelu>,
+    .gelu_tanh_and_backward = map_both<TanhGelu>,
     .apply_mask = mask_values,
     .apply_mask_and_add = mask_and_add_values<T>,
     .normalize = normalize_rows<T>,
