@@ -93,7 +93,7 @@ TEST(FuseStatistics, ConvolutionsAndWhatFollowsBatchNorm) {
     const ValueId x = image(m, o);
     const ValueId first = norm(m, "_batch_norm_relu", convolution(m, x, o), o);
     const ValueId second = convolution(m, first, o);
-    expect_joined(m.finish({norm(m, "_batch_norm_add_relu", second, o, first)}), 2);
+    expect_joined(m.finish({norm(m, "_batch_norm_add_relu_bits", second, o, first)}), 2);
   }
 }
 

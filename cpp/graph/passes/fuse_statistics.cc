@@ -16,7 +16,7 @@ constexpr int64_t kChannelsAtOnce = 8;
 
 template <class P>
 const P& params_of(const Node& n) {
-  return *static_cast<const P*>(n.params.get());
+  return *static_cast<const P*>(n.params().get());
 }
 
 class Fuser {
@@ -25,7 +25,7 @@ class Fuser {
       : graph_(graph), rewrite_(graph), uses_(count_uses(graph)), joined_(graph.nodes.size()) {
     for (const Node& n : graph.nodes)
       for (size_t k = 0; n.kind == NodeKind::kOp && k < n.inputs.size(); ++k)
-        if (n.op->mutates(static_cast<int>(k), graph.training)) written_.push_back(n.inputs[k]);
+        if (n.op()->mutates(static_cast<int>(k), graph.training)) written_.push_back(n.inputs[k]);
   }
 
   Graph run() {
@@ -50,11 +50,12 @@ class Fuser {
   // Returns the convolution that the node normalizes if both can be joined, or -1.
   int32_t convolution_of(const Node& norm) const {
     if (norm.kind != NodeKind::kOp || !norm.post_ops.empty()) return -1;
-    const std::string& op = norm.op->name;
-    if (op != "BatchNorm" && op != "_batch_norm_relu" && op != "_batch_norm_add_relu") return -1;
+    const std::string& op = norm.op()->name;
+    if (op != "BatchNorm" && op != "_batch_norm_relu" &&
+        op != "_batch_norm_add_relu_bits") return -1;
     const ValueId data = norm.inputs[0];
     const Node& n = graph_.node(data);
-    if (n.kind != NodeKind::kOp || n.op->name != "Convolution" || !n.post_ops.empty() ||
+    if (n.kind != NodeKind::kOp || n.op()->name != "Convolution" || !n.post_ops.empty() ||
         uses_[static_cast<size_t>(data.node)][0] != 1)
       return -1;
     const auto& p = params_of<BatchNormParams>(norm);
@@ -85,13 +86,13 @@ class Fuser {
     params->eps = p.eps;
     params->momentum = p.momentum;
     params->fix_gamma = p.fix_gamma;
-    params->added = norm.op->name == "_batch_norm_add_relu";
-    params->relu = params->added || norm.op->name == "_batch_norm_relu";
+    params->added = norm.op()->name == "_batch_norm_add_relu_bits";
+    params->relu = params->added || norm.op()->name == "_batch_norm_relu";
     std::vector<ValueId> inputs = rewrite_.map(convolution.inputs);
     for (size_t k = 1; k < norm.inputs.size(); ++k) inputs.push_back(rewrite_.map(norm.inputs[k]));
     const ValueId made =
         rewrite_.graph().add_op(ops().get("_convolution_batch_norm"), ParamsRef(std::move(params)),
-                                std::move(inputs), convolution.name);
+                                std::move(inputs), convolution.name());
     for (int32_t k = 0; k < 3; ++k) rewrite_.replace({id, k}, {made.node, k});
   }
 

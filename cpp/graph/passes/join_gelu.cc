@@ -31,13 +31,13 @@ class Joiner {
  private:
   bool is_op(int32_t id, const char* name) const {
     const Node& n = graph_.node(id);
-    if (n.kind != NodeKind::kOp || n.op->name != name || !n.post_ops.empty()) return false;
+    if (n.kind != NodeKind::kOp || n.op()->name != name || !n.post_ops.empty()) return false;
     const LeakyReLUType type = type_of(id);
     return type == LeakyReLUType::kGelu || type == LeakyReLUType::kGeluTanh;
   }
   bool is_gelu(int32_t id) const { return is_op(id, "LeakyReLU"); }
   LeakyReLUType type_of(int32_t id) const {
-    return static_cast<const LeakyReLUParams*>(graph_.node(id).params.get())->act_type;
+    return static_cast<const LeakyReLUParams*>(graph_.node(id).params().get())->act_type;
   }
 
   void find_pairs() {
@@ -65,8 +65,8 @@ class Joiner {
 
   void write(int32_t gelu, int32_t gradient) {
     const Node& n = graph_.node(gradient);
-    const ValueId made = rewrite_.graph().add_op(ops().get("_gelu_and_backward"), n.params,
-                                                 rewrite_.map(n.inputs), n.name);
+    const ValueId made = rewrite_.graph().add_op(ops().get("_gelu_and_backward"), n.params(),
+                                                 rewrite_.map(n.inputs), n.name());
     rewrite_.replace({gradient, 0}, made);
     rewrite_.replace({gelu, 0}, {made.node, 1});
   }

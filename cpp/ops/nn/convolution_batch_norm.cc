@@ -9,7 +9,7 @@ namespace {
 
 using Params = ConvolutionBatchNormParams;
 enum Input : int { kData, kWeight, kGamma, kBeta, kMovingMean, kMovingVar, kAdded };
-enum Output : int { kResult, kMean, kInvStd, kConvolved, kSums };
+enum Output : int { kResult, kMean, kInvStd, kConvolved, kSums, kBits };
 
 Specs infer(const Params& p, std::span<const TensorSpec> in) {
   const ConvolutionParams& convolution = p;
@@ -17,10 +17,10 @@ Specs infer(const Params& p, std::span<const TensorSpec> in) {
   std::vector<TensorSpec> norm_inputs{convolved};
   norm_inputs.insert(norm_inputs.end(), in.begin() + kGamma, in.end());
   const BatchNormParams norm = p.norm();
-  Specs out = ops().get(p.norm_op()).infer(&norm, norm_inputs);
-  out.push_back(convolved);
-  out.push_back({Shape{2, p.num_filter}, DType::kFloat32});
-  return out;
+  const Specs of_norm = ops().get(p.norm_op()).infer(&norm, norm_inputs);
+  const TensorSpec sums{Shape{2, p.num_filter}, DType::kFloat32};
+  const TensorSpec bits = p.added ? of_norm[3] : TensorSpec{Shape{0}, DType::kUInt8};
+  return {of_norm[0], of_norm[1], of_norm[2], convolved, sums, bits};
 }
 
 // Gradients for the convolution's result, gamma, beta and, if there is one, the added array. The
@@ -30,7 +30,7 @@ std::vector<ValueRef> norm_gradients(GradBuilder& g, const Params& p) {
   static_cast<BatchNormParams&>(*params) = p.norm();
   params->batch_stats = true;
   std::vector<ValueRef> inputs{g.output_grad(kResult)};
-  if (p.added) inputs.push_back(g.output(kResult));
+  if (p.added) inputs.push_back(g.output(kBits));
   inputs.push_back(g.output(kConvolved));
   inputs.push_back(g.input(kGamma));
   if (p.relu && !p.added) inputs.push_back(g.input(kBeta));
@@ -71,7 +71,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "and perhaps relu.")
               .inputs({"data", "weight", "gamma", "beta", "moving_mean", "moving_var", "added"})
               .input_count([](const Params& p) { return p.added ? 7 : 6; })
-              .outputs(5)
+              .outputs(6)
               .visible_outputs(1)
               .infer(infer)
               .gradient(gradient)

@@ -3,8 +3,9 @@
 // Only graph/passes/fuse_statistics.cc makes it. Layouts with the channels last.
 //
 // Inputs: data, weight, gamma, beta, moving_mean, moving_var, and `added` if the parameter says so.
-// Outputs: result, mean, inverse standard deviation, the convolution's result, and memory for the
-// sums of its channels and of their squares (2, C), float32, which only kernels read.
+// Outputs: result, mean, inverse standard deviation, the convolution's result, memory for the sums
+// of its channels and of their squares (2, C), float32, which only kernels read, and with `added`
+// a bit for each element that relu let through.
 #pragma once
 #include <tuple>
 
@@ -40,7 +41,7 @@ struct ConvolutionBatchNormParams : ConvolutionParams {
     return p;
   }
   const char* norm_op() const {
-    return added ? "_batch_norm_add_relu" : relu ? "_batch_norm_relu" : "BatchNorm";
+    return added ? "_batch_norm_add_relu_bits" : relu ? "_batch_norm_relu" : "BatchNorm";
   }
 };
 

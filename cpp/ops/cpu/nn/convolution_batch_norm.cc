@@ -45,7 +45,9 @@ void convolution_batch_norm(KernelContext& ctx, const ConvolutionBatchNormParams
   std::vector<TensorRef> norm_inputs{convolved};
   norm_inputs.insert(norm_inputs.end(), in.begin() + 2, in.end());
   const BatchNormParams norm = p.norm();
-  run(p.norm_op(), ctx, &norm, norm_inputs, {out[0], out[1], out[2]});
+  std::vector<TensorRef> norm_outputs{out[0], out[1], out[2]};
+  if (p.added) norm_outputs.push_back(out[5]);
+  run(p.norm_op(), ctx, &norm, norm_inputs, norm_outputs);
 }
 
 }  // namespace

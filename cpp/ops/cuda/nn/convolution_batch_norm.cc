@@ -36,7 +36,10 @@ void convolution_batch_norm(KernelContext& ctx, const ConvolutionBatchNormParams
   call.beta = in[3].data;
   call.running_mean = in[4].data;
   call.running_var = in[5].data;
-  if (p.added) call.addend = in[6].data;
+  if (p.added) {
+    call.addend = in[6].data;
+    call.relu_bits = out[5].as<uint8_t>();
+  }
   call.output = out[0].data;
   call.mean = out[1].data;
   call.inv_std = out[2].data;
