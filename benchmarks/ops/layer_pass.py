@@ -25,7 +25,7 @@ sys.path[:0] = [str(BENCHMARKS), str(Path(__file__).resolve().parent)]
 from attention_pass import step_memory, timed  # noqa: E402
 
 UNITS, HEADS, LAYERS = 768, 12, 2
-CASES = [(8, 128), (4, 512)]  # batch, length
+CASES = ("8x128", "4x512")  # batch x length
 DTYPES = ("float32", "bfloat16")
 SIDES = ("with", "without")
 # Largest difference of gradients as a share of the largest gradient.
@@ -91,12 +91,14 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--skip", default="join-gelu", help="passes to leave out: %(default)s")
+    parser.add_argument("--cases", nargs="+", default=CASES, metavar="BATCHxLENGTH")
     parser.add_argument("--dtypes", nargs="+", default=DTYPES, choices=DTYPES)
     parser.add_argument("--clock", default="wall", choices=["wall", "cpu"])
     add_options(parser, "threads", "json", rounds=9, turn=1.0)
     args = parser.parse_args()
 
-    cases = [(*case, dtype) for dtype in args.dtypes for case in CASES]
+    sizes = [tuple(map(int, case.split("x"))) for case in args.cases]
+    cases = [(*size, dtype) for dtype in args.dtypes for size in sizes]
     rows, results = [], []
     for batch, length, dtype in progress(cases, len(cases), "cases"):
         sides = {

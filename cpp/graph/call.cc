@@ -5,7 +5,7 @@
 
 namespace mxlite::graph {
 
-std::string NodeName::label() const { return origin.empty() ? text : str(text, " (", origin, ")"); }
+std::string NodeName::label() const { return origin.empty() ? text : text + " (" + origin + ")"; }
 
 const HostOp* Call::host() const { return op ? host_op(*op, params) : nullptr; }
 

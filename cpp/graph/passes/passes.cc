@@ -129,8 +129,23 @@ bool verify_is_on() {
 #endif
 }
 
-void dump(const std::string& graph_name, const char* stage, const std::string& text) {
+namespace {
+
+const std::string& dump_directory() {
   static const std::string directory = env_string("MXLITE_DUMP_GRAPH", "");
+  return directory;
+}
+
+// Writing the text of a graph costs as much as several passes: only if it is asked for.
+template <class T>
+void dump_if_asked(const T& graph, const char* stage) {
+  if (!dump_directory().empty()) dump(graph.name, stage, graph.text());
+}
+
+}  // namespace
+
+void dump(const std::string& graph_name, const char* stage, const std::string& text) {
+  const std::string& directory = dump_directory();
   if (directory.empty()) return;
   static std::atomic<int> serial{0};
   char number[16];
@@ -153,7 +168,7 @@ std::span<const ProgramPass> program_passes() { return kProgramPasses; }
 
 Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context) {
   const auto& [label, passes] = named(pipeline);
-  dump(graph.name, label, graph.text());
+  dump_if_asked(graph, label);
   if (verify_is_on()) verify(graph, label);
   for (const Pass& pass : passes) {
     if (is_skipped(pass)) continue;
@@ -161,7 +176,7 @@ Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context) {
     const size_t before = graph.nodes.size();
     graph = pass.run(graph, context);
     print(graph.name, label, pass.name, before, graph.nodes.size(), "nodes");
-    dump(graph.name, pass.name, graph.text());
+    dump_if_asked(graph, pass.name);
     if (verify_is_on()) verify(graph, pass.name);
   }
   return graph;
@@ -179,7 +194,7 @@ Program lower(const Graph& graph, const PassContext& context, const Border& bord
     print(program.name, "lower", pass.name, before, count_instructions(program), "instructions");
     if (verify_is_on()) verify(program, pass.name, &pass == &kProgramPasses.back());
   }
-  dump(program.name, "program", program.text());
+  dump_if_asked(program, "program");
   return program;
 }
 
