@@ -10,6 +10,7 @@
 #include "cpp/kvstore/comm/device_communicator.h"
 #include "cpp/kvstore/comm/host_job.h"
 #include "cpp/kvstore/comm/reduce.h"
+#include "cpp/kvstore/comm/tcp/rendezvous.h"
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/gil.h"
@@ -405,6 +406,16 @@ void bind_comm(py::module_& m) {
       "kept by their launcher.")
       .def(py::init<int>(), py::arg("processes"))
       .def_property_readonly("text", &JobMemory::text);
+  py::class_<tcp::Rendezvous>(
+      m, "JobRendezvous",
+      "Server through which the processes of a job over several hosts find each other; kept by "
+      "their launcher. Listens on the interface of `host` only; port 0 selects a free one.")
+      .def(py::init([](int processes, const std::string& host, int port, const std::string& token) {
+             const GilRelease released;  // resolves a name
+             return std::make_unique<tcp::Rendezvous>(processes, TcpAddress{host, port}, token);
+           }),
+           py::arg("processes"), py::arg("host"), py::arg("port"), py::arg("token"))
+      .def_property_readonly("text", &tcp::Rendezvous::text);
   m.def(
       "copy_streaming",
       [](const NDArrayRef& source, const NDArrayRef& target) {

@@ -1644,6 +1644,14 @@ class JobMemory:
     @property
     def text(self) -> str: ...
 
+class JobRendezvous:
+    """
+    Server through which the processes of a job over several hosts find each other; kept by their launcher. Listens on the interface of `host` only; port 0 selects a free one.
+    """
+    def __init__(self, processes: int, host: str, port: int, token: str) -> None: ...
+    @property
+    def text(self) -> str: ...
+
 class GradientBucket:
     """
     Gradients that one collective sums.

@@ -1,9 +1,11 @@
-// Frames of the parameter server: a stream of any bytes, and bodies of every message that arrive
-// in frames with valid codes. The first byte chooses.
+// Frames of the parameter server and of the rendezvous of a job: a stream of any bytes, and bodies
+// of every message that arrive in frames with valid codes. The first byte chooses.
+#include <algorithm>
+
 #include "cpp/kvstore/comm/ordered_calls.h"
+#include "cpp/kvstore/comm/tcp/wire.h"
 #include "cpp/kvstore/horovod/request.h"
 #include "cpp/kvstore/server/messages.h"
-
 #include "tests/fuzz/target.h"
 
 using namespace mxlite;
@@ -14,8 +16,23 @@ void feed(server::FrameDecoder& decoder, fuzz::Bytes bytes) {
   while (!bytes.empty() && !decoder.complete()) bytes = bytes.subspan(decoder.feed(bytes));
 }
 
+// Gives the bytes to one end of a connection of a job's rendezvous, in pieces.
+void feed_job(const SealKey& key, fuzz::Bytes bytes, size_t piece) {
+  tcp::FrameDecoder decoder;
+  while (!bytes.empty()) {
+    const std::span<std::byte> space = decoder.space();
+    const size_t n = std::min({space.size(), bytes.size(), piece});
+    fuzz::require(n > 0, "the decoder takes bytes");
+    std::copy_n(bytes.begin(), n, space.begin());
+    bytes = bytes.subspan(n);
+    decoder.filled(n);
+    if (decoder.complete()) decoder.take();
+    if (decoder.space().empty()) decoder.set_key(key);
+  }
+}
+
 void decode_as(int choice, const server::Body& body) {
-  switch (choice % 15) {
+  switch (choice % 21) {
     case 0:
       return void(server::decode<server::Hello>(body));
     case 1:
@@ -40,8 +57,7 @@ void decode_as(int choice, const server::Body& body) {
       return void(server::decode<server::Command>(body));
     case 11:
       return void(server::decode_text(body));
-    case 12:
-      {
+    case 12: {
       FrameReader frame(body, horovod::kNegotiationFrame);
       return void(horovod::read_request(frame));
     }
@@ -50,6 +66,18 @@ void decode_as(int choice, const server::Body& body) {
       FrameReader frame(body, "calls");
       return calls.read(choice % 3, frame);
     }
+    case 14:
+      return void(tcp::decode<tcp::Registration>(body));
+    case 15:
+      return void(tcp::decode<tcp::Table>(body));
+    case 16:
+      return void(tcp::decode<tcp::Departure>(body));
+    case 17:
+      return void(tcp::decode<tcp::GroupFailure>(body));
+    case 18:
+      return void(tcp::decode<tcp::Hello>(body));
+    case 19:
+      return void(tcp::decode_text(body));
     default: {
       server::Frame frame;
       frame.body = body;
@@ -63,7 +91,11 @@ void decode_as(int choice, const server::Body& body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
-  constexpr server::SealKey kKey = {1, 2};
+  constexpr SealKey kKey = {1, 2};
+  if (data[0] >= 192) {
+    fuzz::expect([&] { feed_job(kKey, bytes, data[0] - 191u); }, {ErrorKind::kCommunicator});
+    return 0;
+  }
   server::FrameDecoder decoder;
   decoder.set_key(kKey);
   decoder.set_trusted();

@@ -55,6 +55,16 @@ def _seeds() -> dict[str, list[bytes]]:
         struct.pack("<QI", 7, 4) + b"text",
         struct.pack("<I", 1) + name + struct.pack("<Iq", 1, 24) + name + b"\1",
     ]
+    bodies += [
+        struct.pack("<ii", 1, 4) + name + struct.pack("<I", 11) + b"127.0.0.1:7"
+        + struct.pack("<qdd", 12, 600.0, 60.0),
+        struct.pack("<I", 2) + name + name + name + name,
+        struct.pack("<i", 3) + name,
+        struct.pack("<Q", 9) + name,
+        struct.pack("<Qi", 9, 3),
+    ]  # fmt: skip
+    # One end's first bytes, and a heartbeat with the code of no key.
+    meeting = b"mxl-JOB1" + bytes(16) + b"MJOB" + struct.pack("<B3xII", 2, 0, 0) + bytes(8)
     sized = [struct.pack("<Q", len(text)) + text for text in (b"key", b"f<int>", b"_Z1f", b"image")]
     kernel = sized[0] + struct.pack("<I", 1) + sized[1] + sized[2] + sized[3]
     return {
@@ -63,7 +73,8 @@ def _seeds() -> dict[str, list[bytes]]:
         "text": [bytes([kind, choice]) + text for kind, text in enumerate(texts)
                  for choice in (2, 9, 64)],
         "image": [bytes([choice]) + image for image in images for choice in (0, 1, 133)],
-        "frame": [bytes([choice]) + body for body in bodies for choice in range(15)],
+        "frame": [bytes([choice]) + body for body in bodies for choice in range(21)]
+        + [bytes([choice]) + meeting for choice in (192, 200, 255)],
         "json": [b'{"name": "sgd", "lr": 0.1, "list": [1, -2e3, true, null, "\\u00e9\\n"]}'],
     }  # fmt: skip
 

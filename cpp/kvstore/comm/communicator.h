@@ -22,7 +22,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const char* backend() const = 0;  // "local", "shm", "mpi"
+  virtual const char* backend() const = 0;  // "local", "shm", "mpi", "tcp", "tcp+shm"
 
   // Describes the next calls ("fc1_weight, step 12") for the text of errors.
   virtual void describe(std::string what) = 0;

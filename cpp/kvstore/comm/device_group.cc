@@ -6,7 +6,6 @@
 
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
-#include "cpp/kvstore/comm/tcp_broadcast.h"
 
 namespace mxlite {
 namespace {
@@ -43,19 +42,6 @@ DeviceBootstrap bootstrap_through(Communicator& processes, int local_devices) {
     b.size += counts[r];
   }
   b.broadcast = [&processes](void* data, size_t bytes) { processes.broadcast(data, bytes, 0); };
-  return b;
-}
-
-DeviceBootstrap bootstrap_through_tcp(const std::string& host, int port, int process, int processes,
-                                      int local_devices) {
-  MX_CHECK(processes > 0 && process >= 0 && process < processes, "nccl: process ", process, " of ",
-           processes, " given, a number below the number of processes expected");
-  DeviceBootstrap b;
-  b.first_rank = process * local_devices;
-  b.size = processes * local_devices;
-  b.broadcast = [=](void* data, size_t bytes) {
-    tcp_broadcast({host, port}, process, processes, data, bytes);
-  };
   return b;
 }
 

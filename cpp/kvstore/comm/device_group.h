@@ -19,13 +19,8 @@ struct DeviceBootstrap {
   // Gives every process the contents of `data` in the process of rank 0. Collective.
   std::function<void(void* data, size_t bytes)> broadcast;
 };
-// Bootstraps through a communicator of processes (MPI, shared memory); collective.
+// Bootstraps through a communicator of processes (MPI, TCP, shared memory); collective.
 DeviceBootstrap bootstrap_through(Communicator& processes, int local_devices);
-// Bootstraps through a socket that the process of rank 0 opens at host:port (docs/cuda.md); all
-// processes have as many GPUs.
-DeviceBootstrap bootstrap_through_tcp(const std::string& host, int port, int process, int processes,
-                                      int local_devices);
-
 // One buffer for each GPU of this process. The memory is computed and stays until synchronize.
 struct DeviceBuffer {
   const void* input = nullptr;

@@ -1,14 +1,19 @@
 #include "cpp/kvstore/comm/host_job.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
+#include "cpp/kvstore/comm/hierarchical.h"
 #include "cpp/kvstore/comm/shm/shm_communicator.h"
+#include "cpp/kvstore/comm/tcp/tcp_communicator.h"
 
 namespace mxlite {
 namespace {
@@ -43,9 +48,39 @@ shm::SegmentName read_memory_name() {
   return name;
 }
 
+// Address on which this process accepts the others; empty: the route to the rendezvous decides.
+std::string listen_host() {
+  const std::string host = env_string("DMLC_NODE_HOST", "");
+  const std::string interface = env_string("DMLC_INTERFACE", "");
+  return host.empty() && !interface.empty() ? interface_address(interface) : host;
+}
+
+bool spans_hosts() { return !env_string(kJobAddress, "").empty(); }
+
+std::unique_ptr<Communicator> join_through_tcp(int rank, int size) {
+  tcp::JobPlace place;
+  place.rendezvous =
+      address_from_text("environment variable MXLITE_JOB_ADDRESS", env_string(kJobAddress, ""));
+  place.token = env_string(kJobToken, "");
+  MX_CHECK(!place.token.empty(), "environment variable ", kJobToken,
+           " is missing: a job over several hosts needs it; python -m mxlite.tools.launch sets it");
+  place.rank = rank;
+  place.size = size;
+  place.listen_host = listen_host();
+  char name[128] = {};
+  gethostname(name, sizeof name - 1);
+  const std::string label = env_string("MXLITE_COMM_HOST", "");
+  place.host = label.empty() ? std::string(name) : label;
+  static const auto job = std::make_shared<tcp::Job>(place);
+  // Others then know that this process ends because it wants to.
+  std::atexit([] { job->leave(); });
+  return tcp::make_communicator(job);
+}
+
 std::unique_ptr<Communicator> join() {
   const int size = host_job_size();
   const auto rank = static_cast<int>(job_variable(kJobRank, 0, size - 1));
+  if (spans_hosts()) return join_through_tcp(rank, size);
   const shm::SegmentName name = read_memory_name();
   auto job = shm::make_communicator(shm::SharedSegment::open(name, size), rank);
   if (rank == 0) shm_unlink(name.name);  // all processes have joined
@@ -94,6 +129,12 @@ World make_host_job_world(const WorldRequest& request) {
   std::unique_ptr<Communicator> group = job.split(color, key);
   // As in Horovod, a process that is not listed stays alone.
   if (!group) return {make_local_communicator(), {}};
+  if (spans_hosts()) {
+    std::vector<int> members(static_cast<size_t>(group->size()));
+    const int mine = job.rank();
+    group->all_gather(&mine, members.data(), std::vector<size_t>(members.size(), sizeof mine));
+    return make_hierarchical_world(std::move(group), std::move(members));
+  }
   const Topology topology{group->rank(), group->size(), 0, 1, true};
   return {std::move(group), topology};
 }

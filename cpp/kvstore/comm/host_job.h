@@ -1,5 +1,6 @@
-// Jobs of several processes on one host without MPI. The launcher creates shared memory of a random
-// name that only its user may open, and passes the name to the processes in their environment.
+// Jobs of several processes without MPI. On one host the launcher creates shared memory of a random
+// name that only its user may open, and passes the name to the processes in their environment; for
+// several hosts it runs a rendezvous, and passes its address and the token of the job.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,7 +16,9 @@ class SharedSegment;
 // Variables of the processes.
 inline constexpr const char* kJobSize = "MXLITE_JOB_SIZE";
 inline constexpr const char* kJobRank = "MXLITE_JOB_RANK";
-inline constexpr const char* kJobMemory = "MXLITE_JOB_MEMORY";  // "/name:bytes of a buffer"
+inline constexpr const char* kJobMemory = "MXLITE_JOB_MEMORY";    // "/name:bytes of a buffer"
+inline constexpr const char* kJobAddress = "MXLITE_JOB_ADDRESS";  // "host:port"
+inline constexpr const char* kJobToken = "MXLITE_JOB_TOKEN";
 
 // The launcher's side: the memory in which the processes find each other.
 class JobMemory {
@@ -36,6 +39,7 @@ class JobMemory {
 // Number of processes of the job that the launcher has started; 1 without one.
 int host_job_size();
 // Collective over all processes of the job. The first call joins it; later ones make new groups.
+// Errors of variables are value errors.
 World make_host_job_world(const WorldRequest& request);
 
 }  // namespace mxlite

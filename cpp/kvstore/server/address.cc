@@ -1,8 +1,6 @@
 #include "cpp/kvstore/server/address.h"
 
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <netdb.h>
 
 #include "cpp/base/error.h"
 #include "cpp/kvstore/server/asio.h"
@@ -11,12 +9,6 @@ namespace mxlite::server {
 namespace {
 
 constexpr int kBacklog = 1024;
-
-std::string numeric_host(const sockaddr* address, socklen_t length) {
-  char host[NI_MAXHOST] = {};
-  if (getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return {};
-  return host;
-}
 
 }  // namespace
 
@@ -46,23 +38,6 @@ Address address_from_text(const std::string& text) {
 
 bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
-}
-
-std::string interface_address(const std::string& name) {
-  ifaddrs* list = nullptr;
-  std::string found, known;
-  if (getifaddrs(&list) == 0) {
-    for (const ifaddrs* i = list; i; i = i->ifa_next) {
-      if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET) continue;
-      known += str(known.empty() ? "" : ", ", i->ifa_name);
-      if (name == i->ifa_name && found.empty())
-        found = numeric_host(i->ifa_addr, sizeof(sockaddr_in));
-    }
-    freeifaddrs(list);
-  }
-  MX_CHECK(!found.empty(), "environment variable DMLC_INTERFACE='", name,
-           "' given, one of this host's interfaces expected: ", known);
-  return found;
 }
 
 std::string route_address(const Address& address) {

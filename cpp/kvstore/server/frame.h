@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cpp/base/error.h"
-#include "cpp/kvstore/server/seal.h"
+#include "cpp/kvstore/comm/seal.h"
 #include "cpp/kvstore/store/buffer.h"
 
 namespace mxlite::server {

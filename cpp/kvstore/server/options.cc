@@ -6,6 +6,7 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/deadline.h"
+#include "cpp/kvstore/comm/tcp/socket.h"
 #include "cpp/kvstore/server/address.h"
 
 namespace mxlite::server {

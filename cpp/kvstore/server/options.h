@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cpp/kvstore/server/seal.h"
+#include "cpp/kvstore/comm/seal.h"
 
 namespace mxlite::server {
 

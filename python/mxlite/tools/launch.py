@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import secrets
 import shlex
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from ..run.launching.hosts import (
     LaunchError,
     check_hosts,
     check_hosts_of_mpirun,
+    check_own_hosts,
+    own_address,
     read_hosts,
     ssh,
 )
@@ -32,6 +35,7 @@ from ..run.launching.plan import (
     command_of,
     plan_all_reduce,
     plan_host_job,
+    plan_hosts_job,
     plan_job,
 )
 
@@ -60,12 +64,15 @@ def option_parser() -> argparse.ArgumentParser:
         "--num-servers",
         type=int,
         help="number of server processes, default: as many as workers; 0: workers sum among "
-        "themselves, started by mpirun, or on this host without it where there is none",
+        "themselves, started by mpirun, or by this program where there is none (MXLITE_MPIRUN=none "
+        "asks for that): through shared memory on this machine, over TCP between the hosts of -H",
     )
     p.add_argument(
         "-H",
         "--hostfile",
-        help="lines 'host[:port] [slots=N]' of the hosts that run the job; needed for ssh",
+        help="lines 'host[:port] [slots=N]' of the hosts that run the job; needed for ssh. With "
+        "--launcher local and -s 0 the lines name addresses of this machine, such as 127.0.0.1 and "
+        "127.0.0.2: its workers then talk as if each line were another host",
     )
     p.add_argument(
         "--sync-dst-dir",
@@ -180,7 +187,8 @@ def _run(args: argparse.Namespace) -> int:
     }
     environment.update(variables)
     args.env += [f"{name}={value}" for name, value in variables.items()]
-    hosts = read_hosts(args.hostfile) if args.hostfile and args.launcher != "local" else []
+    uses_hosts = args.launcher != "local" or args.num_servers == 0
+    hosts = read_hosts(args.hostfile) if args.hostfile and uses_hosts else []
     if args.num_servers == 0:
         return _run_without_servers(args, hosts, command, environment)
     plans = plan_job(args, hosts, environment)
@@ -284,14 +292,40 @@ def _run_without_servers(
     # They must not look for the servers of another job.
     for name in ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"):
         environment.pop(name, None)
+    folder = os.getcwd()
+    if hosts and (args.launcher == "local" or (args.launcher == "ssh" and not has_mpirun())):
+        return _run_over_tcp(args, hosts, command, environment)
     if args.launcher == "local" and not has_mpirun():
         memory = _core.JobMemory(args.num_workers)  # kept until the job is over
         plans = plan_host_job(args, environment, memory.text)
-        return Job(plans, command, environment, os.getcwd()).run()
+        return Job(plans, command, environment, folder).run()
     plan = plan_all_reduce(args, hosts, environment)
-    check_hosts_of_mpirun(hosts, os.getcwd())
+    check_hosts_of_mpirun(hosts, folder)
     starter = [*_mpirun(hosts, plan), *command]
-    return Job([plan], starter, environment, os.getcwd()).run()
+    return Job([plan], starter, environment, folder).run()
+
+
+def _run_over_tcp(
+    args: argparse.Namespace,
+    hosts: Sequence[Host],
+    command: Sequence[str],
+    environment: dict[str, str],
+) -> int:
+    """Run workers on several hosts without mpirun; this process is their meeting point."""
+    for name in ("MXLITE_JOB_MEMORY", "MXLITE_COMM_HOST", "DMLC_NODE_HOST"):
+        environment.pop(name, None)
+    port = os.environ.get("DMLC_PS_ROOT_PORT", "").strip() or "0"
+    if not port.isdigit() or int(port) > 65535:
+        raise ValueError_(f"environment variable DMLC_PS_ROOT_PORT={port!r} given, a port expected")
+    token = environment.get("MXLITE_JOB_TOKEN") or secrets.token_hex(16)
+    folder = os.getcwd()
+    if args.launcher == "local":
+        check_own_hosts(hosts)
+    meeting = _core.JobRendezvous(args.num_workers, own_address(hosts), int(port), token)
+    plans = plan_hosts_job(args, hosts, environment, meeting.text, token)
+    used = list(dict.fromkeys(plan.host for plan in plans if plan.host is not None))
+    check_hosts(used, folder)
+    return Job(plans, command, environment, folder).run()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <vector>
 
 #include "cpp/base/env.h"
 #include "cpp/kvstore/comm/deadline.h"
-#include "cpp/kvstore/comm/mpi/hierarchical.h"
+#include "cpp/kvstore/comm/hierarchical.h"
+#include "cpp/kvstore/comm/mpi/mpi_communicator.h"
 #include "cpp/kvstore/comm/mpi/rebuild.h"
 #include "cpp/kvstore/comm/mpi/ulfm.h"
 #include "cpp/kvstore/comm/world.h"
@@ -21,6 +24,13 @@ const char* level_name(int level) {
   return level == MPI_THREAD_SINGLE     ? "MPI_THREAD_SINGLE"
          : level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED"
                                         : "MPI_THREAD_SERIALIZED";
+}
+
+World make_world_of(OwnedComm comm) {
+  std::unique_ptr<Communicator> network = make_mpi_communicator(std::move(comm));
+  std::vector<int> members(static_cast<size_t>(network->size()));
+  std::iota(members.begin(), members.end(), 0);
+  return make_hierarchical_world(std::move(network), std::move(members));
 }
 
 class Plugin final : public MpiPlugin {

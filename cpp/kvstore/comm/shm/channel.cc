@@ -18,32 +18,6 @@ constexpr int kSpinsWithoutYielding = 200;
 constexpr int kSpinsWhenShared = 20;  // more ranks than cores: the peer may need this one
 constexpr double kLook = 0.02;        // seconds asleep between checks for dead ranks
 
-const char* call_name(uint64_t call) {
-  constexpr std::array kNames = {"nothing",   "all_reduce", "reduce_scatter", "all_gather",
-                                 "broadcast", "all_to_all", "barrier"};
-  return call < kNames.size() ? kNames[call] : "unknown";
-}
-
-uint64_t pack(const Operation& o) {
-  return static_cast<uint64_t>(o.call) << 60 | static_cast<uint64_t>(o.dtype) << 56 |
-         static_cast<uint64_t>(o.detail & 0xf) << 52 | (o.bytes & ((uint64_t{1} << 52) - 1));
-}
-
-std::string unpack(uint64_t signature) {
-  const auto dtype = static_cast<DType>(signature >> 56 & 0xf);
-  const uint64_t bytes = signature & ((uint64_t{1} << 52) - 1);
-  const char* name = call_name(signature >> 60);
-  switch (static_cast<Call>(signature >> 60)) {
-    case Call::kAllReduce:
-      return str(name, " (", reduce_op_name(static_cast<ReduceOp>(signature >> 52 & 0x3)), ", ",
-                 bytes, " bytes of ", dtype, ")");
-    case Call::kBroadcast:
-      return str(name, " (", bytes, " bytes, root ", signature >> 52 & 0xf, ")");
-    default:
-      return name;
-  }
-}
-
 // Steps wrap around, so they are compared by their difference.
 bool reached(uint32_t step, uint32_t wanted) { return static_cast<int32_t>(step - wanted) >= 0; }
 
@@ -55,10 +29,11 @@ bool cores_for_all(int ranks) {
   return ranks <= cores;
 }
 
-Channel::Channel(std::shared_ptr<SharedSegment> segment, int rank)
+Channel::Channel(std::shared_ptr<SharedSegment> segment, int rank, std::vector<int> members)
     : segment_(std::move(segment)),
       rank_(rank),
       size_(static_cast<int>(segment_->header().ranks)),
+      members_(std::move(members)),
       buffer_bytes_(segment_->buffer_bytes()),
       spins_(cores_for_all(size_) ? kSpins : kSpinsWhenShared),
       membership_(segment_, rank) {}
@@ -69,7 +44,7 @@ void Channel::begin(const Operation& operation) {
   operation_ = operation;
   checked_ = 0;
   segment_->rank(rank_).progress.signature[operation_number_ % kSignatures].store(
-      pack(operation), std::memory_order_relaxed);
+      signature_of(operation), std::memory_order_relaxed);
   if (const auto failure = segment_->failure()) mxlite::fail(ErrorKind::kCommunicator, *failure);
 }
 
@@ -128,7 +103,7 @@ void Channel::wait_slowly(int r, uint32_t step) {
     if (const auto failure = segment_->failure()) mxlite::fail(ErrorKind::kCommunicator, *failure);
     check_life(r, step);
     if (deadline.over())
-      fail(str("waited ", comm_timeout(), " s (MXLITE_COMM_TIMEOUT) for rank ", r, ": ",
+      fail(str("waited ", comm_timeout(), " s (MXLITE_COMM_TIMEOUT) for rank ", name_of(r), ": ",
                life_text(segment_->rank(r))));
   }
 }
@@ -142,7 +117,7 @@ void Channel::check_life(int r, uint32_t step) {
     if (life == Life::kAlive) continue;
     // A rank that left in good order has done its part of the operations before.
     if (life == Life::kLeft && (other != r || reached(state.progress.step.load(), step))) continue;
-    fail(str("rank ", other, " is lost: ", life_text(state)));
+    fail(str("rank ", name_of(other), " is lost: ", life_text(state)));
   }
 }
 
@@ -152,19 +127,20 @@ void Channel::check_signature(int r) {
   const uint64_t theirs =
       segment_->rank(r).progress.signature[operation_number_ % kSignatures].load(
           std::memory_order_relaxed);
-  if (theirs == pack(operation_)) {
+  if (theirs == signature_of(operation_)) {
     checked_ |= bit;
     return;
   }
-  fail(str("ranks disagree: rank ", rank_, " calls ", unpack(pack(operation_)), ", rank ", r,
-           " calls ", unpack(theirs)));
+  fail(str("ranks disagree: rank ", name_of(rank_), " calls ",
+           signature_text(signature_of(operation_)), ", rank ", name_of(r), " calls ",
+           signature_text(theirs)));
 }
 
 std::string Channel::operation_text() const {
-  std::string text = str("rank ", rank_, " of ", size_);
+  std::string text = str("rank ", name_of(rank_));
+  if (members_.empty()) text += str(" of ", size_);
   if (operation_number_ == 0) return text;
-  text +=
-      str(": ", call_name(static_cast<uint64_t>(operation_.call)), " number ", operation_number_);
+  text += str(": ", collective_call_name(operation_.call), " number ", operation_number_);
   if (!what_.empty()) text += str(" (", what_, ")");
   return text;
 }
@@ -205,7 +181,7 @@ void Channel::wait_arrival() {
     for (int r = 0; r < size_; ++r) {
       const RankState& state = segment_->rank(r);
       if (r != rank_ && life_of(state) == Life::kDead)
-        fail(str("rank ", r, " is lost: ", life_text(state)));
+        fail(str("rank ", name_of(r), " is lost: ", life_text(state)));
     }
     futex_wait(header.arrived, header.arrived.load(), kLook);
   }

@@ -6,41 +6,32 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "cpp/kvstore/comm/collective_operation.h"
 #include "cpp/kvstore/comm/communicator.h"
 #include "cpp/kvstore/comm/shm/shared_segment.h"
 
 namespace mxlite::shm {
 
-enum class Call : uint8_t {
-  kNone,
-  kAllReduce,
-  kReduceScatter,
-  kAllGather,
-  kBroadcast,
-  kAllToAll,
-  kBarrier
-};
+using Call = CollectiveCall;
+using Operation = CollectiveOperation;
 
 // Returns whether this process may use as many cores as its host has ranks. If not, the rank that
 // is waited for may need this rank's core.
 bool cores_for_all(int ranks);
 
-// Properties of a call on which all ranks must agree.
-struct Operation {
-  Call call = Call::kNone;
-  DType dtype = DType::kUInt8;
-  uint8_t detail = 0;  // reduce op, or the low bits of the root
-  uint64_t bytes = 0;  // bytes, or a hash of the sizes
-};
-
 class Channel {
  public:
-  Channel(std::shared_ptr<SharedSegment> segment, int rank);
+  // `members`: the ranks of the job, for the text of errors; empty: those of the segment.
+  Channel(std::shared_ptr<SharedSegment> segment, int rank, std::vector<int> members = {});
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   SharedSegment& segment() const { return *segment_; }
+  bool has_names() const { return !members_.empty(); }
+  // Returns the number by which errors call a rank of the segment.
+  int name_of(int r) const { return members_.empty() ? r : members_[static_cast<size_t>(r)]; }
   size_t buffer_bytes() const { return buffer_bytes_; }
 
   void describe(std::string what) { what_ = std::move(what); }
@@ -82,6 +73,7 @@ class Channel {
   std::shared_ptr<SharedSegment> segment_;
   const int rank_;
   const int size_;
+  const std::vector<int> members_;
   const size_t buffer_bytes_;
   const int spins_;
   Membership membership_;

@@ -33,8 +33,8 @@ void move_bytes(void* to, const void* from, size_t bytes) {
 
 class ShmCommunicator final : public Communicator {
  public:
-  ShmCommunicator(std::shared_ptr<SharedSegment> segment, int rank)
-      : channel_(std::move(segment), rank),
+  ShmCommunicator(std::shared_ptr<SharedSegment> segment, int rank, std::vector<int> members)
+      : channel_(std::move(segment), rank, std::move(members)),
         rank_(rank),
         size_(channel_.size()),
         direct_(channel_) {}
@@ -250,7 +250,10 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
   } else if (member) {
     if (rank != 0) segment = SharedSegment::open(names[static_cast<size_t>(wishes[0].rank)], ranks);
     MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
-    group = std::make_unique<ShmCommunicator>(segment, rank);
+    std::vector<int> members;
+    if (channel_.has_names())
+      for (const Wish& w : wishes) members.push_back(channel_.name_of(static_cast<int>(w.rank)));
+    group = std::make_unique<ShmCommunicator>(segment, rank, std::move(members));
   }
   barrier();  // all have joined, or the failure is known
   if (segment && rank == 0) segment->unlink();
@@ -267,8 +270,9 @@ size_t default_buffer_bytes(int ranks) {
   return std::max(std::min(wanted, fair), static_cast<size_t>(ranks) * 1024) / 4096 * 4096;
 }
 
-std::unique_ptr<Communicator> make_communicator(std::shared_ptr<SharedSegment> segment, int rank) {
-  auto made = std::make_unique<ShmCommunicator>(segment, rank);
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<SharedSegment> segment, int rank,
+                                                std::vector<int> members) {
+  auto made = std::make_unique<ShmCommunicator>(segment, rank, std::move(members));
   made->channel().wait_arrival();
   if (rank == 0) segment->unlink();
   return made;

@@ -19,6 +19,7 @@ __all__ = [
     "LaunchError",
     "check_hosts",
     "check_hosts_of_mpirun",
+    "check_own_hosts",
     "check_port",
     "free_port",
     "own_address",
@@ -204,6 +205,32 @@ def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ())
     if troubles:
         lines = "".join(f"\n    {host.label()}: {text}" for host, text in troubles.items())
         raise LaunchError(f"{len(troubles)} of {len(threads)} hosts cannot be used:{lines}")
+
+
+def check_own_hosts(hosts: Sequence[Host]) -> None:
+    """Raise unless all names of a hostfile are addresses of this machine.
+
+    Parameters
+    ----------
+    hosts : sequence of Host
+
+    Raises
+    ------
+    LaunchError
+        Names the first host that is another machine, or has no address.
+    """
+    for host in hosts:
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(host.name, 0, type=socket.SOCK_STREAM)[
+                0
+            ]
+            with socket.socket(family, kind) as probe:
+                probe.bind(address)
+        except OSError as error:
+            raise LaunchError(
+                f"host {host.label()} is no address of this machine ({error.strerror or error}); "
+                "--launcher local runs all workers here, --launcher ssh on the hosts"
+            ) from error
 
 
 def free_port(address: str) -> int:

@@ -19,6 +19,7 @@ __all__ = [
     "command_of",
     "plan_all_reduce",
     "plan_host_job",
+    "plan_hosts_job",
     "plan_job",
     "remote_script",
     "table",
@@ -177,21 +178,68 @@ def plan_host_job(
     -------
     list of ProcessPlan
     """
-    common = plan_all_reduce(args, [], environment).variables
-    return [
-        ProcessPlan(
-            "worker",
-            rank,
-            None,
-            {
-                **common,
-                "MXLITE_JOB_MEMORY": memory,
-                "MXLITE_JOB_RANK": str(rank),
-                "MXLITE_JOB_SIZE": str(args.num_workers),
-            },
-        )
-        for rank in range(args.num_workers)
-    ]
+    return _workers(args, [], environment, {"MXLITE_JOB_MEMORY": memory})
+
+
+def plan_hosts_job(
+    args: argparse.Namespace,
+    hosts: Sequence[Host],
+    environment: Mapping[str, str],
+    address: str,
+    token: str,
+) -> list[ProcessPlan]:
+    """Return the workers of a job without servers and without mpirun on several hosts.
+
+    Parameters
+    ----------
+    args : Namespace
+        Options of the command line. With the launcher ``local`` all workers run on this machine,
+        and those of different lines of the hostfile share no memory.
+    hosts : sequence of Host
+        Ranks fill the slots of a host before those of the next.
+    environment : mapping
+        Environment of the launcher.
+    address : str
+        ``host:port`` at which the workers find each other.
+    token : str
+        Secret of the job.
+
+    Returns
+    -------
+    list of ProcessPlan
+
+    Raises
+    ------
+    LaunchError
+        If the hosts have fewer slots than there are workers.
+    """
+    common = {"MXLITE_JOB_ADDRESS": address, "MXLITE_JOB_TOKEN": token}
+    return _workers(args, hosts, environment, common)
+
+
+def _workers(
+    args: argparse.Namespace,
+    hosts: Sequence[Host],
+    environment: Mapping[str, str],
+    meeting: Mapping[str, str],
+) -> list[ProcessPlan]:
+    """Return the workers of a job without mpirun; `meeting` says how they find each other."""
+    local = args.launcher == "local"
+    common = plan_all_reduce(args, hosts, environment).variables
+    places: list[Host | None] = [host for host in hosts for _ in range(host.slots)]
+    plans = []
+    for rank in range(args.num_workers):
+        host = places[rank] if places else None
+        variables = {
+            **common,
+            **meeting,
+            "MXLITE_JOB_RANK": str(rank),
+            "MXLITE_JOB_SIZE": str(args.num_workers),
+        }
+        if host is not None and local:
+            variables.update(MXLITE_COMM_HOST=host.label(), DMLC_NODE_HOST=host.name)
+        plans.append(ProcessPlan("worker", rank, None if local else host, variables))
+    return plans
 
 
 def plan_job(
@@ -316,6 +364,8 @@ def table(plans: Sequence[ProcessPlan], processes: Mapping[str, int]) -> str:
     workers, servers = root["DMLC_NUM_WORKER"], root["DMLC_NUM_SERVER"]
     if servers == "0":
         first = f"{workers} workers sum among themselves"
+        if "MXLITE_JOB_ADDRESS" in root:
+            first += f" and meet at {root['MXLITE_JOB_ADDRESS']}"
     else:
         address = f"{root['DMLC_PS_ROOT_URI']}:{root['DMLC_PS_ROOT_PORT']}"
         first = f"{workers} workers and {servers} servers meet at {address}"

@@ -262,7 +262,7 @@ def run(number: int) -> int:
 
 
 # Every group of some ranks besides the set of all.
-ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ.get("MXLITE_JOB_SIZE", "1"))
 groups = [list(g) for k in (1, 2, 3) if k < ranks for g in itertools.combinations(range(ranks), k)]
 hvd.init(process_sets=[hvd.ProcessSet(g) for g in groups])
 rank, size = hvd.rank(), hvd.size()

@@ -1,11 +1,11 @@
-#include "cpp/kvstore/server/seal.h"
+#include "cpp/kvstore/comm/seal.h"
 
 #include <bit>
 #include <cstring>
 #include <random>
 #include <vector>
 
-namespace mxlite::server {
+namespace mxlite {
 namespace {
 
 struct SipState {
@@ -90,4 +90,4 @@ ConnectionKeys connection_keys(const SealKey& job, const Nonce& connecting,
   return keys;
 }
 
-}  // namespace mxlite::server
+}  // namespace mxlite

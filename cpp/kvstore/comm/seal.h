@@ -1,5 +1,6 @@
-// Authentication codes of frames: keyed hashes (SipHash-2-4) over secret, connection and position.
-// They prove that the sender has the job's secret, which itself is never sent.
+// Authentication codes of frames between processes: keyed hashes (SipHash-2-4) over secret,
+// connection and position. They prove that the sender has the job's secret, which itself is never
+// sent.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -7,7 +8,7 @@
 #include <span>
 #include <string>
 
-namespace mxlite::server {
+namespace mxlite {
 
 struct SealKey {
   uint64_t a = 0, b = 0;
@@ -26,4 +27,4 @@ struct ConnectionKeys {
 };
 ConnectionKeys connection_keys(const SealKey& job, const Nonce& connecting, const Nonce& accepting);
 
-}  // namespace mxlite::server
+}  // namespace mxlite

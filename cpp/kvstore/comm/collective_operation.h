@@ -1,0 +1,34 @@
+// Describes a collective call, so that ranks can compare what they call.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "cpp/core/dtype.h"
+
+namespace mxlite {
+
+enum class CollectiveCall : uint8_t {
+  kNone,
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kAllToAll,
+  kBarrier
+};
+const char* collective_call_name(CollectiveCall call);  // "unknown" for other numbers
+
+// Properties of a call on which all ranks must agree.
+struct CollectiveOperation {
+  CollectiveCall call = CollectiveCall::kNone;
+  DType dtype = DType::kUInt8;
+  uint8_t detail = 0;  // reduce op, or the low bits of the root
+  uint64_t bytes = 0;  // bytes, or a hash of the sizes
+};
+
+// Packs the properties into 64 bits; of a hash of the sizes 52 bits remain.
+uint64_t signature_of(const CollectiveOperation& operation);
+// Returns "all_reduce (sum, 8 bytes of float32)" for the signature of such a call.
+std::string signature_text(uint64_t signature);
+
+}  // namespace mxlite

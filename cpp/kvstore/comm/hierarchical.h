@@ -1,0 +1,30 @@
+// Collectives of several hosts: shared memory inside a host, a network (MPI, TCP) between hosts.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/comm/communicator.h"
+#include "cpp/kvstore/comm/world.h"
+
+namespace mxlite {
+
+// Text that is the same in processes that can share memory, and different on any two hosts.
+// MXLITE_COMM_HOST separates processes of one host, for tests.
+std::string host_identity();
+
+// Returns the host_identity of each rank; collective.
+std::vector<std::string> gather_hosts(Communicator& group);
+
+struct HostLayout {
+  Topology topology;
+  std::vector<int> here;  // ranks on this rank's host
+};
+HostLayout host_layout(const std::vector<std::string>& hosts, int rank);
+
+// Finds which ranks of a group share a host and makes groups of them; collective. `network` reaches
+// all ranks. `members`: their ranks in the job, for the text of errors. The result is the shared
+// memory of the host if all ranks are on one.
+World make_hierarchical_world(std::unique_ptr<Communicator> network, std::vector<int> members);
+
+}  // namespace mxlite

@@ -1,0 +1,159 @@
+#include "cpp/kvstore/comm/tcp/socket.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "cpp/base/error.h"
+
+namespace mxlite {
+namespace {
+
+constexpr int kConnectSeconds = 5;
+
+std::string numeric_host(const sockaddr* address, socklen_t length) {
+  char host[NI_MAXHOST] = {};
+  if (getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return {};
+  return host;
+}
+
+// Calls fn(socket, candidate) for the addresses of a host until it returns true.
+template <class Fn>
+tcp::Socket for_candidates(const TcpAddress& address, bool passive, Fn&& fn) {
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = passive ? AI_PASSIVE : 0;
+  const int status =
+      getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
+  MX_CHECK_KIND(status == 0, ErrorKind::kCommunicator, "address ", address_text(address), ": ",
+                gai_strerror(status));
+  tcp::Socket result;
+  int error = 0;
+  for (const addrinfo* a = list; a && !result; a = a->ai_next) {
+    tcp::Socket s(socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
+    if (s && fn(s, *a))
+      result = std::move(s);
+    else
+      error = errno;
+  }
+  freeaddrinfo(list);
+  if (!result) errno = error;
+  return result;
+}
+
+}  // namespace
+
+std::string address_text(const TcpAddress& a) {
+  const bool v6 = a.host.find(':') != std::string::npos;
+  return v6 ? str('[', a.host, "]:", a.port) : str(a.host, ':', a.port);
+}
+
+TcpAddress address_from_text(const char* source, const std::string& text) {
+  const size_t colon = text.rfind(':');
+  TcpAddress address;
+  if (colon != std::string::npos && colon > 0) {
+    address.host = text.substr(0, colon);
+    if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']')
+      address.host = address.host.substr(1, address.host.size() - 2);
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + colon + 1, end, address.port);
+    if (read.ec != std::errc() || read.ptr != end) address.port = 0;
+  }
+  MX_CHECK(address.port > 0 && address.port <= 65535, source, ": '", text.substr(0, 100),
+           "' given, 'host:port' expected");
+  return address;
+}
+
+std::string interface_address(const std::string& name) {
+  ifaddrs* list = nullptr;
+  std::string found, known;
+  if (getifaddrs(&list) == 0) {
+    for (const ifaddrs* i = list; i; i = i->ifa_next) {
+      if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET) continue;
+      known += str(known.empty() ? "" : ", ", i->ifa_name);
+      if (name == i->ifa_name && found.empty())
+        found = numeric_host(i->ifa_addr, sizeof(sockaddr_in));
+    }
+    freeifaddrs(list);
+  }
+  MX_CHECK(!found.empty(), "environment variable DMLC_INTERFACE='", name,
+           "' given, one of this host's interfaces expected: ", known);
+  return found;
+}
+
+namespace tcp {
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Socket listen_at(const TcpAddress& address) {
+  Socket listener = for_candidates(address, true, [](const Socket& s, const addrinfo& a) {
+    const int yes = 1;
+    setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    return bind(s.get(), a.ai_addr, a.ai_addrlen) == 0 && listen(s.get(), SOMAXCONN) == 0;
+  });
+  MX_CHECK_KIND(listener, ErrorKind::kCommunicator, "cannot listen at ", address_text(address),
+                ": ", std::strerror(errno));
+  return listener;
+}
+
+Socket connect_to(const TcpAddress& address, std::string& trouble) {
+  Socket connected = for_candidates(address, false, [](const Socket& s, const addrinfo& a) {
+    const timeval limit{kConnectSeconds, 0};  // for connect, too
+    setsockopt(s.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    return connect(s.get(), a.ai_addr, a.ai_addrlen) == 0;
+  });
+  if (!connected) trouble = std::strerror(errno);
+  return connected;
+}
+
+Socket accept_from(const Socket& listener) {
+  return Socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+}
+
+TcpAddress local_address(const Socket& socket) {
+  sockaddr_storage storage{};
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  socklen_t length = sizeof storage;
+  char host[NI_MAXHOST] = {}, port[NI_MAXSERV] = {};
+  const bool known = getsockname(socket.get(), address, &length) == 0 &&
+                     getnameinfo(address, length, host, sizeof host, port, sizeof port,
+                                 NI_NUMERICHOST | NI_NUMERICSERV) == 0;
+  MX_CHECK_KIND(known, ErrorKind::kCommunicator, "a socket has no address: ", std::strerror(errno));
+  return {host, std::atoi(port)};
+}
+
+void set_nonblocking(const Socket& socket) {
+  fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+}
+
+void set_no_delay(const Socket& socket) {
+  const int yes = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+Moved send_some(const Socket& socket, const void* data, size_t bytes) {
+  const ssize_t n = send(socket.get(), data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n >= 0) return {static_cast<size_t>(n), false};
+  return {0, errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR};
+}
+
+Moved receive_some(const Socket& socket, void* data, size_t bytes) {
+  const ssize_t n = recv(socket.get(), data, bytes, MSG_DONTWAIT);
+  if (n > 0) return {static_cast<size_t>(n), false};
+  return {0, n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)};
+}
+
+}  // namespace tcp
+}  // namespace mxlite

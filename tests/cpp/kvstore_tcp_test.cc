@@ -1,0 +1,431 @@
+// Collectives over TCP, and the rendezvous of a job over several hosts. Ranks are threads here.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cpp/base/error.h"
+#include "cpp/kvstore/comm/shm/shm_communicator.h"
+#include "cpp/kvstore/comm/tcp/rendezvous.h"
+#include "cpp/kvstore/comm/tcp/tcp_communicator.h"
+
+namespace mxlite {
+namespace {
+
+// Shortens the timeout, which the first wait reads.
+[[maybe_unused]] const int kShortTimeout = setenv("MXLITE_COMM_TIMEOUT", "4", 1);
+
+constexpr const char* kToken = "the token of the job";
+
+tcp::JobPlace place_of(const tcp::Rendezvous& meeting, int rank, int size) {
+  return {address_from_text("test", meeting.text()), kToken, rank, size, "", "host"};
+}
+
+using Body = std::function<void(Communicator&)>;
+
+void on_ranks(int ranks, const Body& body) {
+  const tcp::Rendezvous meeting(ranks, {"127.0.0.1", 0}, kToken);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      const auto job = std::make_shared<tcp::Job>(place_of(meeting, r, ranks));
+      body(*tcp::make_communicator(job));
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+void on_shared_memory(int ranks, const Body& body) {
+  const auto segment = shm::SharedSegment::create_unnamed(ranks, size_t{64} << 10);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      const auto group = shm::make_communicator(segment, r);
+      body(*group);
+      group->barrier();
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+template <class Fn>
+std::string error_of(Fn&& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kCommunicator);
+    return error.what();
+  }
+  return "no error";
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+class Ranks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Counts, Ranks, testing::Values(1, 2, 3, 4));
+
+// Random values, so that another order of additions would give other bits.
+std::vector<std::vector<float>> sums(int ranks, bool over_tcp, DType dtype) {
+  std::vector<std::vector<float>> results(static_cast<size_t>(ranks));
+  const Body body = [&](Communicator& group) {
+    std::vector<float>& all = results[static_cast<size_t>(group.rank())];
+    for (const int64_t count : {0, 1, 3, 4096, 4097, 100003, 3000001}) {
+      std::mt19937 random(static_cast<unsigned>(group.rank()) + 17);
+      std::vector<float> values(static_cast<size_t>(count));
+      for (float& v : values) v = std::uniform_real_distribution<float>(-1, 1)(random);
+      if (dtype == DType::kFloat16) {
+        std::vector<float16> halves(values.begin(), values.end());
+        group.all_reduce(halves.data(), halves.data(), count, dtype, ReduceOp::kSum);
+        for (const float16 h : halves) all.push_back(static_cast<float>(h));
+      } else {
+        std::vector<float> out(values.size());
+        group.all_reduce(values.data(), out.data(), count, dtype, ReduceOp::kSum);
+        all.insert(all.end(), out.begin(), out.end());
+      }
+    }
+  };
+  over_tcp ? on_ranks(ranks, body) : on_shared_memory(ranks, body);
+  return results;
+}
+
+TEST_P(Ranks, AllReduceHasTheBitsOfSharedMemory) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+    const auto there = sums(GetParam(), true, dtype), here = sums(GetParam(), false, dtype);
+    for (size_t r = 0; r < there.size(); ++r) EXPECT_TRUE(there[r] == here[0]) << "rank " << r;
+  }
+}
+
+TEST_P(Ranks, GatherAndScatterOfUnevenParts) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const auto n = static_cast<size_t>(group.size());
+    const auto me = static_cast<size_t>(group.rank());
+    std::vector<int64_t> counts(n);
+    for (size_t r = 0; r < n; ++r) counts[r] = static_cast<int64_t>(r * 1500000);  // rank 0: none
+    std::vector<size_t> bytes;
+    for (const int64_t c : counts) bytes.push_back(static_cast<size_t>(c) * sizeof(int32_t));
+    const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    std::vector<int32_t> mine(static_cast<size_t>(counts[me]), static_cast<int32_t>(me));
+    std::vector<int32_t> all(static_cast<size_t>(total));
+    group.all_gather(mine.data(), all.data(), bytes);
+    size_t at = 0;
+    for (size_t r = 0; r < n; ++r)
+      for (int64_t i = 0; i < counts[r]; ++i) ASSERT_EQ(all[at++], static_cast<int32_t>(r));
+    for (size_t i = 0; i < all.size(); ++i) all[i] += static_cast<int32_t>(i % 7);
+    group.reduce_scatter(all.data(), mine.data(), counts, DType::kInt32, ReduceOp::kSum);
+    const size_t begin = static_cast<size_t>(
+        std::accumulate(counts.begin(), counts.begin() + group.rank(), int64_t{0}));
+    for (size_t i = 0; i < mine.size(); ++i)
+      ASSERT_EQ(mine[i], static_cast<int32_t>(n * (me + (begin + i) % 7)));
+  });
+}
+
+TEST_P(Ranks, AllToAllBroadcastAndBarrier) {
+  on_ranks(GetParam(), [](Communicator& group) {
+    const auto n = static_cast<size_t>(group.size());
+    const auto me = static_cast<size_t>(group.rank());
+    std::vector<size_t> send(n, 1000 * (me + 1) * sizeof(int32_t)), receive;
+    for (size_t r = 0; r < n; ++r) receive.push_back(1000 * (r + 1) * sizeof(int32_t));
+    std::vector<int32_t> in(n * 1000 * (me + 1)), out(500 * n * (n + 1));
+    for (size_t i = 0; i < in.size(); ++i)
+      in[i] = static_cast<int32_t>(me * 100 + i / (1000 * (me + 1)));
+    group.all_to_all(in.data(), send, out.data(), receive);
+    size_t at = 0;
+    for (size_t r = 0; r < n; ++r)
+      for (size_t i = 0; i < 1000 * (r + 1); ++i)
+        ASSERT_EQ(out[at++], static_cast<int32_t>(r * 100 + me));
+    for (const size_t count : {size_t{1}, size_t{100}, size_t{50001}})
+      for (int root = 0; root < group.size(); ++root) {
+        std::vector<double> values(count);
+        for (size_t i = 0; i < count; ++i)
+          values[i] = group.rank() == root ? static_cast<double>(i) + 10 * root : -1;
+        group.broadcast(values.data(), values.size() * sizeof(double), root);
+        for (size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], static_cast<double>(i) + 10 * root);
+      }
+    group.barrier();
+  });
+}
+
+TEST(Tcp, SplitMakesGroupsOrderedByKey) {
+  on_ranks(4, [](Communicator& world) {
+    for (int round = 0; round < 3; ++round) {
+      const auto group = world.split(world.rank() % 2, -world.rank());
+      ASSERT_EQ(group->size(), 2);
+      EXPECT_EQ(group->rank(), world.rank() < 2 ? 1 : 0);
+      int32_t value = world.rank();
+      group->all_reduce(&value, &value, 1, DType::kInt32, ReduceOp::kSum);
+      EXPECT_EQ(value, world.rank() % 2 ? 4 : 2);
+    }
+    EXPECT_EQ(world.split(world.rank() == 0 ? 0 : -1, 0) == nullptr, world.rank() != 0);
+    world.barrier();
+  });
+}
+
+TEST(Tcp, RanksThatDisagreeAreNamedOnAllOfThem) {
+  on_ranks(3, [](Communicator& group) {
+    std::vector<float> values(100);
+    const std::string text = error_of([&] {
+      group.all_reduce(values.data(), values.data(), group.rank() == 1 ? 99 : 100, DType::kFloat32,
+                       ReduceOp::kSum);
+      group.barrier();
+    });
+    EXPECT_HAS(text, "all_reduce (sum, 396 bytes of float32)");
+    EXPECT_HAS(text, "all_reduce (sum, 400 bytes of float32)");
+    EXPECT_HAS(text, "rank 1");
+    EXPECT_EQ(error_of([&] { group.barrier(); }), text);
+  });
+}
+
+TEST(Tcp, AFailureOfOneRankReachesRanksThatWait) {
+  on_ranks(3, [](Communicator& group) {
+    const std::string text = error_of([&] {
+      group.barrier();
+      if (group.rank() == 2) group.fail_all("rank 2 ran out of memory");
+      group.barrier();
+    });
+    EXPECT_HAS(text, "rank 2 ran out of memory");
+  });
+}
+
+TEST(Tcp, OnlyTheGroupOfAFailureFails) {
+  on_ranks(4, [](Communicator& world) {
+    const auto pair = world.split(world.rank() / 2, 0);
+    if (world.rank() == 0) pair->fail_all("the pair has failed");
+    if (world.rank() < 2) {
+      EXPECT_HAS(error_of([&] {
+                   while (true) pair->barrier();
+                 }),
+                 "the pair has failed");
+    } else {
+      pair->barrier();
+    }
+    world.barrier();
+  });
+}
+
+TEST(Tcp, ARankThatLeavesIsNamed) {
+  on_ranks(3, [](Communicator& group) {
+    if (group.rank() == 1) return;
+    EXPECT_HAS(error_of([&] { group.barrier(); }), "rank 1 has left the job");
+  });
+}
+
+// Speaks to the rendezvous as rank 1 of 2 until it is destroyed.
+class Impostor {
+ public:
+  Impostor(const tcp::Rendezvous& meeting, const std::string& token, const tcp::Registration& r)
+      : link_(connected(meeting), key_of_secret(token), /*accepted=*/false) {
+    link_.send(tcp::FrameKind::kRegister, encode(r));
+  }
+  // Sends and receives for a while.
+  void pump() {
+    for (const Deadline end(0.3); !end.over();) {
+      link_.move();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  // Returns the next frame; nothing if the connection is closed first.
+  std::optional<tcp::WireFrame> next() {
+    for (bool open = true; open;) {
+      open = link_.move();
+      if (auto frame = link_.take()) return frame;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static tcp::Socket connected(const tcp::Rendezvous& meeting) {
+    std::string trouble;
+    tcp::Socket socket = tcp::connect_to(address_from_text("test", meeting.text()), trouble);
+    EXPECT_TRUE(socket) << trouble;
+    return socket;
+  }
+  tcp::Link link_;
+};
+
+tcp::Registration registration(int rank, int size) {
+  return {rank, size, "elsewhere", "127.0.0.1:9", 4711, 60, 60};
+}
+
+TEST(Rendezvous, MissingRanksAreNamed) {
+  const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
+  const std::string text = error_of([&] { const tcp::Job job(place_of(meeting, 1, 3)); });
+  EXPECT_HAS(text, "rank 1 has waited 4 s (MXLITE_COMM_TIMEOUT)");
+  EXPECT_HAS(text, "ranks 0, 2 have not joined the job of 3 processes");
+}
+
+TEST(Rendezvous, ALostRankIsNamedToTheOthers) {
+  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
+  auto other = std::make_unique<Impostor>(meeting, kToken, registration(1, 2));
+  other->pump();
+  const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
+  EXPECT_EQ(other->next()->kind, tcp::FrameKind::kTable);
+  std::thread end([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    other.reset();
+  });
+  const auto begin = Clock::now();
+  const std::string text = error_of([&] { tcp::make_communicator(job); });
+  EXPECT_HAS(text, "rank 1 is lost (host elsewhere, process 4711): its connection was closed");
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2));
+  end.join();
+}
+
+TEST(Rendezvous, ASilentRankIsNamedToTheOthers) {
+  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
+  tcp::Registration r = registration(1, 2);
+  r.silence = 1;
+  Impostor other(meeting, kToken, r);
+  other.pump();
+  const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
+  EXPECT_HAS(error_of([&] { tcp::make_communicator(job); }), "no sign of life for 1 s");
+}
+
+TEST(Rendezvous, ARankThatEndsBeforeTheStartIsNamed) {
+  const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
+  std::thread end([&] {
+    Impostor other(meeting, kToken, registration(2, 3));
+    other.pump();
+  });
+  EXPECT_HAS(error_of([&] { const tcp::Job job(place_of(meeting, 0, 3)); }), "rank 2 is lost");
+  end.join();
+}
+
+TEST(Rendezvous, WrongRanksAndSizesAreRefused) {
+  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
+  const auto refusal = [&](const tcp::Registration& r) {
+    Impostor other(meeting, kToken, r);
+    const auto frame = other.next();
+    if (!frame || frame->kind != tcp::FrameKind::kRefused) return std::string("not refused");
+    return tcp::decode_text(frame->body);
+  };
+  EXPECT_HAS(refusal(registration(1, 3)), "rank 1 of 3 given, this is a job of 2 processes");
+  EXPECT_HAS(refusal(registration(2, 2)), "rank 2 of 2 given");
+  EXPECT_HAS(refusal(registration(-1, 2)), "rank -1 of 2 given");
+  Impostor first(meeting, kToken, registration(1, 2));
+  first.pump();
+  EXPECT_HAS(refusal(registration(1, 2)), "rank 1 (host elsewhere, process 4711) has already");
+}
+
+TEST(Rendezvous, AnotherTokenIsNotServed) {
+  const tcp::Rendezvous meeting(1, {"127.0.0.1", 0}, kToken);
+  tcp::Registration r = registration(0, 1);
+  EXPECT_FALSE(Impostor(meeting, "another token", r).next().has_value());
+  EXPECT_EQ(Impostor(meeting, kToken, r).next()->kind, tcp::FrameKind::kTable);
+}
+
+TEST(Rendezvous, StrangersDoNotStopAJob) {
+  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
+  const TcpAddress address = address_from_text("test", meeting.text());
+  std::vector<tcp::Socket> strangers;
+  std::string trouble;
+  for (int i = 0; i < 20; ++i) {  // half of them say nothing
+    strangers.push_back(tcp::connect_to(address, trouble));
+    ASSERT_TRUE(strangers.back()) << trouble;
+    const std::string nonsense(1000, 'z');
+    if (i % 2) tcp::send_some(strangers.back(), nonsense.data(), nonsense.size());
+  }
+  std::thread other([&] {
+    const auto job = std::make_shared<tcp::Job>(place_of(meeting, 1, 2));
+    tcp::make_communicator(job)->barrier();
+  });
+  const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
+  tcp::make_communicator(job)->barrier();
+  other.join();
+}
+
+TEST(Rendezvous, NeedsATokenAndAFreePort) {
+  EXPECT_THROW(tcp::Rendezvous(2, {"127.0.0.1", 0}, ""), Error);
+  EXPECT_THROW(tcp::Rendezvous(0, {"127.0.0.1", 0}, kToken), Error);
+  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
+  const TcpAddress taken = address_from_text("test", meeting.text());
+  EXPECT_HAS(error_of([&] { tcp::Rendezvous(2, taken, kToken); }), "cannot listen at 127.0.0.1:");
+}
+
+// -- frames ------------------------------------------------------------------------------------
+
+constexpr SealKey kKey = {5, 6};
+
+std::vector<std::byte> stream_of(const std::vector<tcp::WireFrame>& frames) {
+  tcp::Body bytes = tcp::preamble(Nonce{});
+  tcp::Seal seal{kKey};
+  for (const tcp::WireFrame& frame : frames) {
+    const tcp::Body sealed = tcp::seal_frame(frame, seal);
+    bytes.insert(bytes.end(), sealed.begin(), sealed.end());
+  }
+  return bytes;
+}
+
+std::vector<tcp::WireFrame> read(std::span<const std::byte> bytes, size_t at_once) {
+  tcp::FrameDecoder decoder;
+  std::vector<tcp::WireFrame> frames;
+  while (!bytes.empty()) {
+    const std::span<std::byte> space = decoder.space();
+    const size_t n = std::min({space.size(), bytes.size(), at_once});
+    std::copy_n(bytes.begin(), n, space.begin());
+    bytes = bytes.subspan(n);
+    decoder.filled(n);
+    if (decoder.nonce() && decoder.space().empty() && !decoder.complete()) decoder.set_key(kKey);
+    if (decoder.complete()) frames.push_back(decoder.take());
+  }
+  return frames;
+}
+
+TEST(JobFrames, FramesComeBackFromAnyPieces) {
+  const tcp::Registration r{3, 4, "host", "127.0.0.1:77", 12, 600, 60};
+  const auto bytes =
+      stream_of({{tcp::FrameKind::kHeartbeat, {}}, {tcp::FrameKind::kRegister, encode(r)}});
+  for (const size_t at_once : {size_t{1}, size_t{7}, size_t{1000}}) {
+    const auto frames = read(bytes, at_once);
+    ASSERT_EQ(frames.size(), 2u);
+    EXPECT_EQ(frames[0].kind, tcp::FrameKind::kHeartbeat);
+    const auto back = tcp::decode<tcp::Registration>(frames[1].body);
+    EXPECT_EQ(back.rank, 3);
+    EXPECT_EQ(back.address, "127.0.0.1:77");
+    EXPECT_EQ(back.timeout, 600);
+  }
+}
+
+TEST(JobFrames, EveryChangedByteIsRefused) {
+  const auto bytes = stream_of({{tcp::FrameKind::kHello, encode(tcp::Hello{1, 2})}});
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (i >= 8 && i < 24) continue;  // the random number, which the keys depend on
+    auto changed = bytes;
+    changed[i] ^= std::byte{0x10};
+    std::string text = "no error";
+    size_t frames = 0;
+    try {
+      frames = read(changed, 1000).size();  // a longer frame is not complete
+    } catch (const Error& error) {
+      text = error.what();
+      EXPECT_EQ(error.kind(), ErrorKind::kCommunicator);
+    }
+    EXPECT_TRUE(text != "no error" || frames == 0) << "byte " << i;
+  }
+}
+
+TEST(JobFrames, AFrameOutOfItsPlaceIsRefused) {
+  const auto bytes = stream_of({{tcp::FrameKind::kHeartbeat, {}}, {tcp::FrameKind::kLeave, {}}});
+  std::vector<std::byte> swapped(bytes.begin(), bytes.begin() + 24);
+  swapped.insert(swapped.end(), bytes.begin() + 48, bytes.end());
+  EXPECT_HAS(error_of([&] { read(swapped, 1000); }), "out of its place");
+}
+
+TEST(JobFrames, LongFramesOfStrangersAreRefusedBeforeMemoryIsTaken) {
+  const auto bytes =
+      stream_of({{tcp::FrameKind::kRefused, tcp::Body(tcp::kMostFirstFrameBytes + 1)}});
+  EXPECT_HAS(error_of([&] { read(std::span(bytes).first(48), 1000); }), "a frame of 1025 bytes");
+}
+
+TEST(Addresses, TextsAreChecked) {
+  EXPECT_EQ(address_text(address_from_text("test", "[::1]:80")), "[::1]:80");
+  EXPECT_EQ(address_from_text("test", "a.b:65535").port, 65535);
+  for (const char* text : {"", "host", "host:", ":80", "host:0", "host:65536", "host:8x"})
+    EXPECT_THROW(address_from_text("test", text), Error) << text;
+}
+
+}  // namespace
+}  // namespace mxlite
