@@ -7,6 +7,7 @@
 
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/kvstore/comm/bucket.h"
+#include "cpp/kvstore/comm/device_reduce.h"
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/ops/invoke.h"
 #include "cpp/python/bind.h"
@@ -104,6 +105,30 @@ class GradientBucket {
     push_bucket_call(std::move(operation), terms, {reads, overwrites, updates});
   }
 
+  // Sums the parts first to last - 1 of the buckets of several GPUs, one bucket for each.
+  static void sum_on_devices(const std::vector<GradientBucket*>& buckets, size_t first,
+                             size_t last) {
+    std::vector<DeviceOperand> operands;
+    std::vector<engine::Var*> reads, overwrites, updates;
+    for (const GradientBucket* bucket : buckets) {
+      MX_CHECK(first < last && last <= bucket->owners_.size(),
+               "GradientBucket.sum_on_devices: parts ", first, " to ", last, " of ",
+               bucket->owners_.size(), " given");
+      const NDArrayRef input = bucket->given_.range(first, last);
+      operands.push_back({input, bucket->sums_ ? bucket->sums_->range(first, last) : input});
+      for (size_t i = first; i < last; ++i) {
+        engine::Var* const given = &bucket->given_.parts()[i]->storage()->var();
+        if (!bucket->sums_) {
+          updates.push_back(given);
+        } else {
+          reads.push_back(given);
+          overwrites.push_back(&bucket->sums()[i]->storage()->var());
+        }
+      }
+    }
+    all_reduce_on_devices(std::move(operands), ReduceOp::kSum, {reads, overwrites, updates});
+  }
+
   void give(const py::list& arrays) const {
     MX_CHECK(arrays.size() == owners_.size(), "GradientBucket.give: ", arrays.size(),
              " arrays given for ", owners_.size(), " parts");
@@ -184,6 +209,10 @@ void bind_buckets(py::module_& m) {
       .def("reduce", &GradientBucket::reduce, py::arg("first"), py::arg("last"), py::arg("name"),
            py::arg("set"), py::arg("prescale"),
            "Sum the parts first to last - 1 over the ranks of a process set, in the background.")
+      .def_static("sum_on_devices", &GradientBucket::sum_on_devices, py::arg("buckets"),
+                  py::arg("first"), py::arg("last"),
+                  "Sum the parts first to last - 1 of buckets on different GPUs of this process, "
+                  "one of each, in one call of NCCL and in the background.")
       .def("give", &GradientBucket::give, py::arg("arrays"),
            "Copy sums to those arrays that do not lie in the bucket.")
       .def_property_readonly("parts", &GradientBucket::parts)

@@ -1656,6 +1656,11 @@ class GradientBucket:
     """
     Gradients that one collective sums.
     """
+    @staticmethod
+    def sum_on_devices(buckets: Sequence[GradientBucket], first: int, last: int) -> None:
+        """
+        Sum the parts first to last - 1 of buckets on different GPUs of this process, one of each, in one call of NCCL and in the background.
+        """
     def __init__(self, arrays: Sequence[NDArray], memory: NDArray, sums: NDArray) -> None: ...
     def fits(self, arrays: list[Any]) -> bool:
         """

@@ -43,61 +43,79 @@ Groups& groups() {
 
 class ReduceTask final : public engine::Task {
  public:
-  ReduceTask(std::span<const NDArrayRef> arrays, ReduceOp op)
-      : Task("all_reduce_on_devices"), op_(op) {
-    // Own handles: the caller's may refer to other memory before this runs.
-    for (const NDArrayRef& a : arrays) arrays_.push_back(a->detached());
-  }
+  ReduceTask(std::vector<DeviceOperand> operands, ReduceOp op)
+      : Task("all_reduce_on_devices"), op_(op), operands_(std::move(operands)) {}
   void run() override {
     const ProfileScope profile(name, ProfileKind::kComm);
     std::vector<int> devices;
     std::vector<DeviceBuffer> buffers;
-    for (const NDArrayRef& a : arrays_) {
-      devices.push_back(a->device().index);
-      buffers.push_back({a->data(), a->data()});
+    for (const DeviceOperand& o : operands_) {
+      devices.push_back(o.input->device().index);
+      buffers.push_back({o.input->data(), o.output->data()});
     }
+    const NDArray& first = *operands_[0].input;
     groups().with(devices, [&](DeviceGroup& group) {
-      group.all_reduce(buffers, arrays_[0]->size(), arrays_[0]->dtype(), op_);
+      group.all_reduce(buffers, first.size(), first.dtype(), op_);
       group.synchronize();
     });
   }
-  void release_operands() noexcept override { arrays_.clear(); }
+  void release_operands() noexcept override { operands_.clear(); }
   void describe(std::string& out) const override {
-    out += str(name, " of ", arrays_.size(), " arrays");
-    if (!arrays_.empty()) out += str(" ", arrays_[0]->spec());
+    out += str(name, " of ", operands_.size(), " arrays");
+    if (!operands_.empty()) out += str(" ", operands_[0].input->spec());
   }
 
  private:
   const ReduceOp op_;
-  std::vector<NDArrayRef> arrays_;
+  std::vector<DeviceOperand> operands_;
 };
 
-}  // namespace
-
-void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op) {
-  MX_CHECK(!arrays.empty(), "all_reduce_on_devices: no arrays given, at least one expected");
-  std::vector<engine::Var*> updates;
+// Throws unless NCCL can sum the arrays: all on different GPUs, of one size and dtype.
+void check_operands(std::span<const DeviceOperand> operands) {
+  MX_CHECK(!operands.empty(), "all_reduce_on_devices: no arrays given, at least one expected");
+  const NDArray& first = *operands[0].input;
   std::vector<int> seen;
-  for (const NDArrayRef& a : arrays) {
+  for (const auto& [a, output] : operands) {
     MX_CHECK(!a->is_traced() && !a->is_sparse() && a->contiguous(),
              "all_reduce_on_devices: contiguous dense arrays expected");
     MX_CHECK(a->device().type == DeviceType::kCUDA, "all_reduce_on_devices: an array on ",
              a->device(), " given, arrays on GPUs expected");
-    MX_CHECK_SHAPE(a->spec() == arrays[0]->spec(), "all_reduce_on_devices: arrays ",
-                   arrays[0]->spec(), " and ", a->spec(), " given, equal ones expected");
+    MX_CHECK_SHAPE(a->spec() == first.spec(), "all_reduce_on_devices: arrays ", first.spec(),
+                   " and ", a->spec(), " given, equal ones expected");
+    MX_ASSERT(output->spec() == a->spec() && output->device() == a->device());
     for (const int device : seen)
       MX_CHECK(device != a->device().index, "all_reduce_on_devices: two arrays on ", a->device(),
                " given, one for each GPU expected");
     seen.push_back(a->device().index);
-    updates.push_back(&a->storage()->var());
   }
-  if (arrays.size() == 1 || arrays[0]->size() == 0) return;
+}
+
+}  // namespace
+
+void all_reduce_on_devices(std::vector<DeviceOperand> operands, ReduceOp op,
+                           const engine::Access& access) {
+  check_operands(operands);
+  const NDArray& first = *operands[0].input;
+  if (first.size() == 0 || (operands.size() == 1 && operands[0].input == operands[0].output))
+    return;
   MX_CHECK_KIND(has_device_groups(), ErrorKind::kNotSupported,
                 "all_reduce_on_devices: the CUDA plug-in has no NCCL, build it with "
                 "-DMXLITE_CUDA=ON");
-  engine::Engine::get().push(
-      make_ref<ReduceTask>(arrays, op), {{}, {}, updates},
-      {.worker = engine::WorkerKind::kComm, .bytes = arrays[0]->spec().bytes() * arrays.size()});
+  const size_t bytes = first.spec().bytes() * operands.size();
+  engine::Engine::get().push(make_ref<ReduceTask>(std::move(operands), op), access,
+                             {.worker = engine::WorkerKind::kComm, .bytes = bytes});
+}
+
+void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op) {
+  std::vector<engine::Var*> updates;
+  std::vector<DeviceOperand> operands;
+  for (const NDArrayRef& a : arrays) {
+    updates.push_back(&a->storage()->var());
+    // Own handles: the caller's may refer to other memory before the task runs.
+    const NDArrayRef own = a->detached();
+    operands.push_back({own, own});
+  }
+  all_reduce_on_devices(std::move(operands), op, {{}, {}, updates});
 }
 
 }  // namespace mxlite

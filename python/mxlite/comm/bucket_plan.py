@@ -20,7 +20,15 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from .groups import Group, exchange_bytes, exchange_texts
 
-__all__ = ["BucketSizes", "agree", "kind_of", "near_equal_parts", "packed", "wire_dtype"]
+__all__ = [
+    "BucketSizes",
+    "agree",
+    "backward_order",
+    "kind_of",
+    "near_equal_parts",
+    "packed",
+    "wire_dtype",
+]
 
 _Item = TypeVar("_Item")
 _MB = 1 << 20
@@ -110,15 +118,34 @@ def agree(
     content = hashlib.sha256(text.encode()).digest()
     hash_bytes = len(content)
     if group.index == 0:
-        positions = _core.gradient_positions(list(gradients.values()))
-        # Where it is not known: backward goes from the last parameters to the first.
-        order = sorted(range(len(names)), key=lambda i: (positions[i] == 0, positions[i], -i))
-        content += np.array([all(positions), *order], dtype="<i4").tobytes()
+        order, learned = backward_order(list(gradients.values()))
+        content += np.array([learned, *order], dtype="<i4").tobytes()
     parts = exchange_bytes(group, content, f"{label}: plan of buckets")
     if len({part[:hash_bytes] for part in parts}) > 1:
         _raise_difference(label, group, exchange_texts(group, text, f"{label}: gradients"))
-    learned, *order = np.frombuffer(parts[0], "<i4", offset=hash_bytes).tolist()
-    return [names[i] for i in order], bool(learned)
+    numbers = np.frombuffer(parts[0], "<i4", offset=hash_bytes).tolist()
+    return [names[i] for i in numbers[1:]], bool(numbers[0])
+
+
+def backward_order(gradients: Sequence[NDArray]) -> tuple[list[int], bool]:
+    """Return the order in which backward makes gradients.
+
+    Parameters
+    ----------
+    gradients : list of NDArray
+        In the order of the parameters.
+
+    Returns
+    -------
+    order : list of int
+        Positions, those first whose gradients backward makes first.
+    learned : bool
+        Whether backward was seen to make all of them (``_core.note_gradient_order``).
+    """
+    positions = _core.gradient_positions(list(gradients))
+    # Where it is not known: backward goes from the last parameters to the first.
+    order = sorted(range(len(positions)), key=lambda i: (positions[i] == 0, positions[i], -i))
+    return order, all(positions)
 
 
 def _relative(names: Sequence[str]) -> list[str]:

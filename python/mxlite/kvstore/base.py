@@ -219,19 +219,35 @@ def all_reduced(values: Sequence[NDArray]) -> list[NDArray] | None:
     Returns
     -------
     list of NDArray or None
-        New arrays, in the order of the values; None where `summed` has to do it: not all on GPUs of
-        their own, sparse, 16-bit integers, or no NCCL.
+        New arrays, in the order of the values; None where `summed` has to do it
+        (`sums_on_gpus`).
     """
-    devices = {(value.ctx.device_type, value.ctx.device_id) for value in values}
-    if len(values) < 2 or len(devices) < len(values) or {name for name, _ in devices} != {"gpu"}:
-        return None
-    if not all(type(value) is NDArray and value.dtype == values[0].dtype for value in values):
-        return None
-    if "int16" in str(values[0].dtype) or not _core.has_device_groups():
+    if not sums_on_gpus(values):
         return None
     copies = [value.copy() for value in values]
     _core.sum_on_devices(copies)
     return copies
+
+
+def sums_on_gpus(values: Sequence[NDArray]) -> bool:
+    """Return whether NCCL can sum arrays of one shape.
+
+    Parameters
+    ----------
+    values : sequence of NDArray
+
+    Returns
+    -------
+    bool
+        False for arrays that are not all dense, of one dtype and on GPUs of their own, for 16-bit
+        integers, and without NCCL.
+    """
+    devices = {(value.ctx.device_type, value.ctx.device_id) for value in values}
+    if len(values) < 2 or len(devices) < len(values) or {name for name, _ in devices} != {"gpu"}:
+        return False
+    if not all(type(value) is NDArray and value.dtype == values[0].dtype for value in values):
+        return False
+    return "int16" not in str(values[0].dtype) and bool(_core.has_device_groups())
 
 
 def read_states(fname: str | os.PathLike[str]) -> bytes:

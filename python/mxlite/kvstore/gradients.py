@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import autograd
+from .. import optimizer as opt
 from ..ndarray import NDArray
+from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase
 from .local import KVStore
 
@@ -47,9 +50,63 @@ def pushpull_all(
         own = [str(key) for _, key, _, _ in entries]
         store._pushpull_gradients(entries, updates, own if names is None else names)
         return
+    if type(store) is KVStore and any(len(grads) > 1 for _, _, _, grads in entries):
+        _pushpull_devices(store, entries, updates)
+        return
     if updates and type(store) is KVStore:
         keys, outputs, values = ([entry[k] for entry in entries] for k in (1, 2, 3))
         store.pushpull(keys, values, out=outputs)
         return
     for position, key, arrays, grads in entries:
         store.pushpull(key, grads, out=arrays if updates else grads, priority=-position)
+
+
+def _pushpull_devices(store: KVStore, entries: Sequence[Entry], updates: bool) -> None:
+    """Sum the gradients of several devices of this process in buckets.
+
+    A bucket updates or replaces its arrays as soon as it is summed, while backward still makes the
+    gradients of later ones.
+    """
+    packed = []
+    for entry in entries:
+        position, key, arrays, grads = entry
+        stored = store._stored("push", key)
+        store._check_shapes("push", key, grads, stored)
+        alike = all(type(a) is NDArray and a.dtype == stored.dtype for a in (stored, *grads))
+        if len(grads) > 1 and alike and store._compression is None:
+            packed.append(entry)
+        else:
+            store.pushpull(key, grads, out=arrays if updates else grads, priority=-position)
+    later: dict[int, list[NDArray]] = {}
+    with autograd.pause(), scope("KVStore: pushpull", COMM_SCOPE):
+        sums = store._device_buckets.sum(
+            [key for _, key, _, _ in packed],
+            [grads for _, _, _, grads in packed],
+            with_nccl="local" not in store._type,
+        )
+        for positions, arrays_of in sums:
+            if _any_order(store):
+                _take_sums(store, [packed[i] for i in positions], arrays_of, updates)
+            else:
+                later.update(zip(positions, arrays_of))
+        if later:
+            _take_sums(store, packed, [later[i] for i in range(len(packed))], updates)
+
+
+def _any_order(store: KVStore) -> bool:
+    """Say whether the order of updates changes no value: each depends on its own weight only."""
+    updater = store._updater
+    if type(updater) is not opt.Updater:
+        return updater is None
+    return updater.optimizer._by_weight and updater.optimizer._same_everywhere
+
+
+def _take_sums(
+    store: KVStore, entries: Sequence[Entry], sums: Sequence[list[NDArray]], updates: bool
+) -> None:
+    """Store sums, or update with them, and pull the values."""
+    with store._updates_together():
+        for (_, key, _, _), replicas in zip(entries, sums):
+            store._take_sum(key, replicas, store._arrays[key])
+    for position, key, arrays, grads in entries:
+        store._pull(key, arrays if updates else grads, store._arrays[key], -position)

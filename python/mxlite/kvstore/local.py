@@ -27,6 +27,7 @@ from ..ndarray.serialization import replacing_file
 from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase, all_reduced, read_states, summed
 from .compression import Compression
+from .device_buckets import DeviceBuckets
 from .rows import check_sparse, is_sparse, rows_of, wanted_rows
 
 __all__ = ["KVStore", "KVStoreError", "KVStoreModeError"]
@@ -59,6 +60,7 @@ class KVStore(KVStoreBase):
         self._replicas: dict[Any, dict[str, NDArray]] = {}  # copies of the stored value, by context
         self._updater: Any = None
         self._compression: Compression | None = None
+        self._device_buckets = DeviceBuckets(f"kvstore {name}")
 
     @property
     def handle(self) -> KVStore:
@@ -151,17 +153,23 @@ class KVStore(KVStoreBase):
             # An updater gets a single array as it is, as in 1.x: no second copy of all gradients.
             alone = len(values) == 1 and self._updater is not None
             total = replicas[0] if replicas else values[0] if alone else summed(values)
-            self._replicas[name] = {}
-            if self._updater is None:
-                self._arrays[name] = total
-                self._replicas[name] = {str(array.ctx): array for array in replicas or ()}
-                return
-            if total.ctx != stored.ctx:
-                stored = self._arrays[name] = stored.as_in_context(total.ctx)
-            if self._waiting is None:
-                self._updater(name, total, stored)
-            else:
-                self._waiting.append((name, total, stored))
+            self._take_sum(name, replicas or [total], stored)
+
+    def _take_sum(self, name: Any, sums: list[NDArray], stored: NDArray) -> None:
+        """Store a sum, which is one array or one for each GPU, or give it to the updater."""
+        total = sums[0]
+        self._replicas[name] = {}
+        if self._updater is None:
+            self._arrays[name] = total
+            if len(sums) > 1:
+                self._replicas[name] = {str(array.ctx): array for array in sums}
+            return
+        if total.ctx != stored.ctx:
+            stored = self._arrays[name] = stored.as_in_context(total.ctx)
+        if self._waiting is None:
+            self._updater(name, total, stored)
+        else:
+            self._waiting.append((name, total, stored))
 
     def pull(
         self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True

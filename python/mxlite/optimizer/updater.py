@@ -47,7 +47,7 @@ class Updater:
         self.states: dict[Any, Any] = {}
         # Each index has the last weight and state, and the context of both.
         self._places: dict[Any, tuple[NDArray, Any, Context]] = {}
-        self._last: _Batch | None = None
+        self._batches: dict[Any, _Batch] = {}  # the last ones, by their first index
 
     def __call__(self, index: Any, grad: Any, weight: Any, scale: NDArray | None = None) -> None:
         """Update one weight or several.
@@ -72,7 +72,7 @@ class Updater:
                 optimizer._set_current_context(context.device_id)
                 optimizer.update_multi_precision(key, array, gradient, self.states[key])
             return
-        last = self._last
+        last = self._batches.get(index[0]) if index else None
         if last is not None and len(last.indices) == len(index):
             states = [self.states.get(key, _NO_STATE) for key in index]
             if last.fits(index, weight, states):
@@ -91,8 +91,8 @@ class Updater:
             optimizer._set_current_context(context.device_id)
             states = [self.states[key] for key in keys]
             optimizer._update_list(keys, arrays, grads, states, scale)
-            one = len(places) == 1
-            self._last = _Batch(list(keys), list(arrays), states, context) if one else None
+            if len(places) == 1:
+                self._batches[keys[0]] = _Batch(list(keys), list(arrays), states, context)
 
     def _place(self, index: Any, weight: NDArray) -> Context:
         """Return a weight's context, after moving its state there."""

@@ -1,0 +1,131 @@
+"""Gradients of several devices of this process, summed in buckets during backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .. import _core
+from .. import ndarray as nd
+from ..comm.bucket_plan import BucketSizes, backward_order, kind_of, packed
+from ..ndarray import NDArray
+from .base import summed, sums_on_gpus
+
+__all__ = ["DeviceBuckets"]
+
+# The sums of a gradient: on each of its GPUs, or one on the first context.
+Sums = list[NDArray]
+
+
+class _Bucket:
+    """Gradients whose sums are made by one call of NCCL: a piece of memory on each GPU.
+
+    Parameters
+    ----------
+    positions : list of int
+        Places of the gradients in what `DeviceBuckets.sum` is given.
+    gradients : list of list of NDArray
+        For each of them the arrays of all GPUs, all of one dtype.
+    """
+
+    def __init__(self, positions: list[int], gradients: Sequence[Sequence[NDArray]]) -> None:
+        self.positions = positions
+        self._cores = []
+        for arrays in map(list, zip(*gradients)):
+            like = nd.zeros((1,), dtype=arrays[0].dtype)
+            size = _core.bucket_elements(arrays, like)
+            memories = [nd.zeros((size,), ctx=arrays[0].ctx, dtype=like.dtype) for _ in range(2)]
+            for memory in memories:
+                memory.wait_to_read()
+            self._cores.append(_core.GradientBucket(arrays, *memories))
+        self._parts: list[list[NDArray]] = [core.parts for core in self._cores]
+
+    def fits(self, gradients: Sequence[Sequence[NDArray]]) -> bool:
+        """Say whether the bucket was made for such arrays."""
+        columns = [list(column) for column in zip(*gradients)]
+        return len(columns) == len(self._cores) and all(
+            core.fits(column) for core, column in zip(self._cores, columns)
+        )
+
+    def sum(self, gradients: Sequence[Sequence[NDArray]]) -> list[Sums]:
+        """Begin to sum; return the sums on all GPUs, which the next call overwrites."""
+        # Graphs that were recorded on a GPU keep writing where the gradients are: they are copied.
+        for parts, arrays in zip(self._parts, zip(*gradients)):
+            for part, array in zip(parts, arrays):
+                array.copyto(part)
+        _core.GradientBucket.sum_on_devices(self._cores, 0, len(self.positions))
+        return [list(sums) for sums in zip(*(core.sums for core in self._cores))]
+
+
+class DeviceBuckets:
+    """Sums the gradients of a training over the devices of this process.
+
+    Gradients are packed in the order in which backward makes them on the first device, 25 MB to a
+    bucket (``MXLITE_BUCKET_MB``). On GPUs they are copied into their bucket, which one call of NCCL
+    sums; other arrays are added one by one, in the same order.
+
+    Parameters
+    ----------
+    label : str
+        Name of the store, for error messages.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._bytes = BucketSizes(label).current
+        self._known: list[tuple[object, ...]] = []  # keys and kinds of the gradients of the plan
+        self._learns = False  # the order was not known when the plan was made
+        self._lists: list[list[int]] = []
+        self._buckets: dict[int, _Bucket] = {}  # by index in the lists
+
+    def sum(
+        self, keys: Sequence[object], gradients: Sequence[Sequence[NDArray]], with_nccl: bool
+    ) -> Iterator[tuple[list[int], list[Sums]]]:
+        """Begin to sum gradients, a bucket at a time.
+
+        Parameters
+        ----------
+        keys : list of int or str
+            Keys of the parameters. Sums of other keys keep their memory.
+        gradients : list of list of NDArray
+            For each parameter, dense arrays of one shape and dtype: one for each device.
+        with_nccl : bool
+            NCCL may sum arrays on GPUs.
+
+        Yields
+        ------
+        positions : list of int
+            Places of the bucket's gradients in ``gradients``.
+        sums : list of list of NDArray
+            For each of them, the sum on each GPU, or one on the first device. Sums on GPUs are
+            overwritten by the next step; the given arrays stay as they are.
+        """
+        self._prepare(keys, gradients)
+        for number, positions in enumerate(self._lists):
+            members = [gradients[i] for i in positions]
+            if not with_nccl or not sums_on_gpus(members[0]):
+                yield positions, [[summed(arrays)] for arrays in members]
+                continue
+            bucket = self._buckets.get(number)
+            if bucket is None or not bucket.fits(members):
+                bucket = self._buckets[number] = _Bucket(positions, members)
+            yield positions, bucket.sum(members)
+
+    def _prepare(self, keys: Sequence[object], gradients: Sequence[Sequence[NDArray]]) -> None:
+        """Make a plan, if the gradients are not those of the last step."""
+        kinds = [(*kind_of(arrays[0], None), str([a.ctx for a in arrays])) for arrays in gradients]
+        known: list[tuple[object, ...]] = [(key, *kind) for key, kind in zip(keys, kinds)]
+        is_new = known != self._known
+        if not is_new and not self._learns:
+            return
+        order, learned = backward_order([arrays[0] for arrays in gradients])
+        # A gradient that backward did not make in two steps comes last from now on.
+        self._learns = is_new and not learned
+        _core.note_gradient_order(self._learns)
+        self._known = known
+        by_name = {
+            str(i): (f"{kind} on {places}", size) for i, (kind, size, places) in enumerate(kinds)
+        }
+        names = packed([str(i) for i in order], by_name, self._bytes)
+        lists = [[int(name) for name in members] for members in names]
+        if is_new or lists != self._lists:
+            self._lists = lists
+            self._buckets.clear()
