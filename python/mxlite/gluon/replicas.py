@@ -220,8 +220,8 @@ def tell_blocks(params: Sequence[Parameter], optimizer: Optimizer) -> None:
         raise NotSupportedError(
             f"Trainer: {type(optimizer).__name__} needs whole arrays, but each rank holds a "
             f"block of Parameter {params[next(iter(blocks))].name!r}; use an optimizer that "
-            "updates elements by themselves, such as Adam, or LAMB, LARS or LBSGD, whose norms are "
-            "those of whole parameters"
+            "updates elements by themselves, such as Adam, or LAMB, LARS, LBSGD or GroupAdaGrad, "
+            "whose norms are those of whole parameters"
         )
     if optimizer._blocks and optimizer._blocks != blocks:
         raise NotSupportedError(

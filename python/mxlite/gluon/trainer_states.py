@@ -145,7 +145,9 @@ class TrainerStates:
         optimizer = None if context else self._optimizer
         tree = states_tree(self._updaters[context].states, optimizer)
         tree["states"] = {
-            i: _whole(self._params[i], state) if i < len(self._params) else state
+            i: _whole(self._params[i], state, self._optimizer._row_states)
+            if i < len(self._params)
+            else state
             for i, state in tree["states"].items()
         }
         return tree if self._state_shards is None else self._state_shards.merged(tree)
@@ -177,7 +179,7 @@ class TrainerStates:
             states = self._state_shards.own_states(states, entries)
         for i, param in enumerate(self._params):
             if i in states and param.shard is not None:
-                states[i] = _block(param, states[i])
+                states[i] = _block(param, states[i], self._optimizer._row_states)
         return states
 
     def _share_optimizer(self) -> None:
@@ -187,29 +189,46 @@ class TrainerStates:
             updater.optimizer = self._optimizer
 
 
-def _whole(param: Parameter, state: Any) -> Any:
-    """Return the state of a whole parameter from that of this rank's block."""
+def _whole(param: Parameter, state: Any, by_row: bool) -> Any:
+    """Return the state of a whole parameter from that of this rank's block.
+
+    Parameters
+    ----------
+    param : Parameter
+    state : NDArray, tuple or None
+    by_row : bool
+        States have one value for each row of the parameter, and shape (rows, 1).
+    """
     shard = param._shard
     if shard is None or shard.group().size == 1 or state is None:
         return state
     if isinstance(state, (tuple, list)):
-        return tuple(_whole(param, part) for part in state)
+        return tuple(_whole(param, part, by_row) for part in state)
     if not isinstance(state, NDArray):
         return state
-    if tuple(state.shape) != param.local_shape:
+    local, whole = param.local_shape or (), param.shape or ()
+    if by_row:
+        if shard.axis(whole) != 0:
+            return state  # every rank has those of all rows
+        local, whole = (local[0], 1), (whole[0], 1)
+    if tuple(state.shape) != local:
         raise NotSupportedError(
             f"Trainer: the optimizer's state of sharded Parameter {param.name!r} has shape "
-            f"{tuple(state.shape)}, expected that of its block, {param.local_shape}, to be saved "
-            "as a whole"
+            f"{tuple(state.shape)}, expected that of its block, {local}, to be saved as a whole"
         )
-    return shard.gather(state, param.shape or ())
+    return shard.gather(state, whole)
 
 
-def _block(param: Parameter, state: Any) -> Any:
+def _block(param: Parameter, state: Any, by_row: bool) -> Any:
     """Return the state of this rank's block of a parameter from that of the whole one."""
     shard = param._shard
     if isinstance(state, (tuple, list)):
-        return tuple(_block(param, part) for part in state)
-    if shard is None or not isinstance(state, NDArray) or tuple(state.shape) != param.shape:
+        return tuple(_block(param, part, by_row) for part in state)
+    if shard is None or not isinstance(state, NDArray):
         return state
-    return shard.block(state)
+    whole = param.shape or ()
+    if by_row:
+        if shard.axis(whole) != 0:
+            return state
+        whole = (whole[0], 1)
+    return shard.block(state) if tuple(state.shape) == whole else state

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import ndarray as nd
-from ..base import ValueError_
+from ..base import NotSupportedError, ValueError_
 from ..ndarray import NDArray
 from .optimizer import Optimizer, register
 
@@ -24,6 +26,7 @@ class GroupAdaGrad(Optimizer):
     """
 
     _by_element = False
+    _row_states = True
 
     def __init__(self, eps: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -44,6 +47,11 @@ class GroupAdaGrad(Optimizer):
         if wd != 0:
             raise ValueError_(f"GroupAdaGrad: wd is {wd}, weight decay is not supported")
         if grad.stype == "row_sparse":
+            if self._divided_columns(index) is not None:
+                raise NotSupportedError(
+                    f"GroupAdaGrad: weight {index} is sharded along axis 1 and has a row_sparse "
+                    "gradient; shard it along axis 0, or use a dense gradient"
+                )
             nd.contrib.group_adagrad_update(
                 weight, grad, state, out=weight, lr=lr, epsilon=self.float_stable_eps,
                 rescale_grad=self.rescale_grad,
@@ -51,6 +59,27 @@ class GroupAdaGrad(Optimizer):
             )  # fmt: skip
             return
         grad = self._rescaled(grad)
-        state[:] = state + nd.mean(nd.square(grad), axis=1, keepdims=True)
+        state[:] = state + self._row_means(index, nd.square(grad))
         scale = nd.sqrt(state + self.float_stable_eps)
         weight[:] = weight - lr * nd.broadcast_div(grad, scale)
+
+    def _takes_blocks(self) -> bool:
+        return type(self).update is GroupAdaGrad.update
+
+    def _divided_columns(self, index: Any) -> int | None:
+        """Return the columns of the whole weight if this process has a block of them."""
+        if index not in self._blocks:
+            return None
+        param = self.param_dict[index]
+        return int(param.shape[1]) if param.shard[0] % 2 == 1 else None
+
+    def _row_means(self, index: Any, squares: NDArray) -> NDArray:
+        """Return the means of the rows of a whole weight; all ranks with its blocks call this."""
+        columns = self._divided_columns(index)
+        if columns is None:
+            means: NDArray = nd.mean(squares, axis=1, keepdims=True)
+            return means
+        wide = squares if squares.dtype == np.float64 else squares.astype("float32")
+        sums = nd.sum(wide, axis=1, keepdims=True)
+        whole = nd.contrib.all_reduce(sums, process_set=self._blocks[index])
+        return (whole / columns).astype(squares.dtype)

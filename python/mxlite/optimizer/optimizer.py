@@ -60,6 +60,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
     _by_weight: ClassVar[bool] = True  # an update depends on no update of another weight
     _by_element: ClassVar[bool] = True  # blocks of a weight may be updated apart
+    _row_states: ClassVar[bool] = False  # a state has one value for each row of the weight
     # Weights of which this process updates a block: number of the process set that has the others.
     _blocks: Mapping[Any, int] = MappingProxyType({})
     _transient = (*Settling._transient, "_blocks")

@@ -164,6 +164,75 @@ for uneven in (False, True):
     for zero, got in enumerate(results[1:]):
         agree(got, results[0], f"lbsgd zero={zero} {uneven}")
 
+
+class Rows(HybridBlock):
+    """A network of matrices, which GroupAdaGrad takes: divided by rows, by columns, and whole."""
+
+    def __init__(self, shard, uneven):
+        super().__init__(prefix="rows_")
+        units = 13 if uneven else 12
+        options = {"allow_uneven": uneven} if shard else {}
+
+        def place(axis):
+            return (axis, tensor) if shard else None
+
+        self.shard = shard
+        with self.name_scope():
+            self.w1 = self.params.get("w1_weight", shape=(units, 6), shard=place(-2), **options)
+            self.w2 = self.params.get("w2_weight", shape=(4, units), shard=place(1), **options)
+            self.w3 = self.params.get("w3_weight", shape=(3, 4))
+
+    def hybrid_forward(self, F, x, w1, w2, w3):
+        hidden = self.w1.local_shape[0]
+        y = F.tanh(F.FullyConnected(x, w1, no_bias=True, num_hidden=hidden))
+        y = F.FullyConnected(y, w2, no_bias=True, num_hidden=4)
+        if self.shard:
+            y = F.contrib.all_reduce(y, process_set=number)
+        return F.FullyConnected(F.tanh(y), w3, no_bias=True, num_hidden=3)
+
+
+def rows_net(shard, uneven):
+    mx.random.seed(5)
+    net = Rows(shard, uneven)
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    return net
+
+
+# The means of squares are those of whole rows.
+for uneven in (False, True):
+    reference = rows_net(False, uneven)
+    group_adagrad = {"learning_rate": 0.1, "clip_gradient": 0.5}
+    plain = gluon.Trainer(reference.collect_params(), "groupadagrad", dict(group_adagrad))
+    train(reference, plain, 4 * data_size, range(4), range(data_size))
+    wanted = whole(reference)
+    for zero in (0, 1):
+        net = rows_net(True, uneven)
+        trainer = gluon.Trainer(
+            net.collect_params(), "groupadagrad", dict(group_adagrad), "horovod", zero=zero
+        )
+        train(net, trainer, 4 * size, range(4), [data_index])
+        agree(whole(net), wanted, f"groupadagrad zero={zero} {uneven}")
+        states = str(folder / f"rows{uneven}{zero}.states")
+        trainer.save_states(states)
+        train(net, trainer, 4 * size, range(4, 6), [data_index])
+        again = rows_net(False, uneven)  # one process continues with the states
+        plain = gluon.Trainer(again.collect_params(), "groupadagrad", dict(group_adagrad))
+        for name, param in again.collect_params().items():
+            param.set_data(mx.nd.array(wanted[name]))
+        plain.load_states(states)
+        train(again, plain, 4 * data_size, range(4, 6), range(data_size))
+        agree(whole(again), whole(net), f"groupadagrad continues zero={zero} {uneven}")
+        other = rows_net(True, uneven)
+        divided = gluon.Trainer(
+            other.collect_params(), "groupadagrad", dict(group_adagrad), "horovod", zero=1 - zero
+        )
+        for param in other.collect_params().values():
+            param.set_data(mx.nd.array(wanted[param.name]))
+        divided.load_states(states)
+        train(other, divided, 4 * size, range(4, 6), [data_index])
+        agree(whole(other), whole(net), f"groupadagrad continues sharded zero={zero} {uneven}")
+
 # Norms of whole parameters in other precisions: bounds, float32 copies, frozen and bare halves.
 for dtype, options, limit in (
     ("float32", {"lower_bound": 0.5, "upper_bound": 0.9, "bias_correction": False}, 2e-5),
@@ -236,8 +305,15 @@ for optimizer in ("adam", "lamb"):
 if tensor_size > 1:
     net = make_net(True)
     params = net.collect_params()
-    with pytest.raises(NotImplementedError, match="GroupAdaGrad needs whole arrays"):
-        gluon.Trainer(params, "groupadagrad", kvstore="horovod")._ready()
+
+    class OwnRows(mx.optimizer.contrib.GroupAdaGrad):
+        """May compute something else from the rows."""
+
+        def update(self, index, weight, grad, state):
+            super().update(index, weight, grad, state)
+
+    with pytest.raises(NotImplementedError, match="OwnRows needs whole arrays"):
+        gluon.Trainer(params, OwnRows(), kvstore="horovod")._ready()
 
     class Own(mx.optimizer.LAMB):
         """May compute something else from the norms."""
