@@ -2,11 +2,16 @@
 // runs it between processes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "cpp/kvstore/comm/device_hierarchy.h"
+#include "cpp/kvstore/comm/shm/shm_communicator.h"
 #include "tests/cpp/fake_nccl/runtime.h"
 
 namespace mxlite {
@@ -71,6 +76,177 @@ TEST(NcclCommunicator, FailsWorkInFlightWithTheReason) {
     EXPECT_NE(thread, std::this_thread::get_id());
     EXPECT_THROW(group.look(), Error);
     EXPECT_THROW(group.barrier(), Error);
+  });
+}
+
+// -- several hosts ------------------------------------------------------------------------------
+
+// Passes calls to shared memory, as if it were the network between hosts.
+class Network final : public Communicator {
+ public:
+  Network(std::unique_ptr<Communicator> group, bool takes_gpus)
+      : group_(std::move(group)), takes_gpus_(takes_gpus) {}
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  const char* backend() const override { return "network"; }
+  void describe(std::string what) override { group_->describe(std::move(what)); }
+  bool takes_device_memory(DType dtype) const override { return takes_gpus_ && !is_half(dtype); }
+  void all_reduce(const void* input, void* output, int64_t count, DType dtype,
+                  ReduceOp op) override {
+    outputs.push_back(output);
+    group_->all_reduce(input, output, count, dtype, op);
+  }
+  void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts, DType dtype,
+                      ReduceOp op) override {
+    group_->reduce_scatter(input, output, counts, dtype, op);
+  }
+  void all_gather(const void* input, void* output, std::span<const size_t> bytes) override {
+    group_->all_gather(input, output, bytes);
+  }
+  void broadcast(void* data, size_t bytes, int root) override {
+    group_->broadcast(data, bytes, root);
+  }
+  void all_to_all(const void* input, std::span<const size_t> send, void* output,
+                  std::span<const size_t> receive) override {
+    group_->all_to_all(input, send, output, receive);
+  }
+  void barrier() override { group_->barrier(); }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return group_->split(color, key);
+  }
+  void fail_all(const char* reason) noexcept override { group_->fail_all(reason); }
+
+  std::vector<void*> outputs;  // Outputs of all-reduces
+
+ private:
+  std::unique_ptr<Communicator> group_;
+  const bool takes_gpus_;
+};
+
+// Runs ranks of hosts with these numbers of ranks; `network` is between the hosts, or null.
+std::atomic<bool> is_lost{false};  // a rank was lost, which every rank learns
+
+using HierarchyBody = std::function<void(DeviceCommunicator&, Network* network)>;
+void run_hosts(const std::vector<int>& hosts, bool takes_gpus, const HierarchyBody& body) {
+  is_lost = false;
+  int size = 0;
+  for (const int n : hosts) size += n;
+  const bool even = std::all_of(hosts.begin(), hosts.end(), [&](int n) { return n == hosts[0]; });
+  const auto segment = shm::SharedSegment::create_unnamed(size, size_t{64} << 10);
+  std::vector<DeviceBackend::UniqueId> ids;
+  for (size_t h = 0; h < hosts.size(); ++h) ids.push_back(nccl::fake_backend().make_id());
+  std::vector<std::thread> threads;
+  for (int h = 0, rank = 0; h < static_cast<int>(hosts.size()); ++h)
+    for (int local = 0; local < hosts[static_cast<size_t>(h)]; ++local, ++rank)
+      threads.emplace_back([&, h, local, rank] {
+        DeviceHierarchy hierarchy;
+        hierarchy.all = shm::make_communicator(segment, rank);
+        hierarchy.even = even;
+        hierarchy.check_others = [] {
+          if (is_lost) fail(ErrorKind::kCommunicator, "rank 3 is lost");
+        };
+        Network* network = nullptr;
+        const bool crosses = even || local == 0;
+        auto cross = hierarchy.all->split(crosses ? local : -1, rank);
+        if (cross) {
+          auto made = std::make_unique<Network>(std::move(cross), takes_gpus);
+          network = made.get();
+          hierarchy.cross = std::move(made);
+        }
+        DeviceRank me;
+        me.check_others = hierarchy.check_others;
+        me.rank = local;
+        me.size = hosts[static_cast<size_t>(h)];
+        hierarchy.gpus = nccl::fake_backend().join(ids[static_cast<size_t>(h)], me);
+        const auto group = make_device_hierarchy(std::move(hierarchy));
+        body(*group, network);
+      });
+  for (std::thread& thread : threads) thread.join();
+}
+
+class Hosts : public testing::TestWithParam<std::vector<int>> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, Hosts,
+                         testing::Values(std::vector{1, 1}, std::vector{2, 2}, std::vector{2, 1},
+                                         std::vector{1, 3}));
+
+TEST_P(Hosts, AllCollectivesGiveWhatOneHostGives) {
+  for (const bool takes_gpus : {false, true})
+    run_hosts(GetParam(), takes_gpus, [](DeviceCommunicator& group, Network*) {
+      const int n = group.size(), rank = group.rank();
+      const auto ranks = static_cast<size_t>(n);
+      for (const int64_t count : {0, 1, 5, 70001}) {
+        std::vector<float> in(static_cast<size_t>(count)), out(in.size());
+        for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i % 13 + 100 * rank);
+        group.all_reduce(in.data(), out.data(), count, DType::kFloat32, ReduceOp::kSum);
+        group.all_reduce(in.data(), in.data(), count, DType::kFloat32, ReduceOp::kMax);
+        group.barrier();
+        for (size_t i = 0; i < in.size(); ++i) {
+          ASSERT_EQ(out[i], static_cast<float>(i % 13) * n + 50 * n * (n - 1));
+          ASSERT_EQ(in[i], static_cast<float>(i % 13) + 100 * (n - 1));
+        }
+      }
+      std::vector<float16> halves(1000, float16(static_cast<float>(rank + 1)));
+      group.all_reduce(halves.data(), halves.data(), 1000, DType::kFloat16, ReduceOp::kSum);
+      group.barrier();
+      for (const float16 h : halves) ASSERT_EQ(static_cast<int>(h), n * (n + 1) / 2);
+
+      const int32_t mine = 10 + rank;
+      std::vector<int32_t> all(ranks);
+      group.all_gather(&mine, all.data(), std::vector<size_t>(ranks, sizeof mine));
+      group.barrier();
+      for (int r = 0; r < n; ++r) ASSERT_EQ(all[static_cast<size_t>(r)], 10 + r);
+      int32_t part = 0;
+      group.reduce_scatter(all.data(), &part, std::vector<int64_t>(ranks, 1), DType::kInt32,
+                           ReduceOp::kSum);
+      group.barrier();
+      ASSERT_EQ(part, n * (10 + rank));
+      for (int root = 0; root < n; ++root) {
+        std::vector<double> values(3000, rank == root ? root + 0.5 : -1);
+        group.broadcast(values.data(), values.size() * sizeof(double), root);
+        group.barrier();
+        for (const double v : values) ASSERT_EQ(v, root + 0.5);
+      }
+      std::vector<int32_t> sent(ranks), received(ranks);
+      for (int r = 0; r < n; ++r) sent[static_cast<size_t>(r)] = 100 * rank + r;
+      const std::vector<size_t> bytes(ranks, sizeof(int32_t));
+      group.all_to_all(sent.data(), bytes, received.data(), bytes);
+      group.barrier();
+      for (int r = 0; r < n; ++r) ASSERT_EQ(received[static_cast<size_t>(r)], 100 * r + rank);
+    });
+}
+
+TEST(DeviceHierarchy, ANetworkThatReadsGpusGetsTheirMemory) {
+  for (const bool takes_gpus : {false, true})
+    run_hosts({2, 2}, takes_gpus, [&](DeviceCommunicator& group, Network* network) {
+      std::vector<float> values(1000, 1.0f);
+      std::vector<float16> halves(1000, float16(1.0f));
+      group.all_reduce(values.data(), values.data(), 1000, DType::kFloat32, ReduceOp::kSum);
+      group.all_reduce(halves.data(), halves.data(), 1000, DType::kFloat16, ReduceOp::kSum);
+      group.barrier();
+      ASSERT_EQ(network->outputs.size(), 2u);
+      const auto* const part = values.data() + (group.rank() % 2) * 500;
+      EXPECT_EQ(network->outputs[0] == part, takes_gpus);
+      const auto* const half = reinterpret_cast<float16*>(network->outputs[1]);
+      EXPECT_TRUE(half < halves.data() || half >= halves.data() + halves.size());
+    });
+}
+
+TEST(DeviceHierarchy, AFailureOfTheNetworkEndsAllRanks) {
+  run_hosts({2, 2}, false, [](DeviceCommunicator& group, Network* network) {
+    if (group.rank() == 3) network->fail_all("rank 3 is lost");
+    std::vector<float> values(10, 1.0f);
+    std::string text = "no error";
+    try {
+      for (int i = 0; i < 100; ++i) {
+        group.all_reduce(values.data(), values.data(), 10, DType::kFloat32, ReduceOp::kSum);
+        group.barrier();
+      }
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    is_lost = true;
+    EXPECT_NE(text.find("rank 3 is lost"), std::string::npos) << text;
+    group.fail_all(text.c_str());
   });
 }
 

@@ -12,6 +12,8 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/kvstore/comm/device_hierarchy.h"
+#include "cpp/kvstore/comm/hierarchical.h"
 
 namespace mxlite {
 namespace {
@@ -21,6 +23,7 @@ std::atomic<DeviceBackend*> the_backend{nullptr};
 // The facts that every rank sends to the others before it joins.
 struct Introduction {
   int32_t version = 0, devices = 0;
+  int32_t connects_hosts = 1;  // MXLITE_NCCL_BETWEEN_HOSTS
   char host[64] = {};
   char boot[40] = {};  // tells hosts of one name apart
   char gpu[64] = {};
@@ -68,6 +71,7 @@ Introduction introduce(int device) {
     DeviceBackend* const backend = device_backend();
     MX_CHECK_KIND(backend, ErrorKind::kNotSupported, "the CUDA plug-in has loaded no NCCL library");
     mine.version = backend->version();
+    mine.connects_hosts = env_int("MXLITE_NCCL_BETWEEN_HOSTS", 1) != 0;
     mine.devices = require_accelerator("nccl", device).count();
     put(mine.gpu, backend->physical_id(device));
   });
@@ -94,6 +98,11 @@ std::string problem_of(std::span<const Introduction> all, std::span<const int> m
       return str("nccl: rank ", members[r], " has NCCL ", version_text(all[r].version), ", rank ",
                  members[0], " has NCCL ", version_text(all[0].version),
                  ": all ranks need the same version");
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r].connects_hosts != all[0].connects_hosts)
+      return str("nccl: MXLITE_NCCL_BETWEEN_HOSTS is ", all[r].connects_hosts, " on rank ",
+                 members[r], " and ", all[0].connects_hosts, " on rank ", members[0],
+                 ", the same value expected");
   std::map<std::pair<std::string, std::string>, size_t> users;
   for (size_t r = 0; r < all.size(); ++r) {
     const auto [first, fresh] =
@@ -110,6 +119,52 @@ std::string problem_of(std::span<const Introduction> all, std::span<const int> m
                "arrays through host memory");
   }
   return {};
+}
+
+// Makes one communicator of NCCL for all ranks of `processes`; collective.
+std::unique_ptr<DeviceCommunicator> connect(Communicator& processes, const DeviceRank& me,
+                                            std::string& problem) {
+  SharedId shared;
+  DeviceBackend& backend = *device_backend();
+  if (me.rank == 0) attempt(shared.problem, [&] { shared.id = backend.make_id(); });
+  processes.broadcast(&shared, sizeof shared, 0);
+  problem = first_problem(std::span<const SharedId>(&shared, 1), me.members);
+  if (!problem.empty()) return nullptr;
+  Outcome mine;
+  std::unique_ptr<DeviceCommunicator> group;
+  attempt(mine.problem, [&] { group = backend.join(shared.id, me); });
+  const std::vector<Outcome> outcomes = gather(processes, mine);
+  problem = first_problem(std::span<const Outcome>(outcomes), me.members);
+  if (problem.empty()) return group;
+  if (group) group->fail_all(problem.c_str());
+  return nullptr;
+}
+
+// Makes a communicator of NCCL for each host, and connects them by the processes' network;
+// collective.
+std::unique_ptr<DeviceCommunicator> connect_by_levels(Communicator& processes, const DeviceRank& me,
+                                                      const HostLayout& layout,
+                                                      std::string& problem) {
+  const Topology& t = layout.topology;
+  DeviceHierarchy hierarchy;
+  hierarchy.even = t.homogeneous;
+  hierarchy.check_others = me.check_others;
+  const auto host = processes.split(layout.here[0], me.rank);
+  const bool crosses = t.homogeneous || t.local_rank == 0;
+  hierarchy.cross = processes.split(crosses ? t.local_rank : -1, me.rank);
+  hierarchy.all = processes.split(0, me.rank);
+  std::vector<int> members;
+  for (const int r : layout.here) members.push_back(me.members[static_cast<size_t>(r)]);
+  const DeviceRank local{t.local_rank, t.local_size, me.device, members, me.check_others};
+  Outcome mine;
+  attempt(mine.problem, [&] {
+    hierarchy.gpus = connect(*host, local, problem);
+    put(mine.problem, problem);
+  });
+  problem = first_problem(std::span<const Outcome>(gather(processes, mine)), me.members);
+  if (problem.empty()) return make_device_hierarchy(std::move(hierarchy));
+  if (hierarchy.gpus) hierarchy.gpus->fail_all(problem.c_str());
+  return nullptr;
 }
 
 }  // namespace
@@ -132,20 +187,12 @@ std::unique_ptr<DeviceCommunicator> make_device_communicator(Communicator& proce
   const std::vector<Introduction> all = gather(processes, introduce(me.device));
   problem = problem_of(all, me.members);
   if (!problem.empty()) return nullptr;
-  SharedId shared;
-  DeviceBackend& backend = *device_backend();
-  if (me.rank == 0) attempt(shared.problem, [&] { shared.id = backend.make_id(); });
-  processes.broadcast(&shared, sizeof shared, 0);
-  problem = first_problem(std::span<const SharedId>(&shared, 1), me.members);
-  if (!problem.empty()) return nullptr;
-  Outcome mine;
-  std::unique_ptr<DeviceCommunicator> group;
-  attempt(mine.problem, [&] { group = backend.join(shared.id, me); });
-  const std::vector<Outcome> outcomes = gather(processes, mine);
-  problem = first_problem(std::span<const Outcome>(outcomes), me.members);
-  if (problem.empty()) return group;
-  if (group) group->fail_all(problem.c_str());
-  return nullptr;
+  if (!all[0].connects_hosts) {
+    const HostLayout layout = host_layout(gather_hosts(processes), me.rank);
+    if (layout.topology.local_size < me.size)
+      return connect_by_levels(processes, me, layout, problem);
+  }
+  return connect(processes, me, problem);
 }
 
 }  // namespace mxlite

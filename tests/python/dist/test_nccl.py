@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
 
 import pytest
 from conftest import HERE
@@ -55,6 +57,65 @@ assert mx._core.comm_info()["backend"] == "mpi+shm"
     path = HERE / "scripts" / "nccl_values.py"
     result = start(program, 3, str(path), env=_ENVIRONMENT, timeout=180)
     assert all("done" in text for text in result.output.values()) and len(result.output) == 3
+
+
+# NCCL inside a host, and the network of the processes between hosts.
+_BY_LEVELS = """
+import os, runpy, sys
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["MXLITE_JOB_RANK"])
+os.environ["MXLITE_COMM_HOST"] = sys.argv[2][rank]
+os.environ["MXLITE_NCCL_BETWEEN_HOSTS"] = "0"
+import mxlite as mx
+import mxlite.horovod as hvd
+hvd.init(process_sets="dynamic")
+assert hvd.cross_size() == 2 or hvd.local_rank() > 0
+hvd.local_rank = hvd.rank  # all GPUs are those of one machine
+runpy.run_path(sys.argv[1], run_name="__main__")
+assert mx._core.comm_info()["backend"] == sys.argv[3]
+"""
+
+
+@pytest.mark.parametrize("reads_gpus", [False, True])
+@pytest.mark.parametrize("hosts", ["ab", "aabb", "aab"])
+def test_nccl_inside_hosts_and_mpi_between_them(start, hosts: str, reads_gpus: bool) -> None:
+    variables = dict(_ENVIRONMENT)
+    if reads_gpus:
+        stand_in = Path(os.environ["MXLITE_CUDA_LIBRARY"])
+        variables["LD_PRELOAD"] = str(stand_in.with_name("libmxlite_fake_mpi.so"))
+    arguments = (str(HERE / "scripts" / "nccl_values.py"), hosts, "mpi+shm")
+    result = start(_BY_LEVELS, len(hosts), *arguments, env=variables, timeout=180)
+    assert all("done" in text for text in result.output.values()), result.text
+    assert len(result.output) == len(hosts)
+    assert ("asked for CUDA support" in result.text) == reads_gpus
+
+
+@pytest.mark.parametrize("by_levels", [False, True])
+def test_nccl_of_hosts_that_meet_over_tcp(launch, tmp_path: Path, by_levels: bool) -> None:
+    program = _BY_LEVELS if by_levels else _BY_LEVELS.replace('"0"', '"1"')
+    (tmp_path / "job.py").write_text(program)
+    (tmp_path / "hosts").write_text("127.0.0.1 slots=2\n127.0.0.2 slots=2\n")
+    script = HERE / "scripts" / "nccl_values.py"
+    line = f"-n 4 -s 0 -H hosts --launcher local {sys.executable} job.py {script} aabb tcp+shm"
+    code, text, _ = launch(line, timeout=180, **_ENVIRONMENT)
+    assert code == 0 and text.count("done") == 4, text
+
+
+def test_ranks_must_agree_on_how_hosts_are_connected(start) -> None:
+    program = """
+import os
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+os.environ["MXLITE_NCCL_BETWEEN_HOSTS"] = str(rank)
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+try:
+    hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(rank)), name="x").wait_to_read()
+    raise SystemExit("no error")
+except mx.MXNetError as error:
+    assert "MXLITE_NCCL_BETWEEN_HOSTS is 1 on rank 1 and 0 on rank 0" in str(error), error
+print("done")
+"""
+    result = start(program, 2, env=_ENVIRONMENT)
+    assert all("done" in text for text in result.output.values()), result.text
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -1,0 +1,178 @@
+#include "cpp/kvstore/comm/device_hierarchy.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "cpp/base/error.h"
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite {
+namespace {
+
+constexpr auto kPause = std::chrono::microseconds(50);
+
+size_t sum_of(std::span<const size_t> bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), size_t{0});
+}
+
+class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
+ public:
+  explicit HierarchicalDeviceCommunicator(DeviceHierarchy h)
+      : h_(std::move(h)), backend_(str("nccl+", h_.all->backend())) {}
+
+  int rank() const override { return h_.all->rank(); }
+  int size() const override { return h_.all->size(); }
+  const char* backend() const override { return backend_.c_str(); }
+  int device() const override { return h_.gpus->device(); }
+  Stream& stream() override { return h_.gpus->stream(); }
+  void describe(std::string what) override {
+    h_.gpus->describe(what);
+    if (h_.cross) h_.cross->describe(what);
+    h_.all->describe(std::move(what));
+  }
+  void scale(void* data, int64_t count, DType dtype, double factor) override {
+    h_.gpus->scale(data, count, dtype, factor);
+  }
+  void clear(void* data, size_t bytes) override { h_.gpus->clear(data, bytes); }
+  void when_done(DoneFn done) override { h_.gpus->when_done(std::move(done)); }
+  bool busy() override { return h_.gpus->busy(); }
+  void look() override { h_.gpus->look(); }
+  void fail_all(const char* reason) noexcept override {
+    h_.gpus->fail_all(reason);
+    if (h_.cross) h_.cross->fail_all(reason);
+    h_.all->fail_all(reason);
+  }
+
+  void all_reduce(const void* input, void* output, int64_t count, DType dtype,
+                  ReduceOp op) override {
+    const size_t width = dtype_size(dtype);
+    if (!h_.even) {
+      h_.gpus->all_reduce(input, output, count, dtype, op);
+      if (h_.cross) reduce_between_hosts(output, count, dtype, op);
+      return h_.gpus->broadcast(output, static_cast<size_t>(count) * width, 0);
+    }
+    const int64_t ranks = h_.gpus->size(), part = (count + ranks - 1) / ranks;
+    std::vector<int64_t> counts;
+    std::vector<size_t> bytes;
+    for (int64_t r = 0; r < ranks; ++r) {
+      counts.push_back(std::min(count, part * (r + 1)) - std::min(count, part * r));
+      bytes.push_back(static_cast<size_t>(counts.back()) * width);
+    }
+    const int64_t mine = h_.gpus->rank();
+    auto* const place =
+        static_cast<std::byte*>(output) + static_cast<size_t>(std::min(count, part * mine)) * width;
+    h_.gpus->reduce_scatter(input, place, counts, dtype, op);
+    reduce_between_hosts(place, counts[static_cast<size_t>(mine)], dtype, op);
+    h_.gpus->all_gather(place, output, bytes);
+  }
+  void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts, DType dtype,
+                      ReduceOp op) override {
+    const size_t width = dtype_size(dtype);
+    const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    const auto own = static_cast<size_t>(counts[static_cast<size_t>(rank())]);
+    staged(
+        input, static_cast<size_t>(total) * width, output, own * width,
+        [&](std::byte* in, std::byte* out) { h_.all->reduce_scatter(in, out, counts, dtype, op); });
+  }
+  void all_gather(const void* input, void* output, std::span<const size_t> bytes) override {
+    staged(input, bytes[static_cast<size_t>(rank())], output, sum_of(bytes),
+           [&](std::byte* in, std::byte* out) { h_.all->all_gather(in, out, bytes); });
+  }
+  void broadcast(void* data, size_t bytes, int root) override {
+    MX_CHECK(root >= 0 && root < size(), "broadcast: root ", root, " given, a rank below ", size(),
+             " expected");
+    staged(data, rank() == root ? bytes : 0, data, rank() == root ? 0 : bytes,
+           [&](std::byte* in, std::byte* out) {
+             h_.all->broadcast(rank() == root ? in : out, bytes, root);
+           });
+  }
+  void all_to_all(const void* input, std::span<const size_t> send, void* output,
+                  std::span<const size_t> receive) override {
+    staged(input, sum_of(send), output, sum_of(receive),
+           [&](std::byte* in, std::byte* out) { h_.all->all_to_all(in, send, out, receive); });
+  }
+  void barrier() override {
+    wait_for_gpu();
+    h_.all->barrier();
+  }
+  std::unique_ptr<Communicator> split(int, int) override {
+    // Sessions make the communicator of each process set from the processes of the set.
+    fail(ErrorKind::kNotSupported, backend_, ": a communicator of GPUs is not split");
+  }
+
+ private:
+  // Replaces data on the GPU by its reduction over the hosts.
+  void reduce_between_hosts(void* data, int64_t count, DType dtype, ReduceOp op) {
+    const size_t bytes = static_cast<size_t>(count) * dtype_size(dtype);
+    if (bytes == 0) return;
+    if (h_.cross->takes_device_memory(dtype)) {
+      wait_for_gpu();
+      return h_.cross->all_reduce(data, data, count, dtype, op);
+    }
+    staged(data, bytes, data, bytes,
+           [&](std::byte* in, std::byte* out) { h_.cross->all_reduce(in, out, count, dtype, op); });
+  }
+
+  // Copies the input to page-locked memory, calls fn(input there, output there), and copies its
+  // output back, in the stream's order.
+  template <class Fn>
+  void staged(const void* input, size_t input_bytes, void* output, size_t output_bytes, Fn&& fn) {
+    std::byte* const in = host_memory(input_, input_bytes);
+    std::byte* const out = host_memory(output_, output_bytes);
+    if (input_bytes > 0) stream().copy(in, input, input_bytes);
+    wait_for_gpu();  // the copies of the call before have ended, too
+    fn(in, out);
+    if (output_bytes > 0) stream().copy(output, out, output_bytes);
+  }
+
+  std::byte* host_memory(NDArrayRef& memory, size_t bytes) {
+    if (!memory || static_cast<size_t>(memory->size()) < bytes) {
+      if (memory) wait_for_gpu();  // a copy may still read the old memory
+      const TensorSpec spec{{static_cast<int64_t>(std::max(bytes, size_t{1}))}, DType::kUInt8};
+      memory = NDArray::empty(spec, {DeviceType::kPinned, 0});
+    }
+    return static_cast<std::byte*>(memory->data());
+  }
+
+  // Waits until the GPU has done what it was given. Ends with an error when a rank is lost.
+  void wait_for_gpu() {
+    std::mutex mutex;
+    std::optional<std::exception_ptr> outcome;  // guarded by mutex
+    h_.gpus->when_done([&](std::exception_ptr error) {
+      std::lock_guard lock(mutex);
+      outcome = std::move(error);
+    });
+    for (bool looks = true;;) {
+      {
+        std::lock_guard lock(mutex);
+        if (outcome) break;
+      }
+      try {
+        if (looks && h_.check_others) h_.check_others();
+        if (looks) h_.gpus->look();
+      } catch (const std::exception& e) {
+        fail_all(e.what());  // ends the work: the outcome is set soon
+        looks = false;
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+    if (*outcome) std::rethrow_exception(*outcome);
+  }
+
+  DeviceHierarchy h_;
+  const std::string backend_;
+  NDArrayRef input_, output_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceCommunicator> make_device_hierarchy(DeviceHierarchy hierarchy) {
+  return std::make_unique<HierarchicalDeviceCommunicator>(std::move(hierarchy));
+}
+
+}  // namespace mxlite
