@@ -51,8 +51,8 @@ class Fuser {
   int32_t convolution_of(const Node& norm) const {
     if (norm.kind != NodeKind::kOp || !norm.post_ops.empty()) return -1;
     const std::string& op = norm.op()->name;
-    if (op != "BatchNorm" && op != "_batch_norm_relu" &&
-        op != "_batch_norm_add_relu_bits") return -1;
+    if (op != "BatchNorm" && op != "_batch_norm_relu" && op != "_batch_norm_add_relu_bits")
+      return -1;
     const ValueId data = norm.inputs[0];
     const Node& n = graph_.node(data);
     if (n.kind != NodeKind::kOp || n.op()->name != "Convolution" || !n.post_ops.empty() ||
