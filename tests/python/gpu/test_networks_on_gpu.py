@@ -165,7 +165,7 @@ def test_recorded_graphs_that_wait_for_backward_keep_their_values() -> None:
     """Graphs of several calls hold their saved values at the same time."""
     net = nn.HybridSequential()
     net.add(nn.Dense(8, activation="tanh", in_units=4), nn.Dense(1, in_units=8))
-    net.initialize(ctx=mx.gpu(0))
+    net.initialize(mx.init.Normal(1), ctx=mx.gpu(0))
     net.hybridize()
     data = [nd.full((2, 4), i / 8, ctx=mx.gpu(0)) for i in range(7)]
 
@@ -271,6 +271,7 @@ net = Residual()
 net.initialize(mx.init.Xavier(), ctx=mx.gpu(0))
 net.cast("float16")
 x = nd.array(np.random.RandomState(0).uniform(-1, 2, (4, 8, 6, 6)), ctx=mx.gpu(0), dtype="float16")
+net(x)  # completes the shapes
 
 def step():
     for block in net.body:
