@@ -203,7 +203,9 @@ def _whole(param: Parameter, state: Any, by_row: bool) -> Any:
     if shard is None or shard.group().size == 1 or state is None:
         return state
     if isinstance(state, (tuple, list)):
-        return tuple(_whole(param, part, by_row) for part in state)
+        # With multi_precision, rows have states beside the float32 copy of the weight.
+        ways = [False, True] if by_row else [False] * len(state)
+        return tuple(_whole(param, part, way) for part, way in zip(state, ways, strict=True))
     if not isinstance(state, NDArray):
         return state
     local, whole = param.local_shape or (), param.shape or ()
@@ -223,7 +225,8 @@ def _block(param: Parameter, state: Any, by_row: bool) -> Any:
     """Return the state of this rank's block of a parameter from that of the whole one."""
     shard = param._shard
     if isinstance(state, (tuple, list)):
-        return tuple(_block(param, part, by_row) for part in state)
+        ways = [False, True] if by_row else [False] * len(state)
+        return tuple(_block(param, part, way) for part, way in zip(state, ways, strict=True))
     if shard is None or not isinstance(state, NDArray):
         return state
     whole = param.shape or ()

@@ -106,6 +106,7 @@ class Updater:
             state = self.optimizer.create_state_multi_precision(index, weight)
         state = self.states[index] = _moved(state, context)
         self._places[index] = (weight, state, context)
+        self._batches.clear()  # they keep the arrays that this index had before alive
         return context
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:

@@ -233,6 +233,42 @@ for uneven in (False, True):
         train(other, divided, 4 * size, range(4, 6), [data_index])
         agree(whole(other), whole(net), f"groupadagrad continues sharded zero={zero} {uneven}")
 
+
+def train_halves(net, trainer, steps):
+    for step in steps:
+        x, y = (mx.nd.array(array, dtype="float16") for array in batch(step, data_index))
+        with autograd.record():
+            loss = ((net(x) - y) ** 2).sum()
+        loss.backward()
+        trainer.step(4 * size)
+
+
+def halves(net):
+    options = {"learning_rate": 0.1, "multi_precision": True}
+    net.cast("float16")
+    return gluon.Trainer(net.collect_params(), "groupadagrad", options, "horovod")
+
+
+# Halves keep float32 copies of the weights beside the states of their rows.
+for uneven in (False, True):
+    net = rows_net(True, uneven)
+    trainer = halves(net)
+    train_halves(net, trainer, range(3))
+    before = whole(net)
+    states = str(folder / f"halves{uneven}.states")
+    trainer.save_states(states)
+    train_halves(net, trainer, range(3, 5))
+    again = rows_net(True, uneven)
+    trainer = halves(again)
+    for param in again.collect_params().values():
+        param.set_data(mx.nd.array(before[param.name], dtype="float16"))
+    trainer.load_states(states)
+    train_halves(again, trainer, range(3, 5))
+    after = whole(again)
+    for name, value in whole(net).items():
+        np.testing.assert_array_equal(after[name], value)
+        assert (value != before[name]).any()
+
 # Norms of whole parameters in other precisions: bounds, float32 copies, frozen and bare halves.
 for dtype, options, limit in (
     ("float32", {"lower_bound": 0.5, "upper_bound": 0.9, "bias_correction": False}, 2e-5),
