@@ -50,9 +50,11 @@ def pushpull_all(
         own = [str(key) for _, key, _, _ in entries]
         store._pushpull_gradients(entries, updates, own if names is None else names)
         return
-    if type(store) is KVStore and any(len(grads) > 1 for _, _, _, grads in entries):
-        _pushpull_devices(store, entries, updates)
-        return
+    if type(store) is KVStore:
+        is_packed = [_is_packed(store, entry) for entry in entries]
+        if all(is_packed) or _any_order(store):
+            _pushpull_devices(store, [e for e, yes in zip(entries, is_packed) if yes], updates)
+            entries = [e for e, yes in zip(entries, is_packed) if not yes]
     if updates and type(store) is KVStore:
         keys, outputs, values = ([entry[k] for entry in entries] for k in (1, 2, 3))
         store.pushpull(keys, values, out=outputs)
@@ -61,22 +63,24 @@ def pushpull_all(
         store.pushpull(key, grads, out=arrays if updates else grads, priority=-position)
 
 
-def _pushpull_devices(store: KVStore, entries: Sequence[Entry], updates: bool) -> None:
+def _is_packed(store: KVStore, entry: Entry) -> bool:
+    """Say whether a bucket can hold the gradients of a parameter, after checking their shapes."""
+    _, key, _, grads = entry
+    if len(grads) < 2 or store._compression is not None:
+        return False
+    stored = store._stored("push", key)
+    store._check_shapes("push", key, grads, stored)
+    return all(type(a) is NDArray and a.dtype == stored.dtype for a in (stored, *grads))
+
+
+def _pushpull_devices(store: KVStore, packed: Sequence[Entry], updates: bool) -> None:
     """Sum the gradients of several devices of this process in buckets.
 
     A bucket updates or replaces its arrays as soon as it is summed, while backward still makes the
     gradients of later ones.
     """
-    packed = []
-    for entry in entries:
-        position, key, arrays, grads = entry
-        stored = store._stored("push", key)
-        store._check_shapes("push", key, grads, stored)
-        alike = all(type(a) is NDArray and a.dtype == stored.dtype for a in (stored, *grads))
-        if len(grads) > 1 and alike and store._compression is None:
-            packed.append(entry)
-        else:
-            store.pushpull(key, grads, out=arrays if updates else grads, priority=-position)
+    if not packed:
+        return
     later: dict[int, list[NDArray]] = {}
     with autograd.pause(), scope("KVStore: pushpull", COMM_SCOPE):
         sums = store._device_buckets.sum(

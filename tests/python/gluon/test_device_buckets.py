@@ -103,3 +103,35 @@ def test_arrays_that_change_make_a_new_plan(monkeypatch: pytest.MonkeyPatch) -> 
     wrong = [mx.nd.zeros((4,)), mx.nd.zeros((4,), ctx=mx.cpu(1))]
     with pytest.raises(mx.base.ShapeError, match=r"key a: .*\(4,\).*\(3,\)"):
         pushpull_all(store, [(0, "a", [], wrong)], False)
+
+
+@pytest.mark.parametrize("optimizer", ["nadam", "sgd"])
+def test_row_sparse_gradients_among_dense_ones(optimizer: str) -> None:
+    """Optimizers that count the updates of all weights get them in the order of the entries."""
+    from mxlite.kvstore.gradients import pushpull_all
+
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    shapes = {"w": (3,), "rows": (4, 2), "b": (5,)}
+    results = []
+    for sums in (pushpull_all, summed_by_key):
+        store = mx.kv.create("device")
+        store.set_optimizer(mx.optimizer.create(optimizer, learning_rate=0.1))
+        weights = {
+            key: [mx.nd.ones(shape, ctx=ctx) for ctx in contexts] for key, shape in shapes.items()
+        }
+        for key, arrays in weights.items():
+            store.init(key, arrays[0])
+        rng = np.random.default_rng(2)
+        for _ in range(3):
+            entries = []
+            for position, (key, shape) in enumerate(shapes.items()):
+                values = [rng.standard_normal(shape).astype("float32") for _ in contexts]
+                grads = [mx.nd.array(v, ctx=ctx) for v, ctx in zip(values, contexts)]
+                if key == "rows":
+                    grads = [grad.tostype("row_sparse") for grad in grads]
+                entries.append((position, key, weights[key], grads))
+            sums(store, entries, True)
+        results.append([array.asnumpy() for arrays in weights.values() for array in arrays])
+    for got, wanted in zip(*results, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert not np.array_equal(got, np.ones_like(got))

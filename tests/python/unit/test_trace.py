@@ -122,7 +122,7 @@ def test_all_tracks_of_a_training(tmp_path: Path) -> None:
     categories = {entry.category for entry in found.intervals}
     assert {"operator", "MXNET_C_API", "graph pass", "IO", "communication"} <= categories
     names = {entry.name for entry in found.intervals}
-    assert {"KVStore: push", "KVStore: pull", "DataLoader: wait"} <= names
+    assert {"KVStore: pushpull", "DataLoader: wait"} <= names
     assert {"Memory: cpu/0", "Tasks in flight"} <= set(found.counters)
     shares = trace.divide(found.intervals)
     assert shares[0] > 0
