@@ -24,6 +24,7 @@ from ..run.launching.hosts import (
     LaunchError,
     check_hosts,
     check_hosts_of_mpirun,
+    check_meeting,
     check_own_hosts,
     own_address,
     read_hosts,
@@ -289,8 +290,15 @@ def _run_without_servers(
     environment: dict[str, str],
 ) -> int:
     """Run workers that sum among themselves."""
-    # They must not look for the servers of another job.
-    for name in ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"):
+    # They must not look for the servers or the meeting point of another job.
+    for name in (
+        "DMLC_PS_ROOT_URI",
+        "DMLC_PS_ROOT_PORT",
+        "MXLITE_JOB_ADDRESS",
+        "MXLITE_JOB_MEMORY",
+        "MXLITE_JOB_RANK",
+        "MXLITE_JOB_SIZE",
+    ):
         environment.pop(name, None)
     folder = os.getcwd()
     if hosts and (args.launcher == "local" or (args.launcher == "ssh" and not has_mpirun())):
@@ -312,7 +320,7 @@ def _run_over_tcp(
     environment: dict[str, str],
 ) -> int:
     """Run workers on several hosts without mpirun; this process is their meeting point."""
-    for name in ("MXLITE_JOB_MEMORY", "MXLITE_COMM_HOST", "DMLC_NODE_HOST"):
+    for name in ("MXLITE_COMM_HOST", "DMLC_NODE_HOST"):
         environment.pop(name, None)
     port = os.environ.get("DMLC_PS_ROOT_PORT", "").strip() or "0"
     if not port.isdigit() or int(port) > 65535:
@@ -322,6 +330,7 @@ def _run_over_tcp(
     if args.launcher == "local":
         check_own_hosts(hosts)
     meeting = _core.JobRendezvous(args.num_workers, own_address(hosts), int(port), token)
+    check_meeting(meeting.text, hosts)
     plans = plan_hosts_job(args, hosts, environment, meeting.text, token)
     used = list(dict.fromkeys(plan.host for plan in plans if plan.host is not None))
     check_hosts(used, folder)

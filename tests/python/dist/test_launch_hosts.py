@@ -298,3 +298,16 @@ def test_another_token_is_refused() -> None:
     )
     assert result.returncode == 1, result.stderr
     assert "has closed the connection; MXLITE_JOB_TOKEN of another job" in result.stderr
+
+
+def test_a_meeting_point_that_other_hosts_do_not_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mxlite.run.launching import hosts
+
+    others = [hosts.Host("far", 22, 1)]
+    monkeypatch.setattr(hosts, "reaching_address", lambda _: "192.0.2.7")
+    for address in ("127.0.1.1:9091", "0.0.0.0:9091", "[::1]:9091"):
+        with pytest.raises(hosts.LaunchError, match=r"DMLC_PS_ROOT_URI .* 192\.0\.2\.7"):
+            hosts.check_meeting(address, others)
+    hosts.check_meeting("192.0.2.7:9091", others)
+    monkeypatch.setattr(hosts, "reaching_address", lambda _: "127.0.0.1")
+    hosts.check_meeting("127.0.0.2:9091", others)

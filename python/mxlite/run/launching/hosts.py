@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ __all__ = [
     "LaunchError",
     "check_hosts",
     "check_hosts_of_mpirun",
+    "check_meeting",
     "check_own_hosts",
     "check_port",
     "free_port",
@@ -321,6 +323,32 @@ def own_address(hosts: Sequence[Host]) -> str:
         raise LaunchError(
             f"{error}; the address of this machine can be given in DMLC_PS_ROOT_URI"
         ) from error
+
+
+def check_meeting(address: str, hosts: Sequence[Host]) -> None:
+    """Raise if workers on other hosts cannot reach the address at which this process listens.
+
+    Parameters
+    ----------
+    address : str
+        ``host:port``, numeric.
+    hosts : sequence of Host
+
+    Raises
+    ------
+    LaunchError
+        The address is of the loopback interface, or of all interfaces, and a host is another
+        machine.
+    """
+    found = ipaddress.ip_address(address.rpartition(":")[0].strip("[]"))
+    if not (found.is_loopback or found.is_unspecified):
+        return
+    others = reaching_address(hosts)
+    if not ipaddress.ip_address(others).is_loopback:
+        raise LaunchError(
+            f"the workers would meet at {address}, which other hosts do not reach; set "
+            f"DMLC_PS_ROOT_URI to an address of this machine that they reach, such as {others}"
+        )
 
 
 def reaching_address(hosts: Sequence[Host]) -> str:
