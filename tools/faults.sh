@@ -18,6 +18,8 @@ fault() { printf '\n--- %s\n' "$*"; python "tests/faults/$1.py" "${@:2}" || { st
 fault kill_saver $((20 * lost))
 fault lost_ranks kill --runs $lost --json "$results/kill.json"
 fault lost_ranks stop --runs $stop --timeout 2 --json "$results/stop.json"
+fault lost_ranks kill --job tensor --runs $stop --json "$results/kill_tensor.json"
+fault lost_ranks stop --job tensor --runs $stop --timeout 2 --json "$results/stop_tensor.json"
 fault soak -np 2 --steps $steps --json "$results/soak_2_ranks.json"
 fault soak -np 4 --steps $steps --json "$results/soak_4_ranks.json"
 fault server_faults lossy --runs $lossy --json "$results/server_lossy.json"

@@ -1,9 +1,11 @@
-"""Kills or stops a random rank during all-reduces, many times, and counts what the others do.
+"""Kills or stops a random rank of a job, many times, and counts what the others do.
 
     python tests/faults/lost_ranks.py kill --runs 100 --json result.json
     python tests/faults/lost_ranks.py stop --runs 50 --timeout 2 --json result.json
+    python tests/faults/lost_ranks.py kill --runs 50 --job tensor --json result.json
 
-Each run has 2 to 4 ranks. A survivor must raise within 1 s of the kill, or within the timeout plus
+A job sums arrays (``allreduce``), or trains layers that are divided among the ranks (``tensor``: 2 or
+3 ranks, or a mesh of 2 x 2). Each run has 2 to 4 ranks. A survivor must raise within 1 s of the kill, or within the timeout plus
 1 s of the stop, and name the lost rank; no run may hang.
 """
 
@@ -27,13 +29,53 @@ import json, os, sys, time
 import mxlite as mx
 import mxlite.horovod as hvd
 hvd.init()
-folder, rank = sys.argv[1], hvd.rank()
-grads = [mx.nd.ones((n,)) for n in (10, 5000, 300000)]
-try:
-    for step in range(10**9):
+folder, job, rank = sys.argv[1], sys.argv[2], hvd.rank()
+
+
+def all_reduces():
+    grads = [mx.nd.ones((n,)) for n in (10, 5000, 300000)]
+
+    def step():
         for i, grad in enumerate(grads):
             hvd.allreduce_(grad, name=f"grad{i}")
         mx.nd.waitall()
+
+    return step
+
+
+def divided_layers():
+    from mxlite import autograd, gluon
+    from mxlite.gluon.contrib import parallel
+
+    data = 2 if hvd.size() == 4 else 1
+    mesh = mx.parallel.mesh(data=data, tensor=hvd.size() // data)
+    group = mesh.group("tensor")
+    net = gluon.nn.HybridSequential()
+    net.add(
+        parallel.ColumnParallelDense(48, group, in_units=32, activation="relu"),
+        parallel.RowParallelDense(8, group, in_units=48),
+    )
+    net.initialize()
+    net.hybridize()
+    trainer = hvd.DistributedTrainer(
+        net.collect_params(), "sgd", {"learning_rate": 1e-3}, process_set=mesh.group("data")
+    )
+    x = mx.nd.random.normal(shape=(16, 32))
+
+    def step():
+        with autograd.record():
+            loss = (net(x) ** 2).mean()
+        loss.backward()
+        trainer.step(16)
+        mx.nd.waitall()
+
+    return step
+
+
+try:
+    run = {"allreduce": all_reduces, "tensor": divided_layers}[job]()
+    for step in range(10**9):
+        run()
         if step == 3:
             with open(f"{folder}/pid.tmp{rank}", "w") as file:
                 file.write(str(os.getpid()))
@@ -63,6 +105,7 @@ def one_run(args: argparse.Namespace, seed: int, folder: Path) -> dict[str, obje
             sys.executable,
             str(script),
             str(folder),
+            args.job,
         ],
         env=environment,
         stdout=subprocess.PIPE,
@@ -115,6 +158,7 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["kill", "stop"])
+    parser.add_argument("--job", choices=["allreduce", "tensor"], default="allreduce")
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--timeout", type=float, default=2.0, help="MXLITE_COMM_TIMEOUT")
     parser.add_argument("--seed", type=int, default=0)
@@ -131,6 +175,7 @@ def main() -> int:
     good = sum(run["outcome"] == "ok" for run in runs)
     summary = {
         "what": args.what,
+        "job": args.job,
         "runs": args.runs,
         "good": good,
         "hangs": sum(run["outcome"] == "hang" for run in runs),
