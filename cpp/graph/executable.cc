@@ -183,13 +183,16 @@ void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>
 void Executable::prepare_for_gpu() {
   // No task declares that it reads them.
   for (const NDArrayRef& constant : program_.constants) constant->wait_to_read();
+  const auto allocate = [device = device_](size_t bytes) {
+    return Storage::allocate(device, bytes);
+  };
   std::vector<Replay::CallerArray> arrays;
   for (uint32_t i = 0; i < program_.input_specs.size(); ++i)
     if (!program_.saved_inputs[i])
       arrays.push_back({slots_.inputs + i, program_.input_specs[i].bytes(), false});
   for (uint32_t i = 0; i < output_buffers_.size(); ++i)
     if (!saved_[i]) arrays.push_back({slots_.outputs + i, output_buffers_[i].bytes(), true});
-  replay_ = std::make_unique<Replay>(task_name_, device_, std::move(arrays),
+  replay_ = std::make_unique<Replay>(task_name_, allocate, std::move(arrays),
                                      [this](std::span<void* const> bases, RandomState random,
                                             Stream& stream, const RandomState* device_random) {
                                        main_.run(bases, random,

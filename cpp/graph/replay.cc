@@ -7,6 +7,7 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/launch_log.h"
+#include "cpp/core/scratch_shortage.h"
 #include "cpp/ndarray/memory_profile.h"
 
 namespace mxlite::graph {
@@ -20,8 +21,11 @@ constexpr size_t kMostSeen = 8;
 // enough replays have come.
 constexpr int64_t kFreeRecordings = 16;
 constexpr int64_t kReplaysPerRecording = 8;
-constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // sum over the arrays
+// Recordings that may lack scratch memory, which the runs that follow enlarge.
+constexpr int kMostShortages = 8;
+constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // sum over the executables of the process
 constexpr size_t kMostArrayBytes = size_t{256} << 20;  // one array: copies of more cost too much
+std::atomic<size_t> copied_bytes_of_process{0};
 
 struct Totals {
   std::atomic<int64_t> step_by_step{0}, recorded{0}, replayed{0}, copied_arrays{0};
@@ -47,13 +51,16 @@ Replay::Stats Replay::totals() {
   return {t.step_by_step, t.recorded, t.replayed, t.copied_arrays};
 }
 
-Replay::Replay(const char* name, Device device, std::vector<CallerArray> arrays, StepsFn steps)
+Replay::Replay(const char* name, AllocateFn allocate, std::vector<CallerArray> arrays,
+               StepsFn steps)
     : name_(name),
-      device_(device),
+      allocate_(std::move(allocate)),
       arrays_(std::move(arrays)),
       steps_(std::move(steps)),
       copies_(arrays_.size()),
       given_(arrays_.size()) {}
+
+Replay::~Replay() { copied_bytes_of_process -= copied_bytes_; }
 
 Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
   Key key(bases.begin(), bases.end());
@@ -72,8 +79,15 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
   };
   auto known = find();
   if (known == graphs_.end()) {
+    const size_t copied = copied_bytes_;
+    const int shortages = shortages_;
     if (!will_return(key, bases, stream) || !record(bases, stream)) {
-      run_step_by_step(bases, random, stream);
+      // New copies are used once outside of a recording, where plans for their alignment are
+      // measured and scratch memory grows.
+      if (copied_bytes_ > copied || shortages_ > shortages)
+        run_in_copies(bases, random, stream);
+      else
+        run_step_by_step(bases, random, stream);
       // Checked after the run, because kernels may have enlarged the scratch memory.
       return remember(key_of(bases, stream));
     }
@@ -97,6 +111,12 @@ void Replay::run_step_by_step(std::span<void*> bases, RandomState random, Stream
   set_outputs([&](size_t i) { return copies_[i]->data(); });
 }
 
+void Replay::run_in_copies(std::span<void*> bases, RandomState random, Stream& stream) {
+  count(stats_.step_by_step, totals_of_process.step_by_step);
+  steps_(bases, random, stream, nullptr);
+  copy_outputs(bases, stream);
+}
+
 void Replay::copy_inputs(std::span<void*> bases, Stream& stream) const {
   for (size_t i = 0; i < arrays_.size(); ++i) {
     if (!copies_[i]) continue;
@@ -112,39 +132,52 @@ void Replay::copy_outputs(std::span<void* const> bases, Stream& stream) const {
       stream.copy(given_[i], bases[arrays_[i].slot], arrays_[i].bytes);
 }
 
+bool Replay::can_be_copied(size_t array) const {
+  return !no_memory_ && !copies_[array] && arrays_[array].bytes <= kMostArrayBytes;
+}
+
 bool Replay::will_return(Key& key, std::span<void*> bases, Stream& stream) {
   std::vector<uint8_t> may_differ(key.size());
-  for (size_t i = 0; i < arrays_.size(); ++i)
-    may_differ[arrays_[i].slot] = !copies_[i] && arrays_[i].bytes <= kMostArrayBytes;
+  for (size_t i = 0; i < arrays_.size(); ++i) may_differ[arrays_[i].slot] = can_be_copied(i);
   const auto is_similar = [&](const Key& other) {
     for (size_t slot = 0; slot < key.size(); ++slot)
       if (other[slot] != key[slot] && !may_differ[slot]) return false;
     return true;
   };
   if (!std::any_of(seen_.begin(), seen_.end(), is_similar)) return false;
+  bool added = false;
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const uint32_t slot = arrays_[i].slot;
     const auto moved = [&](const Key& other) { return other[slot] != key[slot]; };
-    if (!may_differ[slot] || std::none_of(seen_.begin(), seen_.end(), moved)) continue;
-    if (add_copy(i, bases, stream)) key[slot] = bases[slot];
+    if (!can_be_copied(i) || std::none_of(seen_.begin(), seen_.end(), moved)) continue;
+    if (!add_copy(i, bases, stream)) continue;
+    key[slot] = bases[slot];
+    added = true;
   }
-  return std::find(seen_.begin(), seen_.end(), key) != seen_.end();
+  return !added && std::find(seen_.begin(), seen_.end(), key) != seen_.end();
 }
 
 bool Replay::add_copy(size_t array, std::span<void*> bases, Stream& stream) {
-  const auto [slot, bytes, is_output] = arrays_[array];
-  if (copied_bytes_ + bytes > kMostCopiedBytes) return false;
-  try {
-    const MemoryScope scope(name_);
-    copies_[array] = Storage::allocate(device_, std::max<size_t>(bytes, 1));
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kOutOfMemory) throw;
+  const auto [slot, given_bytes, is_output] = arrays_[array];
+  const size_t bytes = std::max<size_t>(given_bytes, 1);
+  if (copied_bytes_of_process.fetch_add(bytes) + bytes > kMostCopiedBytes) {
+    copied_bytes_of_process -= bytes;
     return false;
   }
   copied_bytes_ += bytes;
+  try {
+    const MemoryScope scope(name_);
+    copies_[array] = allocate_(bytes);
+  } catch (const Error& error) {
+    copied_bytes_of_process -= bytes;
+    copied_bytes_ -= bytes;
+    if (error.kind() != ErrorKind::kOutOfMemory) throw;
+    no_memory_ = true;
+    return false;
+  }
   count(stats_.copied_arrays, totals_of_process.copied_arrays);
   void* const copy = copies_[array]->data();
-  if (!is_output) stream.copy(copy, given_[array], bytes);
+  if (!is_output) stream.copy(copy, given_[array], given_bytes);
   bases[slot] = copy;
   graphs_.clear();  // they use the caller's old memory
   for (Key& key : seen_) key[slot] = copy;
@@ -158,7 +191,11 @@ void Replay::remember(Key key) {
 }
 
 bool Replay::record(std::span<void*> bases, Stream& stream) {
-  if (stats_.recorded >= kFreeRecordings + stats_.replayed / kReplaysPerRecording) return false;
+  if (stats_.recorded >= kFreeRecordings + stats_.replayed / kReplaysPerRecording) {
+    if (!over_budget_) print_reason("its memory changes at each run");
+    over_budget_ = true;
+    return false;
+  }
   try {
     auto graph = graph_recorder()->record(
         stream, [&](Stream& s, const RandomState* random) { steps_(bases, {}, s, random); });
@@ -167,13 +204,16 @@ bool Replay::record(std::span<void*> bases, Stream& stream) {
     count(stats_.recorded, totals_of_process.recorded);
     return true;
   } catch (const Error& error) {
-    give_up(error.what());  // an error of an operator is raised again by the run step by step
+    // The run step by step enlarges scratch memory, and raises an error of an operator again.
+    const bool is_shortage = dynamic_cast<const ScratchShortage*>(&error) != nullptr;
+    if (is_shortage && ++shortages_ <= kMostShortages) return false;
+    gave_up_ = true;
+    print_reason(error.what());
     return false;
   }
 }
 
-void Replay::give_up(const char* reason) {
-  gave_up_ = true;
+void Replay::print_reason(const char* reason) const {
   std::fprintf(stderr, "mxlite: %s runs without CUDA graphs: %s\n", name_, reason);
 }
 

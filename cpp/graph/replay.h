@@ -24,7 +24,11 @@ class Replay {
   };
   using StepsFn = std::function<void(std::span<void* const> bases, RandomState random,
                                      Stream& stream, const RandomState* device_random)>;
-  Replay(const char* name, Device device, std::vector<CallerArray> arrays, StepsFn steps);
+  using AllocateFn = std::function<StorageRef(size_t bytes)>;  // for copies of arrays
+  Replay(const char* name, AllocateFn allocate, std::vector<CallerArray> arrays, StepsFn steps);
+  ~Replay();
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
 
   // Must be called by the thread that submits to the stream. Changes the bases of copied arrays.
   void run(std::span<void*> bases, RandomState random, Stream& stream);
@@ -46,17 +50,20 @@ class Replay {
   void copy_inputs(std::span<void*> bases, Stream& stream) const;
   void copy_outputs(std::span<void* const> bases, Stream& stream) const;
   void run_step_by_step(std::span<void*> bases, RandomState random, Stream& stream);
-  // Returns whether a graph for these addresses will be replayed: an earlier run had them, but for
-  // arrays that can be copied. Those that have moved lately get their memory here.
+  void run_in_copies(std::span<void*> bases, RandomState random, Stream& stream);
+  bool can_be_copied(size_t array) const;
+  // Returns whether a graph for these addresses will be replayed: an earlier run had them. Arrays
+  // that can be copied and have moved lately get their memory here; this run is then the first in
+  // it.
   bool will_return(Key& key, std::span<void*> bases, Stream& stream);
   bool add_copy(size_t array, std::span<void*> bases, Stream& stream);
   void remember(Key key);
   bool record(std::span<void*> bases, Stream& stream);
-  void give_up(const char* reason);
+  void print_reason(const char* reason) const;  // why it runs without graphs
   Key key_of(std::span<void* const> bases, Stream& stream) const;
 
   const char* const name_;
-  const Device device_;
+  const AllocateFn allocate_;
   const std::vector<CallerArray> arrays_;
   const StepsFn steps_;
   std::vector<StorageRef> copies_;  // by caller's array; null: a run uses the caller's memory
@@ -64,7 +71,10 @@ class Replay {
   size_t copied_bytes_ = 0;
   std::vector<Entry> graphs_;  // last used first
   std::vector<Key> seen_;      // recent runs without a graph
+  int shortages_ = 0;          // recordings that lacked scratch memory
   bool gave_up_ = false;       // some work cannot be recorded
+  bool over_budget_ = false;   // too many recordings at some time
+  bool no_memory_ = false;     // an allocation of a copy has failed; no other one is tried
   Stats stats_;
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "cpp/core/scratch_shortage.h"
 #include "cpp/graph/deferred_memory.h"
 #include "cpp/graph/output_memory.h"
 #include "cpp/graph/replay.h"
@@ -36,6 +37,7 @@ struct FakeGraph final : DeviceGraph {
 struct FakeRecorder final : GraphRecorder {
   std::unique_ptr<DeviceGraph> record(Stream& stream, const FillFn& fill) override {
     if (fails) fail(ErrorKind::kDevice, "this kernel cannot be recorded");
+    if (lacks_scratch) throw ScratchShortage("64 bytes of scratch memory asked for");
     auto graph = std::make_unique<FakeGraph>(log);
     static const RandomState on_device;
     fill(stream, &on_device);
@@ -46,26 +48,33 @@ struct FakeRecorder final : GraphRecorder {
   }
   std::vector<std::string> log;
   Bases recorded;
-  bool fails = false;
+  bool fails = false, lacks_scratch = false;
 };
 
-constexpr size_t kLarge = size_t{1} << 30;  // is never copied: there is no memory
+constexpr size_t kLarge = size_t{1} << 30;  // is never copied
 
 class ReplayTest : public testing::Test {
  protected:
   explicit ReplayTest(size_t second_bytes = 8, size_t output_bytes = 8)
-      : replay_("net", {}, {{kInput, 8}, {kInput + 1, second_bytes}, {kOutput, output_bytes, true}},
-                [this](std::span<void* const> b, RandomState random, Stream& stream,
-                       const RandomState* d) {
-                  recorder_.log.push_back(str(d ? "record " : "steps ", name(b[kArena]),
-                                              name(b[kInput]), name(b[kInput + 1]),
-                                              name(b[kOutput]), ' ', d ? "" : str(random.offset)));
-                  const Bases bases = {b[0], b[1], b[2], b[3]};
-                  if (d)
-                    recorder_.recorded = bases;
-                  else
-                    copy_values(bases, stream);
-                }) {
+      : replay_(
+            "net",
+            [this](size_t bytes) {
+              ++allocations_;
+              if (allocations_left_-- <= 0) fail(ErrorKind::kOutOfMemory, "no memory");
+              return Storage::allocate({}, bytes);
+            },
+            {{kInput, 8}, {kInput + 1, second_bytes}, {kOutput, output_bytes, true}},
+            [this](std::span<void* const> b, RandomState random, Stream& stream,
+                   const RandomState* d) {
+              recorder_.log.push_back(str(d ? "record " : "steps ", name(b[kArena]),
+                                          name(b[kInput]), name(b[kInput + 1]), name(b[kOutput]),
+                                          ' ', d ? "" : str(random.offset)));
+              const Bases bases = {b[0], b[1], b[2], b[3]};
+              if (d)
+                recorder_.recorded = bases;
+              else
+                copy_values(bases, stream);
+            }) {
     set_graph_recorder(&recorder_);
   }
   ~ReplayTest() override { set_graph_recorder(nullptr); }
@@ -89,6 +98,7 @@ class ReplayTest : public testing::Test {
   }
 
   uint64_t runs_ = 0;
+  int allocations_ = 0, allocations_left_ = 100;
   FakeRecorder recorder_;
   FakeStream stream_{0};
   Replay replay_;
@@ -104,19 +114,20 @@ TEST_F(ReplayTest, TheSecondRunInTheSameMemoryIsRecordedAndLaterOnesReplayed) {
 
 TEST_F(ReplayTest, InputsThatMoveAreCopiedToAPlaceOfTheirOwn) {
   run("abco");
-  EXPECT_EQ(run("adco"), "replay a*co 0");
+  EXPECT_EQ(run("adco"), "steps a*co 0");  // the first run with the copy
   EXPECT_EQ(run("aeco"), "replay a*co 0");
   EXPECT_EQ(run("abco"), "replay a*co 0");
   EXPECT_EQ(replay_.stats().recorded, 1);
   EXPECT_EQ(replay_.stats().copied_arrays, 1);
-  EXPECT_EQ(run("abdo"), "replay a**o 0");  // the second input moves for the first time
+  EXPECT_EQ(run("abdo"), "steps a**o 0");  // the second input moves for the first time
   EXPECT_EQ(run("abeo"), "replay a**o 0");
+  EXPECT_EQ(run("abfo"), "replay a**o 0");
   EXPECT_EQ(replay_.stats().recorded, 2);
 }
 
 TEST_F(ReplayTest, OutputsThatMoveAreCopiedFromAPlaceOfTheirOwn) {
   run("abco");
-  EXPECT_EQ(run("abcp"), "replay abc* 0");
+  EXPECT_EQ(run("abcp"), "steps abc* 0");  // the first run with the copy
   EXPECT_EQ(run("abcq"), "replay abc* 0");
   EXPECT_EQ(run("abco"), "replay abc* 0");
   EXPECT_EQ(replay_.stats().recorded, 1);
@@ -125,6 +136,7 @@ TEST_F(ReplayTest, OutputsThatMoveAreCopiedFromAPlaceOfTheirOwn) {
 
 TEST_F(ReplayTest, ARunStepByStepWritesCopiedOutputsDirectly) {
   run("abco");
+  EXPECT_EQ(run("abcp"), "steps abc* 0");
   EXPECT_EQ(run("abcp"), "replay abc* 0");
   EXPECT_EQ(run("zbcq"), "steps zbcq 0");  // another arena
   EXPECT_EQ(run("zbcr"), "replay zbc* 0");
@@ -148,6 +160,7 @@ TEST_F(ReplayOfLargeInputTest, EachAddressGetsAGraphWhenItComesAgain) {
 
 TEST_F(ReplayOfLargeInputTest, SmallInputsBesideItAreCopied) {
   run("abco");
+  EXPECT_EQ(run("adco"), "steps a*co 0");
   EXPECT_EQ(run("adco"), "replay a*co 0");
   EXPECT_EQ(run("aedo"), "steps a*do 0");  // the large one has moved: another graph
   EXPECT_EQ(run("afdo"), "replay a*do 0");
@@ -160,11 +173,11 @@ TEST_F(ReplayOfLargeInputTest, TwoBlocksHaveAGraphEachWhateverElseMoves) {
   for (int i = 0; i < 50; ++i) {
     const char input = static_cast<char>('e' + i % 7), output = static_cast<char>('o' + i % 11);
     const std::string did = run({'a', input, i % 2 ? 'c' : 'd', output});
-    if (i < 2) continue;  // the first run with each block
+    if (i < 3) continue;  // the first run with each block, then with copies
     EXPECT_EQ(did, i % 2 ? "replay a*c* 0" : "replay a*d* 0");
   }
   EXPECT_EQ(replay_.stats().recorded, 2);
-  EXPECT_EQ(replay_.stats().replayed, 48);
+  EXPECT_EQ(replay_.stats().replayed, 47);
 }
 
 TEST_F(ReplayOfLargeInputTest, ManyAddressesDoNotEndTheGraphsOfSmallInputs) {
@@ -197,12 +210,16 @@ TEST_F(ReplayOfLargeOutputTest, OutputsThatNeverRepeatAreNotRecorded) {
 TEST_F(ReplayOfLargeOutputTest, RecordingPausesUntilThereAreReplays) {
   std::string did;
   char last = 'd';
+  testing::internal::CaptureStderr();
   for (; last <= 'z'; ++last) {
     run({'a', 'b', 'c', last});
     did = run({'a', 'b', 'c', last});
     if (did.starts_with("steps")) break;
   }
   EXPECT_EQ(replay_.stats().recorded, 18);  // 16, and two for 18 replays
+  run({'a', 'b', 'c', last});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "mxlite: net runs without CUDA graphs: its memory changes at each run\n");
   ASSERT_TRUE(did.starts_with("steps"));
   for (int i = 0; i < 8; ++i)
     EXPECT_TRUE(run({'a', 'b', 'c', static_cast<char>(last - 1)}).starts_with("replay"));
@@ -230,6 +247,83 @@ TEST_F(ReplayTest, WhatCannotBeRecordedRunsStepByStep) {
   recorder_.fails = false;
   EXPECT_EQ(run("abco"), "steps abco 0");
   EXPECT_EQ(replay_.stats().recorded, 0);
+}
+
+TEST_F(ReplayTest, ARecordingThatLacksScratchMemoryIsTriedAgain) {
+  run("abco");
+  recorder_.lacks_scratch = true;
+  EXPECT_EQ(run("abco"), "steps abco 0");
+  recorder_.lacks_scratch = false;
+  EXPECT_EQ(run("abco"), "replay abco 0");
+}
+
+TEST_F(ReplayTest, ScratchMemoryThatNeverSufficesEndsTheTries) {
+  recorder_.lacks_scratch = true;
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(run("abco"), "steps abco 0");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "mxlite: net runs without CUDA graphs: 64 bytes of scratch memory asked for\n");
+  recorder_.lacks_scratch = false;
+  EXPECT_EQ(run("abco"), "steps abco 0");
+}
+
+TEST_F(ReplayTest, AfterOneAllocationWithoutMemoryNoOtherIsTried) {
+  allocations_left_ = 0;
+  run("abco");
+  for (char c = 'd'; c < 'z'; ++c) EXPECT_EQ(run({'a', c, 'c', c}).substr(0, 5), "steps");
+  EXPECT_EQ(allocations_, 1);
+  EXPECT_EQ(run("abco"), "steps abco 0");
+  EXPECT_EQ(run("abco"), "replay abco 0");
+  EXPECT_EQ(replay_.stats().copied_arrays, 0);
+}
+
+TEST_F(ReplayTest, CopiesThatHaveMemoryStayWhereThereIsNoMore) {
+  allocations_left_ = 1;
+  run("abco");
+  EXPECT_EQ(run("adco"), "steps a*co 0");
+  for (char c = 'd'; c < 'z'; ++c) EXPECT_EQ(run({'a', c, c, 'o'}).substr(0, 5), "steps");
+  EXPECT_EQ(allocations_, 2);
+  run("abco");
+  EXPECT_EQ(run("adco"), "replay a*co 0");
+}
+
+// Runs nothing, so arrays need no memory.
+class IdleStream final : public Stream {
+ public:
+  Device device() const override { return {DeviceType::kCUDA, 0}; }
+  void enter() override {}
+  void wait_for(Stream&) override {}
+  void synchronize() override {}
+  void copy(void*, const void*, size_t) override {}
+  void* scratch(size_t) override { return nullptr; }
+  std::unique_ptr<Attachment>& attachment() override { return attachment_; }
+
+ private:
+  std::unique_ptr<Attachment> attachment_;
+};
+
+TEST(ReplayMemory, IsLimitedForTheWholeProcess) {
+  FakeRecorder recorder;
+  set_graph_recorder(&recorder);
+  IdleStream stream;
+  char memory[2];
+  std::vector<std::unique_ptr<Replay>> objects;
+  const auto copies_of_another = [&] {
+    objects.push_back(std::make_unique<Replay>(
+        "net", [&](size_t bytes) { return Storage::wrap({}, memory, bytes, [] {}); },
+        std::vector<Replay::CallerArray>{{0, size_t{256} << 20, true}},
+        [](std::span<void* const>, RandomState, Stream&, const RandomState*) {}));
+    for (char& address : memory) {
+      void* base = &address;
+      objects.back()->run({&base, 1}, {}, stream);
+    }
+    return objects.back()->stats().copied_arrays;
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(copies_of_another(), 1) << i;
+  EXPECT_EQ(copies_of_another(), 0);  // 1 GiB is in use
+  objects.erase(objects.begin());
+  EXPECT_EQ(copies_of_another(), 1);
+  set_graph_recorder(nullptr);
 }
 
 TEST(OutputMemory, IsTakenAgainWhenTheCallerHasDroppedIt) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpp/core/cuda/check.h"
+#include "cpp/core/scratch_shortage.h"
 
 namespace mxlite::cuda {
 namespace {
@@ -75,9 +76,10 @@ void* CudaStream::allocate(size_t bytes) {
 
 void* CudaStream::scratch(size_t bytes) {
   if (owner_) {
-    MX_CHECK_KIND(bytes <= owner_->scratch_bytes_, ErrorKind::kDevice, bytes,
-                  " bytes of scratch memory asked for in a recording, there are ",
-                  owner_->scratch_bytes_);
+    if (bytes > owner_->scratch_bytes_)
+      throw ScratchShortage(str(bytes,
+                                " bytes of scratch memory asked for in a recording, there are ",
+                                owner_->scratch_bytes_));
     return owner_->scratch_;
   }
   if (bytes <= scratch_bytes_) return scratch_;
