@@ -17,6 +17,7 @@ from pairing import pairs
 needs_graphs = pytest.mark.skipif(
     os.environ.get("MXLITE_CUDA_GRAPHS") == "0", reason="MXLITE_CUDA_GRAPHS=0"
 )
+STAND_IN = "_gpu.so" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
 NETWORKS = ["resnet18_v1", "resnet18_v2", "mobilenet0.25", "mobilenetv2_0.25", "resnet18_v1b"]
 
 
@@ -157,8 +158,10 @@ def test_a_step_is_captured_twice_at_most_while_outputs_are_held(keep: str, tmp_
     after = mx._core.device_graph_stats()
     executables = 2  # forward and backward
     assert after["recorded"] - before["recorded"] <= 2 * executables
-    assert after["step_by_step"] - before["step_by_step"] <= 2 * executables
-    assert after["replayed"] - before["replayed"] >= (steps - 2) * executables
+    # The first run with each of two blocks of saved values and with copies; one more where scratch
+    # memory grows.
+    assert after["step_by_step"] - before["step_by_step"] <= 4 * executables
+    assert after["replayed"] - before["replayed"] >= (steps - 4) * executables
 
 
 def test_recorded_graphs_that_wait_for_backward_keep_their_values() -> None:
@@ -297,10 +300,17 @@ for _ in range(4):  # step by step and as a recorded graph
 
 
 def test_convolutions_add_up_channels_for_batch_norm(tmp_path) -> None:
-    env = {**os.environ, "MXLITE_DUMP_GRAPH": str(tmp_path), "MXLITE_VERIFY_GRAPH": "1"}
+    env = {
+        **os.environ,
+        "MXLITE_DUMP_GRAPH": str(tmp_path),
+        "MXLITE_VERIFY_GRAPH": "1",
+        "MXLITE_VERBOSE": "dispatch",
+    }
     done = subprocess.run(
         [sys.executable, "-c", STATISTICS], env=env, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     texts = [f.read_text() for f in tmp_path.glob("*_fuse-statistics.txt")]
     assert max(text.count("_convolution_batch_norm") for text in texts) >= 2
+    if not STAND_IN:
+        assert "BatchNorm reads the output for its sums" not in done.stderr

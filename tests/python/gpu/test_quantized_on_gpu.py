@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import mxlite as mx
@@ -107,3 +110,35 @@ def test_sums_of_hybridized_convolutions_are_exact(shape: tuple[int, ...], dtype
         got = [a.asnumpy() for a in net(*on(mx.gpu(0)))]
         np.testing.assert_array_equal(got[0], want[0])
         np.testing.assert_allclose(got[1:], want[1:], rtol=1e-6)
+
+
+LIBRARY_CALLS = """
+import mxlite as mx
+from mxlite import nd
+
+def ones(*shape, dtype="int8"):
+    return nd.ones(shape, ctx=mx.gpu(0), dtype=dtype)
+
+low, high = -ones(1, dtype="float32"), ones(1, dtype="float32")
+ends = [low, high, low, high]
+sums = nd.contrib.quantized_fully_connected(
+    ones(64, 64), ones(64, 64), *ends, num_hidden=64, no_bias=True)[0].asnumpy()
+assert (sums == 64).all(), sums
+sums = nd.contrib.quantized_conv(
+    ones(2, 64, 8, 8), ones(64, 64, 3, 3), *ends, kernel=(3, 3), num_filter=64, no_bias=True,
+)[0].asnumpy()
+assert (sums == 9 * 64).all(), sums
+"""
+
+
+@pytest.mark.skipif(
+    "_gpu.so" in os.environ.get("MXLITE_CUDA_LIBRARY", ""), reason="needs cuBLASLt and cuDNN"
+)
+def test_tensor_cores_take_usual_sizes() -> None:
+    env = {**os.environ, "MXLITE_VERBOSE": "dispatch"}
+    done = subprocess.run(
+        [sys.executable, "-c", LIBRARY_CALLS], env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    for reason in ("no algorithm", "cuDNN has no plan"):
+        assert reason not in done.stderr
