@@ -228,7 +228,7 @@ Calls calls_from_python(const std::map<NodeRef, py::object>& given) {
   for (const auto& [node, call] : given) {
     auto made = std::make_shared<Call>(call_from_python(node->op(), call));
     made->name = node->call->name;
-    made->attrs = node->call->attrs;
+    if (made->attrs.empty()) made->attrs = node->call->attrs;
     calls[node.get()] = std::move(made);
   }
   return calls;

@@ -134,6 +134,7 @@ symbol::Call call_from_python(const std::string& op, const py::object& object) {
     const auto& given = object.cast<const symbol::Call&>();
     call.op = given.op;
     call.params = given.params;
+    call.attrs = given.attrs;
   } else {
     call.op = &graph::host_schema(op);
     call.params = graph::host_params(make_ref<const PythonCall>(object));
