@@ -183,7 +183,7 @@ TEST(Gradient, ComputesLargeResultsOfGeluAgain) {
 
 TEST(JoinGelu, WithItsGradient) {
   for (const char* type : {"gelu", "gelu_tanh"})
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64})
+    for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat64})
       for (const bool gelu_first : {false, true}) {
         Maker m;
         m.graph.training = true;
@@ -200,6 +200,7 @@ TEST(JoinGelu, WithItsGradient) {
         EXPECT_EQ(count_ops(g, "_leaky_relu_backward"), 0);
         // Products and sums may be contracted in another way than in separate loops.
         const double rounding = dtype == DType::kBFloat16  ? 1e-2
+                                : dtype == DType::kFloat16 ? 1e-3
                                 : dtype == DType::kFloat32 ? 1e-6
                                                            : 1e-14;
         expect_same_as_eager(traced, 7, rounding, true);
