@@ -4,7 +4,7 @@
 
 namespace mxlite::engine {
 
-// Tasks of at most that many bytes are allocated from thread-local free lists.
+// Largest size, in bytes, of tasks that are allocated from thread-local free lists.
 inline constexpr size_t kLargestReusedTask = 2048;
 
 }  // namespace mxlite::engine

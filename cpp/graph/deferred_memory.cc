@@ -10,7 +10,8 @@ namespace mxlite::graph {
 namespace {
 
 struct Deferred {
-  Block block;  // from the CPU's allocator, or
+  // Memory of the CPU's allocator; unused if `provide` gives the memory.
+  Block block;
   StorageRef provided;
   ProvideFn provide;
 };

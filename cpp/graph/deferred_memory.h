@@ -10,7 +10,8 @@ namespace mxlite::graph {
 
 // The storage's data() stays null; only tasks of executables use such storages. `provide` returns
 // memory of so many bytes, which is held as long as the storage lives; it is called in a task.
-// Without it the memory comes from the CPU's allocator.
+// Without it the memory comes from the CPU's allocator. On a GPU the memory is allocated inside the
+// task, so it does not wait for queued tasks of other streams.
 using ProvideFn = std::function<StorageRef()>;
 StorageRef make_deferred_memory(Device device, size_t bytes, ProvideFn provide = nullptr);
 bool is_deferred(const Storage& storage);

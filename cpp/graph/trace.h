@@ -95,7 +95,7 @@ class Trace {
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
   // Adds a call and fills unknown extents of its inputs; `arrays`, if there are any, get them too.
   ValueId add(CallRef call, std::vector<ValueId> inputs, std::span<const NDArrayRef> arrays);
-  // Likewise; errors of a symbol's call name it.
+  // As `add`, returns the node; errors of a symbol's call begin with the call's name.
   int32_t add_named(const CallRef& call, std::vector<ValueId> inputs,
                     std::span<const NDArrayRef> arrays);
   void complete(ValueId value, const TensorSpec& spec);

@@ -41,7 +41,7 @@ class PythonCall final : public graph::HostOp {
 
 // A call as Python sees it: None for a variable's, the object of a PythonCall.
 py::object call_to_python(const symbol::CallRef& call);
-// Such an object as the call of a file's operator, without name and attributes.
+// Returns the call for an object of call_to_python, without a name. Requires that it is not None.
 symbol::Call call_from_python(const std::string& op, const py::object& object);
 
 // Shapes with -1 for unknown extents and None for unknown ones.

@@ -29,7 +29,7 @@ std::vector<std::string> named_inputs(const OpSchema& op, const std::string& fil
 // Attributes of the variable that is made for an input: the operator's own, and how it begins.
 Attributes variable_attrs(const std::string& file_op, const std::string& input, Attributes attrs);
 
-// The node of the call.
+// Returns a new node for the call, named `name`.
 NodeRef compose(Given given, graph::NodeName name);
 
 }  // namespace mxlite::symbol

@@ -65,7 +65,7 @@ void gelu_backward(Inputs in, T* y) {
   }
 }
 
-// Both at once: the two share most of their work.
+// Computes GELU and its gradient in one loop, because they share most of their work.
 template <class Form, class T>
 void gelu_and_backward(Inputs in, Outputs out) {
   const T *const grad = in[0].as<T>(), *const x = in[1].as<T>();

@@ -31,7 +31,7 @@ template <class T>
 struct VectorKernels {
   using Map = void (*)(const T* x, T* y, int64_t n);
   using MapGrad = void (*)(const T* grad, const T* x, T* y, int64_t n);
-  // y of Map, and in x_grad what MapGrad writes.
+  // Writes what Map returns to y and what MapGrad returns to x_grad.
   using MapBoth = void (*)(const T* grad, const T* x, T* x_grad, T* y, int64_t n);
   Map gelu, gelu_tanh;
   MapGrad gelu_backward, gelu_tanh_backward;

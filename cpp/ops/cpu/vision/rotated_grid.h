@@ -64,7 +64,7 @@ struct RotatedGrid {
                                    int64_t& past) const {
     range(p.right, p.reach, start_w, bin_w, columns, first, past);
   }
-  // As for_points, but may leave out points that are not around p.
+  // Calls fn for the points of bin (i, j), perhaps without those that are not around p.
   template <class F>
   MX_HOST_DEVICE void for_points_around(const Around& p, int64_t i, int64_t j, F&& fn) const {
     int64_t a_first, a_past, b_first, b_past;
