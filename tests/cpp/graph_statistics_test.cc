@@ -30,16 +30,20 @@ ValueId convolution(Maker& m, ValueId data, const Options& o) {
                {"layout", std::string(o.channels_last ? "NHWC" : "NCHW")}});
 }
 
-ValueId norm(Maker& m, const char* op, ValueId data, const Options& o, ValueId added = {}) {
+ValueId norm(Maker& m, const char* op, ValueId data, const Options& o, ValueId added = {},
+             bool mean_var = false) {
   std::vector<ValueId> in{data};
   for (int i = 0; i < 4; ++i)
     in.push_back(m.parameter(Shape{o.filters}, is_half(o.dtype) ? DType::kFloat32 : o.dtype));
   if (added.node >= 0) in.push_back(added);
+  const int64_t axis = o.channels_last ? 3 : 1;
+  if (mean_var)
+    return m.op(op, in, {{"fix_gamma", o.fix_gamma}, {"axis", axis}, {"output_mean_var", true}});
   return m.op(op, in,
               {{"fix_gamma", o.fix_gamma},
                {"eps", 1e-3},
                {"use_global_stats", o.global_stats},
-               {"axis", int64_t{o.channels_last ? 3 : 1}}});
+               {"axis", axis}});
 }
 
 ValueId image(Maker& m, const Options& o) {
@@ -97,6 +101,14 @@ TEST(FuseStatistics, ConvolutionsAndWhatFollowsBatchNorm) {
   }
 }
 
+TEST(FuseStatistics, MeansAndVariancesThatAreOutputs) {
+  Options o;
+  Maker m;
+  const ValueId x = image(m, o);
+  const ValueId y = norm(m, "BatchNorm", convolution(m, x, o), o, {}, true);
+  expect_joined(m.finish({y, {y.node, 1}, {y.node, 2}}), 1);
+}
+
 TEST(FuseStatistics, RunningStatisticsMove) {
   Options o;
   Maker m;
@@ -133,6 +145,19 @@ TEST(FuseStatistics, NothingElse) {
   kept([](Options& o) { o.global_stats = true; }, plain);
   kept(same, [](Maker& m, const Options& o, ValueId c) {  // the result is read elsewhere
     return m.finish({norm(m, "BatchNorm", c, o), m.op("tanh", {c})});
+  });
+  kept(same, [](Maker& m, const Options&, ValueId c) {  // rows are normalized, not channels
+    std::vector<ValueId> in{c};
+    for (int i = 0; i < 4; ++i) in.push_back(m.parameter(Shape{9}, DType::kFloat32));
+    return m.finish({m.op("BatchNorm", in, {{"axis", int64_t{1}}})});
+  });
+  kept(same, [](Maker& m, const Options& o, ValueId c) {  // another node writes the weight
+    const ValueId weight = m.graph.node(c).inputs[1];
+    const Shape shape = m.graph.spec(weight).shape;
+    const ValueId other = m.parameter(shape, o.dtype), grad = m.parameter(shape, o.dtype);
+    const ValueId update =
+        m.op("sgd_mom_update", {other, grad, weight}, {{"lr", 0.1}, {"momentum", 0.9}});
+    return m.finish({norm(m, "BatchNorm", c, o), update});
   });
   kept(same, [](Maker& m, const Options& o, ValueId c) {  // inference
     const ValueId y = norm(m, "BatchNorm", c, o);
