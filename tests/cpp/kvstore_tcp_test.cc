@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "cpp/kvstore/comm/collective_operation.h"
 #include "cpp/kvstore/comm/shm/shm_communicator.h"
 #include "cpp/kvstore/comm/tcp/rendezvous.h"
 #include "cpp/kvstore/comm/tcp/tcp_communicator.h"
+#include "cpp/kvstore/comm/tcp/transfers.h"
 
 namespace mxlite {
 namespace {
@@ -248,6 +250,70 @@ class Impostor {
 
 tcp::Registration registration(int rank, int size) {
   return {rank, size, "elsewhere", "127.0.0.1:9", 4711, 60, 60};
+}
+
+// Rank 0 of 2 without a communicator: takes connections of rank 1 by hand.
+class FirstRank {
+ public:
+  FirstRank()
+      : meeting_(2, {"127.0.0.1", 0}, kToken),
+        listener_(tcp::listen_at({"127.0.0.1", 0})),
+        impostor_(meeting_, kToken, place()) {
+    impostor_.pump();
+  }
+  // Runs rank 1 up to a communicator, then `body` with it.
+  std::thread run_other(const Body& body) {
+    return std::thread([this, body] {
+      const auto job = std::make_shared<tcp::Job>(place_of(meeting_, 1, 2));
+      body(*tcp::make_communicator(job));
+    });
+  }
+  // Returns the next connection, which has sent nothing yet.
+  tcp::Socket accept() { return tcp::accept_from(listener_); }
+  // Returns a connection that both members may use for messages.
+  tcp::Socket welcome() {
+    tcp::Link link(accept(), key_of_secret(kToken), /*accepted=*/true);
+    std::optional<tcp::WireFrame> frame;
+    for (bool open = true; open && !(frame = link.take());) {
+      open = link.move();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_TRUE(frame && frame->kind == tcp::FrameKind::kHello);
+    link.send(tcp::FrameKind::kWelcome, {});
+    EXPECT_TRUE(link.flush() && link.sent_all());
+    return link.release();
+  }
+
+ private:
+  tcp::Registration place() {
+    tcp::Registration r = {0, 2, "elsewhere", "", 4711, 60, 60};
+    r.address = address_text(tcp::local_address(listener_));
+    return r;
+  }
+  tcp::Rendezvous meeting_;
+  tcp::Socket listener_;
+  Impostor impostor_;
+};
+
+TEST(Tcp, ATransferThatMovesMayTakeLongerThanTheTimeout) {
+  FirstRank first;
+  std::string text = "no error";
+  std::string came(8, ' ');
+  std::thread other = first.run_other([&](Communicator& group) {
+    text = error_of([&] { group.broadcast(came.data(), came.size(), 0); });
+  });
+  const tcp::Socket socket = first.welcome();
+  const std::string sent = "a letter";
+  const tcp::MessageHeader header = {
+      signature_of({CollectiveCall::kBroadcast, DType::kUInt8, 0, sent.size()}), 1, sent.size()};
+  tcp::send_some(socket, &header, sizeof header);
+  for (const char& letter : sent) {  // the timeout is 4 s
+    std::this_thread::sleep_for(std::chrono::milliseconds(750));
+    tcp::send_some(socket, &letter, 1);
+  }
+  other.join();
+  EXPECT_EQ(text, "no error");
+  EXPECT_EQ(came, sent);
 }
 
 TEST(Rendezvous, MissingRanksAreNamed) {

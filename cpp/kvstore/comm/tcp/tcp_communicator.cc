@@ -50,6 +50,7 @@ class TcpCommunicator final : public Communicator {
             state_->members.begin())),
         size_(static_cast<int>(state_->members.size())) {
     events_.waiting = [this](std::span<const int> peers) { wait_for(peers); };
+    events_.moved = [this] { deadline_ = Deadline(comm_timeout()); };
     events_.closed = [this](int peer) { lose(peer); };
     events_.unexpected = [this](int peer, const MessageHeader& came) { disagree(peer, came); };
   }
@@ -111,7 +112,7 @@ class TcpCommunicator final : public Communicator {
   Transfers::Events events_;
   uint64_t number_ = 0, splits_ = 0;
   CollectiveOperation operation_;
-  Deadline deadline_{0};  // Deadline of the operation
+  Deadline deadline_{0};  // begins with the operation, and again whenever a byte moves
   std::vector<std::byte> scratch_;
   std::string what_;
 };

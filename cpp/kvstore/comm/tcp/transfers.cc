@@ -81,6 +81,7 @@ void Transfers::run() {
                         static_cast<short>(m.outgoing ? POLLOUT : POLLIN), 0});
     }
     if (polled.empty()) break;
+    if (moved) events_.moved();
     idle = moved ? 0 : idle + 1;
     if (idle < kAttempts) {
       if (idle > 0) sched_yield();

@@ -23,7 +23,8 @@ class Transfers {
   struct Events {
     // Called while nothing moves; throws to end the wait. `peers`: members that are waited for.
     std::function<void(std::span<const int> peers)> waiting;
-    std::function<void(int peer)> closed;                                 // throws
+    std::function<void()> moved;           // called after a byte has been sent or has come
+    std::function<void(int peer)> closed;  // throws
     std::function<void(int peer, const MessageHeader& came)> unexpected;  // throws
   };
 
