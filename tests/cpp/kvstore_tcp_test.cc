@@ -252,20 +252,19 @@ tcp::Registration registration(int rank, int size) {
   return {rank, size, "elsewhere", "127.0.0.1:9", 4711, 60, 60};
 }
 
-// Rank 0 of 2 without a communicator: takes connections of rank 1 by hand.
+// Rank 0 without a communicator: takes the connections of other ranks by hand.
 class FirstRank {
  public:
-  FirstRank()
-      : meeting_(2, {"127.0.0.1", 0}, kToken),
+  explicit FirstRank(int size)
+      : size_(size),
+        meeting_(size, {"127.0.0.1", 0}, kToken),
         listener_(tcp::listen_at({"127.0.0.1", 0})),
         impostor_(meeting_, kToken, place()) {
     impostor_.pump();
   }
-  // Runs rank 1 up to a communicator, then `body` with it.
-  std::thread run_other(const Body& body) {
-    return std::thread([this, body] {
-      const auto job = std::make_shared<tcp::Job>(place_of(meeting_, 1, 2));
-      body(*tcp::make_communicator(job));
+  std::thread run_job(int rank, std::function<void(const std::shared_ptr<tcp::Job>&)> body) {
+    return std::thread([this, rank, body = std::move(body)] {
+      body(std::make_shared<tcp::Job>(place_of(meeting_, rank, size_)));
     });
   }
   // Returns the next connection, which has sent nothing yet.
@@ -286,21 +285,66 @@ class FirstRank {
 
  private:
   tcp::Registration place() {
-    tcp::Registration r = {0, 2, "elsewhere", "", 4711, 60, 60};
+    tcp::Registration r = {0, size_, "elsewhere", "", 4711, 60, 60};
     r.address = address_text(tcp::local_address(listener_));
     return r;
   }
+  const int size_;
   tcp::Rendezvous meeting_;
   tcp::Socket listener_;
   Impostor impostor_;
 };
 
+TEST(Tcp, ARankThatLeavesBeforeItConnectsIsNamed) {
+  const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
+  std::vector<std::string> texts(3);
+  std::vector<std::thread> threads;
+  const auto begin = Clock::now();
+  for (int r = 0; r < 3; ++r)
+    threads.emplace_back([&, r] {
+      const auto job = std::make_shared<tcp::Job>(place_of(meeting, r, 3));
+      if (r == 1) return;
+      texts[static_cast<size_t>(r)] = error_of([&] { tcp::make_communicator(job); });
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(3));  // the timeout is 4 s
+  for (const int r : {0, 2}) EXPECT_HAS(texts[static_cast<size_t>(r)], "rank 1 has left the job");
+}
+
+TEST(Tcp, AnErrorOfOneRankThatConnectsReachesTheOthers) {
+  // Rank 0 is another process of the job for rank 2, and answers rank 1 with nonsense.
+  FirstRank first(3);
+  std::vector<std::string> texts(2);
+  std::vector<std::thread> others;
+  for (const int r : {1, 2})
+    others.push_back(first.run_job(r, [&texts, r](const std::shared_ptr<tcp::Job>& job) {
+      texts[static_cast<size_t>(r - 1)] = error_of([&] { tcp::make_communicator(job); });
+    }));
+  const tcp::Socket one = first.accept(), another = first.accept();
+  const std::string nonsense(100, 'z');
+  tcp::send_some(one, nonsense.data(), nonsense.size());
+  for (std::thread& other : others) other.join();
+  for (const std::string& text : texts) EXPECT_HAS(text, "bytes that are no frame");
+}
+
+TEST(Tcp, AConnectionThatEndsBeforeItsAnswerIsOpenedAgain) {
+  FirstRank first(2);
+  std::string text = "not run";
+  std::thread other = first.run_job(1, [&](const std::shared_ptr<tcp::Job>& job) {
+    text = error_of([&] { tcp::make_communicator(job); });
+  });
+  first.accept();  // and closes it
+  const tcp::Socket socket = first.welcome();
+  other.join();
+  EXPECT_EQ(text, "no error");
+}
+
 TEST(Tcp, ATransferThatMovesMayTakeLongerThanTheTimeout) {
-  FirstRank first;
+  FirstRank first(2);
   std::string text = "no error";
   std::string came(8, ' ');
-  std::thread other = first.run_other([&](Communicator& group) {
-    text = error_of([&] { group.broadcast(came.data(), came.size(), 0); });
+  std::thread other = first.run_job(1, [&](const std::shared_ptr<tcp::Job>& job) {
+    text = error_of([&] { tcp::make_communicator(job)->broadcast(came.data(), came.size(), 0); });
   });
   const tcp::Socket socket = first.welcome();
   const std::string sent = "a letter";

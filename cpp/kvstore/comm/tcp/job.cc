@@ -22,6 +22,7 @@ constexpr double kHeartbeat = 1;        // seconds
 constexpr double kAnswerSeconds = 5;    // after the timeout, for the rendezvous to name the missing
 constexpr double kLeaveSeconds = 2;     // within which the last frame must be sent
 constexpr double kGreetingSeconds = 5;  // within which a connection must prove the token
+constexpr double kPassSeconds = 0.1;    // for new connections, before others are served again
 constexpr size_t kMostArriving = 256;   // connections that have not proved the token
 constexpr size_t kMostFailedGroups = 1024;
 constexpr size_t kMostTextBytes = 4096;
@@ -250,11 +251,8 @@ void Job::wake() noexcept {
   static_cast<void>(!write(wake_writer_.get(), &byte, 1));
 }
 
-void Job::check_group(GroupState& group, const Deadline& deadline, const std::string& waited_for) {
-  if (group.failed()) fail(ErrorKind::kCommunicator, group.failure());
-  if (!deadline.over()) return;
-  const std::string text = str("rank ", place_.rank, ": waited ", comm_timeout(),
-                               " s (MXLITE_COMM_TIMEOUT) for a connection with ", waited_for);
+// Throws the group's failure, which is this text unless another one came first.
+void Job::fail_group(GroupState& group, const std::string& text) {
   group.fail(text.c_str(), /*announce=*/true);
   wake();
   fail(ErrorKind::kCommunicator, group.failure());
@@ -279,7 +277,7 @@ void Job::accept_members() {
         // for the group.
         open = link.flush() && open;
         if (open && link.sent_all())
-          accepted_.try_emplace({hello.group, hello.rank}, link.release());
+          accepted_.insert_or_assign({hello.group, hello.rank}, link.release());
         return true;
       }
       return !open || seconds_since(arriving.since) > kGreetingSeconds;
@@ -289,6 +287,34 @@ void Job::accept_members() {
   });
 }
 
+// Connects to a member, and says hello; tries again after a pause when nothing listens there, or
+// the connection ends before its answer: the other end drops connections that are silent for long.
+void Job::call(Calling& calling, uint64_t group) {
+  if (Clock::now() < calling.again) return;
+  const auto begin = Clock::now();
+  Socket socket = connect_to(calling.address, calling.trouble);
+  const auto end = Clock::now();
+  // An attempt may take seconds, in which nothing else is done: as long a pause follows.
+  calling.again = end + std::max<Clock::duration>(std::chrono::milliseconds(kStepMs), end - begin);
+  if (!socket) return;
+  calling.trouble.clear();
+  calling.link = std::make_unique<Link>(std::move(socket), key_, /*accepted=*/false);
+  calling.link->send(FrameKind::kHello, encode(Hello{group, place_.rank}));
+}
+
+// Returns the connection once the member has answered.
+Socket Job::take_answer(Calling& calling) {
+  if (!calling.link) return Socket();
+  const bool open = calling.link->move();
+  if (const auto frame = calling.link->take(); frame && frame->kind == FrameKind::kWelcome)
+    return calling.link->release();
+  if (!open) {
+    calling.link.reset();
+    calling.trouble = "it closed the connection";
+  }
+  return Socket();
+}
+
 std::vector<Socket> Job::connect(GroupState& group) {
   std::lock_guard lock(accept_mutex_);
   const Deadline deadline(comm_timeout());
@@ -296,27 +322,20 @@ std::vector<Socket> Job::connect(GroupState& group) {
   const auto me = static_cast<size_t>(
       std::find(group.members.begin(), group.members.end(), place_.rank) - group.members.begin());
   std::vector<Socket> sockets(n);
-  std::vector<std::unique_ptr<Link>> calling(n);
-  for (size_t r = 0; r < me; ++r) {  // each member calls those before it
-    const int peer = group.members[r];
-    const TcpAddress address =
-        address_from_text(kJobFrame, table_.addresses[static_cast<size_t>(peer)]);
-    for (std::string trouble;;) {
-      Socket socket = connect_to(address, trouble);
-      if (socket) {
-        calling[r] = std::make_unique<Link>(std::move(socket), key_, /*accepted=*/false);
-        break;
-      }
-      check_group(group, deadline,
-                  str("rank ", peer, " at ", address_text(address), ": ", trouble));
-      std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
-    }
-    calling[r]->send(FrameKind::kHello, encode(Hello{group.id, place_.rank}));
-  }
+  std::vector<Calling> calling(me);  // each member calls those before it
+  for (size_t r = 0; r < me; ++r)
+    calling[r].address =
+        address_from_text(kJobFrame, table_.addresses[static_cast<size_t>(group.members[r])]);
   for (;;) {
     std::string missing;
+    size_t gone = me;  // a member that has left; what it sent before is taken below
+    for (size_t r = 0; r < n; ++r)
+      if (r != me && !sockets[r] && presence(group.members[r]) == Presence::kLeft) gone = r;
     accept_members();
-    std::vector<pollfd> polled = {{listener_.get(), POLLIN, 0}};
+    // poll leaves out negative numbers: new connections wait in the listener's queue.
+    std::vector<pollfd> polled = {
+        {arriving_.size() < kMostArriving ? listener_.get() : -1, POLLIN, 0}};
+    const Deadline pass(kPassSeconds);
     for (size_t r = 0; r < n; ++r) {
       if (r == me || sockets[r]) continue;
       const int peer = group.members[r];
@@ -326,20 +345,24 @@ std::vector<Socket> Job::connect(GroupState& group) {
           accepted_.erase(found);
           continue;
         }
-      } else {
-        const bool open = calling[r]->move();
-        const auto frame = calling[r]->take();
-        if (frame && frame->kind == FrameKind::kWelcome) {
-          sockets[r] = calling[r]->release();
-          continue;
-        }
-        // A process that ends is reported by the rendezvous; until then this one waits.
-        if (open) polled.push_back({calling[r]->descriptor(), events_of(*calling[r]), 0});
+        missing += str(missing.empty() ? "rank " : ", rank ", peer);
+        continue;
       }
-      missing += str(missing.empty() ? "rank " : ", ", peer);
+      Calling& c = calling[r];
+      // Connections that exist are served often.
+      if (!c.link && !pass.over()) call(c, group.id);
+      if (sockets[r] = take_answer(c); sockets[r]) continue;
+      if (c.link) polled.push_back({c.link->descriptor(), events_of(*c.link), 0});
+      missing += str(missing.empty() ? "rank " : ", rank ", peer, " at ", address_text(c.address));
+      if (!c.trouble.empty()) missing += str(": ", c.trouble);
     }
     if (missing.empty()) return sockets;
-    check_group(group, deadline, missing);
+    if (group.failed()) fail(ErrorKind::kCommunicator, group.failure());
+    if (gone != me && !sockets[gone])
+      fail_group(group, str("rank ", group.members[gone], " has left the job"));
+    if (deadline.over())
+      fail_group(group, str("rank ", place_.rank, ": waited ", comm_timeout(),
+                            " s (MXLITE_COMM_TIMEOUT) for a connection with ", missing));
     for (const Arriving& arriving : arriving_)
       polled.push_back({arriving.link.descriptor(), events_of(arriving.link), 0});
     poll(polled.data(), polled.size(), kStepMs);

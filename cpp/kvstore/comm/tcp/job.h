@@ -83,7 +83,16 @@ class Job {
   void announce_failures();
   void fail_groups_of(int rank, const std::string& why);  // rank -1: all groups
   void accept_members();
-  void check_group(GroupState& group, const Deadline& deadline, const std::string& waited_for);
+  // A connection that this process opens to a member before it.
+  struct Calling {
+    TcpAddress address;
+    std::unique_ptr<Link> link;
+    Clock::time_point again{};  // no attempt before
+    std::string trouble;        // of the last attempt
+  };
+  void call(Calling& calling, uint64_t group);
+  Socket take_answer(Calling& calling);
+  [[noreturn]] void fail_group(GroupState& group, const std::string& text);
 
   const JobPlace place_;
   const SealKey key_;

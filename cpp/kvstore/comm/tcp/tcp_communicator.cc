@@ -313,8 +313,14 @@ std::unique_ptr<Communicator> form(const std::shared_ptr<Job>& job, uint64_t id,
                                    std::vector<int> members) {
   const auto state = std::make_shared<GroupState>(id, std::move(members));
   job->watch(state);
-  std::vector<Socket> sockets = job->connect(*state);
-  return std::make_unique<TcpCommunicator>(job, state, std::move(sockets));
+  try {
+    std::vector<Socket> sockets = job->connect(*state);
+    return std::make_unique<TcpCommunicator>(job, state, std::move(sockets));
+  } catch (const std::exception& e) {  // the others wait for this member
+    state->fail(e.what(), /*announce=*/true);
+    job->wake();
+    throw;
+  }
 }
 
 std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key) {
