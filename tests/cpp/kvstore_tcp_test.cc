@@ -1,5 +1,8 @@
 // Collectives over TCP, and the rendezvous of a job over several hosts. Ranks are threads here.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <functional>
@@ -528,6 +531,23 @@ TEST(JobFrames, LongFramesOfStrangersAreRefusedBeforeMemoryIsTaken) {
   const auto bytes =
       stream_of({{tcp::FrameKind::kRefused, tcp::Body(tcp::kMostFirstFrameBytes + 1)}});
   EXPECT_HAS(error_of([&] { read(std::span(bytes).first(48), 1000); }), "a frame of 1025 bytes");
+}
+
+TEST(Sockets, AForkHasNone) {
+  auto socket = std::make_unique<tcp::Socket>(tcp::listen_at({"127.0.0.1", 0}));
+  const int number = socket->get();
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_closed = fcntl(number, F_GETFD) < 0 && !*socket;
+    // Another file may get the number; it does not belong to the parent's object.
+    const bool is_taken = dup2(STDERR_FILENO, number) == number;
+    socket.reset();
+    _exit(is_closed && is_taken && fcntl(number, F_GETFD) >= 0 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(*socket && fcntl(number, F_GETFD) >= 0);
 }
 
 TEST(Addresses, TextsAreChecked) {

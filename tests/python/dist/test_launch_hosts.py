@@ -14,7 +14,7 @@ from pathlib import Path
 import mxlite as mx
 import pytest
 from conftest import HERE
-from launch_jobs import PACKAGE, wait_for_end
+from launch_jobs import PACKAGE, processes_with, wait_for_end
 
 SCRIPTS = HERE / "scripts"
 Spread = Callable[..., tuple[int, dict[int, str], str, float]]
@@ -121,24 +121,29 @@ print("done")
 
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 victim, number = int(sys.argv[1]), int(sys.argv[2])
 try:
     for step in range(10**6):
         if step == 20 and hvd.rank() == victim:
+            if "fork" in sys.argv and os.fork() == 0:  # outlives its parent
+                os.closerange(0, 3)
+                time.sleep(40)
+                os._exit(0)
             os.kill(os.getpid(), number)
         hvd.allreduce(mx.nd.ones((100000 if step % 2 else 2,)), name="x").wait_to_read()
 except mx.MXNetError as error:
     print("error", str(error).replace(chr(10), " "), flush=True)
+    time.sleep(1)  # the launcher sees the end of the other process first
     os._exit(3)
 """
 
 
-@pytest.mark.parametrize("victim", [0, 1, 3])
-def test_a_killed_process_is_named_on_all_hosts(spread: Spread, victim: int) -> None:
-    code, output, text, seconds = spread(KILLED, (2, 2), str(victim), "9", ok=False)
+@pytest.mark.parametrize(("victim", "mode"), [(0, ""), (1, ""), (3, ""), (1, "fork"), (3, "fork")])
+def test_a_killed_process_is_named_on_all_hosts(spread: Spread, victim: int, mode: str) -> None:
+    code, output, text, seconds = spread(KILLED, (2, 2), str(victim), "9", mode, ok=False)
     assert code == 137 and seconds < 25, text
     for rank in {0, 1, 2, 3} - {victim}:
         assert re.search(rf"error .*rank {victim} is lost", output.get(rank, "")), text
@@ -229,8 +234,10 @@ def test_no_process_outlives_the_launcher(tmp_path: Path) -> None:
     begin, up = time.monotonic(), 0
     while up < 2 and time.monotonic() - begin < 60:
         up += process.stdout.readline().endswith("up\n")
+    running = len(processes_with(mark))
     process.kill()
     process.communicate()
+    assert up == 2 and running >= 2, (up, running)
     wait_for_end(mark)
 
 

@@ -4,14 +4,18 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "cpp/base/error.h"
 
@@ -92,10 +96,56 @@ std::string interface_address(const std::string& name) {
 }
 
 namespace tcp {
+namespace {
+
+// The descriptors of this process's sockets, which its forks close.
+struct OwnDescriptors {
+  std::mutex mutex;
+  std::vector<int> all;       // guarded by mutex
+  std::atomic<int> forks{0};  // changes in forks, under the mutex
+};
+
+OwnDescriptors& own_descriptors();
+
+void lock_for_fork() { own_descriptors().mutex.lock(); }
+void unlock_after_fork() { own_descriptors().mutex.unlock(); }
+
+void close_in_child() {
+  OwnDescriptors& own = own_descriptors();
+  for (const int fd : own.all) close(fd);
+  own.all.clear();
+  ++own.forks;
+  own.mutex.unlock();
+}
+
+// Leaked: sockets go away while static objects are being destroyed.
+OwnDescriptors& own_descriptors() {
+  static OwnDescriptors& own = *new OwnDescriptors;
+  static const int registered = pthread_atfork(lock_for_fork, unlock_after_fork, close_in_child);
+  static_cast<void>(registered);
+  return own;
+}
+
+}  // namespace
+
+Socket::Socket(int fd) : fd_(fd) {
+  if (fd_ < 0) return;
+  OwnDescriptors& own = own_descriptors();
+  std::lock_guard lock(own.mutex);
+  own.all.push_back(fd_);
+  forks_ = own.forks;
+}
 
 Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  OwnDescriptors& own = own_descriptors();
+  std::lock_guard lock(own.mutex);
+  if (forks_ != own.forks) return;
+  std::erase(own.all, fd_);
+  close(fd_);
 }
+
+int Socket::get() const { return forks_ == own_descriptors().forks ? fd_ : -1; }
 
 Socket listen_at(const TcpAddress& address) {
   Socket listener = for_candidates(address, true, [](const Socket& s, const addrinfo& a) {

@@ -1,4 +1,5 @@
-// TCP sockets for processes of a job. Sockets are closed in programs that a child executes.
+// TCP sockets for processes of a job. They belong to the process that made them: they are closed in
+// its forks and in programs that it executes, so that peers notice its end.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,21 +22,23 @@ std::string interface_address(const std::string& name);
 
 namespace tcp {
 
-// Owns a file descriptor.
+// Owns a file descriptor. In a fork of the process it has none.
 class Socket {
  public:
-  explicit Socket(int fd = -1) : fd_(fd) {}
-  Socket(Socket&& o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
+  explicit Socket(int fd = -1);
+  Socket(Socket&& o) noexcept : fd_(std::exchange(o.fd_, -1)), forks_(o.forks_) {}
   Socket& operator=(Socket&& o) noexcept {
     std::swap(fd_, o.fd_);
+    std::swap(forks_, o.forks_);
     return *this;
   }
   ~Socket();
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
+  int get() const;
+  explicit operator bool() const { return get() >= 0; }
 
  private:
   int fd_;
+  int forks_ = 0;  // forks that had made the process when it got the descriptor
 };
 
 // Port 0 selects a free one. Throws a communicator error that says why not.
