@@ -109,10 +109,6 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set_property(SOURCE ${fake_gpu}/plugin.cc APPEND PROPERTY COMPILE_DEFINITIONS
                FAKE_NVRTC="${PROJECT_BINARY_DIR}/tests/libmxlite_fake_nvrtc.so")
 
-  # tests/python/dist/test_nccl.py preloads it.
-  add_library(mxlite_fake_mpi SHARED EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cpp/fake_mpi/cuda_support.cc)
-  set_target_properties(mxlite_fake_mpi PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-
   add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc
               ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl>)
   add_dependencies(cpp_tests mxlite_fake_gpu)
@@ -137,7 +133,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   foreach(library ${stand_ins})
     set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     target_link_libraries(${library} PRIVATE mxlite Threads::Threads)
-    add_dependencies(${library} mxlite_fake_nvrtc mxlite_fake_mpi)
+    add_dependencies(${library} mxlite_fake_nvrtc)
   endforeach()
 endif()
 

@@ -84,13 +84,11 @@ TEST(NcclCommunicator, FailsWorkInFlightWithTheReason) {
 // Passes calls to shared memory, as if it were the network between hosts.
 class Network final : public Communicator {
  public:
-  Network(std::unique_ptr<Communicator> group, bool takes_gpus)
-      : group_(std::move(group)), takes_gpus_(takes_gpus) {}
+  explicit Network(std::unique_ptr<Communicator> group) : group_(std::move(group)) {}
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
   const char* backend() const override { return "network"; }
   void describe(std::string what) override { group_->describe(std::move(what)); }
-  bool takes_device_memory(DType dtype) const override { return takes_gpus_ && !is_half(dtype); }
   void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                   ReduceOp op) override {
     outputs.push_back(output);
@@ -120,14 +118,13 @@ class Network final : public Communicator {
 
  private:
   std::unique_ptr<Communicator> group_;
-  const bool takes_gpus_;
 };
 
 // Runs ranks of hosts with these numbers of ranks; `network` is between the hosts, or null.
 std::atomic<bool> is_lost{false};  // a rank was lost, which every rank learns
 
 using HierarchyBody = std::function<void(DeviceCommunicator&, Network* network)>;
-void run_hosts(const std::vector<int>& hosts, bool takes_gpus, const HierarchyBody& body) {
+void run_hosts(const std::vector<int>& hosts, const HierarchyBody& body) {
   is_lost = false;
   int size = 0;
   for (const int n : hosts) size += n;
@@ -149,7 +146,7 @@ void run_hosts(const std::vector<int>& hosts, bool takes_gpus, const HierarchyBo
         const bool crosses = even || local == 0;
         auto cross = hierarchy.all->split(crosses ? local : -1, rank);
         if (cross) {
-          auto made = std::make_unique<Network>(std::move(cross), takes_gpus);
+          auto made = std::make_unique<Network>(std::move(cross));
           network = made.get();
           hierarchy.cross = std::move(made);
         }
@@ -170,69 +167,67 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Hosts,
                                          std::vector{1, 3}));
 
 TEST_P(Hosts, AllCollectivesGiveWhatOneHostGives) {
-  for (const bool takes_gpus : {false, true})
-    run_hosts(GetParam(), takes_gpus, [](DeviceCommunicator& group, Network*) {
-      const int n = group.size(), rank = group.rank();
-      const auto ranks = static_cast<size_t>(n);
-      for (const int64_t count : {0, 1, 5, 70001}) {
-        std::vector<float> in(static_cast<size_t>(count)), out(in.size());
-        for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i % 13 + 100 * rank);
-        group.all_reduce(in.data(), out.data(), count, DType::kFloat32, ReduceOp::kSum);
-        group.all_reduce(in.data(), in.data(), count, DType::kFloat32, ReduceOp::kMax);
-        group.barrier();
-        for (size_t i = 0; i < in.size(); ++i) {
-          ASSERT_EQ(out[i], static_cast<float>(i % 13) * n + 50 * n * (n - 1));
-          ASSERT_EQ(in[i], static_cast<float>(i % 13) + 100 * (n - 1));
-        }
-      }
-      std::vector<float16> halves(1000, float16(static_cast<float>(rank + 1)));
-      group.all_reduce(halves.data(), halves.data(), 1000, DType::kFloat16, ReduceOp::kSum);
+  run_hosts(GetParam(), [](DeviceCommunicator& group, Network*) {
+    const int n = group.size(), rank = group.rank();
+    const auto ranks = static_cast<size_t>(n);
+    for (const int64_t count : {0, 1, 5, 70001}) {
+      std::vector<float> in(static_cast<size_t>(count)), out(in.size());
+      for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i % 13 + 100 * rank);
+      group.all_reduce(in.data(), out.data(), count, DType::kFloat32, ReduceOp::kSum);
+      group.all_reduce(in.data(), in.data(), count, DType::kFloat32, ReduceOp::kMax);
       group.barrier();
-      for (const float16 h : halves) ASSERT_EQ(static_cast<int>(h), n * (n + 1) / 2);
+      for (size_t i = 0; i < in.size(); ++i) {
+        ASSERT_EQ(out[i], static_cast<float>(i % 13) * n + 50 * n * (n - 1));
+        ASSERT_EQ(in[i], static_cast<float>(i % 13) + 100 * (n - 1));
+      }
+    }
+    std::vector<float16> halves(1000, float16(static_cast<float>(rank + 1)));
+    group.all_reduce(halves.data(), halves.data(), 1000, DType::kFloat16, ReduceOp::kSum);
+    group.barrier();
+    for (const float16 h : halves) ASSERT_EQ(static_cast<int>(h), n * (n + 1) / 2);
 
-      const int32_t mine = 10 + rank;
-      std::vector<int32_t> all(ranks);
-      group.all_gather(&mine, all.data(), std::vector<size_t>(ranks, sizeof mine));
+    const int32_t mine = 10 + rank;
+    std::vector<int32_t> all(ranks);
+    group.all_gather(&mine, all.data(), std::vector<size_t>(ranks, sizeof mine));
+    group.barrier();
+    for (int r = 0; r < n; ++r) ASSERT_EQ(all[static_cast<size_t>(r)], 10 + r);
+    int32_t part = 0;
+    group.reduce_scatter(all.data(), &part, std::vector<int64_t>(ranks, 1), DType::kInt32,
+                         ReduceOp::kSum);
+    group.barrier();
+    ASSERT_EQ(part, n * (10 + rank));
+    for (int root = 0; root < n; ++root) {
+      std::vector<double> values(3000, rank == root ? root + 0.5 : -1);
+      group.broadcast(values.data(), values.size() * sizeof(double), root);
       group.barrier();
-      for (int r = 0; r < n; ++r) ASSERT_EQ(all[static_cast<size_t>(r)], 10 + r);
-      int32_t part = 0;
-      group.reduce_scatter(all.data(), &part, std::vector<int64_t>(ranks, 1), DType::kInt32,
-                           ReduceOp::kSum);
-      group.barrier();
-      ASSERT_EQ(part, n * (10 + rank));
-      for (int root = 0; root < n; ++root) {
-        std::vector<double> values(3000, rank == root ? root + 0.5 : -1);
-        group.broadcast(values.data(), values.size() * sizeof(double), root);
-        group.barrier();
-        for (const double v : values) ASSERT_EQ(v, root + 0.5);
-      }
-      std::vector<int32_t> sent(ranks), received(ranks);
-      for (int r = 0; r < n; ++r) sent[static_cast<size_t>(r)] = 100 * rank + r;
-      const std::vector<size_t> bytes(ranks, sizeof(int32_t));
-      group.all_to_all(sent.data(), bytes, received.data(), bytes);
-      group.barrier();
-      for (int r = 0; r < n; ++r) ASSERT_EQ(received[static_cast<size_t>(r)], 100 * r + rank);
-    });
+      for (const double v : values) ASSERT_EQ(v, root + 0.5);
+    }
+    std::vector<int32_t> sent(ranks), received(ranks);
+    for (int r = 0; r < n; ++r) sent[static_cast<size_t>(r)] = 100 * rank + r;
+    const std::vector<size_t> bytes(ranks, sizeof(int32_t));
+    group.all_to_all(sent.data(), bytes, received.data(), bytes);
+    group.barrier();
+    for (int r = 0; r < n; ++r) ASSERT_EQ(received[static_cast<size_t>(r)], 100 * r + rank);
+  });
 }
 
-TEST(DeviceHierarchy, ANetworkThatReadsGpusGetsTheirMemory) {
-  for (const bool takes_gpus : {false, true})
-    run_hosts({2, 2}, takes_gpus, [&](DeviceCommunicator& group, Network* network) {
-      std::vector<float> values(1000, 1.0f);
-      std::vector<float16> halves(1000, float16(1.0f));
-      group.all_reduce(values.data(), values.data(), 1000, DType::kFloat32, ReduceOp::kSum);
-      group.all_reduce(halves.data(), halves.data(), 1000, DType::kFloat16, ReduceOp::kSum);
-      group.barrier();
-      ASSERT_EQ(network->outputs.size(), 2u);
-      const auto* const part = values.data() + (group.rank() % 2) * 500;
-      EXPECT_EQ(network->outputs[0] == part, takes_gpus);
-      const auto* const half = reinterpret_cast<float16*>(network->outputs[1]);
-      EXPECT_TRUE(half < halves.data() || half >= halves.data() + halves.size());
-    });
+TEST(DeviceHierarchy, TheNetworkGetsHostMemory) {
+  run_hosts({2, 2}, [&](DeviceCommunicator& group, Network* network) {
+    std::vector<float> values(1000, 1.0f);
+    std::vector<float16> halves(1000, float16(1.0f));
+    group.all_reduce(values.data(), values.data(), 1000, DType::kFloat32, ReduceOp::kSum);
+    group.all_reduce(halves.data(), halves.data(), 1000, DType::kFloat16, ReduceOp::kSum);
+    group.barrier();
+    ASSERT_EQ(network->outputs.size(), 2u);
+    const auto* const part = reinterpret_cast<float*>(network->outputs[0]);
+    EXPECT_TRUE(part < values.data() || part >= values.data() + values.size());
+    const auto* const half = reinterpret_cast<float16*>(network->outputs[1]);
+    EXPECT_TRUE(half < halves.data() || half >= halves.data() + halves.size());
+  });
 }
 
 TEST(DeviceHierarchy, AFailureOfTheNetworkEndsAllRanks) {
-  run_hosts({2, 2}, false, [](DeviceCommunicator& group, Network* network) {
+  run_hosts({2, 2}, [](DeviceCommunicator& group, Network* network) {
     if (group.rank() == 3) network->fail_all("rank 3 is lost");
     std::vector<float> values(10, 1.0f);
     std::string text = "no error";

@@ -42,10 +42,6 @@ class Communicator {
                           std::span<const size_t> receive) = 0;
   virtual void barrier() = 0;
 
-  // Returns whether all_reduce in place takes memory of a GPU for this dtype. Its data must be
-  // computed.
-  virtual bool takes_device_memory(DType) const { return false; }
-
   // Collective. The ranks of one color form a group, ordered by key and then by rank; color -1 gets
   // null.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;

@@ -106,14 +106,11 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
   }
 
  private:
-  // Replaces data on the GPU by its reduction over the hosts.
+  // Replaces data on the GPU by its reduction over the hosts. No network gets the memory of a GPU:
+  // an MPI that says that it reads it need not do so in reductions that do not block.
   void reduce_between_hosts(void* data, int64_t count, DType dtype, ReduceOp op) {
     const size_t bytes = static_cast<size_t>(count) * dtype_size(dtype);
     if (bytes == 0) return;
-    if (h_.cross->takes_device_memory(dtype)) {
-      wait_for_gpu();
-      return h_.cross->all_reduce(data, data, count, dtype, op);
-    }
     staged(data, bytes, data, bytes,
            [&](std::byte* in, std::byte* out) { h_.cross->all_reduce(in, out, count, dtype, op); });
   }

@@ -65,10 +65,6 @@ class HierarchicalCommunicator final : public Communicator {
   void barrier() override {
     notifying([&] { g_.all->barrier(); });
   }
-  bool takes_device_memory(DType dtype) const override {
-    // A lone rank of its host leaves the data to the network.
-    return g_.local->size() == 1 && g_.cross && g_.cross->takes_device_memory(dtype);
-  }
   std::unique_ptr<Communicator> split(int color, int key) override {
     std::unique_ptr<Communicator> network = g_.all->split(color, key);
     if (!network) return nullptr;

@@ -1,6 +1,5 @@
 #include "cpp/kvstore/comm/mpi/mpi_communicator.h"
 
-#include <dlfcn.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -66,16 +65,6 @@ MPI_Op mpi_op(ReduceOp op, DType dtype) {
   return MPI_OP_NULL;
 }
 
-// Returns whether this MPI reads and writes the memory of GPUs. Open MPI's call is looked up at run
-// time: a libmpi without it cannot.
-bool is_cuda_aware() {
-  static const bool aware = [] {
-    const auto query = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
-    return query && query() == 1;
-  }();
-  return aware;
-}
-
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(OwnedComm comm)
@@ -120,9 +109,6 @@ class MpiCommunicator final : public Communicator {
   }
   void all_to_all(const void* input, std::span<const size_t> send, void* output,
                   std::span<const size_t> receive) override;
-  bool takes_device_memory(DType dtype) const override {
-    return !is_half(dtype) && is_cuda_aware();  // halves are widened by the CPU
-  }
   void barrier() override {
     begin("barrier");
     MPI_Request request;
