@@ -13,7 +13,6 @@ namespace {
 constexpr uint64_t kPreambleMagic = 0x31424f4a2d6c786d;  // "mxl-JOB1"
 constexpr uint32_t kFrameMagic = 0x424f4a4d;             // "MJOB"
 constexpr size_t kPreambleBytes = sizeof kPreambleMagic + sizeof(Nonce);
-constexpr double kMostSeconds = 1e7;
 
 struct Header {
   uint32_t magic = kFrameMagic;
@@ -59,15 +58,16 @@ void require_end(const FrameReader& r) {
 
 }  // namespace
 
+// The values fit into what the rendezvous accepts: it drops a process that has sent others.
 Body encode(const Registration& m) {
   FrameWriter w;
   w.number(m.rank);
   w.number(m.size);
-  w.text(m.host);
+  w.text(m.host.substr(0, kMostHostBytes));
   w.text(m.address);
   w.number(m.process);
-  w.number(m.timeout);
-  w.number(m.silence);
+  w.number(std::clamp(m.timeout, kLeastSeconds, kMostSeconds));
+  w.number(std::clamp(m.silence, kLeastSeconds, kMostSeconds));
   return w.take();
 }
 
