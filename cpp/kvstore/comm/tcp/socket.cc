@@ -30,15 +30,20 @@ std::string numeric_host(const sockaddr* address, socklen_t length) {
   return host;
 }
 
-// Calls fn(socket, candidate) for the addresses of a host until it returns true.
+// Calls fn(socket, candidate) for the addresses of a host until it returns true. Returns no socket,
+// and why in `trouble`, if it never does, or the name server does not answer at present.
 template <class Fn>
-tcp::Socket for_candidates(const TcpAddress& address, bool passive, Fn&& fn) {
+tcp::Socket for_candidates(const TcpAddress& address, bool passive, std::string& trouble, Fn&& fn) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = passive ? AI_PASSIVE : 0;
   const int status =
       getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
+  if (status == EAI_AGAIN) {
+    trouble = gai_strerror(status);
+    return tcp::Socket();
+  }
   MX_CHECK_KIND(status == 0, ErrorKind::kCommunicator, "address ", address_text(address), ": ",
                 gai_strerror(status));
   tcp::Socket result;
@@ -51,7 +56,11 @@ tcp::Socket for_candidates(const TcpAddress& address, bool passive, Fn&& fn) {
       error = errno;
   }
   freeaddrinfo(list);
-  if (!result) errno = error;
+  MX_CHECK_KIND(result || (error != EMFILE && error != ENFILE), ErrorKind::kCommunicator,
+                "no descriptor is left for a connection with ", address_text(address), ": ",
+                std::strerror(error), "; raise the limit of open files (ulimit -n)");
+  // An attempt to connect that ends at its limit leaves EINPROGRESS.
+  if (!result) trouble = std::strerror(error == EINPROGRESS ? ETIMEDOUT : error);
   return result;
 }
 
@@ -148,24 +157,23 @@ Socket::~Socket() {
 int Socket::get() const { return forks_ == own_descriptors().forks ? fd_ : -1; }
 
 Socket listen_at(const TcpAddress& address) {
-  Socket listener = for_candidates(address, true, [](const Socket& s, const addrinfo& a) {
+  std::string trouble;
+  Socket listener = for_candidates(address, true, trouble, [](const Socket& s, const addrinfo& a) {
     const int yes = 1;
     setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     return bind(s.get(), a.ai_addr, a.ai_addrlen) == 0 && listen(s.get(), SOMAXCONN) == 0;
   });
   MX_CHECK_KIND(listener, ErrorKind::kCommunicator, "cannot listen at ", address_text(address),
-                ": ", std::strerror(errno));
+                ": ", trouble);
   return listener;
 }
 
 Socket connect_to(const TcpAddress& address, std::string& trouble) {
-  Socket connected = for_candidates(address, false, [](const Socket& s, const addrinfo& a) {
+  return for_candidates(address, false, trouble, [](const Socket& s, const addrinfo& a) {
     const timeval limit{kConnectSeconds, 0};  // for connect, too
     setsockopt(s.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     return connect(s.get(), a.ai_addr, a.ai_addrlen) == 0;
   });
-  if (!connected) trouble = std::strerror(errno);
-  return connected;
 }
 
 Socket accept_from(const Socket& listener) {

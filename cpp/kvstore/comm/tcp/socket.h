@@ -44,7 +44,7 @@ class Socket {
 // Port 0 selects a free one. Throws a communicator error that says why not.
 Socket listen_at(const TcpAddress& address);
 // Makes one attempt, of a few seconds at most. Returns no socket, and why in `trouble`, if nothing
-// listens there.
+// listens there or the host's name cannot be looked up at present.
 Socket connect_to(const TcpAddress& address, std::string& trouble);
 // Returns no socket if nobody has connected, or the connection is gone already.
 Socket accept_from(const Socket& listener);
