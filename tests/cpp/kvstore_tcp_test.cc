@@ -1,9 +1,12 @@
 // Collectives over TCP, and the rendezvous of a job over several hosts. Ranks are threads here.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -395,6 +398,12 @@ TEST(Rendezvous, ASilentRankIsNamedToTheOthers) {
   other.pump();
   const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
   EXPECT_HAS(error_of([&] { tcp::make_communicator(job); }), "no sign of life for 1 s");
+  // The silent rank learns it, too, when it goes on.
+  EXPECT_EQ(other.next()->kind, tcp::FrameKind::kTable);
+  std::string own = "not told";
+  while (const auto frame = other.next())
+    if (frame->kind == tcp::FrameKind::kLost) own = tcp::decode<tcp::Departure>(frame->body).why;
+  EXPECT_HAS(own, "no sign of life for 1 s");
 }
 
 TEST(Rendezvous, ARankThatEndsBeforeTheStartIsNamed) {
@@ -435,12 +444,13 @@ TEST(Rendezvous, StrangersDoNotStopAJob) {
   const TcpAddress address = address_from_text("test", meeting.text());
   std::vector<tcp::Socket> strangers;
   std::string trouble;
-  for (int i = 0; i < 20; ++i) {  // half of them say nothing
+  for (int i = 0; i < 600; ++i) {  // half of them say nothing
     strangers.push_back(tcp::connect_to(address, trouble));
     ASSERT_TRUE(strangers.back()) << trouble;
     const std::string nonsense(1000, 'z');
     if (i % 2) tcp::send_some(strangers.back(), nonsense.data(), nonsense.size());
   }
+  const auto begin = Clock::now();
   std::thread other([&] {
     const auto job = std::make_shared<tcp::Job>(place_of(meeting, 1, 2));
     tcp::make_communicator(job)->barrier();
@@ -448,6 +458,7 @@ TEST(Rendezvous, StrangersDoNotStopAJob) {
   const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
   tcp::make_communicator(job)->barrier();
   other.join();
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(4));  // strangers may stay for 5 s
 }
 
 TEST(Rendezvous, NeedsATokenAndAFreePort) {
@@ -502,6 +513,17 @@ TEST(JobFrames, FramesComeBackFromAnyPieces) {
   }
 }
 
+TEST(JobFrames, AnyTimeoutAndHostNameCanBeRegistered) {
+  for (const double seconds : {1e-9, 1.0, 1e300}) {
+    const tcp::Registration r{3, 4, std::string(5000, 'h'), "127.0.0.1:77", 12, seconds, seconds};
+    const auto bytes = stream_of({{tcp::FrameKind::kRegister, encode(r)}});
+    const auto back = tcp::decode<tcp::Registration>(read(bytes, 1000).at(0).body);
+    EXPECT_EQ(back.timeout, std::clamp(seconds, 1e-3, 1e7));
+    EXPECT_EQ(back.silence, back.timeout);
+    EXPECT_EQ(back.host, std::string(128, 'h'));
+  }
+}
+
 TEST(JobFrames, EveryChangedByteIsRefused) {
   const auto bytes = stream_of({{tcp::FrameKind::kHello, encode(tcp::Hello{1, 2})}});
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -548,6 +570,29 @@ TEST(Sockets, AForkHasNone) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(*socket && fcntl(number, F_GETFD) >= 0);
+}
+
+TEST(Sockets, AnAttemptWithoutAnswerSaysSo) {
+  const tcp::Socket listener = tcp::listen_at({"127.0.0.1", 0});
+  ASSERT_EQ(listen(listener.get(), 0), 0);  // the queue holds one connection
+  std::vector<tcp::Socket> queue;
+  std::string trouble;
+  do queue.push_back(tcp::connect_to(tcp::local_address(listener), trouble));
+  while (queue.back() && queue.size() < 10);
+  EXPECT_EQ(trouble, "Connection timed out");
+}
+
+TEST(Sockets, NoDescriptorIsAnError) {
+  const tcp::Socket listener = tcp::listen_at({"127.0.0.1", 0});
+  const TcpAddress address = tcp::local_address(listener);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{3, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  std::string trouble;
+  const std::string text = error_of([&] { tcp::connect_to(address, trouble); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_HAS(text, "no descriptor is left for a connection with 127.0.0.1:");
 }
 
 TEST(Addresses, TextsAreChecked) {

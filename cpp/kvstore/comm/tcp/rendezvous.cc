@@ -19,6 +19,7 @@ namespace {
 constexpr int kStepMs = 100;            // between looks at the time
 constexpr double kRegisterSeconds = 5;  // within which a connection must prove the token
 constexpr size_t kMostStrangers = 256;
+constexpr double kPatience = 0.5;                       // seconds, while others wait
 constexpr size_t kMostWaitingBytes = size_t{16} << 20;  // a process that reads nothing
 
 double seconds_since(Clock::time_point time) {
@@ -69,7 +70,7 @@ void Rendezvous::loop() noexcept {
 
 void Rendezvous::step() {
   // poll leaves out negative numbers: new connections wait in the listener's queue.
-  std::vector<pollfd> polled = {{strangers() < kMostStrangers ? listener_.get() : -1, POLLIN, 0},
+  std::vector<pollfd> polled = {{has_room() ? listener_.get() : -1, POLLIN, 0},
                                 {wake_reader_.get(), POLLIN, 0}};
   for (const Connection& c : connections_)
     polled.push_back({c.link.descriptor(),
@@ -96,10 +97,21 @@ size_t Rendezvous::strangers() const {
                                            [](const Connection& c) { return c.rank < 0; }));
 }
 
+std::list<Rendezvous::Connection>::iterator Rendezvous::oldest_stranger() {
+  return std::find_if(connections_.begin(), connections_.end(),
+                      [](const Connection& c) { return c.rank < 0; });
+}
+
+// At the limit a stranger that has been silent for a while makes room.
+bool Rendezvous::has_room() {
+  return strangers() < kMostStrangers || seconds_since(oldest_stranger()->since) > kPatience;
+}
+
 void Rendezvous::accept() {
-  for (size_t count = strangers(); count < kMostStrangers; ++count) {
+  while (has_room()) {
     Socket socket = accept_from(listener_);
     if (!socket) return;
+    if (strangers() >= kMostStrangers) connections_.erase(oldest_stranger());
     connections_.emplace_back(std::move(socket), key_);
   }
 }
@@ -200,8 +212,9 @@ void Rendezvous::check_times() {
       return refuse_all(str("rank ", c.rank, " has waited ", m.registration.timeout,
                             " s (MXLITE_COMM_TIMEOUT): ", missing()));
     if (m.status == Status::kPresent && seconds_since(m.heard) > m.registration.silence) {
-      c.closing = true;
-      return lose(c.rank, str("no sign of life for ", m.registration.silence, " s"));
+      lose(c.rank, str("no sign of life for ", m.registration.silence, " s"));
+      c.closing = true;  // after it has been told: it may go on later
+      return;
     }
   }
 }

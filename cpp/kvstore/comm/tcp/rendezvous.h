@@ -44,6 +44,8 @@ class Rendezvous {
   void loop() noexcept;
   void step();
   void accept();
+  std::list<Connection>::iterator oldest_stranger();
+  bool has_room();            // for a new connection
   size_t strangers() const;   // connections that have not registered
   bool serve(Connection& c);  // returns false when the connection is to be closed
   void take_frame(Connection& c, const WireFrame& frame);
