@@ -88,7 +88,7 @@ class Job {
     TcpAddress address;
     std::unique_ptr<Link> link;
     Clock::time_point again{};  // no attempt before
-    std::string trouble;        // of the last attempt
+    std::string trouble;        // why the last attempt failed
   };
   void call(Calling& calling, uint64_t group);
   Socket take_answer(Calling& calling);

@@ -213,7 +213,7 @@ void Rendezvous::check_times() {
                             " s (MXLITE_COMM_TIMEOUT): ", missing()));
     if (m.status == Status::kPresent && seconds_since(m.heard) > m.registration.silence) {
       lose(c.rank, str("no sign of life for ", m.registration.silence, " s"));
-      c.closing = true;  // after it has been told: it may go on later
+      c.closing = true;  // The message comes first, because the rank may run again later.
       return;
     }
   }

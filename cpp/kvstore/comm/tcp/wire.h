@@ -16,8 +16,8 @@ namespace mxlite::tcp {
 
 inline constexpr const char* kJobFrame = "job rendezvous";  // begins the text of errors
 inline constexpr int kMostProcesses = 4096;
-inline constexpr double kLeastSeconds = 1e-3, kMostSeconds = 1e7;  // of times in frames
-inline constexpr size_t kMostHostBytes = 128;                      // of a host's name
+inline constexpr double kLeastSeconds = 1e-3, kMostSeconds = 1e7;  // limits of times in frames
+inline constexpr size_t kMostHostBytes = 128;                      // longer names of hosts are cut
 
 enum class FrameKind : uint8_t {
   // Frames from a process to the rendezvous.
