@@ -50,7 +50,7 @@ struct Graph {
   const TensorSpec& spec(ValueId v) const { return node(v).outputs[static_cast<size_t>(v.output)]; }
   // Adds an input, a parameter or a constant.
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, NodeName name, NDArrayRef value = {});
-  // These infer the specs of the outputs. Without a name the node has that of the operator.
+  // These infer the specs of the outputs. Without a name: the operator and the position, relu3.
   ValueId add_op(CallRef call, std::vector<ValueId> inputs);
   ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
                  NodeName name = {});
