@@ -141,8 +141,8 @@ Specs infer_add(const BatchNormParams& p, std::span<const TensorSpec> in) {
 
 Specs infer_bits(const BatchNormParams& p, std::span<const TensorSpec> in) {
   Specs out = infer_add(p, in);
-  const int64_t n = in[0].shape.size();
-  out.push_back({Shape{(n + 7) / 8}, DType::kUInt8});
+  const int64_t bytes = divide_dim(add_to_dim(count_elements(in[0].shape), 7), 8);
+  out.push_back({Shape{bytes}, DType::kUInt8});
   return out;
 }
 
