@@ -132,6 +132,8 @@ TEST(Sockets, AnAttemptWithoutAnswerSaysSo) {
 TEST(Sockets, NoDescriptorIsAnError) {
   const tcp::Socket listener = tcp::listen_at({"127.0.0.1", 0});
   const TcpAddress address = tcp::local_address(listener);
+  // The sanitizer needs a pipe when it first sees a stream, and then none is left.
+  EXPECT_THROW(address_from_text("test", ""), Error);
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{3, before.rlim_max};

@@ -4,9 +4,9 @@
     python tests/faults/lost_ranks.py stop --runs 50 --timeout 2 --json result.json
     python tests/faults/lost_ranks.py kill --runs 50 --job tensor --json result.json
 
-A job sums arrays (``allreduce``), or trains layers that are divided among the ranks (``tensor``: 2 or
-3 ranks, or a mesh of 2 x 2). Each run has 2 to 4 ranks. A survivor must raise within 1 s of the kill, or within the timeout plus
-1 s of the stop, and name the lost rank; no run may hang.
+A job sums arrays (``allreduce``), or trains layers that are divided among the ranks (``tensor``:
+2 or 3 ranks, or a mesh of 2 x 2). Each run has 2 to 4 ranks. A survivor must raise within 1 s of
+the kill, or within the timeout plus 1 s of the stop, and name the lost rank; no run may hang.
 """
 
 from __future__ import annotations

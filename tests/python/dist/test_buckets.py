@@ -158,33 +158,45 @@ def step():
 for _ in range(4):
     step()
 mx.nd.waitall()
-before = mx._core.comm_stats()
 path = f"trace.{hvd.rank()}.json"
 mx.profiler.set_config(profile_all=True, filename=path)
-mx.profiler.set_state("run")
-step()
-mx.nd.waitall()
-mx.profiler.set_state("stop")
-mx.profiler.dump()
-after = mx._core.comm_stats()
-intervals = read_trace(path).intervals
-talk = sorted(i.begin for i in intervals if i.category == "communication" and i.name == "allreduce")
-work = [i for i in intervals if i.category == "operator"]
-updates = min(i.begin for i in work if "update" in i.name)
-backward_end = max(i.end for i in work if "update" not in i.name and i.begin < updates)
-copies = [i for i in intervals if "copyto" in i.name]
-bytes_ = sum(p.grad().size * 4 for p in net.collect_params().values())
-buckets = after["responses"] - before["responses"]
-# Each weight has a megabyte, so two of them do not fit into a bucket of 1.9.
-assert buckets == after["tensors"] - before["tensors"] == LAYERS, (before, after)
-assert after["bytes"] - before["bytes"] >= bytes_
-assert len(talk) == LAYERS, talk
-early = sum(begin < backward_end for begin in talk)
-# How many buckets do depends on the machine's load.
-assert max(hvd.allgather_object(early)) >= 1, (talk, backward_end)
-# Gradients of eager backward are copied once each, and weights of a store are.
-gradients = 2 * LAYERS
-assert len(copies) == gradients * ((not hybrid) + (kind == "dist_sync")), len(copies)
+
+
+def early_sums():
+    # Traces one step; returns how many sums began before this rank had ended its backward.
+    before = mx._core.comm_stats()
+    mx.profiler.set_state("run")
+    step()
+    mx.nd.waitall()
+    mx.profiler.set_state("stop")
+    mx.profiler.dump()
+    after = mx._core.comm_stats()
+    intervals = read_trace(path).intervals
+    talk = sorted(
+        i.begin for i in intervals if i.category == "communication" and i.name == "allreduce"
+    )
+    work = [i for i in intervals if i.category == "operator"]
+    updates = min(i.begin for i in work if "update" in i.name)
+    backward_end = max(i.end for i in work if "update" not in i.name and i.begin < updates)
+    copies = [i for i in intervals if "copyto" in i.name]
+    bytes_ = sum(p.grad().size * 4 for p in net.collect_params().values())
+    buckets = after["responses"] - before["responses"]
+    # Each weight has a megabyte, so two of them do not fit into a bucket of 1.9.
+    assert buckets == after["tensors"] - before["tensors"] == LAYERS, (before, after)
+    assert after["bytes"] - before["bytes"] >= bytes_
+    assert len(talk) == LAYERS, talk
+    # Gradients of eager backward are copied once each, and weights of a store are.
+    gradients = 2 * LAYERS
+    assert len(copies) == gradients * ((not hybrid) + (kind == "dist_sync")), len(copies)
+    return sum(begin < backward_end for begin in talk)
+
+
+# On a loaded machine one rank may be late for a whole backward, so that no sum can begin early.
+for _ in range(30):
+    early = max(hvd.allgather_object(early_sums()))
+    if early:
+        break
+assert early >= 1
 print("early", early)
 """
 
