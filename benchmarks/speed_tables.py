@@ -188,10 +188,12 @@ def bert_inference() -> Lines:
 
 def bert_training() -> Lines:
     """Return the table of BERT's training steps, with each system's peak memory."""
-    content = json.loads((RESULTS / "bert_training.json").read_text())
-    systems = list(dict.fromkeys(entry["system"] for entry in content["results"]))
+    contents = [
+        json.loads(path.read_text()) for path in sorted(RESULTS.glob("bert_training*.json"))
+    ]
+    systems = list(dict.fromkeys(entry["system"] for one in contents for entry in one["results"]))
     rows, ratios = [], []
-    for cell in content["cells"]:
+    for cell in (cell for content in contents for cell in content["cells"]):
         case, found = cell["case"], cell["systems"]
         peers = [name for name in found if name in cell["ratios"]]
         best = cell["ratios"][max(peers, key=lambda name: found[name]["median"])]
@@ -205,8 +207,10 @@ def bert_training() -> Lines:
     names = [SYSTEMS.get(name, "mxlite") for name in systems]
     head = ["batch x tokens", "dtype", *names, "mxlite / best peer"]
     head += [f"{'MiB: ' if index == 0 else ''}{name}" for index, name in enumerate(names)]
-    lines = f"`python {content['command']}` at commit {content['commit']}, {content['date']}:"
-    return [lines, "", *markdown(head, rows), "", mean_line(ratios)]
+    lines = [
+        f"`python {one['command']}` at commit {one['commit']}, {one['date']}" for one in contents
+    ]
+    return [f"{'; '.join(lines)}:", "", *markdown(head, rows), "", mean_line(ratios)]
 
 
 def neighbours() -> Lines:
