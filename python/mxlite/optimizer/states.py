@@ -23,6 +23,7 @@ __all__ = [
     "copied",
     "dump_states",
     "load_states",
+    "parsed_states",
     "states_from_tree",
     "states_tree",
     "tree_of_bytes",
@@ -109,9 +110,38 @@ def load_states(
     FileFormatError
         If the bytes are damaged or something else.
     """
+    return states_from_tree(parsed_states(data, optimizer, source), optimizer, source)
+
+
+def parsed_states(data: bytes, optimizer: Optimizer, source: str) -> dict[str, Any]:
+    """Return the tree of states in our format or pickled by MXNet 1.x; see `load_states`.
+
+    Parameters
+    ----------
+    data : bytes
+    optimizer : Optimizer
+        Is not changed; pickles may refer to its class.
+    source : str
+        Named in messages.
+
+    Returns
+    -------
+    dict
+        As `states_tree` returns, with new arrays, for `states_from_tree`.
+
+    Raises
+    ------
+    FileFormatError
+        If the bytes are damaged or something else.
+    """
     if data[: len(_MAGIC)] != _MAGIC:
-        return _load_legacy(data, optimizer, source)
-    return states_from_tree(tree_of_bytes(data, source), optimizer, source)
+        return _legacy_tree(data, optimizer, source)
+    tree = tree_of_bytes(data, source)
+    if not isinstance(tree, dict):
+        raise FileFormatError(
+            f"load_states: {source} holds a {type(tree).__name__}, expected a dict of states"
+        )
+    return tree
 
 
 def tree_of_bytes(data: bytes, source: str) -> Any:
@@ -405,9 +435,7 @@ def _scheduler_of_class(name: str, current: Any) -> Any:
     return klass.__new__(klass)
 
 
-def _load_legacy(
-    data: bytes, optimizer: Optimizer, source: str
-) -> tuple[dict[Any, Any], Optimizer | None]:
+def _legacy_tree(data: bytes, optimizer: Optimizer, source: str) -> dict[str, Any]:
     """Read the pickle of MXNet 1.x: the states, or a pair of states and optimizer."""
     classes = {type(optimizer), *Optimizer.opt_registry.values()}  # also those of other packages
     content = read_legacy_states(data, source, {(c.__module__, c.__qualname__) for c in classes})
@@ -416,22 +444,34 @@ def _load_legacy(
         content, saved = content
     _check_states(content, source)
     if saved is None:
-        return content, None
+        return {"states": content, "optimizer": None}
     if not isinstance(saved, LegacyObject):
         raise FileFormatError(
             f"load_states: {source} holds a {type(saved).__name__}, expected an optimizer"
         )
     attributes = dict(saved.attributes)
     scheduler = attributes.pop("lr_scheduler", None)
+    if scheduler is not None and not isinstance(scheduler, LegacyObject):
+        raise FileFormatError(
+            f"load_states: {source} holds a {type(scheduler).__name__}, expected a learning rate "
+            "scheduler"
+        )
     for key in ("param_dict", "sym_info", "allow_np_array", "aggregate_num"):
         attributes.pop(key, None)
     if isinstance(attributes.get("rescale_grad"), NDArray):  # gluon-nlp's BERTAdam leaves one
         attributes["rescale_grad"] = float(attributes["rescale_grad"].asscalar())
     if isinstance(attributes.get("last_lr"), (int, float)):  # LARS of 1.x keeps one for all
         attributes["last_lr"] = dict.fromkeys(content, attributes["last_lr"])
-    return content, _restored(
-        optimizer, saved.class_name, _plain(attributes), _plain(scheduler), source
-    )
+    if scheduler is not None:
+        scheduler = {"name": scheduler.class_name, "attributes": _plain(scheduler.attributes)}
+    return {
+        "states": content,
+        "optimizer": {
+            "name": saved.class_name,
+            "attributes": _plain(attributes),
+            "lr_scheduler": scheduler,
+        },
+    }
 
 
 def _plain(value: Any) -> Any:
