@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base import FileFormatError, MissingFileError, ValueError_, suggestion
+from ..gluon.base_block import Block
 from ..random import random_state, set_random_state
 from .format import describe_file, read_file, write_file
 from .objects import finish_block, prepare, state_of, state_of_kind
@@ -23,6 +24,9 @@ _RANDOM = "random state"
 
 def save(path: Path, objects: Mapping[str, Any] | None = None, **named: Any) -> int:
     """Save objects, values and the states of the random generators into one file.
+
+    The states of a Trainer's optimizer are stored by the structural names of their parameters in
+    the Blocks of the same call, so that a process whose layers have other names can load them.
 
     Parameters
     ----------
@@ -52,8 +56,10 @@ def save(path: Path, objects: Mapping[str, Any] | None = None, **named: Any) -> 
     >>> checkpoint.save("run.ckpt", net=net, trainer=trainer, data=loader, epoch=3)
     """
     tree: dict[str, Any] = {"kinds": {}, "states": {}, _RANDOM: random_state()}
-    for name, value in {**(objects or {}), **named}.items():
-        tree["kinds"][name], tree["states"][name] = state_of(value)
+    values = {**(objects or {}), **named}
+    blocks = {name: value for name, value in values.items() if isinstance(value, Block)}
+    for name, value in values.items():
+        tree["kinds"][name], tree["states"][name] = state_of(value, blocks)
     return write_file(os.fspath(path), tree)
 
 
@@ -75,7 +81,8 @@ def load(
         Set the random generators back too.
     **named
         Objects made as those that were saved, under the same names. What is left out is not
-        restored.
+        restored. Parameters of a Trainer that belong to none of the Blocks are found by name, or in
+        the order of their names if those differ.
 
     Returns
     -------
@@ -87,7 +94,7 @@ def load(
     MissingFileError, FileAccessError
         If the file cannot be read.
     FileFormatError
-        If it is damaged, has no object of a name, or one of another kind.
+        If it is damaged, has no object of a name, or one of another kind or with other parameters.
     ShapeError
         If a parameter has another shape. In all cases nothing was changed.
 
@@ -104,7 +111,9 @@ def load(
     kinds, states = tree["kinds"], tree["states"]
     steps = []
     last = []
-    for name, value in {**(objects or {}), **named}.items():
+    values = {**(objects or {}), **named}
+    blocks = {name: value for name, value in values.items() if isinstance(value, Block)}
+    for name, value in values.items():
         if state_of_kind(value) == "value":
             raise ValueError_(
                 f"checkpoint: {name} is a {type(value).__name__}, which has no state to restore; "
@@ -116,7 +125,8 @@ def load(
                 f"{', '.join(map(repr, kinds)) or 'nothing'}"
             )
         source = f"checkpoint: file {path!r}, {name!r}"
-        steps.append((kinds[name] != "block", prepare(value, kinds[name], states[name], source)))
+        step = prepare(value, kinds[name], states[name], source, blocks)
+        steps.append((kinds[name] != "block", step))
         if kinds[name] == "block":
             last.append(functools.partial(finish_block, value, states[name]))
     # Networks come before the trainers that refer to them.

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import autograd
 from ..base import FileFormatError, NotSupportedError, ShapeError
 from ..gluon.base_block import Block
 from ..gluon.parameter_dict import load_into
+from ..gluon.trainer import Trainer
 from ..lr_scheduler import LRScheduler
 from ..metric import CompositeEvalMetric, EvalMetric
 from ..module import Module
 from ..ndarray import NDArray
 from ..optimizer.states import states_from_tree, states_tree
+from .trainers import matched_state, trainer_state
 
 __all__ = ["Apply", "finish_block", "prepare", "state_of", "state_of_kind"]
 
 Apply = Callable[[], None]
 
 
-def state_of(value: Any) -> tuple[str, Any]:
+def state_of(value: Any, blocks: Mapping[str, Block]) -> tuple[str, Any]:
     """Return the kind of an object and its state; plain values are their own state.
 
     Parameters
@@ -28,6 +30,8 @@ def state_of(value: Any) -> tuple[str, Any]:
     value : object
         A Block, Trainer, Module, iterator, DataLoader, metric, scheduler, anything else with
         ``state_dict`` and ``load_state_dict``, or plain values.
+    blocks : mapping of str to Block
+        The blocks of the same checkpoint, whose structure names a trainer's parameters.
 
     Returns
     -------
@@ -43,12 +47,14 @@ def state_of(value: Any) -> tuple[str, Any]:
         return "metric", _metric_state(value)
     if isinstance(value, LRScheduler):
         return "scheduler", _plain_attributes(value)
+    if isinstance(value, Trainer):
+        return "state_dict", trainer_state(value, blocks)
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
         return "state_dict", value.state_dict()
     return "value", value
 
 
-def prepare(value: Any, kind: str, state: Any, source: str) -> Apply:
+def prepare(value: Any, kind: str, state: Any, source: str, blocks: Mapping[str, Block]) -> Apply:
     """Check that a state fits an object; return the function that restores it.
 
     Parameters
@@ -59,6 +65,8 @@ def prepare(value: Any, kind: str, state: Any, source: str) -> Apply:
     state : object
     source : str
         Named in messages.
+    blocks : mapping of str to Block
+        The blocks that are restored from the same checkpoint.
 
     Returns
     -------
@@ -68,7 +76,7 @@ def prepare(value: Any, kind: str, state: Any, source: str) -> Apply:
     Raises
     ------
     FileFormatError
-        If the state is that of another kind of object.
+        If the state is that of another kind of object, or of one with other parameters.
     ShapeError
         If a parameter has another shape.
     """
@@ -85,6 +93,9 @@ def prepare(value: Any, kind: str, state: Any, source: str) -> Apply:
         return lambda: _load_metric(value, state)
     if kind == "scheduler":
         return lambda: vars(value).update(state)
+    if isinstance(value, Trainer):
+        matched = matched_state(value, state, blocks, source)
+        return lambda: value.load_state_dict(matched)
     return lambda: value.load_state_dict(state)
 
 

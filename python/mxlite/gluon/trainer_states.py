@@ -10,9 +10,16 @@ from ..base import MXNetError, NotSupportedError
 from ..kvstore.base import read_states
 from ..ndarray import NDArray
 from ..ndarray.serialization import replacing_file
-from ..optimizer.states import bytes_of_tree, copied, load_states, states_from_tree, states_tree
+from ..optimizer.states import (
+    bytes_of_tree,
+    copied,
+    parsed_states,
+    states_from_tree,
+    states_tree,
+)
 from .parameter import Parameter
 from .replicas import Replicas, tell_blocks
+from .state_matching import arranged, described
 from .trainer_checks import TrainerModeError
 from .trainer_updates import has_grad
 from .zero import StateShards
@@ -61,12 +68,15 @@ class TrainerStates:
         self._ready()
         self._refuse_distributed("save")
         self._settle()
-        content = bytes_of_tree(self._tree(0))
+        content = bytes_of_tree({**self._tree(0), "parameters": described(self._params)})
         with replacing_file(os.fspath(fname)) as stream:
             stream.write(content)
 
     def load_states(self, fname: str | os.PathLike[str]) -> None:
         """Load states written by `save_states` or pickled by MXNet 1.x.
+
+        Parameters of a file of `save_states` are found by name, or in the order of their names if
+        those differ. A pickle of 1.x has none: its order must be that of this trainer.
 
         Parameters
         ----------
@@ -77,13 +87,17 @@ class TrainerStates:
         MissingFileError
             If there is no such file.
         FileFormatError
-            If it is truncated, damaged or something else.
+            If it is truncated, damaged, something else, or of a trainer with other parameters.
+        ShapeError
+            If a state does not have the shape of its parameter; nothing has changed then.
         """
         content = read_states(fname)
         self._ready()
         self._refuse_distributed("load")
         self._settle()
-        self._take_states(content, f"file {os.fspath(fname)!r}")
+        source = f"file {os.fspath(fname)!r}"
+        tree = parsed_states(content, self._optimizer, source)
+        self._restore([tree], tree.get("parameters"), source)
 
     def _refuse_distributed(self, what: str) -> None:
         local = isinstance(getattr(self._kvstore, "_updater", None), opt.Updater)
@@ -100,6 +114,7 @@ class TrainerStates:
         -------
         dict
             Numbers, strings, arrays and containers of them; the arrays are the trainer's own.
+            ``parameters`` has names and shapes in the order in which the states are numbered.
         """
         self._ready()
         self._refuse_distributed("save")
@@ -107,34 +122,38 @@ class TrainerStates:
         scaler = self._amp_loss_scaler
         return {
             "contexts": [self._tree(i) for i in range(len(self._updaters))],
+            "parameters": described(self._params),
             "loss_scaler": None if scaler is None else dict(vars(scaler)),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned.
+        """Take over what `state_dict` returned, of this trainer or of one with other names.
 
         Parameters
         ----------
         state : dict
+
+        Raises
+        ------
+        FileFormatError
+            If it is the state of a trainer with other parameters.
+        ShapeError
+            If a state does not have the shape of its parameter.
         """
         self._ready()
         self._refuse_distributed("load")
         self._settle()
-        saved = state["contexts"]
-        for i, updater in enumerate(self._updaters):
-            tree = saved[i if i < len(saved) else 0]
-            own = copied(tree)
-            states, optimizer = states_from_tree(own, self._optimizer, "checkpoint")
-            updater.states = self._own_states(states)
-            if optimizer is not None:
-                self._optimizer = optimizer
-        self._share_optimizer()
+        trees = [copied(tree) for tree in state["contexts"]]
+        self._restore(trees, state.get("parameters"), "the state of a trainer")
         if self._amp_loss_scaler is not None and state["loss_scaler"] is not None:
             vars(self._amp_loss_scaler).update(state["loss_scaler"])
 
-    def _take_states(self, content: bytes, source: str) -> None:
-        for updater in self._updaters:
-            states, optimizer = load_states(content, self._optimizer, source)
+    def _restore(self, trees: list[dict[str, Any]], saved: Any, source: str) -> None:
+        """Take over options and states by context, whose arrays become the trainer's own."""
+        trees = arranged(trees, saved, self._params, self._optimizer, f"load_states: {source}")
+        for i, updater in enumerate(self._updaters):
+            own = trees[i] if i < len(trees) else copied(trees[0])
+            states, optimizer = states_from_tree(own, self._optimizer, source)
             updater.states = self._own_states(states)
             if optimizer is not None:
                 self._optimizer = optimizer

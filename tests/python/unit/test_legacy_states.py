@@ -17,7 +17,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import optimizer as opt
-from mxlite.base import FileFormatError
+from mxlite.base import FileFormatError, ShapeError
 from mxlite.horovod.functions import ObjectError, _from_bytes, _to_bytes
 from mxlite.ndarray.serialization import array_to_blob
 from mxlite.optimizer.legacy_states import read_legacy_states
@@ -143,6 +143,36 @@ def test_an_array_of_a_closed_list_of_types_is_read() -> None:
     wrong = array_to_blob(array)[:-3]
     with pytest.raises(FileFormatError, match="needs 4 bytes, 1 are left"):
         read_legacy_states(b"]" + legacy_array(wrong) + b"a.", "a file")
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "words"),
+    [
+        (0, None, ""),
+        (1, ShapeError, r"state of parameter 1 has shape \(1, 2\), Parameter 'b' .* \(2, 1\)"),
+        (2, FileFormatError, "state of parameter 2, this trainer has 2 parameters"),
+    ],
+)
+def test_states_are_compared_with_the_parameters(
+    tmp_path: Path, index: int, error: type[Exception] | None, words: str
+) -> None:
+    """1.x pickles states by position: a trainer of another network must not take them."""
+    state = legacy_array(array_to_blob(mx.nd.array([[1, 2]])))
+    path = tmp_path / "states"
+    path.write_bytes(b"(K" + bytes([index]) + state + b"d.")
+    params = [
+        mx.gluon.Parameter(name, shape=shape) for name, shape in (("a", (1, 2)), ("b", (2, 1)))
+    ]
+    for param in params:
+        param.initialize()
+    trainer = mx.gluon.Trainer(params, "sgd", {"momentum": 0.5})
+    if error is None:
+        trainer.load_states(path)
+        assert trainer._updaters[0].states[0].asnumpy().tolist() == [[1, 2]]
+        return
+    with pytest.raises(error, match=words):
+        trainer.load_states(path)
+    assert trainer._updaters[0].states == {}
 
 
 SMALL_ATTACKS = {

@@ -90,7 +90,7 @@ def test_a_single_process_keeps_all_states(kvstore, tmp_path: Path) -> None:
     weights = []
     for zero in (0, 1):
         mx.random.seed(2)
-        layer = nn.Dense(4, in_units=3)
+        layer = nn.Dense(4, in_units=3, prefix="layer_")  # files have names
         layer.initialize()
         trainer = gluon.Trainer(layer.collect_params(), "adam", kvstore=kvstore, zero=zero)
         for _ in range(3):

@@ -215,12 +215,12 @@ for uneven in (False, True):
 net2.collect_params().setattr("grad_req", "add")
 with autograd.record():
     net2(x).sum().backward()
-state = checkpoint_state(net2)[1]
+state = checkpoint_state(net2, {})[1]
 assert state["params"]["weight"].shape == state["gradients"]["weight"][0].shape == (12, 6)
 kept = [net2.weight.data().asnumpy(), net2.weight.grad().asnumpy()]
 net2.initialize(force_reinit=True)
 net2.collect_params().zero_grad()
-prepare(net2, "block", state, "test")()
+prepare(net2, "block", state, "test", {})()
 np.testing.assert_array_equal(net2.weight.data().asnumpy(), kept[0])
 np.testing.assert_array_equal(net2.weight.grad().asnumpy(), kept[1])
 

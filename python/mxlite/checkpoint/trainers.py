@@ -1,0 +1,99 @@
+"""Optimizer states in checkpoints: the blocks beside a trainer tell whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..base import FileFormatError
+from ..gluon.base_block import Block
+from ..gluon.state_matching import arranged, described
+from ..gluon.trainer import Trainer
+
+__all__ = ["matched_state", "trainer_state"]
+
+_NAMES = "structural_names"  # [key of the block in the checkpoint, name in the block] of each use
+
+
+def trainer_state(trainer: Trainer, blocks: Mapping[str, Block]) -> dict[str, Any]:
+    """Return a trainer's state, in which parameters have their structural names.
+
+    Parameters
+    ----------
+    trainer : Trainer
+    blocks : mapping of str to Block
+        The blocks of the same checkpoint.
+
+    Returns
+    -------
+    dict
+    """
+    names: dict[int, list[list[str]]] = {}
+    for key, block in blocks.items():
+        for name, param in block._collect_params_with_prefix().items():
+            names.setdefault(id(param), []).append([key, name])
+    state = trainer.state_dict()
+    entries = zip(state["parameters"], trainer._params)
+    state["parameters"] = [{**entry, _NAMES: names.get(id(param), [])} for entry, param in entries]
+    return state
+
+
+def matched_state(
+    trainer: Trainer, state: dict[str, Any], blocks: Mapping[str, Block], source: str
+) -> dict[str, Any]:
+    """Return a saved state numbered as a trainer's parameters, for its ``load_state_dict``.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        Is not changed.
+    state : dict
+        What `trainer_state` returned when it was saved; ``parameters`` is absent in older files.
+    blocks : mapping of str to Block
+        The blocks that are restored from the same checkpoint.
+    source : str
+        Named in messages.
+
+    Returns
+    -------
+    dict
+        New containers with the same arrays.
+
+    Raises
+    ------
+    FileFormatError
+        If the trainer that was saved had other parameters.
+    ShapeError
+        If a parameter or a state has another shape than the trainer's parameter.
+    """
+    saved = state.get("parameters")
+    try:
+        known = {} if saved is None else _known(trainer, saved, blocks, source)
+    except (AttributeError, TypeError) as error:
+        raise FileFormatError(f"{source}: unexpected structure of states: {error!r}") from error
+    params = trainer._params
+    trees = arranged(state["contexts"], saved, params, trainer.optimizer, source, known)
+    if saved is None:
+        return {**state, "contexts": trees}
+    return {**state, "contexts": trees, "parameters": described(params)}
+
+
+def _known(
+    trainer: Trainer, saved: Any, blocks: Mapping[str, Block], source: str
+) -> dict[int, int]:
+    """Return positions in the trainer by positions in the file, for parameters of the blocks."""
+    own = {id(param): position for position, param in enumerate(trainer._params)}
+    params = {key: block._collect_params_with_prefix() for key, block in blocks.items()}
+    known = {}
+    for position, entry in enumerate(saved):
+        names = [(key, name) for key, name in entry.get(_NAMES, ()) if key in params]
+        found = [id(params[key][name]) for key, name in names if name in params[key]]
+        if names and not any(param in own for param in found):
+            key, name = names[0]
+            raise FileFormatError(
+                f"{source}: the trainer differs: it was saved with parameter {name!r} of {key!r}, "
+                "which is not among the parameters of this trainer"
+            )
+        if names:
+            known[position] = next(own[param] for param in found if param in own)
+    return known
