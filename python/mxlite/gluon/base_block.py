@@ -15,6 +15,7 @@ from ..context import Context
 from ..ndarray import NDArray
 from ..profiler.memory import WATCH
 from .arity import arity_error
+from .bindings import Bindings
 from .call_types import HasForward, R_co
 from .checkpointing import Checkpointing
 from .error_layers import add_layer
@@ -67,6 +68,7 @@ class Block(Checkpointing, NeedsInit, TypedInit):
     ) -> None:
         if unknown:
             raise unknown_keyword(type(self), next(iter(unknown)))
+        self._bindings = Bindings()
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
@@ -100,7 +102,9 @@ class Block(Checkpointing, NeedsInit, TypedInit):
                     "parameters by setting `params` at Block construction, please set `params` at "
                     "Block construction instead."
                 )
-            self._reg_params[name] = value
+            if name not in self._reg_params:
+                self._reg_params[name] = value
+                self._bindings.expire(retrace=True)
         super().__setattr__(name, value)
 
     def _alias(self) -> str:
@@ -322,6 +326,7 @@ class Block(Checkpointing, NeedsInit, TypedInit):
             Structural name; default is the number of children so far.
         """
         self._children[str(len(self._children)) if name is None else name] = block
+        self._bindings.expire(retrace=True)
 
     def register_forward_pre_hook(self, hook: Callable[[Block, Any], Any]) -> HookHandle:
         """Call ``hook(block, inputs)`` before each forward.

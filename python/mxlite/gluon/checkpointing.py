@@ -11,7 +11,7 @@ from ..ndarray import NDArray
 from ..ndarray.structure import flatten, unflatten
 from ..profiler.memory import WATCH
 from ..symbol import Symbol
-from .tracing import STATE
+from .bindings import Binding, Bindings, bind_block
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -23,7 +23,8 @@ class Checkpointing:
     """Part of `Block`: calls that keep their inputs only."""
 
     _checkpointed = False
-    _checkpoint_arrays: tuple[int, Context, list[NDArray], list[NDArray]] | None = None
+    _checkpoint_arrays: tuple[Binding, Context, list[NDArray], list[NDArray]] | None = None
+    _bindings: Bindings
 
     def checkpoint(self, active: bool = True) -> Self:
         """Keep only the inputs of this block for backward, which runs forward again.
@@ -51,7 +52,7 @@ class Checkpointing:
         if they did.
         """
         self._checkpointed = bool(active)
-        STATE.structure_changed()
+        self._bindings.expire(retrace=True)
         return self
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
@@ -116,17 +117,18 @@ def _arrays_of(block: Any, ctx: Context) -> tuple[list[NDArray], list[NDArray]] 
     The first call finds out shapes, and keeps its activations.
     """
     known = block._checkpoint_arrays
-    if known is not None and known[0] == STATE.epoch and known[1] == ctx:
+    if known is not None and known[0].valid and known[1] == ctx:
         return known[2], known[3]
     watched: list[NDArray] = []
     states: list[NDArray] = []
-    for param in block.collect_params().values():
+    binding, params = bind_block(block)
+    for param in params:
         if param._deferred_init:
             return None
         array = param._by_ctx.get(ctx)
         if array is not None and param.stype == "default":
             (watched if param._differentiable else states).append(array)
-    block._checkpoint_arrays = (STATE.epoch, ctx, watched, states)
+    block._checkpoint_arrays = (binding, ctx, watched, states)
     return watched, states
 
 

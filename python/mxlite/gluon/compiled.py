@@ -11,9 +11,10 @@ from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, Layout, flatten, unflatten
+from .bindings import EXPIRED, Binding
 from .error_layers import described_line
 from .parameter import Parameter
-from .tracing import STATE, standing_in
+from .tracing import standing_in
 
 if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
@@ -38,8 +39,7 @@ class Compiled:
         self._layout = layout
         self._output_layouts: dict[bool, Layout] = {}  # by training mode
         self.described = [_description(param) for param in params]
-        self.epoch = -1
-        self.structure = STATE.structure
+        self.binding = EXPIRED
         # The graph keeps its trace function alive where the garbage collector cannot see it.
         this = weakref.ref(self)
 
@@ -71,20 +71,25 @@ class Compiled:
             self._note_layout(deferred.layout)
             self.graph.adopt(deferred.traced)
 
-    def bind(self, ctx: Context) -> None:
-        """Hand the parameters' arrays on ``ctx`` to the graph."""
+    def bind(self, ctx: Context, binding: Binding) -> None:
+        """Hand the parameters' arrays on ``ctx`` to the graph, which is good until they change."""
         # A class may compute data() from the value: that is part of the trace, so not here.
         self.graph.set_params([Parameter.data(param, ctx) for param in self._params])
-        self.epoch = STATE.epoch
+        self.binding = binding
 
     def stale(self, params: list[Parameter]) -> bool:
         """Return whether the graph was traced with other parameters, types or children."""
         return (
-            self.structure != STATE.structure
+            self.binding.retrace
             or len(params) != len(self._params)
             or any(new is not old for new, old in zip(params, self._params))
             or [_description(param) for param in params] != self.described
         )
+
+    def lives_on(self, ctx: Context) -> bool:
+        """Return whether all parameters are on this context, so that no call needs another."""
+        arrays = [param._data for param in self._params]
+        return all(data and len(data) == 1 and data[0].ctx == ctx for data in arrays)
 
     def single_output(self) -> bool:
         """Return whether every trace so far gave one array."""

@@ -23,6 +23,7 @@ from ..profiler.memory import WATCH
 from ..symbol import Symbol
 from . import exporting, symbolic
 from .base_block import Block
+from .bindings import EXPIRED, Binding, bind_block
 from .call_types import HasForward, HasHybridForward, R_co
 from .compiled import Compiled, DeferredTrace, traced_forward
 from .error_layers import add_layer
@@ -76,9 +77,9 @@ class HybridBlock(Formats, Block):
         self._trace_owner = next(_OWNERS)  # by which traces of one block know each other
         self._flags: dict[str, Any] = {}
         self._graphs: dict[tuple[Context, Layout], Compiled] = {}
-        self._fast: Any = None  # the graph that __call__ may run directly
-        self._fast_epoch = -1
-        self._ready_epoch = -1
+        # The graph that __call__ may run directly while its binding is valid.
+        self._fast: tuple[Any, Binding] | None = None
+        self._resolved = EXPIRED  # own parameters have values as far as forward can tell
         self._op_hook: OpHook | None = None
 
     if TYPE_CHECKING:
@@ -94,20 +95,20 @@ class HybridBlock(Formats, Block):
 
         def __call__(self, *args):
             """Run the hooks and `forward`, or the compiled graph of a hybridized block."""
-            graph = self._fast
-            if graph is not None and self._fast_epoch == STATE.epoch and not STATE.traces:
+            fast = self._fast
+            if fast is not None and fast[1].valid and not STATE.traces:
                 for array in args:
                     if array.__class__ is not NDArray:
                         break
                 else:
                     try:
-                        outputs = graph(*args)
+                        outputs = fast[0](*args)
                     except DynamicShapeError:  # for inputs of these shapes
                         return super().__call__(*args)
                     except MXNetError as error:
                         add_layer(error, self, args)
                         raise
-                    if self._fast is graph:
+                    if self._fast is fast:
                         return outputs
                     return self._structured(args, outputs)
             return super().__call__(*args)
@@ -133,7 +134,6 @@ class HybridBlock(Formats, Block):
         super().register_child(block, name)
         if self._active:
             block.hybridize(True, **self._flags)
-            STATE.structure_changed()
         self._clear_cached_op()
 
     def register_forward_hook(self, hook: Any) -> Any:
@@ -249,8 +249,9 @@ class HybridBlock(Formats, Block):
             raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
         ctx = flat[0].ctx
         compiled = self._graphs.get((ctx, layout))
-        if compiled is None or compiled.epoch != STATE.epoch:
+        if compiled is None or not compiled.binding.valid:
             compiled = self._bind(compiled, ctx, flat, layout)
+        binding = compiled.binding
         outputs = compiled.graph(*flat)
         hooked = self._forward_hooks or self._forward_pre_hooks
         if (
@@ -260,45 +261,43 @@ class HybridBlock(Formats, Block):
             and compiled.single_output()
             and all(part == LEAF for part in layout)  # type: ignore[union-attr]
             and all(key[0] == ctx for key in self._graphs)
-            and self._lives_on(ctx)
+            and compiled.lives_on(ctx)
         ):
-            self._fast, self._fast_epoch = compiled.graph, compiled.epoch
+            self._fast = compiled.graph, binding
         return compiled.structured(outputs)
-
-    def _lives_on(self, ctx: Context) -> bool:
-        """Return whether all parameters are on this context, so that no call needs another."""
-        return all(
-            param._data is None or (len(param._data) == 1 and param._data[0].ctx == ctx)
-            for param in self.collect_params().values()
-        )
 
     def _bind(
         self, compiled: Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
     ) -> Compiled:
         """Bring a graph up to date with the parameters, or make it."""
-        params = list(self.collect_params().values())
+        binding, params = bind_block(self)
         deferred = None
         if any(param._deferred_init for param in params):
             deferred = self._infer(params, flat, layout, finish=True)
+            binding, params = bind_block(self)  # the parameters have new arrays
         used = [param for param in params if param._data is not None]
         if compiled is None or compiled.stale(used):
             compiled = Compiled(self, used, layout)
             self._graphs[(ctx, layout)] = compiled
             if deferred is not None:
                 compiled.adopt(deferred)
-        compiled.bind(ctx)
+        compiled.bind(ctx, binding)
         return compiled
 
     def _resolve_deferred(self, args: tuple[Any, ...]) -> None:
         """Initialize own parameters whose shapes follow from this input."""
-        if self._ready_epoch == STATE.epoch:
+        if self._resolved.valid:
             return
+        resolved = Binding()
+        self._bindings.note(resolved)
+        for param in self._reg_params.values():
+            param._bindings.note(resolved)
         if any(param._deferred_init for param in self._reg_params.values()):
             flat, layout = flatten(args, f"{self.name}: inputs of a block")
             flat = [array.tostype("default") for array in flat]
             params = list(self.collect_params().values())
             self._infer(params, flat, layout, finish=True)
-        self._ready_epoch = STATE.epoch
+        self._resolved = resolved
 
     def _infer(
         self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool

@@ -20,6 +20,7 @@ from ..ndarray.array_like import host_array
 from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from ..symbol import var
+from .bindings import Bindings
 from .private_names import PrivateNames
 from .sharding import SHARD_ATTRIBUTE, Shard
 from .tracing import STATE, note_use, stand_ins
@@ -140,6 +141,7 @@ class Parameter(PrivateNames, TypedInit):
                     f"Parameter {name!r}: {label} is {value!r}, expected 'default', 'row_sparse' "
                     "or 'csr'"
                 )
+        self._bindings = Bindings()
         self._data: list[NDArray] | None = None
         self._by_ctx: dict[Context, NDArray] = {}
         self._deferred_init: tuple[Any, ...] = ()
@@ -400,14 +402,14 @@ class Parameter(PrivateNames, TypedInit):
     def _set_arrays(self, arrays: list[NDArray] | None) -> None:
         self._data = arrays
         self._by_ctx = {} if arrays is None else {array.ctx: array for array in arrays}
-        STATE.handles_changed()
+        self._bindings.expire()
 
     def _attach_grads(self) -> None:
         if self._grad_req == "null" or self._data is None:
             return
         for array in self._data:
             array.attach_grad(self._grad_req, stype=self._grad_stype)
-        STATE.handles_changed()
+        self._bindings.expire()
 
     def _load_init(
         self,

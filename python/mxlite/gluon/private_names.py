@@ -12,6 +12,7 @@ from typing import Any
 from .. import autograd
 from ..context import Context
 from ..ndarray import NDArray
+from .bindings import PROCESS
 from .tracing import STATE
 
 __all__ = ["PrivateNames"]
@@ -35,8 +36,9 @@ class PrivateNames:
 
     @_grad.setter
     def _grad(self, grads: Sequence[NDArray] | None) -> None:
-        # Code that sets this has most likely replaced _data, too.
-        STATE.handles_changed()
+        # Code that sets this has most likely replaced _data, too, and may put this parameter into
+        # the dictionaries of blocks, which have no binding to it.
+        PROCESS.expire()
         if grads is None or self._data is None or self._grad_req == "null":
             return
         if any(array.grad is not grad for array, grad in zip(self._data, grads)):

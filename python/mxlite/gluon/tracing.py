@@ -1,8 +1,8 @@
-"""State of traces about parameters: stand-ins by thread, and when handles changed.
+"""State of traces about parameters: stand-ins by thread.
 
 While a block is traced, :meth:`Parameter.data` must give the traced array that stands for the
-parameter. The stand-ins of the running trace are kept per thread; ``STATE`` holds two counters that
-the fast path of a hybridized block compares without any look-up by thread.
+parameter. The stand-ins of the running trace are kept per thread; ``STATE`` counts the traces, so
+that the fast path of a hybridized block needs no look-up by thread.
 """
 
 from __future__ import annotations
@@ -12,48 +12,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from .. import autograd
-from ..comm.job import JOB
-from ..profiler.memory import WATCH
-
 __all__ = ["STATE", "note_use", "stand_ins", "standing_in"]
 
 
 class _State:
-    """Counters of this process.
+    """Counter of this process.
 
     Attributes
     ----------
-    epoch : int
-        Rises whenever an array handle of any parameter is replaced.
-    structure : int
-        Rises whenever a hybridized block gets a new child.
     traces : int
         Number of traces that run now, in all threads.
     """
 
-    __slots__ = ("__weakref__", "epoch", "lock", "structure", "traces")
+    __slots__ = ("lock", "traces")
 
     def __init__(self) -> None:
-        self.epoch = 0
-        self.structure = 0
         self.traces = 0
-        self.lock = threading.Lock()  # guards changes of the counters
-
-    def handles_changed(self) -> None:
-        """Note that bound parameter arrays may be out of date."""
-        with self.lock:
-            self.epoch += 1
-
-    def structure_changed(self) -> None:
-        """Note that graphs traced before may have other children."""
-        with self.lock:
-            self.structure += 1
-            self.epoch += 1
-
-    def _follow_size(self) -> None:
-        """Forget graphs: they hold the ranks of the job that this process was in before."""
-        self.structure_changed()
+        self.lock = threading.Lock()  # guards changes of the counter
 
 
 class _Local(threading.local):
@@ -64,10 +39,6 @@ class _Local(threading.local):
 
 
 STATE = _State()
-JOB.followers.add(STATE)
-autograd.graphs_out_of_date.provide(STATE.handles_changed)
-# While memory is attributed to blocks, all calls run through Block.__call__.
-WATCH.listeners.append(STATE.handles_changed)
 _local = _Local()
 
 

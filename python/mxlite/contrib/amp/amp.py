@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...base import MXNetError, TypeError_, ValueError_
-from ...gluon.tracing import STATE as _GRAPHS
+from ...gluon.bindings import PROCESS as _GRAPHS
 from ...gluon.trainer import Trainer
 from ...ndarray import NDArray
 from ...ndarray.precision import ACTIVE, PrecisionRules
@@ -197,7 +197,7 @@ def init(
         ],
     )
     ACTIVE.rules = rules
-    _GRAPHS.structure_changed()
+    _GRAPHS.expire(retrace=True)
     _State.initialized = True
     _State.scaler, _State.scaler_taken = LossScaler(), False
     logging.info("Using AMP")
@@ -208,7 +208,7 @@ def switch_off() -> None:
     _core.unset_amp()
     _core.set_amp_scale(1.0)
     ACTIVE.rules = None
-    _GRAPHS.structure_changed()
+    _GRAPHS.expire(retrace=True)
     _State.initialized = False
     _State.scaler, _State.scaler_taken = None, False
 
