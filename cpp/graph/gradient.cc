@@ -188,7 +188,7 @@ class Extraction {
   }
   static bool is_gelu(const Node& n) {
     if (n.op()->name != "LeakyReLU") return false;
-    const auto type = static_cast<const LeakyReLUParams*>(n.params().get())->act_type;
+    const auto type = params_of<LeakyReLUParams>(n).act_type;
     return type == LeakyReLUType::kGelu || type == LeakyReLUType::kGeluTanh;
   }
   void repeat(ValueId v) {

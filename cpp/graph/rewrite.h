@@ -1,5 +1,5 @@
-// Helper of passes that write a new graph from an old one: walk the old nodes in order and keep,
-// replace or drop each.
+// Helpers of passes. Rewrite writes a new graph from an old one: walk the old nodes in order and
+// keep, replace or drop each.
 #pragma once
 #include <utility>
 #include <vector>
@@ -29,6 +29,12 @@ class Rewrite {
   Graph new_;
   std::vector<std::vector<ValueId>> where_;  // by old node and output
 };
+
+// Returns the parameters of an operator whose schema declares them as P.
+template <class P>
+const P& params_of(const Node& node) {
+  return *static_cast<const P*>(node.params().get());
+}
 
 // Counts the uses of each output of each node, graph outputs included.
 std::vector<std::vector<int>> count_uses(const Graph& graph);

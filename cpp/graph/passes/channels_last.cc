@@ -33,11 +33,6 @@ bool moves_nothing(const Shape& shape, const Shape& axes) {
   return true;
 }
 
-template <class P>
-const P& params_of(const Node& n) {
-  return *static_cast<const P*>(n.params().get());
-}
-
 class Turner {
  public:
   explicit Turner(const Graph& graph)

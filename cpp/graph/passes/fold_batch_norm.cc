@@ -30,16 +30,16 @@ ParamsRef biased(const P& p) {
 std::optional<Layer> describe(const Graph& graph, const Node& n) {
   const int ndim = n.outputs[0].shape.ndim();
   if (n.op()->name == "Convolution") {
-    const auto& p = *static_cast<const ConvolutionParams*>(n.params().get());
+    const auto& p = params_of<ConvolutionParams>(n);
     return Layer{p.channels_last() ? ndim - 1 : 1, 0, p.no_bias, biased(p)};
   }
   if (n.op()->name == "Deconvolution") {
-    const auto& p = *static_cast<const DeconvolutionParams*>(n.params().get());
+    const auto& p = params_of<DeconvolutionParams>(n);
     if (p.num_group != 1 || p.channels_last()) return std::nullopt;
     return Layer{1, 1, p.no_bias, biased(p)};
   }
   if (n.op()->name == "FullyConnected" && graph.spec(n.inputs[1]).shape.ndim() == 2) {
-    const auto& p = *static_cast<const FullyConnectedParams*>(n.params().get());
+    const auto& p = params_of<FullyConnectedParams>(n);
     return Layer{ndim - 1, 0, p.no_bias, biased(p)};
   }
   return std::nullopt;
@@ -81,7 +81,7 @@ class Folder {
         uses_[static_cast<size_t>(data.node)][0] != 1)
       return false;
     const std::optional<Layer> layer = describe(graph_, linear);
-    const auto& p = *static_cast<const BatchNormParams*>(norm.params().get());
+    const auto& p = params_of<BatchNormParams>(norm);
     const int axis = p.axis < 0 ? p.axis + norm.outputs[0].shape.ndim() : p.axis;
     if (!layer || axis != layer->channel_axis) return false;
     if (!all_static(std::span(norm.inputs).subspan(1)) ||

@@ -40,11 +40,6 @@ struct Sizes {
 
 bool exists(ValueId v) { return v.node >= 0; }
 
-template <class P>
-const P& params(const Node& n) {
-  return *static_cast<const P*>(n.params().get());
-}
-
 class Fuser {
  public:
   explicit Fuser(const Graph& graph)
@@ -91,7 +86,7 @@ class Fuser {
     ValueId v = before_reshapes(attention);
     if (is_op(v, "Dropout")) {
       const Node& n = graph_.node(v);
-      const auto& p = params<DropoutParams>(n);
+      const auto& p = params_of<DropoutParams>(n);
       if (uses(v) != 1 || uses({v.node, 1}) != 0 || p.axes.ndim() > 0) return std::nullopt;
       if (p.mode == DropoutMode::kAlways && !graph_.training) return std::nullopt;
       // An inactive Dropout draws no numbers, so the fused operator must not either.
@@ -120,7 +115,7 @@ class Fuser {
 
   bool is_plain_softmax(ValueId v) const {
     if (!is_op(v, "softmax") || uses(v) != 1) return false;
-    const auto& p = params<SoftmaxParams>(graph_.node(v));
+    const auto& p = params_of<SoftmaxParams>(graph_.node(v));
     const bool last_axis = p.axis == -1 || p.axis == shape(v).ndim() - 1;
     return last_axis && p.temperature.value_or(1) == 1 &&
            p.dtype.value_or(graph_.spec(v).dtype) == graph_.spec(v).dtype &&
@@ -196,8 +191,8 @@ class Fuser {
                                      : "_contrib_interleaved_matmul_encdec_qk"))
       return std::nullopt;
     const Node& first = graph_.node(w->scores);
-    const int64_t heads = params<InterleavedParams>(n).heads;
-    if (first.inputs.back() != n.inputs[0] || params<InterleavedParams>(first).heads != heads ||
+    const int64_t heads = params_of<InterleavedParams>(n).heads;
+    if (first.inputs.back() != n.inputs[0] || params_of<InterleavedParams>(first).heads != heads ||
         !is_worthwhile(w->scores, first.inputs[0]))
       return std::nullopt;
     const Shape& scores = shape(w->scores);
@@ -211,12 +206,12 @@ class Fuser {
   }
 
   std::optional<ValueId> fuse_batch_dot(const Node& n) {
-    const auto& second = params<DotParams>(n);
+    const auto& second = params_of<DotParams>(n);
     if (second.transpose_a || second.transpose_b || second.forward_stype) return std::nullopt;
     const std::optional<Weights> w = find_weights(n.inputs[0]);
     if (!w || !is_op(w->scores, "batch_dot")) return std::nullopt;
     const Node& product = graph_.node(w->scores);
-    const auto& p = params<DotParams>(product);
+    const auto& p = params_of<DotParams>(product);
     if (p.transpose_a || !p.transpose_b || p.forward_stype ||
         !is_worthwhile(w->scores, product.inputs[0]))
       return std::nullopt;

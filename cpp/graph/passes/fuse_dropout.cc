@@ -18,7 +18,7 @@ class Fuser final : public JoinAddition {
     const Node& n = graph_.node(v);
     if (n.kind != NodeKind::kOp || n.op()->name != "Dropout" || v.output != 0 || !is_free(v))
       return false;
-    const auto& p = *static_cast<const DropoutParams*>(n.params().get());
+    const auto& p = params_of<DropoutParams>(n);
     if (!p.is_active(graph_.training) || p.axes.ndim() != 0) return false;
     if (uses_[static_cast<size_t>(v.node)][1] != 0) return false;
     for (int32_t i = v.node + 1; i < user; ++i)

@@ -14,11 +14,6 @@ namespace {
 // cuDNN's engine works on 16 bytes of channels at once.
 constexpr int64_t kChannelsAtOnce = 8;
 
-template <class P>
-const P& params_of(const Node& n) {
-  return *static_cast<const P*>(n.params().get());
-}
-
 class Fuser {
  public:
   explicit Fuser(const Graph& graph)

@@ -37,7 +37,7 @@ class Joiner {
   }
   bool is_gelu(int32_t id) const { return is_op(id, "LeakyReLU"); }
   LeakyReLUType type_of(int32_t id) const {
-    return static_cast<const LeakyReLUParams*>(graph_.node(id).params().get())->act_type;
+    return params_of<LeakyReLUParams>(graph_.node(id)).act_type;
   }
 
   void find_pairs() {

@@ -49,7 +49,7 @@ class Joiner {
     return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
   const SliceBackwardParams& params(int32_t part) const {
-    return *static_cast<const SliceBackwardParams*>(graph_.node(part).params().get());
+    return params_of<SliceBackwardParams>(graph_.node(part));
   }
   const Shape& slice(int32_t part) const { return graph_.spec(graph_.node(part).inputs[0]).shape; }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "cpp/graph/rewrite.h"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/tensor/creation.h"
 
@@ -63,7 +64,7 @@ Bounds finite(double low, double high) {
 }
 
 Bounds of_scalar(const Node& n, const Bounds& data) {
-  const double s = static_cast<const ScalarParams*>(n.params().get())->scalar;
+  const double s = params_of<ScalarParams>(n).scalar;
   const std::string& name = n.op()->name;
   if (name == "_plus_scalar") return finite(data.low + s, data.high + s);
   if (name == "_minus_scalar") return finite(data.low - s, data.high - s);
@@ -113,7 +114,7 @@ Bounds bounds(const Graph& graph, ValueId v, int depth) {
   if (!keeps_numbers && !binary(graph, v, depth)) return {};
   if (casts(n)) return bounds(graph, n.inputs[0], depth - 1);
   if (name == "_full") {
-    const double value = static_cast<const FullParams*>(n.params().get())->value;
+    const double value = params_of<FullParams>(n).value;
     return finite(value, value);
   }
   if (takes_elements(n) || casts(n)) return bounds(graph, n.inputs[0], depth - 1);
