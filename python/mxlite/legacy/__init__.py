@@ -11,6 +11,7 @@ import sys
 from types import ModuleType
 
 from .. import base, context, operator
+from .._names_1x import attributes
 from . import (
     base_names,
     error,
@@ -52,6 +53,8 @@ def _publish(name: str, module: ModuleType) -> None:
 
 _add_names(base, base_names)
 _add_names(operator, python_op)
+# _names_1x imports base, so base cannot ask for its own attributes.
+vars(base)["__getattr__"], vars(base)["__dir__"] = attributes(base.__name__)
 _publish("device", context)
 for _name, _module in list(sys.modules.items()):
     if _name.startswith(f"{__name__}."):

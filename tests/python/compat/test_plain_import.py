@@ -84,3 +84,19 @@ def test_install_adds_names_to_numpy_and_replaces_none(tmp_path):
         tmp_path,
     )
     assert printed.split() == ["[]", "True", "1.0", "5"]
+
+
+def test_names_of_the_c_library_are_explained_without_the_alias(tmp_path):
+    printed = run_plain(
+        """
+        import mxlite as mx
+
+        for name in ("check_call", "check_cal"):
+            try:
+                getattr(mx.base, name)
+            except AttributeError as error:
+                print(isinstance(error, mx.base.NotSupportedError), name in str(error))
+        """,
+        tmp_path,
+    )
+    assert printed.split() == ["True", "True", "False", "True"]
