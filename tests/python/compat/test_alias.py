@@ -14,18 +14,6 @@ from alias_runner import run, run_code
 from mxlite import _names_1x, compat
 
 
-@pytest.fixture
-def alias(monkeypatch):
-    """Install the alias in this process and remove it afterwards."""
-    monkeypatch.setenv("PYTHONPATH", "")
-    before = list(sys.meta_path)
-    compat.install()
-    yield importlib.import_module("mxnet")
-    sys.meta_path[:] = before
-    for name in [n for n in sys.modules if n.split(".")[0] in ("mxnet", "horovod")]:
-        del sys.modules[name]
-
-
 def test_modules_are_those_of_mxlite(alias):
     assert alias.nd is mx.nd and alias.gluon is mx.gluon and alias.init is mx.initializer
     for path, module in {

@@ -8,7 +8,7 @@ from pathlib import Path
 import mxlite as mx
 import pytest
 from alias_runner import run_code
-from mxlite import _names_1x, compat
+from mxlite import _names_1x
 
 
 def test_files_import_what_modules_import_from_one_another(tmp_path):
@@ -43,8 +43,8 @@ def test_files_import_what_modules_import_from_one_another(tmp_path):
         ("check_call", _names_1x.UnknownNameError),  # 1.9.1 has it there, mxlite nowhere
     ],
 )
+@pytest.mark.usefixtures("alias")  # adds the names to mx.recordio
 def test_what_is_nowhere_in_mxlite_stays_an_error(name, kind):
-    compat.install(subprocesses=False)  # adds the names to mx.recordio
     with pytest.raises(kind, match=name):
         getattr(mx.recordio, name)
     assert not hasattr(mx.recordio, name)
