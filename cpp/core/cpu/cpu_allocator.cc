@@ -20,6 +20,7 @@
 #include "cpp/core/allocator.h"
 #include "cpp/core/cpu/guarded_allocator.h"
 #include "cpp/core/cpu/large_blocks.h"
+#include "cpp/core/cpu/poison.h"
 #include "cpp/core/cpu/shared_memory.h"
 
 namespace mxlite {
@@ -76,6 +77,7 @@ class CpuAllocator final : public Allocator {
         blocks.cached.pop_back();
         stats_.cached -= bytes;
         count_use(bytes);
+        if (bytes < kOwnPages) allow_access(data, asked, bytes);
         return {data, asked};
       }
       if (keeps_peak_) shrink_locked(bytes, /*cached=*/0);
@@ -94,6 +96,7 @@ class CpuAllocator final : public Allocator {
         throw_out_of_memory(asked);
       }
     }
+    if (bytes < kOwnPages) allow_access(data, asked, bytes);
     return {data, asked};
   }
 
@@ -106,6 +109,7 @@ class CpuAllocator final : public Allocator {
       if (keeps_peak_) shrink_locked(/*bytes=*/0, /*cached=*/bytes);
       if (keeps_peak_ || stats_.cached + bytes <= cache_limit_) {
         class_locked(bytes).cached.push_back(block.data);  // cannot fail: add_one reserved it
+        if (bytes < kOwnPages) allow_access(block.data, 0, bytes);
         stats_.in_use -= bytes;
         stats_.cached += bytes;
         return;
