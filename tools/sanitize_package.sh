@@ -1,23 +1,67 @@
 #!/usr/bin/env bash
 # usage: tools/sanitize_package.sh [PYTEST ARGUMENTS]   Python's tests with libmxlite.so and _core under the address and
-# undefined-behavior sanitizers. Default: the small cases of all operators, errors, graphs, autograd, symbols, files.
+# undefined-behavior sanitizers. Without arguments: the small cases of all operators, errors, graphs, autograd, symbols, files,
+# in SANITIZE_PARTS (16) processes, SANITIZE_JOBS (2) at a time. Parts that passed with the same libraries and files are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/asan-package
+jobs=${SANITIZE_JOBS:-2} parts=${SANITIZE_PARTS:-16}
 cmake --preset asan-package >/dev/null
-ninja -C $build -j"${SANITIZE_JOBS:-2}" --quiet
+ninja -C $build -j"$jobs" --quiet
 # The package's Python files beside the instrumented libraries.
 find python/mxlite -name '*.so' -prune -o -type f \( -name '*.py' -o -name '*.json' \) -print |
   while read -r file; do
     mkdir -p "$build/$(dirname "${file#python/}")"
     cp "$file" "$build/${file#python/}"
   done
-[ $# -gt 0 ] || set -- tests/python/unit/test_ops.py tests/python/unit/test_op_errors.py \
-  tests/python/unit/test_bad_input.py tests/python/unit/test_graph.py tests/python/unit/test_autograd.py \
-  tests/python/unit/test_symbol.py tests/python/unit/test_symbol_files.py tests/python/unit/test_serialization.py \
-  tests/python/unit/test_sparse_array.py tests/python/io
 # Python itself is not instrumented: the sanitizers' runtime must be there first. CPython and NumPy keep memory on purpose.
 preload="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so) $(g++ -print-file-name=libstdc++.so.6)"
-export ASAN_OPTIONS="detect_leaks=0 detect_stack_use_after_return=1 allocator_may_return_null=1 handle_segv=1"
-export UBSAN_OPTIONS="print_stacktrace=1"
-PYTHONPATH=$build LD_PRELOAD=$preload python -m pytest -x -p no:cacheprovider "$@"
+options="detect_leaks=0:detect_stack_use_after_return=1:allocator_may_return_null=1:handle_segv=1"
+
+# Runs pytest. Reports go into files named after the first argument: pytest's own capture is lost with the process.
+# pytest's fault handler would take signals away from the sanitizer.
+sanitized() {
+  local reports=$PWD/$1
+  rm -f "$reports".*
+  local status=0
+  PYTHONPATH=$build LD_PRELOAD=$preload ASAN_OPTIONS="$options:log_path=$reports" \
+    UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports" \
+    timeout --foreground 3000 python -m pytest -p no:cacheprovider -p no:faulthandler "${@:2}" || status=$?
+  # Processes that a test starts count as well; a refused allocation is a warning only.
+  if grep -lE 'ERROR: AddressSanitizer|runtime error:' "$reports".* 2>/dev/null; then status=1; fi
+  return $status
+}
+
+if [ $# -gt 0 ]; then
+  mkdir -p $build/reports
+  status=0
+  sanitized $build/reports/run -x "$@" || status=$?
+  [ $status = 0 ] || head -n 50 $build/reports/run.* 2>/dev/null
+  exit $status
+fi
+
+tests="tests/python/unit/test_ops.py tests/python/unit/test_op_errors.py tests/python/unit/test_bad_input.py
+  tests/python/unit/test_graph.py tests/python/unit/test_autograd.py tests/python/unit/test_symbol.py
+  tests/python/unit/test_symbol_files.py tests/python/unit/test_serialization.py tests/python/unit/test_sparse_array.py
+  tests/python/io"
+files=$(find $build/mxlite tests/python/unit tests/python/io tests/python/conftest.py -type f -not -name '*.pyc' -print0 |
+  sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12)
+folder=$build/parts/$files-$parts
+mkdir -p "$folder"
+
+one_part() {
+  local name=$folder/$1
+  [ ! -e "$name.passed" ] || return 0
+  # shellcheck disable=SC2086  # the tests are words
+  if sanitized "$name.report" -vv --part "$1/$parts" $tests >"$name.log" 2>&1; then
+    touch "$name.passed"
+    echo "part $1 of $parts: $(tail -n 1 "$name.log")"
+  else
+    { echo "part $1 of $parts FAILED, see $name.log"; tail -n 40 "$name.log"; head -n 50 "$name".report.* 2>/dev/null; } || true
+    return 1
+  fi
+}
+
+export -f sanitized one_part
+export build parts preload options tests folder
+seq "$parts" | xargs -P "$jobs" -I{} bash -euo pipefail -c 'one_part {}'

@@ -1,4 +1,4 @@
-"""Shared by all Python tests: import path of the helpers, seeds."""
+"""Shared by all Python tests: import path of the helpers, seeds, parts of the tests."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ def fixed_seed() -> None:
     mx.random.seed(SEED)
     np.random.seed(SEED)
     random.seed(SEED)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", metavar="I/N", help="run every N-th test, from the I-th on")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    part = config.getoption("--part")
+    if part is None:
+        return
+    first, count = (int(number) for number in part.split("/"))
+    if not 1 <= first <= count:
+        raise pytest.UsageError(f"--part {part}: a number from 1 to {count} expected before /")
+    config.hook.pytest_deselected(items=[t for i, t in enumerate(items) if i % count != first - 1])
+    items[:] = items[first - 1 :: count]
 
 
 def pytest_report_header(config: pytest.Config) -> str:
