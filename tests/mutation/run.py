@@ -2,13 +2,15 @@
 
     python tests/mutation/run.py --output tests/mutation/results/kernels.json
     python tests/mutation/run.py --only 17,64
+    python tests/mutation/run.py --resume --output tests/mutation/results/kernels.json
 
 Needs the library of ``build.py``. The tests are collected once; everything runs in processes forked
 from that state. The first one runs all tests without a mutant and notes which mutants each test
 executes. Then each mutant runs those tests that passed and execute it, those that execute the
 fewest mutants first, until one fails, and then the C++ tests that execute it. A mutant is caught by
-a failure, a crash or a hang. With ``--guard`` arrays end at a page without access, and only the
-mutants run that survived before, with the Python tests that execute them.
+a failure, a crash or a hang. Each result is written at once, so ``--resume`` runs only those
+mutants that a stopped run did not reach. With ``--guard`` arrays end at a page without access, and
+only the mutants run that survived before, with the Python tests that execute them.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ from limits import STOPPED, WAIT, limit_for
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TARGET = ROOT / "build" / "mutation"
+LIBRARY = TARGET / "python" / "mxlite" / "libmxlite.so"
 SLOTS = 1024
 MEMORY = 12 << 30
 THREADS = 2
@@ -52,8 +56,7 @@ class Library:
     """The switch of the mutants in the loaded library."""
 
     def __init__(self) -> None:
-        path = TARGET / "python" / "mxlite" / "libmxlite.so"
-        library = ctypes.CDLL(str(path))
+        library = ctypes.CDLL(str(LIBRARY))
         self._set = library.mxlite_set_mutant
         self._set_threads = library._ZN6mxlite15set_cpu_threadsEi
         self._reached = (ctypes.c_ubyte * SLOTS).in_dll(library, "mxlite_reached")
@@ -137,11 +140,16 @@ class Mutation:
     """pytest plug-in: replaces the loop over the tests by the loop over the mutants."""
 
     def __init__(
-        self, args: argparse.Namespace, mutants: list[dict[str, Any]], names: set[str] | None
+        self,
+        args: argparse.Namespace,
+        mutants: list[dict[str, Any]],
+        names: set[str] | None,
+        keep: Callable[[dict[str, Any]], None],
     ) -> None:
         self.args = args
         self.mutants = mutants
         self.names = names  # None: all tests
+        self.keep = keep  # called with each result
         self.library = Library()
         self.reports = Reports()
         self.results: list[dict[str, Any]] = []
@@ -156,7 +164,7 @@ class Mutation:
         items = [i for i in items if self.names is None or i.nodeid in self.names]
         by_name = {i.nodeid: i for i in items}
         store: Path = self.args.baseline
-        if not (self.args.keep_baseline and store.exists()):
+        if not (store.exists() and (self.args.keep_baseline or self._is_resumed(store))):
             found = {"python": self._run_baseline(items), "cpp": {}}
             if not self.args.guard:
                 found["cpp"] = cpp_tests.baseline()
@@ -170,8 +178,13 @@ class Mutation:
             if not row["caught"]:
                 row.update(cpp_tests.run_mutant(row["id"], self.cpp_baseline))
             self.results.append(row)
-            print(json.dumps(self.results[-1]), flush=True)
+            self.keep(row)
+            print(json.dumps(row), flush=True)
         return True
+
+    def _is_resumed(self, baseline: Path) -> bool:
+        """Whether the tests were noted by a stopped run with the same library."""
+        return bool(self.args.resume) and baseline.stat().st_mtime > LIBRARY.stat().st_mtime
 
     def _run(self, item: pytest.Item, following: pytest.Item | None) -> bool:
         """Run a test and return whether it passed."""
@@ -305,6 +318,7 @@ def main() -> int:
     parser.add_argument("--baseline-limit", type=float, default=3600.0)
     parser.add_argument("--guard", action="store_true", help="guard pages, survivors only")
     parser.add_argument("--survivors", action="store_true", help="survivors of the last run only")
+    parser.add_argument("--resume", action="store_true", help="mutants without a result only")
     parser.add_argument("--select", default="", help="only tests whose name has this pattern")
     parser.add_argument("--output", type=Path, help="summary; the rows stay in build/mutation")
     args = parser.parse_args()
@@ -312,9 +326,23 @@ def main() -> int:
     mutants = json.loads(args.mutants.read_text())
     rows_file = args.baseline.with_suffix(".rows.json")
     again = args.guard or args.survivors
-    rows = {int(r["id"]): r for r in json.loads(rows_file.read_text())} if again else {}
+    stored = json.loads(rows_file.read_text()) if again or args.resume else []
+    listed = {(m["id"], m["file"], m["part"], m["new"]) for m in mutants}
+    rows = {r["id"]: r for r in stored if (r["id"], r["file"], r["part"], r["new"]) in listed}
     if again:
-        mutants = [m for m in mutants if not rows[m["id"]]["caught"]]
+        mutants = [m for m in mutants if m["id"] in rows and not rows[m["id"]]["caught"]]
+    elif args.resume:
+        mutants = [m for m in mutants if m["id"] not in rows]
+
+    def keep(row: dict[str, Any]) -> None:
+        """Write all rows; a survivor replaces no row that is there."""
+        if args.only:
+            return
+        if row["caught"] or row["id"] not in rows:
+            rows[row["id"]] = row
+        ordered = sorted(rows.values(), key=lambda r: int(r["id"]))
+        rows_file.write_text(json.dumps(ordered, indent=1))
+
     names = None
     if args.guard:
         alive = {m["id"] for m in mutants}
@@ -329,7 +357,7 @@ def main() -> int:
 
     if TARGET not in Path(mxlite.__file__).resolve().parents:
         raise SystemExit(f"mxlite was imported from {mxlite.__file__}, not from {TARGET}")
-    plugin = Mutation(args, mutants, names)
+    plugin = Mutation(args, mutants, names, keep)
     code = pytest.main(
         [
             args.tests,
@@ -345,12 +373,9 @@ def main() -> int:
     )
     caught = sum(r["caught"] for r in plugin.results)
     print(f"{caught} of {len(plugin.results)} mutants caught, pytest code {int(code)}")
-    if not args.only:
-        rows.update({r["id"]: r for r in plugin.results if r["caught"] or r["id"] not in rows})
-        rows_file.write_text(json.dumps(sorted(rows.values(), key=lambda r: r["id"]), indent=1))
-        if args.output:
-            text = summary(list(rows.values()), json.loads(args.mutants.read_text()))
-            args.output.write_text(json.dumps(text, indent=1) + "\n")
+    if args.output and not args.only:
+        text = summary(list(rows.values()), json.loads(args.mutants.read_text()))
+        args.output.write_text(json.dumps(text, indent=1) + "\n")
     return 0
 
 
