@@ -49,6 +49,7 @@ def test_samplers_give_their_orders() -> None:
     assert sorted(data.RandomSampler(5)) == [0, 1, 2, 3, 4]
     assert list(data.IntervalSampler(5, 2)) == [0, 2, 4, 1, 3]
     assert list(data.IntervalSampler(5, 2, rollover=False)) == [0, 2, 4]
+    assert list(data.IntervalSampler(2, 2)) == [0, 1]
     assert list(data.FilterSampler(lambda n: n > 1, data.SimpleDataset([3, 0, 2]))) == [0, 2]
 
 
@@ -201,6 +202,10 @@ def test_a_worker_that_hangs_is_named() -> None:
             "'keep', 'discard', or 'rollover', but got 'drop'",
         ),
         (lambda: data.IntervalSampler(2, 3), "Interval 3 must be smaller than or equal to"),
+        (
+            lambda: data.BatchSampler(data.SequentialSampler(1), 0),
+            "^BatchSampler: batch_size is 0, expected 1 or more$",
+        ),
         (lambda: data.SimpleDataset([1]).shard(2, 2), "index is 2, expected 0 to 1"),
     ],
 )

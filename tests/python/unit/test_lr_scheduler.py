@@ -11,6 +11,7 @@ from mxlite.lr_scheduler import (
     LRScheduler,
     MultiFactorScheduler,
     PolyScheduler,
+    _DecayScheduler,
 )
 
 
@@ -168,3 +169,70 @@ def test_a_schedule_without_a_rule_names_its_class() -> None:
 
     with pytest.raises(NotImplementedError, match="^Unfinished does not define __call__"):
         Unfinished()(1)
+
+
+def test_the_base_class_has_the_defaults_of_1_x() -> None:
+    scheduler = LRScheduler()
+    assert (scheduler.base_lr, scheduler.warmup_final_lr) == (0.01, 0.01)
+    assert (scheduler.warmup_steps, scheduler.warmup_begin_lr) == (0, 0)
+    assert scheduler.warmup_mode == "linear"
+    assert LRScheduler(0.5, 4, 0.1).get_warmup_lr(1) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_warms_up_in_a_line_from_zero_if_not_told_otherwise(name: str) -> None:
+    scheduler = SCHEDULES[name](base_lr=1.0, warmup_steps=4)
+    assert rates(scheduler, 5) == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert (scheduler.warmup_begin_lr, scheduler.warmup_mode) == (0, "linear")
+
+
+def test_the_decay_has_the_power_and_the_end_of_1_x() -> None:
+    scheduler = PolyScheduler(4, base_lr=1.0)
+    assert rates(scheduler, 6) == [1.0, 0.5625, 0.25, 0.0625, 0.0, 0.0]
+    assert (scheduler.power, scheduler.final_lr, scheduler.max_update) == (2, 0, 4)
+    assert rates(PolyScheduler(4, base_lr=1.0, pwr=1), 5) == [1.0, 0.75, 0.5, 0.25, 0.0]
+    cosine = CosineScheduler(4, base_lr=1.0, warmup_steps=2)
+    assert rates(cosine, 6) == [0.0, 0.5, 1.0, 0.5, 0.0, 0.0]
+    assert (cosine.base_lr_orig, cosine.max_steps, cosine.final_lr) == (1.0, 2, 0)
+
+
+def test_a_decay_without_a_shape_names_its_class() -> None:
+    class Unfinished(_DecayScheduler):
+        pass
+
+    with pytest.raises(NotImplementedError, match="^Unfinished does not define _shape$"):
+        Unfinished(4, 1.0, 0.0, 0, 0.0, "linear")(1)
+
+
+def test_factor_counts_its_steps_and_keeps_a_rate_that_equals_the_lowest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    scheduler = FactorScheduler(3, 0.5, stop_factor_lr=0.25, base_lr=1.0)
+    assert [(scheduler(update), scheduler.count) for update in (3, 4, 7, 10)] == [
+        (1.0, 0), (0.5, 3), (0.25, 6), (0.25, 9),
+    ]  # fmt: skip
+    assert [record.getMessage()[:40] for record in caplog.records] == [
+        "Update[4]: Change learning rate to 5.000",
+        "Update[7]: Change learning rate to 2.500",
+        "Update[10]: now learning rate arrived at",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: MultiFactorScheduler([1, "2"]), r"^MultiFactorScheduler: step\[1\] is '2', expe"),
+        (lambda: MultiFactorScheduler([]), r"^MultiFactorScheduler: step is \[\], expected a list"),
+        (lambda: MultiFactorScheduler([2, 1]), r"^MultiFactorScheduler: step is \[2, 1\], expecte"),
+        (lambda: MultiFactorScheduler([1], 2), "^MultiFactorScheduler: factor is 2, expected at "),
+        (lambda: FactorScheduler(0.5), "^FactorScheduler: step is 0.5, expected 1 or more$"),
+        (lambda: FactorScheduler(1, 1.1), "^FactorScheduler: factor is 1.1, expected at most 1$"),
+        (lambda: CosineScheduler(0), "^CosineScheduler: max_update is 0, expected 1 or more$"),
+        (lambda: CosineScheduler(3.0), "^CosineScheduler: max_update is 3.0, expected an integer"),
+        (lambda: LRScheduler(0.1, 0, 0.2), "^LRScheduler: warmup_begin_lr 0.2 is above base_lr 0"),
+    ],
+)
+def test_errors_begin_with_the_class(make: object, words: str) -> None:
+    with pytest.raises(MXNetError, match=words):
+        make()  # type: ignore[operator]
