@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mxlite import autograd, nd
+from mxlite import autograd, nd, random
 from op_cases.nn import np_softmax
 
 
@@ -106,6 +106,26 @@ def test_dropout_gradient_has_the_mask_of_the_output() -> None:
     y.backward()
     np.testing.assert_array_equal(y.asnumpy(), x.grad.asnumpy())
     assert 0.15 < (y.asnumpy() == 0).mean() < 0.35
+
+
+@pytest.mark.parametrize("axes", [(1, 3), (0, 2), (2, 3), (0,), (1,)])
+def test_dropout_along_axes_uses_each_value_of_the_mask_for_its_slice(
+    axes: tuple[int, ...],
+) -> None:
+    shape = (3, 4, 5, 2)
+    x = nd.array(np.arange(1, 121, dtype=np.float32).reshape(shape))
+    x.attach_grad()
+    small = nd.ones([1 if axis in axes else size for axis, size in enumerate(shape)])
+    random.seed(7)
+    with autograd.record():
+        mask = nd.Dropout(small, p=0.5).asnumpy()
+    random.seed(7)
+    with autograd.record():
+        y = nd.Dropout(x, p=0.5, axes=axes)
+    y.backward()
+    assert 0 < np.count_nonzero(mask) < mask.size
+    np.testing.assert_array_equal(y.asnumpy(), x.asnumpy() * mask)
+    np.testing.assert_array_equal(x.grad.asnumpy(), np.broadcast_to(mask, shape))
 
 
 def test_dropout_without_training_passes_data_and_gradient() -> None:
