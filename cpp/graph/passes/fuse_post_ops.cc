@@ -116,6 +116,10 @@ class Fuser {
       if (link.extra) inputs.push_back(graph_.spec(*link.extra));
       post_ops.push_back(link.op);
     }
+    // Empty arrays go to the plain kernel, which takes no post-ops.
+    const auto empty = [](const TensorSpec& spec) { return spec.shape.size() == 0; };
+    if (std::ranges::any_of(inputs, empty) || std::ranges::any_of(start.outputs, empty))
+      return false;
     const std::vector<Layout> layouts(inputs.size());
     const std::vector<uint8_t> constant(inputs.size());
     const PlanRequest request{*start.op(),     start.params().get(),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mxlite import autograd, nd, random
+from mxlite.gluon import nn
 from op_cases.nn import np_softmax
 
 
@@ -306,6 +307,28 @@ def test_empty_batch_gives_zero_weight_gradients() -> None:
     grads = _gradient(lambda d, u, v: nd.Convolution(d, u, v, kernel=(3, 3), num_filter=4), x, w, b)
     assert grads[0].shape == (0, 3, 5, 5)
     assert not grads[1].any() and not grads[2].any()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2D(4, 3, activation="relu", in_channels=3),
+        nn.Conv2DTranspose(4, 3, activation="relu", in_channels=3),
+        nn.Dense(4, activation="relu", in_units=75),
+    ],
+    ids=["convolution", "deconvolution", "dense"],
+)
+def test_an_empty_batch_runs_a_graph_with_activations(layer: nn.HybridBlock) -> None:
+    net = nn.HybridSequential()
+    net.add(layer, nn.BatchNorm(in_channels=4), nn.Activation("relu"))
+    net.initialize()
+    net.hybridize()
+    assert net(nd.zeros((0, 3, 5, 5))).shape[:2] == (0, 4)
+    with autograd.record():
+        y = net(nd.zeros((0, 3, 5, 5)))
+    y.backward()
+    assert not layer.weight.grad().asnumpy().any()
+    assert net(nd.ones((2, 3, 5, 5))).shape[:2] == (2, 4)
 
 
 def test_only_wanted_gradients_are_computed() -> None:
