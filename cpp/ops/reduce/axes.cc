@@ -3,6 +3,11 @@
 
 namespace mxlite {
 
+void check_summable(const char* op, DType dtype) {
+  MX_CHECK_DTYPE(dtype != DType::kBool, op,
+                 ": data of dtype bool given, numbers expected; convert it with astype('int64')");
+}
+
 AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim) {
   AxisMask listed{};
   const bool all = !axis || axis->ndim() == 0;

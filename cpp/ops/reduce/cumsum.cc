@@ -9,6 +9,7 @@ namespace {
 auto rule(const char* op) {
   return [op](const CumsumParams& p, std::span<const TensorSpec> in) -> Specs {
     const DType dtype = p.dtype.value_or(in[0].dtype);
+    check_summable(op, dtype);
     if (!p.axis) return {{Shape{count_elements(in[0].shape)}, dtype}};
     normalize_axis(op, *p.axis, in[0].shape.ndim());
     return {{in[0].shape, dtype}};

@@ -65,6 +65,9 @@ struct CumsumParams {
 // reduced[i]: does axis i disappear?
 using AxisMask = std::array<bool, Shape::kMaxNdim>;
 
+// Refuses bool: a sum or product of bools in their own dtype counts nothing.
+void check_summable(const char* op, DType dtype);
+
 AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim);
 // Reduced axes with length 1.
 Shape kept_shape(const Shape& shape, const AxisMask& reduced);

@@ -117,6 +117,7 @@ Grads extreme_gradient(GradBuilder& g) {
 }
 
 Specs infer_norm(const NormParams& p, std::span<const TensorSpec> in) {
+  check_summable("norm", in[0].dtype);
   const AxisMask reduced = reduced_axes("norm", p.axis, false, in[0].shape.ndim());
   return {{result_shape(in[0].shape, reduced, p.keepdims), p.out_dtype.value_or(in[0].dtype)}};
 }
@@ -144,6 +145,8 @@ OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_
   op.inputs({"data"}).doc(doc).gradient(gradient).amp(AmpClass::kFloat32);
   op.shapes(kReduced);
   op.infer([name, needs_values](const ReduceParams& p, std::span<const TensorSpec> in) -> Specs {
+    // The largest bool is a bool; a sum, mean or product of bools is none.
+    if (!needs_values) check_summable(name, in[0].dtype);
     const Shape& shape = in[0].shape;
     const AxisMask reduced = reduced_axes(name, p.axis, p.exclude, shape.ndim());
     const Shape out = result_shape(shape, reduced, p.keepdims);

@@ -230,6 +230,16 @@ CASES = {
     "an updater": (
         lambda: mx.kv.create("local").set_updater(3), TypeError, "3 given, a function expected",
     ),
+    "a sum of bools": (
+        lambda: nd.array([1, 0, 1], dtype="bool").sum(), TypeError,
+        r"sum: data of dtype bool given, numbers expected; convert it with astype\('int64'\)",
+    ),
+    "a mean of bools": (lambda: nd.array([1, 0], dtype="bool").mean(), TypeError, "mean: data of"),
+    "a product of bools": (lambda: nd.prod(nd.ones(2, dtype="bool")), TypeError, "prod: data of"),
+    "a norm of bools": (lambda: nd.norm(nd.ones(2, dtype="bool")), TypeError, "norm: data of"),
+    "running sums of bools": (
+        lambda: nd.cumsum(nd.ones(2, dtype="bool")), TypeError, "cumsum: data of dtype bool",
+    ),
     "a seed": (lambda: mx.random.seed("a"), TypeError, "seed_state is 'a', expected a number"),
 }  # fmt: skip
 
