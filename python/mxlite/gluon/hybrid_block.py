@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any, overload
 
 from .. import _core
@@ -26,6 +25,7 @@ from .base_block import Block
 from .bindings import EXPIRED, Binding, bind_block
 from .call_types import HasForward, HasHybridForward, R_co
 from .compiled import Compiled, DeferredTrace, traced_forward
+from .copied_graphs import OWNERS, CopiedGraphs
 from .error_layers import add_layer
 from .formats import Formats
 from .hooks import OpHook
@@ -41,10 +41,8 @@ from .tracing import STATE, stand_ins
 
 __all__ = ["HybridBlock"]
 
-_OWNERS = itertools.count(1)
 
-
-class HybridBlock(Formats, Block):
+class HybridBlock(Formats, CopiedGraphs, Block):
     """A block whose forward uses only operators, so that it can run as one graph.
 
     Define either ``hybrid_forward(F, x, *args, weight, bias)``, where ``F`` is ``mx.nd`` and
@@ -74,7 +72,7 @@ class HybridBlock(Formats, Block):
         # Context, layout and specs of a call whose graph had shapes that depend on values.
         self._dynamic: tuple[Context, Layout, list[Any]] | None = None
         self._failed = ""  # why the last trace gave no graph
-        self._trace_owner = next(_OWNERS)  # by which traces of one block know each other
+        self._trace_owner = next(OWNERS)  # by which traces of one block know each other
         self._flags: dict[str, Any] = {}
         self._graphs: dict[tuple[Context, Layout], Compiled] = {}
         # The graph that __call__ may run directly while its binding is valid.

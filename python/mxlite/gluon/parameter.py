@@ -166,6 +166,16 @@ class Parameter(PrivateNames, TypedInit):
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the trainer, which does not train copies."""
+        return {**self.__dict__, "_trainer": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # Copies of arrays are no variables; a shallow copy has the variables of the original.
+        if self._data is not None and any(array.grad is None for array in self._data):
+            self._attach_grads()
+
     # -- description -----------------------------------------------------------------------------
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
@@ -224,6 +225,10 @@ class Flatten(HybridBlock):
         return type(self).__name__
 
 
+def _without_module(operator: Callable[..., Any], _: Any, *args: Any) -> Any:
+    return operator(*args)
+
+
 def _operator(layer: str, name: str) -> Callable[..., Any]:
     """Return the operator of a name."""
     found = getattr(nd, name, None)
@@ -277,7 +282,7 @@ class HybridLambda(HybridBlock):
         if isinstance(function, str):
             self._func_name = function
             operator = _operator("HybridLambda", function)
-            self._func: Callable[..., Any] = lambda F, *args: operator(*args)
+            self._func: Callable[..., Any] = functools.partial(_without_module, operator)
         elif callable(function):
             self._func_name = getattr(function, "__name__", repr(function))
             self._func = function
