@@ -17,7 +17,7 @@ from ..base import (
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from ..ndarray.structure import LEAF, Layout, first_array, flatten
+from ..ndarray.structure import LEAF, Layout, first_array, flatten, unflatten
 from ..profiler.memory import WATCH
 from ..symbol import Symbol
 from . import exporting, symbolic
@@ -31,6 +31,7 @@ from .formats import Formats
 from .hooks import OpHook
 from .parameter import Parameter, shape_is_known
 from .parameter_dict import ParameterDict
+from .shape_inference import ShapeInference
 from .sparse_use import SparseUse
 from .symbolic import (
     call_symbolic,
@@ -42,7 +43,7 @@ from .tracing import STATE, stand_ins
 __all__ = ["HybridBlock"]
 
 
-class HybridBlock(Formats, CopiedGraphs, Block):
+class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
     """A block whose forward uses only operators, so that it can run as one graph.
 
     Define either ``hybrid_forward(F, x, *args, weight, bias)``, where ``F`` is ``mx.nd`` and
@@ -271,6 +272,7 @@ class HybridBlock(Formats, CopiedGraphs, Block):
         binding, params = bind_block(self)
         deferred = None
         if any(param._deferred_init for param in params):
+            self._ask_shapes(unflatten(flat, layout))
             deferred = self._infer(params, flat, layout, finish=True)
             binding, params = bind_block(self)  # the parameters have new arrays
         used = [param for param in params if param._data is not None]
@@ -294,6 +296,7 @@ class HybridBlock(Formats, CopiedGraphs, Block):
             flat, layout = flatten(args, f"{self.name}: inputs of a block")
             flat = [array.tostype("default") for array in flat]
             params = list(self.collect_params().values())
+            self._ask_shapes(unflatten(flat, layout))
             self._infer(params, flat, layout, finish=True)
         self._resolved = resolved
 
@@ -301,6 +304,7 @@ class HybridBlock(Formats, CopiedGraphs, Block):
         self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool
     ) -> DeferredTrace:
         """Find unknown shapes by tracing forward; ``finish`` allocates the parameters too."""
+        unknown = sum(not shape_is_known(param.shape) for param in params)
         found: list[tuple[int, ...]] = []
         used: set[int] = set()
         layouts: list[Layout] = []
@@ -318,6 +322,8 @@ class HybridBlock(Formats, CopiedGraphs, Block):
         try:
             shapes, traced = _core.infer_params(trace, self.name, flat, specs)
         except (ShapeError, DynamicShapeError):
+            if sum(not shape_is_known(param.shape) for param in params) < unknown:
+                return self._infer(params, flat, layout, finish)  # infer_shape of a child knew some
             # A parameter that forward does not use may stay unknown.
             if not found or any(
                 id(param) in used and not shape_is_known(shape)
@@ -333,16 +339,6 @@ class HybridBlock(Formats, CopiedGraphs, Block):
                 if param._deferred_init and shape_is_known(param.shape):
                     param._finish_deferred_init()
         return DeferredTrace(params, layouts[0] if layouts else LEAF, traced)
-
-    def infer_shape(self, *args: Any) -> None:
-        """Find the parameters' unknown shapes from inputs, without initializing them.
-
-        Parameters
-        ----------
-        *args : NDArray or nested lists of them
-        """
-        flat, layout = flatten(args, f"{self.name}: inputs of infer_shape")
-        self._infer(list(self.collect_params().values()), flat, layout, finish=False)
 
     def infer_type(self, *args: Any) -> None:
         """Give the parameters the type of the first input, as `cast` does.
@@ -377,6 +373,7 @@ class HybridBlock(Formats, CopiedGraphs, Block):
             NDArray or nested lists of them
             """
             if STATE.traces and stand_ins() is not None:
+                self._ask_shapes((x, *args))
                 functions, params = symbolic.traced_operands(self)
                 return self.hybrid_forward(functions, x, *args, **params)
             # Called by its name the graph runs all the same, unless a forward of the class's own
