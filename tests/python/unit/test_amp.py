@@ -395,3 +395,11 @@ def test_bfloat16_is_named_as_in_1x() -> None:
     assert cast.infer_type(y=np.float32)[1] == [x.dtype]
     with pytest.raises(TypeError, match="dtype"):
         mx.nd.zeros((2,), dtype=np.dtype([("a", np.uint16), ("b", np.uint16)]))
+
+
+def test_a_second_init_is_checked_and_warns_of_another_type(bf16: None) -> None:
+    amp.init("bfloat16")
+    with pytest.raises(ValueError, match="'float8'"):
+        amp.init("float8")
+    with pytest.warns(UserWarning, match="float16 given, amp runs in bfloat16 already"):
+        amp.init("float16")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -184,9 +185,15 @@ def init(
     Matches ``mxnet.contrib.amp.init``: a second call does nothing. Symbols made before stay as
     they are; arrays on the CPU are cast too.
     """
-    if _State.initialized:
-        return
     rules = make_rules(target_dtype, target_precision_ops, conditional_fp32_ops, fp32_ops)
+    if _State.initialized:
+        if ACTIVE.rules is not None and rules.target != ACTIVE.rules.target:
+            warnings.warn(
+                f"amp.init: {rules.target} given, amp runs in {ACTIVE.rules.target} already; call "
+                "amp.switch_off() first to change it",
+                stacklevel=2,
+            )
+        return
     _core.set_amp(
         rules.target,
         {op: kind for op, kind in rules.classes.items() if op != "Custom"},
