@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Union
 
@@ -20,6 +19,7 @@ from .call_types import HasForward, R_co
 from .checkpointing import Checkpointing
 from .error_layers import add_layer
 from .hooks import HookHandle
+from .left_out import warn_of_hidden_blocks, warn_of_left_out
 from .model_files import load_model, save_model
 from .parameter import Parameter
 from .parameter_dict import ParameterDict, load_into, load_named, strip_kind
@@ -29,18 +29,6 @@ from .summary import indented, summary_text, tree
 __all__ = ["Block"]
 
 _Contexts = Union[Context, Sequence[Context], None]
-_CONTAINERS = (list, tuple, dict)
-
-
-def _has_new(value: Any, known: set[int]) -> bool:
-    """Return whether nested containers have a block that is not registered."""
-    if isinstance(value, Block):
-        return id(value) not in known
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return False
-    return any(_has_new(entry, known) for entry in value)
 
 
 class Block(Checkpointing, NeedsInit, TypedInit):
@@ -153,16 +141,7 @@ class Block(Checkpointing, NeedsInit, TypedInit):
         return found
 
     def _collect(self, found: ParameterDict, pattern: re.Pattern[str] | None) -> None:
-        known = set(map(id, self._children.values()))
-        for key, value in vars(self).items():
-            if isinstance(value, _CONTAINERS) and key != "_children" and _has_new(value, known):
-                warnings.warn(
-                    f'"{self.__class__.__name__}.{key}" is an unregistered container with Blocks. '
-                    "Note that Blocks inside the list, tuple or dict will not be registered "
-                    "automatically. Make sure to register them using register_child() or switching "
-                    "to nn.Sequential/nn.HybridSequential instead.",
-                    stacklevel=3,
-                )
+        warn_of_hidden_blocks(self, Block)
         if pattern is None:
             found.update(self._params)
         else:
@@ -419,7 +398,9 @@ class Block(Checkpointing, NeedsInit, TypedInit):
         force_reinit : bool
             Initialize again what has a value already.
         """
-        self.collect_params().initialize(init, ctx, verbose, force_reinit)
+        params = self.collect_params()
+        warn_of_left_out(type(self).__name__, self._collect_params_with_prefix(), params)
+        params.initialize(init, ctx, verbose, force_reinit)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize (or not) the children that can; a plain Block itself stays eager.

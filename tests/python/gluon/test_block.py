@@ -444,3 +444,23 @@ def test_registered_blocks_in_containers_are_no_cause_of_warnings(recwarn: Any) 
     outer.add(block)
     outer.collect_params()
     assert not recwarn.list
+
+
+class WithOwnParameter(nn.Block):
+    def __init__(self, registered: bool) -> None:
+        super().__init__()
+        if registered:
+            self.bias = self.params.get("bias", shape=(2,), init="zeros")
+        else:
+            self.bias = gluon.Parameter("bias", shape=(2,), init="zeros")
+
+
+def test_a_parameter_that_initialize_leaves_out_is_warned_of(recwarn: Any) -> None:
+    outer = nn.Sequential()
+    outer.add(WithOwnParameter(registered=False))
+    with pytest.warns(UserWarning, match=r'"0.bias" of Sequential.*self.params.get\(\'bias\''):
+        outer.initialize()
+    outer[0].bias.initialize()
+    outer.initialize(force_reinit=True)
+    WithOwnParameter(registered=True).initialize()
+    assert not recwarn.list
