@@ -68,7 +68,8 @@ def not_built(path: str) -> str:
     -------
     str
     """
-    return f"mx.{path}: a name of MXNet {VERSION} that mxlite does not have"
+    hint = "; use mx.nd" if path.split(".")[0] in ("np", "npx", "numpy", "numpy_extension") else ""
+    return f"mx.{path}: a name of MXNet {VERSION} that mxlite does not have{hint}"
 
 
 def _imported(rest: str, name: str) -> Any:

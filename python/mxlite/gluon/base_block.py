@@ -303,7 +303,17 @@ class Block(Checkpointing, NeedsInit, TypedInit):
         block : Block
         name : str, optional
             Structural name; default is the number of children so far.
+
+        Raises
+        ------
+        TypeError
+            If it is no Block.
         """
+        if not isinstance(block, Block):
+            raise TypeError_(
+                f"{type(self).__name__}: a {type(block).__name__} given as child, a Block "
+                "expected; add blocks one by one, and functions as nn.Lambda(function)"
+            )
         self._children[str(len(self._children)) if name is None else name] = block
         self._bindings.expire(retrace=True)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from .._files.checksum import check_sha1
-from ..base import FileAccessError, FileFormatError, ShapeError, ValueError_
+from ..base import FileAccessError, FileFormatError, ShapeError, TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.serialization import replacing_file
@@ -100,7 +100,17 @@ def split_and_load(
     Returns
     -------
     list of NDArray
+
+    Raises
+    ------
+    TypeError
+        If ``ctx_list`` is a context instead of a list.
     """
+    if isinstance(ctx_list, Context):
+        raise TypeError_(
+            f"split_and_load: ctx_list: {ctx_list!r} given, a list of contexts expected: "
+            f"[{ctx_list!r}]"
+        )
     if not isinstance(data, NDArray):
         data = nd.array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:

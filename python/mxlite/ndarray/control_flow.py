@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from .. import _core
 from .._core import NDArray
-from ..base import ShapeError, ValueError_
+from ..base import ShapeError, TypeError_, ValueError_
 from .structure import Layout, flatten, unflatten
 
 __all__ = ["cond", "foreach", "while_loop"]
@@ -69,7 +69,13 @@ def foreach(
     layout: Layout = ()
     columns = [_slices(array) for array in arrays]
     for index, pieces in enumerate(zip(*columns)):
-        outputs, states = body(unflatten(pieces, data_layout), states)
+        returned = body(unflatten(pieces, data_layout), states)
+        if not isinstance(returned, (list, tuple)) or len(returned) != 2:
+            raise TypeError_(
+                f"foreach: body returned a {type(returned).__name__}, a tuple (output, states) "
+                "expected"
+            )
+        outputs, states = returned
         flat, layout = flatten(outputs, "foreach: the output of body")
         if steps and len(flat) != len(steps[0]):
             raise ValueError_(

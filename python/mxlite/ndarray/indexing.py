@@ -171,7 +171,8 @@ def _index_array(item: Any) -> np.ndarray[Any, Any]:
     values = host_array(item, "index", np.int64)
     if values.dtype == np.bool_:
         raise TypeError_(
-            "indexing with a boolean array is not supported; use nd.contrib.boolean_mask"
+            "indexing with a boolean array is not supported; nd.contrib.boolean_mask(a, mask) "
+            "selects elements, nd.where(mask, values, a) replaces them"
         )
     return values.astype(np.int64)
 

@@ -446,6 +446,12 @@ def test_registered_blocks_in_containers_are_no_cause_of_warnings(recwarn: Any) 
     assert not recwarn.list
 
 
+@pytest.mark.parametrize("child", [[nn.Dense(2)], nd.relu, None], ids=["list", "function", "None"])
+def test_children_must_be_blocks(child: Any) -> None:
+    with pytest.raises(TypeError, match=r"Sequential: a \w+ given as child, a Block expected"):
+        nn.Sequential().add(child)
+
+
 class WithOwnParameter(nn.Block):
     def __init__(self, registered: bool) -> None:
         super().__init__()

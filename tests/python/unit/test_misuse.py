@@ -230,6 +230,19 @@ CASES = {
     "an updater": (
         lambda: mx.kv.create("local").set_updater(3), TypeError, "3 given, a function expected",
     ),
+    "one context for a batch": (
+        lambda: gluon.utils.split_and_load(X, mx.cpu()), TypeError,
+        r"ctx_list: cpu\(0\) given, a list of contexts expected: \[cpu\(0\)\]",
+    ),
+    "a mask as index": (lambda: X[np.array([True, False])], TypeError, r"nd.where\(mask, values"),
+    "a body without states": (
+        lambda: nd.contrib.foreach(lambda x, states: x, nd.ones((2, 2)), nd.ones(2)), TypeError,
+        r"foreach: body returned a NDArray, a tuple \(output, states\) expected",
+    ),
+    "samples that are dicts": (
+        lambda: next(iter(gluon.data.DataLoader([{"x": 1}], 1))), TypeError,
+        "DataLoader: a dict given as sample",
+    ),
     "a sum of bools": (
         lambda: nd.array([1, 0, 1], dtype="bool").sum(), TypeError,
         r"sum: data of dtype bool given, numbers expected; convert it with astype\('int64'\)",

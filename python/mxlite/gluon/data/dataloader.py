@@ -57,6 +57,11 @@ def default_batchify_fn(data: list[Any]) -> Any:
     if any(isinstance(sample, tuple) for sample in data):
         _check_tuples(data)
         return [default_batchify_fn(list(column)) for column in zip(*data)]
+    if isinstance(data[0], dict):
+        raise TypeError_(
+            "DataLoader: a dict given as sample, numbers, arrays or a tuple of them expected; "
+            "return a tuple or give a batchify_fn"
+        )
     try:
         values = host_array(data, "default_batchify_fn")
     except (TypeError, ValueError):
