@@ -206,7 +206,7 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
 
 def _axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
-        raise AxisError(f"axis {axis} is out of range for an array with {ndim} dimensions")
+        raise AxisError(f"moveaxis: axis {axis} is out of range for {ndim} dimensions")
     return axis % ndim
 
 

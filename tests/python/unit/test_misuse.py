@@ -234,6 +234,7 @@ CASES = {
         lambda: gluon.utils.split_and_load(X, mx.cpu()), TypeError,
         r"ctx_list: cpu\(0\) given, a list of contexts expected: \[cpu\(0\)\]",
     ),
+    "an axis to move": (lambda: nd.moveaxis(X, 0, 5), IndexError, "moveaxis: axis 5 is out of"),
     "a mask as index": (lambda: X[np.array([True, False])], TypeError, r"nd.where\(mask, values"),
     "a body without states": (
         lambda: nd.contrib.foreach(lambda x, states: x, nd.ones((2, 2)), nd.ones(2)), TypeError,
