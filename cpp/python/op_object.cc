@@ -69,8 +69,13 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
     if (a.sparse) return call_sparse(self, args, n, keywords);
     if (a.symbolic) return compose_symbol(*object.alias, args, n, keywords);
     if (op.storage.chooses_storage) return call_sparse(self, args, n, keywords);
-    if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
-      a.device = parse_device(attr_to_string(a.value(static_cast<size_t>(object.ctx_param))));
+    if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1)) {
+      const AttrValue& given = a.value(static_cast<size_t>(object.ctx_param));
+      const auto* const text = std::get_if<std::string>(&given);
+      MX_CHECK_KIND(text, ErrorKind::kType, op.name, ": ctx: ", attr_text(given),
+                    " given, a context such as mx.cpu(0) expected");
+      a.device = parse_device(*text);
+    }
     a.take_shape_of_out();
     const ParamsRef params = a.make_params();
     a.check_inputs(params.get());

@@ -230,6 +230,10 @@ CASES = {
     "an updater": (
         lambda: mx.kv.create("local").set_updater(3), TypeError, "3 given, a function expected",
     ),
+    "a number as context": (lambda: nd.ones(2, 3), TypeError, r"_ones: ctx: 3 given, a context"),
+    "a number as a drawing's context": (
+        lambda: nd.random.normal(shape=(2,), ctx=1.5), TypeError, r"ctx: 1.5 given, a context",
+    ),
     "one context for a batch": (
         lambda: gluon.utils.split_and_load(X, mx.cpu()), TypeError,
         r"ctx_list: cpu\(0\) given, a list of contexts expected: \[cpu\(0\)\]",
