@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from .bindings import EXPIRED
 from .sparse_use import SparseUse
 
 __all__ = ["OWNERS", "CopiedGraphs"]
@@ -19,7 +20,7 @@ class CopiedGraphs:
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without what belongs to the graphs."""
         state = {**self.__dict__, "_graphs": {}, "_fast": None, "_dynamic": None}
-        return {**state, "_sparse_use": SparseUse(), "_ready_epoch": -1}
+        return {**state, "_sparse_use": SparseUse(), "_resolved": EXPIRED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _trace_owner=next(OWNERS))
