@@ -125,7 +125,7 @@ def _arrays_of(block: Any, ctx: Context) -> tuple[list[NDArray], list[NDArray]] 
     for param in params:
         if param._deferred_init:
             return None
-        array = param._by_ctx.get(ctx)
+        array = next((entry for entry in param._data or () if entry.ctx == ctx), None)
         if array is not None and param.stype == "default":
             (watched if param._differentiable else states).append(array)
     block._checkpoint_arrays = (binding, ctx, watched, states)

@@ -21,7 +21,7 @@ from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from ..symbol import var
 from .bindings import Bindings
-from .private_names import PrivateNames
+from .private_names import PrivateNames, Replicas
 from .sharding import SHARD_ATTRIBUTE, Shard
 from .tracing import STATE, note_use, stand_ins
 
@@ -143,7 +143,6 @@ class Parameter(PrivateNames, TypedInit):
                 )
         self._bindings = Bindings()
         self._data: list[NDArray] | None = None
-        self._by_ctx: dict[Context, NDArray] = {}
         self._deferred_init: tuple[Any, ...] = ()
         self._differentiable = differentiable
         self._allow_deferred_init = allow_deferred_init
@@ -410,8 +409,7 @@ class Parameter(PrivateNames, TypedInit):
         return data.tostype("default").tostype(self._stype)
 
     def _set_arrays(self, arrays: list[NDArray] | None) -> None:
-        self._data = arrays
-        self._by_ctx = {} if arrays is None else {array.ctx: array for array in arrays}
+        self._data = None if arrays is None else Replicas(arrays)
         self._bindings.expire()
 
     def _attach_grads(self) -> None:
@@ -536,9 +534,7 @@ class Parameter(PrivateNames, TypedInit):
             if len(data) == 1:
                 return data[0]
             ctx = current_context()
-        array = self._by_ctx.get(ctx)
-        if array is None:  # a subclass may have taken over the arrays of another parameter
-            array = next((entry for entry in data if entry.ctx == ctx), None)
+        array = next((entry for entry in data if entry.ctx == ctx), None)
         if array is None:
             raise UninitializedParameterError(
                 f"Parameter {self.name!r} was not initialized on context {ctx}. It was only "

@@ -1,7 +1,8 @@
 """Attributes of 1.x's Parameter that begin with an underscore and that other libraries use.
 
 GluonNLP's ``WeightDropParameter`` copies them from another parameter and builds its own ``data``
-from ``_check_and_get``.
+from ``_check_and_get``. MXFusion, xfer and other Bayesian networks assign sampled weights to
+entries of ``_data``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,23 @@ from ..ndarray import NDArray
 from .bindings import PROCESS
 from .tracing import STATE
 
-__all__ = ["PrivateNames"]
+__all__ = ["PrivateNames", "Replicas"]
+
+
+class Replicas(list[NDArray]):
+    """The arrays of a parameter, one per context, whose entries a program may replace."""
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Replace one or more arrays; the next forward of every block reads the new ones.
+
+        Parameters
+        ----------
+        index : int or slice
+        value : NDArray or list of NDArray
+            May be a recorded result, which `backward` then differentiates.
+        """
+        super().__setitem__(index, value)
+        PROCESS.expire()  # the list does not know which parameter's it is
 
 
 class PrivateNames:

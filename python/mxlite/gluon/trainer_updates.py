@@ -12,6 +12,7 @@ from ..base import ValueError_
 from ..context import Context
 from ..ndarray import NDArray
 from ..optimizer import Updater
+from .bindings import EXPIRED, PROCESS, Binding
 from .parameter import Parameter
 from .trainer_checks import sparse_parts
 from .zero import StateShards
@@ -73,6 +74,7 @@ class StepArrays:
         self.entries: list[tuple[int, Parameter]] = []
         self.dense = True
         self._seen: list[tuple[Parameter, Any, str]] = []  # with their arrays and grad_req
+        self._binding = EXPIRED  # of the arrays, since they were listed
         self._arrays: list[NDArray] = []
         self._by_context: list[tuple[list[int], list[NDArray]]] = []
 
@@ -83,13 +85,15 @@ class StepArrays:
         ----------
         params : list of Parameter
         """
-        if len(params) == len(self._seen):
+        if self._binding.valid and len(params) == len(self._seen):
             for param, (before, data, req) in zip(params, self._seen):
                 if param is not before or param._data is not data or param._grad_req != req:
                     break
             else:
                 return
         self._seen = []
+        self._binding = Binding()
+        PROCESS.note(self._binding)
         entries = [entry for entry in enumerate(params) if has_grad(entry[1])]
         owned = [(index, param._arrays()) for index, param in entries]
         count = max((len(arrays) for _, arrays in owned), default=0)

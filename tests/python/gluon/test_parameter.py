@@ -283,3 +283,52 @@ def test_a_dictionary_takes_parameters_from_a_dict():
     params.update({mine.name: mine})
     with pytest.raises(ValueError, match="'shared_weight'"):
         params.update({"shared_weight": gluon.Parameter("shared_weight", shape=(2,))})
+
+
+@pytest.mark.parametrize("contexts", [[mx.cpu(0)], [mx.cpu(0), mx.cpu(1)]])
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_replaced_entry_of_the_arrays_is_read_and_differentiated(
+    hybridize: bool, contexts: list[mx.Context]
+) -> None:
+    # Bayesian networks written for 1.x put sampled weights into Parameter._data.
+    net = nn.Dense(2, in_units=2, use_bias=False)
+    net.initialize(mx.init.One(), ctx=contexts)
+    if hybridize:
+        net.hybridize()
+    x = nd.array([[1, 2]], ctx=contexts[0])
+    np.testing.assert_array_equal(net(x).asnumpy(), [[3, 3]])
+    mean = nd.array([[1, 2], [3, 4]], ctx=contexts[0])
+    mean.attach_grad()
+    position = net.weight._ctx_map[contexts[0].device_typeid & 1][0]
+    for scale in (2, 3):
+        with autograd.record():
+            net.weight._data[position] = mean * scale
+            y = net(x)
+        y.backward()
+        np.testing.assert_array_equal(y.asnumpy(), [[5 * scale, 11 * scale]])
+        np.testing.assert_array_equal(mean.grad.asnumpy(), [[scale, 2 * scale]] * 2)
+        np.testing.assert_array_equal(
+            net.weight.data(contexts[0]).asnumpy(), mean.asnumpy() * scale
+        )
+
+
+def test_a_trainer_updates_the_arrays_that_replaced_others() -> None:
+    net = nn.Dense(1, in_units=1, use_bias=False)
+    net.initialize(mx.init.One())
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1})
+    x = nd.ones((1, 1))
+
+    def step() -> None:
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        trainer.step(1)
+
+    step()
+    first = net.weight.data()
+    other = nd.array([[5]])
+    other.attach_grad()
+    net.weight._data[0] = other
+    step()
+    assert first.asscalar() == 0
+    assert other.asscalar() == 4
