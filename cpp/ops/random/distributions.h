@@ -99,6 +99,14 @@ struct GeneralizedNegativeBinomial {
   }
 };
 
+// Whether an element of parameter arrays can be drawn from; its draws are NaN otherwise.
+template <class D>
+MX_HOST_DEVICE bool drawable(D, double a, double b) {
+  return D::legal(a, b);
+}
+// Computed bounds may cross: draws lie between them in either order, as in 1.x.
+MX_HOST_DEVICE inline bool drawable(Uniform, double, double) { return true; }
+
 template <class F>
 void for_each_distribution(F&& fn) {
   fn(Uniform{});

@@ -81,7 +81,8 @@ OpSchema sample_schema() {
       .inputs(inputs)
       .alias({"_" + name})
       .doc(std::string(D::doc) + " One row of draws per element of the parameter arrays; " +
-           "illegal parameters give NaN.")
+           (std::is_same_v<D, Uniform> ? "low and high may be in either order."
+                                       : "illegal parameters give NaN."))
       .infer([name](const SampleParams& p, std::span<const TensorSpec> in) -> Specs {
         if (in.size() == 2) {
           MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), name, ": parameters of shape ",

@@ -3562,7 +3562,7 @@ def sample_uniform(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Uniform distribution on [low, high). One row of draws per element of the parameter arrays; illegal parameters give NaN.
+    """Uniform distribution on [low, high). One row of draws per element of the parameter arrays; low and high may be in either order.
 
     Parameters
     ----------

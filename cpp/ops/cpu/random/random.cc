@@ -65,7 +65,7 @@ void sample(KernelContext& ctx, const SampleParams&, Inputs in, Outputs out) {
     load(in[0].as<std::byte>() + i / row * width, 1, 1, &a);
     if (D::count == 2) load(in[1].as<std::byte>() + i / row * width, 1, 1, &b);
     Stream stream(ctx.random, i);
-    return D::legal(a, b) ? draw(D{}, stream, a, b) : std::nan("");
+    return drawable(D{}, a, b) ? draw(D{}, stream, a, b) : std::nan("");
   });
 }
 

@@ -103,7 +103,7 @@ __global__ void draw_elements(int64_t n, DeviceRandom random, const __grid_const
     const double a = p.a_array ? load_any<double>(p.a_array, p.dtype, i / p.row) : p.a;
     const double b = p.b_array ? load_any<double>(p.b_array, p.dtype, i / p.row) : p.b;
     Words stream(state, i);
-    store_any<double>(out, dtype, i, D::legal(a, b) ? draw(D{}, stream, a, b) : nan(""));
+    store_any<double>(out, dtype, i, drawable(D{}, a, b) ? draw(D{}, stream, a, b) : nan(""));
   }
 }
 

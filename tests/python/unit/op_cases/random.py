@@ -113,6 +113,13 @@ CASES += [
         dtypes=("float32",),
         grad=False,
     ),
+    draws(  # bounds that cross
+        "sample_uniform",
+        np.array([3.0, -1.0]),
+        np.array([-1.0, 3.0]),
+        check=_rows([1] * 2, [16 / 12] * 2),
+        shape=N,
+    ),
     draws(
         "random_randint",
         low=-2,
