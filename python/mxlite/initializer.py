@@ -457,7 +457,7 @@ class FusedRNN(Initializer):
     mode : {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'}
     bidirectional : bool
     forget_bias : float
-        Bias of the LSTM's forget gate.
+        Value of both biases of the LSTM's forget gate, which are added.
     """
 
     def __init__(
@@ -510,13 +510,14 @@ class FusedRNN(Initializer):
             columns = width if layer == 0 else hidden * directions
             for _ in range(directions):
                 for inner in (columns, hidden):
-                    block = nd.zeros((gates * hidden, inner))
-                    weights._init_weight(InitDesc(f"{desc}_weight"), block)
-                    parts.append(block.asnumpy().ravel())
+                    for _ in range(gates):  # Xavier scales by the shape of one gate's matrix
+                        block = nd.zeros((hidden, inner))
+                        weights._init_weight(InitDesc(f"{desc}_weight"), block)
+                        parts.append(block.asnumpy().ravel())
         for _ in range(self._num_layers * directions):
-            for source in ("i2h", "h2h"):
+            for _ in ("i2h", "h2h"):
                 bias = np.zeros(gates * hidden, np.float32)
-                if self._is_lstm and source == "i2h":
+                if self._is_lstm:
                     bias[hidden : 2 * hidden] = self._forget_bias
                 parts.append(bias)
         arr[:] = np.concatenate(parts).reshape(arr.shape)

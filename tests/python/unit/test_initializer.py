@@ -104,7 +104,21 @@ def test_the_vector_of_a_fused_network_has_weights_then_biases() -> None:
     init.FusedRNN("ones", hidden, 2, "lstm", True, forget_bias=4.0)._init_weight("p", array)
     values = array.asnumpy()
     assert (values[:weights] == 1).all()
-    assert values[weights:].sum() == 4.0 * hidden * directions * 2
+    # Layers, and the two biases of each forget gate.
+    assert values[weights:].sum() == 4.0 * hidden * directions * 2 * 2
+    gates = values[weights:].reshape(-1, 4, hidden)
+    assert (gates[:, 1] == 4).all()
+
+
+def test_each_gate_of_a_fused_network_is_scaled_by_its_own_shape() -> None:
+    hidden, width = 40, 60
+    array = nd.zeros((4 * hidden * (width + hidden + 2),))
+    init.FusedRNN(init.Xavier(), hidden, 1, "lstm")._init_weight("p", array)
+    values = np.abs(array.asnumpy())
+    first = 4 * hidden * width
+    for part, inner in ((values[:first], width), (values[first : first + 4 * hidden**2], hidden)):
+        bound = np.sqrt(6 / (inner + hidden))
+        assert 0.98 * bound < part.max() <= bound * (1 + 1e-6)
 
 
 def test_load_takes_values_and_falls_back(tmp_path: Any) -> None:
