@@ -84,10 +84,11 @@ test-cuda: $(BUILD)  ## libmxlite_cuda.so compiles and links; its tests (tests/p
 	@$(STEP) "GPU tests on the stand-in" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_fake_gpu.so \
 	  python -m pytest tests/python/gpu tests/python/dist/test_nccl.py
 
+# Blocks and threads run in random orders from the seed ORDER.
 test-emulated: $(BUILD)  ## the CUDA kernels, compiled for the CPU, on the operator table; not part of test
 	@$(STEP) "kernels for the emulator" ninja -C $(WHEEL_BUILD) --quiet mxlite_emulated_gpu
 	@$(STEP) "CUDA kernels, emulated" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_emulated_gpu.so \
-	  python -m pytest tests/python/gpu
+	  MXLITE_EMULATED_ORDER=$(or $(ORDER),1) python -m pytest tests/python/gpu
 
 test-python: $(BUILD)  ## Python tests; options in ARGS
 	@printf '\n=== Python tests\n'

@@ -66,6 +66,12 @@ foreach(source ${test_sources})
   if(test STREQUAL nccl_communicator_test)
     target_sources(${test} PRIVATE $<TARGET_OBJECTS:mxlite_fake_nccl>)
   endif()
+  if(test STREQUAL emulated_gpu_test)
+    set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
+    target_sources(${test} PRIVATE ${emulated_gpu}/emulator.cc ${emulated_gpu}/faults.cc ${emulated_gpu}/schedule.cc
+                   ${emulated_gpu}/guarded_memory.cc ${emulated_gpu}/kernel_symbols.cc)
+    target_include_directories(${test} BEFORE PRIVATE ${emulated_gpu}/include)
+  endif()
   if(test STREQUAL cuda_runtime_test)
     set(fake_cuda ${PROJECT_SOURCE_DIR}/tests/cpp/fake_cuda)
     set(on_fake_cuda ${PROJECT_SOURCE_DIR}/cpp/core/cuda/check.cc
@@ -97,7 +103,8 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
                               MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   # The emulator of blocks and threads, and an NVRTC that compiles kernels for it with the host's compiler.
   set(fake_rtc ${PROJECT_SOURCE_DIR}/tests/cpp/fake_rtc)
-  add_library(mxlite_emulator SHARED EXCLUDE_FROM_ALL ${emulated_gpu}/emulator.cc)
+  set(emulator ${emulated_gpu}/emulator.cc ${emulated_gpu}/faults.cc ${emulated_gpu}/schedule.cc)
+  add_library(mxlite_emulator SHARED EXCLUDE_FROM_ALL ${emulator})
   target_include_directories(mxlite_emulator BEFORE PRIVATE ${emulated_gpu}/include)
   target_link_libraries(mxlite_emulator PRIVATE mxlite)
   add_library(mxlite_fake_nvrtc SHARED EXCLUDE_FROM_ALL ${fake_rtc}/fake_nvrtc.cc)
@@ -121,8 +128,8 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
     list(FILTER cuda_kernels EXCLUDE REGEX  # cuDNN, cuBLAS, CUB
          "/(accumulate_rows|context|check|plans|dense_plan|gemm|convolution_plan|convolution_graph|attention_plan|attention_graph|sort|cumsum)\\.cc?u?$")
     add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
-                ${emulated_gpu}/emulator.cc ${emulated_gpu}/backend.cc ${emulated_gpu}/attention.cc
-                ${emulated_gpu}/int8.cc
+                ${emulator} ${emulated_gpu}/guarded_memory.cc ${emulated_gpu}/kernel_symbols.cc
+                ${emulated_gpu}/backend.cc ${emulated_gpu}/attention.cc ${emulated_gpu}/int8.cc
                 ${cuda_kernels} ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl>)
     set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
     target_include_directories(mxlite_emulated_gpu BEFORE PRIVATE ${emulated_gpu}/include)

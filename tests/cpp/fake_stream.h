@@ -61,7 +61,7 @@ class FakeStream final : public Stream {
     ++given_;
     changed_.notify_all();
   }
-  // Like CUDA's errors, it is permanent.
+  // Like CUDA's errors, it is permanent. Work that throws breaks the stream, too.
   void break_with(const std::string& error) {
     std::lock_guard lock(mutex_);
     error_ = error;
@@ -86,7 +86,11 @@ class FakeStream final : public Stream {
       const auto delay = rng_() % 8;
       lock.unlock();
       if (delay == 0) std::this_thread::sleep_for(std::chrono::microseconds(rng_() % 50));
-      fn();
+      try {
+        fn();
+      } catch (const std::exception& e) {
+        break_with(e.what());
+      }
       fn = nullptr;
       lock.lock();
       ++done_;

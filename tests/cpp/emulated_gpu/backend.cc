@@ -4,7 +4,6 @@
 #include <string>
 
 #include "cpp/base/error.h"
-#include "cpp/core/cuda/kernel_name.h"
 #include "cpp/ops/cuda/context.h"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/op_schema.h"
@@ -12,7 +11,6 @@
 namespace mxlite::cuda {
 
 void throw_cuda_error(cudaError_t, const char* call) { fail(ErrorKind::kDevice, call, " failed"); }
-const char* kernel_name(const void*) { return "emulated kernel"; }
 
 cudaStream_t stream(const KernelContext&) { return nullptr; }
 int multiprocessors(const KernelContext&) { return 1; }

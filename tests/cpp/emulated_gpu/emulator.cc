@@ -1,7 +1,10 @@
 // Blocks of threads as fibers of one thread of the host. A fiber runs one thread of the block after
 // the other; where one waits for others, the next fiber runs. So a kernel without barriers needs
-// a single fiber and no switches.
+// a single fiber and no switches. Schedules choose the order of blocks, of threads, and of the
+// fibers that continue behind a barrier.
 #undef _FORTIFY_SOURCE  // its longjmp rejects another fiber's stack
+#include "tests/cpp/emulated_gpu/emulator.h"
+
 #include <setjmp.h>
 #include <ucontext.h>
 
@@ -12,6 +15,8 @@
 
 #include "cpp/base/error.h"
 #include "cuda_runtime_api.h"
+#include "tests/cpp/emulated_gpu/faults.h"
+#include "tests/cpp/emulated_gpu/schedule.h"
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -35,6 +40,7 @@ struct Barrier {
 
 class Block;
 thread_local Block* running = nullptr;
+thread_local const char* next_grid = "a kernel";
 
 // Runs `to` until another fiber switches back to `from`. Neither saves the signal mask, which makes
 // it
@@ -48,6 +54,7 @@ class Block {
   void run(int threads, size_t shared_bytes, const std::function<void()>& thread) {
     thread_ = &thread;
     threads_ = threads;
+    order_ = thread_orders_.draw(static_cast<size_t>(threads));
     next_ = done_ = 0;
     shared_.assign(shared_bytes, 0x7f);
     all_ = {threads, 0, 0};
@@ -61,12 +68,14 @@ class Block {
     }
     while (done_ < threads_) {
       bool moved = false;
-      for (const auto& f : fibers_) {
-        if (!f->barrier || f->barrier->round == f->round) continue;
+      for (const uint32_t i : fiber_orders_.draw(fibers_.size())) {
+        Fiber& f = *fibers_[i];
+        if (!f.barrier || f.barrier->round == f.round) continue;
         moved = true;
-        resume(*f);
+        resume(f);
       }
-      MX_ASSERT(moved);  // all wait: a barrier that not all threads reach
+      MX_CHECK_KIND(moved, mxlite::ErrorKind::kError, "emulated GPU: ", next_grid,
+                    " failed: threads wait at a barrier that others do not reach");
     }
     running = before;
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -80,6 +89,12 @@ class Block {
     wait_at(warp.barrier);
     std::memcpy(other, warp.slots[source % kWarp], bytes);
     wait_at(warp.barrier);
+  }
+  // Forgets threads that have not ended.
+  void abandon() {
+    fibers_.clear();
+    error_ = nullptr;
+    running = nullptr;
   }
   void* shared() { return shared_.data(); }
   int lane() const { return fiber_->thread % kWarp; }
@@ -126,7 +141,7 @@ class Block {
   }
   void run_threads() {
     while (next_ < threads_) {
-      const int t = fiber_->thread = next_++;
+      const int t = fiber_->thread = static_cast<int>(order_[static_cast<size_t>(next_++)]);
       threadIdx = dim3(static_cast<unsigned>(t), 0, 0);
       try {
         (*thread_)();
@@ -152,6 +167,8 @@ class Block {
 
   const std::function<void()>* thread_ = nullptr;
   int threads_ = 0, next_ = 0, done_ = 0;
+  Schedule thread_orders_, fiber_orders_;
+  std::span<const uint32_t> order_;  // threads of this launch
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<char> shared_;
   std::vector<Warp> warps_;
@@ -167,6 +184,7 @@ std::atomic<int64_t> most_blocks{0};
 
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread) {
   static thread_local Block threads;
+  static thread_local Schedule block_orders;
   MX_ASSERT(grid.x > 0 && grid.y > 0 && grid.z == 1 && block.y == 1 && block.z == 1);
   MX_ASSERT(block.x > 0 && block.x <= 1024 && shared_bytes <= 48 << 10);
   gridDim = grid;
@@ -175,11 +193,20 @@ void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<vo
   for (int64_t most = most_blocks;
        blocks > most && !most_blocks.compare_exchange_weak(most, blocks);) {
   }
-  for (unsigned b = 0; b < grid.x * grid.y; ++b) {
-    blockIdx = dim3(b % grid.x, b / grid.x, 0);
-    threads.run(static_cast<int>(block.x), shared_bytes, thread);
+  const auto run_blocks = [&] {
+    for (const uint32_t b : block_orders.draw(static_cast<size_t>(blocks))) {
+      blockIdx = dim3(b % grid.x, b / grid.x, 0);
+      threads.run(static_cast<int>(block.x), shared_bytes, thread);
+    }
+  };
+  try {
+    run_checked(next_grid, run_blocks);
+  } catch (...) {
+    threads.abandon();
+    throw;
   }
 }
+void name_next_grid(const char* kernel) { next_grid = kernel; }
 void* dynamic_shared() { return running->shared(); }
 void sync_block() { running->sync(); }
 void exchange(const void* mine, void* other, size_t bytes, int source_lane) {

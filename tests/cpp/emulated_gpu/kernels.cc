@@ -15,6 +15,8 @@
 #include "cpp/ops/cuda/row_sums.cuh"
 #include "cpp/ops/cuda/tensor/sort.cuh"
 #include "cpp/ops/registration.h"
+#include "tests/cpp/emulated_gpu/faults.h"
+#include "tests/cpp/emulated_gpu/guarded_memory.h"
 #include "tests/cpp/emulated_gpu/int8.h"
 
 namespace mxlite {
@@ -139,6 +141,7 @@ PlanChainFn own_planner = nullptr;
 }
 
 void register_own_kernels(OpRegistry& ops) {
+  emulated::check_guarded_memory();
   Registration::run_all(ops);
   own_planner = find_chain_planner(DeviceType::kCUDA).plan;
 }
@@ -149,5 +152,12 @@ bool borrows_kernels(const std::string& op) { return op == "cumsum" || op == "_c
 LayoutBackend own_layouts() { return {cuda::same_channels_last, cuda::plan_channels_last_reorder}; }
 
 Plan plan_own_chain(PointwiseChain chain) { return own_planner(std::move(chain)); }
+
+void* allocate_own(size_t bytes) { return emulated::allocate_guarded(bytes); }
+void free_own(void* data) noexcept { emulated::free_guarded(data); }
+void run_own(const char* name, const std::function<void()>& work) {
+  emulation::run_checked(name, work);
+}
+Stream* own_stream() { return &emulated::immediate_stream(); }
 
 }  // namespace mxlite

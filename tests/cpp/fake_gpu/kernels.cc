@@ -1,6 +1,8 @@
 // No kernels of its own but generated and interpreted chains.
 #include "tests/cpp/fake_gpu/kernels.h"
 
+#include <cstdlib>
+
 #include "cpp/ops/rtc/generated_chain.h"
 #include "tests/cpp/chain_on_host.h"
 
@@ -26,5 +28,10 @@ Plan plan_own_chain(PointwiseChain chain) {
                                   void*) { test::run_chain_on_host(program, in, out); };
   return plan;
 }
+
+void* allocate_own(size_t bytes) { return std::malloc(bytes + 64); }
+void free_own(void* data) noexcept { std::free(data); }
+void run_own(const char*, const std::function<void()>& work) { work(); }
+Stream* own_stream() { return nullptr; }
 
 }  // namespace mxlite

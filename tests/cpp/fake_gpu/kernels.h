@@ -1,5 +1,7 @@
 // The kernels of a simulated GPU: host functions on host memory, without a stream.
 #pragma once
+#include <functional>
+
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/planned_kernel.h"
 
@@ -12,5 +14,13 @@ bool borrows_kernels(const std::string& op);
 Plan plan_own_chain(PointwiseChain chain);
 // Null functions where there is no memory layout but the plain one.
 LayoutBackend own_layouts();
+
+// Memory of the devices.
+void* allocate_own(size_t bytes);
+void free_own(void* data) noexcept;
+// Runs a device's work, such as an operator's kernels, whose name is for errors.
+void run_own(const char* name, const std::function<void()>& work);
+// The stream of kernels that run in the calling thread; null for kernels of the CPU.
+Stream* own_stream();
 
 }  // namespace mxlite

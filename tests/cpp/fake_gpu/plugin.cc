@@ -10,7 +10,9 @@
 #include <cstring>
 #include <fstream>
 #include <future>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -147,12 +149,12 @@ std::vector<HostKernel> cpu_kernels;
 
 void run_on_host(size_t number, KernelContext ctx, RandomState base, const void* params, Inputs in,
                  Outputs out) {
-  ctx.stream = nullptr;
+  ctx.stream = own_stream();
   ctx.device_random = nullptr;
   ctx.random = {ctx.random.seed + base.seed, ctx.random.offset + base.offset};
   const HostKernel& kernel = cpu_kernels[number];
   const int64_t begin = now();
-  kernel.run(ctx, params, in, out);
+  run_own(kernel.name, [&] { kernel.run(ctx, params, in, out); });
   if (tracer().runs) tracer().add({begin, now(), kernel.name, ctx.device.index, 0});
 }
 
@@ -165,7 +167,7 @@ void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs i
     return;
   }
   // A plan of give_plan runs the kernel.
-  if (!ctx.stream) return run_on_host(number, ctx, {}, params, in, out);
+  if (ctx.stream == own_stream()) return run_on_host(number, ctx, {}, params, in, out);
   // Parameters live until this returns.
   ctx.stream->synchronize();
   note_launch(cpu_kernels[number].name);
@@ -223,7 +225,8 @@ void give_plan(Plan& plan) {
     const auto work = [run, scratch, in = std::vector<void*>(in.begin(), in.end()),
                        out = std::vector<void*>(out.begin(), out.end())] {
       KernelContext host;
-      run(host, in, out, scratch);
+      host.stream = own_stream();
+      run_own("a planned kernel", [&] { run(host, in, out, scratch); });
     };
     if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream))
       return recording->keep([work](RandomState) { work(); });
@@ -278,7 +281,8 @@ Plan plan_chain(PointwiseChain chain) {
     const auto work = [run, in = std::vector<void*>(in.begin(), in.end()),
                        out = std::vector<void*>(out.begin(), out.end())] {
       KernelContext host;
-      run(host, in, out, nullptr);
+      host.stream = own_stream();
+      run_own("a chain of operators", [&] { run(host, in, out, nullptr); });
     };
     if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream))
       recording->keep([work](RandomState) { work(); });
@@ -295,18 +299,31 @@ class FakeCodeLoader final : public CodeLoader {
     return test::load_host_code(image);
   }
   Function find(int, Module module, const std::string& kernel) override {
-    return test::find_host_kernel(module, kernel);
+    const Function function = test::find_host_kernel(module, kernel);
+    const std::lock_guard lock(mutex_);
+    names_[function] = intern_kernel_name(kernel);
+    return function;
   }
   void launch(Stream* stream, Function function, const LaunchGrid& grid,
               std::span<const KernelArgument> arguments) override {
     const auto launch = std::make_shared<const test::HostLaunch>(function, grid, arguments);
-    if (!stream)  // work of plan_chain, which is in its stream already
-      launch->run();
+    const auto work = [launch, name = name_of(function)] { run_own(name, [&] { launch->run(); }); };
+    if (stream == own_stream())  // work of plan_chain, which is in its stream already
+      work();
     else if (auto* recording = dynamic_cast<RecordingStream*>(stream))
-      recording->keep([launch](RandomState) { launch->run(); });
+      recording->keep([work](RandomState) { work(); });
     else
-      static_cast<FakeStream&>(*stream).give([launch] { launch->run(); });
+      static_cast<FakeStream&>(*stream).give(work);
   }
+
+ private:
+  const char* name_of(Function function) {
+    const std::lock_guard lock(mutex_);
+    return names_[function];
+  }
+
+  std::mutex mutex_;
+  std::map<Function, const char*> names_;  // guarded by mutex_
 };
 
 // Memory of all devices is host memory: the sum of floats is made at once.
@@ -394,7 +411,7 @@ class FakeAccelerator final : public Accelerator {
       fail(ErrorKind::kOutOfMemory, "out of memory on gpu(", device, "): ", bytes, " bytes asked, ",
            before, " in use, 0 cached, limit ", limit_);
     }
-    void* data = std::malloc(bytes + 64);
+    void* data = allocate_own(bytes);
     static_cast<FakeStream&>(stream(device, first_user)).give([=] {
       std::memset(data, kPoison, bytes);
     });
@@ -403,7 +420,7 @@ class FakeAccelerator final : public Accelerator {
   void free(int device, Block block) noexcept override {
     static_cast<FakeStream&>(stream(device, StreamKind::kCompute)).give([this, device, block] {
       std::memset(block.data, kPoison, block.bytes);
-      std::free(block.data);
+      free_own(block.data);
       in_use_[static_cast<size_t>(device)] -= block.bytes;
     });
   }

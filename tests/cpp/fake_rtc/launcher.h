@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cuda_runtime.h"
+#include "tests/cpp/emulated_gpu/emulator.h"
 
 namespace fake_rtc {
 
@@ -16,23 +17,24 @@ void call(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
 // Returns 0 where the arguments have the sizes of the kernel's parameters; runs it if there are
 // `values`.
 template <class... P>
-int launch(void (*kernel)(P...), const unsigned* grid, const unsigned* block, size_t shared,
-           void** values, const size_t* bytes, size_t count) {
+int launch(const char* name, void (*kernel)(P...), const unsigned* grid, const unsigned* block,
+           size_t shared, void** values, const size_t* bytes, size_t count) {
   constexpr size_t kBytes[] = {sizeof(P)..., 0};
   if (count != sizeof...(P)) return 1;
   for (size_t i = 0; i < count; ++i)
     if (bytes[i] != kBytes[i]) return 1;
-  if (values)
-    emulation::run_grid(dim3(grid[0], grid[1], grid[2]), dim3(block[0], block[1], block[2]), shared,
-                        [&] { call(kernel, values, std::index_sequence_for<P...>{}); });
+  if (!values) return 0;
+  emulation::name_next_grid(name);
+  emulation::run_grid(dim3(grid[0], grid[1], grid[2]), dim3(block[0], block[1], block[2]), shared,
+                      [&] { call(kernel, values, std::index_sequence_for<P...>{}); });
   return 0;
 }
 
 }  // namespace fake_rtc
 
-#define FAKE_RTC_LAUNCHER(symbol, kernel)                                         \
-  extern "C" __attribute__((visibility("default"))) int fake_rtc_launch_##symbol( \
-      const unsigned* grid, const unsigned* block, size_t shared, void** values,  \
-      const size_t* bytes, size_t count) {                                        \
-    return fake_rtc::launch(&kernel, grid, block, shared, values, bytes, count);  \
+#define FAKE_RTC_LAUNCHER(symbol, kernel)                                                 \
+  extern "C" __attribute__((visibility("default"))) int fake_rtc_launch_##symbol(         \
+      const unsigned* grid, const unsigned* block, size_t shared, void** values,          \
+      const size_t* bytes, size_t count) {                                                \
+    return fake_rtc::launch(#symbol, &kernel, grid, block, shared, values, bytes, count); \
   }
