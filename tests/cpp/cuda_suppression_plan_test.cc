@@ -35,6 +35,12 @@ TEST(SuppressionPlan, TakesMemoryLinearInTheBoxes) {
   EXPECT_EQ(images_per_pass(100, limit, 40 * limit), 1);
 }
 
+TEST(SuppressionPlan, NeedsNoPanelWithoutALimit) {
+  EXPECT_EQ(images_per_pass(100, 0, kPassBytes / 4), 4);
+  EXPECT_EQ(images_per_pass(3, 0, kPassBytes / 4), 3);
+  EXPECT_EQ(images_per_pass(100, 0, 2 * kPassBytes), 1);
+}
+
 TEST(SuppressionPlan, BoundsTheImagesOfAPass) {
   const int64_t limit = 1000, image_bytes = 60000;
   const int64_t images = images_per_pass(1 << 20, limit, image_bytes);

@@ -1,7 +1,6 @@
-// Boxes and pairs of boxes by rank: suppression and matching.
+// Suppression of boxes, best first.
 #include "cpp/ops/cuda/vision/suppression.cuh"
 #include "cpp/ops/registration.h"
-#include "cpp/ops/vision/bipartite_matching.h"
 #include "cpp/ops/vision/box_nms.h"
 
 namespace mxlite {
@@ -199,91 +198,12 @@ void box_nms_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
                out[0].data, out[0].dtype);
 }
 
-// ---- matching ---------------------------------------------------------------------------------
-
-struct MatchingArgs {
-  const void* scores;
-  void *row_match, *column_match;
-  DType dtype;
-  int64_t matrices, rows, columns, most, padded;
-  bool is_ascend;
-  double threshold;
-  Ranked* entries;  // per block
-};
-
-template <class C>
-__global__ void __launch_bounds__(kThreads) match(const __grid_constant__ MatchingArgs a) {
-  Ranked* const entries = a.entries + blockIdx.x * a.padded;
-  const int64_t size = a.rows * a.columns;
-  for (int64_t m = blockIdx.x; m < a.matrices; m += gridDim.x) {
-    int64_t count = 0;
-    for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x) {
-      Ranked entry{kLastKey, i};
-      if (i < size) {
-        const C score = load_as<C>(a.scores, a.dtype, m * size + i);
-        const C threshold = static_cast<C>(a.threshold);
-        if (a.is_ascend ? score < threshold : score > threshold) {
-          const double value = static_cast<double>(score);
-          entry.key = a.is_ascend ? rising_key(value) : falling_key(value);
-          ++count;
-        }
-      }
-      entries[i] = entry;
-    }
-    for (int64_t i = threadIdx.x; i < a.rows; i += blockDim.x)
-      store_as<C>(a.row_match, a.dtype, m * a.rows + i, C(-1));
-    for (int64_t i = threadIdx.x; i < a.columns; i += blockDim.x)
-      store_as<C>(a.column_match, a.dtype, m * a.columns + i, C(-1));
-    count = block_sum(count);
-    sort_ranked(entries, a.padded);
-    // Each match decides about later ones, so one thread handles them in order.
-    int64_t left = threadIdx.x == 0 ? a.most : 0;
-    for (int64_t i = 0; i < count && left > 0; ++i) {
-      const int64_t row = entries[i].index / a.columns, column = entries[i].index % a.columns;
-      const int64_t to_row = m * a.rows + row, to_column = m * a.columns + column;
-      if (load_as<C>(a.row_match, a.dtype, to_row) >= 0 ||
-          load_as<C>(a.column_match, a.dtype, to_column) >= 0)
-        continue;
-      store_as<C>(a.row_match, a.dtype, to_row, static_cast<C>(column));
-      store_as<C>(a.column_match, a.dtype, to_column, static_cast<C>(row));
-      --left;
-    }
-    __syncthreads();
-  }
-}
-
-void bipartite_matching(KernelContext& ctx, const BipartiteMatchingParams& p, Inputs in,
-                        Outputs out) {
-  const Shape& shape = in[0].shape;
-  MatchingArgs a{};
-  a.scores = in[0].data;
-  a.row_match = out[0].data;
-  a.column_match = out[1].data;
-  a.dtype = in[0].dtype;
-  a.rows = shape[shape.ndim() - 2];
-  a.columns = shape.back();
-  a.matrices = shape.product(0, shape.ndim() - 2);
-  if (a.matrices == 0) return;
-  a.most = std::min(a.rows, a.columns);
-  if (p.topk > 0) a.most = std::min<int64_t>(a.most, int64_t{p.topk} + 1);
-  a.padded = power_of_two_from(a.rows * a.columns);
-  a.is_ascend = p.is_ascend;
-  a.threshold = static_cast<double>(p.threshold);
-  const int64_t blocks = std::min(a.matrices, kMostImageBlocks);
-  a.entries =
-      static_cast<Ranked*>(ctx.scratch(static_cast<size_t>(blocks * a.padded) * sizeof(Ranked)));
-  dispatch_float_compute(a.dtype, [&]<class C>(C) {
-    launch(ctx, match<C>, static_cast<unsigned>(blocks), kThreads, a);
-  });
-}
-
 }  // namespace
 }  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::box_nms>("_contrib_box_nms", DeviceType::kCUDA);
   ops.kernel<&cuda::box_nms_backward>("_box_nms_backward", DeviceType::kCUDA);
-  ops.kernel<&cuda::bipartite_matching>("_contrib_bipartite_matching", DeviceType::kCUDA);
 });
 
 }  // namespace mxlite

@@ -1,6 +1,9 @@
-// Training targets of single-shot detectors: a block per image goes through the steps of the CPU's
-// kernel, each over all anchors at once.
+// Training targets of single-shot detectors: the steps of the CPU's kernel, each over all images of
+// a pass at once. Only the matching of labels, in which each match decides about later ones, and
+// the choice among sorted negatives take one block per image.
+#include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/cuda/vision/suppression_plan.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
 
@@ -17,19 +20,64 @@ struct TargetArgs {
   const void *anchors, *labels, *predictions;
   void *location, *mask, *classes;
   DType dtype;
-  int64_t images, num_anchors, num_labels, label_width, num_classes, padded;
+  int64_t first_image, images;  // those of this pass
+  int64_t num_anchors, num_labels, label_width, num_classes, padded;
   float overlap_threshold, ignore_label, mining_ratio, mining_threshold;
   int64_t least_negatives;
   double variances[4];
-  // Per block.
-  float *overlaps, *best_overlap;
-  int32_t* best_label;
-  Role* role;
-  int64_t* label_anchor;
-  Ranked* entries;
+  // By image of the pass.
+  int64_t* num_valid;     // labels before the first one of class -1
+  int64_t* label_anchor;  // by label: its nearest free anchor, -1: none
+  float* overlaps;        // a row of anchors per label
+  float* best_overlap;    // by anchor, if match_labels leaves it
+  int32_t* best_label;    // by anchor
+  Role* role;             // by anchor
+  Ranked* entries;        // only if negatives are mined
+
+  bool mines() const { return mining_ratio > 0; }
+  template <class C>
+  __device__ C label(int64_t image, int64_t k, int i) const {
+    const int64_t row = (first_image + image) * num_labels + k;
+    return load_as<C>(labels, dtype, row * label_width + i);
+  }
+  template <class C>
+  __device__ C anchor(int64_t j, int i) const {
+    return load_as<C>(anchors, dtype, 4 * j + i);
+  }
+  __device__ float* overlap_row(int64_t image, int64_t k) const {
+    return overlaps + (image * num_labels + k) * num_anchors;
+  }
 };
 
-// The first anchor with the largest overlap in a row, -1 where none counts; known to all threads.
+template <class C>
+__global__ void count_labels(int64_t n, const __grid_constant__ TargetArgs a) {
+  for (int64_t image = global_index(); image < n; image += grid_stride()) {
+    int64_t count = 0;
+    while (count < a.num_labels && a.label<C>(image, count, 0) != C(-1)) ++count;
+    a.num_valid[image] = count;
+  }
+}
+
+// A thread per image, label and anchor.
+template <class C>
+__global__ void compute_overlaps(int64_t n, const __grid_constant__ TargetArgs a) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t j = at % a.num_anchors, k = at / a.num_anchors % a.num_labels;
+    const int64_t image = at / a.num_anchors / a.num_labels;
+    if (k >= a.num_valid[image]) continue;
+    C b[4], v[4];
+    for (int i = 0; i < 4; ++i) {
+      b[i] = a.label<C>(image, k, i + 1);
+      v[i] = a.anchor<C>(j, i);
+    }
+    const C common = common_length(v[0], v[2], b[0], b[2]) * common_length(v[1], v[3], b[1], b[3]);
+    const C all = (v[2] - v[0]) * (v[3] - v[1]) + (b[2] - b[0]) * (b[3] - b[1]) - common;
+    a.overlaps[at] = static_cast<float>(all == C(0) ? C(0) : common / all);
+  }
+}
+
+// Run by the whole block, which knows the result: the first anchor with the largest overlap in a
+// row, -1 where none counts.
 __device__ inline int64_t nearest_anchor(const float* row, int64_t count) {
   float most = kLeastOverlap;
   int64_t best = -1;
@@ -45,208 +93,174 @@ __device__ inline int64_t nearest_anchor(const float* row, int64_t count) {
   return found == none ? -1 : -found;
 }
 
-template <class C>
-class Image {
- public:
-  __device__ Image(const TargetArgs& a, int64_t image) : a_(a), image_(image) {
-    const int64_t block = blockIdx.x;
-    overlaps_ = a.overlaps + block * a.num_labels * a.num_anchors;
-    best_overlap_ = a.best_overlap + block * a.num_anchors;
-    best_label_ = a.best_label + block * a.num_anchors;
-    role_ = a.role + block * a.num_anchors;
-    label_anchor_ = a.label_anchor + block * a.num_labels;
-    entries_ = a.entries + block * a.padded;
-    while (num_valid_ < a.num_labels && label(num_valid_, 0) != C(-1)) ++num_valid_;
+// A block per image and label.
+__global__ void __launch_bounds__(kThreads)
+    find_nearest_anchors(int64_t tasks, const __grid_constant__ TargetArgs a) {
+  for (int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+    const int64_t image = task / a.num_labels, k = task % a.num_labels;
+    if (k >= a.num_valid[image]) continue;
+    const int64_t found = nearest_anchor(a.overlap_row(image, k), a.num_anchors);
+    if (threadIdx.x == 0) a.label_anchor[task] = found;
   }
+}
 
-  __device__ void run() {
-    clear();
-    if (num_valid_ == 0) return;
-    const bool mining = a_.mining_ratio > 0;
-    for (int64_t j = threadIdx.x; j < a_.num_anchors; j += blockDim.x)
-      role_[j] = mining ? Role::kIgnored : Role::kNegative;
-    compute_overlaps();
-    int64_t num_positive = match_labels();
-    find_best_labels();
-    num_positive += take_large_overlaps();
-    if (mining) mine_negatives(num_positive);
-    __syncthreads();
-    write();
-  }
+__global__ void start_roles(int64_t n, const __grid_constant__ TargetArgs a, Role first) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) a.role[at] = first;
+}
 
- private:
-  __device__ C label(int64_t k, int i) const {
-    return load_as<C>(a_.labels, a_.dtype, (image_ * a_.num_labels + k) * a_.label_width + i);
-  }
-  __device__ C anchor(int64_t j, int i) const {
-    return load_as<C>(a_.anchors, a_.dtype, 4 * j + i);
-  }
-
-  __device__ void clear() {
-    const int64_t n = a_.num_anchors, first = image_ * n;
-    for (int64_t i = threadIdx.x; i < 4 * n; i += blockDim.x) {
-      store_as<C>(a_.location, a_.dtype, 4 * first + i, C(0));
-      store_as<C>(a_.mask, a_.dtype, 4 * first + i, C(0));
-    }
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-      store_as<C>(a_.classes, a_.dtype, first + i, static_cast<C>(a_.ignore_label));
-    __syncthreads();
-  }
-
-  __device__ void compute_overlaps() {
-    for (int64_t at = threadIdx.x; at < num_valid_ * a_.num_anchors; at += blockDim.x) {
-      const int64_t k = at / a_.num_anchors, j = at % a_.num_anchors;
-      C b[4], v[4];
-      for (int i = 0; i < 4; ++i) {
-        b[i] = label(k, i + 1);
-        v[i] = anchor(j, i);
-      }
-      const C common =
-          common_length(v[0], v[2], b[0], b[2]) * common_length(v[1], v[3], b[1], b[3]);
-      const C all = (v[2] - v[0]) * (v[3] - v[1]) + (b[2] - b[0]) * (b[3] - b[1]) - common;
-      overlaps_[at] = static_cast<float>(all == C(0) ? C(0) : common / all);
-    }
-    __syncthreads();
-  }
-
-  __device__ void find_nearest(int64_t k) {
-    const int64_t found = nearest_anchor(overlaps_ + k * a_.num_anchors, a_.num_anchors);
-    if (threadIdx.x == 0) label_anchor_[k] = found;
-    __syncthreads();
-  }
-
-  // Pairs of a label and an anchor with the largest overlap of all that are left, one after the
-  // other. Returns how many.
-  __device__ int64_t match_labels() {
-    for (int64_t k = 0; k < num_valid_; ++k) find_nearest(k);
-    for (int64_t matched = 0;; ++matched) {
+// Pairs of a label and an anchor with the largest overlap of all that are left, one after the
+// other. A block per image.
+__global__ void __launch_bounds__(kThreads) match_labels(const __grid_constant__ TargetArgs a) {
+  for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
+    int64_t* const label_anchor = a.label_anchor + image * a.num_labels;
+    const int64_t num_valid = a.num_valid[image], first = image * a.num_anchors;
+    for (;;) {
       int64_t best = -1, nearest = -1;  // the same in all threads
       float most = kLeastOverlap;
-      for (int64_t k = 0; k < num_valid_; ++k) {
-        const int64_t j = label_anchor_[k];
+      for (int64_t k = 0; k < num_valid; ++k) {
+        const int64_t j = label_anchor[k];
         if (j < 0) continue;
-        const float overlap = overlaps_[k * a_.num_anchors + j];
+        const float overlap = a.overlap_row(image, k)[j];
         if (overlap > most || (overlap == most && j < nearest)) {
           most = overlap;
           best = k;
           nearest = j;
         }
       }
-      if (best < 0) return matched;
-      __syncthreads();
+      if (best < 0) break;
+      __syncthreads();  // all threads have read what changes
       if (threadIdx.x == 0) {
-        role_[nearest] = Role::kPositive;
-        best_label_[nearest] = static_cast<int32_t>(best);
-        label_anchor_[best] = -1;
+        a.role[first + nearest] = Role::kPositive;
+        a.best_label[first + nearest] = static_cast<int32_t>(best);
+        label_anchor[best] = -1;
       }
-      for (int64_t k = threadIdx.x; k < num_valid_; k += blockDim.x)
-        overlaps_[k * a_.num_anchors + nearest] = kNoOverlap;
+      for (int64_t k = threadIdx.x; k < num_valid; k += blockDim.x)
+        a.overlap_row(image, k)[nearest] = kNoOverlap;
       __syncthreads();
-      for (int64_t k = 0; k < num_valid_; ++k)
-        if (label_anchor_[k] == nearest) find_nearest(k);
-    }
-  }
-
-  // The first label that overlaps most, for every anchor that match_labels left.
-  __device__ void find_best_labels() {
-    for (int64_t j = threadIdx.x; j < a_.num_anchors; j += blockDim.x) {
-      float most = kNoOverlap;
-      for (int64_t k = 0; k < num_valid_; ++k) {
-        const float overlap = overlaps_[k * a_.num_anchors + j];
-        if (overlap > most) {
-          most = overlap;
-          best_label_[j] = static_cast<int32_t>(k);
-        }
-      }
-      best_overlap_[j] = most;
-    }
-  }
-
-  __device__ int64_t take_large_overlaps() {
-    int64_t taken = 0;
-    if (a_.overlap_threshold > 0)
-      for (int64_t j = threadIdx.x; j < a_.num_anchors; j += blockDim.x)
-        if (role_[j] != Role::kPositive && best_overlap_[j] > a_.overlap_threshold) {
-          role_[j] = Role::kPositive;
-          ++taken;
-        }
-    return block_sum(taken);
-  }
-
-  // Probability of the background.
-  __device__ C background(int64_t j) const {
-    const int64_t first = image_ * a_.num_classes * a_.num_anchors + j;
-    C largest = 0, sum = 0;
-    for (int64_t c = 0; c < a_.num_classes; ++c) {
-      const C v = load_as<C>(a_.predictions, a_.dtype, first + c * a_.num_anchors);
-      if (c == 0 || v > largest) largest = v;
-    }
-    for (int64_t c = 0; c < a_.num_classes; ++c)
-      sum += std::exp(load_as<C>(a_.predictions, a_.dtype, first + c * a_.num_anchors) - largest);
-    return std::exp(load_as<C>(a_.predictions, a_.dtype, first) - largest) / sum;
-  }
-
-  // Marks the anchors that look least like background although they are.
-  __device__ void mine_negatives(int64_t num_positive) {
-    auto wanted = static_cast<int64_t>(static_cast<float>(num_positive) * a_.mining_ratio);
-    if (wanted < a_.least_negatives) wanted = a_.least_negatives;
-    if (wanted <= 0) return;
-    int64_t count = 0;
-    for (int64_t j = threadIdx.x; j < a_.padded; j += blockDim.x) {
-      entries_[j] = {kLastKey, a_.num_anchors + j};  // after a NaN
-      if (j < a_.num_anchors && role_[j] != Role::kPositive &&
-          best_overlap_[j] < a_.mining_threshold) {
-        entries_[j] = {rising_key(static_cast<double>(static_cast<float>(background(j)))), j};
-        ++count;
+      for (int64_t k = 0; k < num_valid; ++k) {
+        if (label_anchor[k] != nearest) continue;
+        const int64_t found = nearest_anchor(a.overlap_row(image, k), a.num_anchors);
+        if (threadIdx.x == 0) label_anchor[k] = found;
+        __syncthreads();
       }
     }
-    count = block_sum(count);
-    sort_ranked(entries_, a_.padded);
-    if (wanted > count) wanted = count;
+    __syncthreads();
+  }
+}
+
+// The first label that overlaps most, for every anchor that match_labels left.
+__global__ void find_best_labels(int64_t n, const __grid_constant__ TargetArgs a) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.num_anchors, j = at % a.num_anchors;
+    float most = kNoOverlap;
+    for (int64_t k = 0; k < a.num_valid[image]; ++k) {
+      const float overlap = a.overlap_row(image, k)[j];
+      if (overlap > most) {
+        most = overlap;
+        a.best_label[at] = static_cast<int32_t>(k);
+      }
+    }
+    a.best_overlap[at] = most;
+    if (a.overlap_threshold > 0 && most > a.overlap_threshold) a.role[at] = Role::kPositive;
+  }
+}
+
+// Probability of the background.
+template <class C>
+__device__ C background(const TargetArgs& a, int64_t image, int64_t j) {
+  const int64_t first = (a.first_image + image) * a.num_classes * a.num_anchors + j;
+  const auto prediction = [&](int64_t c) {
+    return load_as<C>(a.predictions, a.dtype, first + c * a.num_anchors);
+  };
+  C largest = prediction(0), sum = 0;
+  for (int64_t c = 1; c < a.num_classes; ++c)
+    if (const C v = prediction(c); v > largest) largest = v;
+  for (int64_t c = 0; c < a.num_classes; ++c) sum += std::exp(prediction(c) - largest);
+  return std::exp(prediction(0) - largest) / sum;
+}
+
+// Anchors that may be mined come first in the order, those that look least like background before
+// the others.
+template <class C>
+__global__ void rank_negatives(int64_t n, const __grid_constant__ TargetArgs a) {
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t image = at / a.padded, j = at % a.padded;
+    Ranked entry{kLastKey, a.num_anchors + j};  // after a NaN
+    if (j < a.num_anchors && a.num_valid[image] > 0) {
+      const int64_t own = image * a.num_anchors + j;
+      if (a.role[own] != Role::kPositive && a.best_overlap[own] < a.mining_threshold)
+        entry = {rising_key(static_cast<double>(static_cast<float>(background<C>(a, image, j)))),
+                 j};
+    }
+    a.entries[at] = entry;
+  }
+}
+
+// A block per image: counts its positive anchors, and marks the negatives that they ask for.
+__global__ void __launch_bounds__(kThreads) mine_negatives(const __grid_constant__ TargetArgs a) {
+  for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
+    Role* const role = a.role + image * a.num_anchors;
+    int64_t num_positive = 0;
+    for (int64_t j = threadIdx.x; j < a.num_anchors; j += blockDim.x)
+      if (role[j] == Role::kPositive) ++num_positive;
+    num_positive = block_sum(num_positive);
+    const float asked = static_cast<float>(num_positive) * a.mining_ratio;
+    int64_t wanted = cpu::clamp_index(asked, 0, a.num_anchors);
+    if (wanted < a.least_negatives) wanted = a.least_negatives;
+    if (wanted > a.num_anchors) wanted = a.num_anchors;
+    const Ranked* const entries = a.entries + image * a.padded;
     for (int64_t i = threadIdx.x; i < wanted; i += blockDim.x)
-      role_[entries_[i].index] = Role::kNegative;
+      if (entries[i].index < a.num_anchors) role[entries[i].index] = Role::kNegative;
   }
+}
 
-  __device__ void write() {
-    for (int64_t j = threadIdx.x; j < a_.num_anchors; j += blockDim.x) {
-      const int64_t at = image_ * a_.num_anchors + j;
-      if (role_[j] == Role::kNegative) store_as<C>(a_.classes, a_.dtype, at, C(0));
-      if (role_[j] != Role::kPositive) continue;
-      const int64_t k = best_label_[j];
-      store_as<C>(a_.classes, a_.dtype, at, label(k, 0) + C(1));
+template <class C>
+__global__ void write_targets(int64_t n, const __grid_constant__ TargetArgs a) {
+  for (int64_t own = global_index(); own < n; own += grid_stride()) {
+    const int64_t image = own / a.num_anchors, j = own % a.num_anchors;
+    const int64_t at = a.first_image * a.num_anchors + own;
+    const Role role = a.num_valid[image] > 0 ? a.role[own] : Role::kIgnored;
+    C target[4] = {0, 0, 0, 0}, class_id = static_cast<C>(a.ignore_label);
+    if (role == Role::kNegative) class_id = C(0);
+    if (role == Role::kPositive) {
+      const int64_t k = a.best_label[own];
+      class_id = a.label<C>(image, k, 0) + C(1);
       C v[4], b[4];
       for (int i = 0; i < 4; ++i) {
-        v[i] = anchor(j, i);
-        b[i] = label(k, i + 1);
+        v[i] = a.anchor<C>(j, i);
+        b[i] = a.label<C>(image, k, i + 1);
       }
       const C width = v[2] - v[0], height = v[3] - v[1];
       const C encoded[4] = {((b[0] + b[2]) / 2 - (v[0] + v[2]) / 2) / width,
                             ((b[1] + b[3]) / 2 - (v[1] + v[3]) / 2) / height,
                             std::log((b[2] - b[0]) / width), std::log((b[3] - b[1]) / height)};
-      for (int i = 0; i < 4; ++i) {
-        store_as<C>(a_.location, a_.dtype, 4 * at + i,
-                    encoded[i] / static_cast<C>(a_.variances[i]));
-        store_as<C>(a_.mask, a_.dtype, 4 * at + i, C(1));
-      }
+      for (int i = 0; i < 4; ++i) target[i] = encoded[i] / static_cast<C>(a.variances[i]);
+    }
+    store_as<C>(a.classes, a.dtype, at, class_id);
+    for (int i = 0; i < 4; ++i) {
+      store_as<C>(a.location, a.dtype, 4 * at + i, target[i]);
+      store_as<C>(a.mask, a.dtype, 4 * at + i, role == Role::kPositive ? C(1) : C(0));
     }
   }
-
-  const TargetArgs& a_;
-  const int64_t image_;
-  int64_t num_valid_ = 0;  // labels before the first of class -1
-  float *overlaps_, *best_overlap_;
-  int32_t* best_label_;
-  Role* role_;
-  int64_t* label_anchor_;  // nearest free anchor of each label, -1: none
-  Ranked* entries_;
-};
+}
 
 template <class C>
-__global__ void __launch_bounds__(kThreads) target_kernel(const __grid_constant__ TargetArgs a) {
-  for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
-    Image<C>(a, image).run();
-    __syncthreads();
+void target_pass(KernelContext& ctx, const TargetArgs& a) {
+  const int64_t n = a.images * a.num_anchors, pairs = a.images * a.num_labels;
+  const Role first = a.mines() ? Role::kIgnored : Role::kNegative;
+  launch_items(ctx, count_labels<C>, a.images, a.images, a);
+  launch_items(ctx, start_roles, n, n, a, first);
+  launch_items(ctx, compute_overlaps<C>, pairs * a.num_anchors, pairs * a.num_anchors, a);
+  if (pairs > 0) launch(ctx, find_nearest_anchors, blocks_per_task(ctx, pairs), kThreads, pairs, a);
+  launch(ctx, match_labels, blocks_per_task(ctx, a.images), kThreads, a);
+  launch_items(ctx, find_best_labels, n, n, a);
+  if (a.mines()) {
+    const int64_t num_entries = a.images * a.padded;
+    launch_items(ctx, rank_negatives<C>, num_entries, num_entries, a);
+    sort_ranked_lists(ctx, a.entries, a.images, a.padded);
+    launch(ctx, mine_negatives, blocks_per_task(ctx, a.images), kThreads, a);
   }
+  launch_items(ctx, write_targets<C>, n, n, a);
 }
 
 void target(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in, Outputs out) {
@@ -259,7 +273,6 @@ void target(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in, Output
   a.mask = out[1].data;
   a.classes = out[2].data;
   a.dtype = out[0].dtype;
-  a.images = in[1].shape[0];
   a.num_anchors = in[0].shape[1];
   a.num_labels = in[1].shape[1];
   a.label_width = in[1].shape[2];
@@ -271,26 +284,34 @@ void target(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in, Output
   a.mining_threshold = p.negative_mining_thresh;
   a.least_negatives = p.minimum_negative_samples;
   for (size_t k = 0; k < 4; ++k) a.variances[k] = p.variances[k];
-  const int64_t blocks = std::min(a.images, kMostImageBlocks);
+  const int64_t images = in[1].shape[0], num_entries = a.mines() ? a.padded : 0;
+  const int64_t words = a.num_labels * a.num_anchors + 3 * a.num_anchors + 4 * (1 + a.num_labels);
+  const int64_t step =
+      images_per_pass(images, 0, 4 * words + num_entries * static_cast<int64_t>(sizeof(Ranked)));
   ScratchPlan plan;
   const auto add = [&](int64_t count, size_t bytes) {
-    return plan.add(static_cast<size_t>(blocks * count) * bytes);
+    return plan.add(static_cast<size_t>(step * count) * bytes);
   };
+  const size_t num_valid = add(1, sizeof(int64_t));
+  const size_t label_anchor = add(a.num_labels, sizeof(int64_t));
   const size_t overlaps = add(a.num_labels * a.num_anchors, sizeof(float));
   const size_t best_overlap = add(a.num_anchors, sizeof(float));
   const size_t best_label = add(a.num_anchors, sizeof(int32_t));
   const size_t role = add(a.num_anchors, sizeof(Role));
-  const size_t label_anchor = add(a.num_labels, sizeof(int64_t));
-  const size_t entries = add(a.padded, sizeof(Ranked));
+  const size_t entries = add(num_entries, sizeof(Ranked));
   void* const block = ctx.scratch(plan.bytes());
+  a.num_valid = part<int64_t>(block, num_valid);
+  a.label_anchor = part<int64_t>(block, label_anchor);
   a.overlaps = part<float>(block, overlaps);
   a.best_overlap = part<float>(block, best_overlap);
   a.best_label = part<int32_t>(block, best_label);
   a.role = part<Role>(block, role);
-  a.label_anchor = part<int64_t>(block, label_anchor);
   a.entries = part<Ranked>(block, entries);
   dispatch_float_compute(a.dtype, [&]<class C>(C) {
-    launch(ctx, target_kernel<C>, static_cast<unsigned>(blocks), kThreads, a);
+    for (a.first_image = 0; a.first_image < images; a.first_image += step) {
+      a.images = std::min(step, images - a.first_image);
+      target_pass<C>(ctx, a);
+    }
   });
 }
 

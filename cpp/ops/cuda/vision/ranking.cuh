@@ -1,4 +1,4 @@
-// Boxes by rank: keys of scores, and sorting in global memory, by one block per list or by many.
+// Boxes by rank: keys of scores, and sorting by many blocks.
 #pragma once
 #include "cpp/ops/cuda/block_list.cuh"
 #include "cpp/ops/cuda/compute_type.h"
@@ -6,9 +6,6 @@
 #include "cpp/ops/cuda/run.cuh"
 
 namespace mxlite::cuda {
-
-// Blocks of a launch that takes one image after the other; each has scratch memory of its own.
-inline constexpr int64_t kMostImageBlocks = 64;
 
 inline int64_t power_of_two_from(int64_t n) {
   int64_t p = 1;
@@ -34,24 +31,6 @@ __device__ inline uint64_t rising_key(double v) {
 }
 // Largest number first, NaN after everything.
 __device__ inline uint64_t falling_key(double v) { return v != v ? kLastKey : ~rising_key(v); }
-
-// Run by the whole block; `padded` is a power of two.
-__device__ inline void sort_ranked(Ranked* entries, int64_t padded) {
-  for (int64_t size = 2; size <= padded; size *= 2)
-    for (int64_t step = size / 2; step > 0; step /= 2) {
-      __syncthreads();
-      for (int64_t i = threadIdx.x; i < padded; i += blockDim.x) {
-        const int64_t other = i ^ step;
-        if (other < i) continue;
-        const Ranked a = entries[i], b = entries[other];
-        if ((b < a) == ((i & size) == 0)) {
-          entries[i] = b;
-          entries[other] = a;
-        }
-      }
-    }
-  __syncthreads();
-}
 
 // Sorts each of `lists` lists of `padded` entries, a power of two. The lists follow each other.
 void sort_ranked_lists(KernelContext& ctx, Ranked* entries, int64_t lists, int64_t padded);

@@ -21,7 +21,8 @@ inline int64_t least_panel_bytes(int64_t limit) {
   return kTileBoxes * suppression_words(limit) * static_cast<int64_t>(sizeof(uint64_t));
 }
 
-// Returns how many images one pass takes, if each needs `image_bytes` and a panel.
+// Returns how many images one pass takes, if each needs `image_bytes` and the panel for `limit`
+// boxes, 0 for operators without a panel.
 inline int64_t images_per_pass(int64_t images, int64_t limit, int64_t image_bytes) {
   const int64_t bytes = image_bytes + least_panel_bytes(limit);
   return std::clamp<int64_t>(kPassBytes / std::max<int64_t>(bytes, 1), 1, images);
