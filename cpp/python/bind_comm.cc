@@ -7,6 +7,7 @@
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/core/host_memory.h"
 #include "cpp/graph/pieces.h"
+#include "cpp/kvstore/comm/descriptors.h"
 #include "cpp/kvstore/comm/device_communicator.h"
 #include "cpp/kvstore/comm/host_job.h"
 #include "cpp/kvstore/comm/reduce.h"
@@ -416,6 +417,10 @@ void bind_comm(py::module_& m) {
            }),
            py::arg("processes"), py::arg("host"), py::arg("port"), py::arg("token"))
       .def_property_readonly("text", &tcp::Rendezvous::text);
+  m.def("reserve_descriptors", &reserve_descriptors, py::arg("who"), py::arg("needed"),
+        py::arg("spare"),
+        "Raise the soft limit of open files to what is needed, and to some to spare as far as the "
+        "hard limit allows; an error that begins with `who` if the hard limit is too low.");
   m.def(
       "copy_streaming",
       [](const NDArrayRef& source, const NDArrayRef& target) {

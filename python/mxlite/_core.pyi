@@ -2525,6 +2525,11 @@ def register_symbol_call(op: str, maker: Any) -> None:
     Calls of op are maker(attrs), an object that Python runs.
     """
 
+def reserve_descriptors(who: str, needed: int, spare: int) -> None:
+    """
+    Raise the soft limit of open files to what is needed, and to some to spare as far as the hard limit allows; an error that begins with `who` if the hard limit is too low.
+    """
+
 def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1) -> NDArray:
     """
     The image (height, width, channels) in another size.

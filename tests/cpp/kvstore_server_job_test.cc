@@ -10,10 +10,12 @@
 #include <thread>
 
 #include "cpp/engine/engine.h"
+#include "cpp/kvstore/comm/tcp/socket.h"
 #include "cpp/kvstore/server/asio.h"
 #include "cpp/kvstore/server/client.h"
 #include "cpp/kvstore/server/job_scheduler.h"
 #include "cpp/kvstore/server/server.h"
+#include "tests/cpp/few_descriptors.h"
 #include "tests/cpp/lossy_frames.h"
 
 namespace mxlite::server {
@@ -357,6 +359,39 @@ TEST(ServerJob, AServerThatComesBackHasEverything) {
   scheduler.get();
   servers.get();
   std::filesystem::remove_all(folder);
+}
+
+TEST(ServerJob, ASchedulerWithoutDescriptorsWaitsAndSaysSo) {
+  Job job(1, 1);
+  job.options.timeout = 1.5;
+  JobScheduler scheduler(job.of(Role::kScheduler));
+  testing::internal::CaptureStderr();
+  std::string text, trouble;
+  double seconds = 0;
+  {
+    const FewDescriptors few(1);
+    const mxlite::tcp::Socket socket =
+        mxlite::tcp::connect_to({"127.0.0.1", scheduler.port()}, trouble);
+    EXPECT_TRUE(socket) << trouble;
+    const double before = processor_seconds();
+    try {
+      scheduler.run([] {});
+    } catch (const Error& e) {
+      text = e.what();
+    }
+    seconds = processor_seconds() - before;
+  }
+  const std::string what = "connections wait, because this process has no descriptor for them: ";
+  EXPECT_NE(
+      text.find("0 of 1 workers, 0 of 1 servers have come within 1.5 s (MXLITE_PS_TIMEOUT); " +
+                what + "Too many open files"),
+      std::string::npos)
+      << text;
+  // Reported once, although the listener retries.
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find(what), said.rfind(what)) << said;
+  EXPECT_NE(said.find(what), std::string::npos) << said;
+  EXPECT_LT(seconds, 0.5);  // the job waits for 1.5 s at least
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Collectives over TCP, and the rendezvous of a job over several hosts. Ranks are threads here.
+// Collectives over TCP between hosts. Ranks are threads here.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,22 +15,16 @@
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/collective_operation.h"
 #include "cpp/kvstore/comm/shm/shm_communicator.h"
-#include "cpp/kvstore/comm/tcp/rendezvous.h"
 #include "cpp/kvstore/comm/tcp/tcp_communicator.h"
 #include "cpp/kvstore/comm/tcp/transfers.h"
 #include "tests/cpp/comm_errors.h"
+#include "tests/cpp/tcp_ranks.h"
 
 namespace mxlite {
 namespace {
 
 // Shortens the timeout, which the first wait reads.
 [[maybe_unused]] const int kShortTimeout = setenv("MXLITE_COMM_TIMEOUT", "4", 1);
-
-constexpr const char* kToken = "the token of the job";
-
-tcp::JobPlace place_of(const tcp::Rendezvous& meeting, int rank, int size) {
-  return {address_from_text("test", meeting.text()), kToken, rank, size, "", "host"};
-}
 
 using Body = std::function<void(Communicator&)>;
 
@@ -205,44 +199,6 @@ TEST(Tcp, ARankThatLeavesIsNamed) {
   });
 }
 
-// Speaks to the rendezvous as rank 1 of 2 until it is destroyed.
-class Impostor {
- public:
-  Impostor(const tcp::Rendezvous& meeting, const std::string& token, const tcp::Registration& r)
-      : link_(connected(meeting), key_of_secret(token), /*accepted=*/false) {
-    link_.send(tcp::FrameKind::kRegister, encode(r));
-  }
-  // Sends and receives for a while.
-  void pump() {
-    for (const Deadline end(0.3); !end.over();) {
-      link_.move();
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  }
-  // Returns the next frame; nothing if the connection is closed first.
-  std::optional<tcp::WireFrame> next() {
-    for (bool open = true; open;) {
-      open = link_.move();
-      if (auto frame = link_.take()) return frame;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return std::nullopt;
-  }
-
- private:
-  static tcp::Socket connected(const tcp::Rendezvous& meeting) {
-    std::string trouble;
-    tcp::Socket socket = tcp::connect_to(address_from_text("test", meeting.text()), trouble);
-    EXPECT_TRUE(socket) << trouble;
-    return socket;
-  }
-  tcp::Link link_;
-};
-
-tcp::Registration registration(int rank, int size) {
-  return {rank, size, "elsewhere", "127.0.0.1:9", 4711, 60, 60};
-}
-
 // Rank 0 without a communicator: takes the connections of other ranks by hand.
 class FirstRank {
  public:
@@ -259,7 +215,10 @@ class FirstRank {
     });
   }
   // Returns the next connection, which has sent nothing yet.
-  tcp::Socket accept() { return tcp::accept_from(listener_); }
+  tcp::Socket accept() {
+    int shortage = 0;
+    return tcp::accept_from(listener_, shortage);
+  }
   // Returns a connection that both members may use for messages.
   tcp::Socket welcome() {
     tcp::Link link(accept(), key_of_secret(kToken), /*accepted=*/true);
@@ -349,109 +308,6 @@ TEST(Tcp, ATransferThatMovesMayTakeLongerThanTheTimeout) {
   other.join();
   EXPECT_EQ(text, "no error");
   EXPECT_EQ(came, sent);
-}
-
-TEST(Rendezvous, MissingRanksAreNamed) {
-  const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
-  const std::string text = error_of([&] { const tcp::Job job(place_of(meeting, 1, 3)); });
-  EXPECT_HAS(text, "rank 1 has waited 4 s (MXLITE_COMM_TIMEOUT)");
-  EXPECT_HAS(text, "ranks 0, 2 have not joined the job of 3 processes");
-}
-
-TEST(Rendezvous, ALostRankIsNamedToTheOthers) {
-  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  auto other = std::make_unique<Impostor>(meeting, kToken, registration(1, 2));
-  other->pump();
-  const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
-  EXPECT_EQ(other->next()->kind, tcp::FrameKind::kTable);
-  std::thread end([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    other.reset();
-  });
-  const auto begin = Clock::now();
-  const std::string text = error_of([&] { tcp::make_communicator(job); });
-  EXPECT_HAS(text, "rank 1 is lost (host elsewhere, process 4711): its connection was closed");
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2));
-  end.join();
-}
-
-TEST(Rendezvous, ASilentRankIsNamedToTheOthers) {
-  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  tcp::Registration r = registration(1, 2);
-  r.silence = 1;
-  Impostor other(meeting, kToken, r);
-  other.pump();
-  const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
-  EXPECT_HAS(error_of([&] { tcp::make_communicator(job); }), "no sign of life for 1 s");
-  // The silent rank reads of it, too, when it runs again.
-  EXPECT_EQ(other.next()->kind, tcp::FrameKind::kTable);
-  std::string own = "not told";
-  while (const auto frame = other.next())
-    if (frame->kind == tcp::FrameKind::kLost) own = tcp::decode<tcp::Departure>(frame->body).why;
-  EXPECT_HAS(own, "no sign of life for 1 s");
-}
-
-TEST(Rendezvous, ARankThatEndsBeforeTheStartIsNamed) {
-  const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
-  std::thread end([&] {
-    Impostor other(meeting, kToken, registration(2, 3));
-    other.pump();
-  });
-  EXPECT_HAS(error_of([&] { const tcp::Job job(place_of(meeting, 0, 3)); }), "rank 2 is lost");
-  end.join();
-}
-
-TEST(Rendezvous, WrongRanksAndSizesAreRefused) {
-  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  const auto refusal = [&](const tcp::Registration& r) {
-    Impostor other(meeting, kToken, r);
-    const auto frame = other.next();
-    if (!frame || frame->kind != tcp::FrameKind::kRefused) return std::string("not refused");
-    return tcp::decode_text(frame->body);
-  };
-  EXPECT_HAS(refusal(registration(1, 3)), "rank 1 of 3 given, this is a job of 2 processes");
-  EXPECT_HAS(refusal(registration(2, 2)), "rank 2 of 2 given");
-  EXPECT_HAS(refusal(registration(-1, 2)), "rank -1 of 2 given");
-  Impostor first(meeting, kToken, registration(1, 2));
-  first.pump();
-  EXPECT_HAS(refusal(registration(1, 2)), "rank 1 (host elsewhere, process 4711) has already");
-}
-
-TEST(Rendezvous, AnotherTokenIsNotServed) {
-  const tcp::Rendezvous meeting(1, {"127.0.0.1", 0}, kToken);
-  tcp::Registration r = registration(0, 1);
-  EXPECT_FALSE(Impostor(meeting, "another token", r).next().has_value());
-  EXPECT_EQ(Impostor(meeting, kToken, r).next()->kind, tcp::FrameKind::kTable);
-}
-
-TEST(Rendezvous, StrangersDoNotStopAJob) {
-  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  const TcpAddress address = address_from_text("test", meeting.text());
-  std::vector<tcp::Socket> strangers;
-  std::string trouble;
-  for (int i = 0; i < 600; ++i) {  // half of them say nothing
-    strangers.push_back(tcp::connect_to(address, trouble));
-    ASSERT_TRUE(strangers.back()) << trouble;
-    const std::string nonsense(1000, 'z');
-    if (i % 2) tcp::send_some(strangers.back(), nonsense.data(), nonsense.size());
-  }
-  const auto begin = Clock::now();
-  std::thread other([&] {
-    const auto job = std::make_shared<tcp::Job>(place_of(meeting, 1, 2));
-    tcp::make_communicator(job)->barrier();
-  });
-  const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
-  tcp::make_communicator(job)->barrier();
-  other.join();
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(4));  // strangers may stay for 5 s
-}
-
-TEST(Rendezvous, NeedsATokenAndAFreePort) {
-  EXPECT_THROW(tcp::Rendezvous(2, {"127.0.0.1", 0}, ""), Error);
-  EXPECT_THROW(tcp::Rendezvous(0, {"127.0.0.1", 0}, kToken), Error);
-  const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  const TcpAddress taken = address_from_text("test", meeting.text());
-  EXPECT_HAS(error_of([&] { tcp::Rendezvous(2, taken, kToken); }), "cannot listen at 127.0.0.1:");
 }
 
 }  // namespace

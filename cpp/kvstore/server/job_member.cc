@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cpp/engine/blocking.h"
+#include "cpp/kvstore/comm/descriptors.h"
 
 namespace mxlite::server {
 namespace {
@@ -43,13 +44,18 @@ Registered JobMember::join() {
                          [this] { tick(); }});
   int port = 0;
   std::string host = options_.node_host;
-  if (options_.role == Role::kServer) {
+  const bool is_server = options_.role == Role::kServer;
+  const int peers = 1 + (is_server ? options_.num_workers : options_.num_servers);
+  reserve_descriptors(
+      str("parameter server: a ", role_name(options_.role), " with ", peers, " connections"),
+      peers + kOwnDescriptors, is_server ? int64_t{kMostStrangers} : 0);
+  if (is_server) {
     // The server listens on one interface only: the one that reaches the scheduler.
     if (options_.local()) host = "127.0.0.1";
     if (host.empty()) host = route_address({options_.root_host, options_.root_port});
     port = reactor_.listen({host, options_.port});
   }
-  reactor_.start(options_.role == Role::kServer ? "mxlite-ps-server" : "mxlite-ps");
+  reactor_.start(is_server ? "mxlite-ps-server" : "mxlite-ps");
   const auto start = Clock::now();
   std::string trouble;
   while (true) {  // the scheduler may start later than this process

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <random>
 
+#include "cpp/kvstore/comm/descriptors.h"
+
 namespace mxlite::server {
 namespace {
 
@@ -34,6 +36,9 @@ JobScheduler::JobScheduler(const Options& options)
                          },
                          [this] { tick(); }});
   reactor_.set_epoch(epoch_);
+  const int members = options.num_workers + options.num_servers;
+  reserve_descriptors(str("parameter server: the scheduler of ", members, " processes"),
+                      members + kOwnDescriptors, kMostStrangers);
   const std::string host = !options.node_host.empty() ? options.node_host : options.root_host;
   port_ = reactor_.listen({host, options.root_port});
 }
@@ -286,9 +291,11 @@ void JobScheduler::tick() {
                    "back within ", options_.rejoin, " s (MXLITE_PS_REJOIN)"));
     }
   }
-  if (!state_.running && seconds_since(begun_) > options_.timeout)
+  if (!state_.running && seconds_since(begun_) > options_.timeout) {
+    const std::string trouble = reactor_.shortage_text();
     fail_job(str("parameter server: only ", missing(), " have come within ", options_.timeout,
-                 " s (MXLITE_PS_TIMEOUT)"));
+                 " s (MXLITE_PS_TIMEOUT)", trouble.empty() ? "" : "; ", trouble));
+  }
   for (const Waiting& w : barrier_waits_) {
     if (seconds_since(std::max(w.since, changed_)) <= options_.timeout) continue;
     std::string absent;

@@ -4,9 +4,11 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "cpp/core/profile_hooks.h"
+#include "cpp/kvstore/comm/descriptors.h"
 #include "cpp/kvstore/server/asio.h"
 
 namespace mxlite::server {
@@ -15,7 +17,6 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr size_t kStaging = 64 << 10;
 constexpr size_t kReadAtOnce = size_t{8} << 20;  // bytes read from one connection before the others
-constexpr size_t kMostStrangers = 256;
 constexpr double kHelloSeconds = 5;
 constexpr uint64_t kPreambleMagic = 0x3253502d65746c78;  // "xlte-PS2"
 
@@ -138,6 +139,7 @@ void Reactor::connect(ConnectionId id, const Address& address) {
 void Reactor::accept(size_t listener) {
   network_->listeners[listener].async_accept(
       [this, listener](const std::error_code& error, tcp::socket socket) {
+        note_accepted(error);
         if (error) return network_->paused.push_back(listener);
         accept(listener);
         if (strangers_ >= kMostStrangers) return;
@@ -147,6 +149,20 @@ void Reactor::accept(size_t listener) {
         connections_.emplace(c->id, c);
         begin(*c);
       });
+}
+
+// Reports once that no descriptor is left. The listener retries at every tick.
+void Reactor::note_accepted(const std::error_code& error) {
+  const int before = shortage_;
+  shortage_ = is_descriptor_shortage(error.value()) ? error.value() : 0;
+  if (shortage_ && before != shortage_)
+    std::fprintf(stderr, "mxlite: parameter server: %s\n", shortage_text().c_str());
+}
+
+std::string Reactor::shortage_text() const {
+  if (!shortage_) return {};
+  return str("connections wait, because this process has no descriptor for them: ",
+             descriptor_shortage_text(shortage_));
 }
 
 void Reactor::begin(Connection& c) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,11 @@
 #include "cpp/kvstore/server/frame_filter.h"
 
 namespace mxlite::server {
+
+// Connections without hello that are accepted at once.
+inline constexpr size_t kMostStrangers = 256;
+// Descriptors of a process of the job beside those of its connections.
+inline constexpr int kOwnDescriptors = 16;
 
 struct Traffic {
   uint64_t sent_frames = 0, sent_bytes = 0, received_frames = 0, received_bytes = 0;
@@ -63,6 +69,8 @@ class Reactor {
   // Call only on the reactor thread.
   void trust(ConnectionId connection);  // the peer has sent hello
   bool quiet(ConnectionId connection);  // whether no frame waits to be written
+  // Returns why connections wait to be accepted; empty if they do not.
+  std::string shortage_text() const;
 
  private:
   template <class F>
@@ -75,6 +83,7 @@ class Reactor {
 
   void loop();
   void accept(size_t listener);
+  void note_accepted(const std::error_code& error);
   void begin(Connection& c);  // the socket is connected
   void await_read(Connection& c);
   void await_write(Connection& c);
@@ -103,6 +112,7 @@ class Reactor {
   // Used only on the reactor thread.
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   size_t strangers_ = 0;  // accepted connections without hello
+  int shortage_ = 0;      // the error, if the last attempt to accept found no descriptor
   std::vector<std::byte> staging_;
   bool stopping_ = false;
   Clock::time_point flush_until_{};

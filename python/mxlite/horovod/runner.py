@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pickle
 import queue
@@ -20,6 +21,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
+from .. import _core
 from ..base import MXNetError, NotSupportedError, TypeError_, ValueError_
 from ..run.launch import check_reachable, find_mpirun, job_environment, mpirun_command
 from ..run.launching.hosts import Host, reaching_address
@@ -35,6 +37,8 @@ _PROGRAM = "mxlite.horovod.called"
 _FIRST_WORD_SECONDS = 10.0
 _LAST_OUTPUT_SECONDS = 15.0  # for output of the other ranks after a failure
 _END_SECONDS = 60.0  # from the last result to the end of the processes
+_PAUSE_SECONDS = 0.1  # before a connection for which there was no descriptor is accepted again
+_OWN_DESCRIPTORS = 16  # beside those of connections
 
 
 class RunError(MXNetError):
@@ -203,6 +207,7 @@ class _Call:
         # (rank, whether it returned, what or why); a rank below 0 is the end of mpirun.
         self._events: queue.SimpleQueue[tuple[int, bool, Any]] = queue.SimpleQueue()
         self._open = True
+        self._shortage = ""  # why connections had to wait
 
     def run(self, line: Sequence[str]) -> list[Any]:
         """Start the processes and return their results."""
@@ -217,6 +222,9 @@ class _Call:
         if package not in (*site.getsitepackages(), site.getusersitepackages()):
             others = environment.get("PYTHONPATH")
             environment["PYTHONPATH"] = os.pathsep.join([others, package] if others else [package])
+        _core.reserve_descriptors(
+            f"run: the caller of {self._count} processes", self._count + _OWN_DESCRIPTORS, 0
+        )
         listener = Listener((_own_address(args), 0), backlog=max(self._count, 16))
         host, port = listener.address
         environment[ADDRESS], environment[KEY] = f"{host}:{port}", self._key.hex()
@@ -267,7 +275,8 @@ class _Call:
                 deadline = deadline or time.monotonic() + _LAST_OUTPUT_SECONDS
         if len(answers) == self._count:
             return [pickle.loads(answers[rank]) for rank in range(self._count)]
-        raise RunError(_report(failures, set(range(self._count)) - set(answers), ended))
+        missing = set(range(self._count)) - set(answers)
+        raise RunError(_report(failures, missing, ended + self._shortage))
 
     def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
         self._events.put((-1, False, process.wait()))
@@ -276,8 +285,16 @@ class _Call:
         while self._open:
             try:
                 connection = listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    return
+                # The process waits for the first word, and ends when it does not come.
+                self._shortage = (
+                    f"; connections waited for a descriptor: {error.strerror}; raise the limit of "
+                    "open files (ulimit -n)"
+                )
+                time.sleep(_PAUSE_SECONDS)
+                continue
             threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
 
     def _talk(self, connection: Connection) -> None:

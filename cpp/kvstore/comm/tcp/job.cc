@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "cpp/base/error.h"
+#include "cpp/kvstore/comm/descriptors.h"
 
 namespace mxlite::tcp {
 namespace {
@@ -24,6 +25,7 @@ constexpr double kLeaveSeconds = 2;     // within which the last frame must be s
 constexpr double kGreetingSeconds = 5;  // within which a connection must prove the token
 constexpr double kPassSeconds = 0.1;    // for new connections, before others are served again
 constexpr size_t kMostArriving = 256;   // connections that have not proved the token
+constexpr int kOwnDescriptors = 16;     // beside those of connections
 constexpr size_t kMostFailedGroups = 1024;
 constexpr size_t kMostTextBytes = 4096;
 
@@ -259,9 +261,10 @@ void Job::fail_group(GroupState& group, const std::string& text) {
 }
 
 // Takes connections that members of any group open. Peers that send no valid greeting are dropped.
-void Job::accept_members() {
+int Job::accept_members() {
+  int shortage = 0;
   while (arriving_.size() < kMostArriving) {
-    Socket socket = accept_from(listener_);
+    Socket socket = accept_from(listener_, shortage);
     if (!socket) break;
     arriving_.push_back({Link(std::move(socket), key_, /*accepted=*/true), Clock::now()});
   }
@@ -285,6 +288,7 @@ void Job::accept_members() {
       return true;
     }
   });
+  return shortage;
 }
 
 // Connects to a member, and says hello; tries again after a pause when nothing listens there, or
@@ -326,15 +330,22 @@ std::vector<Socket> Job::connect(GroupState& group) {
   for (size_t r = 0; r < me; ++r)
     calling[r].address =
         address_from_text(kJobFrame, table_.addresses[static_cast<size_t>(group.members[r])]);
+  reserve_descriptors(str("rank ", place_.rank, ": connections of a group of ", n, " ranks"),
+                      static_cast<int64_t>(n) + kOwnDescriptors, kMostArriving);
   for (;;) {
     std::string missing;
     size_t gone = me;  // a member that has left; what it sent before is taken below
     for (size_t r = 0; r < n; ++r)
       if (r != me && !sockets[r] && presence(group.members[r]) == Presence::kLeft) gone = r;
-    accept_members();
+    const int shortage = accept_members();
+    // Connections that have not proved the token are dropped soon. Nothing else in this function
+    // frees a descriptor of this process, but other processes may free theirs.
+    if (shortage == EMFILE && arriving_.empty())
+      fail_group(group, str("rank ", place_.rank, ": no descriptor is left for a connection of ",
+                            "another rank: ", descriptor_shortage_text(shortage)));
     // poll leaves out negative numbers: new connections wait in the listener's queue.
-    std::vector<pollfd> polled = {
-        {arriving_.size() < kMostArriving ? listener_.get() : -1, POLLIN, 0}};
+    const bool accepts = !shortage && arriving_.size() < kMostArriving;
+    std::vector<pollfd> polled = {{accepts ? listener_.get() : -1, POLLIN, 0}};
     const Deadline pass(kPassSeconds);
     for (size_t r = 0; r < n; ++r) {
       if (r == me || sockets[r]) continue;
@@ -362,7 +373,8 @@ std::vector<Socket> Job::connect(GroupState& group) {
       fail_group(group, str("rank ", group.members[gone], " has left the job"));
     if (deadline.over())
       fail_group(group, str("rank ", place_.rank, ": waited ", comm_timeout(),
-                            " s (MXLITE_COMM_TIMEOUT) for a connection with ", missing));
+                            " s (MXLITE_COMM_TIMEOUT) for a connection with ", missing,
+                            shortage ? "; " + descriptor_shortage_text(shortage) : ""));
     for (const Arriving& arriving : arriving_)
       polled.push_back({arriving.link.descriptor(), events_of(arriving.link), 0});
     poll(polled.data(), polled.size(), kStepMs);

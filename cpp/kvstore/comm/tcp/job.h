@@ -82,7 +82,7 @@ class Job {
   void take_frame(const WireFrame& frame);
   void announce_failures();
   void fail_groups_of(int rank, const std::string& why);  // rank -1: all groups
-  void accept_members();
+  int accept_members();  // returns the error if no descriptor is left for a connection, else 0
   // A connection that this process opens to a member before it.
   struct Calling {
     TcpAddress address;

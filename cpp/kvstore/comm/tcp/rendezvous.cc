@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "cpp/base/error.h"
+#include "cpp/kvstore/comm/descriptors.h"
 
 namespace mxlite::tcp {
 namespace {
@@ -19,6 +21,7 @@ namespace {
 constexpr int kStepMs = 100;            // between looks at the time
 constexpr double kRegisterSeconds = 5;  // within which a connection must prove the token
 constexpr size_t kMostStrangers = 256;
+constexpr int kOwnDescriptors = 16;                     // beside those of connections
 constexpr double kPatience = 0.5;                       // seconds, while others wait
 constexpr size_t kMostWaitingBytes = size_t{16} << 20;  // a process that reads nothing
 
@@ -34,6 +37,8 @@ Rendezvous::Rendezvous(int processes, const TcpAddress& address, const std::stri
            " processes given, from 1 to ", kMostProcesses, " expected");
   MX_CHECK(!token.empty(), "a job over several hosts needs a token (MXLITE_JOB_TOKEN)");
   members_.resize(static_cast<size_t>(processes));
+  reserve_descriptors(str(kJobFrame, ": the launcher of ", processes, " processes"),
+                      processes + kOwnDescriptors, kMostStrangers);
   listener_ = listen_at(address);
   set_nonblocking(listener_);
   int ends[2];
@@ -70,7 +75,8 @@ void Rendezvous::loop() noexcept {
 
 void Rendezvous::step() {
   // poll leaves out negative numbers: new connections wait in the listener's queue.
-  std::vector<pollfd> polled = {{has_room() ? listener_.get() : -1, POLLIN, 0},
+  const bool accepts = has_room() && Clock::now() >= accept_again_;
+  std::vector<pollfd> polled = {{accepts ? listener_.get() : -1, POLLIN, 0},
                                 {wake_reader_.get(), POLLIN, 0}};
   for (const Connection& c : connections_)
     polled.push_back({c.link.descriptor(),
@@ -109,7 +115,13 @@ bool Rendezvous::has_room() {
 
 void Rendezvous::accept() {
   while (has_room()) {
-    Socket socket = accept_from(listener_);
+    const int before = std::exchange(shortage_, 0);
+    Socket socket = accept_from(listener_, shortage_);
+    if (shortage_) {
+      accept_again_ = Clock::now() + std::chrono::milliseconds(kStepMs);
+      if (before != shortage_)
+        std::fprintf(stderr, "mxlite: %s: %s\n", kJobFrame, shortage_text().c_str());
+    }
     if (!socket) return;
     if (strangers() >= kMostStrangers) connections_.erase(oldest_stranger());
     connections_.emplace_back(std::move(socket), key_);
@@ -210,7 +222,8 @@ void Rendezvous::check_times() {
     const Member& m = member(c.rank);
     if (!started_ && seconds_since(m.since) > m.registration.timeout)
       return refuse_all(str("rank ", c.rank, " has waited ", m.registration.timeout,
-                            " s (MXLITE_COMM_TIMEOUT): ", missing()));
+                            " s (MXLITE_COMM_TIMEOUT): ", missing(),
+                            shortage_ ? "; " + shortage_text() : ""));
     if (m.status == Status::kPresent && seconds_since(m.heard) > m.registration.silence) {
       lose(c.rank, str("no sign of life for ", m.registration.silence, " s"));
       c.closing = true;  // The message comes first, because the rank may run again later.
@@ -233,6 +246,11 @@ std::string Rendezvous::missing() const {
   }
   return str(count == 1 ? "rank " : "ranks ", text, count == 1 ? " has" : " have",
              " not joined the job of ", members_.size(), " processes");
+}
+
+std::string Rendezvous::shortage_text() const {
+  return str("connections wait, because the launcher has no descriptor for them: ",
+             descriptor_shortage_text(shortage_));
 }
 
 std::string Rendezvous::where(int rank) const {

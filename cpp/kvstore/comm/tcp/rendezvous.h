@@ -56,6 +56,7 @@ class Rendezvous {
   void check_times();
   void send_all(FrameKind kind, const Body& body);
   std::string missing() const;
+  std::string shortage_text() const;
   std::string where(int rank) const;  // "host a, process 12"
   Member& member(int rank) { return members_[static_cast<size_t>(rank)]; }
 
@@ -65,6 +66,8 @@ class Rendezvous {
   std::list<Connection> connections_;
   bool started_ = false;  // all have registered
   std::string refusal_;   // why the job cannot start any more
+  int shortage_ = 0;      // the error, if the last attempt to accept found no descriptor
+  Clock::time_point accept_again_{};  // no attempt before
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

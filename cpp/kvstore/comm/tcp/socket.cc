@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "cpp/kvstore/comm/descriptors.h"
 
 namespace mxlite {
 namespace {
@@ -58,7 +59,7 @@ tcp::Socket for_candidates(const TcpAddress& address, bool passive, std::string&
   freeaddrinfo(list);
   MX_CHECK_KIND(result || (error != EMFILE && error != ENFILE), ErrorKind::kCommunicator,
                 "no descriptor is left for a connection with ", address_text(address), ": ",
-                std::strerror(error), "; raise the limit of open files (ulimit -n)");
+                descriptor_shortage_text(error));
   // An attempt to connect that ends at its limit leaves EINPROGRESS.
   if (!result) trouble = std::strerror(error == EINPROGRESS ? ETIMEDOUT : error);
   return result;
@@ -176,8 +177,10 @@ Socket connect_to(const TcpAddress& address, std::string& trouble) {
   });
 }
 
-Socket accept_from(const Socket& listener) {
-  return Socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+Socket accept_from(const Socket& listener, int& shortage) {
+  const int fd = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC);
+  if (fd < 0 && is_descriptor_shortage(errno)) shortage = errno;
+  return Socket(fd);
 }
 
 TcpAddress local_address(const Socket& socket) {

@@ -46,8 +46,10 @@ Socket listen_at(const TcpAddress& address);
 // Makes one attempt, of a few seconds at most. Returns no socket, and why in `trouble`, if nothing
 // listens there or the host's name cannot be looked up at present.
 Socket connect_to(const TcpAddress& address, std::string& trouble);
-// Returns no socket if nobody has connected, or the connection is gone already.
-Socket accept_from(const Socket& listener);
+// Returns no socket if nobody has connected, or the connection is gone already; also, and the error
+// (is_descriptor_shortage) in `shortage`, if no descriptor is left for the socket. The connection
+// then waits and the listener stays ready to read, so callers pause before the next attempt.
+Socket accept_from(const Socket& listener, int& shortage);
 
 TcpAddress local_address(const Socket& socket);  // numeric
 void set_nonblocking(const Socket& socket);

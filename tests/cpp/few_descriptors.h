@@ -1,0 +1,76 @@
+// Takes descriptors away from the test's process.
+#pragma once
+#include <dirent.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+namespace mxlite {
+
+// Returns the numbers of this process's open descriptors.
+inline std::vector<int> open_descriptors() {
+  std::vector<int> numbers;
+  DIR* const list = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(list))
+    if (entry->d_name[0] != '.' && std::atoi(entry->d_name) != dirfd(list))
+      numbers.push_back(std::atoi(entry->d_name));
+  closedir(list);
+  return numbers;
+}
+
+inline rlim_t soft_limit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+// Restores the soft limit of open files when it is destroyed.
+class SoftLimit {
+ public:
+  explicit SoftLimit(rlim_t limit) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit lower{limit, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &lower);
+  }
+  ~SoftLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+  SoftLimit(const SoftLimit&) = delete;
+  SoftLimit& operator=(const SoftLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// Leaves so many descriptors to this process until it is destroyed.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(size_t left) : limit_(highest() + 1 + left) {
+    for (int number; (number = dup(STDERR_FILENO)) >= 0;) taken_.push_back(number);
+    for (; left > 0; --left, taken_.pop_back()) close(taken_.back());
+  }
+  ~FewDescriptors() {
+    for (const int number : taken_) close(number);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  static rlim_t highest() {
+    const std::vector<int> numbers = open_descriptors();
+    return static_cast<rlim_t>(*std::max_element(numbers.begin(), numbers.end()));
+  }
+  SoftLimit limit_;
+  std::vector<int> taken_;
+};
+
+// Returns the processor time of all threads of this process.
+inline double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace mxlite

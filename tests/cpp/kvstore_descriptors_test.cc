@@ -1,0 +1,61 @@
+// The limit of open files, and what is said when it is reached.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+
+#include "cpp/kvstore/comm/descriptors.h"
+#include "tests/cpp/comm_errors.h"
+#include "tests/cpp/few_descriptors.h"
+
+namespace mxlite {
+namespace {
+
+TEST(Descriptors, TheSoftLimitIsRaisedToWhatIsNeeded) {
+  const rlim_t open = open_descriptors().size();
+  const SoftLimit low(open + 4);
+  reserve_descriptors("a job", 3, 1);
+  EXPECT_EQ(soft_limit(), open + 4);
+  reserve_descriptors("a job", 10, 5);
+  EXPECT_EQ(soft_limit(), open + 15);
+  reserve_descriptors("a job", 2, 0);  // never lowers it
+  EXPECT_EQ(soft_limit(), open + 15);
+}
+
+TEST(Descriptors, WhatIsSpareEndsAtTheHardLimit) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const SoftLimit low(open_descriptors().size() + 4);
+  reserve_descriptors("a job", 8, int64_t{1} << 40);
+  EXPECT_EQ(soft_limit(), limit.rlim_max);
+}
+
+TEST(Descriptors, AHardLimitThatIsTooLowIsAnErrorWithTheNumbers) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string text =
+      error_of([] { reserve_descriptors("a job of 7 ranks", int64_t{1} << 40, 0); });
+  EXPECT_HAS(text, str("a job of 7 ranks: 1099511627776 descriptors are needed beside ",
+                       open_descriptors().size(), " open ones, the hard limit is ", limit.rlim_max,
+                       "; raise it (ulimit -Hn"));
+}
+
+TEST(Descriptors, AShortageIsToldWithTheNumbers) {
+  rlim_t most = 0;
+  std::string text;
+  {
+    const FewDescriptors none(0);
+    most = soft_limit();
+    text = descriptor_shortage_text(EMFILE);
+  }
+  EXPECT_EQ(text, str("Too many open files: ", most, " descriptors are open, the limit is ", most,
+                      "; raise the limit of open files (ulimit -n)"));
+  EXPECT_HAS(descriptor_shortage_text(ENFILE), "sysctl fs.file-max");
+  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM})
+    EXPECT_TRUE(is_descriptor_shortage(error));
+  for (const int error : {EAGAIN, ECONNABORTED, EINTR, 0})
+    EXPECT_FALSE(is_descriptor_shortage(error));
+}
+
+}  // namespace
+}  // namespace mxlite
