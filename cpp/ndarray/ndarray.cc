@@ -54,7 +54,9 @@ NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& stri
       strides_(strides),
       offset_(offset),
       device_(device),
-      contiguous_(is_contiguous(spec.shape, strides)) {}
+      contiguous_(is_contiguous(spec.shape, strides)) {
+  if (storage_) storage_->add_array();
+}
 
 NDArrayRef NDArray::empty(const TensorSpec& spec, Device device, StreamKind first_user) {
   check_array_size(spec);
@@ -113,7 +115,11 @@ void NDArray::wait_to_write() const {
 }
 
 void NDArray::assign_handle(const NDArray& other) {
-  storage_ = other.storage_;
+  if (storage_ != other.storage_) {
+    if (storage_) storage_->remove_array();
+    storage_ = other.storage_;
+    if (storage_) storage_->add_array();
+  }
   spec_ = other.spec_;
   strides_ = other.strides_;
   offset_ = other.offset_;

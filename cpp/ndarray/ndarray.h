@@ -17,6 +17,9 @@ using NDArrayRef = IntrusivePtr<NDArray>;
 
 class NDArray final : public RefCounted {
  public:
+  ~NDArray() override {
+    if (storage_) storage_->remove_array();
+  }
   // Returns a fresh contiguous array, not initialized.
   static NDArrayRef empty(const TensorSpec& spec, Device device,
                           StreamKind first_user = StreamKind::kCompute);

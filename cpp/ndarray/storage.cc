@@ -1,6 +1,7 @@
 #include "cpp/ndarray/storage.h"
 
 #include <atomic>
+#include <cstddef>
 
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
@@ -62,7 +63,17 @@ IntrusivePtr<Storage> Storage::wrap(Device device, void* data, size_t bytes,
   return IntrusivePtr<Storage>(new Storage(device, {data, bytes}, std::move(release)));
 }
 
+IntrusivePtr<Storage> Storage::part_of(const IntrusivePtr<Storage>& whole, size_t offset,
+                                       size_t bytes) {
+  MX_ASSERT(offset + bytes <= whole->bytes());
+  const Block block{static_cast<std::byte*>(whole->data()) + offset, bytes};
+  IntrusivePtr<Storage> part(new Storage(whole->device(), block, nullptr));
+  part->whole_ = whole;
+  return part;
+}
+
 Storage::~Storage() {
+  if (whole_) return;
   if (!release_) forget_memory(block_.data);
   if (release_)
     release_();

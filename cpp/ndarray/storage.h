@@ -1,5 +1,6 @@
 // Reference-counted memory with the engine variable that orders its users.
 #pragma once
+#include <atomic>
 #include <functional>
 
 #include "cpp/base/intrusive_ptr.h"
@@ -19,6 +20,10 @@ class Storage final : public RefCounted {
   // Wraps foreign memory (NumPy, DLPack); release runs after the last use, on any thread.
   static IntrusivePtr<Storage> wrap(Device device, void* data, size_t bytes,
                                     std::function<void()> release);
+  // Returns a range of another storage's bytes with an engine variable of its own: tasks depend on
+  // the range that they use. Keeps the whole alive.
+  static IntrusivePtr<Storage> part_of(const IntrusivePtr<Storage>& whole, size_t offset,
+                                       size_t bytes);
   ~Storage() override;
 
   void* data() const { return block_.data; }
@@ -27,14 +32,32 @@ class Storage final : public RefCounted {
   // Whether wrap made it: its owner may reuse the memory as soon as release has run.
   bool is_foreign() const { return static_cast<bool>(release_); }
   engine::Var& var() const { return var_; }
+  // Number of arrays that lie here: handles of users and of the tape. Tasks in flight hold the
+  // memory without being counted.
+  uint32_t num_arrays() const { return num_arrays_.load(std::memory_order_relaxed); }
 
  private:
+  friend class NDArray;
+  // The first and the last array of a storage change the count while no other thread has it, and
+  // most storages have one array in their life.
+  void add_array() const noexcept {
+    if (use_count() == 1)
+      num_arrays_.store(1, std::memory_order_relaxed);
+    else
+      num_arrays_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void remove_array() const noexcept {
+    if (use_count() > 1) num_arrays_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
   Storage(Device device, Block block, std::function<void()> release)
       : device_(device), block_(block), release_(std::move(release)) {}
 
   Device device_;
   Block block_;
   std::function<void()> release_;  // empty: the block goes back to the allocator
+  IntrusivePtr<Storage> whole_;    // the storage of which this is a part
+  mutable std::atomic<uint32_t> num_arrays_{0};
   mutable engine::Var var_;
 };
 using StorageRef = IntrusivePtr<Storage>;

@@ -2,16 +2,12 @@
 // reduced.
 #include <pybind11/stl.h>
 
-#include <chrono>
-#include <thread>
-
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/kvstore/comm/bucket.h"
 #include "cpp/kvstore/comm/device_reduce.h"
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/ops/invoke.h"
 #include "cpp/python/bind.h"
-#include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_comm.h"
@@ -64,7 +60,7 @@ class GradientBucket {
       const NDArrayRef& part = given_.parts()[i];
       NDArrayRef& owner = owners_[i++];
       if (!array || lies_in(*array, *part)) continue;
-      const bool moves = may_move(*array, *part) && (owner || is_alone(*array));
+      const bool moves = may_move(*array, *part);
       if (owner && owner != array) move_out(std::exchange(owner, nullptr), part);
       copy_to(array, part);
       if (!moves) continue;
@@ -155,30 +151,18 @@ class GradientBucket {
     array->assign_handle(*own);
   }
   // Returns whether the handle of an array may point to its part from now on. Memory of others, and
-  // arrays inside larger ones, stay where their owners expect them.
+  // arrays inside larger ones, stay where their owners expect them. So does an array with views,
+  // because they would keep the old memory. Tasks in flight may use the old memory: the copy into
+  // the part follows those that write it.
   static bool may_move(const NDArray& array, const NDArray& part) {
     const Storage& storage = *array.storage();
     return array.spec() == part.spec() && array.device() == part.device() && array.contiguous() &&
            array.offset() == 0 && storage.bytes() <= array.spec().bytes() &&
-           (!storage.is_foreign() || Bucket::is_part(storage));
-  }
-
-  // Returns whether no view shares the memory of an array: it would keep the old memory. Operators
-  // that have not ended hold the memory as well. They are waited for, but not for long: some may
-  // need what this rank does next.
-  bool is_alone(const NDArray& array) {
-    constexpr std::chrono::milliseconds kPause{1};
-    const Storage& storage = *array.storage();
-    if (storage.use_count() == 1) return true;
-    GilRelease release;
-    for (; storage.use_count() > 1 && patience_.count() > 0; patience_ -= kPause)
-      std::this_thread::sleep_for(kPause);
-    return storage.use_count() == 1;
+           !storage.is_foreign() && storage.num_arrays() == 1;
   }
 
   Bucket given_;
   std::optional<Bucket> sums_;
-  std::chrono::milliseconds patience_{5000};
   std::vector<std::pair<TensorSpec, Device>> kinds_;  // arrays that fit have these
   std::vector<NDArrayRef> owners_;                    // by part: the array that lies in it
 };

@@ -115,7 +115,8 @@ std::pair<int32_t, int32_t> dlpack_device(Device device) {
 
 py::capsule to_dlpack(const NDArrayRef& array) {
   auto* e = new Exported;
-  e->array = array;
+  // A handle of its own: the caller's may get other memory while the consumer uses this one.
+  e->array = array->detached();
   e->shape.assign(array->shape().begin(), array->shape().end());
   e->strides.assign(array->strides().begin(), array->strides().end());
   const auto [device_type, device_id] = dlpack_device(array->device());

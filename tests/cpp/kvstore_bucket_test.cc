@@ -59,22 +59,52 @@ TEST(Bucket, AWriteOfOnePartLeavesTheOthersAlone) {
   EXPECT_EQ(bucket.parts()[1]->storage()->var().version(), before);
 }
 
-TEST(Bucket, PartsOutliveTheBucketAndAreKnownAsParts) {
+TEST(Bucket, PartsKeepTheMemoryOfTheBucket) {
+  const size_t before = cpu_allocator().stats().in_use;
   NDArrayRef part;
-  const void* address = nullptr;
   {
     NDArrayRef memory = zeros(DType::kFloat32);
-    EXPECT_FALSE(Bucket::is_part(*memory->storage()) && memory->storage()->is_foreign());
     const Bucket bucket(memory, kShapes);
     part = bucket.parts()[1];
-    address = part->data();
-    EXPECT_TRUE(Bucket::is_part(*part->storage()));
+    EXPECT_FALSE(part->storage()->is_foreign());
   }
+  EXPECT_GT(cpu_allocator().stats().in_use, before);
   for (int64_t k = 0; k < part->size(); ++k) values(part)[k] = 3;
-  EXPECT_TRUE(Bucket::is_part(*part->storage()));
+  EXPECT_EQ(values(part)[part->size() - 1], 3);
   part.reset();
-  const auto foreign = Storage::wrap(Device{}, const_cast<void*>(address), 4, [] {});
-  EXPECT_FALSE(Bucket::is_part(*foreign));
+  EXPECT_EQ(cpu_allocator().stats().in_use, before);
+}
+
+TEST(Bucket, AnArrayThatMovesIntoAPartHasItAlone) {
+  const Bucket bucket(zeros(DType::kFloat32), kShapes);
+  const NDArrayRef gradient = NDArray::empty({kShapes[0], DType::kFloat32}, Device{});
+  const StorageRef before = gradient->storage();
+  EXPECT_EQ(before->num_arrays(), 1u);
+  const NDArrayRef& part = bucket.parts()[0];
+  gradient->assign_handle(*part);
+  EXPECT_EQ(before->num_arrays(), 0u);
+  EXPECT_EQ(part->storage()->num_arrays(), 2u);
+}
+
+TEST(Storage, CountsArraysAndNoTasks) {
+  const NDArrayRef array = NDArray::empty({Shape{2, 3}, DType::kFloat32}, Device{});
+  const StorageRef storage = array->storage();
+  EXPECT_EQ(storage->num_arrays(), 1u);
+  {
+    const NDArrayRef view = array->reshaped(Shape{6}), other = view->detached();
+    EXPECT_EQ(storage->num_arrays(), 3u);
+    array->assign_handle(*NDArray::empty({Shape{1}, DType::kFloat32}, Device{}));
+    EXPECT_EQ(storage->num_arrays(), 2u);
+    array->assign_handle(*view);
+    array->assign_handle(*other);
+    EXPECT_EQ(storage->num_arrays(), 3u);
+  }
+  EXPECT_EQ(storage->num_arrays(), 1u);
+  engine::Var* const updates[] = {&storage->var()};
+  engine::Engine::get().push_fn("hold", {{}, {}, updates}, {},
+                                [storage] { EXPECT_EQ(storage->num_arrays(), 1u); });
+  EXPECT_EQ(storage->num_arrays(), 1u);
+  engine::Engine::get().wait(storage->var());
 }
 
 TEST(Bucket, MemoryOfAnotherSizeIsRefused) {

@@ -1,8 +1,5 @@
 #include "cpp/kvstore/comm/bucket.h"
 
-#include <mutex>
-#include <unordered_set>
-
 #include "cpp/base/error.h"
 
 namespace mxlite {
@@ -14,31 +11,6 @@ constexpr int64_t kLineBytes = 64;
 int64_t padded(DType dtype, const Shape& shape) {
   const auto line = kLineBytes / static_cast<int64_t>(dtype_size(dtype));
   return (shape.size() + line - 1) / line * line;
-}
-
-// Addresses of the parts of all buckets.
-struct PartAddresses {
-  std::mutex mutex;
-  std::unordered_set<const void*> all;  // guarded by mutex
-};
-
-PartAddresses& part_addresses() {
-  static auto* const addresses = new PartAddresses;  // leaked: arrays outlive static objects
-  return *addresses;
-}
-
-// Owns a reference to the memory around it.
-StorageRef part_storage(const StorageRef& memory, std::byte* data, size_t bytes) {
-  PartAddresses& addresses = part_addresses();
-  if (bytes > 0) {
-    std::lock_guard lock(addresses.mutex);
-    addresses.all.insert(data);
-  }
-  return Storage::wrap(memory->device(), data, bytes, [memory, data, bytes, &addresses] {
-    if (bytes == 0) return;
-    std::lock_guard lock(addresses.mutex);
-    addresses.all.erase(data);
-  });
 }
 
 }  // namespace
@@ -57,9 +29,8 @@ Bucket::Bucket(const NDArrayRef& memory, std::span<const Shape> shapes)
                  " expected");
   for (const Shape& shape : shapes) {
     const TensorSpec spec{shape, dtype_};
-    auto* const data = static_cast<std::byte*>(memory_->data()) +
-                       static_cast<size_t>(begins_.back()) * dtype_size(dtype_);
-    parts_.push_back(NDArray::from_storage(part_storage(memory_, data, spec.bytes()), spec));
+    const size_t offset = static_cast<size_t>(begins_.back()) * dtype_size(dtype_);
+    parts_.push_back(NDArray::from_storage(Storage::part_of(memory_, offset, spec.bytes()), spec));
     begins_.push_back(begins_.back() + padded(dtype_, shape));
   }
 }
@@ -68,12 +39,6 @@ NDArrayRef Bucket::range(size_t first, size_t last) const {
   MX_ASSERT(first <= last && last < begins_.size());
   const Shape shape{begins_[last] - begins_[first]};
   return NDArray::view_of(memory_, {shape, dtype_}, contiguous_strides(shape), begins_[first]);
-}
-
-bool Bucket::is_part(const Storage& storage) {
-  PartAddresses& addresses = part_addresses();
-  std::lock_guard lock(addresses.mutex);
-  return addresses.all.count(storage.data()) > 0;
 }
 
 }  // namespace mxlite

@@ -23,9 +23,6 @@ class Bucket {
   // bucket, because collectives may move the pages of the memory.
   NDArrayRef range(size_t first, size_t last) const;
 
-  // Returns whether the storage is that of a part of some bucket.
-  static bool is_part(const Storage& storage);
-
  private:
   StorageRef memory_;
   DType dtype_;

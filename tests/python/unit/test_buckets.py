@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -161,6 +162,68 @@ def test_arrays_that_are_part_of_others_are_copied_in_and_out(job: None) -> None
         buckets.sum(["part"], [[part]], ALONE, prescale=2.0)
     np.testing.assert_array_equal(part.asnumpy(), [8, 12])
     np.testing.assert_array_equal(whole.asnumpy(), [0, 1, 8, 12, 4, 5])
+
+
+@pytest.mark.parametrize("has_view", [False, True])
+def test_nothing_waits_for_gradients_that_are_being_made(job: None, has_view: bool) -> None:
+    events: list[str] = []
+    returned = threading.Event()
+
+    class Gate(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            events.append("made" if returned.wait(4) else "not waited for any longer")
+            self.assign(out_data[0], req[0], in_data[0] * 3)
+
+    @mx.operator.register("bucket_gate")
+    class GateProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx, shapes, dtypes):
+            return Gate()
+
+    grads = [mx.nd.ones((3,)), mx.nd.ones((5,))]
+    views = [grad.reshape((-1, 1)) for grad in grads] if has_view else []
+    places = [address(grad) for grad in grads]
+    for grad in grads:
+        mx.nd.Custom(mx.nd.ones(grad.shape), op_type="bucket_gate").copyto(grad)
+    buckets = GradientBuckets("test")
+    buckets.sum(["a", "b"], [[grad] for grad in grads], ALONE, prescale=2.0)
+    events.append("sum returned")
+    returned.set()
+    for array in grads + views:
+        np.testing.assert_array_equal(array.asnumpy().ravel(), np.full(array.size, 6.0))
+    assert events == ["sum returned", "made", "made"]
+    # In the bucket from the first step on, unless a view would keep the old memory.
+    assert ([address(grad) for grad in grads] == places) == has_view
+    assert has_view or abs(address(grads[0]) - address(grads[1])) == 64
+    buckets.sum(["a", "b"], [[grad] for grad in grads], ALONE, prescale=2.0)
+    for array in grads + views:
+        np.testing.assert_array_equal(array.asnumpy().ravel(), np.full(array.size, 12.0))
+
+
+def test_a_view_that_is_gone_no_longer_keeps_a_gradient_out(job: None) -> None:
+    grads = [mx.nd.ones((3,)), mx.nd.ones((5,))]
+    buckets = GradientBuckets("test")
+    view = grads[0][1:]
+    place = address(grads[0])
+    for factor in (2, 4):
+        buckets.sum(["a", "b"], [[grad] for grad in grads], ALONE, prescale=2.0)
+        np.testing.assert_array_equal(view.asnumpy(), np.full(2, factor))
+        assert address(grads[0]) == place
+    del view
+    buckets.sum(["a", "b"], [[grad] for grad in grads], ALONE, prescale=2.0)
+    assert address(grads[0]) != place and abs(address(grads[0]) - address(grads[1])) == 64
+    for grad in grads:
+        np.testing.assert_array_equal(grad.asnumpy(), np.full(grad.size, 8))
+
+
+def test_numpy_arrays_on_the_memory_of_a_gradient_follow_it(job: None) -> None:
+    grad = mx.nd.ones((3,))
+    grad.wait_to_read()
+    shared = np.from_dlpack(grad)
+    buckets = GradientBuckets("test")
+    for factor in (2, 4):
+        buckets.sum(["a"], [[grad]], ALONE, prescale=2.0)
+        grad.wait_to_read()
+        np.testing.assert_array_equal(shared, np.full(3, factor))
 
 
 def test_memory_of_others_keeps_its_place(job: None) -> None:
