@@ -66,6 +66,11 @@ class Executable::MainTask final : public engine::Task {
     held_.push_back(storage);
   }
   void set_random(RandomState random) { random_ = random; }
+  // The caller keeps the memory of this output from run to run.
+  void set_kept(uint32_t slot) {
+    kept_.resize(bases_.size());
+    kept_[slot] = 1;
+  }
   bool uses_foreign_memory() const {
     return std::any_of(held_.begin(), held_.end(),
                        [](auto& s) { return s->is_foreign() && !is_deferred(*s); });
@@ -80,7 +85,7 @@ class Executable::MainTask final : public engine::Task {
     for (size_t i = 0; i < p.constants.size(); ++i)
       bases_[e.slots_.constants + i] = p.constants[i]->data();
     if (Stream* stream = engine::current_stream())
-      e.replay_->run(bases_, random_, *stream);
+      e.replay_->run(bases_, random_, *stream, kept_);
     else
       e.main_.run(bases_, random_);
   }
@@ -120,6 +125,7 @@ class Executable::MainTask final : public engine::Task {
   std::vector<Late> late_;
   SmallVector<void*, 12> bases_;
   SmallVector<StorageRef, 6> held_;
+  std::vector<uint8_t> kept_;  // by slot; empty: none
   RandomState random_;
   StorageRef between_;
   engine::Var order_;
@@ -317,6 +323,7 @@ NDArrays Executable::launch(const Call& call) {
     if (!given || fresh[slot] || given->spec() != output_buffers_[slot]) continue;
     MX_ASSERT(given->contiguous() && given->device() == device_);
     fresh[slot] = given;
+    if (replay_) task->set_kept(slots_.outputs + static_cast<uint32_t>(slot));
   }
   StorageRef block;
   if (program_.saved_bytes) {

@@ -26,6 +26,11 @@ constexpr int kMostShortages = 8;
 constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // sum over the executables of the process
 constexpr size_t kMostArrayBytes = size_t{256} << 20;  // one array: copies of more cost too much
 std::atomic<size_t> copied_bytes_of_process{0};
+// A kept array that has moved three times within this many runs counts as moving in every run.
+// Gradients move into a bucket, into another one when the order of backward is known, and then once
+// for each size of buckets that is tried.
+constexpr int64_t kFewRuns = 8;
+constexpr int64_t kNever = -kFewRuns;
 
 struct Totals {
   std::atomic<int64_t> step_by_step{0}, recorded{0}, replayed{0}, copied_arrays{0};
@@ -58,7 +63,9 @@ Replay::Replay(const char* name, AllocateFn allocate, std::vector<CallerArray> a
       arrays_(std::move(arrays)),
       steps_(std::move(steps)),
       copies_(arrays_.size()),
-      given_(arrays_.size()) {}
+      given_(arrays_.size()),
+      stays_(arrays_.size()),
+      moves_(arrays_.size(), {kNever, kNever, kNever}) {}
 
 Replay::~Replay() { copied_bytes_of_process -= copied_bytes_; }
 
@@ -68,8 +75,20 @@ Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
   return key;
 }
 
-void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
-  for (size_t i = 0; i < arrays_.size(); ++i) given_[i] = bases[arrays_[i].slot];
+void Replay::note_addresses(std::span<void* const> bases, std::span<const uint8_t> kept) {
+  ++runs_;
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const uint32_t slot = arrays_[i].slot;
+    auto& moves = moves_[i];
+    if (runs_ > 1 && given_[i] != bases[slot]) moves = {runs_, moves[0], moves[1]};
+    given_[i] = bases[slot];
+    stays_[i] = slot < kept.size() && kept[slot] && runs_ - moves.back() >= kFewRuns;
+  }
+}
+
+void Replay::run(std::span<void*> bases, RandomState random, Stream& stream,
+                 std::span<const uint8_t> kept) {
+  note_addresses(bases, kept);
   if (gave_up_ || !graph_recorder() || !is_on()) return run_step_by_step(bases, random, stream);
 
   copy_inputs(bases, stream);
@@ -133,7 +152,8 @@ void Replay::copy_outputs(std::span<void* const> bases, Stream& stream) const {
 }
 
 bool Replay::can_be_copied(size_t array) const {
-  return !no_memory_ && !copies_[array] && arrays_[array].bytes <= kMostArrayBytes;
+  return !no_memory_ && !copies_[array] && !stays_[array] &&
+         arrays_[array].bytes <= kMostArrayBytes;
 }
 
 bool Replay::will_return(Key& key, std::span<void*> bases, Stream& stream) {

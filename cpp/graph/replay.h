@@ -1,8 +1,10 @@
 // Runs the steps of an executable on a GPU: one by one at first, as a recorded graph once the same
 // addresses have come twice. Addresses are compared exactly. Arrays of the caller that move from
 // run to run get memory that stays, from or to which each run copies; arrays that are too large
-// for that have a graph for each of a few addresses.
+// for that have a graph for each of a few addresses. So have outputs whose memory the caller keeps
+// (gradients), unless they move as often as others.
 #pragma once
+#include <array>
 #include <functional>
 #include <memory>
 #include <span>
@@ -31,7 +33,9 @@ class Replay {
   Replay& operator=(const Replay&) = delete;
 
   // Must be called by the thread that submits to the stream. Changes the bases of copied arrays.
-  void run(std::span<void*> bases, RandomState random, Stream& stream);
+  // kept: by slot, 1 for outputs whose memory the caller keeps from run to run; may be empty.
+  void run(std::span<void*> bases, RandomState random, Stream& stream,
+           std::span<const uint8_t> kept = {});
 
   struct Stats {
     int64_t step_by_step = 0, recorded = 0, replayed = 0;
@@ -51,6 +55,7 @@ class Replay {
   void copy_outputs(std::span<void* const> bases, Stream& stream) const;
   void run_step_by_step(std::span<void*> bases, RandomState random, Stream& stream);
   void run_in_copies(std::span<void*> bases, RandomState random, Stream& stream);
+  void note_addresses(std::span<void* const> bases, std::span<const uint8_t> kept);
   bool can_be_copied(size_t array) const;
   // Returns whether a graph for these addresses will be replayed: an earlier run had them. Arrays
   // that can be copied and have moved lately get their memory here; this run is then the first in
@@ -68,6 +73,9 @@ class Replay {
   const StepsFn steps_;
   std::vector<StorageRef> copies_;  // by caller's array; null: a run uses the caller's memory
   std::vector<void*> given_;        // by caller's array: its address in the present run
+  std::vector<uint8_t> stays_;      // by caller's array: kept by the caller, and seldom moved
+  std::vector<std::array<int64_t, 3>> moves_;  // by caller's array: last runs in which it moved
+  int64_t runs_ = 0;
   size_t copied_bytes_ = 0;
   std::vector<Entry> graphs_;  // last used first
   std::vector<Key> seen_;      // recent runs without a graph

@@ -91,12 +91,13 @@ class ReplayTest : public testing::Test {
     char* const input = at(letters[1]);
     std::memcpy(input, &++runs_, sizeof runs_);
     Bases bases = {at(letters[0]), input, at(letters[2]), at(letters[3])};
-    replay_.run(bases, {0, offset}, stream_);
+    replay_.run(bases, {0, offset}, stream_, kept_);
     stream_.synchronize();
     EXPECT_EQ(std::memcmp(at(letters[3]), input, 8), 0) << letters;
     return recorder_.log.back();
   }
 
+  std::vector<uint8_t> kept_;  // by slot
   uint64_t runs_ = 0;
   int allocations_ = 0, allocations_left_ = 100;
   FakeRecorder recorder_;
@@ -140,6 +141,50 @@ TEST_F(ReplayTest, ARunStepByStepWritesCopiedOutputsDirectly) {
   EXPECT_EQ(run("abcp"), "replay abc* 0");
   EXPECT_EQ(run("zbcq"), "steps zbcq 0");  // another arena
   EXPECT_EQ(run("zbcr"), "replay zbc* 0");
+}
+
+class ReplayOfKeptOutputTest : public ReplayTest {
+ protected:
+  ReplayOfKeptOutputTest() { kept_ = {0, 0, 0, 1}; }
+};
+
+TEST_F(ReplayOfKeptOutputTest, AnOutputThatMovesOnceIsWrittenWhereItIs) {
+  run("abco");
+  EXPECT_EQ(run("abco"), "replay abco 0");
+  EXPECT_EQ(run("abcp"), "steps abcp 0");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(run("abcp"), "replay abcp 0");
+  EXPECT_EQ(replay_.stats().recorded, 2);
+  EXPECT_EQ(replay_.stats().copied_arrays, 0);
+}
+
+// A gradient moves into a bucket, into another one, and then into one of each size.
+TEST_F(ReplayOfKeptOutputTest, ManyMovesWithRunsBetweenThemNeedNoCopy) {
+  run("abco");
+  run("abcp");
+  for (char place = 'q'; place < 'z'; ++place) {
+    EXPECT_EQ(run({'a', 'b', 'c', place}).substr(0, 5), "steps") << place;
+    for (int i = 0; i < 11; ++i)
+      EXPECT_EQ(run({'a', 'b', 'c', place}), str("replay abc", place, " 0"));
+  }
+  EXPECT_EQ(replay_.stats().copied_arrays, 0);
+}
+
+TEST_F(ReplayOfKeptOutputTest, InputsBesideItAreCopiedAsBefore) {
+  run("abco");
+  EXPECT_EQ(run("adcp"), "steps adcp 0");  // the output has moved
+  EXPECT_EQ(run("aecp"), "steps a*cp 0");  // the first run with the copy of the input
+  EXPECT_EQ(run("afcp"), "replay a*cp 0");
+  EXPECT_EQ(replay_.stats().copied_arrays, 1);
+}
+
+TEST_F(ReplayOfKeptOutputTest, AnOutputThatMovesInEveryRunIsCopied) {
+  run("abco");
+  EXPECT_EQ(run("abcp"), "steps abcp 0");
+  EXPECT_EQ(run("abcq"), "steps abcq 0");
+  EXPECT_EQ(run("abcr"), "steps abc* 0");  // the third move
+  EXPECT_EQ(run("abcs"), "replay abc* 0");
+  EXPECT_EQ(run("abco"), "replay abc* 0");
+  EXPECT_EQ(replay_.stats().copied_arrays, 1);
 }
 
 class ReplayOfLargeInputTest : public ReplayTest {

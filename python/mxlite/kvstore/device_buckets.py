@@ -37,7 +37,6 @@ class _Bucket:
             for memory in memories:
                 memory.wait_to_read()
             self._cores.append(_core.GradientBucket(arrays, *memories))
-        self._parts: list[list[NDArray]] = [core.parts for core in self._cores]
 
     def fits(self, gradients: Sequence[Sequence[NDArray]]) -> bool:
         """Say whether the bucket was made for such arrays."""
@@ -48,10 +47,8 @@ class _Bucket:
 
     def sum(self, gradients: Sequence[Sequence[NDArray]]) -> list[Sums]:
         """Begin to sum; return the sums on all GPUs, which the next call overwrites."""
-        # Graphs that were recorded on a GPU keep writing where the gradients are: they are copied.
-        for parts, arrays in zip(self._parts, zip(*gradients)):
-            for part, array in zip(parts, arrays):
-                array.copyto(part)
+        for core, arrays in zip(self._cores, zip(*gradients)):
+            core.take(list(arrays))
         _core.GradientBucket.sum_on_devices(self._cores, 0, len(self.positions))
         return [list(sums) for sums in zip(*(core.sums for core in self._cores))]
 
@@ -60,8 +57,9 @@ class DeviceBuckets:
     """Sums the gradients of a training over the devices of this process.
 
     Gradients are packed in the order in which backward makes them on the first device, 25 MB to a
-    bucket (``MXLITE_BUCKET_MB``). On GPUs they are copied into their bucket, which one call of NCCL
-    sums; other arrays are added one by one, in the same order.
+    bucket (``MXLITE_BUCKET_MB``). On GPUs a gradient without views lies in its bucket from the
+    first step on, and one call of NCCL sums a bucket; other arrays are added one by one, in the
+    same order.
 
     Parameters
     ----------

@@ -282,3 +282,70 @@ print("done")
 """
     result = start(program, 2, env=_ENVIRONMENT)
     assert all("done" in text for text in result.output.values())
+
+
+_COPIES = """
+import mxlite as mx, mxlite.horovod as hvd
+from mxlite import gluon
+from mxlite.gluon import nn
+from mxlite.tools.trace import read_trace
+
+hvd.init()
+gpu = mx.gpu(hvd.rank())
+
+
+def copies(distributed):
+    mx.random.seed(3)
+    net = nn.HybridSequential()
+    for _ in range(8):
+        net.add(nn.Dense(11, activation="tanh", in_units=11))
+    net.initialize(mx.init.Xavier(), ctx=gpu)
+    net.hybridize()
+    params = net.collect_params()
+    options = {"learning_rate": 0.05}
+    if distributed:
+        trainer = hvd.DistributedTrainer(params, "sgd", options)
+    else:
+        trainer = gluon.Trainer(params, "sgd", options, kvstore=None)
+    data = mx.nd.ones((6, 11), ctx=gpu)
+
+    def step():
+        with mx.autograd.record():
+            loss = (net(data) ** 2).sum()
+        loss.backward()
+        trainer.step(6)
+        mx.nd.waitall()
+
+    before = mx._core.device_graph_stats()
+    for _ in range(8):
+        step()
+    path = f"trace.{hvd.rank()}.json"
+    mx.profiler.set_config(profile_all=True, filename=path)
+    mx.profiler.set_state("run")
+    step()
+    mx.profiler.set_state("stop")
+    mx.profiler.dump()
+    after = mx._core.device_graph_stats()
+    assert after["replayed"] > before["replayed"]
+    found = [i for i in read_trace(path).intervals if "copyto" in i.name]
+    weights = [p.data().asnumpy() for p in params.values()]
+    return len(found), after["copied_arrays"] - before["copied_arrays"], weights
+
+
+found, in_graphs, weights = copies(True)
+_, _, weights_alone = copies(False)
+assert found == 0, found
+# Graphs write gradients where they are: only their inputs and the outputs of forward are copied.
+assert in_graphs < len(weights) / 2, in_graphs
+# All ranks have the same data, and a mean over 2 or 4 of them is exact.
+for one, other in zip(weights, weights_alone):
+    assert (one == other).all()
+assert mx._core.comm_stats()["nccl_tensors"] > 0
+print("counted")
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_backward_writes_gradients_into_their_buckets(start, ranks: int) -> None:
+    result = start(_COPIES, ranks, env=_ENVIRONMENT, timeout=120)
+    assert all("counted" in text for text in result.output.values()), result.text

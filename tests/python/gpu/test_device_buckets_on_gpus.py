@@ -100,3 +100,94 @@ print("kept")
         check=False,
     )
     assert "kept" in done.stdout, done.stdout + done.stderr
+
+
+# Copies of a step, and arrays of recorded graphs that are copied in each run.
+COPIES = """
+import sys
+import mxlite as mx
+import mxlite.gluon.trainer as trainer
+from device_training import summed_by_key
+from mxlite import gluon
+from mxlite.gluon import nn
+from mxlite.tools.trace import read_trace
+
+on_store, hybrid = sys.argv[1] == "True", sys.argv[2] == "True"
+contexts = [mx.gpu(0), mx.gpu(1)]
+LAYERS, GRADIENTS = 8, 16
+
+
+def copies(with_views):
+    mx.random.seed(3)
+    net = nn.HybridSequential()
+    for _ in range(LAYERS):
+        net.add(nn.Dense(11, activation="tanh", in_units=11))
+    net.initialize(mx.init.Xavier(), ctx=contexts)
+    if hybrid:
+        net.hybridize()
+    params = net.collect_params()
+    keywords = {"kvstore": "device", "update_on_kvstore": on_store}
+    made = gluon.Trainer(params, "sgd", {"learning_rate": 0.05}, **keywords)
+    parts = [mx.nd.random.uniform(shape=(6, 11), ctx=context) for context in contexts]
+    views = [grad[1:] for p in params.values() for grad in p.list_grad()] if with_views else []
+
+    def step():
+        with mx.autograd.record():
+            losses = [(net(part) ** 2).sum() for part in parts]
+        mx.autograd.backward(losses)
+        made.step(12)
+        mx.nd.waitall()
+
+    before = mx._core.device_graph_stats()
+    for _ in range(8):
+        step()
+    mx.profiler.set_config(profile_all=True, filename="trace.json")
+    mx.profiler.set_state("run")
+    step()
+    mx.profiler.set_state("stop")
+    mx.profiler.dump()
+    after = mx._core.device_graph_stats()
+    operators = [i for i in read_trace("trace.json").intervals if i.category == "operator"]
+    found = [i for i in operators if "copyto" in i.name]
+    graph = {name: after[name] - before[name] for name in after}
+    return len(found), graph, [array.asnumpy() for p in params.values() for array in p.list_data()]
+
+
+count, graph, weights = copies(False)
+count_with_views, _, weights_with_views = copies(True)
+trainer.pushpull_all = summed_by_key
+_, _, weights_by_key = copies(False)
+for found in (weights, weights_with_views):
+    for one, other in zip(found, weights_by_key, strict=True):
+        assert (one == other).all()
+# What is pulled, weights or sums, is copied to each GPU; eager gradients are copied into buckets.
+arrays = GRADIENTS * len(contexts)
+assert count == arrays * (1 if hybrid else 2), count
+assert count_with_views == 2 * arrays, count_with_views
+# Graphs write gradients where they are: only their inputs and the outputs of forward are copied.
+assert graph["copied_arrays"] < arrays / 2, graph
+assert (graph["replayed"] > 0) == hybrid, graph
+print("counted")
+"""
+
+
+@pytest.mark.skipif(not STAND_IN, reason="the stand-in has two GPUs")
+@pytest.mark.parametrize("hybrid", [True, False])
+@pytest.mark.parametrize("on_store", [True, False])
+def test_backward_writes_gradients_into_their_buckets(
+    tmp_path: Path, on_store: bool, hybrid: bool
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COPIES, str(on_store), str(hybrid)],
+        env={
+            **os.environ,
+            "MXLITE_FAKE_GPUS": "2",
+            "PYTHONPATH": f"{HELPERS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0 and "counted" in done.stdout, done.stdout + done.stderr
