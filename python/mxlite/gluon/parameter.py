@@ -167,9 +167,16 @@ class Parameter(PrivateNames, TypedInit):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the trainer, which does not train copies."""
-        return {**self.__dict__, "_trainer": None}
+        contexts = [array.ctx for array in self._data or ()]
+        return {**self.__dict__, "_trainer": None, "_contexts": contexts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        contexts = state.pop("_contexts")
+        if state["_data"] is not None:  # pickled arrays come back on the CPU
+            pairs = zip(state["_data"], contexts)
+            arrays = [array.as_in_context(ctx) for array, ctx in pairs]
+            state["_data"] = Replicas(arrays)
         self.__dict__.update(state)
         # Copies of arrays are no variables; a shallow copy has the variables of the original.
         if self._data is not None and any(array.grad is None for array in self._data):
