@@ -74,7 +74,7 @@ class StepArrays:
         self.entries: list[tuple[int, Parameter]] = []
         self.dense = True
         self._seen: list[tuple[Parameter, Any, str]] = []  # with their arrays and grad_req
-        self._binding = EXPIRED  # of the arrays, since they were listed
+        self._binding = EXPIRED  # It expires when listed arrays may have changed.
         self._arrays: list[NDArray] = []
         self._by_context: list[tuple[list[int], list[NDArray]]] = []
 
