@@ -45,6 +45,11 @@ def speed(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 
+def source_lines(sources: Lines) -> Lines:
+    """Return the sources of a table, one to a line: commands are long."""
+    return [f"{source};" for source in sources[:-1]] + [f"{sources[-1]}:"]
+
+
 def markdown(head: Lines, rows: list[Lines]) -> Lines:
     """Return a table."""
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
@@ -183,7 +188,7 @@ def bert_inference() -> Lines:
             rows.append([name, str(cell["batch"]), cell["dtype"], *values, text])
     names = [SYSTEMS.get(name, "mxlite") for name in systems]
     head = ["network", "batch", "dtype", *names, "mxlite / best peer"]
-    return [f"{'; '.join(lines)}:", "", *markdown(head, rows), "", mean_line(ratios)]
+    return [*source_lines(lines), "", *markdown(head, rows), "", mean_line(ratios)]
 
 
 def bert_training() -> Lines:
@@ -210,7 +215,7 @@ def bert_training() -> Lines:
     lines = [
         f"`python {one['command']}` at commit {one['commit']}, {one['date']}" for one in contents
     ]
-    return [f"{'; '.join(lines)}:", "", *markdown(head, rows), "", mean_line(ratios)]
+    return [*source_lines(lines), "", *markdown(head, rows), "", mean_line(ratios)]
 
 
 def neighbours() -> Lines:
