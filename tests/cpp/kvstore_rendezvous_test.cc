@@ -85,6 +85,7 @@ TEST(Rendezvous, WrongRanksAndSizesAreRefused) {
 }
 
 TEST(Rendezvous, ConnectionsWaitWhileTheLauncherHasNoDescriptor) {
+  MX_SKIP_IF_CHECKS_NEED_DESCRIPTORS();
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
   Impostor first(meeting, kToken, registration(0, 2));
   first.pump();
@@ -105,6 +106,7 @@ TEST(Rendezvous, ConnectionsWaitWhileTheLauncherHasNoDescriptor) {
 }
 
 TEST(Rendezvous, ALauncherWithoutDescriptorsSaysSoAtTheTimeout) {
+  MX_SKIP_IF_CHECKS_NEED_DESCRIPTORS();
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
   tcp::Registration r = registration(0, 2);
   r.timeout = 1;
@@ -123,6 +125,7 @@ TEST(Rendezvous, ALauncherWithoutDescriptorsSaysSoAtTheTimeout) {
 }
 
 TEST(Rendezvous, ARankWithoutADescriptorForAnotherOneFails) {
+  MX_SKIP_IF_CHECKS_NEED_DESCRIPTORS();
   const SoftLimit low(open_descriptors().size() + 24);
   const rlim_t lowest = soft_limit();
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);

@@ -362,6 +362,7 @@ TEST(ServerJob, AServerThatComesBackHasEverything) {
 }
 
 TEST(ServerJob, ASchedulerWithoutDescriptorsWaitsAndSaysSo) {
+  MX_SKIP_IF_CHECKS_NEED_DESCRIPTORS();
   Job job(1, 1);
   job.options.timeout = 1.5;
   JobScheduler scheduler(job.of(Role::kScheduler));
