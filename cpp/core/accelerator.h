@@ -32,8 +32,9 @@ class Accelerator {
   // Allocates memory that `first_user` may use at once; others wait for it (engine::Var).
   // Throws kOutOfMemory with asked, in use, cached and limit after one retry without cache.
   virtual Block allocate(int device, size_t bytes, StreamKind first_user) = 0;
-  // Frees a block. All work that uses it has been submitted to the compute stream, or is done.
-  virtual void free(int device, Block block) noexcept = 0;
+  // Frees a block in the order of `stream`. The block's allocation and all work that uses it must
+  // come earlier in the order of this stream, or be done.
+  virtual void free(int device, Block block, StreamKind stream) noexcept = 0;
   virtual void release_cached(int device) = 0;
   virtual MemoryStats stats(int device) const = 0;
   virtual DeviceMemory memory(int device) = 0;

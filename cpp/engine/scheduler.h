@@ -45,6 +45,7 @@ class Scheduler {
     if (is_stream_worker(options.worker)) stream_state(options.worker, options.device);
   }
   static void set_allocated(Var& var, StreamPoint point) { var.allocated_ = point; }
+  static StreamPoint allocated(const Var& var) { return var.allocated_; }
 
   bool dependencies_met(const Access& access) const;
   // Adds the task. It is ready if ready(task) says so; the caller then enqueues or runs it.

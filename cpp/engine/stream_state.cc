@@ -52,7 +52,11 @@ void StreamState::wait_for(StreamPoint point) {
   const uint64_t count_before = point.stream_state->count.load(std::memory_order_acquire);
   stream.wait_for(point.stream_state->stream);
   waited = count_before;
+  if (worker == WorkerKind::kCompute && device == point.stream_state->device)
+    point.stream_state->before_compute.store(count_before, std::memory_order_release);
 }
+
+StreamKind StreamState::kind() const { return stream_kind(worker); }
 
 StreamState& StreamTable::get(WorkerKind worker, int device) {
   MX_CHECK_KIND(!in_forked_child(), ErrorKind::kDevice, "gpu(", device,

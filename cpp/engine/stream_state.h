@@ -42,6 +42,7 @@ struct StreamState {
   // Makes this stream wait for the point, unless it has waited for a later one. Must be called by
   // the thread that submits to the stream.
   void wait_for(StreamPoint point);
+  StreamKind kind() const;
 
   const WorkerKind worker;
   const int device;
@@ -49,6 +50,9 @@ struct StreamState {
   // Incremented after every piece of work that the stream gets (tasks, allocations): work with a
   // number up to the count is in the stream.
   std::atomic<uint64_t> count{0};
+  // Work with a number up to this one is done before any work that the compute stream of the device
+  // gets from now on.
+  std::atomic<uint64_t> before_compute{0};
   std::atomic<bool> has_worker{false};
   std::mutex filling;  // held while submitting if any thread may (naive engine)
 

@@ -45,7 +45,7 @@ void Arena::free(Block block, bool keep) const noexcept {
   if (device_.type != DeviceType::kCUDA)
     keep ? cpu_allocator().free(block) : discard(block);
   else if (!engine::in_forked_child())
-    accelerator()->free(device_.index, block);
+    accelerator()->free(device_.index, block, StreamKind::kCompute);
 }
 
 Arena::Use::Use(Arena& arena, size_t bytes) : arena_(arena) {

@@ -5,6 +5,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/engine/freeing_stream.h"
 #include "cpp/ndarray/memory_profile.h"
 
 namespace mxlite {
@@ -80,7 +81,7 @@ Storage::~Storage() {
   else if (device_.type != DeviceType::kCUDA)
     host_allocator(device_.type).free(block_);
   else if (!engine::in_forked_child())  // a child leaves the parent's memory alone
-    accelerator()->free(device_.index, block_);
+    accelerator()->free(device_.index, block_, engine::freeing_stream(var_));
 }
 
 }  // namespace mxlite

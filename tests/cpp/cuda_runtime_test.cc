@@ -52,7 +52,10 @@ std::string error_of(const std::function<void()>& fn, ErrorKind kind) {
 struct PoolAndStream {
   MemoryPool pool{0};
   CudaStream stream{0, pool.raw()};
-  Block take(size_t bytes) { return pool.allocate(bytes, stream.raw(), stream.raw()); }
+  Block take(size_t bytes) {
+    const cudaStream_t streams[] = {stream.raw()};
+    return pool.allocate(bytes, stream.raw(), streams);
+  }
 };
 
 TEST_F(CudaRuntimeTest, PoolsKeepTheirMemoryAndLetOtherDevicesIn) {
@@ -89,6 +92,16 @@ TEST_F(CudaRuntimeTest, AFullDeviceWaitsForItsFreesAndTriesAgain) {
   const Block second = p.take(kDeviceBytes);
   EXPECT_EQ(state().log, std::vector<std::string>{"synchronize"});
   EXPECT_EQ(state().last_error, cudaSuccess);
+  p.pool.free(second, p.stream.raw());
+}
+
+TEST_F(CudaRuntimeTest, AFullDeviceWaitsForTheFreesOfAllStreams) {
+  PoolAndStream p;
+  CudaStream other(0, p.pool.raw());
+  const cudaStream_t streams[] = {p.stream.raw(), other.raw()};
+  const Block first = p.take(kDeviceBytes - 100);
+  p.pool.free(first, other.raw());
+  const Block second = p.pool.allocate(kDeviceBytes, p.stream.raw(), streams);
   p.pool.free(second, p.stream.raw());
 }
 
@@ -219,8 +232,9 @@ TEST_F(CudaRuntimeTest, WorkOnOneDeviceMakesNoContextOnAnother) {
     PinnedAllocator pinned;
     pinned.use_device(1);
     pinned.use_device(0);  // the first one stays
-    const Block block = pool.allocate(100, stream.raw(), stream.raw());
-    error_of([&] { pool.allocate(2 * kDeviceBytes, stream.raw(), stream.raw()); },
+    const cudaStream_t streams[] = {stream.raw()};
+    const Block block = pool.allocate(100, stream.raw(), streams);
+    error_of([&] { pool.allocate(2 * kDeviceBytes, stream.raw(), streams); },
              ErrorKind::kOutOfMemory);
     int from = 1, to = 0;
     stream.copy(&to, &from, sizeof(int));

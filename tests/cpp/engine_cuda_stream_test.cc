@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cpp/core/launch_log.h"
+#include "cpp/engine/freeing_stream.h"
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
 #include "tests/cpp/engine_test_util.h"
@@ -107,6 +108,30 @@ TEST_F(EngineStream, ACopyMayNotOverwriteMemoryThatAStreamStillUses) {
   engine.wait_all();
   EXPECT_EQ(read, 1);
   EXPECT_EQ(memory, 2);
+}
+
+// A free that overtakes the allocation would give away memory that is not there yet.
+TEST_F(EngineStream, MemoryIsFreedInAnOrderThatBeginsWithItsAllocation) {
+  ThreadedEngine engine;
+  Var unused, used, other, late, computed;
+  engine.allocated_on(computed, WorkerKind::kCompute, 0);
+  for (Var* v : {&unused, &used, &other}) engine.allocated_on(*v, WorkerKind::kCopyIn, 0);
+  EXPECT_EQ(freeing_stream(computed), StreamKind::kCompute);
+  EXPECT_EQ(freeing_stream(unused), StreamKind::kCopyIn);
+  // These are done when they drop their arrays.
+  for (const PushOptions& where : {kCopyIn, kCopyOut, kSecondGpu, PushOptions{}})
+    push(
+        engine, {}, {&other}, {}, [] {}, where);
+  engine.wait_all();
+  EXPECT_EQ(freeing_stream(other), StreamKind::kCopyIn);
+  push(engine, {}, {&used}, {}, on_device([] {}), kCompute);
+  engine.wait_all();
+  EXPECT_EQ(freeing_stream(used), StreamKind::kCompute);
+  engine.allocated_on(late, WorkerKind::kCopyIn, 0);
+  EXPECT_EQ(freeing_stream(late), StreamKind::kCopyIn);
+  push(engine, {}, {}, {&late}, failing("after its stream has waited"), kCompute);
+  EXPECT_NE(error_of([&] { engine.wait_all(); }), "");
+  EXPECT_EQ(freeing_stream(late), StreamKind::kCompute);
 }
 
 TEST_F(EngineStream, AStreamWaitsOnceForWhatItHasWaitedFor) {

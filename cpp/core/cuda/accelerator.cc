@@ -1,5 +1,7 @@
 #include "cpp/core/cuda/accelerator.h"
 
+#include <algorithm>
+
 #include "cpp/core/cuda/architectures.h"
 #include "cpp/core/cuda/check.h"
 
@@ -66,13 +68,15 @@ CudaStream& CudaAccelerator::cuda_stream(int device, StreamKind kind) {
 
 Block CudaAccelerator::allocate(int device, size_t bytes, StreamKind first_user) {
   State& s = get(device);
-  return s.pool.allocate(bytes, s.streams[static_cast<size_t>(first_user)].raw(),
-                         s.streams[static_cast<size_t>(StreamKind::kCompute)].raw());
+  std::array<cudaStream_t, kNumStreamKinds> frees;
+  std::transform(s.streams.begin(), s.streams.end(), frees.begin(),
+                 [](const CudaStream& stream) { return stream.raw(); });
+  return s.pool.allocate(bytes, frees[static_cast<size_t>(first_user)], frees);
 }
 
-void CudaAccelerator::free(int device, Block block) noexcept {
+void CudaAccelerator::free(int device, Block block, StreamKind stream) noexcept {
   State& s = get(device);
-  s.pool.free(block, s.streams[static_cast<size_t>(StreamKind::kCompute)].raw());
+  s.pool.free(block, s.streams[static_cast<size_t>(stream)].raw());
 }
 
 void CudaAccelerator::release_cached(int device) {

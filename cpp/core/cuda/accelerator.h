@@ -20,7 +20,7 @@ class CudaAccelerator final : public Accelerator {
   AcceleratorInfo info(int device) const override;
   void check_usable(int device) override { get(device); }
   Block allocate(int device, size_t bytes, StreamKind first_user) override;
-  void free(int device, Block block) noexcept override;
+  void free(int device, Block block, StreamKind stream) noexcept override;
   void release_cached(int device) override;
   MemoryStats stats(int device) const override;
   DeviceMemory memory(int device) override;

@@ -46,7 +46,7 @@ MemoryPool::~MemoryPool() {
   MX_CUDA_NOEXCEPT(cudaMemPoolDestroy(pool_));
 }
 
-Block MemoryPool::allocate(size_t asked, cudaStream_t stream, cudaStream_t frees) {
+Block MemoryPool::allocate(size_t asked, cudaStream_t stream, std::span<const cudaStream_t> frees) {
   const size_t bytes = std::max<size_t>(asked, 1);
   const DeviceGuard guard(device_);  // any thread allocates
   const auto fits = [&] {
@@ -61,7 +61,7 @@ Block MemoryPool::allocate(size_t asked, cudaStream_t stream, cudaStream_t frees
       if (status != cudaErrorMemoryAllocation) throw_cuda_error(status, "cudaMallocFromPoolAsync");
     }
     if (last_try) break;
-    MX_CUDA(cudaStreamSynchronize(frees));
+    for (const cudaStream_t one : frees) MX_CUDA(cudaStreamSynchronize(one));
     release_cached();
   }
   throw_out_of_memory(asked);

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <span>
 
 #include "cpp/core/allocator.h"
 
@@ -16,8 +17,8 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   // Allocates memory for work submitted to `stream` from now on. When memory runs out: drops the
-  // cache, waits for the frees of `frees` and tries once more.
-  Block allocate(size_t bytes, cudaStream_t stream, cudaStream_t frees);
+  // cache, waits for the frees in the streams `frees` and tries once more.
+  Block allocate(size_t bytes, cudaStream_t stream, std::span<const cudaStream_t> frees);
   // Frees memory for reuse by work ordered after what `stream` has been given.
   void free(Block block, cudaStream_t stream) noexcept;
   void release_cached();

@@ -417,8 +417,8 @@ class FakeAccelerator final : public Accelerator {
     });
     return {data, bytes};
   }
-  void free(int device, Block block) noexcept override {
-    static_cast<FakeStream&>(stream(device, StreamKind::kCompute)).give([this, device, block] {
+  void free(int device, Block block, StreamKind kind) noexcept override {
+    static_cast<FakeStream&>(stream(device, kind)).give([this, device, block] {
       std::memset(block.data, kPoison, block.bytes);
       free_own(block.data);
       in_use_[static_cast<size_t>(device)] -= block.bytes;

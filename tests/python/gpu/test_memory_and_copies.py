@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import mxlite as mx
 import numpy as np
@@ -52,6 +54,25 @@ def test_copyto_converts_on_the_way(target: str) -> None:
     back = nd.zeros((4, 3), dtype="float32", ctx=mx.cpu())
     there.copyto(back)
     np.testing.assert_array_equal(back.asnumpy(), host.asnumpy())
+
+
+def test_memory_that_nothing_uses_is_freed_after_it_was_allocated() -> None:
+    # The last block is freed first, while the stand-in's copy stream still fills the first one. The
+    # blocks are so large that free unmaps them.
+    program = """
+import mxlite as mx
+like = mx.nd.zeros((9_000_000,), ctx=mx.gpu(0))
+like.wait_to_read()
+blocks = [mx._core.comm_empty(like) for _ in range(6)]
+while blocks:
+    blocks.pop()
+print((like.as_in_context(mx.cpu()) + 1).sum().asscalar())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == 9_000_000
 
 
 def test_views_are_copied_as_what_they_show() -> None:
