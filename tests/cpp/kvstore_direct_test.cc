@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "cpp/core/allocator.h"
 #include "cpp/core/cpu/shared_memory.h"
 #include "cpp/core/half.h"
+#include "cpp/kvstore/comm/shm/direct.h"
 #include "cpp/kvstore/comm/shm/shm_communicator.h"
 
 namespace mxlite {
@@ -196,6 +198,50 @@ TEST(SharedMemoryTest, WhatAForkWritesStaysInTheFork) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(array[i], static_cast<int32_t>(i));
+}
+
+// The late rank has begun the operation before the job fails, and finds that all others have come.
+TEST(Direct, ARankThatFailsWhileItWaitsForALateOneKeepsItsMemory) {
+  const auto segment = shm::SharedSegment::create_unnamed(2, kBuffer);
+  constexpr size_t kBytes = kCount * sizeof(float);
+  std::promise<void> has_failed, is_done;
+  const auto body = [&](int rank) {
+    shm::Channel channel(segment, rank);
+    channel.wait_arrival();
+    shm::DirectCollectives direct(channel);
+    Array<float> array(kCount);
+    const auto begin = [&] {
+      std::fill_n(array.data(), kCount, 7.0f);
+      channel.begin({shm::Call::kAllReduce, DType::kFloat32, 0, kBytes});
+    };
+    const auto reduce = [&] {
+      return direct.all_reduce(array.data(), array.data(), kCount, DType::kFloat32, ReduceOp::kSum);
+    };
+    for (int round = 0; round < 3; ++round) {
+      begin();
+      if (!reduce())
+        shm::all_reduce(channel, array.data(), array.data(), kCount, DType::kFloat32,
+                        ReduceOp::kSum);
+      ASSERT_EQ(array[kCount - 1], 14.0f);
+    }
+    ASSERT_TRUE(array.shared());
+    begin();
+    if (rank == 0) {
+      EXPECT_THROW(reduce(), Error);
+      has_failed.set_value();
+      is_done.get_future().wait();
+      for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(array[i], 7.0f) << "element " << i;
+      return;
+    }
+    while (!channel.come(0, channel.step() + 1)) std::this_thread::yield();
+    segment->fail_all("another rank is lost");
+    has_failed.get_future().wait();
+    EXPECT_THROW(reduce(), Error);
+    is_done.set_value();
+  };
+  std::thread late(body, 1);
+  body(0);
+  late.join();
 }
 
 TEST(Direct, SurvivorsOfAKilledRankRaiseAndKeepTheirMemory) {

@@ -104,8 +104,13 @@ void DirectCollectives::finish() {
 bool DirectCollectives::all_reduce(const void* input, void* output, int64_t count, DType dtype,
                                    ReduceOp op) {
   const size_t width = dtype_size(dtype), bytes = static_cast<size_t>(count) * width;
-  if (!exchange(input, bytes, output, bytes, -1)) return false;
+  // Guards the exchange, too: if this rank gives up while it waits there, the others may find that
+  // all ranks have come, and write.
   OutputGuard guard(output);
+  if (!exchange(input, bytes, output, bytes, -1)) {
+    guard.release();
+    return false;
+  }
   const auto ranks = static_cast<size_t>(channel_.size());
   const size_t chunk_bytes =
       std::clamp(bytes / (kChunksPerRank * ranks), kSmallestChunk, kLargestChunk) / kLineBytes *
