@@ -161,9 +161,10 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     if (*outcome) std::rethrow_exception(*outcome);
   }
 
+  // Page-locked memory. Declared before h_, whose destructor waits for copies that use the memory.
+  NDArrayRef input_, output_;
   DeviceHierarchy h_;
   const std::string backend_;
-  NDArrayRef input_, output_;
 };
 
 }  // namespace
