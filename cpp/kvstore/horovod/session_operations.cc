@@ -13,6 +13,15 @@ namespace {
 constexpr double kGrace = 3;
 constexpr auto kPause = std::chrono::milliseconds(20);
 
+// Aborts the group. When this returns, none of the group's work uses its arrays any more.
+void end_work(DeviceCommunicator& gpus, const char* reason) noexcept {
+  gpus.fail_all(reason);
+  try {
+    gpus.stream().synchronize();
+  } catch (const std::exception&) {  // A broken GPU does no work.
+  }
+}
+
 }  // namespace
 
 void Session::run_operations(std::vector<OperationRef>& operations,
@@ -24,9 +33,10 @@ void Session::run_operations(std::vector<OperationRef>& operations,
   const bool on_gpus = first.device >= 0;
   size_t bytes = 0;
   for (const auto& o : operations) bytes += o->asked->bytes;
+  DeviceCommunicator* gpus = nullptr;
   try {
     std::string problem;
-    DeviceCommunicator* const gpus = on_gpus ? gpu_group(first.set, problem) : nullptr;
+    if (on_gpus) gpus = gpu_group(first.set, problem);
     if (!problem.empty()) {
       problem = str(collective_name(first.kind), " of '", first.name, "': ", problem);
       tell(operations, as_exception(problem.c_str()));
@@ -59,6 +69,7 @@ void Session::run_operations(std::vector<OperationRef>& operations,
     else
       tell(operations, nullptr);
   } catch (const std::exception& e) {
+    if (gpus) end_work(*gpus, e.what());
     tell(operations, as_exception(e.what()));
     throw;
   }

@@ -1,6 +1,7 @@
 // NCCL for tests: ranks are processes of one host that exchange bytes through shared memory, on the
 // threads of their fake streams. As with NCCL, work hangs while a rank is missing, until its
-// communicator is aborted. MXLITE_FAKE_NCCL_VERSION changes the version.
+// communicator is aborted. MXLITE_FAKE_NCCL_VERSION changes the version, MXLITE_FAKE_NCCL_REFUSES=n
+// makes the n-th all-reduce fail before it begins.
 #include <nccl.h>
 #include <unistd.h>
 
@@ -231,6 +232,9 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t handle, cudaStream_t stream) {
+  static const int64_t refused = mxlite::env_int("MXLITE_FAKE_NCCL_REFUSES", 0);
+  static std::atomic<int64_t> calls{0};
+  if (++calls == refused) return ncclSystemError;
   return give(stream, [=, comm = handle->comm] {
     const std::vector<const void*> parts(static_cast<size_t>(comm->boxes.ranks), input);
     reduce_parts(*comm, kAllReduce, parts, output, count, dtype_of(type), op_of(op), true);

@@ -235,6 +235,32 @@ print("done")
     assert all("done" in text for text in result.output.values()) and result.seconds < 30
 
 
+def test_arrays_of_a_call_that_fails_are_not_written_after_its_error(start) -> None:
+    # A copy to the output is in NCCL's stream when the call fails. The arrays are so large that the
+    # stand-in unmaps them when they are freed.
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+gpu = mx.gpu(hvd.rank())
+hvd.allreduce(mx.nd.ones((2,), ctx=gpu), name="first").wait_to_read()
+x = mx.nd.ones((12_000_000,), ctx=gpu)
+x.wait_to_read()
+y = hvd.allreduce(x, name="second", prescale_factor=0.5)
+try:
+    y.wait_to_read()
+    raise SystemExit("no error")
+except mx.MXNetError as error:
+    print("error", str(error).replace(chr(10), " "))
+del x, y
+mx.nd.zeros((2,), ctx=gpu).asnumpy()
+print("done")
+"""
+    environment = {**_ENVIRONMENT, "MXLITE_FAKE_NCCL_REFUSES": "2"}
+    result = start(program, 2, env=environment)
+    assert all("done" in text for text in result.output.values()), result.text
+    assert "unhandled system error" in result.text, result.text
+
+
 _TOO_FEW = """
 import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
