@@ -17,6 +17,7 @@ import numpy as np
 
 from . import ndarray as nd
 from . import registry as _registry
+from ._rnn_vector import GATES, RNNVector
 from ._typed_init import TypedInit
 from .base import ShapeError, TypeError_, ValueError_
 from .ndarray import NDArray
@@ -469,8 +470,8 @@ class FusedRNN(Initializer):
         bidirectional: bool = False,
         forget_bias: float = 1.0,
     ) -> None:
-        if mode not in _GATES:
-            raise ValueError_(f"FusedRNN: mode is {mode!r}, expected one of {sorted(_GATES)}")
+        if mode not in GATES:
+            raise ValueError_(f"FusedRNN: mode is {mode!r}, expected one of {sorted(GATES)}")
         if init is not None:
             init = create(init)
         super().__init__(
@@ -482,48 +483,22 @@ class FusedRNN(Initializer):
             forget_bias=forget_bias,
         )
         self._init = init
-        self._num_hidden = num_hidden
-        self._num_layers = num_layers
-        self._gates = _GATES[mode]
-        self._is_lstm = mode == "lstm"
-        self._directions = 2 if bidirectional else 1
+        self._vector = RNNVector(num_hidden, num_layers, mode, bidirectional)
         self._forget_bias = forget_bias
 
-    def _input_size(self, size: int) -> int:
-        """Solve the length of the parameter vector for the width of the first input."""
-        gates, hidden, directions = self._gates, self._num_hidden, self._directions
-        deeper = (self._num_layers - 1) * (hidden * directions + hidden + 2)
-        width = size / (gates * hidden * directions) - deeper - hidden - 2
-        if width < 1 or width != int(width):
-            raise ShapeError(
-                f"FusedRNN: a vector of {size} values fits no input width for num_hidden={hidden}, "
-                f"num_layers={self._num_layers}, directions={directions}"
-            )
-        return int(width)
-
     def _init_weight(self, desc: str, arr: NDArray) -> None:
-        weights = self._init or getattr(desc, "global_init", None) or Uniform()
-        gates, hidden, directions = self._gates, self._num_hidden, self._directions
-        width = self._input_size(int(arr.size))
-        parts = []
-        for layer in range(self._num_layers):
-            columns = width if layer == 0 else hidden * directions
-            for _ in range(directions):
-                for inner in (columns, hidden):
-                    for _ in range(gates):  # Xavier scales by the shape of one gate's matrix
-                        block = nd.zeros((hidden, inner))
-                        weights._init_weight(InitDesc(f"{desc}_weight"), block)
-                        parts.append(block.asnumpy().ravel())
-        for _ in range(self._num_layers * directions):
-            for _ in ("i2h", "h2h"):
-                bias = np.zeros(gates * hidden, np.float32)
-                if self._is_lstm:
-                    bias[hidden : 2 * hidden] = self._forget_bias
-                parts.append(bias)
-        arr[:] = np.concatenate(parts).reshape(arr.shape)
-
-
-_GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+        """Call the initializer for each gate with its name, as in ``l0_i2h_i_weight``."""
+        network = getattr(desc, "global_init", None)
+        initializer = self._init or network or Uniform()
+        vector, parts = self._vector, []
+        for name, shape in vector.pieces(vector.input_size(int(arr.size), "FusedRNN")):
+            part = nd.zeros(shape)
+            if vector.mode == "lstm" and name.endswith("_f_bias"):
+                part[:] = self._forget_bias
+            else:
+                initializer(InitDesc(name, global_init=network), part)
+            parts.append(part.reshape(-1))
+        arr[:] = nd.concat(*parts, dim=0).reshape(arr.shape)
 
 
 class Load:

@@ -121,6 +121,49 @@ def test_each_gate_of_a_fused_network_is_scaled_by_its_own_shape() -> None:
         assert 0.98 * bound < part.max() <= bound * (1 + 1e-6)
 
 
+class _Recorded(init.Initializer):
+    """Fills with 2 and keeps what it was called with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, tuple[int, ...], Any]] = []
+
+    def __call__(self, desc: str, arr: nd.NDArray) -> None:
+        self.calls.append((desc, arr.shape, getattr(desc, "global_init", None)))
+        arr[:] = 2
+
+
+def test_the_gates_of_a_fused_network_are_initialized_by_name() -> None:
+    network, array = _Recorded(), nd.zeros((2 * (3 * 2 * (4 + 2 + 2)),))
+    desc = init.InitDesc("gru_parameters", global_init=network)
+    init.FusedRNN(None, 2, 1, "gru", True)._init_weight(desc, array)
+    assert (array.asnumpy() == 2).all()
+    assert [name for name, _, _ in network.calls] == [
+        f"{side}0_{group}_{gate}_{kind}"
+        for kind in ("weight", "bias")
+        for side in "lr"
+        for group in ("i2h", "h2h")
+        for gate in "rzo"
+    ]
+    assert [shape for _, shape, _ in network.calls[:6]] == [(2, 4)] * 3 + [(2, 2)] * 3
+    assert {shape for _, shape, _ in network.calls[12:]} == {(2,)}
+    assert all(given is network for _, _, given in network.calls)
+
+
+def test_patterns_choose_the_initializers_of_gates() -> None:
+    array = nd.zeros((4 * 2 * (3 + 2 + 2),))
+    rules = [(".*_i2h_.*weight", 1), (".*h2h_o_weight", 2), (".*_bias", 3), (".*", 4)]
+    mixed = init.Mixed([rule for rule, _ in rules], [init.Constant(v) for _, v in rules])
+    desc = init.InitDesc("lstm_parameters", global_init=mixed)
+    init.FusedRNN(None, 2, 1, "lstm", forget_bias=9)._init_weight(desc, array)
+    values = array.asnumpy()
+    np.testing.assert_array_equal(values[:24], 1)
+    np.testing.assert_array_equal(values[24:40].reshape(4, 4), [[4] * 4] * 3 + [[2] * 4])
+    # Constant fills weights only; a bias starts with 0 whatever pattern it has.
+    np.testing.assert_array_equal(values[40:].reshape(2, 4, 2)[:, 1], 9)
+    np.testing.assert_array_equal(values[40:].reshape(2, 4, 2)[:, [0, 2, 3]], 0)
+
+
 def test_load_takes_values_and_falls_back(tmp_path: Any) -> None:
     nd.save(tmp_path / "a", {"arg:w": nd.array([1, 2])})
     load = init.Load(str(tmp_path / "a"), default_init=init.One())

@@ -102,6 +102,7 @@ def test_names_are_those_of_1x() -> None:
         ["lstm_rnn_state_output"],
         ["lstm_rnn_statecell_output"],
     ]
+    assert output.attr_dict()["lstm_rnn"]["__layout__"] == "LNC"
 
 
 def test_stacks_modifiers_and_directions() -> None:

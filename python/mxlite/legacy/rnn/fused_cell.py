@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ... import initializer
-from ...base import NotSupportedError, ShapeError, ValueError_
+from ..._rnn_vector import GATES, RNNVector
+from ...base import NotSupportedError, ValueError_
 from ...ndarray import NDArray, array
 from ...symbol import Symbol
 from .base_cell import BaseRNNCell, RNNParams, formatted, merge_steps, symbol, time_axis
@@ -16,13 +17,6 @@ from .cells import GRUCell, LSTMCell, RNNCell
 from .containers import BidirectionalCell, DropoutCell, SequentialRNNCell
 
 __all__ = ["FusedRNNCell"]
-
-_GATES = {
-    "rnn_relu": ("",),
-    "rnn_tanh": ("",),
-    "lstm": ("_i", "_f", "_c", "_o"),
-    "gru": ("_r", "_z", "_o"),
-}
 
 
 class FusedRNNCell(BaseRNNCell):
@@ -62,10 +56,8 @@ class FusedRNNCell(BaseRNNCell):
         prefix: str | None = None,
         params: RNNParams | None = None,
     ) -> None:
-        if mode not in _GATES:
-            raise ValueError_(
-                f"FusedRNNCell: mode {mode!r} given, one of {sorted(_GATES)} expected"
-            )
+        if mode not in GATES:
+            raise ValueError_(f"FusedRNNCell: mode {mode!r} given, one of {sorted(GATES)} expected")
         super().__init__(f"{mode}_" if prefix is None else prefix, params)
         self._num_hidden = num_hidden
         self._num_layers = num_layers
@@ -73,13 +65,14 @@ class FusedRNNCell(BaseRNNCell):
         self._bidirectional = bidirectional
         self._dropout = dropout
         self._get_next_state = get_next_state
-        self._directions = ("l", "r") if bidirectional else ("l",)
+        self._vector = RNNVector(num_hidden, num_layers, mode, bidirectional)
+        self._directions = self._vector.directions
         init = initializer.FusedRNN(None, num_hidden, num_layers, mode, bidirectional, forget_bias)
         self._parameter = self._params.get("parameters", init=init)
 
     @property
     def _gate_names(self) -> tuple[str, ...]:
-        return _GATES[self._mode]
+        return GATES[self._mode]
 
     @property
     def _vector_name(self) -> str:
@@ -95,30 +88,6 @@ class FusedRNNCell(BaseRNNCell):
         shape = (len(self._directions) * self._num_layers, 0, self._num_hidden)
         count = 2 if self._mode == "lstm" else 1
         return [{"shape": shape, "__layout__": "LNC"} for _ in range(count)]
-
-    def _pieces(self, inputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yield name and shape of the matrices of each gate, in the order of the vector."""
-        rows = self._num_hidden
-        for kind in ("weight", "bias"):
-            width = inputs
-            for k in range(self._num_layers):
-                for side in self._directions:
-                    for group, columns in (("i2h", width), ("h2h", rows)):
-                        for gate in self._gate_names:
-                            name = f"{self._prefix}{side}{k}_{group}{gate}_{kind}"
-                            yield name, ((rows, columns) if kind == "weight" else (rows,))
-                width = rows * len(self._directions)
-
-    def _input_size(self, size: int) -> int:
-        directions, rows = len(self._directions), self._num_hidden
-        per_direction = size / directions / rows / self._num_gates
-        inputs = per_direction - (self._num_layers - 1) * (rows + directions * rows + 2) - rows - 2
-        if inputs < 1 or inputs != int(inputs):
-            raise ShapeError(
-                f"FusedRNNCell: a vector of {size} parameters fits no input size for num_hidden "
-                f"{rows}, num_layers {self._num_layers} and {directions} directions"
-            )
-        return int(inputs)
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
         """Cut the parameter vector into matrices for each layer, direction and gate.
@@ -136,9 +105,12 @@ class FusedRNNCell(BaseRNNCell):
         unpacked = dict(args)
         vector = unpacked.pop(self._vector_name)
         values, at = vector.asnumpy(), 0
-        for name, shape in self._pieces(self._input_size(values.size)):
+        inputs = self._vector.input_size(values.size, "FusedRNNCell")
+        for name, shape in self._vector.pieces(inputs):
             size = int(np.prod(shape))
-            unpacked[name] = array(values[at : at + size].reshape(shape), dtype=vector.dtype)
+            unpacked[self._prefix + name] = array(
+                values[at : at + size].reshape(shape), dtype=vector.dtype
+            )
             at += size
         return unpacked
 
@@ -155,7 +127,8 @@ class FusedRNNCell(BaseRNNCell):
         """
         packed = dict(args)
         first = packed[f"{self._prefix}l0_i2h{self._gate_names[0]}_weight"]
-        parts = [packed.pop(name).asnumpy() for name, _ in self._pieces(first.shape[1])]
+        pieces = self._vector.pieces(first.shape[1])
+        parts = [packed.pop(self._prefix + name).asnumpy() for name, _ in pieces]
         joined = np.concatenate([part.reshape(-1) for part in parts])
         packed[self._vector_name] = array(joined, dtype=first.dtype)
         return packed
@@ -198,6 +171,7 @@ class FusedRNNCell(BaseRNNCell):
         )
         outputs, next_states = result, []
         if self._get_next_state:
+            result._set_attr(__layout__="LNC")
             outputs, *next_states = list(result)
         if time_axis(layout) == 1:
             outputs = symbol.SwapAxis(outputs, dim1=0, dim2=1)
