@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,7 +50,8 @@ class Trainer(TrainerStates, TypedInit):
         Arguments of the optimizer; only with a name.
     kvstore : str, KVStoreBase or None
         Sums the gradients of several contexts and processes, see `mx.kv.create`. One context needs
-        none unless an object is given or the type spans processes; None: contexts differ.
+        none unless an object is given or the type spans processes. None sums nothing: several
+        contexts train copies that differ, of which `step` warns.
     compression_params : dict, optional
         See ``KVStore.set_gradient_compression``.
     update_on_kvstore : bool, optional
@@ -122,6 +124,7 @@ class Trainer(TrainerStates, TypedInit):
         # gluon-nlp and other trainers derived from this one read these.
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._distributed = False
+        self._warned_of_copies = False
         self._reset_kvstore()
 
     def _init_optimizer(self, optimizer: str | opt.Optimizer, options: dict[str, Any]) -> None:
@@ -389,6 +392,7 @@ class Trainer(TrainerStates, TypedInit):
     def _allreduce(self, params: list[tuple[int, Parameter]]) -> None:
         """Sum gradients in the store; with update_on_kvstore the sums become new values."""
         if self._kvstore is None:
+            self._warn_of_copies()
             return
         with autograd.pause():
             whole = [(i, param) for i, param in params if not self._is_block(param)]
@@ -399,6 +403,18 @@ class Trainer(TrainerStates, TypedInit):
                 self._replicas.sum_gradients(
                     [param for _, param in params if self._is_block(param)]
                 )
+
+    def _warn_of_copies(self) -> None:
+        """Warn once if no gradients are summed although there are several contexts."""
+        if self._warned_of_copies or self._contexts is None or len(self._contexts) < 2:
+            return
+        self._warned_of_copies = True
+        warnings.warn(
+            f"Trainer: kvstore=None sums no gradients, so the parameters on {self._contexts} "
+            "become different; use kvstore='device', or sum the gradients yourself and call "
+            "update() instead of step()",
+            stacklevel=5,
+        )
 
     def _overflows(self) -> bool:
         """Say whether the gradients overflowed, which scaling of the loss is told."""
