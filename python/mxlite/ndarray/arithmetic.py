@@ -46,6 +46,8 @@ def _ops(name: str, number: Callable[[Any, Any], Any], doc: str) -> Callable[...
     _, broadcast, scalar, reflected = (_core.op(op) for op in _core.arithmetic(name))
 
     def binary(lhs: Operand, rhs: Operand) -> Any:
+        if lhs is None or rhs is None:  # a parameter that is None would take its default
+            raise _refused(name, lhs, rhs)
         if isinstance(lhs, NDArray):
             return broadcast(lhs, rhs) if isinstance(rhs, NDArray) else scalar(lhs, scalar=rhs)
         if isinstance(rhs, NDArray):
@@ -53,14 +55,18 @@ def _ops(name: str, number: Callable[[Any, Any], Any], doc: str) -> Callable[...
         try:
             return number(lhs, rhs)
         except TypeError as error:
-            raise TypeError_(
-                f"{name}: operands of types {type(lhs).__name__} and {type(rhs).__name__} given, "
-                "NDArrays or numbers expected"
-            ) from error
+            raise _refused(name, lhs, rhs) from error
 
     binary.__name__ = binary.__qualname__ = name
     binary.__doc__ = doc
     return binary
+
+
+def _refused(name: str, lhs: Any, rhs: Any) -> TypeError:
+    return TypeError_(
+        f"{name}: operands of types {type(lhs).__name__} and {type(rhs).__name__} given, "
+        "NDArrays or numbers expected"
+    )
 
 
 add = _python("add", operator.add, "Return lhs + rhs with broadcasting.")

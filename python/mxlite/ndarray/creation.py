@@ -73,6 +73,8 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
         return result
     if type(source_array).__module__.startswith("scipy.sparse"):
         return sparse.array(source_array, ctx=ctx, dtype=dtype)
+    if source_array is None:  # NumPy would take it for NaN
+        raise TypeError_("array: None given, a rectangular array of numbers expected")
     values = host_array(source_array, "array", dtype)
     if dtype is None:  # as in 1.x, whatever dtype the source has
         dtype = values.dtype if values.dtype.kind == "V" else np.float32
@@ -111,13 +113,21 @@ def zeros(
     """Return an array of zeros (float32 by default)."""
     if stype not in (None, "default"):
         return sparse.zeros(stype, shape, ctx, dtype, **kwargs)
+    if shape is None:  # to the operator, None means its default
+        raise _no_shape("zeros")
     return _zeros(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
+
+
+def _no_shape(who: str) -> TypeError:
+    return TypeError_(f"{who}: shape None given, an int or a tuple of ints expected")
 
 
 def ones(
     shape: ShapeLike, ctx: ContextLike = None, dtype: Any = None, **kwargs: Unpack[CallOptions]
 ) -> NDArray:
     """Return an array of ones (float32 by default)."""
+    if shape is None:
+        raise _no_shape("ones")
     return _ones(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
 
 
@@ -129,6 +139,8 @@ def full(
     out: NDArray | None = None,
 ) -> NDArray:
     """Return an array filled with one value, or with an array that broadcasts (float32)."""
+    if shape is None:
+        raise _no_shape("full")
     if not np.isscalar(val):
         filled = _core.empty(shape, ctx, dtype) if out is None else out
         filled[:] = val

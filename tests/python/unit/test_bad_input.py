@@ -150,3 +150,18 @@ def test_keywords_of_operators_without_parameters_are_ignored_with_a_warning(cal
         call(*pair, axis=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'rhss'"):
         call(pair[0], rhss=pair[1])
+
+
+@pytest.mark.parametrize("make", [nd.array, nd.zeros, nd.ones, lambda none: nd.full(none, 1.0)])
+def test_no_array_is_made_of_none(make):
+    with pytest.raises(TypeError, match="None given") as caught:
+        make(None)
+    assert isinstance(caught.value, mx.base.MXNetError)
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "logical_and", "logical_or", "logical_xor"])
+def test_none_is_no_operand(name):
+    function = getattr(nd, name)
+    for operands in ((X, None), (None, X), (None, 1), (None, None)):
+        with pytest.raises(TypeError, match=f"{name}: operands of types .*NoneType"):
+            function(*operands)
