@@ -174,15 +174,15 @@ class EvalMetric(NeedsInit, TypedInit):
 
     def reset(self) -> None:
         """Forget everything."""
-        self.num_inst = 0
-        self.sum_metric = 0.0
-        self.global_num_inst = 0
-        self.global_sum_metric = 0.0
+        self.num_inst = self.global_num_inst = 0
+        # Not 0.0: NumPy 2 adds float32 values to a Python float in float32.
+        self.sum_metric: float = np.float64(0)
+        self.global_sum_metric: float = np.float64(0)
 
     def reset_local(self) -> None:
         """Forget what came since the last `reset_local`; the global values stay."""
         self.num_inst = 0
-        self.sum_metric = 0.0
+        self.sum_metric = np.float64(0)
 
     def _add(self, total: float, count: int) -> None:
         self.sum_metric += total
@@ -204,7 +204,7 @@ class EvalMetric(NeedsInit, TypedInit):
         """
         if self.num_inst == 0:
             return self.name, math.nan
-        return self.name, self._value(self.sum_metric, self.num_inst)
+        return self.name, _plain(self._value(self.sum_metric, self.num_inst))
 
     def get_global(self) -> tuple[Any, Any]:
         """Return name and value of everything since `reset`.
@@ -218,7 +218,7 @@ class EvalMetric(NeedsInit, TypedInit):
             return self.get()
         if self.global_num_inst == 0:
             return self.name, math.nan
-        return self.name, self._value(self.global_sum_metric, self.global_num_inst)
+        return self.name, _plain(self._value(self.global_sum_metric, self.global_num_inst))
 
     def get_name_value(self) -> list[tuple[str, float]]:
         """Return pairs of name and value.
@@ -239,6 +239,10 @@ class EvalMetric(NeedsInit, TypedInit):
         if not self._has_global_stats:  # what a metric of a user's own defines
             return self.get_name_value()
         return _pairs(self.get_global())
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, np.floating) else value
 
 
 def _pairs(named: tuple[Any, Any]) -> list[tuple[str, float]]:

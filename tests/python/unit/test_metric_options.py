@@ -250,6 +250,33 @@ def test_a_custom_metric_ignores_extra_outputs_only_if_asked() -> None:
         metric.np(difference).update(labels, preds)
 
 
+class _Shares(metric.EvalMetric):
+    """Adds float32 values, as metrics of users do."""
+
+    def __init__(self) -> None:
+        super().__init__("shares")
+
+    def update(self, labels: Any, preds: Any) -> None:
+        self.sum_metric += np.float32(0.1)
+        self.num_inst += 1
+
+
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize(
+    "make", [_Shares, lambda: metric.CustomMetric(lambda label, pred: np.float32(0.1))]
+)
+def test_sums_of_float32_values_are_exact(make: Any, local: bool) -> None:
+    """A sum in float32 is 0.10000001 after 16 values and drifts on."""
+    own = make()
+    if local:
+        own.reset_local()
+    for _ in range(1000):
+        own.update([nd.ones((1,))], [nd.ones((1,))])
+    _, value = own.get()
+    assert type(value) is float
+    assert value == pytest.approx(float(np.float32(0.1)), rel=1e-12)
+
+
 def test_a_metric_without_update_names_its_class() -> None:
     class Unfinished(metric.EvalMetric):
         pass
