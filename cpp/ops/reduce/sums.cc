@@ -107,7 +107,8 @@ Grads nanprod_gradient(GradBuilder& g) {
   const ValueRef x = g.input(0);
   const ValueRef is_number = g.emit("broadcast_equal", {x, x});
   const ValueRef numbers = g.emit("where", {is_number, x, g.emit("ones_like", {x})});
-  return {g.mul(g.mul(dy(g), is_number), others(g, numbers))};
+  const ValueRef grad = g.mul(dy(g), others(g, numbers));
+  return {g.emit("where", {is_number, grad, g.emit("zeros_like", {grad})})};
 }
 
 // Every element equal to the extreme gets the whole gradient, as in 1.x.
@@ -130,10 +131,9 @@ Grads norm_gradient(GradBuilder& g) {
   const auto as_input = [&](ValueRef v) { return g.cast(g.reshape(v, kept), in.dtype); };
   const ValueRef x = g.input(0), dy = as_input(g.output_grad(0));
   if (p.ord == 1) return {g.mul(dy, g.emit("sign", {x}))};
-  const double smallest = in.dtype == DType::kFloat16 ? 6.2e-5 : 1e-36;
-  const ValueRef length =
-      g.emit("_maximum_scalar", {as_input(g.output(0))}, {{"scalar", smallest}});
-  return {g.mul(dy, g.div(x, length))};
+  const ValueRef length = as_input(g.output(0));
+  const ValueRef is_zero = g.emit("_equal_scalar", {length}, {{"scalar", 0.0}});
+  return {g.mul(dy, g.div(x, g.add(length, is_zero)))};
 }
 
 constexpr const char* kReduced =

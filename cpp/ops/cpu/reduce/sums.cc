@@ -1,4 +1,4 @@
-#include "cpp/ops/cpu/reduce/run.h"
+#include "cpp/ops/cpu/reduce/norm.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -31,9 +31,7 @@ void norm(KernelContext& ctx, const NormParams& p, Inputs in, Outputs out) {
   if (p.ord == 1)
     run_reduction<SumAbs>(ctx, mask, in[0], out[0], [](auto total) { return total; });
   else
-    run_reduction<SumSquares>(ctx, mask, in[0], out[0], [](auto total) {
-      return static_cast<decltype(total)>(std::sqrt(static_cast<double>(total)));
-    });
+    root_of_squares(ctx, mask, in[0], out[0]);
 }
 
 }  // namespace
