@@ -181,7 +181,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data"})
               .alias({"_sample_multinomial"})
               .doc("Indices drawn with the probabilities along data's last axis, which are divided "
-                   "by their sum.")
+                   "by their sum. Probabilities that are negative, NaN or infinite, and rows of "
+                   "zeros, are an error at the next wait; a GPU cannot raise it, and draws -1 with "
+                   "the log-probability NaN.")
               .shapes("(classes,) or (N, classes) -> (*shape) or (N, *shape)")
               .output_count([](const MultinomialParams& p, int) { return p.get_prob ? 2 : 1; })
               .infer(infer_multinomial)

@@ -3457,7 +3457,7 @@ def sample_multinomial(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Indices drawn with the probabilities along data's last axis, which are divided by their sum.
+    """Indices drawn with the probabilities along data's last axis, which are divided by their sum. Probabilities that are negative, NaN or infinite, and rows of zeros, are an error at the next wait; a GPU cannot raise it, and draws -1 with the log-probability NaN.
 
     Parameters
     ----------

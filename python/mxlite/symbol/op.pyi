@@ -3485,7 +3485,7 @@ def sample_multinomial(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Indices drawn with the probabilities along data's last axis, which are divided by their sum.
+    """Indices drawn with the probabilities along data's last axis, which are divided by their sum. Probabilities that are negative, NaN or infinite, and rows of zeros, are an error at the next wait; a GPU cannot raise it, and draws -1 with the log-probability NaN.
 
     Parameters
     ----------

@@ -188,3 +188,26 @@ def test_random_lighting_draws_three_normal_numbers_per_image() -> None:
         alpha = 0.3 * box_muller(uniform, 1)[:3]
         want = mx.nd.image.adjust_lighting(mx.nd.array(image), alpha=tuple(alpha))
         np.testing.assert_allclose(got[i], want.asnumpy(), rtol=1e-5, atol=1e-3)
+
+
+BAD_PROBABILITIES = {
+    "negative": ([[0.5, 0.5], [1.5, -0.5]], r"probability -0\.5 of class 1 given in row 1"),
+    "nan": ([np.nan, 1], r"probability nan of class 0 given in row 0"),
+    "zeros": ([[0.5, 0.5], [0, 0]], r"probabilities with the sum 0 given in row 1"),
+    "infinite": ([np.inf, 1], r"probabilities with the sum inf given in row 0"),
+}
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("case", list(BAD_PROBABILITIES))
+def test_rows_that_are_no_distribution_are_refused(case, hybridized):
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, data):
+            return F.random.multinomial(data, shape=4, get_prob=True)
+
+    values, words = BAD_PROBABILITIES[case]
+    net = Net()
+    net.hybridize(hybridized)
+    with pytest.raises(mx.MXNetError, match=f"sample_multinomial: {words}"):
+        net(mx.nd.array(values))[0].asnumpy()
+    assert net(mx.nd.array([[0, 2, 0]]))[0].asnumpy().tolist() == [[1, 1, 1, 1]]

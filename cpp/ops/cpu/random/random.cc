@@ -116,9 +116,13 @@ void multinomial(KernelContext& ctx, const MultinomialParams& p, Inputs in, Outp
     int64_t last = 0;  // a class of probability 0 must not be drawn, whatever rounding does
     double total = 0;
     for (int64_t k = 0; k < classes; ++k) {
+      MX_CHECK(sums[k] >= 0, "sample_multinomial: probability ", sums[k], " of class ", k,
+               " given in row ", row, ", values of at least 0 expected");
       if (sums[k] > 0) last = k;
       sums[k] = total += sums[k];
     }
+    MX_CHECK(total > 0 && std::isfinite(total), "sample_multinomial: probabilities with the sum ",
+             total, " given in row ", row, ", a finite sum above 0 expected");
     for (int64_t i = row * draws; i < (row + 1) * draws; ++i) {
       Stream stream(ctx.random, i);
       const double level = stream.uniform() * total;

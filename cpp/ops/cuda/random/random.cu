@@ -152,17 +152,21 @@ void randint(KernelContext& ctx, const RandintParams& p, Inputs, Outputs out) {
                static_cast<uint64_t>(p.high) - low, out[0].data, out[0].dtype);
 }
 
-// Running sums of each row of probabilities, and its last class that is not 0.
+// Running sums of each row of probabilities, and its last class that is not 0; -1 for rows that
+// are no distribution.
 __global__ void running_sums(int64_t rows, int64_t classes, const void* data, DType dtype,
                              double* sums, int64_t* last) {
   for (int64_t row = global_index(); row < rows; row += grid_stride()) {
     double total = 0;
-    last[row] = 0;
+    bool valid = true;
+    last[row] = -1;
     for (int64_t k = 0; k < classes; ++k) {
       const double v = load_any<double>(data, dtype, row * classes + k);
       if (v > 0) last[row] = k;
+      valid &= v >= 0;
       sums[row * classes + k] = total += v;
     }
+    if (!valid || !isfinite(total)) last[row] = -1;
   }
 }
 
@@ -195,8 +199,9 @@ __global__ void draw_classes(int64_t n, DeviceRandom random, const __grid_consta
     const int64_t index = low < d.last[row] ? low : d.last[row];
     store_any<int64_t>(d.out, d.out_dtype, i, index);
     if (d.log_prob)
-      store_any<double>(d.log_prob, d.prob_dtype, i,
-                        log(load_any<double>(d.data, d.dtype, row * d.classes + index)));
+      store_any<double>(
+          d.log_prob, d.prob_dtype, i,
+          index < 0 ? nan("") : log(load_any<double>(d.data, d.dtype, row * d.classes + index)));
   }
 }
 
@@ -231,7 +236,9 @@ __global__ void draw_gradients(int64_t rows, int64_t classes, int64_t per_row, c
                                void* out) {
   for (int64_t row = global_index(); row < rows; row += grid_stride())
     for (int64_t i = row * per_row; i < (row + 1) * per_row; ++i) {
-      const int64_t at = row * classes + load_any<int64_t>(draws, draws_dtype, i);
+      const int64_t drawn = load_any<int64_t>(draws, draws_dtype, i);
+      if (drawn < 0 || drawn >= classes) continue;  // the row is no distribution
+      const int64_t at = row * classes + drawn;
       store_as<C>(
           out, dtype, at,
           load_as<C>(out, dtype, at) + load_as<C>(grad, dtype, i) / load_as<C>(data, dtype, at));
