@@ -239,6 +239,8 @@ class ImageIter(DataIter):
     def next_sample(self) -> tuple[Any, bytes]:
         """Return label and file content of the next image.
 
+        Labels of a list are NDArrays, those of records numbers or NumPy arrays, as in 1.x.
+
         Raises
         ------
         StopIteration
@@ -253,9 +255,12 @@ class ImageIter(DataIter):
         if self.imgrec is None:
             assert self.imglist is not None
             label, name = self.imglist[key]
-            return label, self.read_image(name)
+            return array(label, dtype=label.dtype), self.read_image(name)
         label, content = self._unpack(self.imgrec.read_idx(key))
-        return (label if self.imglist is None else self.imglist[key][0]), content
+        if self.imglist is not None:
+            label = self.imglist[key][0]
+            label = array(label, dtype=label.dtype)
+        return label, content
 
     def _unpack(self, record: bytes | None) -> tuple[Any, bytes]:
         if record is None:

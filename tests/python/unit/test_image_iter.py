@@ -85,6 +85,17 @@ def test_the_last_batch_can_be_dropped_or_rolled_over(files: Path, source: str) 
     assert epoch(batches)[0] == ([0, 1, 2, 3], 0)
 
 
+@pytest.mark.parametrize("source", ["lst", "list"])
+def test_labels_of_lists_are_arrays_as_in_1x(files: Path, source: str) -> None:
+    batches = make(files, source, dtype="float64")
+    for number in range(2):
+        label, content = batches.next_sample()
+        assert isinstance(label, mx.nd.NDArray)
+        assert label.dtype == np.float64
+        assert label.asnumpy().tolist() == [number]
+        assert content == (files / f"{number}.png").read_bytes()
+
+
 def test_a_batch_larger_than_the_data_repeats_it(files: Path) -> None:
     batches = make(files, "list", imglist=[[3.0, "3.png"]])
     assert epoch(batches) == [([3, 3, 3, 3], 3)]
