@@ -55,7 +55,7 @@ MX_HD T modulo(T a, T b) {
     }
   } else {
     const T r = std::fmod(a, b);
-    return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
+    return r == T(0) ? std::copysign(r, b) : (r < T(0)) != (b < T(0)) ? r + b : r;
   }
 }
 

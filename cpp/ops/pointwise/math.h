@@ -67,7 +67,7 @@ MX_HD float expm1_of(float x) {
   const ExpParts p = split_exponent(y);
   const float scale = power_of_two(p.n - 1);  // half of it: n may be 128
   const float result = (expm1_reduced(p.rest) * scale + (scale - 0.5f)) * 2.0f;
-  return p.n == 0 ? expm1_reduced(y) : result;
+  return p.n == 0 ? std::copysign(expm1_reduced(y), y) : result;  // -0 stays
 }
 MX_HD double expm1_of(double x) { return std::expm1(x); }
 
@@ -129,7 +129,7 @@ MX_HD float tanh_of(float x) {
   q = q * z - 5.3945377469e-02f;
   q = q * z + 1.3333195448e-01f;
   q = q * z - 3.3333331347e-01f;
-  const float near_zero = q * z * x + x;
+  const float near_zero = std::copysign(q * z * x + x, x);  // -0 stays
   const float far = std::copysign(1.0f - 2.0f / (exp_of(2.0f * a) + 1.0f), x);
   return a < 0.62f ? near_zero : far;
 }

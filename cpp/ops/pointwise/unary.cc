@@ -81,7 +81,7 @@ const Row kNumberRows[] = {
      MX_GRAD(g.mul_scalar(g.mul(dy(g), square(g, square(g, y(g)))), -1.0 / 3)), AmpClass::kFloat32},
     {"exp", "e to the power data.", MX_GRAD(g.mul(dy(g), y(g))), AmpClass::kFloat32},
     keeps_zeros({"expm1", "exp(data) - 1, exact near 0.",
-                 MX_GRAD(g.mul(dy(g), g.add_scalar(y(g), 1.0))), AmpClass::kFloat32}),
+                 MX_GRAD(g.mul(dy(g), g.emit("exp", {x(g)}))), AmpClass::kFloat32}),
     {"log", "Natural logarithm.", MX_GRAD(g.div(dy(g), x(g))), AmpClass::kFloat32},
     {"log10", "Logarithm to base 10.",
      MX_GRAD(g.mul_scalar(g.div(dy(g), x(g)), 0.4342944819032518)), AmpClass::kFloat32},
@@ -135,13 +135,19 @@ const Row kNumberRows[] = {
      AmpClass::kFloat32},
 };
 
+// The output's gradient where mask is 1, and 0 where it is 0, whatever the gradient is there.
+ValueRef where_one(GradBuilder& g, ValueRef mask, ValueRef grad) {
+  return g.emit("_relu_backward", {grad, mask});
+}
+
+// As in 1.x the gradient passes where data is NaN.
 Grads clip_gradient(GradBuilder& g) {
   const auto& p = g.params<ClipParams>();
-  const ValueRef above =
-      g.emit("_greater_equal_scalar", {x(g)}, {{"scalar", AttrTraits<Number>::to(p.a_min)}});
   const ValueRef below =
-      g.emit("_lesser_equal_scalar", {x(g)}, {{"scalar", AttrTraits<Number>::to(p.a_max)}});
-  return {g.mul(dy(g), g.mul(above, below))};
+      g.emit("_lesser_scalar", {x(g)}, {{"scalar", AttrTraits<Number>::to(p.a_min)}});
+  const ValueRef above =
+      g.emit("_greater_scalar", {x(g)}, {{"scalar", AttrTraits<Number>::to(p.a_max)}});
+  return {where_one(g, g.emit("logical_not", {g.add(below, above)}), dy(g))};
 }
 
 Grads smooth_l1_gradient(GradBuilder& g) {
@@ -153,8 +159,8 @@ Grads smooth_l1_gradient(GradBuilder& g) {
 Grads hard_sigmoid_gradient(GradBuilder& g) {
   const ValueRef above = g.emit("_greater_scalar", {y(g)}, {{"scalar", 0.0}});
   const ValueRef below = g.emit("_lesser_scalar", {y(g)}, {{"scalar", 1.0}});
-  const ValueRef slope = g.mul_scalar(g.mul(above, below), g.params<HardSigmoidParams>().alpha);
-  return {g.mul(dy(g), slope)};
+  const double alpha = g.params<HardSigmoidParams>().alpha;
+  return {where_one(g, g.mul(above, below), g.mul_scalar(dy(g), alpha))};
 }
 
 // Inputs: gradient of relu's output, relu's output.

@@ -57,7 +57,7 @@ template <class T>
 MX_HD T round_half_away(T x) {
   // Not floor(x + 0.5): that sum rounds 0.49999997 up to 1.
   const T whole = std::trunc(x);
-  return whole + (std::fabs(x - whole) >= T(0.5) ? std::copysign(T(1), x) : T(0));
+  return whole + std::copysign(std::fabs(x - whole) >= T(0.5) ? T(1) : T(0), x);  // -0 stays
 }
 template <class T>
 MX_HD T gamma_of(T x) {
@@ -75,7 +75,8 @@ MX_HD T gamma_of(T x) {
 
 MX_UNARY(Negative, "negative", false, negated(x))
 MX_UNARY(Abs, "abs", false, MX_PER_KIND(x < T(0) ? negated(x) : x, std::fabs(x)))
-MX_UNARY(Sign, "sign", false, (x > T(0) ? T(1) : T(0)) - (x < T(0) ? T(1) : T(0)))
+// A NaN stays.
+MX_UNARY(Sign, "sign", false, x == x ? (x > T(0) ? T(1) : T(0)) - (x < T(0) ? T(1) : T(0)) : x)
 MX_UNARY(Square, "square", false, multiplied(x, x))
 MX_UNARY(Relu, "relu", false, x < T(0) ? T(0) : x)
 MX_UNARY(LogicalNot, "logical_not", false, x == T(0) ? T(1) : T(0))
@@ -126,7 +127,7 @@ MX_UNARY(Digamma, "_digamma", true, digamma_of(static_cast<double>(x)))
 MX_UNARY(Trigamma, "_trigamma", true, trigamma_of(static_cast<double>(x)))
 
 // p: lower and upper bound. A NaN stays.
-MX_UNARY_ARGS(Clip, "clip", false, x < p[0] ? p[0] : (x > p[1] ? p[1] : x))
+MX_UNARY_ARGS(Clip, "clip", false, x > p[1] ? p[1] : (x < p[0] ? p[0] : x))
 // p: sigma squared.
 MX_UNARY_ARGS(SmoothL1, "smooth_l1", true,
               std::fabs(x) * p[0] < T(1) ? T(0.5) * x * x * p[0] : std::fabs(x) - T(0.5) / p[0])

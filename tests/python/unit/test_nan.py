@@ -126,3 +126,109 @@ def test_slopes_at_the_poles_of_gamma_are_infinite_as_in_1_x(op):
     np.testing.assert_allclose(
         x.grad.asnumpy(), [np.inf, np.inf if op == "gammaln" else np.nan, -0.5772157], rtol=1e-5
     )
+
+
+def _run(function, values, dtype, form):
+    """Return the results for values, eagerly, of a strided view or hybridized."""
+    x = nd.array(values, dtype="float64").astype(dtype)
+    if form == "strided":
+        x = nd.stack(*[x] * 3, axis=1)[:, 1]
+    if form != "hybridized":
+        return function(x).astype("float64").asnumpy()
+
+    class Net(gluon.HybridBlock):
+        def forward(self, x):
+            return function(x) * 1
+
+    net = Net()
+    net.hybridize()
+    return net(x).astype("float64").asnumpy()
+
+
+FORMS = pytest.mark.parametrize("form", ["eager", "strided", "hybridized"])
+DTYPES = pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+
+
+@FORMS
+@DTYPES
+def test_the_sign_of_nan_is_nan(dtype, form):
+    values = [np.nan, -0.0, 0.0, np.inf, -np.inf, 2.0, -0.5] * 9
+    np.testing.assert_array_equal(_run(nd.sign, values, dtype, form), np.sign(values))
+
+
+def test_the_gradient_of_abs_at_nan_is_nan():
+    x = nd.array([np.nan, -2, 0, 3])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.abs(x)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [np.nan, -1, 0, 1])
+
+
+@FORMS
+@DTYPES
+@pytest.mark.parametrize("name", ["round", "tanh", "expm1", "sign", "floor", "sin", "erf", "log1p"])
+def test_zeros_keep_their_sign(name, dtype, form):
+    values = [-0.0, 0.0] * 20
+    got = _run(getattr(nd, name), values, dtype, form)
+    np.testing.assert_array_equal(got, 0)
+    if name != "sign":  # -1, 0 or 1
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(values))
+
+
+@DTYPES
+def test_small_values_are_rounded_to_a_zero_of_their_sign(dtype):
+    got = _run(nd.round, [-0.25, 0.25, -0.5, 1.5], dtype, "eager")
+    np.testing.assert_array_equal(got, [0, 0, -1, 2])
+    np.testing.assert_array_equal(np.signbit(got), [True, False, True, False])
+
+
+@pytest.mark.parametrize("count", [1, 60])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_remainder_of_zero_has_the_sign_of_the_divisor(dtype, count):
+    pairs = np.array([(-1, 1), (1, -1), (2.5, -2.5), (-0.0, 3), (0, -3), (-6, 3), (7, -4)] * count)
+    left, right = pairs.T.astype(dtype)
+    want = np.mod(left, right)
+    for got in (
+        nd.modulo(nd.array(left, dtype=dtype), nd.array(right, dtype=dtype)),
+        nd.concat(*[nd.array([a], dtype=dtype) % float(b) for a, b in pairs.astype(dtype)], dim=0),
+    ):
+        np.testing.assert_array_equal(got.asnumpy(), want)
+        np.testing.assert_array_equal(np.signbit(got.asnumpy()), np.signbit(want))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_gammaln_is_zero_at_1_and_2(dtype):
+    got = nd.gammaln(nd.array([1, 2, 1, 3] * 20, dtype=dtype)).asnumpy()
+    np.testing.assert_array_equal(got.reshape(20, 4)[:, :3], 0)
+
+
+def _gradient(function, values, head=None, dtype="float32"):
+    x = nd.array(values, dtype=dtype)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = function(x)
+    y.backward(None if head is None else nd.array(head, dtype=dtype))
+    return x.grad.asnumpy()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_gradient_of_clip_passes_at_nan_and_stops_outside(dtype):
+    values = [np.nan, -2, -1, 0.5, 2, 3, np.inf, -np.inf]
+    got = _gradient(lambda x: nd.clip(x, -1, 2), values, [5] * 8, dtype)
+    np.testing.assert_array_equal(got, [5, 0, 5, 5, 5, 0, 0, 0])
+    got = _gradient(lambda x: nd.clip(x, -1, 2), [-9, 9, 1], [np.inf, np.nan, np.inf], dtype)
+    np.testing.assert_array_equal(got, [0, 0, np.inf])
+    got = _gradient(nd.hard_sigmoid, [-9, 9, 1], [np.inf, np.nan, 2], dtype)
+    np.testing.assert_allclose(got, [0, 0, 0.4], rtol=1e-3)
+
+
+def test_the_gradient_of_expm1_is_exp_far_below_zero():
+    got = _gradient(nd.expm1, [-5, -30, -80])
+    np.testing.assert_allclose(got, np.exp(np.float32([-5, -30, -80])), rtol=1e-6)
+
+
+def test_the_gradient_of_nanprod_is_zero_at_nan():
+    got = _gradient(lambda x: nd.nanprod(x, axis=1), [[np.inf, 0, np.nan], [3, np.nan, 4]])
+    np.testing.assert_array_equal(got[0, 2], 0)
+    np.testing.assert_array_equal(got[1], [4, 0, 3])

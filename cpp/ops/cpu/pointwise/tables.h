@@ -65,7 +65,7 @@ inline void binary_loop<Mod, float>(const void* left, const void* right, void* r
       // The quotient may have been rounded up to a whole number.
       const double mended = (rest < 0) != (y < 0) && rest != 0 ? rest + y : rest;
       exact &= (std::fabs(quotient) < kMostQuotient) & (std::fabs(y) <= kMostDivisor);
-      done[i - begin] = static_cast<float>(mended);
+      done[i - begin] = static_cast<float>(mended == 0 ? std::copysign(0.0, y) : mended);
     }
     for (int64_t i = begin; i < end; ++i)
       out[i] = exact ? done[i - begin] : Mod::apply(a[i * step_a], b[i * step_b]);
@@ -108,7 +108,8 @@ template <>
 inline void unary_loop<GammaLn, float>(const void* x, void* y, int64_t n, const void* /*args*/) {
   gamma_loop<GammaLn>(x, y, n, [](double v) {
     const ShiftedGamma g = shifted_gamma(v);
-    return g.log_gamma - std::log(g.product);
+    // The two logarithms differ by a rounding error where the result is 0.
+    return v == 1.0 || v == 2.0 ? 0.0 : g.log_gamma - std::log(g.product);
   });
 }
 
