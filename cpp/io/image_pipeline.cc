@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "cpp/core/profile_hooks.h"
@@ -11,6 +12,34 @@
 #include "cpp/ndarray/transfer_memory.h"
 
 namespace mxlite::io {
+
+// Lets one thread call at a time. A signal handler that calls during a call of its own thread goes
+// ahead, and a forked child has no other thread that could wait.
+class ImagePipeline::Turn {
+ public:
+  explicit Turn(const ImagePipeline& pipeline) : pipeline_(pipeline) {
+    if (!pipeline.workers_.is_owner()) return;
+    std::unique_lock lock(pipeline.mutex_);
+    if (pipeline.turn_ == std::this_thread::get_id()) return;
+    const auto is_free = [&] { return pipeline.turn_ == std::thread::id(); };
+    engine::wait_interruptibly(lock, *pipeline.changed_, is_free);
+    pipeline.turn_ = std::this_thread::get_id();
+    taken_ = true;
+  }
+  ~Turn() {
+    if (!taken_) return;
+    const std::lock_guard lock(pipeline_.mutex_);
+    pipeline_.turn_ = {};
+    pipeline_.changed_->notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  const ImagePipeline& pipeline_;
+  bool taken_ = false;
+};
+
 ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(options)) {
   const std::string who = "ImageRecordIter: ";
   check_image_params(options_.image);
@@ -19,8 +48,9 @@ ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(optio
            " given, at least 1 expected");
   MX_CHECK(options_.detection || options_.label_width > 0, who, "label_width ",
            options_.label_width, " given, at least 1 expected");
-  MX_CHECK(options_.threads > 0, who, "preprocess_threads ", options_.threads,
-           " given, at least 1 expected");
+  constexpr int kMostThreads = 1024;
+  MX_CHECK(options_.threads > 0 && options_.threads <= kMostThreads, who, "preprocess_threads ",
+           options_.threads, " given, 1 to ", kMostThreads, " expected");
   MX_CHECK(options_.prefetch > 0, who, "prefetch_buffer ", options_.prefetch,
            " given, at least 1 expected");
   MX_CHECK(options_.num_parts > 0 && options_.part_index >= 0 &&
@@ -92,19 +122,32 @@ void ImagePipeline::check_owner() const {
 
 void ImagePipeline::reset() {
   check_owner();
+  const Turn turn(*this);
   stop();
   ++epoch_;
   start();
 }
 
 PipelinePosition ImagePipeline::position() const {
+  const Turn turn(*this);
   const int64_t samples = left_.empty() ? std::min(taken_ * options_.batch_size, num_records())
                                         : left_.front()->number * options_.batch_size + left_row_;
   return {epoch_, delivered_, samples, skipped_before_, skipped_};
 }
 
+BadRecords ImagePipeline::skipped() const {
+  const Turn turn(*this);
+  return skipped_;
+}
+
+std::string ImagePipeline::last_skipped() const {
+  const Turn turn(*this);
+  return last_skipped_;
+}
+
 void ImagePipeline::seek(const PipelinePosition& position) {
   check_owner();
+  const Turn turn(*this);
   MX_CHECK(position.batches >= 0 && position.samples >= 0 && position.samples <= num_records(),
            "ImageRecordIter: position of ", position.samples, " samples given, 0 to ",
            num_records(), " expected");
@@ -262,6 +305,7 @@ void ImagePipeline::keep_first(const ImageBatch& batch) {
 }
 
 bool ImagePipeline::next(ImageBatch& batch) {
+  const Turn turn(*this);
   const int64_t size = options_.batch_size;
   int64_t filled = 0;
   bool made = false;

@@ -72,8 +72,8 @@ struct PipelinePosition {
   BadRecords skipped;
 };
 
-// next(), reset() and seek() are called by one thread. What a sample becomes depends on the seeds,
-// the epoch and its record, not on the threads.
+// Any thread may call any function; calls of several threads run one after the other. What a sample
+// becomes depends on the seeds, the epoch and its record, not on the threads.
 class ImagePipeline {
  public:
   explicit ImagePipeline(PipelineOptions options);
@@ -85,7 +85,7 @@ class ImagePipeline {
   // batch.
   bool next(ImageBatch& batch);
   void reset();
-  // Ends the threads for good, before the process ends. Any thread may call it at any time.
+  // Ends the threads for good, before the process ends. Does not wait for other calls.
   void close();
   PipelinePosition position() const;
   // Continues as if the batches before `position` had been delivered.
@@ -94,10 +94,11 @@ class ImagePipeline {
   // Returns values per label; labels with boxes begin with channels, height, width, label length.
   int64_t label_width() const { return label_width_; }
   // Returns numbers of bad records skipped since the beginning, by what was bad.
-  const BadRecords& skipped() const { return skipped_; }
-  const std::string& last_skipped() const { return last_skipped_; }
+  BadRecords skipped() const;
+  std::string last_skipped() const;
 
  private:
+  class Turn;
   struct Chunk;   // batch_size consecutive samples of the epoch's order
   struct Place {  // location of a record
     const RecordFile& file;
@@ -133,7 +134,7 @@ class ImagePipeline {
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;
 
-  // Used only by the consumer's thread.
+  // Used only by the thread that has its turn, as are the functions above.
   int64_t delivered_ = 0;
   BadRecords skipped_;
   int64_t skipped_before_ = 0;  // within this epoch
@@ -142,7 +143,8 @@ class ImagePipeline {
   int64_t left_row_ = 0;                     // first such row of left_.front()
   std::optional<ImageBatch> first_;          // copy of the epoch's first batch if fills_last()
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  mutable std::thread::id turn_;  // thread within a call; none: of no value; guarded by mutex_
   KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Chunk>> chunks_;  // guarded by mutex_; in the epoch's order
   // Tells why no chunk follows those of chunks_, and is null if one does; guarded by mutex_.

@@ -1,5 +1,6 @@
 // Readers of CSV and LibSVM files for mxlite.io.
 #include <cstring>
+#include <mutex>
 
 #include "cpp/io/text_rows.h"
 #include "cpp/python/bind.h"
@@ -18,11 +19,26 @@ NDArrayRef copied(const std::vector<T>& values, DType dtype) {
   return array;
 }
 
+// Threads that share a reader read one after the other. The mutex is taken without the GIL, so that
+// a thread that waits for it holds nobody up.
 struct CsvSource {
   io::CsvReader reader;
   int64_t columns;
   DType dtype;
+  std::mutex mutex{};
 };
+
+struct LibSvmSource {
+  io::LibSvmReader reader;
+  std::mutex mutex{};
+};
+
+template <class Source>
+void rewind(Source& source) {
+  const GilRelease released;
+  const std::lock_guard lock(source.mutex);
+  source.reader.rewind();
+}
 
 }  // namespace
 
@@ -38,31 +54,36 @@ void bind_text_rows(py::module_& m) {
           "read",
           [](CsvSource& self, int64_t rows, bool round) {
             const GilRelease released;
+            const std::lock_guard lock(self.mutex);
             NDArrayRef array = NDArray::empty({{rows, self.columns}, self.dtype}, Device{});
             const int64_t found = self.reader.read(rows, round, array->data());
             return std::pair(std::move(array), found);
           },
           py::arg("rows"), py::arg("round"),
           "(array, rows that were left); with round the others are the first, else zeros.")
-      .def("rewind", [](CsvSource& self) { self.reader.rewind(); });
-  py::class_<io::LibSvmReader>(m, "LibSvmReader", "Rows of a LibSVM file.")
-      .def(py::init<std::string, int64_t, int64_t, int64_t>(), py::arg("path"), py::arg("width"),
-           py::arg("part"), py::arg("parts"))
+      .def("rewind", &rewind<CsvSource>);
+  py::class_<LibSvmSource>(m, "LibSvmReader", "Rows of a LibSVM file.")
+      .def(py::init([](const std::string& path, int64_t width, int64_t part, int64_t parts) {
+             return std::unique_ptr<LibSvmSource>(
+                 new LibSvmSource{io::LibSvmReader(path, width, part, parts)});
+           }),
+           py::arg("path"), py::arg("width"), py::arg("part"), py::arg("parts"))
       .def(
           "read",
-          [](io::LibSvmReader& self, int64_t rows, bool round) {
+          [](LibSvmSource& self, int64_t rows, bool round) {
             io::LibSvmRows read;
             int64_t found = 0;
             {
               const GilRelease released;
-              found = self.read(rows, round, read);
+              const std::lock_guard lock(self.mutex);
+              found = self.reader.read(rows, round, read);
             }
             return py::make_tuple(
                 copied(read.values, DType::kFloat32), copied(read.columns, DType::kInt64),
                 copied(read.begins, DType::kInt64), copied(read.labels, DType::kFloat32), found);
           },
           py::arg("rows"), py::arg("round"), "(values, columns, begins, labels, rows left)")
-      .def("rewind", &io::LibSvmReader::rewind);
+      .def("rewind", &rewind<LibSvmSource>);
 }
 
 }  // namespace mxlite::python

@@ -37,11 +37,16 @@ class MXDataIter(DataIter):
         """Return the next batch; None at the end."""
         raise NotImplementedError(f"{type(self).__name__} does not define _load")
 
+    def _advance(self) -> DataBatch | None:
+        """Move to the next batch and return it; other threads may move on meanwhile."""
+        batch: DataBatch | None = self.current
+        if not (self._repeats and batch is not None):
+            self.current = batch = self._load()
+        return batch
+
     def iter_next(self) -> bool:
         """Move to the next batch; False at the end."""
-        if not (self._repeats and self.current is not None):
-            self.current = self._load()
-        return self.current is not None
+        return self._advance() is not None
 
     def next(self) -> DataBatch:
         """Return the next batch.
@@ -55,9 +60,9 @@ class MXDataIter(DataIter):
         StopIteration
             At the end.
         """
-        if not self.iter_next():
+        batch = self._advance()
+        if batch is None:
             raise StopIteration
-        batch: DataBatch = self.current
         return batch
 
     def getdata(self) -> Any:

@@ -9,12 +9,13 @@ from typing import Any
 
 from .._native.ending import close_at_exit
 from .._typed_init import TypedInit
-from ..base import NotSupportedError, ValueError_
+from ..base import MXNetError, NotSupportedError, ValueError_
 from .batch import DataBatch, DataDesc, DataIter
 
 __all__ = ["PrefetchingIter", "ResizeIter"]
 
 _EXIT_SECONDS = 2.0
+_ALIVE_SECONDS = 1.0  # how often a waiting iterator checks that its thread runs
 
 
 class ResizeIter(DataIter, TypedInit):
@@ -143,6 +144,18 @@ class _Fetcher(threading.Thread):
             except queue.Empty:
                 continue
 
+    def take(self) -> tuple[Any, BaseException | None]:
+        """Return the next (batch, error); an error if the thread does not run any more."""
+        while True:
+            try:
+                return self.ready.get(timeout=_ALIVE_SECONDS)
+            except queue.Empty:
+                if not self.is_alive() and self.ready.empty():
+                    raise MXNetError(
+                        "PrefetchingIter: its thread does not run in this process; make the "
+                        "iterator after a fork, and use it before the program ends"
+                    ) from None
+
     def close(self) -> None:
         """End the thread, unless the iterator waits for something that may never come."""
         self.stop(_EXIT_SECONDS)
@@ -159,7 +172,8 @@ class PrefetchingIter(DataIter):
 
     Notes
     -----
-    Matches ``mxnet.io.PrefetchingIter``. An error in an iterator is raised by ``next``.
+    Matches ``mxnet.io.PrefetchingIter``. An error in an iterator is raised by ``next``. Threads
+    may share it: each batch goes to one of them.
     """
 
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None) -> None:
@@ -171,6 +185,7 @@ class PrefetchingIter(DataIter):
         self.rename_label = rename_label
         self._fetchers: list[_Fetcher] = []
         self.current_batch: Any = None
+        self._lock = threading.RLock()  # held by the thread that takes a batch or begins again
         super().__init__(self.provide_data[0].shape[0])
         self._start()
 
@@ -230,26 +245,30 @@ class PrefetchingIter(DataIter):
                 f"PrefetchingIter: the saved position is that of {len(state['begin'])} iterators, "
                 f"this one has {len(self.iters)}"
             )
-        self._stop()
-        for source, begin in zip(self.iters, state["begin"]):
-            source.load_state_dict(begin)
-        self._start()
-        for _ in range(state["delivered"]):
-            self.iter_next()
-        self._ended = state["ended"]
+        with self._lock:
+            self._stop()
+            for source, begin in zip(self.iters, state["begin"]):
+                source.load_state_dict(begin)
+            self._start()
+            for _ in range(state["delivered"]):
+                self.iter_next()
+            self._ended = state["ended"]
 
     def reset(self) -> None:
         """Begin again."""
-        self._stop()
-        for source in self.iters:
-            source.reset()
-        self._start()
+        with self._lock:
+            self._stop()
+            for source in self.iters:
+                source.reset()
+            self._start()
 
     def iter_next(self) -> bool:
         """Move to the next batch; False at the end."""
-        if self._ended:
-            return False
-        results = [fetcher.ready.get() for fetcher in self._fetchers]
+        with self._lock:
+            return not self._ended and self._take()
+
+    def _take(self) -> bool:
+        results = [fetcher.take() for fetcher in self._fetchers]
         for _, error in results:
             if error is not None:
                 self._ended = True
@@ -277,10 +296,11 @@ class PrefetchingIter(DataIter):
 
     def next(self) -> DataBatch:
         """Return the next batch."""
-        if not self.iter_next():
-            raise StopIteration
-        batch: DataBatch = self.current_batch
-        return batch
+        with self._lock:
+            if not self.iter_next():
+                raise StopIteration
+            batch: DataBatch = self.current_batch
+            return batch
 
     def getdata(self) -> Any:
         """Return the data of the current batch."""
