@@ -1,5 +1,6 @@
 #include "cpp/io/resize.h"
 
+#include <algorithm>
 #include <limits>
 #include <mutex>
 #include <opencv2/core.hpp>
@@ -32,6 +33,8 @@ NDArrayRef resize_image(const NDArrayRef& image, int64_t width, int64_t height, 
            " x ", height, " given, 1 to ", limit, " expected");
   MX_CHECK(interpolation >= 0 && interpolation <= 4, "imresize: interp ", interpolation,
            " given, 0 (nearest) to 4 (Lanczos) expected");
+  MX_CHECK_SHAPE(std::max(shape[0], shape[1]) <= std::numeric_limits<int>::max(),
+                 "imresize: image of shape ", shape, " given, sides below 2^31 expected");
   MX_CHECK(image->contiguous(), "imresize: the image must be contiguous");
   // OpenCV's own threads would compete with those of the operators.
   static std::once_flag once;

@@ -4,33 +4,26 @@
 #include "cpp/io/orientation.h"
 #include "cpp/io/resize.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/contiguous_bytes.h"
 #include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
-namespace {
-
-std::span<const std::byte> bytes_of(const py::buffer_info& info) {
-  return {static_cast<const std::byte*>(info.ptr), static_cast<size_t>(info.size * info.itemsize)};
-}
-
-}  // namespace
-
 void bind_io(py::module_& m) {
   m.def(
       "image_info",
-      [](const py::buffer& data, const std::string& name) {
-        const py::buffer_info info = data.request();
-        const io::ImageInfo header = io::read_image_header(bytes_of(info), name);
+      [](const py::object& data, const std::string& name) {
+        const ContiguousBytes bytes(data, name);
+        const io::ImageInfo header = io::read_image_header(bytes.get(), name);
         return py::make_tuple(header.height, header.width, header.channels);
       },
       py::arg("data"), py::arg("name") = "imdecode",
       "(height, width, channels) from the header of a JPEG or PNG image.");
   m.def(
       "decode_image",
-      [](const py::buffer& data, int channels, bool to_rgb, int denominator, bool upright,
+      [](const py::object& data, int channels, bool to_rgb, int denominator, bool upright,
          const std::string& name) {
-        const py::buffer_info info = data.request();
+        const ContiguousBytes bytes(data, name);
         MX_CHECK(channels == 1 || channels == 3 || channels == 4, name, ": ", channels,
                  " channels asked for, 1, 3 or 4 expected");
         io::DecodeOptions options;
@@ -40,8 +33,8 @@ void bind_io(py::module_& m) {
         options.denominator = denominator;
         options.name = name;
         const GilRelease released;
-        const NDArrayRef image = io::decode_image(bytes_of(info), options);
-        return upright ? io::orient(image, io::exif_orientation(bytes_of(info))) : image;
+        const NDArrayRef image = io::decode_image(bytes.get(), options);
+        return upright ? io::orient(image, io::exif_orientation(bytes.get())) : image;
       },
       py::arg("data"), py::arg("channels") = 3, py::arg("to_rgb") = true,
       py::arg("denominator") = 1, py::arg("upright") = false, py::arg("name") = "imdecode",

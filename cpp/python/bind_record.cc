@@ -6,6 +6,7 @@
 #include "cpp/io/record_file.h"
 #include "cpp/io/record_writer.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/contiguous_bytes.h"
 #include "cpp/python/gil.h"
 
 namespace mxlite::python {
@@ -14,25 +15,6 @@ namespace {
 py::bytes to_bytes(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-
-class ContiguousBytes {
- public:
-  ContiguousBytes(const py::object& object, const char* who) {
-    if (!PyObject_CheckBuffer(object.ptr()))
-      fail(ErrorKind::kType, who, ": ", std::string(py::str(py::type::of(object))),
-           " given, bytes expected");
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
-  }
-  ~ContiguousBytes() { PyBuffer_Release(&view_); }
-  ContiguousBytes(const ContiguousBytes&) = delete;
-  ContiguousBytes& operator=(const ContiguousBytes&) = delete;
-  std::span<const std::byte> get() const {
-    return {static_cast<const std::byte*>(view_.buf), static_cast<size_t>(view_.len)};
-  }
-
- private:
-  Py_buffer view_{};
-};
 
 // Python may call from several threads, so each call has its own record.
 py::object read_next(io::RecordReader& reader) {
@@ -55,10 +37,14 @@ py::bytes encode(const py::buffer& image, bool png, int quality, bool rgb) {
              "imencode: a contiguous array expected");
     stride *= info.shape[axis];
   }
+  constexpr py::ssize_t kLongestSide = 1 << 20;
+  MX_CHECK_SHAPE(info.shape[0] <= kLongestSide && info.shape[1] <= kLongestSide,
+                 "imencode: an image of ", info.shape[0], " x ", info.shape[1],
+                 " pixels given, at most ", kLongestSide, " expected for each side");
   io::PixelBlock block;
   block.data = static_cast<const unsigned char*>(info.ptr);
-  block.height = static_cast<int>(std::min<py::ssize_t>(info.shape[0], 1 << 20));
-  block.width = static_cast<int>(std::min<py::ssize_t>(info.shape[1], 1 << 20));
+  block.height = static_cast<int>(info.shape[0]);
+  block.width = static_cast<int>(info.shape[1]);
   block.order = channels == 1   ? io::ColorOrder::kGray
                 : channels == 3 ? (rgb ? io::ColorOrder::kRGB : io::ColorOrder::kBGR)
                                 : (rgb ? io::ColorOrder::kRGBA : io::ColorOrder::kBGRA);

@@ -18,8 +18,8 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
 
     Parameters
     ----------
-    buf : bytes, bytearray, numpy.ndarray or NDArray of uint8
-        The file's bytes.
+    buf : bytes, bytearray, memoryview, numpy.ndarray or NDArray
+        The file's bytes, in an array the numbers 0 to 255 of any dtype and layout.
     flag : int
         1: three channels, 0: gray, -1: the channels of the file, not turned.
     to_rgb : bool
@@ -36,20 +36,41 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
     ------
     RecordError
         If the bytes are not an image, or a damaged one.
+    TypeError
+        If `buf` holds no bytes.
     """
     return _decode(buf, flag, to_rgb, out, "imdecode")
 
 
 def _decode(buf: Any, flag: int, to_rgb: bool, out: NDArray | None, name: str) -> NDArray:
-    if isinstance(buf, NDArray):
-        buf = buf.asnumpy()
-    if not isinstance(buf, (bytes, bytearray, memoryview, np.ndarray)):
-        raise TypeError_(f"{name}: a {type(buf).__name__} given, the bytes of an image expected")
+    buf = _contiguous_bytes(buf, name)
     channels = _core.image_info(buf, name)[2] if flag == -1 else 3 if flag else 1
     image = _core.decode_image(
         buf, channels=channels, to_rgb=bool(to_rgb), upright=flag != -1, name=name
     )
     return image if out is None else image.copyto(out)
+
+
+def _contiguous_bytes(buf: Any, name: str) -> Any:
+    """Return the object itself, or a copy without gaps of an array's bytes."""
+    if isinstance(buf, (bytes, bytearray)):
+        return buf
+    if isinstance(buf, memoryview):
+        return buf if buf.c_contiguous else buf.tobytes()
+    if isinstance(buf, NDArray):
+        buf = buf.asnumpy()
+    if not isinstance(buf, np.ndarray):
+        raise TypeError_(f"{name}: a {type(buf).__name__} given, the bytes of an image expected")
+    if buf.dtype == np.uint8:
+        return np.ascontiguousarray(buf)
+    with np.errstate(all="ignore"):
+        numbers = buf.astype(np.uint8) if buf.dtype.kind in "biuf" else None
+    if numbers is None or not np.array_equal(numbers, buf):
+        raise TypeError_(
+            f"{name}: an array of {buf.dtype} given that holds other values than 0 to 255, the "
+            "bytes of an image expected"
+        )
+    return np.ascontiguousarray(numbers)
 
 
 def imread(

@@ -1,0 +1,37 @@
+// Bytes of a Python object, for as long as they are read.
+#pragma once
+#include <span>
+#include <string>
+
+#include "cpp/base/error.h"
+#include "cpp/python/bind.h"
+
+namespace mxlite::python {
+
+// Holds the memory of bytes, bytearray, memoryview or an array. Requires the GIL to construct and
+// destroy.
+class ContiguousBytes {
+ public:
+  // Throws a type error that names `who` unless the object has memory without gaps.
+  ContiguousBytes(const py::object& object, const std::string& who) {
+    if (!PyObject_CheckBuffer(object.ptr()))
+      fail(ErrorKind::kType, who, ": ", std::string(py::str(py::type::of(object))),
+           " given, bytes expected");
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) {
+      PyErr_Clear();
+      fail(ErrorKind::kType, who, ": ", std::string(py::str(py::type::of(object))),
+           " with gaps or turned axes given, contiguous bytes expected; bytes(...) copies them");
+    }
+  }
+  ~ContiguousBytes() { PyBuffer_Release(&view_); }
+  ContiguousBytes(const ContiguousBytes&) = delete;
+  ContiguousBytes& operator=(const ContiguousBytes&) = delete;
+  std::span<const std::byte> get() const {
+    return {static_cast<const std::byte*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+}  // namespace mxlite::python
