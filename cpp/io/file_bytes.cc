@@ -9,9 +9,22 @@
 #include <cstring>
 
 namespace mxlite::io {
+namespace {
+
+bool holds_zero(const std::string& path) { return path.find('\0') != std::string::npos; }
+
+}  // namespace
+
+int open_to_read(const std::string& path) {
+  if (holds_zero(path)) {  // the system would read the name up to there
+    errno = ENOENT;
+    return -1;
+  }
+  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
 
 FileBytes::FileBytes(const std::string& path, const std::string& who) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  descriptor_ = open_to_read(path);
   struct stat info {};
   int reason = 0;
   if (descriptor_ < 0 || ::fstat(descriptor_, &info) != 0) {
@@ -21,8 +34,10 @@ FileBytes::FileBytes(const std::string& path, const std::string& who) {
   }
   if (reason != 0) {
     if (descriptor_ >= 0) ::close(descriptor_);
-    fail(ErrorKind::kRecord, who, " '", path, "': cannot be opened: ",
-         reason == EINVAL ? "it is not a regular file" : std::strerror(reason));
+    fail(ErrorKind::kRecord, who, " '", path.c_str(), "': cannot be opened: ",
+         holds_zero(path)   ? "its name holds a zero byte"
+         : reason == EINVAL ? "it is not a regular file"
+                            : std::strerror(reason));
   }
   size_ = info.st_size;
 }

@@ -11,6 +11,10 @@
 
 namespace mxlite::io {
 
+// Opens a file for reading without waiting for the other end of a pipe; returns its descriptor, -1
+// with errno if that fails.
+int open_to_read(const std::string& path);
+
 // Memory that is reused between reads and holds the bytes of the last one.
 class ReadBuffer {
  public:

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "cpp/io/image_chunk.h"
+#include "cpp/io/interruptible.h"
 #include "cpp/io/record_format.h"
 
 namespace mxlite::io {
@@ -25,10 +26,12 @@ ImagePipeline::Place ImagePipeline::place_of_offset(int64_t offset) const {
 std::vector<int64_t> ImagePipeline::scan() const {
   std::vector<int64_t> offsets;
   ReadBuffer buffer;
+  InterruptCheck check_interrupt;
   for (size_t i = 0; i < files_.size(); ++i) {
     const RecordFile& file = *files_[i];
     buffer.forget();
     for (int64_t at = file.find_head(0); at < file.size(); at = file.find_head(at + 4)) {
+      check_interrupt();
       offsets.push_back(begins_[i] + at);
       // Skips the payload, unless the length cannot be right.
       const std::optional<PartHead> head = file.head_at(at, buffer);

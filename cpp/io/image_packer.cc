@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "cpp/engine/blocking.h"
+#include "cpp/io/file_bytes.h"
 #include "cpp/io/orientation.h"
 
 namespace mxlite::io {
@@ -20,8 +21,7 @@ namespace {
 // Holds an open file.
 class InputFile {
  public:
-  explicit InputFile(const std::string& path)
-      : path_(path), number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit InputFile(const std::string& path) : path_(path), number_(open_to_read(path)) {
     struct stat info {};
     const bool known = number_ >= 0 && ::fstat(number_, &info) == 0;
     if (!known) reason_ = std::strerror(errno);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpp/io/interruptible.h"
+
 namespace mxlite::io {
 namespace {
 
@@ -126,8 +128,10 @@ int64_t RecordFile::find_head(int64_t offset) const {
   const std::optional<PartHead> head = head_at(offset, buffer);  // without reading a block
   if (head && begins_record(*head)) return offset;
   constexpr size_t kLargestBlock = 1 << 20;
+  InterruptCheck check_interrupt;
   for (size_t wanted = 4096; offset + kHeadSize <= size();
        wanted = std::min(4 * wanted, kLargestBlock)) {
+    check_interrupt();
     const auto block = file_.read(offset, wanted, buffer);
     size_t at = 0;
     while (at + kHeadSize <= block.size()) {

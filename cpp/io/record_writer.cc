@@ -34,6 +34,8 @@ size_t find_magic(std::span<const std::byte> bytes, size_t begin) {
 }  // namespace
 
 RecordWriter::RecordWriter(std::string path) : path_(std::move(path)), owner_(::getpid()) {
+  MX_CHECK_KIND(path_.find('\0') == std::string::npos, ErrorKind::kRecord, "record file '",
+                path_.c_str(), "': cannot be created: its name holds a zero byte");
   // Makes a new file instead of truncating one: a reader's map of a truncated file raises SIGBUS.
   std::error_code ignored;
   const auto target = std::filesystem::canonical(path_, ignored);

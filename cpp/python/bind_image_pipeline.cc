@@ -11,35 +11,53 @@
 namespace mxlite::python {
 namespace {
 
-// Sets an option that has no field, because Python computes it from others.
-template <class T>
-size_t read(const py::dict& given, const char* name, T& target) {
-  if (!given.contains(name)) return 0;
-  target = given[name].cast<T>();
-  return 1;
-}
+// Reads options that have no field, because Python computes them from others.
+class OptionReader {
+ public:
+  OptionReader(const py::dict& given, const std::string& owner) : given_(given), owner_(owner) {}
+
+  // Returns how many options were given: 1 or 0.
+  template <class T>
+  size_t operator()(const char* name, T& target) const {
+    if (!given_.contains(name)) return 0;
+    const py::object value = given_[name];
+    try {
+      target = value.cast<T>();
+    } catch (const py::cast_error&) {
+      fail(ErrorKind::kValue, owner_, ": ", name, " ", std::string(py::repr(value)),
+           " given, a value of another type or size expected");
+    }
+    return 1;
+  }
+
+ private:
+  const py::dict& given_;
+  const std::string& owner_;
+};
 
 io::PipelineOptions options_from(const py::dict& given, const std::string& owner) {
   io::PipelineOptions o;
   io::ImageParams& image = o.image;
+  const OptionReader read(given, owner);
   size_t used = read_fields(given, owner, o);
   used += read_fields<io::AugmentOptions>(given, owner, image);
-  used += read(given, "batch_size", o.batch_size) + read(given, "skip_bad", o.skip_bad);
-  used += read(given, "shuffle_bytes", o.shuffle_bytes) + read(given, "detection", o.detection);
-  used += read(given, "augment_seed", o.augment_seed);
-  used += read(given, "paths", o.paths) + read(given, "offsets", o.offsets);
-  used += read(given, "labels", o.labels) + read(given, "channels", image.channels);
-  used += read(given, "height", image.height) + read(given, "width", image.width);
-  used += read(given, "mean", image.mean) + read(given, "std", image.std);
-  used += read(given, "mean_image", image.mean_image);
+  used += read("batch_size", o.batch_size) + read("skip_bad", o.skip_bad);
+  used += read("shuffle_bytes", o.shuffle_bytes) + read("detection", o.detection);
+  used += read("augment_seed", o.augment_seed);
+  used += read("paths", o.paths) + read("offsets", o.offsets);
+  used += read("labels", o.labels) + read("channels", image.channels);
+  used += read("height", image.height) + read("width", image.width);
+  used += read("mean", image.mean) + read("std", image.std);
+  used += read("mean_image", image.mean_image);
   if (given.contains("dtype")) {
     image.dtype = require_dtype(given["dtype"], owner.c_str());
     ++used;
   }
   py::dict boxes;
-  used += read(given, "boxes", boxes);
+  used += read("boxes", boxes);
   std::vector<py::dict> samplers;
-  const size_t known = read_fields(boxes, owner, o.boxes) + read(boxes, "samplers", samplers);
+  const OptionReader read_box(boxes, owner);
+  const size_t known = read_fields(boxes, owner, o.boxes) + read_box("samplers", samplers);
   for (const py::dict& limits : samplers)
     read_fields(limits, owner, o.boxes.samplers.emplace_back());
   MX_ASSERT(used == given.size() && known == boxes.size());
@@ -102,7 +120,7 @@ void bind_image_pipeline(py::module_& m) {
       .def_property_readonly("label_width", &io::ImagePipeline::label_width)
       .def_property_readonly("skipped",
                              [](const io::ImagePipeline& self) {
-                               const io::BadRecords& bad = self.skipped();
+                               const io::BadRecords bad = self.skipped();
                                py::dict counts;
                                counts["record"] = bad.record;
                                counts["label"] = bad.label;

@@ -15,6 +15,7 @@ from typing import IO, Any, Callable
 import numpy as np
 
 from . import _core
+from ._files.native import int64_of, native_name
 from .base import (
     FileAccessError,
     MissingFileError,
@@ -75,15 +76,14 @@ class MXRecordIO:
 
     def open(self) -> None:
         """Open the file; a writer empties it."""
+        name = type(self).__name__
         if self.flag not in ("r", "w"):
-            raise ValueError_(
-                f"{type(self).__name__}: flag {self.flag!r} given, 'r' or 'w' expected"
-            )
+            raise ValueError_(f"{name}: flag {self.flag!r} given, 'r' or 'w' expected")
         self.writable = self.flag == "w"
         if not self.writable and not os.path.exists(self.uri):
-            raise MissingRecordFileError(f"{type(self).__name__}: there is no file {self.uri!r}")
+            raise MissingRecordFileError(f"{name}: there is no file {self.uri!r}")
         make = _core.RecordWriter if self.writable else _core.RecordReader
-        self.handle = make(self.uri)
+        self.handle = make(native_name(self.uri))
         self.pid = os.getpid()
         self.is_open = True
 
@@ -250,7 +250,7 @@ class MXIndexedRecordIO(MXRecordIO):
             if fields == [""]:
                 continue
             try:
-                key, offset = self.key_type(fields[0]), int(fields[1])
+                key, offset = self.key_type(fields[0]), int64_of(fields[1].strip())
             except (IndexError, ValueError) as error:
                 raise RecordError(
                     f"MXIndexedRecordIO: index file {self.idx_path!r}, line {number}: "

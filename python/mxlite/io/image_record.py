@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from .. import _core
+from .._files.native import int64_of, native_name
 from .._native.ending import close_at_exit
 from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
 from ..ndarray import array, load, save
@@ -70,7 +71,7 @@ def _read_index(path: str) -> list[int]:
             if not line.strip():
                 continue
             try:
-                offsets.append(int(line.split()[1]))
+                offsets.append(int64_of(line.split()[1]))
             except (IndexError, ValueError) as error:
                 raise RecordError(
                     f"ImageRecordIter: index file {path!r}, line {number}: {line.rstrip()!r} "
@@ -83,7 +84,7 @@ def _read_index(path: str) -> list[int]:
 
 def _opened(path: str, what: str) -> IO[str]:
     try:
-        return open(path, encoding="utf-8")
+        return open(path, encoding="utf-8", errors="surrogateescape")  # damage: no number
     except OSError as error:
         raise RecordError(
             f"ImageRecordIter: {what} {path!r} cannot be read: {error.strerror}"
@@ -98,7 +99,7 @@ def _read_list(path: str) -> dict[int, list[float]]:
             if fields == [""]:
                 continue
             try:
-                labels[int(fields[0])] = [float(field) for field in fields[1:-1]]
+                labels[int64_of(fields[0])] = [float(field) for field in fields[1:-1]]
             except ValueError as error:
                 raise RecordError(
                     f"ImageRecordIter: list {path!r}, line {number}: {line.rstrip()!r} given, "
@@ -193,8 +194,9 @@ class ImageRecordIter(MXDataIter):
             raise TypeError_(f"{name}: dtype {dtype.name} given, one of {self._dtypes} expected")
         self._dtype = dtype.type
         seed = given["seed"] if given["seed_aug"] is None else given["seed_aug"]
+        files = _record_files(os.fsdecode(given["path_imgrec"]))
         options = {
-            "paths": _record_files(os.fspath(given["path_imgrec"])),
+            "paths": [native_name(path) for path in files],
             "batch_size": self.batch_size,
             "skip_bad": given["on_error"] == "skip",
             "shuffle_bytes": int(given["shuffle_chunk_size"]) << 20,

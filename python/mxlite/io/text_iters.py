@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._files.native import native_name
 from ..base import NotSupportedError, RecordError, ShapeError, ValueError_
 from ..ndarray import zeros
 from .batch import DataBatch, DataDesc
@@ -131,7 +132,7 @@ class CSVIter(_RowIter):
         self.provide_label = [DataDesc(label_name, self._batch_label_shape(), self._dtype.type)]
 
     def _reader(self, path: str, shape: tuple[int, ...]) -> Any:
-        return _core.CsvReader(str(path), math.prod(shape), self._dtype.name)
+        return _core.CsvReader(native_name(path), math.prod(shape), self._dtype.name)
 
     def _batch_label_shape(self) -> tuple[int, ...]:
         single = self._label_shape == (1,)
@@ -231,11 +232,11 @@ class LibSVMIter(_RowIter):
             )
         self._round = bool(round_batch)
         parts = int(part_index), int(num_parts)
-        self._data = _core.LibSvmReader(str(data_libsvm), self._data_shape[0], *parts)
+        self._data = _core.LibSvmReader(native_name(data_libsvm), self._data_shape[0], *parts)
         self._labels = (
             None
             if own_labels
-            else _core.LibSvmReader(str(label_libsvm), self._label_shape[0], *parts)
+            else _core.LibSvmReader(native_name(label_libsvm), self._label_shape[0], *parts)
         )
         self._names = str(data_libsvm), str(label_libsvm)
         labels = (batch_size,) if own_labels else (batch_size, *self._label_shape)

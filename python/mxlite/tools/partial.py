@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from .. import _core
+from .._files.native import native_name
 from ..base import MXNetError
 
 __all__ = ["PartialRecord", "fingerprint"]
@@ -63,10 +64,10 @@ class PartialRecord:
         state = self._resume(key)
         if state is None:
             self._journal.write_text(json.dumps({"key": key}) + "\n", encoding="utf-8")
-            self.writer = _core.RecordWriter(str(self._record))
+            self.writer = _core.RecordWriter(native_name(self._record))
             self._index_file = open(self._index, "w", encoding="utf-8")  # noqa: SIM115
         else:
-            self.writer = _core.RecordWriter(str(self._record), state["record"])
+            self.writer = _core.RecordWriter(native_name(self._record), state["record"])
             os.truncate(self._index, state["index"])
             self._index_file = open(self._index, "a", encoding="utf-8")  # noqa: SIM115
         self._journal_file = open(self._journal, "a", encoding="utf-8")  # noqa: SIM115
@@ -100,7 +101,7 @@ class PartialRecord:
 
     def _whole(self, size: int) -> bool:
         """Return whether records fill the first bytes of the file: it may have lost power."""
-        reader = _core.RecordReader(str(self._record))
+        reader = _core.RecordReader(native_name(self._record))
         try:
             while reader.tell() < size:
                 reader.skip()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import _core
+from .._files.native import native_name
 from ..base import MXNetError, RecordError
 from .progress import Progress
 
@@ -36,7 +37,7 @@ def make_index(record: str, index: str) -> list[str]:
     RecordError
         If the record file cannot be opened.
     """
-    reader = _core.RecordReader(record)
+    reader = _core.RecordReader(native_name(record))
     partial = Path(index + ".partial")
     bad, key = [], 0
     try:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._files.native import native_name
 from ..base import MXNetError, RecordError
 from ..recordio import unpack
 from .progress import Progress
@@ -29,7 +30,7 @@ __all__ = ["inspect", "main"]
 
 def _records(path: str, problems: list[str]) -> Iterator[tuple[int, int, bytes]]:
     """Yield (number, offset, record) of the whole records."""
-    reader = _core.RecordReader(path)
+    reader = _core.RecordReader(native_name(path))
     number = 0
     while True:
         offset = reader.tell()
