@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import difflib
 import inspect
+import operator
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypeVar, Union
@@ -46,6 +47,7 @@ __all__ = [
     "error_types",
     "numeric_types",
     "register_error",
+    "shape_tuple",
     "string_types",
     "suggestion",
     "unknown_keyword",
@@ -235,6 +237,36 @@ _OTHER_NAMES = {
     "num_hidden": ("units", "hidden_size"), "out_features": ("units",), "pad": ("padding",),
     "size": ("shape",), "stride": ("strides",), "weight_decay": ("wd",),
 }  # fmt: skip
+
+
+def shape_tuple(shape: Any, where: str) -> tuple[int, ...]:
+    """Return a user's shape as a tuple of int.
+
+    Parameters
+    ----------
+    shape : int, or sequence or array of int
+    where : str
+        Begins the message of the error.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    TypeError
+        If it holds anything but integers; 2.0 is none.
+    """
+    try:
+        return (operator.index(shape),)
+    except builtins.TypeError:
+        pass
+    try:
+        if isinstance(shape, (str, bytes)):
+            raise builtins.TypeError
+        return tuple(operator.index(extent) for extent in shape)
+    except builtins.TypeError:
+        raise TypeError_(f"{where}: {shape!r} given, a tuple of integers expected") from None
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

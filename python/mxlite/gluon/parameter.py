@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from .. import _core, autograd, initializer
 from .. import ndarray as nd
 from .._typed_init import TypedInit
-from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_
+from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_, shape_tuple
 from ..comm.job import JOB
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
@@ -151,7 +150,7 @@ class Parameter(PrivateNames, TypedInit):
         self._var: tuple[Any, Any] | None = None
         self._stype = stype
         self._grad_stype = grad_stype
-        self._shape = None if shape is None else _as_shape(shape)
+        self._shape = None if shape is None else shape_tuple(shape, "Parameter: shape")
         self._shard: Shard | None = None
         self._allow_uneven = bool(allow_uneven)
         self.name = name
@@ -212,7 +211,7 @@ class Parameter(PrivateNames, TypedInit):
 
     @shape.setter
     def shape(self, new_shape: Sequence[int]) -> None:
-        new = _as_shape(new_shape)
+        new = shape_tuple(new_shape, "Parameter: shape")
         old = self._shape
         if old is not None and (
             len(old) != len(new) or any(i > 0 and i != j for i, j in zip(old, new))
@@ -892,14 +891,3 @@ class Constant(Parameter):
             init=initializer.Constant(value),
             differentiable=False,
         )
-
-
-def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    if isinstance(shape, (int, np.integer)):
-        return (int(shape),)
-    try:
-        if isinstance(shape, str):
-            raise TypeError
-        return tuple(operator.index(extent) for extent in shape)
-    except TypeError:
-        raise TypeError_(f"Parameter: shape is {shape!r}, expected a tuple of integers") from None

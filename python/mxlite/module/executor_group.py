@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import autograd
 from .. import ndarray as nd
-from ..base import MXNetError, ValueError_
+from ..base import MXNetError, TypeError_, ValueError_, shape_tuple
 from ..context import Context, cpu
 from ..io import DataDesc
 from ..ndarray import NDArray
@@ -29,10 +29,28 @@ def described(shapes: Any) -> list[DataDesc] | None:
     Returns
     -------
     list of DataDesc or None
+
+    Raises
+    ------
+    TypeError
+        If an entry is neither, or its shape not made of integers.
     """
     if not shapes:
         return None
-    return [entry if isinstance(entry, DataDesc) else DataDesc(*entry) for entry in shapes]
+    return [_described(entry) for entry in shapes]
+
+
+def _described(entry: Any) -> DataDesc:
+    if not isinstance(entry, DataDesc):
+        if not isinstance(entry, (tuple, list)) or not 2 <= len(entry) <= 4:
+            raise TypeError_(
+                f"bind: {entry!r} given, a DataDesc or a pair (name, shape) expected for each array"
+            )
+        entry = DataDesc(*entry)
+    shape = shape_tuple(entry.shape, f"bind: shape of {entry.name!r}")
+    if isinstance(entry.shape, tuple) and shape == entry.shape:
+        return entry
+    return DataDesc(entry.name, shape, entry.dtype, entry.layout)
 
 
 class DataParallelExecutorGroup(ExecutorArrays):

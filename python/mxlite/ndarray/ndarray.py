@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import AxisError, IndexError_, TypeError_, ValueError_
+from ..base import AxisError, IndexError_, TypeError_, ValueError_, shape_tuple
 from .functions import split_v2
 from .serialization import array_from_blob, load_frombuffer, save_tobuffer
 from .sparse import BaseSparseNDArray, cast_storage
@@ -104,11 +104,10 @@ def _reshape_method(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
     Codes of 1.x: 0 keeps a dimension, -1 is inferred, -2 copies the rest, -3 joins two, -4 splits
     one into the next two numbers; reverse=True matches from the right.
     """
-    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-        shape = tuple(shape[0])
-    elif not shape:
-        shape = kwargs.pop("shape", ())
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if len(shape) == 1 or not shape:
+        given = shape[0] if shape else kwargs.pop("shape", ())
+        plain = isinstance(given, (tuple, list))
+        shape = tuple(given) if plain else shape_tuple(given, "reshape: shape")
     reverse = kwargs.pop("reverse", False)
     if kwargs:
         raise TypeError_(f"reshape() got an unexpected keyword argument '{next(iter(kwargs))}'")

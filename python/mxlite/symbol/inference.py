@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from .. import _core
 from .._core import Inference, dtype_type
-from ..base import TypeError_, ValueError_, suggestion
+from ..base import TypeError_, ValueError_, shape_tuple, suggestion
 from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from .node import Entry
@@ -36,13 +36,13 @@ def parse_shape(value: Any, name: str) -> Shape:
         return parsed
     if value is None:
         return None
-    if isinstance(value, int):
-        value = (value,)
-    if not isinstance(value, (tuple, list)):
-        raise TypeError_(f"infer_shape: {name}: {value!r} given, a tuple of integers expected")
+    with_none = value
+    if is_np_shape() and isinstance(value, (tuple, list)):
+        with_none = [-1 if extent is None else extent for extent in value]
+    shape = shape_tuple(with_none, f"infer_shape: {name}")
     if is_np_shape():
-        return tuple(-1 if d is None or d < 0 else int(d) for d in value)
-    return tuple(int(d) if d > 0 else -1 for d in value) if len(value) else None
+        return tuple(max(extent, -1) for extent in shape)
+    return tuple(extent if extent > 0 else -1 for extent in shape) if shape else None
 
 
 def public_shape(shape: Shape) -> Shape:
