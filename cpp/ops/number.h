@@ -28,15 +28,18 @@ class Number {
     if (real_ <= -0x1p63) return std::numeric_limits<int64_t>::min();
     return std::isnan(real_) ? 0 : static_cast<int64_t>(real_);
   }
-  // The number as a dtype holds it: integers wrap.
+  // The number as a dtype holds it: integers wrap, but what no 64 bits hold (infinity, 1e30)
+  // becomes the dtype's nearest limit, and NaN 0.
   template <class T>
   T as() const {
     if constexpr (std::is_same_v<T, bool>) {
       return real_ != 0;
     } else if constexpr (std::is_integral_v<T>) {
       if (exact_) return static_cast<T>(bits_);
-      if (std::is_same_v<T, uint64_t> && real_ >= 0x1p63)
-        return real_ < 0x1p64 ? static_cast<T>(real_) : std::numeric_limits<T>::max();
+      if (std::is_same_v<T, uint64_t> && real_ >= 0x1p63 && real_ < 0x1p64)
+        return static_cast<T>(real_);
+      if (real_ >= 0x1p63) return std::numeric_limits<T>::max();
+      if (real_ <= -0x1p63) return std::numeric_limits<T>::lowest();
       return static_cast<T>(whole());
     } else {
       return static_cast<T>(static_cast<ComputeType<T>>(real_));

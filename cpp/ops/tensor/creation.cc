@@ -24,6 +24,16 @@ constexpr auto kFillRule = [](const auto& p, std::span<const TensorSpec>) -> Spe
   return {spec(p.shape, p.dtype)};
 };
 
+// Integers wrap as in 1.x, but what no integer comes near has no value to wrap to.
+Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
+  const Specs result = {spec(p.shape, p.dtype)};
+  const DType dtype = result[0].dtype;
+  const double value = p.value;
+  MX_CHECK(is_floating(dtype) || dtype == DType::kBool || (std::abs(value) < 0x1p64),
+           "_full: parameter value: ", value, " given, a number that ", dtype, " holds expected");
+  return result;
+}
+
 // Counts the values first, first + step, ... before last.
 int64_t integers_between(__int128 first, __int128 last, __int128 step) {
   if (step > 0 ? first >= last : first <= last) return 0;
@@ -68,7 +78,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(from_nothing<FillParams>("_zeros", "Zeros.").infer(kFillRule).shape_from_users().build());
   ops.add(from_nothing<FillParams>("_ones", "Ones.").infer(kFillRule).shape_from_users().build());
   ops.add(
-      from_nothing<FullParams>("_full", "One value.").infer(kFillRule).shape_from_users().build());
+      from_nothing<FullParams>("_full", "One value.").infer(infer_full).shape_from_users().build());
   ops.add(from_nothing<ArangeParams>("_arange", "start, start + step, ... below stop.")
               .infer(infer_arange)
               .build());

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import DTypeError, TypeError_
+from ..base import DTypeError, TypeError_, ValueError_
 
 __all__ = ["host_array"]
 
@@ -27,7 +27,9 @@ def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]
     who : str
         Begin of error texts.
     dtype : dtype, optional
-        Type to which the numbers are converted later: for integers, objects are read as integers.
+        Type to which the numbers are converted later: for integers, objects are read as integers,
+        and NaN, infinity and what exceeds int64 are refused unless the source is a NumPy array,
+        which is cast as NumPy casts.
 
     Returns
     -------
@@ -38,10 +40,20 @@ def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]
     ------
     TypeError
         If the source holds no rectangular array of real numbers.
+    ValueError
+        If an integer dtype is asked for and a value is none.
     """
     if isinstance(source, NDArray):
         return source.asnumpy()
-    values = source if isinstance(source, np.ndarray) else _as_numpy(source, who)
+    if isinstance(source, np.ndarray):
+        return _of_real_dtype(source, who, dtype)
+    values = _of_real_dtype(_as_numpy(source, who), who, dtype)
+    if dtype is not None:
+        _check_whole(values, who, np.dtype(_core.dtype_type(dtype)))
+    return values
+
+
+def _of_real_dtype(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[Any, Any]:
     kind = values.dtype.kind
     if kind == "f" and values.dtype.itemsize > 8:
         return values.astype(np.float64)
@@ -53,6 +65,15 @@ def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]
             "the .real or .imag part"
         )
     return values  # bfloat16, or what the core refuses
+
+
+def _check_whole(values: np.ndarray[Any, Any], who: str, dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "iu":
+        return
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError_(f"{who}: NaN or infinity given, values of dtype {dtype} expected")
+    if values.dtype == np.uint64 and dtype == np.int64 and (values > np.iinfo(dtype).max).any():
+        raise ValueError_(f"{who}: {values.max()} given, values of dtype {dtype} expected")
 
 
 def _as_numpy(source: Any, who: str) -> np.ndarray[Any, Any]:

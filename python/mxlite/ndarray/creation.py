@@ -78,20 +78,7 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
     values = host_array(source_array, "array", dtype)
     if dtype is None:  # as in 1.x, whatever dtype the source has
         dtype = values.dtype if values.dtype.kind == "V" else np.float32
-    elif not isinstance(source_array, np.ndarray):
-        _check_whole(values, dtype)
     return _core.array_from_numpy(values, ctx, dtype)
-
-
-def _check_whole(values: np.ndarray[Any, Any], dtype: Any) -> None:
-    """Refuse what no integer of the dtype is in lists; arrays are cast as NumPy casts."""
-    name = np.dtype(_core.dtype_type(dtype))
-    if name.kind not in "iu":
-        return
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError_(f"array: NaN or infinity given, values of dtype {name} expected")
-    if values.dtype == np.uint64 and name == np.int64 and (values > np.iinfo(name).max).any():
-        raise ValueError_(f"array: {values.max()} given, values of dtype {name} expected")
 
 
 def empty(
