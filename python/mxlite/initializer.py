@@ -506,7 +506,7 @@ class Load:
 
     Parameters
     ----------
-    param : str or dict of str to NDArray
+    param : str or dict of str to NDArray or array_like
         File written by ``nd.save`` or the arrays; ``arg:`` and ``aux:`` are dropped.
     default_init : callable, optional
     verbose : bool
@@ -533,6 +533,8 @@ class Load:
         """Fill ``arr`` with the value saved as ``name``."""
         if name in self.param:
             value = self.param[name]
+            if not isinstance(value, NDArray):
+                value = host_array(value, f"Load: parameter {str(name)!r}", arr.dtype)
             if tuple(value.shape) != tuple(arr.shape):
                 raise ShapeError(
                     f"Load: parameter {str(name)!r} has shape {tuple(arr.shape)}, the loaded value "

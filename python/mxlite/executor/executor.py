@@ -382,7 +382,7 @@ class Executor:
 
         Parameters
         ----------
-        arg_params, aux_params : dict of str to NDArray
+        arg_params, aux_params : dict of str to NDArray or array_like
         allow_extra_params : bool
             Ignore names that the executor does not have.
 
@@ -397,22 +397,25 @@ class Executor:
         )
         for params, arrays, what in targets:
             for name, value in params.items():
-                if name in arrays:
-                    if tuple(value.shape) != tuple(arrays[name].shape):
-                        raise ShapeError(
-                            f"copy_params_from: {name} of shape {tuple(value.shape)} given, "
-                            f"{tuple(arrays[name].shape)} expected"
-                        )
-                    if value.dtype != arrays[name].dtype:
-                        value = value.astype(arrays[name].dtype)
-                    if is_sparse(arrays[name]):
-                        assign(arrays[name], value.as_in_context(arrays[name].context))
-                    else:
-                        arrays[name][:] = value
-                elif not allow_extra_params:
-                    raise ValueError_(
-                        f'Find name "{name}" that is not in the {what}' + suggestion(name, arrays)
+                target = arrays.get(name)
+                if target is None:
+                    if allow_extra_params:
+                        continue
+                    hint = suggestion(name, arrays)
+                    raise ValueError_(f'Find name "{name}" that is not in the {what}{hint}')
+                if not isinstance(value, NDArray):
+                    value = nd.array(value, dtype=target.dtype)
+                if tuple(value.shape) != tuple(target.shape):
+                    raise ShapeError(
+                        f"copy_params_from: {name} of shape {tuple(value.shape)} given, "
+                        f"{tuple(target.shape)} expected"
                     )
+                if value.dtype != target.dtype:
+                    value = value.astype(target.dtype)
+                if is_sparse(target):
+                    assign(target, value.as_in_context(target.context))
+                else:
+                    target[:] = value
 
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any

@@ -61,6 +61,11 @@ def split_data(
     ShapeError
         If the size does not allow it.
     """
+    if not hasattr(data, "shape"):
+        raise TypeError_(
+            f"split_data: a {type(data).__name__} given, an NDArray expected; mx.nd.array(...) "
+            "makes one"
+        )
     size = data.shape[batch_axis]
     if num_slice < 1:
         raise ValueError_(f"split_data: num_slice is {num_slice}, expected 1 or more")
@@ -138,6 +143,12 @@ def clip_global_norm(
     """
     if not arrays:
         raise ValueError_("clip_global_norm: the list of arrays is empty")
+    for number, array in enumerate(arrays):
+        if not isinstance(array, NDArray):
+            raise TypeError_(
+                f"clip_global_norm: array {number} is a {type(array).__name__}, an NDArray "
+                "expected, which is scaled in place"
+            )
     ctx = arrays[0].ctx
     squares = [nd.sum(nd.square(array.astype("float32"))).as_in_context(ctx) for array in arrays]
     norm = nd.sqrt(nd.add_n(*squares))
@@ -270,6 +281,7 @@ def download(
 
 def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
     # This takes longer to import than the rest of mxlite's Python.
+    import http.client
     import urllib.error
 
     if not verify_ssl:
@@ -281,10 +293,12 @@ def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
     for attempt in range(retries + 1):
         try:
             return _read(url, verify_ssl)
-        except (urllib.error.URLError, OSError, ValueError) as error:
+        except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             failure = error
             if isinstance(error, urllib.error.HTTPError) and error.code < 500:
+                break
+            if isinstance(error, ValueError):  # no address
                 break
         if attempt < retries:
             time.sleep(min(0.2 * 2**attempt, 2.0))

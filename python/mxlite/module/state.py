@@ -15,6 +15,7 @@ from ..initializer import InitDesc
 from ..io import DataDesc
 from ..kvstore.base import read_states
 from ..ndarray import NDArray
+from ..ndarray.array_like import host_array
 from ..ndarray.serialization import replacing_file
 from .base_module import BaseModule
 from .checkpoint_files import save_checkpoint
@@ -224,12 +225,14 @@ class ModuleState(BaseModule):
             value = given[name]
             if value is array:
                 return
+            if not isinstance(value, NDArray):
+                value = host_array(value, f"init_params: {name}", array.dtype)
             if tuple(value.shape) != tuple(array.shape):
                 raise ShapeError(
                     f"init_params: {name} of shape {tuple(value.shape)} given, "
                     f"{tuple(array.shape)} expected"
                 )
-            array[:] = value.tostype(array.stype)
+            array[:] = value.tostype(array.stype) if isinstance(value, NDArray) else value
             return
         if given is not None and not allow_missing:
             raise MissingParameterError(f"{name} is not presented")

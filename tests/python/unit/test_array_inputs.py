@@ -380,6 +380,49 @@ def test_saved_files_of_other_byte_order(tmp_path):
         check(dtype, nd.array(np.load(memory), dtype=dtype), values, dtype)
 
 
+def test_bytes_of_images_in_any_layout():
+    picture = np.random.RandomState(0).randint(0, 255, (6, 7, 3)).astype("uint8")
+    record = mx.recordio.pack_img(mx.recordio.IRHeader(0, 1.0, 1, 0), picture, img_fmt=".png")
+    content = np.frombuffer(mx.recordio.unpack(record)[1], np.uint8)
+    for name, layout in LAYOUTS.items():
+        for dtype in ("uint8", "int32", "float32"):
+            given = layout(content.astype(dtype))
+            check(name, mx.image.imdecode(given, to_rgb=False), picture, "uint8")
+    wide = memoryview(_spread(content))
+    assert not wide.c_contiguous
+    check("memoryview", mx.image.imdecode(wide, to_rgb=False), picture, "uint8")
+    check("NDArray", mx.image.imdecode(nd.array(content), to_rgb=False), picture, "uint8")
+    for bad in (content.astype("int32") - 1, content * 1.5, content.astype(object), [1, 2]):
+        with pytest.raises(TypeError, match="imdecode: .* bytes of an image expected"):
+            mx.image.imdecode(bad)
+
+
+def test_parameters_of_modules_and_executors():
+    data = mx.sym.var("data")
+    net = mx.sym.FullyConnected(data, num_hidden=2, no_bias=True, name="f")
+    for label, given, expected in arrays(14, [(2, 3)], ["float32", "float64", "int32"]):
+        module = mx.mod.Module(net, label_names=None)
+        module.bind([("data", (2, 3))], for_training=False)
+        module.init_params(arg_params={"f_weight": given})
+        check(label, module.get_params()[0]["f_weight"], expected, "float32")
+        module.init_params(mx.init.Zero(), force_init=True)
+        module.set_params({"f_weight": given}, {})
+        check(label, module.get_params()[0]["f_weight"], expected, "float32")
+        executor = net.simple_bind(mx.cpu(), data=(2, 3))
+        executor.copy_params_from({"f_weight": given})
+        check(label, executor.arg_dict["f_weight"], expected, "float32")
+        loaded = nd.zeros((2, 3))
+        mx.init.Load({"f_weight": given})("f_weight", loaded)
+        check(label, loaded, expected, "float32")
+
+
+def test_what_is_written_in_place_has_to_be_an_ndarray():
+    with pytest.raises(TypeError, match="clip_global_norm: array 0 is a ndarray, an NDArray"):
+        gluon.utils.clip_global_norm([np.ones(2)], 1.0)
+    with pytest.raises(TypeError, match="split_data: a list given, an NDArray expected"):
+        gluon.utils.split_data([1, 2], 2)
+
+
 def test_full_takes_arrays():
     check("", nd.full((2, 2), nd.array([3])), np.full((2, 2), 3), "float32")
     check("", nd.full((2, 2), _big(np.array([1, 2], "int32"))), np.array([[1, 2]] * 2), "float32")
