@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import socket
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,38 @@ def test_a_failed_download_names_url_and_path(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=words) as caught:
         utils.download(url, str(tmp_path / "copy.bin"), retries=0)
     assert isinstance(caught.value, MXNetError)
+
+
+def test_what_is_no_address_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(utils.time, "sleep", waits.append)
+    with pytest.raises(OSError, match="no-address cannot be fetched"):
+        utils.download("no-address", str(tmp_path / "a"))
+    assert not waits
+
+
+def test_a_download_that_ends_early_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "requests", None)
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        for _ in range(2):
+            with server.accept()[0] as connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{server.getsockname()[1]}/a"
+    with pytest.raises(OSError, match="cannot be fetched .*IncompleteRead"):
+        utils.download(url, str(tmp_path / "a"), retries=1, sha1_hash="00")
+    thread.join(10)
+    server.close()
+    assert not list(tmp_path.iterdir())
 
 
 class _Answer:
