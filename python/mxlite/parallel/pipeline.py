@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NamedTuple
@@ -86,6 +87,40 @@ class _Spec(NamedTuple):
         return "float" in self.dtype
 
 
+class _Boundary:
+    """The messages of one step between this stage and a neighbor.
+
+    Attributes
+    ----------
+    peer : int
+        The neighbor's rank.
+    specs : list of _Spec or None
+        Arrays that go forward for each micro-batch; None until both sides know them.
+    sent, received : int
+        Messages of this step so far.
+    """
+
+    def __init__(self, peer: int) -> None:
+        self.peer = peer
+        self.specs: list[_Spec] | None = None
+        self.sent = self.received = 0
+
+    def rest(self, is_before: bool, forwards: int, backwards: int) -> tuple[int, list[_Spec]]:
+        """Return how many messages the neighbor still expects, and what it still sends.
+
+        Parameters
+        ----------
+        is_before : bool
+            Whether the neighbor is the stage before this one.
+        forwards, backwards : int
+            Micro-batches of the step.
+        """
+        forward = [_Spec((_DESCRIPTION_BYTES,), "uint8"), *(self.specs or []) * forwards]
+        back = [spec for spec in self.specs or [] if spec.has_gradient] * backwards
+        sends, receives = (back, forward) if is_before else (forward, back)
+        return len(sends) - self.sent, receives[self.received :]
+
+
 class _Held(NamedTuple):
     """What a stage keeps of a micro-batch between forward and backward."""
 
@@ -163,8 +198,10 @@ class Pipeline:
         self._batch_axis = batch_axis
         self._group = group_of("Pipeline", mesh.group(axis))
         self._cleared: set[str] = set()  # parameters whose gradients each step replaces
-        self._before = mesh.peer(axis, -1)
-        self._after = mesh.peer(axis, 1)
+        self._before, self._after = (
+            None if peer is None else _Boundary(peer)
+            for peer in (mesh.peer(axis, -1), mesh.peer(axis, 1))
+        )
 
     def collect_params(self) -> ParameterDict:
         """Return the parameters of this rank's stage."""
@@ -195,26 +232,61 @@ class Pipeline:
         ShapeError
             On all ranks, if a batch does not divide into the micro-batches.
         MXNetError
-            On all ranks, if data or labels are missing where they are needed, or a rank is lost.
+            On all ranks, if data or labels are missing where they are needed, or a rank is lost. If
+            a stage raises, it does so on its rank; stages after it raise here or where their losses
+            are read, stages before it where their gradients are read.
         """
         parts, labels = self._divided(data, label)
         self._clear_gradients()
+        self._begin_messages()
+        try:
+            losses = self._run(parts, labels)
+        except Exception as error:
+            self._end_messages(error, self._micro_batches, self._micro_batches)
+            raise
+        return nd.concat(*losses, dim=0) if self.is_last else None
+
+    def _run(self, parts: list[NDArray], labels: list[NDArray]) -> list[NDArray]:
+        """Run all micro-batches; return the losses on the last stage."""
         held: dict[int, _Held] = {}
         losses: list[NDArray] = []
-        specs: list[_Spec] | None = None
         for kind, index in self._schedule():
             if kind == "backward":
                 self._backward(held.pop(index))
                 continue
-            if self.is_first:
-                inputs = [parts[index]]
-            else:
-                specs = self._receive_description() if specs is None else specs
-                inputs = self._receive(self._before, specs)
+            inputs = [parts[index]] if self._before is None else self._receive_inputs(self._before)
             held[index] = self._forward(index, inputs, labels)
             if self.is_last:
                 losses.append(held[index].outputs[0].detach())
-        return nd.concat(*losses, dim=0) if self.is_last else None
+        return losses
+
+    def _begin_messages(self) -> None:
+        for boundary in (self._before, self._after):
+            if boundary is not None:
+                boundary.specs, boundary.sent, boundary.received = None, 0, 0
+
+    def _end_messages(self, error: Exception, forwards: int, backwards: int) -> None:
+        """Complete the messages of a step that has failed here.
+
+        The neighbors must not wait for this stage, and the messages of later steps must not take
+        the places of those that are missing.
+        """
+        if _core.engine_runs_in_caller():  # a neighbor that waits for this rank cannot answer
+            return
+        for boundary in (self._before, self._after):
+            if boundary is None:
+                continue
+            sends, receives = boundary.rest(boundary is self._before, forwards, backwards)
+            with contextlib.suppress(MXNetError):  # without communication nobody waits
+                self._receive(boundary, receives)
+                for _ in range(sends):
+                    failed = _core.AwaitedArray((1,), "float32", "Pipeline")
+                    results = self._send(boundary, [failed.array])
+                    failed.fail(f"stage {self._position} has failed: {error}")
+                    # Errors that were read are not reported again by waitall.
+                    for array in (failed.array, *results):
+                        with contextlib.suppress(MXNetError):
+                            array.wait_to_read()
 
     def _schedule(self) -> Iterator[tuple[str, int]]:
         if _core.engine_runs_in_caller():  # a send waits until the other rank receives
@@ -234,18 +306,23 @@ class Pipeline:
         NDArray, list of NDArray or None
             The output on the last stage, None on others.
         """
-        if self.is_first:
-            if not isinstance(data, NDArray):
-                raise TypeError_("Pipeline.predict: the first stage needs data, an NDArray")
-            inputs = [data]
-        else:
-            inputs = self._receive(self._before, self._receive_description())
-        outputs = self._call(inputs)
-        if self.is_last:
+        self._begin_messages()
+        try:
+            outputs = self._call(self._inputs_of(data))
+        except Exception as error:
+            self._end_messages(error, 1, 0)
+            raise
+        if self._after is None:
             return outputs[0] if len(outputs) == 1 else outputs
-        self._send_description(outputs)
-        self._send(self._after, outputs)
+        self._send_outputs(self._after, outputs)
         return None
+
+    def _inputs_of(self, data: Any) -> list[NDArray]:
+        if self._before is not None:
+            return self._receive_inputs(self._before)
+        if not isinstance(data, NDArray):
+            raise TypeError_("Pipeline.predict: the first stage needs data, an NDArray")
+        return [data]
 
     def _call(self, inputs: list[NDArray]) -> list[NDArray]:
         """Run the stage; its output is one array or a list of them."""
@@ -268,15 +345,12 @@ class Pipeline:
             outputs = self._call(inputs)
             if self.is_last:
                 outputs = [self._loss(*outputs, labels[index])]
-        if not self.is_last:
-            sent = [y.detach() for y in outputs]
-            if index == 0:
-                self._send_description(sent)
-            self._send(self._after, sent)
+        if self._after is not None:
+            self._send_outputs(self._after, [y.detach() for y in outputs])
         return _Held(inputs, outputs)
 
     def _backward(self, held: _Held) -> None:
-        if self.is_last:
+        if self._after is None:
             held.outputs[0].backward()
         else:
             outputs = [y for y in held.outputs if _spec(y).has_gradient]
@@ -284,7 +358,7 @@ class Pipeline:
             pairs = [(y, grad) for y, grad in zip(outputs, grads) if _core.is_recorded(y)]
             if pairs:  # data that the first stage hands on, or a frozen stage, has no gradient
                 autograd.backward([y for y, _ in pairs], [grad for _, grad in pairs])
-        if not self.is_first:
+        if self._before is not None:
             self._send(self._before, [x.grad for x in held.inputs if x.grad is not None])
 
     def _clear_gradients(self) -> None:
@@ -358,32 +432,55 @@ class Pipeline:
             for i in range(count)
         ]
 
-    def _send(self, peer: int | None, arrays: list[NDArray]) -> None:
-        assert peer is not None
+    def _send(self, boundary: _Boundary, arrays: list[NDArray]) -> list[NDArray]:
+        results = []
         for array in arrays:
-            nd.contrib.send(array, destination=peer, process_set=self._group.number)
-
-    def _receive(self, peer: int | None, specs: list[_Spec]) -> list[NDArray]:
-        assert peer is not None
-        return [
-            nd.contrib.recv(
-                nd.zeros(spec.shape, dtype=spec.dtype), source=peer, process_set=self._group.number
+            boundary.sent += 1
+            results.append(
+                nd.contrib.send(array, destination=boundary.peer, process_set=self._group.number)
             )
-            for spec in specs
-        ]
+        return results
 
-    def _send_description(self, arrays: list[NDArray]) -> None:
-        text = json.dumps([_spec(x) for x in arrays]).encode()
+    def _receive(self, boundary: _Boundary, specs: list[_Spec]) -> list[NDArray]:
+        arrays = []
+        for spec in specs:
+            boundary.received += 1
+            like = nd.zeros(spec.shape, dtype=spec.dtype)
+            arrays.append(
+                nd.contrib.recv(like, source=boundary.peer, process_set=self._group.number)
+            )
+        return arrays
+
+    def _receive_inputs(self, before: _Boundary) -> list[NDArray]:
+        if before.specs is None:
+            before.specs = self._receive_description(before)
+        return self._receive(before, before.specs)
+
+    def _send_outputs(self, after: _Boundary, outputs: list[NDArray]) -> None:
+        """Send outputs, and what they are before those of the first micro-batch."""
+        specs = [_spec(x) for x in outputs]
+        if after.specs is None:
+            self._send_description(after, specs)
+            after.specs = specs
+        elif specs != after.specs:
+            raise ShapeError(
+                f"Pipeline: stage {self._position} returned {specs} for a micro-batch, "
+                f"{after.specs} for the first one; all need the same shapes and dtypes"
+            )
+        self._send(after, outputs)
+
+    def _send_description(self, after: _Boundary, specs: list[_Spec]) -> None:
+        text = json.dumps(specs).encode()
         if len(text) > _DESCRIPTION_BYTES:
             raise ValueError_(
-                f"Pipeline: stage {self._position} returned {len(arrays)} arrays, whose shapes do "
+                f"Pipeline: stage {self._position} returned {len(specs)} arrays, whose shapes do "
                 f"not fit into {_DESCRIPTION_BYTES} bytes; return fewer"
             )
         padded = np.frombuffer(text.ljust(_DESCRIPTION_BYTES), dtype=np.uint8)
-        self._send(self._after, [nd.array(padded, dtype="uint8")])
+        self._send(after, [nd.array(padded, dtype="uint8")])
 
-    def _receive_description(self) -> list[_Spec]:
-        message = self._receive(self._before, [_Spec((_DESCRIPTION_BYTES,), "uint8")])[0]
+    def _receive_description(self, before: _Boundary) -> list[_Spec]:
+        message = self._receive(before, [_Spec((_DESCRIPTION_BYTES,), "uint8")])[0]
         return [
             _Spec(tuple(shape), dtype)
             for shape, dtype in json.loads(message.asnumpy().tobytes().decode())

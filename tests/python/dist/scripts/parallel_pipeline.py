@@ -1,5 +1,6 @@
 """A pipeline has the losses, gradients and trained weights of one process."""
 
+import contextlib
 import sys
 import time
 
@@ -133,6 +134,54 @@ for kind, _ in one_forward_one_backward(place, stages_count, 8):
     held += 1 if kind == "forward" else -1
     peak = max(peak, held)
 assert held == 0 and peak == stages_count - place
+
+
+class Failing(gluon.Block):
+    """Raises at one of its calls."""
+
+    def __init__(self, stage, at):
+        super().__init__()
+        self.stage, self.calls_left = stage, at
+
+    def forward(self, *inputs):
+        self.calls_left -= 1
+        if self.calls_left == -1:
+            raise RuntimeError("this stage has a bug")
+        return self.stage(*inputs)
+
+
+# A stage that raises is an error on all ranks at once, and the next step has the right values.
+waits = mx._core.engine_runs_in_caller()
+for culprit, at in ((c, at) for c in range(stages_count) for at in (0, 2)):
+    if stages_count == 1 or waits:
+        break
+    ours, plain = make_stages(), make_stages()
+    ours[culprit] = Failing(ours[culprit], at)
+    pipeline = Pipeline(ours, 4, mesh, loss_function)
+    random = np.random.RandomState(5)
+    x = mx.nd.array(random.uniform(-1, 1, (8, WIDTH)))
+    label = mx.nd.array(random.randint(0, CLASSES, 8))
+    begin = time.monotonic()
+    with pytest.raises(mx.MXNetError if place != culprit else RuntimeError) as caught:
+        pipeline.step(x, label)
+        for param in pipeline.collect_params().values():
+            param.grad().wait_to_read()
+    wanted = "this stage has a bug" if place == culprit else "cannot take part"
+    assert wanted in str(caught.value), (culprit, at, str(caught.value))
+    assert time.monotonic() - begin < 20
+    with contextlib.suppress(mx.MXNetError):
+        mx.nd.waitall()
+    with autograd.record():
+        losses = loss_function(run_whole(plain, x), label)
+    losses.backward()
+    got = pipeline.step(x, label)
+    if got is not None:
+        np.testing.assert_allclose(got.asnumpy(), losses.asnumpy(), rtol=2e-5, atol=1e-6)
+    for mine, theirs in zip(
+        pipeline.collect_params().values(), plain[place].collect_params().values()
+    ):
+        wanted = theirs.grad().asnumpy()
+        np.testing.assert_allclose(mine.grad().asnumpy(), wanted, rtol=1e-5, atol=3e-6)
 
 
 def fails(what, kind, *words):
