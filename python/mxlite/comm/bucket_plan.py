@@ -179,7 +179,7 @@ def _raise_difference(label: str, group: Group, texts: Sequence[str]) -> NoRetur
     what = f"gradient {place - 1} is" if place else "options are"
     raise CommunicatorError(
         f"{label}: the ranks do not sum the same gradients: {what} {both}; every rank must give "
-        "the same parameters in the same order"
+        "the same parameters in the same order, and the same options"
     )
 
 

@@ -174,6 +174,8 @@ class GradientBuckets:
     code : (str, float), optional
         ``'2bit'`` or ``'1bit'`` and a threshold: float32 gradients on the CPU travel as codes, and
         what is rounded away is added to the next step's. Others travel as they are.
+    terms : str
+        What else must be the same on all ranks; compared when buckets are made.
     """
 
     def __init__(
@@ -184,7 +186,9 @@ class GradientBuckets:
         wire: str | None = None,
         groups: int = 0,
         code: tuple[str, float] | None = None,
+        terms: str = "",
     ) -> None:
+        self._terms = terms
         self._label, self._in_place, self._wire, self._groups = label, in_place, wire, groups
         self._code = code
         self._residuals: dict[str, NDArray] = {}
@@ -193,7 +197,8 @@ class GradientBuckets:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies make plans of their own: a plan is memory of this process.
-        return _buckets_like, (self._label, self._in_place, self._wire, self._groups, self._code)
+        own = (self._label, self._in_place, self._wire, self._groups, self._code, self._terms)
+        return _buckets_like, own
 
     def _follow_size(self) -> None:
         """Forget all plans: the job was formed again, and new ranks have none."""
@@ -306,7 +311,7 @@ class GradientBuckets:
         self._known.update(firsts)
         options = (
             f"factor {prescale}, {self._groups or 'any number of'} groups, {self._sizes}, "
-            f"codes {self._code}"
+            f"codes {self._code}{self._terms and f', {self._terms}'}"
         )
         order, learned = agree(self._label, group, self._known, options, self._wire)
         # A gradient that backward did not make in two steps comes last from now on.
@@ -347,6 +352,13 @@ class GradientBuckets:
 
 
 def _buckets_like(
-    label: str, in_place: bool, wire: str | None, groups: int, code: tuple[str, float] | None
+    label: str,
+    in_place: bool,
+    wire: str | None,
+    groups: int,
+    code: tuple[str, float] | None,
+    terms: str,
 ) -> GradientBuckets:
-    return GradientBuckets(label, in_place=in_place, wire=wire, groups=groups, code=code)
+    return GradientBuckets(
+        label, in_place=in_place, wire=wire, groups=groups, code=code, terms=terms
+    )

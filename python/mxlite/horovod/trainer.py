@@ -144,7 +144,11 @@ class DistributedTrainer(Trainer):
         if group not in self._buckets:
             label = f"DistributedTrainer{self._prefix and f' {self._prefix}'}"
             self._buckets[group] = GradientBuckets(
-                label, in_place=not is_own, wire=wire, groups=self._num_groups
+                label,
+                in_place=not is_own,
+                wire=wire,
+                groups=self._num_groups,
+                terms=f"optimizer {type(self._optimizer).__name__}, zero={self._zero}",
             )
         buckets = self._buckets[group]
         if not is_own:

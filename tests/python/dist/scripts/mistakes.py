@@ -49,6 +49,16 @@ group = [one((2,)), one((3 + rank,))]
 fails(lambda: hvd.grouped_allreduce(group, name="g"), "g_2of2")
 fails(lambda: hvd.allreduce(one((2,)), average=True, op=hvd.Sum), "average", kind=ValueError)
 
+# Trainers of other optimizers, which would give each rank other weights.
+net = mx.gluon.nn.Dense(1, in_units=2, prefix="dense_")
+net.initialize()
+trainer = hvd.DistributedTrainer(net.collect_params(), "sgd" if rank else "adam")
+with mx.autograd.record():
+    loss = net(one((1, 2)))
+loss.backward()
+words = ("optimizer Adam, zero=0' on rank 0", "optimizer SGD, zero=0' on rank")
+fails(lambda: trainer.step(1), *words)
+
 # The same name twice at once: rank 0's second one is refused, the first continues.
 if rank == 0:
     first = hvd.allreduce(one((2,)), name="twice", op=hvd.Sum)
