@@ -263,6 +263,16 @@ class PyCommunicator {
       bytes.push_back(static_cast<size_t>(n) * dtype_size(input->dtype()));
     group_->all_gather(input->data(), output->data(), bytes);
   }
+  void reduce_scatter(const NDArrayRef& input, const NDArrayRef& output,
+                      const std::vector<int64_t>& counts, const std::string& op) {
+    const Use use(input, output);
+    MX_CHECK_SHAPE(static_cast<int>(counts.size()) == size() && input->dtype() == output->dtype() &&
+                       std::accumulate(counts.begin(), counts.end(), int64_t{0}) == input->size() &&
+                       counts[static_cast<size_t>(rank())] == output->size(),
+                   "reduce_scatter: counts that do not fit arrays of ", input->spec(), " and ",
+                   output->spec(), " on rank ", rank());
+    group_->reduce_scatter(input->data(), output->data(), counts, input->dtype(), reduce_op(op));
+  }
   void broadcast(const NDArrayRef& array, int root) {
     const Use use(array, array);
     group_->broadcast(array->data(), array->spec().bytes(), root);
@@ -305,6 +315,8 @@ void bind_communicator(py::module_& m) {
            py::arg("op") = "sum")
       .def("all_gather", &PyCommunicator::all_gather, py::arg("input"), py::arg("output"),
            py::arg("counts"))
+      .def("reduce_scatter", &PyCommunicator::reduce_scatter, py::arg("input"), py::arg("output"),
+           py::arg("counts"), py::arg("op") = "sum")
       .def("broadcast", &PyCommunicator::broadcast, py::arg("array"), py::arg("root") = 0)
       .def("barrier", &PyCommunicator::barrier);
   m.def(

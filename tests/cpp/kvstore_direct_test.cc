@@ -145,6 +145,39 @@ TEST_P(DirectRanks, GatherAndBroadcast) {
   });
 }
 
+TEST_P(DirectRanks, ReduceScatterOfUnevenParts) {
+  const int ranks = GetParam();
+  on_ranks(ranks, [&](Communicator& group) {
+    const int me = group.rank();
+    std::vector<int64_t> counts(static_cast<size_t>(ranks), 300001);
+    counts[0] = 400003;
+    counts.back() = 7;
+    int64_t total = 0, first = 0;
+    for (int r = 0; r < ranks; ++r) {
+      if (r < me) first += counts[static_cast<size_t>(r)];
+      total += counts[static_cast<size_t>(r)];
+    }
+    const int64_t mine = counts[static_cast<size_t>(me)];
+    Array<float> in(total), out(mine + 1), whole(total);
+    for (int round = 0; round < 4; ++round) {
+      for (int64_t i = 0; i < total; ++i) in[i] = value(me, i + round);
+      std::fill_n(out.data(), mine + 1, -1.0f);
+      group.reduce_scatter(in.data(), out.data(), counts, DType::kFloat32, ReduceOp::kSum);
+      for (int64_t i = 0; i < mine; ++i)
+        ASSERT_EQ(out[i], sum(ranks, first + i + round))
+            << "element " << i << " in round " << round;
+      ASSERT_EQ(out[mine], -1.0f);
+      for (int64_t i = 0; i < total; ++i) ASSERT_EQ(in[i], value(me, i + round));
+      // In place on the last rank only: all use buffers, and results stay the same.
+      for (int64_t i = 0; i < total; ++i) whole[i] = value(me, i + round);
+      float* result = me == ranks - 1 ? whole.data() : out.data();
+      group.reduce_scatter(whole.data(), result, counts, DType::kFloat32, ReduceOp::kSum);
+      for (int64_t i = 0; i < mine; ++i) ASSERT_EQ(result[i], sum(ranks, first + i + round));
+    }
+    EXPECT_TRUE(in.shared());
+  });
+}
+
 TEST(Direct, OneRankWithoutSharedMemoryMakesAllUseBuffers) {
   on_ranks(2, [&](Communicator& group) {
     Array<float> block(kCount);

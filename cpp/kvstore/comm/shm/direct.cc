@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <numeric>
 
 namespace mxlite::shm {
 namespace {
@@ -144,6 +145,24 @@ bool DirectCollectives::all_gather(const void* input, void* output, std::span<co
     const size_t r = (me + i) % ranks;
     copy_part(out + offsets[r], arrays_[r].input, bytes[r]);
   }
+  finish();
+  return true;
+}
+
+bool DirectCollectives::reduce_scatter(const void* input, void* output,
+                                       std::span<const int64_t> counts, DType dtype, ReduceOp op) {
+  const auto me = static_cast<size_t>(channel_.rank()), ranks = counts.size();
+  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  if (!exchange(input, static_cast<size_t>(total) * dtype_size(dtype), nullptr, 0, -1))
+    return false;
+  const int64_t first =
+      std::accumulate(counts.begin(), counts.begin() + channel_.rank(), int64_t{0});
+  std::vector<const void*> inputs(ranks);
+  for (size_t r = 0; r < ranks; ++r)
+    inputs[r] = arrays_[r].input + static_cast<size_t>(first) * dtype_size(dtype);
+  const size_t bytes = static_cast<size_t>(counts[me]) * dtype_size(dtype);
+  const Stores stores = bytes >= kStreamBytes ? Stores::kStreaming : Stores::kCached;
+  reduce_to_all(inputs, {&output, 1}, counts[me], dtype, op, stores);
   finish();
   return true;
 }

@@ -26,6 +26,9 @@ class DirectCollectives {
   bool all_reduce(const void* input, void* output, int64_t count, DType dtype, ReduceOp op);
   // The output must contain this rank's part.
   bool all_gather(const void* input, void* output, std::span<const size_t> bytes);
+  // The input and the output do not overlap; a rank without such an input gives null.
+  bool reduce_scatter(const void* input, void* output, std::span<const int64_t> counts, DType dtype,
+                      ReduceOp op);
   bool broadcast(void* data, size_t bytes, int root);
 
  private:

@@ -106,6 +106,11 @@ void ShmCommunicator::reduce_scatter(const void* input, void* output,
   for (size_t r = 0; r < counts.size(); ++r) bytes[r] = static_cast<size_t>(counts[r]) * width;
   const std::vector<size_t> offsets = offsets_of(bytes);
   channel_.begin({Call::kReduceScatter, dtype, static_cast<uint8_t>(op), hash_sizes(bytes)});
+  // In place, this rank's sums would replace parts that others still have to read.
+  const void* readable = input == output ? nullptr : input;
+  if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
+      direct_.reduce_scatter(readable, output, counts, dtype, op))
+    return;
   const size_t piece = channel_.buffer_bytes() / static_cast<size_t>(size_) / 64 * 64;
   const size_t largest = *std::max_element(bytes.begin(), bytes.end());
   const auto* in = static_cast<const std::byte*>(input);
