@@ -14,7 +14,11 @@ caches; the faster of them counts. For an array of N bytes on p ranks each rank 
 
 - all-reduce: 2 (p - 1) / p N, its part of all others' arrays and the sums of the other parts;
 - all-gather: N, the parts of all ranks with its own, which it gives in another array;
+- reduce-scatter: (1 + 1 / p) / 2 N: it reads N bytes, one part of each rank's array, and writes
+  N / p, the sum, and a copy of n bytes reads n and writes n;
 - broadcast: N; the root gets nothing, so that only the others copy.
+
+The ranks are not bound to cores. ``quartiles`` are those of all repeats of all rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ import common  # noqa: E402
 from command_line import add_options  # noqa: E402
 
 SIZES = [4 << i for i in range(0, 27, 2)]  # 4 B to 256 MB
-OPERATIONS = ("all_reduce", "all_gather", "broadcast")
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 
 
 def bus_share(operation: str, ranks: int) -> float:
@@ -44,13 +48,19 @@ def bus_share(operation: str, ranks: int) -> float:
     return {
         "all_reduce": 2 * (ranks - 1) / ranks,
         "all_gather": (ranks - 1) / ranks,
+        "reduce_scatter": (ranks - 1) / ranks,
         "broadcast": 1.0,
     }[operation]
 
 
 def must_get(operation: str, ranks: int) -> float:
-    """Return the bytes that a rank must get, for each byte of the array."""
-    return {"all_reduce": 2 * (ranks - 1) / ranks, "all_gather": 1.0, "broadcast": 1.0}[operation]
+    """Return the bytes that a rank must copy, for each byte of the array."""
+    return {
+        "all_reduce": 2 * (ranks - 1) / ranks,
+        "all_gather": 1.0,
+        "reduce_scatter": (1 + 1 / ranks) / 2,
+        "broadcast": 1.0,
+    }[operation]
 
 
 class Mxlite:
@@ -83,6 +93,7 @@ class Mxlite:
         return {
             "all_reduce": lambda: self.group.all_reduce(array, array),
             "all_gather": lambda: self.group.all_gather(mine, all_, counts),
+            "reduce_scatter": lambda: self.group.reduce_scatter(all_, mine, counts),
             "broadcast": lambda: self.group.broadcast(array, 0),
         }
 
@@ -113,6 +124,7 @@ class Mpi:
         return {
             "all_reduce": lambda: self.group.Allreduce(self.mpi.IN_PLACE, array),
             "all_gather": lambda: self.group.Allgather(mine, all_),
+            "reduce_scatter": lambda: self.group.Reduce_scatter_block(all_, mine),
             "broadcast": lambda: self.group.Bcast(array, 0),
         }
 
@@ -142,6 +154,7 @@ class Gloo:
         part = max(count // self.size, 1)
         mine = self.torch.ones(part)
         all_ = [self.torch.ones(part) for _ in range(self.size)]
+        # Gloo has no reduce-scatter.
         return {
             "all_reduce": lambda: self.dist.all_reduce(array),
             "all_gather": lambda: self.dist.all_gather(all_, mine),
@@ -205,6 +218,8 @@ def work(args: argparse.Namespace) -> None:
     for size in args.sizes:
         calls = library.calls(size // 4)
         for operation in args.operations:
+            if operation not in calls:
+                continue
             times = measure(library, calls[operation], args.seconds)
             entries.append(
                 {
@@ -212,7 +227,7 @@ def work(args: argparse.Namespace) -> None:
                     "operation": operation,
                     "bytes": size,
                     "seconds": statistics.median(times),
-                    "quartiles": statistics.quantiles(times, n=4)[::2],
+                    "repeats": times,
                 }
             )
         del calls
@@ -285,6 +300,7 @@ def combined(args: argparse.Namespace, rounds: list[dict[str, Any]]) -> dict[str
                 "bytes": size,
                 "seconds": seconds,
                 "rounds": [entry["seconds"] for entry in each],
+                "quartiles": common.Timing([t for e in each for t in e["repeats"]]).quartiles,
                 "algorithm": size / seconds,
                 "bus": size / seconds * bus_share(operation, args.np),
                 "of_limit": size * must_get(operation, args.np) / copy / seconds,
@@ -330,6 +346,9 @@ def report(result: dict[str, Any]) -> None:
         for size in dict.fromkeys(e["bytes"] for e in result["entries"]):
             line = f"{size:>12} "
             for name in libraries:
+                if (name, operation, size) not in by:
+                    line += f"{'':>44}"
+                    continue
                 entry = by[name, operation, size]
                 line += f"{entry['seconds'] * 1e6:>14.2f}{entry['algorithm'] / 1e9:>10.3f}"
                 line += f"{entry['bus'] / 1e9:>10.3f}{entry['of_limit']:>10.1%}"
@@ -389,8 +408,10 @@ def main() -> None:
     result = combined(args, jobs)
     report(result)
     if args.json:
-        result["machine"] = common.machine()
-        common.write_json(args.json, result)
+        names = ("np", "libraries", "operations", "sizes", "seconds", "rounds")
+        settings = {name: getattr(args, name) for name in names}
+        entries = result.pop("entries")
+        common.write_json(args.json, common.report("collectives", settings, entries, **result))
     if args.plot:
         plot(result, args.plot)
 

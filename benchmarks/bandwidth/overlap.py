@@ -19,10 +19,11 @@ with 2 layers and a vocabulary of 8192 words on random texts of 128 words, which
 The ways take turns every few seconds, in another order in each round: a machine that is faster now
 and slower then, as virtual ones are, is so for all of them. Reported are the images or texts per
 second of all processes together, the shares of job and store of the independent runs' sum and of
-those in step, and the store's share of the job (medians of rounds), the processor time of a step,
-and from a profile of some steps how much of the communication ran while an operator did (its time
-includes waiting for the other ranks). ``--trace`` writes the profiles of all ranks as one Chrome
-trace, ``--measured`` a step's seconds and when each gradient was there: for scaling_model.py.
+those in step, and the store's share of the job (medians and quartiles of rounds), the processor
+time of a step, and from a profile of some steps how much of the communication ran while an operator
+did (its time includes waiting for the other ranks). ``--ways`` leaves some of them out. ``--trace``
+writes the profiles of all ranks as one Chrome trace, ``--measured`` a step's seconds and when each
+gradient was there: for scaling_model.py.
 """
 
 from __future__ import annotations
@@ -215,14 +216,14 @@ def work(args: argparse.Namespace) -> None:
         return timed(lambda: step(kind), mx.nd.waitall, count)
 
     # Buckets have their final sizes after some steps.
-    for kind in KINDS:
+    for kind in args.ways:
         block(kind, 45 if kind in JOBS[:2] else 3)
     mine = max(2, round(3 * args.seconds / block("job", 3)[0]))
     count = int(hvd.broadcast_object(mine, root_rank=0, name="count"))
-    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in args.ways}
     for number in range(args.rounds):
-        for place in range(len(KINDS)):
-            kind = KINDS[(number + place) % len(KINDS)]
+        for place in range(len(args.ways)):
+            kind = args.ways[(number + place) % len(args.ways)]
             seconds, processor = block(kind, count)
             found[kind].append(
                 {
@@ -232,7 +233,7 @@ def work(args: argparse.Namespace) -> None:
                 }
             )
     result: dict[str, Any] = {"rounds": found, "hidden": {}}
-    for kind in JOBS:
+    for kind in (kind for kind in args.ways if kind in JOBS):
         trace = str(Path(args.output) / f"trace.{kind}.{rank}")
         mx.profiler.set_config(profile_all=True, filename=trace)
         meet()
@@ -254,6 +255,7 @@ def run_job(args: argparse.Namespace, folder: str) -> list[dict[str, Any]]:
     command += ["--worker", "--output", folder, "--network", args.network]
     for name in ("batch", "side", "classes", "seconds", "rounds"):
         command += [f"--{name}", str(getattr(args, name))]
+    command += ["--ways", *args.ways]
     environment = dict(os.environ, MXLITE_CPU_THREADS="1", OMP_NUM_THREADS="1")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
     if done.returncode:
@@ -283,11 +285,14 @@ def main() -> int:
     parser.add_argument("--side", type=int, default=112, help="of an image")
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=3.0, help="for a way at a time")
+    parser.add_argument("--ways", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--trace", help="all ranks' profiles of a job, one Chrome trace")
     parser.add_argument("--measured", help="for scaling_model.py")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--output", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if "job" not in args.ways or len(set(args.ways)) < len(args.ways):
+        parser.error(f"--ways: {args.ways} given, each way once and 'job' among them expected")
     if args.worker:
         work(args)
         return 0
@@ -296,19 +301,22 @@ def main() -> int:
         if args.trace:
             Path(args.trace).write_text(json.dumps(merged(folder, args.np)))
     # By kind and round, what each rank has measured.
-    found = {kind: list(zip(*(rank["rounds"][kind] for rank in ranks))) for kind in KINDS}
-    sums = {kind: [sum(r["rate"] for r in block) for block in found[kind]] for kind in KINDS}
+    found = {kind: list(zip(*(rank["rounds"][kind] for rank in ranks))) for kind in args.ways}
+    sums = {kind: [sum(r["rate"] for r in block) for block in found[kind]] for kind in args.ways}
     rates = {kind: statistics.median(values) for kind, values in sums.items()}
     pairs = [(job, kind) for job in JOBS[:2] for kind in KINDS[:2]] + [("store", "job")]
     shares = {
-        f"{job} / {kind}": [a / b for a, b in zip(sums[job], sums[kind])] for job, kind in pairs
+        f"{job} / {kind}": [a / b for a, b in zip(sums[job], sums[kind])]
+        for job, kind in pairs
+        if job in sums and kind in sums
     }
     processor = {
         kind: statistics.median(r["processor_ms_per_step"] for block in found[kind] for r in block)
-        for kind in KINDS
+        for kind in args.ways
     }
     hidden = {
-        kind: statistics.median(rank["hidden"][kind]["hidden"] for rank in ranks) for kind in JOBS
+        kind: statistics.median(rank["hidden"][kind]["hidden"] for rank in ranks)
+        for kind in ranks[0]["hidden"]
     }
     unit = "texts" if args.network == "bert" else "images"
     size = f"{LENGTH} words" if args.network == "bert" else f"{args.side}"
@@ -321,10 +329,14 @@ def main() -> int:
     print()
     for kind, values in shares.items():
         text = ", ".join(f"{value:.1%}" for value in values)
-        print(f"{kind}: {statistics.median(values):.1%} (rounds: {text})")
+        low, high = common.Timing(values).quartiles
+        print(f"{kind}: {statistics.median(values):.1%} ({low:.1%} to {high:.1%}; rounds: {text})")
     summary = {
         f"{unit}_per_second": rates,
         "shares": {kind: statistics.median(values) for kind, values in shares.items()},
+        "share_quartiles": {
+            kind: common.Timing(values).quartiles for kind, values in shares.items()
+        },
         "shares_by_round": shares,
         "processor_ms_per_step": processor,
         "hidden": hidden,
@@ -332,15 +344,9 @@ def main() -> int:
     if args.measured:
         Path(args.measured).write_text(json.dumps(ranks[0]["measured"]) + "\n")
     if args.json:
-        names = ("np", "network", "batch", "side", "seconds", "rounds")
-        options = {name: getattr(args, name) for name in names}
-        result = {
-            "benchmark": "overlap",
-            "machine": common.machine(),
-            "options": options,
-            **summary,
-            "each": found,
-        }
+        names = ("np", "network", "batch", "side", "seconds", "rounds", "ways")
+        settings = {name: getattr(args, name) for name in names}
+        result = common.report("overlap", settings, [], **summary, each=found)
         common.write_json(args.json, result)
     return 0
 
