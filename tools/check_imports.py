@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent / "python"
 
 # From the bottom to the top.
 LAYERS = """
-_core base _typed_init _rnn_vector _names_1x _native _files context engine attribute name registry
+_core base _typed_init _rnn_vector _names_1x _native _files context attribute name registry
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator rtc symbol
 executor visualization
 initializer optimizer metric io image comm kvstore contrib.text gluon parallel module monitor

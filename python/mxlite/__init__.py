@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing as _typing
 
 from . import _native  # loads _core, before the modules that use it
-from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
+from . import _core, autograd, base, context, initializer, lr_scheduler, metric
 from . import attribute, image, name, ndarray, operator, optimizer, random, recordio, registry
 from . import runtime, util
 from . import initializer as init
@@ -51,7 +51,7 @@ from . import callback, module, monitor
 from . import module as mod
 from . import monitor as mon
 from . import legacy
-from .legacy import error, executor_manager, libinfo, library, log, misc, model, rnn
+from .legacy import engine, error, executor_manager, libinfo, library, log, misc, model, rnn
 
 if _typing.TYPE_CHECKING:  # imported when they are first used
     from . import test_utils

@@ -14,6 +14,7 @@ from .. import base, context, operator
 from .._names_1x import attributes
 from . import (
     base_names,
+    engine,
     error,
     executor_manager,
     libinfo,
@@ -26,6 +27,7 @@ from . import (
 )
 
 __all__ = [
+    "engine",
     "error",
     "executor_manager",
     "libinfo",

@@ -10,7 +10,7 @@ import pytest
 from alias_runner import run_code
 
 MODULES = [
-    "error", "executor_manager", "libinfo", "library", "log", "misc", "model", "rnn",
+    "engine", "error", "executor_manager", "libinfo", "library", "log", "misc", "model", "rnn",
     "rnn.rnn_cell", "rnn.io", "feed_forward",
 ]  # fmt: skip
 
