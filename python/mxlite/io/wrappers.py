@@ -18,7 +18,37 @@ _EXIT_SECONDS = 2.0
 _ALIVE_SECONDS = 1.0  # how often a waiting iterator checks that its thread runs
 
 
-class ResizeIter(DataIter, TypedInit):
+class _CurrentBatch(DataIter):
+    """Base of iterators whose ``iter_next`` stores a batch in ``current_batch``."""
+
+    current_batch: Any = None
+
+    def next(self) -> DataBatch:
+        """Return the next batch."""
+        if not self.iter_next():
+            raise StopIteration
+        batch: DataBatch = self.current_batch
+        return batch
+
+    def getdata(self) -> Any:
+        """Return the data of the current batch."""
+        return self.current_batch.data
+
+    def getlabel(self) -> Any:
+        """Return the labels of the current batch."""
+        return self.current_batch.label
+
+    def getindex(self) -> Any:
+        """Return the positions of the current batch's samples."""
+        return self.current_batch.index
+
+    def getpad(self) -> int | None:
+        """Return how many samples only fill the current batch."""
+        pad: int | None = self.current_batch.pad
+        return pad
+
+
+class ResizeIter(_CurrentBatch, TypedInit):
     """Another iterator with a given number of batches per epoch.
 
     Parameters
@@ -41,7 +71,6 @@ class ResizeIter(DataIter, TypedInit):
         self.size = size
         self.reset_internal = reset_internal
         self.cur = 0
-        self.current_batch: Any = None
         self.provide_data = data_iter.provide_data
         self.provide_label = data_iter.provide_label
         if hasattr(data_iter, "default_bucket_key"):
@@ -77,30 +106,6 @@ class ResizeIter(DataIter, TypedInit):
                 raise ValueError_("ResizeIter: the iterator inside gives no batches") from None
         self.cur += 1
         return True
-
-    def next(self) -> DataBatch:
-        """Return the next batch."""
-        if not self.iter_next():
-            raise StopIteration
-        batch: DataBatch = self.current_batch
-        return batch
-
-    def getdata(self) -> Any:
-        """Return the data of the current batch."""
-        return self.current_batch.data
-
-    def getlabel(self) -> Any:
-        """Return the labels of the current batch."""
-        return self.current_batch.label
-
-    def getindex(self) -> Any:
-        """Return the positions of the current batch's samples."""
-        return self.current_batch.index
-
-    def getpad(self) -> int | None:
-        """Return how many samples only fill the current batch."""
-        pad: int | None = self.current_batch.pad
-        return pad
 
 
 def _state_of(source: Any) -> dict[str, Any] | None:
@@ -161,7 +166,7 @@ class _Fetcher(threading.Thread):
         self.stop(_EXIT_SECONDS)
 
 
-class PrefetchingIter(DataIter):
+class PrefetchingIter(_CurrentBatch):
     """Other iterators, read ahead by a thread each; their batches are joined.
 
     Parameters
@@ -184,7 +189,6 @@ class PrefetchingIter(DataIter):
         self.rename_data = rename_data
         self.rename_label = rename_label
         self._fetchers: list[_Fetcher] = []
-        self.current_batch: Any = None
         self._lock = threading.RLock()  # held by the thread that takes a batch or begins again
         super().__init__(self.provide_data[0].shape[0])
         self._start()
@@ -192,7 +196,7 @@ class PrefetchingIter(DataIter):
     def _start(self) -> None:
         self._ended = False
         self._delivered = 0
-        # The iterators run ahead: their positions are those of the epoch's begin.
+        # The iterators run ahead: their positions are those at the start of the epoch.
         self._begin = [_state_of(source) for source in self.iters]
         self._fetchers = [_Fetcher(source) for source in self.iters]
         for fetcher in self._fetchers:
@@ -297,24 +301,4 @@ class PrefetchingIter(DataIter):
     def next(self) -> DataBatch:
         """Return the next batch."""
         with self._lock:
-            if not self.iter_next():
-                raise StopIteration
-            batch: DataBatch = self.current_batch
-            return batch
-
-    def getdata(self) -> Any:
-        """Return the data of the current batch."""
-        return self.current_batch.data
-
-    def getlabel(self) -> Any:
-        """Return the labels of the current batch."""
-        return self.current_batch.label
-
-    def getindex(self) -> Any:
-        """Return the positions of the current batch's samples."""
-        return self.current_batch.index
-
-    def getpad(self) -> int | None:
-        """Return how many samples only fill the current batch."""
-        pad: int | None = self.current_batch.pad
-        return pad
+            return super().next()
