@@ -1,37 +1,22 @@
 #include "cpp/io/encode.h"
 
-#include <csetjmp>
-#include <cstdio>
 #include <cstdlib>
-// libjpeg's header needs stdio before it.
-#include <jpeglib.h>
 
+#include "cpp/io/jpeg_errors.h"
 #include "cpp/io/png_codec.h"
 
 namespace mxlite::io {
 namespace {
 
-struct ErrorTrap {
-  jpeg_error_mgr manager;  // first: libjpeg passes its address back
-  std::jmp_buf exit;
-  char message[JMSG_LENGTH_MAX];
-};
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* trap = reinterpret_cast<ErrorTrap*>(info->err);
-  trap->manager.format_message(info, trap->message);
-  std::longjmp(trap->exit, 1);
-}
-
 struct Compressor {
   jpeg_compress_struct info{};
-  ErrorTrap trap{};
+  JpegErrorTrap trap{};
   unsigned char* output = nullptr;
   unsigned long size = 0;  // NOLINT(google-runtime-int): the library's type
 
   Compressor() {
     info.err = jpeg_std_error(&trap.manager);
-    trap.manager.error_exit = leave;
+    trap.manager.error_exit = leave_jpeg;
   }
   ~Compressor() {
     jpeg_destroy_compress(&info);

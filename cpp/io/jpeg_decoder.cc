@@ -1,28 +1,12 @@
 #include "cpp/io/jpeg_decoder.h"
 
-#include <csetjmp>
-#include <cstdio>
-// libjpeg's headers need stdio before them and take the name `boolean`.
-#include <jerror.h>
-#include <jpeglib.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/io/jpeg_errors.h"
+
 namespace mxlite::io {
 namespace {
-
-struct ErrorTrap {
-  jpeg_error_mgr manager;  // first: libjpeg passes its address back
-  std::jmp_buf exit;
-  char message[JMSG_LENGTH_MAX];
-};
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* trap = reinterpret_cast<ErrorTrap*>(info->err);
-  trap->manager.format_message(info, trap->message);
-  std::longjmp(trap->exit, 1);
-}
 
 // Level -1 is a warning. Most say that pixels are lost; these say that bytes were superfluous,
 // which is common and harmless.
@@ -35,7 +19,7 @@ void on_message(j_common_ptr info, int level) {
     case JWRN_BOGUS_PROGRESSION:
       return;
     default:
-      leave(info);
+      leave_jpeg(info);
   }
 }
 
@@ -46,7 +30,7 @@ constexpr int kMostScans = 100;
 void check_scans(j_common_ptr info) {
   const int scans = reinterpret_cast<j_decompress_ptr>(info)->input_scan_number;
   if (scans <= kMostScans) return;
-  auto* trap = reinterpret_cast<ErrorTrap*>(info->err);
+  auto* trap = reinterpret_cast<JpegErrorTrap*>(info->err);
   std::snprintf(trap->message, sizeof trap->message, "more than %d scans", kMostScans);
   std::longjmp(trap->exit, 1);
 }
@@ -54,12 +38,12 @@ void check_scans(j_common_ptr info) {
 // Each image gets a new decompressor: a reused one keeps tables of the image before.
 struct Decompressor {
   jpeg_decompress_struct info{};
-  ErrorTrap trap{};
+  JpegErrorTrap trap{};
   jpeg_progress_mgr progress{};
 
   Decompressor() {
     info.err = jpeg_std_error(&trap.manager);
-    trap.manager.error_exit = leave;
+    trap.manager.error_exit = leave_jpeg;
     trap.manager.emit_message = on_message;
   }
   ~Decompressor() { jpeg_destroy_decompress(&info); }
