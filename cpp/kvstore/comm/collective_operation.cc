@@ -1,6 +1,7 @@
 #include "cpp/kvstore/comm/collective_operation.h"
 
 #include <array>
+#include <numeric>
 
 #include "cpp/base/str.h"
 #include "cpp/kvstore/comm/communicator.h"
@@ -33,6 +34,18 @@ std::string signature_text(uint64_t signature) {
     default:
       return name;
   }
+}
+
+uint64_t hash_sizes(std::span<const size_t> sizes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const size_t size : sizes) hash = (hash ^ size) * 0x100000001b3;
+  return hash;
+}
+
+std::vector<size_t> offsets_of(std::span<const size_t> bytes) {
+  std::vector<size_t> offsets(bytes.size());
+  std::exclusive_scan(bytes.begin(), bytes.end(), offsets.begin(), size_t{0});
+  return offsets;
 }
 
 }  // namespace mxlite

@@ -1,7 +1,9 @@
 // Describes a collective call, so that ranks can compare what they call.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "cpp/core/dtype.h"
 
@@ -30,5 +32,10 @@ struct CollectiveOperation {
 uint64_t signature_of(const CollectiveOperation& operation);
 // Returns "all_reduce (sum, 8 bytes of float32)" for the signature of such a call.
 std::string signature_text(uint64_t signature);
+
+// Returns a hash of the sizes of a call for CollectiveOperation::bytes.
+uint64_t hash_sizes(std::span<const size_t> sizes);
+// Returns where each part begins if parts of these sizes lie one behind the other.
+std::vector<size_t> offsets_of(std::span<const size_t> bytes);
 
 }  // namespace mxlite

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "cpp/kvstore/comm/reduce.h"
@@ -10,18 +9,6 @@
 
 namespace mxlite::shm {
 namespace {
-
-uint64_t hash_sizes(std::span<const size_t> sizes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const size_t size : sizes) hash = (hash ^ size) * 0x100000001b3;
-  return hash;
-}
-
-std::vector<size_t> offsets_of(std::span<const size_t> bytes) {
-  std::vector<size_t> offsets(bytes.size());
-  std::exclusive_scan(bytes.begin(), bytes.end(), offsets.begin(), size_t{0});
-  return offsets;
-}
 
 void move_bytes(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || to == from) return;
