@@ -8,42 +8,14 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/cpu/nn/vector_kernels.h"
-#include "cpp/ops/nn/channel_blocks.h"
+#include "cpp/ops/nn/normalized_rows.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
 
-struct Rows {
-  int64_t count, length;
-  int64_t inner = 1;  // rows that are interleaved; 1: a row is contiguous
-  int64_t cycle = 1;  // rows r and r + cycle share gamma
-  int64_t run = 1;    // neighbouring elements with the same gamma
-  double eps;
-
-  int64_t first(int64_t r) const { return r / inner * length * inner + r % inner; }
-  int64_t params_per_row() const { return length / std::max<int64_t>(run, 1); }
-  int64_t first_param(int64_t r) const { return r % cycle * params_per_row(); }
-};
-
-Rows make_rows(const LayerNormParams& p, const Shape& data, const Shape&) {
-  const ChannelBlocks b = channel_blocks(data, p.axis);
-  return {.count = b.outer * b.inner, .length = b.channels, .inner = b.inner, .eps = p.eps};
-}
-Rows make_rows(const GroupNormParams& p, const Shape& data, const Shape& gamma) {
-  const int64_t pixels = data.product(2, data.ndim());
-  return {.count = data[0] * p.num_groups,
-          .length = data[1] / p.num_groups * pixels,
-          .cycle = p.num_groups,
-          .run = gamma[0] > 0 ? data[1] / gamma[0] * pixels : pixels,
-          .eps = p.eps};
-}
-Rows make_rows(const InstanceNormParams& p, const Shape& data, const Shape&) {
-  const int64_t pixels = data.product(2, data.ndim());
-  return {
-      .count = data[0] * data[1], .length = pixels, .cycle = data[1], .run = pixels, .eps = p.eps};
-}
+using Rows = NormalizedRows;
 
 // A stride of 1 between the elements of a row is a type, so that loops become vectors.
 using One = std::integral_constant<int64_t, 1>;

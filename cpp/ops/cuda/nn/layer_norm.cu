@@ -6,45 +6,15 @@
 
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
-#include "cpp/ops/nn/channel_blocks.h"
 #include "cpp/ops/nn/layer_norm.h"
+#include "cpp/ops/nn/normalized_rows.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
 namespace {
 
-struct Rows {
-  int64_t count, length;
-  int64_t inner = 1;  // rows that are interleaved; 1: a row is contiguous
-  int64_t cycle = 1;  // rows r and r + cycle share gamma
-  int64_t run = 1;    // neighbouring elements with the same gamma
-  double eps;
-
-  __host__ __device__ int64_t first(int64_t r) const {
-    return r / inner * length * inner + r % inner;
-  }
-  __host__ __device__ int64_t params_per_row() const { return length / (run > 1 ? run : 1); }
-  __device__ int64_t first_param(int64_t r) const { return r % cycle * params_per_row(); }
-};
-
-Rows make_rows(const LayerNormParams& p, const Shape& data, const Shape&) {
-  const ChannelBlocks b = channel_blocks(data, p.axis);
-  return {.count = b.outer * b.inner, .length = b.channels, .inner = b.inner, .eps = p.eps};
-}
-Rows make_rows(const GroupNormParams& p, const Shape& data, const Shape& gamma) {
-  const int64_t pixels = data.product(2, data.ndim());
-  return {.count = data[0] * p.num_groups,
-          .length = data[1] / p.num_groups * pixels,
-          .cycle = p.num_groups,
-          .run = gamma[0] > 0 ? data[1] / gamma[0] * pixels : pixels,
-          .eps = p.eps};
-}
-Rows make_rows(const InstanceNormParams& p, const Shape& data, const Shape&) {
-  const int64_t pixels = data.product(2, data.ndim());
-  return {
-      .count = data[0] * data[1], .length = pixels, .cycle = data[1], .run = pixels, .eps = p.eps};
-}
+using Rows = NormalizedRows;
 
 // Mean and standard deviation of a row, by all threads of a block; the variance in a second pass
 // over what the cache still holds.
