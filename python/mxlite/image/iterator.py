@@ -225,7 +225,9 @@ class ImageIter(DataIter):
         self._check_state(state, batch_size=self.batch_size)
         known = None if self.seq is None else sorted(self.seq, key=str)
         if known != (None if state["seq"] is None else sorted(state["seq"], key=str)):
-            raise ValueError_(f"{type(self).__name__}: the saved position is that of other images")
+            raise ValueError_(
+                f"{type(self).__name__}: the saved position belongs to another list of images"
+            )
         self._rewind()
         if state["seq"] is None:
             for _ in range(state["cur"]):

@@ -105,7 +105,10 @@ class PythonModule(BaseModule):
         if self._label_shapes is None:
             return
         if pre_sliced:
-            raise ValueError_("PythonModule.update_metric: labels of one list expected")
+            raise ValueError_(
+                "PythonModule.update_metric: pre_sliced=True given, expected False: one list of "
+                "labels for the whole batch"
+            )
         eval_metric.update(labels, self.get_outputs())
 
     def bind(
