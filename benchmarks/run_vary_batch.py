@@ -31,7 +31,7 @@ SPEED = re.compile(r"Batch \[\d+-\d+\]\tSpeed: ([\d.]+) samples/sec")
 
 
 class Network(NamedTuple):
-    """How the script is called for a network, and the factor of its batch sizes."""
+    """Options of the script for a network, and the factor of its batch sizes."""
 
     options: tuple
     image: int

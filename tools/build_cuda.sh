@@ -7,7 +7,7 @@ werror=OFF
 [ -z "${CI:-}" ] || werror=ON
 # Sanitizers and profilers name lines of kernels; tools/gpu/pack.sh packs the same objects.
 export CUDAFLAGS=-lineinfo
-# The cache tells g++ and c++ apart: take the wheel's compiler, or all is compiled twice.
+# The compiler cache treats g++ and c++ as two compilers: with the wheel's, nothing compiles twice.
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' build/wheel/CMakeCache.txt 2>/dev/null || true)
 cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=ON -DMXLITE_WERROR=$werror \
   -DMXLITE_OUTPUT_DIRECTORY="$PWD/build/cuda/mxlite" >build-cuda.log || { cat build-cuda.log; rm build-cuda.log; exit 1; }

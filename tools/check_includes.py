@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What each folder may include besides itself; the order of CMakeLists.txt.
+# The folders that each folder may include besides itself, in the order of CMakeLists.txt.
 MAY_USE = {
     "base": [],
     "core": ["base"],
@@ -25,7 +25,7 @@ MAY_USE = {
 MAY_USE["cuda"] = list(MAY_USE)  # the plug-in's entry
 MAY_USE["python"] = list(MAY_USE)
 
-# What a folder inside one of these may include from its neighbors.
+# The neighbors that a folder inside one of these may include.
 INSIDE = {
     "kvstore": {
         "comm": [],

@@ -2,8 +2,8 @@
 """Finds comments that no sentence can begin like, pictures, and names that mean two things.
 
 A comment is a sentence about the code below it, or a noun phrase beside a declaration, so it does
-not begin with "of" and continue a name. Usage: ``check_language.py``; prints the places and ends
-with exit code 1 if there are any.
+not begin with "of" and continue a name, nor with "what" or "how" and leave out the verb.
+Usage: ``check_language.py``; prints the places and ends with exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CPP = {".cc", ".h", ".cu", ".cuh"}
 SOURCES = CPP | {".py"}
 DOCUMENTS = {".md", ".sh", ".cmake"}
 FRAGMENTS = (
-    re.compile(r'^\s*(?://+!?<?|#|""")\s*(Of|Whose|Nor|Neither)\b'),
+    re.compile(r'^\s*(?://+!?<?|#|""")\s*(Of|Whose|Nor|Neither|What|How|Which|Who|Why)\b'),
     re.compile(r"(?<=\S)\s+(?://+!?<?|#) (of|whose|nor) "),  # beside code
     re.compile(r"^ {4,}(Of) [^=]*$"),  # the description of a parameter
 )
@@ -44,6 +44,8 @@ PICTURES = {
     r"\blast words\b": "the output before the end",
     r"\bwhat is there\b": "the existing value, file or array",
     r"\bhand(s|ed)? over to\b": "pass to",
+    r"\btold\b": "inferred, given, reported: say who gets which fact",
+    r"\b(at|from) the begin\b": "start, beginning",
 }
 ANY_PICTURE = re.compile("|".join(PICTURES), re.IGNORECASE)
 # Each of these names is one class or struct of the C++ sources.

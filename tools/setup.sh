@@ -41,7 +41,7 @@ fi
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # has --group
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --group dev
-# What libmxlite_cuda.so is compiled with: the machine's toolkit, else PyPI's.
+# The toolkit that compiles libmxlite_cuda.so: the machine's, else PyPI's.
 cuda='nvidia-cudnn-frontend>=1.17'
 command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || cuda='-r tools/requirements-cuda.txt'
 .venv/bin/python -m pip install --quiet --disable-pip-version-check $cuda

@@ -60,7 +60,7 @@ def covered(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def common_length(a: list[tuple[float, float]], b: list[tuple[float, float]]) -> float:
-    """Return the length of what lies in both unions."""
+    """Return the length of the intersection of two unions."""
     total, i, j = 0.0, 0, 0
     while i < len(a) and j < len(b):
         total += max(0.0, min(a[i][1], b[j][1]) - max(a[i][0], b[j][0]))

@@ -1,4 +1,4 @@
-"""How fast a training job would be on 1 to 1,024 GPUs, and how far the answer may be trusted.
+"""Predicts the speed of a training job on 1 to 1,024 GPUs by a model, and checks the model.
 
     python benchmarks/bandwidth/scaling_model.py check --json check.json --plot check.png
     python benchmarks/bandwidth/scaling_model.py predict --model resnet50 --rate 392 --batch 128
@@ -124,7 +124,7 @@ class Cluster:
 
 @dataclasses.dataclass
 class Work:
-    """One GPU's step: seconds, and what becomes ready when."""
+    """One GPU's step: seconds, and the time at which each gradient is ready."""
 
     forward: float
     backward: float
@@ -177,7 +177,7 @@ def predict_step(
                work.gradients]  # fmt: skip
     index = 0
     while index < len(pending):
-        # What is ready when the wire is, up to the fusion threshold.
+        # A bucket takes all gradients that are ready when the wire is, up to the fusion threshold.
         start = max(free, pending[index][0])
         waiting = pending[index][1]
         index += 1

@@ -109,7 +109,7 @@ class Job:
 
 @dataclasses.dataclass
 class Rates:
-    """What a GPU reaches: flops of products and bytes of element-wise kernels per second."""
+    """Rates of a GPU: flops of products and bytes of element-wise kernels per second."""
 
     flops: float
     bandwidth: float

@@ -1,4 +1,4 @@
-"""How long GPT training takes on many GPUs, by a model, and how far the answer may be trusted.
+"""Predicts the time of GPT training on many GPUs by a model, and checks the model.
 
     python benchmarks/bandwidth/transformer_scaling.py check --json check.json --plot check.png
     python benchmarks/bandwidth/transformer_scaling.py predict --gpus 32 --hidden 2304 --layers 24 \

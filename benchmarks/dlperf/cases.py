@@ -1,4 +1,4 @@
-"""What is measured: models, their cases in each preset, and the work of a step."""
+"""Measured cases: models, their cases in each preset, and the work of a step."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _network(model: str, preset: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What ``--cells`` names instead of a preset's cases: ``float32:8x128``.
+    """A case that ``--cells`` names in place of a preset's cases: ``float32:8x128``.
 
     Attributes
     ----------

@@ -198,7 +198,7 @@ def dlperf_dict(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     Returns
     -------
     dict
-        Models are told apart by folder, batch size and dtype where there are several of them.
+        Models are distinguished by folder, batch size and dtype if there are several.
     """
     result: dict[str, Any] = {}
     kinds = {_kind(entry) for entry in found}

@@ -1,4 +1,4 @@
-"""What the trainings of all models in Gluon's API share (Python 3.8 and later)."""
+"""Shared parts of the trainings in Gluon's API (Python 3.8 and later)."""
 
 import peer_values
 

@@ -25,7 +25,7 @@ class LogError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What the name and the head of a log say about its run."""
+    """Facts about a run from the name and the head of its log."""
 
     path: Path
     model: str

@@ -328,7 +328,7 @@ def _cases(options: argparse.Namespace, model: str) -> list[Case]:
 
 
 def _files(options: argparse.Namespace, plan: list[Case]) -> dict[tuple[str, int], Path]:
-    """Return the files of cases that read one, by model and size; what is not given is made."""
+    """Return the files of cases that read one, by model and size; missing files are made."""
     files: dict[tuple[str, int], Path] = {}
     reading = [(case.model, case.size) for case in plan if case.data == "real"]
     for model, size in dict.fromkeys(reading):

@@ -1,4 +1,4 @@
-"""What the trainings of all models on PyTorch share."""
+"""Shared parts of the trainings on PyTorch."""
 
 import torch
 from on_torch import DTYPES, device, wait

@@ -115,8 +115,8 @@ def read_log(folder: Path) -> list[tuple[str, ...]]:
 def parameter_difference(folders: list[Path], start: Path, step: int) -> float:
     """Return the difference of all trained parameters as a share of how far they moved.
 
-    Single parameters do not tell: the gradient of a key's bias is rounding alone, and Adam divides
-    by its size.
+    Single parameters are not compared: the gradient of a key's bias is rounding alone, and Adam
+    divides by its size.
 
     Parameters
     ----------

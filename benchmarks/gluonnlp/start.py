@@ -5,7 +5,7 @@
 No line of the script is changed. Before it runs, gluon-nlp's table of models gets a small one
 without dropout under the name ``bert_12_768_12``, and Python's and NumPy's random numbers get a
 seed. OUT.json lists every batch in the order of the calls: losses in full precision, and sums that
-tell whether both sides read the same samples.
+show whether both sides read the same samples.
 """
 
 import json

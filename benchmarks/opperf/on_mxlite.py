@@ -37,7 +37,7 @@ def prepare(case: Case, dtype: str) -> tuple[Callable[[], Any], Callable[[], Any
     Returns
     -------
     tuple
-        The second is None without gradient.
+        The second is None if there is no gradient.
     """
     op, params = function(case.op), case.params
     inputs = {k: mx.nd.array(v, dtype=v.dtype) for k, v in arrays(case, dtype).items()}

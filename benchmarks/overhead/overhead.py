@@ -66,7 +66,7 @@ DONE = [
     Case("array from NumPy", "array(source)"),
 ]
 RECORDED = [Case("eager op on the tape, pushed", "relu(v)")]
-# What the engine of each process adds; see breakdown().
+# Cases that run with the naive engine; see breakdown().
 NAIVE = [
     Case("naive: eager op", "relu(x)"),
     Case("naive: eager op into out", "relu(x, out=y)"),

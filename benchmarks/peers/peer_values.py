@@ -73,7 +73,7 @@ def inputs(spec, batch):
     Parameters
     ----------
     spec : dict
-        ``size`` and ``layers``: the first layer tells images from tokens.
+        ``size`` and ``layers``: the first layer shows whether inputs are images or tokens.
     batch : int
         Number of images or sequences.
 

@@ -1,4 +1,4 @@
-"""How long compute threads poll before they sleep: mxlite with several settings in turns.
+"""Compares how long compute threads poll before they sleep: several settings in turns.
 
     python benchmarks/peers/waiting.py --neighbours 0 1 2 --json out.json
 

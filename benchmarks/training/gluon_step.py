@@ -34,7 +34,7 @@ def _options(dtype, batch):
 
 
 def gluon(mx, net, dtype, batch, size):
-    """Return a training step of a Gluon block and what waits for the last one.
+    """Return a training step of a Gluon block, and a function that waits for the last step.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def gluon(mx, net, dtype, batch, size):
 
 
 def module(mx, symbol, dtype, batch, size, parameters):
-    """Return a training step of a Module and what waits for the last one.
+    """Return a training step of a Module, and a function that waits for the last step.
 
     Parameters
     ----------

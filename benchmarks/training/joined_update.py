@@ -1,4 +1,4 @@
-"""What a step would gain if the update ran in the executable of the backward pass.
+"""Measures what a step would gain if backward's executable ran the update, too.
 
     python benchmarks/training/joined_update.py --json out.json
 

@@ -69,7 +69,7 @@ def scale_loss(trainer: Any) -> None:
 
 
 def mark_fresh(params: list[Any]) -> None:
-    """Do what backward does, without computing."""
+    """Mark gradients as new, as backward does, without computing them."""
     for param in params:
         for array in param.list_data():
             array._set_fresh_grad(True)

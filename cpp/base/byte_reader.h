@@ -11,7 +11,7 @@
 
 namespace mxlite {
 
-// A position in bytes. Every read compares its size with what is left, and counts are compared
+// A position in bytes. Every read compares its size with the rest, and counts are compared
 // before memory is asked for. Numbers are little-endian unless a function says otherwise.
 class ByteReader {
  public:

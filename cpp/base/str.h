@@ -8,7 +8,7 @@ namespace mxlite {
 template <class... Args>
 std::string str(const Args&... args) {
   std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // else it leaves out what finds no memory
+  out.exceptions(std::ios_base::badbit);  // else it drops text when memory runs out
   (out << ... << args);
   return std::move(out).str();
 }

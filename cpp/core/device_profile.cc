@@ -52,7 +52,7 @@ struct Events {
     const auto device = static_cast<uint32_t>(stream.device().index);
     return tracks.emplace(&stream, kDeviceTrack | device << 4 | (number & 15)).first->second;
   }
-  // A device that broke tells no times.
+  // A device that broke returns no times.
   void resolve_first() {
     const Pending p = std::move(marks.front());
     marks.pop_front();

@@ -15,7 +15,7 @@ enum class ProfileKind : uint8_t {
   kDevice,    // work of a device, in its own time
 };
 
-// Called on the thread that runs the work, with the same name at begin and end. The name is static
+// Called on the thread that runs the work, with the same name at start and end. The name is static
 // or interned, so a listener may keep the pointer. count: a quantity that changes over time.
 struct ProfileListener {
   void (*begin)(const char* name, ProfileKind kind) = nullptr;

@@ -1,5 +1,5 @@
 // Queues of device work. The host submits work and continues; wait_for orders work of two streams,
-// and synchronize tells the host that work is done.
+// and synchronize waits on the host until work is done.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -15,29 +15,29 @@ constexpr size_t kMostNames = 8;
 std::exception_ptr explain(int device, const std::exception_ptr& error,
                            std::span<const Suspect> suspects) noexcept {
   try {
-    Error told(ErrorKind::kDevice, "");
+    Error explained(ErrorKind::kDevice, "");
     try {
       std::rethrow_exception(error);
     } catch (const Error& e) {
-      told = e;
+      explained = e;
     } catch (const std::exception& e) {
-      told = Error(ErrorKind::kDevice, e.what());
+      explained = Error(ErrorKind::kDevice, e.what());
     }
     if (suspects.size() > 1)
-      told.add_context(str("one of ", suspects.size(), " tasks that gpu(", device,
-                           ") had not finished has failed; MXLITE_ENGINE=naive runs one at a time ",
-                           "and names it"));
+      explained.add_context(str("one of ", suspects.size(), " tasks that gpu(", device,
+                                ") had not finished has failed; MXLITE_ENGINE=naive runs one at a ",
+                                "time and names it"));
     for (size_t i = 0; i < std::min(suspects.size(), kMostNames); ++i) {
       std::string line = suspects.size() > 1 ? str(i + 1, ". ") : "while running ";
       line += describe_with_origin(*suspects[i].task);
       const std::string kernels = kernels_of_task(suspects[i].sequence);
       if (!kernels.empty()) line += "; its kernels: " + kernels;
-      told.add_context(line);
+      explained.add_context(line);
     }
     if (suspects.size() > kMostNames)
-      told.add_context(str("... and ", suspects.size() - kMostNames, " later tasks"));
-    told.add_context(str("gpu(", device, ") takes no more work of this process"));
-    return std::make_exception_ptr(std::move(told));
+      explained.add_context(str("... and ", suspects.size() - kMostNames, " later tasks"));
+    explained.add_context(str("gpu(", device, ") takes no more work of this process"));
+    return std::make_exception_ptr(std::move(explained));
   } catch (...) {
     return error;  // no memory for the text
   }

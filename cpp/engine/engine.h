@@ -1,6 +1,6 @@
-// The dependency engine: tasks say which variables they read and write and run as soon as that
-// order allows, on worker threads (or in the caller: naive). Note [Errors] tells where failures
-// appear.
+// The dependency engine: tasks declare which variables they read and write, and run as soon as the
+// order of these allows, on worker threads (or in the caller: naive). Note [Errors] describes where
+// failures appear.
 #pragma once
 #include <cstddef>
 #include <cstdint>

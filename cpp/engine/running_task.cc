@@ -19,7 +19,7 @@ thread_local bool ends_process = false;
 }  // namespace
 
 RunningTask::RunningTask() {
-  running.fetch_add(1);  // before `ending` is read, so that one of both threads sees the other
+  running.fetch_add(1);  // before `ending` is read, so that one thread sees the other
   if (!ending.load() || ends_process) return;
   running.fetch_sub(1);
   while (true) ::pause();

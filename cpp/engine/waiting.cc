@@ -19,7 +19,7 @@ std::atomic<int> unlimited_pushes{0};
 std::atomic<bool (*)()> may_run_handlers{nullptr};
 std::atomic<void (*)()> run_handlers{nullptr};
 
-// Counts one waiter; the mutex is held at begin and end.
+// Counts one waiter; the mutex is held when it begins and when it ends.
 class Waiting {
  public:
   explicit Waiting(uint32_t& count) : count_(count) { ++count_; }

@@ -20,7 +20,7 @@ using ArrayList = std::vector<NDArrayRef>;
 // Runs a block's forward on (traced) arrays.
 using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList& parameters)>;
 
-// Holds what one run of forward on arrays without data gave.
+// Result of one run of forward on arrays without data.
 struct Traced {
   std::vector<TensorSpec> input_specs, parameter_specs;  // parameters have theirs as far as known
   Device device;
@@ -38,7 +38,7 @@ class CachedGraph : public RefCounted {
   ~CachedGraph() override;
 
   // The arrays of the parameters in the order in which forward gets them. Other shapes or dtypes
-  // drop what was compiled.
+  // drop the compiled graphs.
   void set_params(ArrayList params);
 
   struct Mode {
@@ -46,7 +46,7 @@ class CachedGraph : public RefCounted {
     bool recording = false;
     bool (*needs_grad)(const NDArray&) = nullptr;  // asked when recording
   };
-  // Holds what one signature was compiled to. It never changes.
+  // The executables of one signature. It never changes.
   struct Entry {
     std::vector<TensorSpec> input_specs;
     Device device;
@@ -65,7 +65,7 @@ class CachedGraph : public RefCounted {
   // The compiled graph for these inputs. Thread-safe; tracing runs without a lock held.
   Ready prepare(std::span<const NDArrayRef> inputs, const Mode& mode);
 
-  // The next compilation for what was traced uses it instead of tracing once more.
+  // The next compilation for the same inputs uses this trace instead of tracing once more.
   void adopt(std::shared_ptr<Traced> traced);
   // Specs of the inputs of the last call.
   std::optional<std::vector<TensorSpec>> last_signature() const;
@@ -121,12 +121,12 @@ class CachedGraph : public RefCounted {
   std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; how often for inference
 };
 
-// Where warnings for the user go; standard error until it is set. What the function throws leaves
-// the call that caused the warning.
+// Sets the function that gets warnings for the user; until then they are written to standard error.
+// An exception of the function leaves the call that caused the warning.
 void set_warning_function(void (*warn)(const std::string& text));
 
-// Finds the shapes of parameters whose specs have unknown dimensions (-1) by tracing. What forward
-// does not use stays unknown; an operator that cannot tell a shape it needs throws.
+// Finds the shapes of parameters whose specs have unknown dimensions (-1) by tracing. Shapes that
+// forward does not use stay unknown; an operator throws if it cannot infer a shape that it needs.
 Traced infer_params(const TraceFn& trace, const std::string& name,
                     std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
                     bool training);

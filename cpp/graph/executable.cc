@@ -49,7 +49,7 @@ class Executable::MainTask final : public engine::Task {
     held_.push_back(array.storage());
     const auto offset = static_cast<size_t>(array.offset()) * dtype_size(array.dtype());
     if (is_deferred(*array.storage()))
-      late_.push_back({slot, array.storage().get(), offset});
+      deferred_.push_back({slot, array.storage().get(), offset});
     else
       bases_[slot] = array.data();
   }
@@ -57,7 +57,7 @@ class Executable::MainTask final : public engine::Task {
   void set_donated(const NDArray& array) {
     const Storage& block = *array.storage();
     if (is_deferred(block))
-      late_.push_back({Slots::kDonated, &block, 0});
+      deferred_.push_back({Slots::kDonated, &block, 0});
     else
       bases_[Slots::kDonated] = block.data();
   }
@@ -78,7 +78,7 @@ class Executable::MainTask final : public engine::Task {
   void run() override {
     const Executable& e = *executable_;
     const Program& p = e.program_;
-    take_late_memory();
+    take_deferred_memory();
     Arena::Use memory(*e.arena_, p.arena_bytes + p.scratch_bytes);
     bases_[Slots::kArena] = memory.data();
     bases_[Slots::kScratch] = memory.data() + p.arena_bytes;
@@ -94,7 +94,7 @@ class Executable::MainTask final : public engine::Task {
     const Executable& e = *executable_;
     const Program& p = e.program_;
     if (first == 0) {
-      take_late_memory();
+      take_deferred_memory();
       between_ = Storage::allocate(e.device_, p.arena_bytes + p.scratch_bytes);
       bases_[Slots::kArena] = between_->data();
       bases_[Slots::kScratch] = static_cast<std::byte*>(between_->data()) + p.arena_bytes;
@@ -111,18 +111,18 @@ class Executable::MainTask final : public engine::Task {
   }
 
  private:
-  struct Late {
+  struct Deferred {
     uint32_t slot;
     const Storage* storage;  // keeps it alive
     size_t offset;
   };
-  void take_late_memory() {
-    for (const Late& l : late_)
-      bases_[l.slot] = static_cast<std::byte*>(materialize(*l.storage)) + l.offset;
+  void take_deferred_memory() {
+    for (const Deferred& d : deferred_)
+      bases_[d.slot] = static_cast<std::byte*>(materialize(*d.storage)) + d.offset;
   }
 
   IntrusivePtr<Executable> executable_;
-  std::vector<Late> late_;
+  std::vector<Deferred> deferred_;
   SmallVector<void*, 12> bases_;
   SmallVector<StorageRef, 6> held_;
   std::vector<uint8_t> kept_;  // by slot; empty: none

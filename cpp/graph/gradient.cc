@@ -165,9 +165,9 @@ class Extraction {
     return n.kind == NodeKind::kOp && (n.op()->alias || (n.inputs.empty() && !is_random(n)));
   }
 
-  // What BatchNorm with relu, LayerNorm and GELU return is as large as the data, which backward
-  // keeps anyway, and takes one pass over memory to compute: it is recomputed where the first
-  // gradient needs it.
+  // The outputs of BatchNorm with relu, LayerNorm and GELU are as large as the data, which backward
+  // keeps anyway, and take one pass over memory to compute: they are recomputed where the first
+  // gradient needs them.
   bool is_repeated(ValueId v) const {
     constexpr size_t kLeastBytes = 1 << 20;
     const Node& n = joint_.node(v);

@@ -12,7 +12,7 @@
 
 namespace mxlite::graph {
 
-// Steps in running order. A slot holds one value, which is there at the begin or computed by a
+// Steps in running order. A slot holds one value, which is given at the start or computed by a
 // step.
 class Route {
  public:
@@ -20,7 +20,7 @@ class Route {
   struct Step {
     std::vector<Slot> inputs, outputs;
     std::vector<Slot> last_uses;  // among the inputs
-    std::vector<bool> used;       // by output: does a later step or a result need it?
+    std::vector<bool> used;       // by output: whether a later step or a result needs it
   };
   Slot add_values(size_t count = 1);  // the first of them
   void add_step(std::vector<Slot> inputs, std::vector<Slot> outputs);
@@ -46,10 +46,10 @@ class Visitor {
   virtual void before(size_t /*step*/, Values& /*inputs*/) {}  // may replace them
   virtual Values run(size_t step, const Values& inputs) = 0;
   virtual void after(size_t /*step*/, const Values& /*inputs*/, const Values& /*outputs*/) {}
-  virtual std::string place(size_t /*step*/) const { return {}; }  // what errors say of the step
+  virtual std::string place(size_t /*step*/) const { return {}; }  // name of the step in errors
 };
 
-// `values`: by slot, those that are there at the begin.
+// `values`: by slot, those that are given at the start.
 template <class Value>
 std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<Value>& visitor) {
   MX_ASSERT(values.size() == route.num_values());
@@ -76,7 +76,7 @@ std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<V
   return results;
 }
 
-// The slots of a graph's values; inputs, parameters and constants are there at the begin.
+// The slots of a graph's values; inputs, parameters and constants are given at the start.
 class ValueSlots {
  public:
   explicit ValueSlots(const Graph& graph);

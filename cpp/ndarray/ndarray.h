@@ -7,7 +7,7 @@
 
 namespace mxlite {
 
-// Base classes of what autograd, tracing and sparse storage attach to an array.
+// Base classes of the objects that autograd, tracing and sparse storage attach to an array.
 class AutogradInfo : public RefCounted {};
 class TraceInfo : public RefCounted {};
 class SparseInfo : public RefCounted {};

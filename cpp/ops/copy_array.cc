@@ -86,8 +86,8 @@ void transfer(const NDArray& src, const NDArray& dst) {
 
 void copy_between_devices(const NDArrayRef& src, const NDArrayRef& dst) {
   NDArrayRef from = src;
-  // A GPU converts before and after at the speed of its memory; the host only joins what is
-  // strided.
+  // A GPU converts before and after at the speed of its memory; the host only makes strided
+  // data contiguous.
   const bool convert_there = !on_gpu(*src) && src->dtype() != dst->dtype();
   if (!from->contiguous() || (from->dtype() != dst->dtype() && !convert_there)) {
     from =

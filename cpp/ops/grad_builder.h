@@ -34,7 +34,7 @@ class GradBuilder {
   virtual ValueRef output(int i) = 0;  // likewise
   virtual const TensorSpec& input_spec(int i) const = 0;
   virtual const TensorSpec& output_spec(int i) const = 0;
-  // Returns the gradient of output i; zeros if none arrived (has_output_grad tells).
+  // Returns the gradient of output i; zeros if !has_output_grad(i).
   virtual ValueRef output_grad(int i) = 0;
   virtual bool has_output_grad(int i) const = 0;
   virtual const ParamsRef& params_ref() const = 0;

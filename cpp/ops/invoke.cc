@@ -111,8 +111,8 @@ void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {
                   "; copy one with as_in_context");
 }
 
-// Where an operator runs and puts results of its own: like 1.x not in pinned or shared memory, and
-// without inputs where out= is, whatever ctx= says.
+// Returns the device on which an operator runs and allocates results: as in 1.x never pinned or
+// shared memory. Without inputs it is the device of out=, whatever ctx= says.
 Device place_of(std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
   const bool from_out = inputs.empty() && !options.out.empty() && options.out[0];
   if (inputs.empty() && !from_out) return options.device;
@@ -199,7 +199,7 @@ Specs infer_outputs(const OpSchema& op, const void* params, std::span<const Tens
   }
 }
 
-// Calls `check`; if it throws, the other ranks of a collective operator are told why.
+// Calls `check`; if it throws, the other ranks of a collective operator get the error.
 template <class Check>
 auto announcing_failure(const OpSchema& op, const ParamsRef& params,
                         std::span<const NDArrayRef> inputs, const Check& check) {

@@ -21,7 +21,7 @@ class Number {
 
   // The nearest double.
   constexpr operator double() const { return real_; }  // NOLINT: most kernels compute in floats
-  // The number without its fraction; what no int64 holds becomes the nearest limit, NaN 0.
+  // Returns the number without its fraction, clamped to the range of int64; 0 for NaN.
   int64_t whole() const {
     if (exact_ && !unsigned_) return static_cast<int64_t>(bits_);
     if (real_ >= 0x1p63) return std::numeric_limits<int64_t>::max();

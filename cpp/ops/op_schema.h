@@ -28,7 +28,7 @@ struct ParamInfo {
   std::string range;  // "at least 1"; empty where the type is the only bound
 };
 
-// Which precision mixed-precision training uses for the op.
+// The precision that mixed-precision training uses for the op.
 enum class AmpClass : uint8_t { kNeutral, kLowPrecision, kFloat32, kWidest };
 
 // A parameter with values for which mixed-precision training runs an operator in float32.
@@ -37,7 +37,7 @@ struct AmpCondition {
   std::vector<std::string> values;
 };
 
-// How drawings of networks show the operator.
+// The look of the operator in drawings of networks.
 struct Drawing {
   std::string kind;   // the group of operators of one colour: "layer", "pooling"; empty: none
   std::string label;  // the text below the name, with parameters in braces: "{kernel}/{stride}"

@@ -69,7 +69,7 @@ int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tun
 PlanChoice choose_plan(PlanCandidates& candidates, const PlanRules& rules,
                        const std::string& problem, const Tuning* tuning) {
   if (std::string reason = candidates.list(); !reason.empty()) return {-1, reason};
-  candidates.exclude(rules);  // acts on what has been listed
+  candidates.exclude(rules);  // acts on the candidates listed so far
   if (std::string reason = candidates.supported(); !reason.empty()) return {-1, reason};
   const int64_t index = choose(candidates, problem, tuning);
   return {index, index < 0 ? "none of its engines could be built" : ""};

@@ -11,7 +11,7 @@
 
 namespace mxlite {
 
-// How 1.x stores the result of an operator that this engine knows as an alias of another one.
+// The storage in which 1.x puts results of an operator that is an alias of another one here.
 enum class AliasStorage : uint8_t {
   kUnion,        // f(0, 0) = 0: where one of two sparse inputs of one storage type stores a value
   kStored,       // where the first input stores a value; what is not stored stays 0 (_scatter_*)

@@ -17,7 +17,7 @@ namespace mxlite {
 
 struct OpSchema;
 
-// The shapes of one call as far as they are known: a rule adds what it can tell.
+// The shapes of one call as far as they are known: a rule adds what it can infer.
 class PartialShapes {
  public:
   // `inputs` and `outputs` are changed in place. Messages write unknown extents as `unknown`.
@@ -77,7 +77,7 @@ struct SymbolTraits {
   // Fills unknown types before the rules above.
   std::function<void(const void* params, KnownTypes in, KnownTypes out)> types;
 
-  // Weights can be told although nothing is known of the first input.
+  // Shapes of weights can be inferred although nothing is known of the first input.
   bool completes_blindly = false;
   // Adds to shapes that are known in part.
   std::function<void(const void* params, PartialShapes& shapes)> refine;

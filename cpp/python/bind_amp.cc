@@ -1,4 +1,4 @@
-// Mixed precision: mx.contrib.amp tells the core which operator runs in which precision.
+// Mixed precision: mx.contrib.amp sets in which precision each operator runs.
 #include <pybind11/stl.h>
 
 #include <map>

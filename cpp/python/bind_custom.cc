@@ -51,7 +51,7 @@ struct State final : RefCounted {
 };
 using StateRef = IntrusivePtr<State>;
 
-// What the user's code does not assign is 0.
+// Outputs that the user's code does not assign are 0.
 NDArrayRef zeros(const TensorSpec& spec, const Device& device) {
   return autograd::call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
 }

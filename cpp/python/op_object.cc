@@ -194,7 +194,7 @@ py::object make_op_object(const OpSchema& op, std::string_view alias, bool compo
   using Key = std::tuple<std::string, bool>;
   static auto* made = new std::map<Key, PyObject*>;
   const bool takes_inputs = op.variadic || !op.inputs.empty();
-  // Operators with inputs tell by these whether a call composes.
+  // A call of an operator with inputs composes if one of these is a symbol.
   const auto at = made->try_emplace(Key(alias, composes && !takes_inputs)).first;
   if (!at->second) {
     MX_ASSERT(op.params.size() <= kMaxParams);

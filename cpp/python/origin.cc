@@ -59,7 +59,7 @@ PyCodeObject* code_of(PyFrameObject* frame) {
 
 int line_of(PyFrameObject* frame, PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
-  // Python searches a function's table of lines from its begin, which takes microseconds in long
+  // Python searches a function's table of lines from its start, which takes microseconds in long
   // functions. The lines found last are kept; the interpreter's lock guards them.
   struct KnownLine {
     PyCodeObject* code;  // owned: no other code gets its address

@@ -96,15 +96,15 @@ bool PythonCall::fill_types(KnownTypes in, KnownTypes out) const {
   if (!py::hasattr(object_, "types")) return false;
   py::list known;
   for (const KnownType& type : in) known.append(known_type_to_python(type));
-  const py::object told = called([&] { return object_.attr("types")(known); });
-  if (told.is_none()) return false;
+  const py::object inferred = called([&] { return object_.attr("types")(known); });
+  if (inferred.is_none()) return false;
   const auto fill = [](KnownTypes types, const py::sequence& found) {
     for (size_t i = 0; i < types.size() && i < py::len(found); ++i) {
       const py::object name = found[i];
       if (!types[i] && !name.is_none()) types[i] = require_dtype(name, "type inference");
     }
   };
-  const auto pair = told.cast<py::tuple>();
+  const auto pair = inferred.cast<py::tuple>();
   fill(in, pair[0]);
   fill(out, pair[1]);
   return true;

@@ -9,7 +9,7 @@ namespace mxlite::python {
 // An array or a sequence of them; a type error names `who`.
 graph::ArrayList arrays_from(pybind11::handle o, const char* who);
 
-// The callable is borrowed: whoever calls the function holds the object that owns it.
+// The callable is borrowed: the caller of the function must hold the object that owns it.
 graph::TraceFn trace_function(PyObject* callable);
 
 // The CachedGraph of a function that borrows what `owner` holds.

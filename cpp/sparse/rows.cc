@@ -15,7 +15,7 @@ using autograd::call_op;
 bool is_csr(const NDArrayRef& array) { return storage_type(*array) == StorageType::kCSR; }
 
 // Returns where the rows first to first + rows begin, and the last of them ends, among the
-// elements. Throws if the parts, which programs may give, are none of a csr array.
+// elements. Throws if the parts, which programs may give, form no csr array.
 std::vector<int64_t> row_starts(const SparseCall& call, const SparseParts& parts, int64_t first,
                                 int64_t rows) {
   const int64_t stored = parts.indices->size();

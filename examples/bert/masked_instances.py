@@ -15,7 +15,7 @@ Document = list[list[int]]  # token ids of each sentence
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """How samples are made; the defaults are gluon-nlp's.
+    """The rules for making samples; the defaults are those of gluon-nlp.
 
     Attributes
     ----------

@@ -262,7 +262,7 @@ def synthetic_samples(
     """Return sentences of a small random grammar, which a model can learn.
 
     A token is followed by one of two others with the probabilities 0.9 and 0.1, so that a masked
-    token can be told from its neighbours. Segments that do not follow are from another part of the
+    token follows from its neighbours. Segments that do not follow are from another part of the
     vocabulary. All weights are 1, and lengths vary as those of text do.
 
     Parameters

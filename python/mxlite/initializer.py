@@ -559,7 +559,7 @@ class Mixed:
     Parameters
     ----------
     patterns : sequence of str
-        Regular expressions, matched at the name's begin; end with ``".*"``.
+        Regular expressions, matched at the start of the name; end with ``".*"``.
     initializers : sequence of callable
         One for each pattern.
     """

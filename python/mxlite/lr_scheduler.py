@@ -32,7 +32,7 @@ class LRScheduler(TypedInit):
     warmup_steps : int
         Number of updates of the warm-up.
     warmup_begin_lr : float
-        Rate at its begin; must not exceed ``base_lr``.
+        Rate at its start; must not exceed ``base_lr``.
     warmup_mode : {'linear', 'constant'}
         Rise in a line, or stay at ``warmup_begin_lr``.
     """

@@ -32,7 +32,7 @@ _EVERY_THREAD = 2
 
 
 class _Switch(threading.local):
-    """Whether NumPy shapes are on in a thread; None: as in every thread."""
+    """Whether NumPy shapes are on in a thread; None: the default of the process applies."""
 
     shape: bool | None = None
 

@@ -1,4 +1,4 @@
-// Which attention calls go to cuDNN, and what tells one problem from another.
+// Tests which attention calls cuDNN runs, and which calls are different problems.
 #include "cpp/ops/nn/attention_problem.h"
 
 #include <gtest/gtest.h>

@@ -79,7 +79,7 @@ TEST(CudaPluginConvolutionGraphTest, Int8BecomesInt32InChannelsLastMemory) {
   }
 }
 
-// What cuDNN asks of GenStats: the output is stored, the sums of its channels are float32.
+// cuDNN requires of GenStats that the output is stored and the sums of its channels are float32.
 TEST(CudaPluginConvolutionGraphTest, SumsOfChannelsAreStoredBesideTheOutput) {
   ConvolutionProblem p = problem(true);
   p.dtype = DType::kFloat16;

@@ -1,5 +1,5 @@
-// What the emulator must find in wrong kernels: accesses beside allocations, and results that
-// depend on the order of blocks and threads.
+// Tests that the emulator finds the faults of wrong kernels: accesses beside allocations, and
+// results that depend on the order of blocks and threads.
 #include <gtest/gtest.h>
 
 #include <cstring>

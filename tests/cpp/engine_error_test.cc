@@ -1,4 +1,4 @@
-// Which waits raise the failure of a task.
+// Tests which waits raise the failure of a task.
 #include <gtest/gtest.h>
 
 #include <new>

@@ -8,7 +8,7 @@
 namespace mxlite::graph::test {
 namespace {
 
-// Which buffer (as the lowering made it, before sharing) a piece of memory holds.
+// Records which buffer (as the lowering made it, before sharing) each piece of memory holds.
 class ShadowMemory {
  public:
   explicit ShadowMemory(const Program& p) : program_(p) {

@@ -1,4 +1,4 @@
-// Which quantized layers run on tensor cores, and what their operands look like there.
+// Tests which quantized layers run on tensor cores, and the operands that they get there.
 #include "cpp/ops/quantization/int8_product.h"
 
 #include <gtest/gtest.h>

@@ -50,9 +50,9 @@ TEST(Rendezvous, ASilentRankIsNamedToTheOthers) {
   other.pump();
   const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
   EXPECT_HAS(error_of([&] { tcp::make_communicator(job); }), "no sign of life for 1 s");
-  // The silent rank reads of it, too, when it runs again.
+  // The silent rank gets the reason, too, when it runs again.
   EXPECT_EQ(other.next()->kind, tcp::FrameKind::kTable);
-  std::string own = "not told";
+  std::string own = "no message";
   while (const auto frame = other.next())
     if (frame->kind == tcp::FrameKind::kLost) own = tcp::decode<tcp::Departure>(frame->body).why;
   EXPECT_HAS(own, "no sign of life for 1 s");

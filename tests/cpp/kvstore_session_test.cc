@@ -176,7 +176,7 @@ TEST(Session, CallsByNumberAreDoneWhicheverIsReadyFirst) {
   EXPECT_EQ(job.session().number_calls(1), first + kCalls);
   std::vector<OperationRef> all;
   for (size_t i = 0; i < kCalls; ++i) {
-    // Equal names are not a mistake: the numbers tell the calls apart.
+    // Equal names are not a mistake: the numbers distinguish the calls.
     all.push_back(job.sum("a", static_cast<int64_t>(1 + i % 5), owner));
     all.back()->number = first + (i * 7) % kCalls;
   }
@@ -236,7 +236,7 @@ TEST(Session, ARankLeavesWhenNoOtherNeedsIt) {
   EXPECT_NE(errors[0].find("shut down by rank 0"), std::string::npos) << errors[0];
 }
 
-// Leaves the thread that tells it without memory.
+// Lets the thread that calls it run out of memory.
 class StarvingOwner final : public OperationOwner {
  public:
   void notify(size_t, std::exception_ptr error) override {

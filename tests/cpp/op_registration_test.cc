@@ -1,4 +1,4 @@
-// How operators and kernels get into the registry, and which gradient rule of an operator is taken.
+// Tests the registration of operators and kernels, and which gradient rule of an operator is used.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Which candidate of a library is taken, measured and kept, on candidates that are numbers.
+// Tests which candidate of a library is taken, measured and kept; the candidates are numbers.
 #include "cpp/ops/plan_choice.h"
 
 #include <gtest/gtest.h>

@@ -194,7 +194,7 @@ class Job:
         return counts
 
     def end(self) -> None:
-        """End what is left."""
+        """End the remaining processes."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGTERM)
             try:

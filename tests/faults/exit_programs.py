@@ -285,7 +285,7 @@ register("slow", Slow)
 register("fails", Fails)
 """
 
-# How to end, and the exit codes that are right then. A signal's number is negative.
+# Statements that end a program, and the right exit codes. A signal's number is negative.
 ENDINGS: dict[str, tuple[str, set[int]]] = {
     "return": ("", {0}),
     "exit_0": ("sys.exit(0)", {0}),

@@ -259,7 +259,7 @@ def fuzz(args: argparse.Namespace) -> dict[str, object]:
     port = free_port()
     with ServerJob(WAITER, workers=1, PORT=port) as job:
         job.wait_for("goes")
-        # What a program that knows only the port could guess.
+        # The key that a program could guess if it knows only the port.
         key = derived((0, 0), f"127.0.0.1:{job.port}".encode())
         closed = 0
         for i in range(args.frames):

@@ -1,4 +1,4 @@
-"""What NumPy computes for calls of operators that have an obvious counterpart there.
+"""NumPy's results for calls of operators that have an obvious counterpart there.
 
 Every function of `_REFERENCES` gets the inputs in float64 (integers as they are) and the parameters
 of the call, all of them by name, and returns the expected array, or None if the call has no obvious

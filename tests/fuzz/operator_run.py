@@ -1,4 +1,4 @@
-"""Runs one random call of an operator in one of several ways, and judges what comes back."""
+"""Runs one random call of an operator in one of several modes, and judges the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operator_references import expected
 
 __all__ = ["run_call"]
 
-# What a bad call may raise: the package's own errors, which derive from Python's.
+# A bad call may raise the package's own errors, which derive from Python's.
 _EXPECTED = (MXNetError, MemoryError, OverflowError)
 _NO_MEMORY = ("out of memory", "allocation of")
 _IN_SYMBOLS = {"_reshape_to": "Reshape"}  # by that name they are in symbols

@@ -147,7 +147,7 @@ def _summary(args: argparse.Namespace, entries: list[dict[str, Any]], seconds: f
     from operator_calls import make_call
 
     for entry in entries:
-        if "op" not in entry:  # the process ended before it could tell
+        if "op" not in entry:  # the process ended before it could report its call
             call = make_call(args.seed, entry["n"])
             entry.update(op=call.op, mode=call.mode, call=str(call)[:500])
     kinds = Counter(e["kind"] for e in entries)

@@ -1,4 +1,4 @@
-"""How long the tests of a mutant may run: in processor time, so that a busy machine makes no hangs.
+"""Time limit of the tests of a mutant: processor time, so that a busy machine makes no hangs.
 
 Waiting for ever takes no processor time, so a wall clock ends that.
 """

@@ -1,4 +1,4 @@
-"""What a mutant changes: one operator, bound, index, constant, condition or accumulation."""
+"""Rules of mutants: each changes one operator, bound, index, constant, condition or sum."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from typing import Any, Callable
 
 HERE = Path(__file__).resolve().parent
 Part = dict[str, Any]
-# What a check finds: whether it is met, and the figure that says so; None: nothing to compare.
+# The result of a check: whether it is met, and the figure that shows it; None: nothing to compare.
 Finding = tuple[bool, str]
 
 

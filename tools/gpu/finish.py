@@ -22,7 +22,7 @@ def output(*command: str) -> str:
 
 
 def device() -> dict[str, Any]:
-    """Return what nvidia-smi tells of the first GPU."""
+    """Return what nvidia-smi reports about the first GPU."""
     query = "name,driver_version,memory.total,compute_cap"
     text = output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader", "--id=0")
     if not text:

@@ -60,7 +60,7 @@ def array(*shape: int) -> nd.NDArray:
 
 
 def tensor(*shape: int) -> Any:
-    """Return a random tensor of PyTorch; None without it."""
+    """Return a random tensor of PyTorch; None if PyTorch is not installed."""
     return torch.randn(*shape, device="cuda", dtype=torch.bfloat16) if TORCH else None
 
 
@@ -78,7 +78,7 @@ def trained(function: Callable[..., nd.NDArray], *inputs: nd.NDArray) -> Callabl
 
 
 def trained_torch(function: Callable[..., Any], *inputs: Any) -> Callable[[], Any] | None:
-    """Return a forward and backward pass on PyTorch; None without it."""
+    """Return a forward and backward pass on PyTorch; None if it is not installed."""
     if not TORCH:
         return None
     for x in inputs:

@@ -32,7 +32,7 @@ if [ $cuda = ON ]; then
 else
   cp "$build"/tests/libmxlite_fake_gpu.so "$kit/content/"
 fi
-# What libmxlite.so needs (oneDNN, OpenCV and its libraries), but for what comes with any g++.
+# The libraries that libmxlite.so needs (oneDNN, OpenCV and theirs), except those of any g++.
 ldd "$build/mxlite/libmxlite.so" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | while read -r name path; do
   case $name in
     libc.so* | libm.so* | libmvec.so* | libdl.so* | librt.so* | libpthread.so* | libstdc++.so* | libgcc_s.so* | libgomp.so*) ;;

@@ -1,5 +1,5 @@
-// What the address sanitizer knows of memory that the CPU allocator keeps: a block may be larger
-// than the array in it, and nothing may use a cached block.
+// Tells the address sanitizer which memory of the CPU allocator may be used: a block may be larger
+// than the array in it, and no access to a cached block is allowed.
 #pragma once
 #include <cstddef>
 

@@ -153,8 +153,8 @@ size_t SharedMemory::shared_bytes() {
   return total;
 }
 
-// What a fork writes must not show up in its parent. The parent's arrays are copied as they are
-// now; where that fails they cannot be read by the child.
+// Writes of a forked child must not show up in its parent. The child gets copies of the parent's
+// arrays as they are now; if copying fails, the child cannot read them.
 void SharedMemory::forget_in_child() noexcept {
   SharedMemory& all = get();
   for (const auto& [data, shared] : all.blocks_) {

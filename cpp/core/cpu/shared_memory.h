@@ -30,9 +30,9 @@ class SharedMemory {
  public:
   static SharedMemory& get();  // leaked: blocks outlive static objects
 
-  // Returns where the bytes lie inside one large block. A block that is asked for a second time
-  // moves into the file; no other thread may write it meanwhile. The result is empty if the block
-  // is not large, was seen for the first time, or the system refuses.
+  // Returns where the bytes lie inside one large block. The second call for a block
+  // moves it into the file; no other thread may write it meanwhile. The result is empty if the
+  // block is not large, was seen for the first time, or the system refuses.
   SharedPlace place_of(const void* data, size_t bytes);
   // Moves the block around the address out of the file for good; other processes keep the old
   // pages, which nobody uses any more. No other thread may write the block meanwhile.

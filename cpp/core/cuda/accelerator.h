@@ -44,7 +44,7 @@ class CudaAccelerator final : public Accelerator {
   State& get(int device) const;
 
   std::vector<std::unique_ptr<LazyDevice>> devices_;
-  mutable PinnedAllocator pinned_;  // told by get which device is used
+  mutable PinnedAllocator pinned_;  // get passes it the device that is used
 };
 
 }  // namespace mxlite::cuda

@@ -44,8 +44,8 @@ void check_noexcept(cudaError_t status, const char* call) noexcept {
   if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
   cudaGetLastError();
   // Everything that is freed on a broken device fails: the first line says all.
-  static std::atomic<bool> told{false};
-  if (breaks_the_device(status) && told.exchange(true)) return;
+  static std::atomic<bool> reported{false};
+  if (breaks_the_device(status) && reported.exchange(true)) return;
   std::fprintf(stderr, "mxlite: %s failed: %s\n", call, cudaGetErrorString(status));
 }
 

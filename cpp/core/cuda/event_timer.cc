@@ -9,7 +9,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// CUDA tells times as float milliseconds: beyond this distance they lose microseconds.
+// CUDA returns times as float milliseconds: beyond this distance they lose microseconds.
 constexpr float kFarMilliseconds = 4000;
 
 int64_t host_now() {

@@ -230,7 +230,7 @@ class Fuser {
     return reshape(made, n.outputs[0].shape);
   }
 
-  // Samples and heads are told apart where a mask is the same for all heads.
+  // Samples and heads are separate extents if a mask is the same for all heads.
   Sizes sizes_of(const Weights& w) const {
     const Shape& scores = shape(w.scores);
     const int n = scores.ndim();

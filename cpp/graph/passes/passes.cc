@@ -136,7 +136,7 @@ const std::string& dump_directory() {
   return directory;
 }
 
-// Writing the text of a graph costs as much as several passes: only if it is asked for.
+// Writing the text of a graph costs as much as several passes, so it is done on request only.
 template <class T>
 void dump_if_asked(const T& graph, const char* stage) {
   if (!dump_directory().empty()) dump(graph.name, stage, graph.text());

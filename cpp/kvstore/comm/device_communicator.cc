@@ -25,7 +25,7 @@ struct Introduction {
   int32_t version = 0, devices = 0;
   int32_t connects_hosts = 1;  // MXLITE_NCCL_BETWEEN_HOSTS
   char host[64] = {};
-  char boot[40] = {};  // tells hosts of one name apart
+  char boot[40] = {};  // distinguishes hosts of one name
   char gpu[64] = {};
   char problem[256] = {};
 };

@@ -14,7 +14,7 @@ namespace mxlite {
 // use and kept.
 void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op);
 
-// What one GPU takes part with. The input may be the output.
+// The arrays of one GPU. The input may be the output.
 struct DeviceOperand {
   NDArrayRef input, output;
 };

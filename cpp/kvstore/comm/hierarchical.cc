@@ -158,7 +158,7 @@ std::unique_ptr<Communicator> make_local_group(Communicator& network, const std:
 std::string host_identity() {
   char name[128] = {};
   gethostname(name, sizeof name - 1);
-  std::string boot;  // tells hosts of one name apart
+  std::string boot;  // distinguishes hosts of one name
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   struct stat memory = {};  // containers of one host may have shared memory of their own
   stat("/dev/shm", &memory);

@@ -58,7 +58,7 @@ void combine_block(const void* const* inputs, size_t count, int64_t first, int64
   }
 }
 
-// Whole cache lines without reading them; what is left at the ends as usual. Needs a fence after.
+// Writes whole cache lines past the caches, the rest at both ends as usual. A fence must follow.
 void stream_lines(void* to, const void* from, size_t bytes) {
   constexpr size_t kLine = 64;
   auto* dst = static_cast<char*>(to);

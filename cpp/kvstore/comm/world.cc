@@ -26,7 +26,7 @@ bool load_library(std::string& tried) {
     places = {given};
   } else {
     places.push_back(kLibrary);
-    // Looks beside mpirun, which tells children where it lives; then in the Python environment.
+    // Looks beside mpirun, which sets OPAL_PREFIX or MPI_HOME, then in the Python environment.
     for (const char* name : {"OPAL_PREFIX", "MPI_HOME", "CONDA_PREFIX", "VIRTUAL_ENV"})
       if (const std::string prefix = env_string(name, ""); !prefix.empty())
         places.push_back(prefix + "/lib/" + kLibrary);

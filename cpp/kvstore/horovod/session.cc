@@ -233,7 +233,7 @@ std::vector<const SharedRequest*> Session::take_news() {
           collective_name(operation->request().kind), ": the tensor '", operation->request().name,
           "' has the same name as another tensor that is currently being processed on rank ", rank,
           "; give each its own name, or wait for the first");
-      tell({&operation, 1}, as_exception(error.c_str()));
+      notify({&operation, 1}, as_exception(error.c_str()));
     }
   }
   fresh_.clear();
@@ -355,7 +355,7 @@ void Session::carry_out(const Response& response) {
   const auto group = groups_.find(response.set);
   if (operations.empty()) return;  // the response is for another set
   if (!response.error.empty()) {
-    tell(operations, as_exception(response.error.c_str()));
+    notify(operations, as_exception(response.error.c_str()));
     return operations.clear();
   }
   MX_ASSERT(operations.size() == response.entries.size() && group != groups_.end());
@@ -366,7 +366,7 @@ void Session::carry_out(const Response& response) {
   if (response.kind != CollectiveKind::kAddSet && response.kind != CollectiveKind::kRemoveSet)
     return run_operations(operations, *response.entries[0].requests);
   change_sets(response, *operations[0]);
-  tell(operations, nullptr);
+  notify(operations, nullptr);
   operations.clear();
 }
 
@@ -404,7 +404,7 @@ void Session::submit(std::vector<OperationRef> operations) {
     }
     cause = cause_;
   }
-  tell(operations, cause);
+  notify(operations, cause);
 }
 
 void Session::abort(const char* reason) noexcept {
@@ -431,13 +431,13 @@ void Session::end(const char* reason) noexcept {
     cause_ = cause;
     inbox.swap(inbox_);
   }
-  // After an error in the middle of a step, fresh_ and operations_ hold what other members do not.
-  for (const auto* operations : {&inbox, &fresh_, &operations_, &next_}) tell(*operations, cause);
-  for (const Known& known : known_) tell({&known.operation, 1}, cause);
-  for (const auto& [key, operation] : pending_) tell({&operation, 1}, cause);
+  // After an error in the middle of a step, some operations are only in fresh_ and operations_.
+  for (const auto* operations : {&inbox, &fresh_, &operations_, &next_}) notify(*operations, cause);
+  for (const Known& known : known_) notify({&known.operation, 1}, cause);
+  for (const auto& [key, operation] : pending_) notify({&operation, 1}, cause);
   for (const auto& [key, operations] : queued_)
-    for (const OperationRef& operation : operations) tell({&operation, 1}, cause);
-  for (const auto& [key, operation] : ordered_) tell({&operation, 1}, cause);
+    for (const OperationRef& operation : operations) notify({&operation, 1}, cause);
+  for (const auto& [key, operation] : ordered_) notify({&operation, 1}, cause);
   fresh_.clear();
   operations_.clear();
   next_.clear();
@@ -448,7 +448,7 @@ void Session::end(const char* reason) noexcept {
   open_ = 0;
 }
 
-void Session::tell(std::span<const OperationRef> operations, const std::exception_ptr& error) {
+void Session::notify(std::span<const OperationRef> operations, const std::exception_ptr& error) {
   for (size_t i = 0, end = 0; i < operations.size(); i = end) {
     OperationOwner* owner = operations[i] ? operations[i]->owner : nullptr;
     for (end = i + 1; owner && end < operations.size(); ++end)

@@ -89,7 +89,7 @@ class Session {
   std::vector<const SharedRequest*> take_news();
   // Registers the operation under its name; returns false if the name stands for another one.
   bool open(OperationRef& operation);
-  OperationRef close(const ResponseEntry& entry);  // null: this rank has not asked
+  OperationRef close(const ResponseEntry& entry);  // null: not submitted on this rank
   void forget(const std::vector<uint32_t>& numbers);
   double seconds_to_next_round() const;
   bool autotuning() const { return options_.autotune.enabled; }
@@ -111,7 +111,7 @@ class Session {
   std::string difference(const NamedOperation& call);
   void fail_calls_of(int set);
   std::vector<Stall> stalls(double longer_than) const;
-  // Ends the session if ranks shut it down, or those that have left are all or are needed.
+  // Ends the session if a rank shut it down, all have left, or an operation needs one that left.
   void end_if_left(std::vector<int> shutdown, const std::vector<int>& leaving);
   bool waits_for_left() const;  // whether an operation needs a rank that has left
   void change_sets(const Response& response, NamedOperation& operation);
@@ -120,14 +120,14 @@ class Session {
   // Notifies the owners of all operations. Allocates only the error's text.
   void end(const char* reason) noexcept;
   static std::exception_ptr as_exception(const char* text) noexcept;
-  static void tell(std::span<const OperationRef> operations, const std::exception_ptr& error);
+  static void notify(std::span<const OperationRef> operations, const std::exception_ptr& error);
 
   RuntimeOptions options_;
   Timeline& timeline_;
   std::map<int, std::unique_ptr<Communicator>> groups_;  // by process set
   struct GpuGroup {
     std::unique_ptr<DeviceCommunicator> communicator;
-    std::string problem;  // why there is none
+    std::string problem;  // reason why `communicator` is null
   };
   Negotiator negotiator_;
   std::unique_ptr<ControlChannel> control_;

@@ -57,7 +57,7 @@ void Session::announce_call(OperationRef& operation) {
   if (group == groups_.end() || !group->second) {
     const std::string text =
         str(request.name, ": process set ", channel.set, " was removed before the call ran");
-    return tell({&operation, 1}, as_exception(text.c_str()));
+    return notify({&operation, 1}, as_exception(text.c_str()));
   }
   const auto place = ordered_.try_emplace({channel, number}).first;
   calls_.announce({number, call_hash(request), !request.failure.empty(), channel});
@@ -92,7 +92,7 @@ int64_t Session::carry_out_calls() {
     OperationRef operation = found->second;
     const Request& request = operation->request();
     if (!due.same || !due.failed.empty()) {
-      tell({&operation, 1}, as_exception(difference(*operation).c_str()));
+      notify({&operation, 1}, as_exception(difference(*operation).c_str()));
       ordered_.erase(found);
       continue;
     }
@@ -204,7 +204,7 @@ void Session::fail_calls_of(int set) {
     }
     const std::string text =
         str(at->second->request().name, ": process set ", set, " was removed before the call ran");
-    tell({&at->second, 1}, as_exception(text.c_str()));
+    notify({&at->second, 1}, as_exception(text.c_str()));
     at = ordered_.erase(at);
   }
 }

@@ -39,7 +39,7 @@ void Session::run_operations(std::vector<OperationRef>& operations,
     if (on_gpus) gpus = gpu_group(first.set, problem);
     if (!problem.empty()) {
       problem = str(collective_name(first.kind), " of '", first.name, "': ", problem);
-      tell(operations, as_exception(problem.c_str()));
+      notify(operations, as_exception(problem.c_str()));
       return operations.clear();
     }
     std::optional<GpuMemory> gpu_memory;
@@ -65,9 +65,9 @@ void Session::run_operations(std::vector<OperationRef>& operations,
           std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
     }
     if (gpus)
-      gpus->when_done([operations](std::exception_ptr error) { tell(operations, error); });
+      gpus->when_done([operations](std::exception_ptr error) { notify(operations, error); });
     else
-      tell(operations, nullptr);
+      notify(operations, nullptr);
   } catch (const std::exception& e) {
     if (gpus) end_work(*gpus, e.what());
     tell(operations, as_exception(e.what()));

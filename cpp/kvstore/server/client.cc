@@ -9,7 +9,7 @@
 namespace mxlite::server {
 namespace {
 
-// Keeps the array alive and points into it.
+// Returns a buffer that points into the array and keeps it alive.
 Buffer part_of(const NDArrayRef& array, int64_t first, int64_t count) {
   const size_t element = dtype_size(array->dtype());
   return {std::make_shared<NDArrayRef>(array),

@@ -12,7 +12,7 @@
 namespace mxlite::server {
 
 using Body = std::vector<std::byte>;
-// Names what is read in errors.
+// Names the parsed bytes in errors.
 inline constexpr const char* kFrameBody = "parameter server: the body of a frame";
 
 struct Hello {

@@ -14,7 +14,7 @@ void Server::on_run_thread(std::function<void(const ServerHooks&)> work) {
 
 void Server::profile(ConnectionId id, int worker, uint64_t request, const Command& c) {
   ProfileRequest& asked = profile_requests_[worker];
-  if (c.number < asked.number) return;    // a late copy: the worker has its answer
+  if (c.number < asked.number) return;    // a delayed copy: the worker has its answer
   asked.answer = answer_to(id, request);  // a repeated request: answer on the current connection
   if (c.number == asked.number && asked.under_way) return;
   asked.number = c.number;

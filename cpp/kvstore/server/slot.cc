@@ -98,7 +98,7 @@ std::vector<int64_t> Slot::checked_rows(const std::vector<int64_t>& rows, const 
   return rows;
 }
 
-// Which pushes of this worker are in the value of the last snapshot: it need not keep them.
+// Returns the version and the worker's last push that a snapshot holds; it may drop pushes to that.
 Body Slot::progress(int worker) const {
   FrameWriter w;
   w.number(version_);

@@ -26,8 +26,8 @@ struct UpdateOperator {
   std::vector<std::string> params;
   bool takes(std::string_view param) const;
 };
-// The update operators. This library lies below them, so whoever links both sets the functions
-// (the bindings, the tests).
+// The update operators. This library lies below them, so the bindings and the tests, which
+// link both, set the functions.
 struct UpdateOperators {
   // Runs the operator's CPU kernel in this thread; the output may be the first input.
   void (*run)(const std::string& op, std::span<const UpdateParam> params,
@@ -37,14 +37,14 @@ struct UpdateOperators {
 };
 void set_update_operators(const UpdateOperators& operators);
 
-// A value with what its optimizer remembers.
+// A value and the states of its optimizer.
 struct Weight {
   DType dtype = DType::kFloat32;
   int64_t count = 0, row_size = 1;
   OwnBuffer value;
   OwnBuffer master;               // float32, of a half-precision value; empty: none
   std::vector<OwnBuffer> states;  // momentum and so on, in `exact`; empty before the first update
-  uint64_t updates = 0;           // that the optimizer has done
+  uint64_t updates = 0;           // number of updates so far
   DType exact() const { return master.memory ? DType::kFloat32 : dtype; }
   size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }
 };
@@ -69,7 +69,7 @@ class Optimizer {
  public:
   // `name` is for messages. Not-supported and value errors say what is wrong, with a suggestion.
   static std::shared_ptr<const Optimizer> make(const std::string& name, const std::string& json);
-  // Another one with some fields changed (learning_rate, rescale_grad, wd, ...).
+  // Returns a copy with some fields changed (learning_rate, rescale_grad, wd, ...).
   std::shared_ptr<const Optimizer> changed(const std::string& json) const;
 
   // Replaces the value's memory if another thread still reads it.

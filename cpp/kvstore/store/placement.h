@@ -1,5 +1,5 @@
-// Decides which server stores what. All processes of a job compute the same result from the same
-// numbers.
+// Decides which server stores which part of which array. All processes of a job compute the same
+// result from the same numbers.
 #pragma once
 #include <cstdint>
 #include <map>

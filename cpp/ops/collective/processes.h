@@ -1,5 +1,5 @@
 // Interface between collective operators and the processes of a job. Operators say which call they
-// make; whoever joins the job (cpp/python) provides the processes that carry it out.
+// make; cpp/python, which joins the job, provides the processes that carry it out.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -14,7 +14,7 @@ std::unordered_map<const OpSchema*, TermsFn>& terms_by_op() {
   return map;
 }
 
-// Names the kernels of all collectives; the address tells them from other operators.
+// Names the kernels of all collectives; their address distinguishes them from other operators.
 constexpr char kAlone[] = "alone";
 
 // A group of one rank: every collective returns its input.
@@ -53,7 +53,7 @@ NDArrayRef by_rank(const NDArrayRef& array, int axis, int64_t ranks) {
   return array->strided(Shape{ranks, outer, block}, strides, array->offset());
 }
 
-// The rest is not needed to tell other ranks that the call has failed.
+// The message about the failure to other ranks does not need the rest.
 void fill_what_is_valid(const OpSchema& op, const void* params, Call& call) {
   try {
     terms_by_op().at (&op)(params, call.spec, call.terms);

@@ -1,4 +1,4 @@
-// What planned kernels of operators on channels-last tensors share.
+// Helpers of planned kernels of operators on channels-last tensors.
 #pragma once
 #include <memory>
 #include <optional>

@@ -98,7 +98,7 @@ const char* why_not_cudnn(const AttentionProblem& p) {
   if (p.use_mask && p.mask_repeats[3] && p.k_length > 1) return "one mask value for all keys";
   // The mask's -inf has to become a finite number below all scores.
   if (p.use_mask && p.dtype == DType::kFloat16) return "mask of float16";
-  // A gradient of the mask needs the factors of dropout, and cuDNN does not tell them.
+  // A gradient of the mask needs the factors of dropout, and cuDNN does not return them.
   if (p.use_mask && p.dropout > 0) return "dropout together with a mask";
   return nullptr;
 }

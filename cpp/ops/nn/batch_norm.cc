@@ -115,7 +115,7 @@ std::vector<ValueRef> composite_add_relu(GradBuilder& g) {
   return grads;
 }
 
-// kPassed is the output that tells what relu let through.
+// kPassed is the output that shows which elements relu passed.
 template <int kPassed>
 std::vector<ValueRef> gradient_add_relu(GradBuilder& g) {
   const ValueRef inputs[] = {g.output_grad(0), g.output(kPassed), g.input(0),
@@ -245,7 +245,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   // Backward reads the last output, a bit for each element, in place of the first one.
   ops.add(add_relu("_batch_norm_add_relu_bits",
-                   "_batch_norm_add_relu that also tells which elements relu let through.")
+                   "_batch_norm_add_relu that also returns which elements relu passed.")
               .outputs(4)
               .infer(infer_bits)
               .gradient(gradient_add_relu<3>)

@@ -26,7 +26,7 @@ ValueRef log_softmax(GradBuilder& g, ValueRef dy, ValueRef y, int axis, double s
 
 namespace {
 
-// Parameters like input 1; mean and inv_std in view's shape.
+// Returns the gradients of data, gamma and beta; mean and inv_std have the shape of `view`.
 std::vector<ValueRef> finish(GradBuilder& g, ValueRef dy, const Normalization& n, ValueRef x_hat,
                              ValueRef inv_std, bool own_statistics) {
   const TensorSpec &data = g.input_spec(0), &gamma = g.input_spec(1);

@@ -107,7 +107,7 @@ DeconvolutionPadding deconvolution_padding(const DeconvolutionParams& p, const S
   DeconvolutionPadding r;
   for (int i = 0; i < p.kernel.ndim(); ++i) {
     if (has_target(p)) {
-      // What exceeds the target is cut off in halves; an odd row more is given back by adj.
+      // Each side loses half of the excess, rounded up; adj restores the row too many if it is odd.
       const int64_t excess = full_extent(p, data, i) - p.target_shape[i];
       r.pad.push_back((excess + 1) / 2);
       r.adj.push_back(excess % 2);

@@ -62,8 +62,8 @@ void check_loaded(const MultiRow& row, bool loads, unsigned given) {
     const std::string* const renamed = row.new_name(row.loaded[k]);
     const std::string& name = renamed ? *renamed : row.loaded[k];
     MX_CHECK(!loads || !is_given, row.name, ": ", name,
-             " given as a parameter and in an array of numbers after the weights, one of both "
-             "expected");
+             " given both as a parameter and in an array of numbers after the weights, one of the "
+             "two expected");
     if (!loads && !is_given && is_required) throw_missing_param(row.name, name);
   }
 }

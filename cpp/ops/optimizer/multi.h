@@ -69,7 +69,7 @@ struct MultiRow {
       if (from == field) return &to;
     return nullptr;
   }
-  // Position of a parameter among those that arrays may hold; -1: it is none of them.
+  // Position of a parameter among those that arrays may hold; -1 if it is not among them.
   int loaded_index(std::string_view field) const {
     const auto found = std::find(loaded.begin(), loaded.end(), field);
     return found == loaded.end() ? -1 : static_cast<int>(found - loaded.begin());

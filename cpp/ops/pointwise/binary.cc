@@ -59,7 +59,7 @@ struct Row {
   std::vector<std::string> aliases = {};
   // OpBuilder::keeps_alias; broadcasting operators keep all names of 1.x's element-wise ones.
   const char* kept_alias = nullptr;
-  // How 1.x's operator of that name stores the result of sparse arrays.
+  // The storage of the result of 1.x's operator of that name for sparse arrays.
   std::optional<AliasStorage> alias_storage = std::nullopt;
   bool dense_result = false;
 };

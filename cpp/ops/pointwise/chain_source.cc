@@ -19,7 +19,7 @@ const char* type_name(DType dtype) {
                                      : "float";
 }
 
-// How the elements of a pack are read from an input.
+// The way in which the elements of a pack are read from an input.
 enum class Access : uint8_t {
   kPack,     // neighbors in the order of the chain
   kOne,      // the only element

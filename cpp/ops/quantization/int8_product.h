@@ -1,5 +1,5 @@
-// How a GPU computes quantized convolutions and fully connected layers: on tensor cores, whose
-// libraries ask for padded operands, or in plain loops. Needs no GPU.
+// Chooses how a GPU computes quantized convolutions and fully connected layers: on tensor cores,
+// whose libraries require padded operands, or in plain loops. Needs no GPU.
 #pragma once
 #include <cstdint>
 
@@ -35,8 +35,8 @@ struct Int8Convolution {
 
   const char* why_loops = nullptr;  // null: tensor cores
   bool shifted = false;             // data is uint8
-  // What the library computes. Where data is shifted, 0 is the number -128, with which the copy of
-  // data is padded instead of by the library.
+  // The problem that the library computes. If data is shifted, -128 stands for 0: the copy of data
+  // is padded with it, and the library pads nothing.
   ConvolutionProblem problem;
   std::array<int64_t, 3> border{};  // elements that this copy gets on both sides, as problem.pad
 };

@@ -10,7 +10,7 @@
 namespace mxlite {
 namespace random {
 
-// One per element: draws of any length continue in the counter's own streams.
+// One counter per element, however many random words the element takes: each counter has streams.
 uint64_t counters_for(int64_t n) { return static_cast<uint64_t>(n); }
 
 namespace {

@@ -221,7 +221,7 @@ void refine_stack(const StackParams& p, PartialShapes& shapes) {
   for (int i = 0; i < shapes.num_inputs(); ++i) shapes.refine_input(i, one);
 }
 
-// Parts without the axis along which they are cut tell the other axes of the whole.
+// Parts without the axis of the cut determine the other axes of the whole.
 void refine_squeezed(PartialShapes& shapes, int axis) {
   const Shape whole = shapes.input(0);
   for (int i = 0; i < shapes.num_outputs(); ++i) {

@@ -26,7 +26,7 @@ Specs infer(const NoParams&, std::span<const TensorSpec> in) {
   return {{to, x.dtype}};
 }
 
-// x, y and the result have one shape; as in 1.x it is not told before that of the condition.
+// x, y and the result have one shape; as in 1.x it is inferred only after that of the condition.
 void refine(const NoParams&, PartialShapes& shapes) {
   if (!shapes.input(0).is_known()) return;
   for (const int i : {1, 2}) shapes.refine_output(0, shapes.input(i));

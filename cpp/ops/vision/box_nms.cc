@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kName = "_contrib_box_nms";
 
-// An element of the row that is none of the coordinates. The width of a row may be unknown.
+// Checks that the element of a row is none of its coordinates. The width of a row may be unknown.
 void check_column(const BoxNmsParams& p, const char* name, int index, int64_t width) {
   MX_CHECK(index >= 0 && may_be_at_least(width, int64_t{index} + 1), kName, ": ", name, " ", index,
            " is out of range for rows of ", width, " elements");

@@ -11,7 +11,7 @@ __all__ = ["MOVED", "VERSION", "imports", "is_module", "old_path", "surface"]
 
 VERSION = "1.9.1"
 
-# Modules that 1.9.1 cuts in another way: there -> here.
+# Modules of 1.9.1 that mxlite divides otherwise: path in 1.9.1 -> path here.
 MOVED = {
     "contrib.nd": "ndarray.contrib",
     "contrib.ndarray": "ndarray.contrib",
@@ -43,7 +43,7 @@ def surface() -> dict[str, dict[str, Any]]:
     Returns
     -------
     dict
-        See ``mxlite/_dev/dump_surface.py`` for what an entry tells.
+        See ``mxlite/_dev/dump_surface.py`` for the fields of an entry.
     """
     path = Path(__file__).resolve().parent / "surface_1_9_1.json"
     found: dict[str, dict[str, Any]] = json.loads(path.read_text())

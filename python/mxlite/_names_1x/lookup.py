@@ -1,8 +1,7 @@
 """Attribute lookup of modules for names of MXNet 1.9.1.
 
-A module is imported when its name is first used, a name that is not built has a clear error.
-
-A package says so itself, by ``__getattr__, __dir__ = attributes(__name__)`` at its end.
+A module is imported when its name is first used. A name of 1.9.1 that mxlite lacks raises an error
+that says so. A package uses both by ``__getattr__, __dir__ = attributes(__name__)`` at its end.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def not_built(path: str) -> str:
 
 
 def _imported(rest: str, name: str) -> Any:
-    """Return what ``mxnet.<rest>`` of 1.9.1 has as ``name`` from another module; None without."""
+    """Return ``name`` if ``mxnet.<rest>`` of 1.9.1 imports it from another module, else None."""
     home, _, there = imports().get(f"mxnet.{rest}", {}).get(name, "").partition(":")
     path = home[len("mxnet.") :]
     module = resolve(path) if path else None

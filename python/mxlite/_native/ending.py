@@ -1,4 +1,4 @@
-"""Ends what must end before the interpreter: threads that read ahead, the workers of the engine.
+"""Ends threads before the interpreter ends: those that read ahead, and the engine's workers.
 
 A thread of ours that runs while the interpreter goes away could be stopped anywhere inside native
 code. The hook runs when the threads that Python waits for are done, and after the program's own
@@ -26,7 +26,7 @@ def close_at_exit(resource: Any) -> None:
 
 def _end() -> None:
     if _core.ended_by_interrupt():
-        # The user does not want to wait for what is queued.
+        # The user does not want to wait for queued work.
         _core.engine_cancel("the program was interrupted")
     for resource in list(_open):
         with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""Optimizer states in checkpoints: the blocks beside a trainer tell whose they are."""
+"""Optimizer states in checkpoints; blocks beside a trainer show which parameter has which state."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def sync_batch_norm(
             "least one element on every rank"
         )
     if not all(extent > 0 for array in (gamma, beta) for extent in array.shape or (0,)):
-        # Inside a trace that finds shapes: this operator tells those of its other inputs.
+        # In a trace that infers shapes this call determines those of gamma and beta.
         few = nd.zeros((1, shape[1]), dtype=moving_mean.dtype)
         nd.BatchNorm(few, gamma, beta, moving_mean, moving_var, use_global_stats=True)
     if exchange is not None and data._traced:

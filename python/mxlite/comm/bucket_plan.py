@@ -1,4 +1,4 @@
-"""Which gradients share a bucket: what all ranks agree on, and sizes that are tuned at run time."""
+"""Division of gradients into buckets, on which all ranks agree; sizes are tuned at run time."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def backward_order(gradients: Sequence[NDArray]) -> tuple[list[int], bool]:
         Whether backward was seen to make all of them (``_core.note_gradient_order``).
     """
     positions = _core.gradient_positions(list(gradients))
-    # Where it is not known: backward goes from the last parameters to the first.
+    # Gradients of unknown position follow: backward runs from the last parameters to the first.
     order = sorted(range(len(positions)), key=lambda i: (positions[i] == 0, positions[i], -i))
     return order, all(positions)
 

@@ -140,7 +140,7 @@ class _Round:
 
     @property
     def gradients(self) -> _Meetings:
-        """Where the devices exchange the gradients of the result."""
+        """Meetings at which the devices exchange the gradients of the result."""
         if self._gradients is None:
             old = self._meetings
             who = f"{old.who}, backward"

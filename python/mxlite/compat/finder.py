@@ -38,8 +38,8 @@ _HOROVOD_VERSION = "0.28.1"  # mxlite.horovod has the names of this version
 class Mxnet(ModuleType):
     """The module ``mxnet``: mxlite's names and the version of MXNet that they match.
 
-    It is no second home of state: what is set here is set in mxlite, what is missing is asked for
-    there.
+    It holds no state of its own: attributes are set in mxlite as well, and missing ones are looked
+    up there.
     """
 
     def __getattr__(self, name: str) -> Any:

@@ -247,7 +247,7 @@ class Block(Checkpointing, NeedsInit, TypedInit):
         full: dict[str, list[Parameter]],
         arrays: dict[str, NDArray],
     ) -> list[tuple[dict[str, list[Parameter]], str, str]]:
-        """List what file names may be: the known names, an old prefix, what replaces it."""
+        """Return possible renamings: the known names, a prefix in the file, its replacement."""
         common = os.path.commonprefix(list(arrays))
         changes = [(structural, "", ""), (full, "", ""), (full, "", self.prefix)]
         for position, letter in enumerate(common):

@@ -23,7 +23,7 @@ __all__ = ["Compiled", "DeferredTrace", "traced_forward"]
 
 
 class DeferredTrace(NamedTuple):
-    """What the trace gave that told the shapes of parameters."""
+    """Result of the trace that inferred the shapes of parameters."""
 
     params: list[Parameter]
     layout: Layout  # layout of the outputs
@@ -66,7 +66,7 @@ class Compiled:
             self._block._fast = None
 
     def adopt(self, deferred: DeferredTrace) -> None:
-        """Compile what told the parameters' shapes, instead of tracing forward once more."""
+        """Compile the graph that inferred the parameters' shapes; forward is not traced again."""
         if deferred.traced is not None and deferred.params == self._params:
             self._note_layout(deferred.layout)
             self.graph.adopt(deferred.traced)

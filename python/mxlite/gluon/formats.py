@@ -1,4 +1,4 @@
-"""How 1.x writes down the nesting of a block's inputs and outputs: numbers and lists of them.
+"""Nesting of a block's inputs and outputs as 1.x writes it: numbers and lists of them.
 
 0 is an array, -1 None, n > 0 a Symbol with n outputs. GluonTS keeps the formats of a network in a
 file beside its symbol and gives them to the `SymbolBlock` made from that.

@@ -73,12 +73,12 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         # Context, layout and specs of a call whose graph had shapes that depend on values.
         self._dynamic: tuple[Context, Layout, list[Any]] | None = None
         self._failed = ""  # why the last trace gave no graph
-        self._trace_owner = next(OWNERS)  # by which traces of one block know each other
+        self._trace_owner = next(OWNERS)  # equal in all traces of this block
         self._flags: dict[str, Any] = {}
         self._graphs: dict[tuple[Context, Layout], Compiled] = {}
         # The graph that __call__ may run directly while its binding is valid.
         self._fast: tuple[Any, Binding] | None = None
-        self._resolved = EXPIRED  # own parameters have values as far as forward can tell
+        self._resolved = EXPIRED  # valid: all own parameters that forward reads have values
         self._op_hook: OpHook | None = None
 
     if TYPE_CHECKING:

@@ -280,7 +280,7 @@ class Parameter(PrivateNames, TypedInit):
 
     @property
     def grad_req(self) -> str:
-        """How backward stores the gradient: ``'write'``, ``'add'`` or ``'null'``."""
+        """Mode in which backward stores the gradient: ``'write'``, ``'add'`` or ``'null'``."""
         return self._grad_req
 
     @grad_req.setter

@@ -26,7 +26,7 @@ _PIECE = 1 << 18
 
 
 class Shard:
-    """How an array is divided among the ranks of a process set.
+    """Division of an array among the ranks of a process set.
 
     Rank i of the set holds the i-th block along the axis. If the blocks are not equal the first
     ranks have one index more.

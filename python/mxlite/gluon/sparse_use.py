@@ -1,4 +1,4 @@
-"""Which blocks work with sparse arrays: they run operator by operator, graphs are dense."""
+"""Finds blocks that use sparse arrays: they run operator by operator, as graphs are dense."""
 
 from __future__ import annotations
 

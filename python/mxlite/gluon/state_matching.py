@@ -22,7 +22,7 @@ __all__ = ["arranged", "described"]
 _Shape = Sequence[int]
 _ADVICE = (
     "build the network and the trainer as when they were saved, and save and load the network in "
-    "the same checkpoint: then its structure tells which parameter is which"
+    "the same checkpoint: then its structure shows which parameter is which"
 )
 
 

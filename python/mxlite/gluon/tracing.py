@@ -73,7 +73,7 @@ def standing_in(arrays: Mapping[int, Any], used: set[int] | None = None) -> Iter
     arrays : mapping of int to NDArray
         Traced arrays by ``id(parameter)``.
     used : set of int, optional
-        Gets the ids of the parameters that are asked for.
+        Collects the ids of the parameters whose data is requested.
     """
     outer = _local.arrays, _local.used
     with STATE.lock:

@@ -417,7 +417,7 @@ class Trainer(TrainerStates, TypedInit):
         )
 
     def _overflows(self) -> bool:
-        """Say whether the gradients overflowed, which scaling of the loss is told."""
+        """Say whether the gradients overflowed; the loss scaler changes its scale by the answer."""
         scaler = self._amp_loss_scaler
         return scaler is not None and scaler.has_overflow(self._params)
 
@@ -430,7 +430,7 @@ class Trainer(TrainerStates, TypedInit):
                     )
                     attempt = Attempt(self._optimizer, self._updaters)
                     self._update_arrays(params, check.factor)
-                    check.tell(attempt.finish)
+                    check.add_follower(attempt.finish)
                     attempt.wait_with(self._amp_loss_scaler._settle)
                 elif not self._overflows():
                     self._update_arrays(params)

@@ -1,4 +1,4 @@
-"""Checks of what a trainer is given."""
+"""Checks of the arguments of a trainer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def is_fresh(param: Parameter, ignore_stale_grad: bool) -> bool:
 
 
 def sparse_parts(param: Parameter) -> list[str]:
-    """Name what of a parameter is stored by rows: its weight or its gradient.
+    """Return which of a parameter's arrays are row-sparse: its weight or its gradient.
 
     Parameters
     ----------

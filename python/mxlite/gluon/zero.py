@@ -104,7 +104,7 @@ def store_group(store: Any, stage: int, params: Sequence[Parameter]) -> Group:
 
 
 class StateShards:
-    """Which rank keeps the optimizer's state of a parameter and updates it.
+    """Assigns each parameter a rank, which keeps its optimizer state and updates it.
 
     Parameters are assigned whole, the largest first, each to the rank with the fewest elements so
     far: norms over whole weights stay right, and updates have the bits of an unsharded trainer.

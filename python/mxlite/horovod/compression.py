@@ -13,7 +13,7 @@ __all__ = ["Compression"]
 
 
 class Compressor:
-    """How a tensor is made smaller before an all-reduce, and itself again after."""
+    """Makes a tensor smaller before an all-reduce and restores it afterwards."""
 
     @staticmethod
     def compress(tensor: NDArray) -> tuple[NDArray, Any]:
@@ -96,7 +96,7 @@ class BF16Compressor(HalfCompressor):
 
 
 class Compression:
-    """The ways to compress: ``none``, ``fp16`` and ``bf16``."""
+    """The compressors: ``none``, ``fp16`` and ``bf16``."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

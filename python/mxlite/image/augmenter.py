@@ -49,7 +49,7 @@ def plain(value: Any) -> Any:
 
 
 class Described:
-    """What can show its class and options as JSON.
+    """Base of objects that can show their class and options as JSON.
 
     Dataclasses below it declare each option once: their fields are constructor parameters,
     attributes and what `dumps` shows.

@@ -1,4 +1,4 @@
-"""Batches, what describes them, and iterators over them (``mx.io``)."""
+"""Batches, descriptions of batches, and iterators over them (``mx.io``)."""
 
 from __future__ import annotations
 

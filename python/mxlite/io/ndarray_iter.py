@@ -69,7 +69,7 @@ class NDArrayIter(DataIter, TypedInit):
         ``'discard'`` leaves it out, ``'roll_over'`` puts its samples before the next epoch.
     data_name, label_name : str
     layout : str
-        ``N`` tells the axis of the samples.
+        ``N`` marks the axis of the samples.
 
     Raises
     ------
@@ -175,7 +175,7 @@ class NDArrayIter(DataIter, TypedInit):
 
     @property
     def num_source(self) -> int:
-        """How many arrays there are, labels included."""
+        """Number of arrays, labels included."""
         return len(self.data) + len(self.label)
 
     def hard_reset(self) -> None:

@@ -115,7 +115,7 @@ class KVStoreBase:
 
     @property
     def num_workers(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         raise self._undefined("num_workers")
 
     def _undefined(self, name: str) -> NotSupportedError:

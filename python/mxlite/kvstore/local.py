@@ -461,7 +461,7 @@ class KVStore(KVStoreBase):
 
     @property
     def num_workers(self) -> int:
-        """How many workers there are: 1."""
+        """Number of workers, which is 1."""
         return 1
 
     def barrier(self) -> None:

@@ -328,7 +328,7 @@ class AllReduceStore(KVStore, BucketStore):
 
     @property
     def num_workers(self) -> int:
-        """How many processes there are."""
+        """Number of processes."""
         return self._group.size
 
     def barrier(self) -> None:
@@ -435,7 +435,7 @@ class Horovod(BucketStore):
 
     @property
     def num_workers(self) -> int:
-        """How many processes there are."""
+        """Number of processes."""
         return self._group.size
 
     def barrier(self) -> None:

@@ -51,9 +51,9 @@ class RemoteOptimizer:
     ----------
     optimizer : Optimizer
         An optimizer of a class that servers have. Servers have the schedulers of
-        `mx.lr_scheduler`; another one is asked here, with pushes counted as updates.
+        `mx.lr_scheduler`; another one runs in this process, with pushes counted as updates.
     name_of : callable
-        Gives what the servers call a key.
+        Returns the servers' name of a key.
 
     Raises
     ------

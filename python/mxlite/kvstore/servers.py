@@ -307,12 +307,12 @@ class ServerStore(KVStore):
 
     @property
     def num_workers(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return int(self._client.num_workers)
 
     @property
     def num_servers(self) -> int:
-        """How many servers there are."""
+        """Number of servers."""
         return int(self._client.num_servers)
 
     def report(self) -> Any:

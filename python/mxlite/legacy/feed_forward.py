@@ -120,7 +120,7 @@ class FeedForward:
     def _init_params(
         self, inputs: Sequence[Any], overwrite: bool = False
     ) -> tuple[list[str], list[str], list[str]]:
-        """Make values for what has none yet; return the names of arguments, parameters, states."""
+        """Initialize arrays without values; return the names of arguments, parameters, states."""
         described = [e if isinstance(e, DataDesc) else DataDesc(*e) for e in inputs]
         shapes = {entry.name: entry.shape for entry in described}
         arg_shapes, _, aux_shapes = self.symbol.infer_shape(**shapes)

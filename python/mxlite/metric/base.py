@@ -236,7 +236,7 @@ class EvalMetric(NeedsInit, TypedInit):
         -------
         list of tuple
         """
-        if not self._has_global_stats:  # what a metric of a user's own defines
+        if not self._has_global_stats:  # metrics of users define get_name_value or get
             return self.get_name_value()
         return _pairs(self.get_global())
 

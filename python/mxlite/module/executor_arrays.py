@@ -49,7 +49,7 @@ class ExecutorArrays:
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs the symbol has."""
+        """Number of outputs of the symbol."""
         return len(self.output_names)
 
     @property

@@ -57,7 +57,7 @@ class PythonModule(BaseModule):
 
     @property
     def label_shapes(self) -> Any:
-        """Descriptions of the labels; None without labels."""
+        """Descriptions of the labels; None if there are no labels."""
         return self._label_shapes
 
     @property

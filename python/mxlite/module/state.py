@@ -121,7 +121,7 @@ class ModuleState(BaseModule):
 
     @property
     def label_shapes(self) -> list[DataDesc] | None:
-        """Descriptions of the labels; None without labels."""
+        """Descriptions of the labels; None if there are no labels."""
         self._need("binded")
         labels: list[DataDesc] | None = self._label_shapes
         return labels

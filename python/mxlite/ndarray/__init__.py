@@ -67,7 +67,7 @@ _internal.__dict__.update(
 _namespace("linalg", ("linalg_", "_linalg_"))
 _namespace("image", ("_image_",))
 
-# What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.
+# A function of this package (zeros, maximum, ...) hides the operator of the same name.
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)

@@ -279,7 +279,7 @@ def sample_unique_zipfian(
     Raises
     ------
     ValueError
-        If shape is not two numbers or more classes are asked for than there are.
+        If shape is not two numbers or num_sampled exceeds the number of classes.
 
     Notes
     -----

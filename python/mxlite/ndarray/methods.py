@@ -6,7 +6,7 @@ from .. import _core
 from .._core import NDArray
 from .ndarray import _squeeze, attach
 
-# The operators that 1.x offers as methods. Those with semantics of their own are in ndarray.py.
+# The operators that 1.x offers as methods. Methods that differ from operators are in ndarray.py.
 METHODS = """
 abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes
 broadcast_like cbrt ceil clip cos cosh degrees depth_to_space diag exp expm1 fix flip floor

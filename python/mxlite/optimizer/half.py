@@ -1,4 +1,4 @@
-"""Which weights are of half precision."""
+"""Finds weights of half precision."""
 
 from __future__ import annotations
 

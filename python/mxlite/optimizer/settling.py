@@ -67,7 +67,7 @@ class Settled(Generic[_T]):
 
 
 class Attempt:
-    """What an update changes on the host, to be taken back if the device skips the update.
+    """Changes of an update on the host, which are undone if the device skips the update.
 
     Parameters
     ----------

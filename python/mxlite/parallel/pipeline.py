@@ -122,7 +122,7 @@ class _Boundary:
 
 
 class _Held(NamedTuple):
-    """What a stage keeps of a micro-batch between forward and backward."""
+    """Values of a micro-batch that a stage keeps between forward and backward."""
 
     inputs: list[NDArray]
     outputs: list[NDArray]  # on the last stage the losses of the samples

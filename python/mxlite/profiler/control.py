@@ -51,14 +51,14 @@ def _tell_servers(name: str, text: str) -> None:
             "profiler: profile_process='server' needs a kvstore with servers: start the job by "
             "launch.py -n 2 -s 2, and call mx.kv.create('dist_sync') first"
         )
-    tell = getattr(_kvstore, "_profile_servers", None)
-    if tell is None:
+    profile = getattr(_kvstore, "_profile_servers", None)
+    if profile is None:
         raise NotSupportedError(
             "profiler: profile_process='server': the kvstore of type "
             f"{getattr(_kvstore, 'type', _kvstore)!r} has no servers; profile a worker, or start "
             "the job by launch.py -n 2 -s 2"
         )
-    tell(name, text)
+    profile(name, text)
 
 
 def set_config(**kwargs: Any) -> None:

@@ -79,7 +79,7 @@ _namespace("sparse", ("_sparse_",))
 sparse.__dict__["cast_storage"] = cast_storage
 _internal.__dict__["_CachedOp"] = _cached_op
 
-# What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.
+# A function of this package (zeros, maximum, ...) hides the operator of the same name.
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)

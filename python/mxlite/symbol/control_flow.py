@@ -25,7 +25,7 @@ __all__ = ["Call", "CondCall", "ForeachCall", "WhileCall", "cond", "foreach", "w
 
 
 class Call:
-    """What the nodes of control flow have in common, and what the core asks of a node's call."""
+    """Base of control-flow calls: the methods that the core calls for a node run by Python."""
 
     name = ""
     graphs: tuple[SubGraph, ...] = ()
@@ -67,7 +67,7 @@ class Call:
         return spec
 
     def complete(self, specs: Sequence[Spec]) -> list[Spec]:
-        """Return the specs of the inputs as far as the graphs can tell them."""
+        """Return the specs of the inputs as far as the graphs determine them."""
         result = list(specs)
         for graph, place in self.places():
             found, _ = graph.infer([self.inner(i, result[i]) for i in place])

@@ -147,7 +147,7 @@ def concatenate(arrays: list[Symbol], axis: int = 0, **kwargs: Any) -> Symbol:
 
 
 def moveaxis(tensor: Symbol, source: Any, destination: Any) -> Symbol:
-    """Refused: the rank of a symbol is not known; use transpose."""
+    """Raise a TypeError: the number of axes of a symbol is not known; use transpose."""
     raise TypeError_("moveaxis: the rank of a Symbol is not known; use transpose with axes")
 
 

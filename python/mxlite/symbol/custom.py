@@ -48,7 +48,7 @@ class CustomCall:
 
     @property
     def output_names(self) -> list[str]:
-        """What ``list_outputs`` of the definition says."""
+        """Names that ``list_outputs`` of the definition returns."""
         return self.definition.outputs
 
     @property
@@ -91,7 +91,7 @@ class CustomCall:
         return outputs
 
     def complete(self, specs: Sequence[_Spec]) -> list[_Spec]:
-        """Return shapes of the inputs, as far as the operator can tell them."""
+        """Return shapes of the inputs, as far as the operator infers them."""
         try:
             inputs, _ = self._infer(specs)
         except MXNetError:  # it wants to know more

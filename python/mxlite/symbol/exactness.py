@@ -1,4 +1,4 @@
-"""Where a symbol stands for an array: what a list of outputs would answer differently is refused.
+"""Checks for symbols that stand for arrays: operations that differ for the two are refused.
 
 ``len(x)``, ``x[0]`` and ``for row in x`` of an array go along its first axis, those of a symbol
 along its outputs. A forward that is composed to be written to a file must mean the same for both.
@@ -26,7 +26,7 @@ _local = _Local()
 
 @contextmanager
 def exact() -> Iterator[None]:
-    """Refuse what arrays and symbols answer differently, in code outside of mxlite."""
+    """Refuse operations that differ for arrays and symbols, in code outside of mxlite."""
     outer, _local.on = _local.on, True
     try:
         yield

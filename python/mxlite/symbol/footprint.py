@@ -1,4 +1,4 @@
-"""How much memory the results of a bound symbol take: what an executor's ``debug_str`` reports."""
+"""Memory of the results of a bound symbol, which an executor's ``debug_str`` reports."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def bytes_of_results(
     """Return the most bytes of results that are alive at once, forward and backward.
 
     A result lives until its last use, one that backward may need until the end, a gradient until
-    it is handed on. Arguments and their gradients, which a user owns, do not count, nor does what
-    compiled graphs save by computing in place.
+    it is passed on. Arguments and their gradients, which a user owns, do not count. Compiled graphs
+    may need less, because they compute in place.
 
     Parameters
     ----------

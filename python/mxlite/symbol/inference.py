@@ -1,4 +1,4 @@
-"""What users give to inference and get of it: shapes and types by name and in order."""
+"""Shapes and types as users pass them to inference and get them back: by name or in order."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def uninferred(
 def infer(
     heads: Sequence[Entry], shapes: Mapping[str, Shape], types: Mapping[str, Any]
 ) -> Inference:
-    """Return shapes and types of all values of a graph; what has no type is float32.
+    """Return shapes and types of all values of a graph; variables without a type are float32.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def infer_type(
     given = _given(symbol, args, kwargs, "infer_type")
     types = {key: dtype_name(value) for key, value in given.items()}
     inference = uninferred(symbol._outputs, {}, types)
-    # What is cast for mixed precision is float32 unless it is said otherwise.
+    # Variables that mixed precision casts are float32 unless a type is given.
     inference.run_types("float32" if inference.casts_precision and not partial else None)
     lists = _lists(symbol, inference.type)
     if not partial and any(name is None for part in lists for name in part):

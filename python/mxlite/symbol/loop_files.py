@@ -19,7 +19,7 @@ __all__ = ["Saved", "loaded_loop", "saved_call"]
 
 
 class Saved(NamedTuple):
-    """What a file says about a node: attributes, inputs, and the outputs of each subgraph."""
+    """A node as it is in a file: attributes, inputs, and the outputs of each subgraph."""
 
     attrs: dict[str, str]
     graphs: list[list[Entry]]
@@ -96,7 +96,7 @@ class _Graph(NamedTuple):
     variables: list[Node]
 
 
-# How many subgraphs a node of each operator has.
+# The number of subgraphs that a node of each operator has.
 _GRAPHS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 
 

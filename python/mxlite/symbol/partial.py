@@ -40,7 +40,7 @@ def may_equal(a: Shape, b: Shape) -> bool:
 
 
 def merged(a: Shape, b: Shape) -> Shape:
-    """Return what is known of two shapes that may be equal."""
+    """Return the known dimensions of either of two shapes that may be equal."""
     if a is None or b is None:
         return b if a is None else a
     return tuple(n if m == -1 else m for m, n in zip(a, b))

@@ -1,4 +1,4 @@
-"""What compositions ask of Python: scopes of names and attributes, casts of mixed precision."""
+"""State of Python that composition reads: scopes of names and attributes, mixed precision."""
 
 from __future__ import annotations
 

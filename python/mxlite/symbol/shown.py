@@ -1,7 +1,8 @@
-"""What an executor shows as its outputs.
+"""The arrays that an executor returns as its outputs.
 
 1.x's executors write every forward into the same arrays, so scripts take them once, even before the
-first forward. Here a forward makes new arrays; those that were shown are turned to them.
+first forward. Here a forward makes new arrays, and arrays that were returned before become handles
+of the new values.
 """
 
 from __future__ import annotations

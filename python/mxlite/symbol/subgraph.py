@@ -18,7 +18,7 @@ from .symbol import Symbol
 __all__ = ["Spec", "SubGraph", "flatten_symbols"]
 
 Spec = tuple[Any, str]
-# How many subgraphs of each name there are.
+# Counts the subgraphs of each name.
 _numbers: dict[str, itertools.count[int]] = {}
 
 
@@ -160,7 +160,7 @@ class SubGraph:
         )
 
     def infer(self, specs: Sequence[Spec]) -> tuple[list[Spec], list[Spec]]:
-        """Return shapes and types of the inputs, as far as they can be told, and of the outputs."""
+        """Return shapes and types of the inputs, as far as they are known, and of the outputs."""
         found = self._inference(specs)
         used = set(found.nodes)
 

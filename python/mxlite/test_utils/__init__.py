@@ -1,7 +1,7 @@
 """Helpers for tests of operators, layers and generators (MXNet 1.x: ``mxnet.test_utils``).
 
-Test files begin with ``from mxnet.test_utils import *`` and then use ``mx``, ``np``, ``os``, ...:
-the modules that 1.9.1 shows here are shown here too.
+Test files begin with ``from mxnet.test_utils import *`` and then use ``mx``, ``np``, ``os``, ...,
+so this module exports the same modules as that of 1.9.1.
 """
 
 from __future__ import annotations

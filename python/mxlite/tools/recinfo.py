@@ -47,7 +47,7 @@ def _records(path: str, problems: list[str]) -> Iterator[tuple[int, int, bytes]]
 
 
 def _look(path: str, decode: bool, item: tuple[int, int, bytes]) -> dict[str, Any]:
-    """Return what one record says of itself, or what is wrong with it."""
+    """Return a description of one record, or of its damage."""
     number, offset, record = item
     found: dict[str, Any] = {"bytes": len(record), "id": None}
     name = f"record file {path!r}: record {number} at offset {offset}"

@@ -1,4 +1,4 @@
-// What the emulator offers besides CUDA's own interface.
+// The emulator's functions besides CUDA's own interface.
 #pragma once
 
 namespace emulation {

@@ -1,6 +1,6 @@
 #include "tests/cpp/emulated_gpu/faults.h"
 
-#undef _FORTIFY_SOURCE  // its longjmp rejects the way from a fiber's stack to another
+#undef _FORTIFY_SOURCE  // its longjmp refuses to jump from one fiber's stack to another
 #include <setjmp.h>
 #include <signal.h>
 

@@ -10,14 +10,14 @@ namespace emulation {
 // byte 96 of an allocation of 96 bytes"; objects of the work are then not destroyed.
 std::optional<std::string> find_fault(const std::function<void()>& work);
 
-// How the memory of kernels is checked.
+// Functions that check the memory of kernels.
 struct MemoryChecks {
   // Returns where an address lies: "byte 96 of an allocation of 96 bytes".
   std::string (*describe)(const void* address) = nullptr;
   // Returns where something was written beside an allocation since the last call; empty: nowhere.
   std::string (*find_damage)() = nullptr;
 };
-// To be called before kernels run.
+// Must be called before kernels run.
 void set_memory_checks(const MemoryChecks& checks);
 
 // Calls work(); throws an error with the name if the work accessed memory that it may not.

@@ -1,4 +1,4 @@
-"""mx.test_utils on symbols: what is right passes, what is wrong is named."""
+"""mx.test_utils on symbols: right results pass, wrong ones are named."""
 
 from __future__ import annotations
 

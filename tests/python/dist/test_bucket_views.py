@@ -1,4 +1,4 @@
-"""What users hold of gradients and optimizers while gradients lie in buckets."""
+"""Handles of gradients and optimizers that users hold while gradients lie in buckets."""
 
 from __future__ import annotations
 

@@ -107,10 +107,10 @@ else:
         raise SystemExit("no error")
     except mx.MXNetError as error:
         assert "'all_reduce(sum)' misses rank 1" in str(error), error
-        print("told")
+        print("named")
 """
     result = start(program, 2, env={"MXLITE_COMM_TIMEOUT": "3"}, ok=False)
-    assert "told" in result.output[0], result.text
+    assert "named" in result.output[0], result.text
 
 
 def test_hybridized_blocks_compute_what_needs_no_result_of_others(start, tmp_path: Path) -> None:

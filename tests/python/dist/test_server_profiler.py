@@ -1,4 +1,4 @@
-"""``profile_process="server"``: workers tell the servers to record and to write."""
+"""``profile_process="server"``: workers make the servers record and write."""
 
 from __future__ import annotations
 

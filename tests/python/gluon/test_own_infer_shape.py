@@ -1,4 +1,4 @@
-"""Layers that say themselves which shapes their parameters have."""
+"""Layers with an infer_shape of their own, which sets the shapes of parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mxlite.gluon import nn
 
 
 class Product(gluon.HybridBlock):
-    """``dot(x, weight)``, whose operator does not tell the shape of the weight."""
+    """``dot(x, weight)``, whose operator does not infer the shape of the weight."""
 
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -24,7 +24,7 @@ def step(trainer: gluon.Trainer, param: gluon.Parameter, batch_size: int = 1) ->
 
 
 class Remote(mx.kvstore.KVStoreBase):
-    """A store that says it is distributed, and notes what it is asked."""
+    """A store that claims to be distributed, and records its calls."""
 
     def __init__(self, name: str = "dist_sync") -> None:
         self._name = name

@@ -150,7 +150,7 @@ def test_gpt2_of_pytorch() -> None:
 
 def test_tensors_of_pytorch_are_read() -> None:
     class Tensor:
-        """What load_weights uses of a tensor."""
+        """A tensor with the members that load_weights uses."""
 
         def __init__(self, array: np.ndarray) -> None:
             self.array, self.dtype, self.ready = array, "torch.float32", 0

@@ -71,7 +71,7 @@ def test_training_has_the_bits_of_sums_by_key(
     assert done.returncode == 0 and "equal" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.skipif(not STAND_IN, reason="the stand-in has as many GPUs as it is asked for")
+@pytest.mark.skipif(not STAND_IN, reason="only the stand-in has any number of GPUs")
 def test_sums_of_other_keys_keep_their_values() -> None:
     program = """
 import mxlite as mx
@@ -160,7 +160,7 @@ _, _, weights_by_key = copies(False)
 for found in (weights, weights_with_views):
     for one, other in zip(found, weights_by_key, strict=True):
         assert (one == other).all()
-# What is pulled, weights or sums, is copied to each GPU; eager gradients are copied into buckets.
+# Pulled weights or sums are copied to each GPU; eager gradients are copied into buckets.
 arrays = GRADIENTS * len(contexts)
 assert count == arrays * (1 if hybrid else 2), count
 assert count_with_views == 2 * arrays, count_with_views

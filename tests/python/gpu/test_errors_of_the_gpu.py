@@ -1,4 +1,4 @@
-"""What a program is told when a kernel breaks the GPU; on the simulated one."""
+"""Errors that a program gets when a kernel breaks the GPU; on the simulated one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time that a GPU works, as the profiler tells it."""
+"""Time that a GPU works, as the profiler reports it."""
 
 from __future__ import annotations
 

@@ -290,9 +290,9 @@ def test_hybridized_networks_run_generated_kernels_from_the_disk(tmp_path: Path)
     ],
 )
 def test_without_nvrtc_chains_are_interpreted(tmp_path: Path, environment, reason: str) -> None:
-    told = run_chains(tmp_path, **environment)
-    assert f"mxlite: rtc: pointwise chains are interpreted: {reason}" in told
-    assert "is a generated kernel" not in told
+    printed = run_chains(tmp_path, **environment)
+    assert f"mxlite: rtc: pointwise chains are interpreted: {reason}" in printed
+    assert "is a generated kernel" not in printed
     assert not (tmp_path / "kernels").exists()
 
 

@@ -20,7 +20,7 @@ STAND_IN = "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
 def test_sums_arrive_on_all_devices(dtype: str) -> None:
     values = [np.arange(1000).reshape(10, 100) % 7 + i for i in range(2)]
     arrays = [nd.array(v, ctx=mx.gpu(i), dtype=dtype) for i, v in enumerate(values)]
-    doubled = [a * 2 for a in arrays]  # not done yet when the sum is asked for
+    doubled = [a * 2 for a in arrays]  # not computed yet when the sum is requested
     mx._core.sum_on_devices(doubled)
     for i, array in enumerate(doubled):
         assert array.ctx == mx.gpu(i)

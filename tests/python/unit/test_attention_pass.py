@@ -23,7 +23,7 @@ UNITS = HEADS * SIZE
 
 
 class Interleaved(HybridBlock):
-    """What gluon-nlp's DotProductSelfAttentionCell computes of one projection."""
+    """The computation of gluon-nlp's DotProductSelfAttentionCell on one projection."""
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class EncoderDecoder(HybridBlock):
 
 
 class MultiHead(HybridBlock):
-    """What gluon-nlp's MultiHeadAttentionCell computes with a DotProductAttentionCell."""
+    """The computation of gluon-nlp's MultiHeadAttentionCell with a DotProductAttentionCell."""
 
     def __init__(self, dropout: float = 0.0, masked: bool = True, scaled: bool = True) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ shapes = [(1, 512, 4, width) for width in range(4, 24)]
 shapes.insert(0, (1, 512, 16, 16))  # alone, it would get weights of four times their size
 """
 
-# How each use of the network is called.
+# The program of each use of the network.
 USES = {
     "block": """
 call = net

@@ -82,6 +82,9 @@ def test_titles_that_are_fine(title):
         ("python/mxlite/a.py", '    """Is this thread recording?"""', "'Returns whether ...'"),
         ("docs/a.md", "`import mxnet` through the door", "import alias"),
         ("cpp/io/a.cc", "// The memory is somebody else's.", "that is meant"),
+        ("cpp/io/a.h", "// Which ranks take part.", "'Which'"),
+        ("python/mxlite/a.py", '    """What a stage keeps."""', "'What'"),
+        ("docs/a.md", "Servers are told the rate.", "reported"),
     ],
 )
 def test_comments_that_are_refused(name, line, reason):

@@ -67,8 +67,8 @@ def trained(
     scaler: Any = None,
     **kwargs: Any,
 ) -> gluon.Trainer:
-    """Return a trainer after some steps: "g" is one with good gradients, "i" and "n" have one
-    infinity or NaN; the gradients of good steps are numbered without the others."""
+    """Return a trainer after some steps: "g" is a step with finite gradients, "i" and "n" are steps
+    with an infinity or NaN; the gradients of good steps are numbered without the others."""
     shapes = [(4, 3), (2, 5)] if name == "groupadagrad" else SHAPES
     generator = np.random.default_rng(5)
     params = [gluon.Parameter(f"p{i}", shape=shape, dtype=dtype) for i, shape in enumerate(shapes)]

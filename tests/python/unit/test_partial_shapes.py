@@ -77,7 +77,7 @@ def test_partial_shapes_hold_for_the_whole_ones(name: str) -> None:
             found = net.infer_shape_partial(**known)
             for part, expected in zip(found, whole):
                 for a, b in zip(part, expected):
-                    assert agrees(a, b), f"{case} with {known}: {a} told, {b} true"
+                    assert agrees(a, b), f"{case} with {known}: {a} inferred, {b} true"
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - CHOOSING))
@@ -91,7 +91,7 @@ def test_missing_inputs_are_no_errors(name: str) -> None:
             found = net.infer_shape_partial(**known)
             for part, expected in zip(found, whole):
                 for a, b in zip(part, expected):
-                    assert agrees(a, b), f"{case} without {left_out}: {a} told, {b} true"
+                    assert agrees(a, b), f"{case} without {left_out}: {a} inferred, {b} true"
 
 
 def op(name: str, *shapes: tuple[int, ...], **params: Any) -> tuple[Any, dict[str, Any]]:
@@ -196,10 +196,10 @@ def test_layers_tell_their_weights_without_the_batch_size() -> None:
     net = sym.BatchNorm(sym.Pooling(net, kernel=(2, 2), stride=(2, 2)), name="b")
     net = sym.FullyConnected(net, num_hidden=7, name="f")
     args, outs, states = net.infer_shape_partial(data=(0, 33, 8, 8))
-    told = dict(zip(net.list_arguments(), args))
-    assert told["c_weight"] == (22, 3, 3, 3)
-    assert (told["b_gamma"], states) == ((22,), [(22,), (22,)])
-    assert (told["f_weight"], told["f_bias"], outs) == ((7, 198), (7,), [(0, 7)])
+    found = dict(zip(net.list_arguments(), args))
+    assert found["c_weight"] == (22, 3, 3, 3)
+    assert (found["b_gamma"], states) == ((22,), [(22,), (22,)])
+    assert (found["f_weight"], found["f_bias"], outs) == ((7, 198), (7,), [(0, 7)])
 
 
 def test_weights_stay_unknown_where_they_depend_on_what_is_unknown() -> None:
@@ -219,9 +219,9 @@ def test_rnn_layers_tell_states_and_parameters(mode: str) -> None:
     full = dict(zip(names, net.infer_shape(data=(6, 4, 3))[0]))
     for data, count in [((0, 0, 3), full["r_parameters"]), ((6, 4, 0), (0,))]:
         args, outs, _ = net.infer_shape_partial(data=data)
-        told = dict(zip(names, args))
-        assert told["r_parameters"] == count
-        assert told["r_state"] == (4, data[1], 5)
+        found = dict(zip(names, args))
+        assert found["r_parameters"] == count
+        assert found["r_state"] == (4, data[1], 5)
         assert outs[:2] == [(data[0], data[1], 10), (4, data[1], 5)]
 
 

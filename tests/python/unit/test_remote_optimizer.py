@@ -1,4 +1,4 @@
-"""What servers are told of an optimizer: its operator and parameters."""
+"""The description of an optimizer that servers get: its operator and parameters."""
 
 from __future__ import annotations
 

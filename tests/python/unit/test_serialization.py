@@ -1,4 +1,4 @@
-"""The .params format: what MXNet wrote is read, what is written is what 1.9.1 writes."""
+"""The .params format: files of MXNet are read, and written files equal those of 1.9.1."""
 
 from __future__ import annotations
 

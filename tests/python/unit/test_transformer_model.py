@@ -15,7 +15,7 @@ import transformer_model as model_
 import transformer_scaling as scaling
 from transformer_model import Job, Model, Nodes, Rates
 
-# Rates so high that only what is asked for takes time.
+# All rates are so high that only the part under test takes time.
 FREE = 1e30
 
 

@@ -159,7 +159,7 @@ class NcclGroup final : public DeviceGroup {
   const int first_rank_;
   int size_ = 1;
   std::vector<Member> members_;  // by local rank
-  std::string broken_;           // why nothing goes any more
+  std::string broken_;           // reason why no operation can run; empty: none
 };
 
 }  // namespace

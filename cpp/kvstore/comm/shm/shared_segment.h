@@ -17,7 +17,7 @@ inline constexpr int kBuffers = 3;     // per rank: filled, being read, being em
 inline constexpr int kSignatures = 4;  // a rank is at most one operation ahead
 inline constexpr size_t kTextBytes = 2048;
 
-// Incremented at each step; a futex. Shares a cache line with what its readers need next.
+// Incremented at each step; a futex. Shares a cache line with the next fields that readers need.
 struct alignas(64) Progress {
   std::atomic<uint32_t> step{0};
   std::atomic<uint32_t> sleepers{0};

@@ -276,7 +276,7 @@ int Job::accept_members() {
         if (frame->kind != FrameKind::kHello) return true;
         const auto hello = decode<Hello>(frame->body);
         link.send(FrameKind::kWelcome, {});
-        // An answer of a few bytes fits into the buffer of a new connection. What comes next is
+        // An answer of a few bytes fits into the buffer of a new connection. The bytes after it are
         // for the group.
         open = link.flush() && open;
         if (open && link.sent_all())

@@ -110,7 +110,7 @@ class Job {
   std::vector<std::shared_ptr<GroupState>> groups_;  // guarded by mutex_, as all below
   std::map<uint64_t, std::string> failed_groups_;    // why, by id
   std::map<int, std::string> lost_;                  // why, by rank
-  std::string broken_;                               // why there is no rendezvous any more
+  std::string broken_;                               // reason why the rendezvous has ended
 
   std::mutex accept_mutex_;
   struct Arriving {

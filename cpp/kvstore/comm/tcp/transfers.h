@@ -43,7 +43,7 @@ class Transfers {
     int peer;
     bool outgoing;
     std::byte* data;
-    MessageHeader header;  // for an incoming one: what has come of it
+    MessageHeader header;  // for an incoming one: the header received so far
     size_t bytes;
     size_t moved = 0;  // Bytes of header and data
     bool done() const { return moved == sizeof header + bytes; }

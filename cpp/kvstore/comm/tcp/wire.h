@@ -118,7 +118,7 @@ class FrameDecoder {
   void check_body();
 
   Stage stage_ = Stage::kPreamble;
-  size_t have_ = 0;  // bytes of what is read now
+  size_t have_ = 0;  // bytes received of the present frame
   std::vector<std::byte> head_, body_;
   std::optional<Nonce> nonce_;
   Seal seal_;

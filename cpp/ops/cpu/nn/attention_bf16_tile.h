@@ -26,7 +26,7 @@ struct RightFactor {
 struct Product {
   float* data;
   int64_t stride;
-  bool add;  // to what is in memory
+  bool add;  // to the values in memory, instead of overwriting them
 };
 
 // Gives the tile registers of this thread 16 rows of 64 bytes while it lives.

@@ -200,8 +200,8 @@ void sum_backward(const Geometry& g, const PoolingParams& p, const Window& w, co
   });
 }
 
-// Where the first largest element is found so far: a NaN is larger than all, and the first one
-// stays.
+// Position of the first largest element so far: a NaN is larger than all numbers, and the first
+// NaN stays.
 template <class Acc>
 struct Largest {
   Acc value = lowest<Acc>();

@@ -43,7 +43,7 @@ class RnnLoader {
 int rnn_threads(const RnnSizes& s);
 RnnClip rnn_clip(const RnnParams& p);
 
-// Where training keeps the values of one layer and direction.
+// Memory in which training keeps the values of one layer and direction.
 template <class C>
 struct RnnKept {
   C *gates, *hidden, *cell, *recurrent, *inner;

@@ -13,7 +13,7 @@ struct UnaryTable {
   UnaryFn fn[kNumComputes] = {};
 };
 
-// Which side of a binary function is one value instead of a run.
+// The side of a binary function that is one value instead of a run.
 enum class Form : uint8_t { kBoth, kScalarLeft, kScalarRight };
 using BinaryFn = void (*)(const void* a, const void* b, void* out, int64_t n, Form form);
 struct BinaryTable {

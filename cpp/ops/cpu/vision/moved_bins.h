@@ -1,4 +1,4 @@
-// Bins that trans moves, and their points. For kernels of other devices too.
+// Positions of bins that the input trans shifts, and of their sampling points. For all devices.
 #pragma once
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/vision/roi.h"
@@ -10,7 +10,7 @@ template <class T, class Acc>
 struct MovedBins {
   DeformablePsRoiPoolingParams p;
   int64_t height, width, classes;
-  const T* trans;  // null: bins stay
+  const T* trans;  // null: bins are not shifted
 
   struct Bin {
     Acc y, x, step_y, step_x;  // first point and distance of points

@@ -38,7 +38,7 @@ struct Memory {
   }
 };
 
-// The anchors of one image and what is known of them.
+// The anchors of one image with the results of matching so far.
 template <class T>
 struct Image {
   const MultiBoxTargetParams& params;

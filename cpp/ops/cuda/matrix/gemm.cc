@@ -1,5 +1,5 @@
-// cuBLASLt sees columns where we see rows: the transposed product C^T = op(B)^T op(A)^T of the same
-// memory is what it is asked for, and the bias then runs along its rows.
+// cuBLASLt stores columns where our arrays store rows. So it computes the transposed product
+// C^T = op(B)^T op(A)^T on the same memory, and the bias runs along the rows of that.
 #include "cpp/ops/cuda/matrix/gemm.h"
 
 #include <cstring>

@@ -5,7 +5,7 @@
 
 namespace mxlite::cuda {
 
-// What tells where relu passed values, see BatchNormGradCall; nothing if there is no relu.
+// Passes gradients where relu passed values, see BatchNormGradCall; all of them without a relu.
 template <class T>
 struct ReluGate {
   using Acc = AccOf<T>;

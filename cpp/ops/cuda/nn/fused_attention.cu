@@ -33,7 +33,8 @@ struct Lengths {
   }
 };
 
-// Where cuDNN finds lengths and seed. Empty samples get a length of 1, their results are cleared.
+// Memory from which cuDNN reads lengths and seed. Empty samples get length 1; their results are
+// cleared afterwards.
 struct Prepared {
   int32_t *q_lengths = nullptr, *k_lengths = nullptr;
   int64_t* seed = nullptr;  // seed and offset
@@ -155,7 +156,7 @@ class Call {
     return true;
   }
 
-  // Where the plan found an array.
+  // Returns the address that the plan assigned to an array.
   template <class T>
   T* pointer(AttentionTensor id) const {
     return static_cast<T*>(pointers_.at(id));

@@ -1,5 +1,5 @@
-// Where the axis is the last: one warp per row that its registers hold, which is then read once;
-// one block per longer row. Otherwise one thread per row (neighbouring threads then read
+// If the axis is the last, a row that fits the registers of a warp takes one warp and is read once;
+// a longer row takes one block. Otherwise one thread per row (neighbouring threads then read
 // neighbouring elements).
 #include <initializer_list>
 #include <limits>

@@ -9,8 +9,8 @@ namespace {
 
 using namespace quantization;  // NOLINT: plans of products
 
-// What is added to all sums of a filter: its bias, and the sum of its weights times 128 for shifted
-// data. A warp per filter.
+// Computes the number that is added to all sums of a filter: its bias, plus the sum of its weights
+// times 128 for shifted data. One warp per filter.
 __global__ void find_addends(int64_t filters, int64_t products, const int8_t* shifted_weight,
                              BiasUnits b, int32_t* addends) {
   const int64_t lane = threadIdx.x % kWarp;

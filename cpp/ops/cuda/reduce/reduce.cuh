@@ -107,7 +107,7 @@ __device__ __forceinline__ W finished(const Finish& f, W total) {
     return total / static_cast<W>(f.divisor);  // NaN for no elements, as NumPy
 }
 
-// Where a kernel writes what it has reduced: its parts, or the result if there is only one part.
+// Destination of the reduced values: parts, or the result if there is only one part.
 template <class T>
 struct ReduceTarget {
   T* partial = nullptr;  // null: write the result

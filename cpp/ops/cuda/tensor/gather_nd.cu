@@ -45,7 +45,7 @@ __global__ void gather(int64_t n, const __grid_constant__ Coordinates c, const W
   for (int64_t i = global_index(); i < n; i += grid_stride())
     to[i] = from[c.row(i / c.inner) * c.inner + i % c.inner];
 }
-// Which of equal coordinates wins is not defined.
+// If coordinates are equal, it is not defined whose element is kept.
 template <class Word>
 __global__ void scatter(int64_t n, const __grid_constant__ Coordinates c, const Word* from,
                         Word* to) {

@@ -33,7 +33,7 @@ __device__ __forceinline__ int64_t element_of(const SortView& v, int64_t row, in
   return (row / v.inner * length + i) * v.inner + row % v.inner;
 }
 
-// What is written of each sorted row: its first k elements, where asked for.
+// Destinations of the first k elements of each sorted row; null: not requested.
 struct SortResults {
   SortView v;
   int64_t k;

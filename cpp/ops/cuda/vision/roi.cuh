@@ -1,5 +1,5 @@
-// What the pooling operators over regions of interest share. What a CPU kernel raises cannot be
-// raised here: bins of a region of an image that data does not have are NaN, and get no gradient.
+// Helpers of the pooling operators over regions of interest. Kernels on a GPU cannot throw where
+// those of the CPU do: bins of a region of an image that data lacks are NaN and get no gradient.
 #pragma once
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"

@@ -1,5 +1,5 @@
-// How much memory suppression takes, and in how many steps it runs for that. Knows nothing of CUDA,
-// so that tests on the CPU can check it.
+// Sizes of the memory of suppression, and the number of steps that follows from them. Includes no
+// CUDA header, so that tests on the CPU can check it.
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -54,7 +54,7 @@ def read_pickle(
 
 
 class _Mark:
-    """Where a group of values begins on the stack."""
+    """Marks the start of a group of values on the stack."""
 
 
 _MARK = _Mark()

@@ -61,8 +61,8 @@ class OverflowCheck:
         """
         return self._flag.as_in_context(context)
 
-    def tell(self, follower: Callable[[bool], None]) -> None:
-        """Call a function with the result when it is read.
+    def add_follower(self, follower: Callable[[bool], None]) -> None:
+        """Call a function with the result as soon as the result is read.
 
         Parameters
         ----------

@@ -14,13 +14,13 @@ _T = TypeVar("_T")
 
 
 class Order:
-    """The lists of numbers of one pass, from the begin or from a batch in its middle.
+    """The lists of numbers of one pass, from its start or from a batch in its middle.
 
     Parameters
     ----------
     batch_sampler : Sampler
     resumed : dict, optional
-        A loader's state: the pass's begin and the batches taken.
+        A loader's state: the start of the pass and the batches taken.
     """
 
     def __init__(self, batch_sampler: Any, resumed: dict[str, Any] | None) -> None:
@@ -33,7 +33,7 @@ class Order:
     def start(self, draw: Callable[[], _T]) -> _T:
         """Begin the pass now; ``draw`` draws what it needs before the order.
 
-        In the middle of a pass, random numbers are those of its begin meanwhile, and the lists of
+        In the middle of a pass, random numbers are those of its start meanwhile, and the lists of
         the batches taken are dropped.
         """
         if self.begin is None:

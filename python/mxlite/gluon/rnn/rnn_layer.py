@@ -109,7 +109,7 @@ class _RNNLayer(HybridBlock):
         return found
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters and the type of begin states; see `Block.cast`.
+        """Convert the parameters and the type of first states; see `Block.cast`.
 
         Parameters
         ----------

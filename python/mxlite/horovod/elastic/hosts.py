@@ -1,4 +1,4 @@
-"""How many processes the job should have, and the command of a new one."""
+"""Finds the number of processes that a job should have, and the command of a new one."""
 
 from __future__ import annotations
 

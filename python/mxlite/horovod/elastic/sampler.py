@@ -77,7 +77,7 @@ class ElasticSampler(Sampler):
         )
 
     def reset(self) -> None:
-        """Deal what is left of the epoch out to the ranks that there are now."""
+        """Divide the rest of the epoch among the present ranks."""
         joined = basics.is_initialized()
         self.num_replicas = basics.size() if joined else 1
         self.rank = basics.rank() if joined else 0

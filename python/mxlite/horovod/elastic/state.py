@@ -69,7 +69,7 @@ class State:
         hosts.check_updates()
 
     def save(self) -> None:
-        """Copy what must survive a loss."""
+        """Copy the values that must survive the loss of a process."""
         raise NotImplementedError
 
     def restore(self) -> None:
@@ -110,7 +110,7 @@ class ObjectState(State):
         self._saved = self._snapshot()
 
     def _content(self) -> dict[str, Any]:
-        """Return everything, not copied."""
+        """Return all values without copying them."""
         return {"values": {name: getattr(self, name) for name in self._names}}
 
     def _take(self, content: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ _arange = _core.op("_arange")
 
 @functools.cache
 def traits(op: str) -> dict[str, Any]:
-    """Return what the schema of an operator says of storage: ``describe_op(op)["storage"]``."""
+    """Return the storage part of an operator's schema: ``describe_op(op)["storage"]``."""
     found: dict[str, Any] = _core.describe_op(op)["storage"]
     return found
 

@@ -122,7 +122,7 @@ def check_values(way: str) -> None:
 
 
 def check_halves() -> None:
-    """What travels as halves differs by their rounding, and is the same on all ranks."""
+    """Gradients sent as halves differ by their rounding, and are the same on all ranks."""
     share = slice(RANK, None, SIZE)
     plain = trained(WAYS["horovod"], share, True, "plain")
     for kind, tolerance in (("fp16", 3e-3), ("bf16", 3e-2)):

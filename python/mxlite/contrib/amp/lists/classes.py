@@ -1,4 +1,4 @@
-"""Names of operators by what their schemas say of mixed precision."""
+"""Names of operators by their class in mixed precision, which the schemas give."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class _WikiText(Dataset):
 
     @property
     def frequencies(self) -> Counter[str] | None:
-        """How often each token is in the text; None if a vocabulary was given."""
+        """Number of times each token is in the text; None if a vocabulary was given."""
         return self._counter
 
     def __getitem__(self, idx: Any) -> tuple[nd.NDArray, nd.NDArray]:

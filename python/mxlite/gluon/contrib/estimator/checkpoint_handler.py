@@ -47,7 +47,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
     max_checkpoints : int
         Older ones are deleted; the best model stays.
     resume_from_checkpoint : bool
-        Load the last checkpoint at the begin of a training and do what is left of it.
+        Load the last checkpoint when training starts, and train for the remaining epochs only.
 
     Notes
     -----
@@ -91,7 +91,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self.best = worst(self.monitor_op)
 
     def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Count from the begin, or load the last checkpoint."""
+        """Count from 0, or load the last checkpoint."""
         self.current_epoch = 0
         self.current_batch = 0
         if self.save_best:

@@ -150,7 +150,7 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         )
 
     def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Count from the begin."""
+        """Count from 0."""
         self.current_batch = 0
         self.current_epoch = 0
 
@@ -239,7 +239,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.batch_index += 1
 
     def epoch_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Write the line of an epoch's or a validation's begin."""
+        """Write the line at the start of an epoch or a validation."""
         self.epoch_start = time.time()
         if any("training" in metric.name for metric in self.metrics):
             estimator.logger.info(
