@@ -1,4 +1,4 @@
-"""What the core takes of files: their names, and integers that stand in them."""
+"""Conversions to what the core takes of files: names, and integers that stand in them."""
 
 from __future__ import annotations
 

@@ -469,38 +469,3 @@ def test_one_context_has_neither_store_nor_a_choice():
     loss.backward()
     trainer.step(1)
     assert trainer._kvstore is None and trainer._update_on_kvstore is None
-
-
-def on_two_contexts() -> gluon.Parameter:
-    param = gluon.Parameter("x", shape=(1,))
-    param.initialize(init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
-    return param
-
-
-def test_copies_that_become_different_are_reported_once() -> None:
-    param = on_two_contexts()
-    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 0.5}, kvstore=None)
-    with pytest.warns(UserWarning, match="kvstore=None sums no gradients") as caught:
-        step(trainer, param)
-        step(trainer, param)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    assert "[cpu(0), cpu(1)]" in str(caught[0].message)
-
-
-@pytest.mark.filterwarnings("error")
-def test_trainers_without_store_are_quiet_where_nothing_is_lost() -> None:
-    one = scalar(1.0)
-    step(gluon.Trainer([one], "sgd", kvstore=None), one)
-    two = on_two_contexts()
-    trainer = gluon.Trainer([two], "sgd", kvstore=None)
-    with autograd.record():
-        losses = [(array * 2).sum() for array in two.list_data()]
-    autograd.backward(losses)
-    trainer.update(1)  # the caller sums gradients
-
-    class Summing(gluon.Trainer):
-        def _allreduce_grads(self) -> None:
-            pass
-
-    step(Summing([two], "sgd", kvstore=None), two)
