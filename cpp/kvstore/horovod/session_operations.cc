@@ -70,7 +70,7 @@ void Session::run_operations(std::vector<OperationRef>& operations,
       notify(operations, nullptr);
   } catch (const std::exception& e) {
     if (gpus) end_work(*gpus, e.what());
-    tell(operations, as_exception(e.what()));
+    notify(operations, as_exception(e.what()));
     throw;
   }
   operations.clear();
