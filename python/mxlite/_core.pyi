@@ -976,7 +976,7 @@ class NDArray:
     def sign(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """-1, 0 or 1 by the sign of data."""
+        """-1, 0 or 1 by the sign of data; a NaN stays."""
         ...
 
     def sin(

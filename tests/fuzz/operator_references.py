@@ -27,10 +27,6 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def _sign(x: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(x), 0, np.sign(x))  # as in 1.x
-
-
 _UNARY: dict[str, _Reference] = {
     "abs": np.abs, "negative": np.negative, "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "sinh": np.sinh,
@@ -38,7 +34,7 @@ _UNARY: dict[str, _Reference] = {
     "arctanh": np.arctanh, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log2": np.log2,
     "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "cbrt": np.cbrt,
     "square": np.square, "rint": np.rint, "ceil": np.ceil, "floor": np.floor,
-    "trunc": np.trunc, "fix": np.trunc, "sign": _sign, "degrees": np.degrees,
+    "trunc": np.trunc, "fix": np.trunc, "sign": np.sign, "degrees": np.degrees,
     "radians": np.radians, "reciprocal": lambda x: 1 / x, "rsqrt": lambda x: 1 / np.sqrt(x),
     "rcbrt": lambda x: 1 / np.cbrt(x), "sigmoid": _sigmoid, "_copy": lambda x: x,
     "relu": lambda x: np.where(np.isnan(x), x, np.maximum(x, 0)),

@@ -53,7 +53,7 @@ const Row kRows[] = {
         keeps_zeros({"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
                      MX_GRAD(g.emit("ones_like", {x(g)}))})),
     keeps_zeros({"abs", "Absolute value.", MX_GRAD(g.mul(dy(g), g.emit("sign", {x(g)})))}),
-    keeps_zeros({"sign", "-1, 0 or 1 by the sign of data.", nullptr}),
+    keeps_zeros({"sign", "-1, 0 or 1 by the sign of data; a NaN stays.", nullptr}),
     keeps_zeros({"square", "data * data.", MX_GRAD(g.mul(dy(g), g.mul_scalar(x(g), 2.0))),
                  AmpClass::kFloat32}),
     keeps_zeros({"relu", "max(data, 0).", MX_GRAD(g.emit("_relu_backward", {dy(g), y(g)}))}),

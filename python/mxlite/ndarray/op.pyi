@@ -3642,7 +3642,7 @@ def sigmoid(
 def sign(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """-1, 0 or 1 by the sign of data."""
+    """-1, 0 or 1 by the sign of data; a NaN stays."""
     ...
 
 def signsgd_update(

@@ -3673,7 +3673,7 @@ def sigmoid(
 def sign(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
-    """-1, 0 or 1 by the sign of data."""
+    """-1, 0 or 1 by the sign of data; a NaN stays."""
     ...
 
 def signsgd_update(

@@ -597,7 +597,7 @@ class OperatorMethods:
         ...
 
     def sign(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """-1, 0 or 1 by the sign of data."""
+        """-1, 0 or 1 by the sign of data; a NaN stays."""
         ...
 
     def sin(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:

@@ -106,7 +106,7 @@ CASES: list[Case] = [
     op("round", np.array([0.5, 1.5, -0.5, -2.5]), ref=np.array([1, 2, -1, -3]), grad=False),
     op("round", np.array([0.49999997]), ref=np.array([0]), dtypes=("float32",), grad=False),
     op("rint", np.array([0.5, 1.5, 2.5, -0.5, -1.5]), ref=np.array([0, 1, 2, -1, -2]), grad=False),
-    op("sign", np.array([nan, -0.0, 3, -inf]), ref=np.array([0, 0, 1, -1]), grad=False),
+    op("sign", np.array([nan, -0.0, 3, -inf]), ref=np.array([nan, 0, 1, -1]), grad=False),
     op("relu", np.array([nan, -1, 2, inf]), ref=np.array([nan, 0, 2, inf]), grad=False),
     op("exp", np.array([nan, inf, -inf, 0, -200]), ref=np.array([nan, inf, 0, 1, 0]), grad=False),
     op("exp", np.array([88.5, -87.0, -95.0]), ref=np.exp, dtypes=DOUBLE, grad=False),
