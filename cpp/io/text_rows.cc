@@ -1,6 +1,7 @@
 #include "cpp/io/text_rows.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstring>
 
 #include "cpp/base/str.h"
@@ -19,8 +20,19 @@ template <class T>
 bool take_number(std::string_view& text, T& value) {
   skip_spaces(text);
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const char* const last = text.data() + text.size();
+  auto [end, error] = std::from_chars(text.data(), last, value);
   if (error != std::errc()) return false;
+  if constexpr (std::is_integral_v<T>) {
+    // numpy.savetxt writes whole numbers as 1.000000000000000000e+00.
+    if (end != last && (*end == '.' || *end == 'e' || *end == 'E')) {
+      constexpr double kMost = sizeof(T) < 8 ? 0x1p31 : 0x1p53;
+      double whole = 0;
+      end = std::from_chars(text.data(), last, whole).ptr;
+      if (!(std::fabs(whole) < kMost) || std::trunc(whole) != whole) return false;
+      value = static_cast<T>(whole);
+    }
+  }
   text.remove_prefix(static_cast<size_t>(end - text.data()));
   skip_spaces(text);
   return true;

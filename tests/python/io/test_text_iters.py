@@ -69,6 +69,21 @@ def test_csv_without_rounding_fills_with_zeros(tmp_path: Path) -> None:
     assert [row[0] for row in epochs(small)[1][0][0]] == [1, 5, 9, 1, 5, 9, 1]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_csv_takes_whole_numbers_as_numpy_writes_them(tmp_path: Path, dtype: str) -> None:
+    values = np.array([[0, -3], [2**31 - 1, 10]])
+    np.savetxt(tmp_path / "d.csv", values, delimiter=",")
+    batches = mx.io.CSVIter(
+        data_csv=str(tmp_path / "d.csv"), data_shape=(2,), batch_size=2, dtype=dtype
+    )
+    np.testing.assert_array_equal(batches.next().data[0].asnumpy(), values)
+    for number in ("1.5", "1e-1", "1e300", "2.5e9" if dtype == "int32" else "1e17", "1e"):
+        path = write(tmp_path / "bad.csv", f"{number},2\n")
+        bad = mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1, dtype=dtype)
+        with pytest.raises(mx.MXNetError, match="column 1 of 2 is not a number of the dtype"):
+            bad.next()
+
+
 def test_csv_values_are_those_of_numpy(tmp_path: Path) -> None:
     values = np.random.RandomState(0).standard_normal((40, 5)).astype(np.float32)
     path = tmp_path / "d.csv"
