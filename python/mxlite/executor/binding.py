@@ -250,5 +250,5 @@ def simple_bind(
         for name in aux_names
     ]
     # Arrays of another executor may have other types than were inferred.
-    known = inference if shared_exec is None else None
-    return Executor(symbol, context, args, grads, requests, aux, group2ctx, known)
+    inferred = inference if shared_exec is None else None
+    return Executor(symbol, context, args, grads, requests, aux, group2ctx, inferred)
