@@ -215,9 +215,10 @@ def work(args: argparse.Namespace) -> None:
         meet()
         return timed(lambda: step(kind), mx.nd.waitall, count)
 
-    # Buckets have their final sizes after some steps.
+    # Buckets have their final sizes after some steps, or from the first one on.
+    tuned = not args.bucket_mb
     for kind in args.ways:
-        block(kind, 45 if kind in JOBS[:2] else 3)
+        block(kind, 45 if tuned and kind in JOBS[:2] else 3)
     mine = max(2, round(3 * args.seconds / block("job", 3)[0]))
     count = int(hvd.broadcast_object(mine, root_rank=0, name="count"))
     found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in args.ways}
@@ -257,6 +258,9 @@ def run_job(args: argparse.Namespace, folder: str) -> list[dict[str, Any]]:
         command += [f"--{name}", str(getattr(args, name))]
     command += ["--ways", *args.ways]
     environment = dict(os.environ, MXLITE_CPU_THREADS="1", OMP_NUM_THREADS="1")
+    if args.bucket_mb:
+        environment["MXLITE_BUCKET_MB"] = str(args.bucket_mb)
+        command += ["--bucket-mb", str(args.bucket_mb)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
     if done.returncode:
         raise SystemExit(f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
@@ -286,6 +290,7 @@ def main() -> int:
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=3.0, help="for a way at a time")
     parser.add_argument("--ways", nargs="+", default=list(KINDS), choices=KINDS)
+    parser.add_argument("--bucket-mb", type=int, help="of gradients; default: tuned in 90 steps")
     parser.add_argument("--trace", help="all ranks' profiles of a job, one Chrome trace")
     parser.add_argument("--measured", help="for scaling_model.py")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -344,7 +349,7 @@ def main() -> int:
     if args.measured:
         Path(args.measured).write_text(json.dumps(ranks[0]["measured"]) + "\n")
     if args.json:
-        names = ("np", "network", "batch", "side", "seconds", "rounds", "ways")
+        names = ("np", "network", "batch", "side", "seconds", "rounds", "ways", "bucket_mb")
         settings = {name: getattr(args, name) for name in names}
         result = common.report("overlap", settings, [], **summary, each=found)
         common.write_json(args.json, result)
