@@ -74,7 +74,7 @@ void CachedGraph::set_params(ArrayList params) {
   for (size_t i = 0; i < params.size(); ++i)
     MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i, " has no data");
   auto list = std::make_shared<const ArrayList>(std::move(params));
-  std::vector<Slot> dropped;  // destroyed without the lock: a graph may hold Python objects
+  std::vector<KeptEntry> dropped;  // destroyed without the lock: a graph may hold Python objects
   std::lock_guard lock(mutex_);
   bool same = list->size() == params_->size(), same_memory = same;
   for (size_t i = 0; same && i < list->size(); ++i) {
@@ -82,13 +82,13 @@ void CachedGraph::set_params(ArrayList params) {
     same = now.spec() == before.spec() && now.device() == before.device();
     same_memory &= now.storage() == before.storage();
   }
-  if (!same) dropped.swap(slots_);
+  if (!same) dropped.swap(kept_);
   params_ = std::move(list);
   if (!same_memory)  // signatures that are not used again must not hold the old parameters
-    for (const Slot& slot : slots_) forget_packed(*slot.entry);
-  for (Slot& slot : slots_) {
-    slot.parameters = join(*params_, slot.entry->captured);
-    if (slot.entry->split) graph::set_params(*slot.entry->split, *slot.parameters);
+    for (const KeptEntry& kept : kept_) forget_packed(*kept.entry);
+  for (KeptEntry& kept : kept_) {
+    kept.parameters = join(*params_, kept.entry->captured);
+    if (kept.entry->split) graph::set_params(*kept.entry->split, *kept.parameters);
   }
 }
 
@@ -98,9 +98,9 @@ std::shared_ptr<const ArrayList> CachedGraph::join(const ArrayList& a, const Arr
   return all;
 }
 
-bool CachedGraph::matches(const Slot& slot, std::span<const NDArrayRef> inputs,
+bool CachedGraph::matches(const KeptEntry& kept, std::span<const NDArrayRef> inputs,
                           const Mode& mode) const {
-  const Entry& e = *slot.entry;
+  const Entry& e = *kept.entry;
   if (e.training != mode.training || e.recording != mode.recording ||
       e.input_specs.size() != inputs.size())
     return false;
@@ -111,7 +111,7 @@ bool CachedGraph::matches(const Slot& slot, std::span<const NDArrayRef> inputs,
   size_t k = 0;
   for (const NDArrayRef& a : inputs)
     if (e.needs[k++] != mode.needs_grad(*a)) return false;
-  for (const NDArrayRef& a : *slot.parameters)
+  for (const NDArrayRef& a : *kept.parameters)
     if (e.needs[k++] != mode.needs_grad(*a)) return false;
   return true;
 }
@@ -120,26 +120,26 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
   std::shared_ptr<const ArrayList> params;
   {
     std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      if (!matches(slots_[i], inputs, mode)) continue;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (!matches(kept_[i], inputs, mode)) continue;
       if (i > 0)
-        std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(i),
-                    slots_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      slots_[0].last_use = ++uses;
-      return {slots_[0].entry, slots_[0].parameters};
+        std::rotate(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(i),
+                    kept_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      kept_[0].last_use = ++uses;
+      return {kept_[0].entry, kept_[0].parameters};
     }
     params = params_;
   }
   // Tracing runs Python, which may switch threads: no lock is held. Two threads may both compile.
   const std::shared_ptr<const Entry> entry = compile(inputs, mode, *params);
   size_t shapes_to_warn_of = 0;
-  Slot slot{entry, join(*params, entry->captured), ++uses};
-  if (entry->split) graph::set_params(*entry->split, *slot.parameters);
+  KeptEntry kept{entry, join(*params, entry->captured), ++uses};
+  if (entry->split) graph::set_params(*entry->split, *kept.parameters);
   {
     std::lock_guard lock(mutex_);
     if (params_ == params) {
-      slots_.insert(slots_.begin(), slot);
-      if (!warned_ && slots_.size() >= kManyShapes && num_shapes_locked() >= kManyShapes) {
+      kept_.insert(kept_.begin(), kept);
+      if (!warned_ && kept_.size() >= kManyShapes && num_shapes_locked() >= kManyShapes) {
         warned_ = true;
         shapes_to_warn_of = kManyShapes;
       }
@@ -149,7 +149,7 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
   if (shapes_to_warn_of)
     warn_user.load()(str(name_.empty() ? "a hybridized block" : name_, " was compiled for ",
                          shapes_to_warn_of, " input shapes; pad or bucket the batch"));
-  return {slot.entry, slot.parameters};
+  return {kept.entry, kept.parameters};
 }
 
 std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArrayRef> inputs,
@@ -218,8 +218,8 @@ std::shared_ptr<Traced> CachedGraph::take_adopted(std::span<const TensorSpec> in
 
 std::optional<std::vector<TensorSpec>> CachedGraph::last_signature() const {
   std::lock_guard lock(mutex_);
-  if (slots_.empty()) return std::nullopt;
-  return slots_[0].entry->input_specs;
+  if (kept_.empty()) return std::nullopt;
+  return kept_[0].entry->input_specs;
 }
 
 ExecutableRef CachedGraph::compile_plain(Graph graph, Device device) const {
@@ -249,13 +249,13 @@ ArrayList CachedGraph::run_in_trace(std::span<const NDArrayRef> inputs) const {
 
 size_t CachedGraph::num_entries() const {
   std::lock_guard lock(mutex_);
-  return slots_.size();
+  return kept_.size();
 }
 
 // Training and inference of one shape count once.
 size_t CachedGraph::num_shapes_locked() const {
   std::vector<const std::vector<TensorSpec>*> seen;
-  for (const Slot& s : slots_) {
+  for (const KeptEntry& s : kept_) {
     const auto& specs = s.entry->input_specs;
     const bool known = std::any_of(seen.begin(), seen.end(), [&](auto* o) { return *o == specs; });
     if (!known) seen.push_back(&specs);
@@ -266,25 +266,25 @@ size_t CachedGraph::num_shapes_locked() const {
 std::vector<CachedGraph::Evictable> CachedGraph::by_last_use() {
   std::vector<Evictable> result;
   std::lock_guard lock(mutex_);
-  for (const Slot& slot : slots_) {
-    Evictable& e = result.emplace_back(Evictable{this, slot.entry, slot.last_use, {}});
-    add_footprint(*slot.entry, e.footprint);
+  for (const KeptEntry& kept : kept_) {
+    Evictable& e = result.emplace_back(Evictable{this, kept.entry, kept.last_use, {}});
+    add_footprint(*kept.entry, e.footprint);
   }
   return result;
 }
 
 void CachedGraph::drop(const std::shared_ptr<const Entry>& entry) {
-  Slot dropped;  // destroyed without the lock
+  KeptEntry dropped;  // destroyed without the lock
   std::lock_guard lock(mutex_);
-  const auto at = std::ranges::find(slots_, entry, &Slot::entry);
-  if (at == slots_.end()) return;
+  const auto at = std::ranges::find(kept_, entry, &KeptEntry::entry);
+  if (at == kept_.end()) return;
   dropped = std::move(*at);
-  slots_.erase(at);
+  kept_.erase(at);
 }
 
 void CachedGraph::add_to(Footprint& footprint) const {
   std::lock_guard lock(mutex_);
-  for (const Slot& slot : slots_) add_footprint(*slot.entry, footprint);
+  for (const KeptEntry& kept : kept_) add_footprint(*kept.entry, footprint);
 }
 
 Traced infer_params(const TraceFn& trace, const std::string& name,

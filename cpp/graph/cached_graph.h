@@ -96,12 +96,12 @@ class CachedGraph : public RefCounted {
   void add_to(Footprint& footprint) const;  // counts all signatures
 
  private:
-  struct Slot {
+  struct KeptEntry {
     std::shared_ptr<const Entry> entry;
     std::shared_ptr<const ArrayList> parameters;
     uint64_t last_use = 0;
   };
-  bool matches(const Slot& slot, std::span<const NDArrayRef> inputs, const Mode& mode) const;
+  bool matches(const KeptEntry& kept, std::span<const NDArrayRef> inputs, const Mode& mode) const;
   std::shared_ptr<Entry> compile(std::span<const NDArrayRef> inputs, const Mode& mode,
                                  const ArrayList& params);
   std::shared_ptr<Traced> take_adopted(std::span<const TensorSpec> inputs, Device device,
@@ -115,7 +115,7 @@ class CachedGraph : public RefCounted {
   const bool is_part_;
   mutable std::mutex mutex_;
   std::shared_ptr<const ArrayList> params_ = std::make_shared<ArrayList>();  // guarded by mutex_
-  std::vector<Slot> slots_;                     // guarded by mutex_; last used first
+  std::vector<KeptEntry> kept_;                 // guarded by mutex_; last used first
   std::shared_ptr<Traced> adopted_;             // guarded by mutex_
   bool warned_ = false;                         // guarded by mutex_
   std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; how often for inference
