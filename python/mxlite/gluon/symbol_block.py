@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from .._core import dtype_type
 from ..base import TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
+from ..ndarray.serialization import load as load_arrays
 from ..symbol import Group, Symbol, load
 from ..symbol import var as make_var
 from ..symbol.inference import uninferred
@@ -25,6 +27,12 @@ from .symbolic import has_symbol
 __all__ = ["SymbolBlock"]
 
 _ROW_SPARSE = "1"  # as attributes of variables spell it
+
+
+def _saved_names(param_file: str | os.PathLike[str] | None) -> set[str]:
+    """Return the names of the variables that an exported file has values for."""
+    arrays = {} if param_file is None else load_arrays(param_file)
+    return {name.partition(":")[2] for name in arrays} if isinstance(arrays, dict) else set()
 
 
 class SymbolBlock(HybridBlock):
@@ -141,6 +149,8 @@ class SymbolBlock(HybridBlock):
         symbol_file : str or path
             ``<prefix>-symbol.json``.
         input_names : str or list of str
+            In the order of the block's arguments. A name that no operator of the symbol uses gives
+            a warning if the parameter file has values for all other variables.
         param_file : str or path, optional
             ``<prefix>-0000.params``; without it the block is not initialized.
         ctx : Context or list of Context, optional
@@ -150,14 +160,25 @@ class SymbolBlock(HybridBlock):
         Returns
         -------
         SymbolBlock
+
+        Raises
+        ------
+        ValueError
+            If the symbol has no input of a name, and the name is not that of an unused argument.
         """
         symbol = load(symbol_file)
         names = [input_names] if isinstance(input_names, str) else list(input_names)
-        unknown = [name for name in names if name not in symbol.list_inputs()]
-        if unknown:
-            raise ValueError_(
-                f"SymbolBlock.imports: {os.fspath(symbol_file)!r} has no input "
-                f"{', '.join(map(repr, unknown))}; the first are {symbol.list_inputs()[:3]}"
+        variables = symbol.list_inputs()
+        if unknown := [name for name in names if name not in variables]:
+            named = ", ".join(map(repr, unknown))
+            if not set(variables) <= {*names, *_saved_names(param_file)}:
+                raise ValueError_(
+                    f"SymbolBlock.imports: {os.fspath(symbol_file)!r} has no input {named}; the "
+                    f"first are {variables[:3]}"
+                )
+            warnings.warn(
+                f"SymbolBlock.imports: {os.fspath(symbol_file)!r} does not use the input {named}",
+                stacklevel=2,
             )
         block = SymbolBlock(symbol, [make_var(name) for name in names])
         if param_file is not None:

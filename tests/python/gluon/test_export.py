@@ -274,6 +274,30 @@ def test_wrong_inputs_are_refused(tmp_path: Path) -> None:
         block(batch(), batch())
 
 
+def test_an_argument_that_forward_does_not_use_stays_an_argument(tmp_path: Path) -> None:
+    class Net(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__(prefix="net_")
+            with self.name_scope():
+                self.dense = nn.Dense(2)
+
+        def hybrid_forward(self, F: Any, x: Any, unused: Any) -> Any:  # noqa: N803
+            return self.dense(x)
+
+    net = Net()
+    net.initialize()
+    net.hybridize()
+    x, unused = nd.ones((2, 3)), nd.ones((7,))
+    expected = net(x, unused)
+    files = net.export(str(tmp_path / "m"))
+    names = ["data0", "data1"]
+    with pytest.warns(UserWarning, match="does not use the input 'data1'"):
+        block = gluon.SymbolBlock.imports(files[0], names, files[1])
+    np.testing.assert_array_equal(block(x, unused).asnumpy(), expected.asnumpy())
+    with pytest.raises(ValueError, match="has no input 'data1'"):
+        gluon.SymbolBlock.imports(files[0], names)
+
+
 def test_a_symbol_block_has_no_row_sparse_parameters() -> None:
     data, weight = mx.sym.var("data"), mx.sym.var("weight", stype="row_sparse")
     with pytest.raises(AssertionError, match="'weight' because its storage type is 'row_sparse'"):
