@@ -1,5 +1,7 @@
 #include "cpp/autograd/control_flow.h"
 
+#include <numeric>
+
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/graph_node.h"
 #include "cpp/autograd/mode.h"
@@ -50,6 +52,17 @@ class ZeroGradients final : public TapeNode {
   std::vector<TensorSpec> specs_;
 };
 
+// The graph of a function whose arguments are the first inputs of the operator; its imports begin
+// at input `first_import`.
+graph::HostOpForm::Part part_of(const TracedFunction& function, size_t arguments,
+                                size_t first_import) {
+  std::vector<int> inputs(arguments + function.imports().size());
+  const auto imports = inputs.begin() + static_cast<ptrdiff_t>(arguments);
+  std::iota(inputs.begin(), imports, 0);
+  std::iota(imports, inputs.end(), static_cast<int>(first_import));
+  return {function.graph(), std::move(inputs)};
+}
+
 class WhileLoop final : public graph::HostOp {
  public:
   WhileLoop(TracedFunctionRef condition, TracedFunctionRef body, size_t variables,
@@ -96,6 +109,15 @@ class WhileLoop final : public graph::HostOp {
     for (const NDArrayRef& v : variables)
       results.push_back(steps.empty() ? call_op("_copy", {v}) : v);
     return results;
+  }
+
+  std::optional<graph::HostOpForm> form() const override {
+    graph::HostOpForm form;
+    form.attrs["max_iterations"] = std::to_string(max_iterations_);
+    form.num_variables = static_cast<int>(num_variables_);
+    form.parts = {part_of(*condition_, num_variables_, num_variables_),
+                  part_of(*body_, num_variables_, num_variables_ + num_condition_imports())};
+    return form;
   }
 
  private:
@@ -149,6 +171,11 @@ class Branch final : public graph::HostOp {
     if (is_true(inputs[0])) return (*then_)({}, inputs.subspan(1, of_then));
     return (*otherwise_)({}, inputs.subspan(1 + of_then));
   }
+  std::optional<graph::HostOpForm> form() const override {
+    graph::HostOpForm form;
+    form.parts = {part_of(*then_, 0, 1), part_of(*otherwise_, 0, 1 + then_->imports().size())};
+    return form;
+  }
 
  private:
   TracedFunctionRef then_, otherwise_;
@@ -177,6 +204,7 @@ TracedFunction::TracedFunction(const std::string& name, const Function& function
   for (size_t i = imported_inputs_; i < imports_.size(); ++i)
     written_[i] = is_written(body, body.parameters[i - imported_inputs_]);
   for (graph::ValueId v : body.outputs) outputs_.push_back(body.spec(v));
+  body_ = std::make_shared<const graph::Graph>(body);
   graph_ = graph::cached_graph_of(std::move(body), /*is_part=*/true);
 }
 

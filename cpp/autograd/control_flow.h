@@ -2,6 +2,7 @@
 // traced once into graphs; the calling thread waits for each condition and calls the graphs.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,13 @@ class TracedFunction : public RefCounted {
   const std::vector<TensorSpec>& outputs() const { return outputs_; }
   // Returns whether the function changes this import in place.
   bool writes_import(size_t i) const { return written_[i] != 0; }
+  const std::shared_ptr<const graph::Graph>& graph() const { return body_; }
   // arrays: the arguments, then the imports' values.
   NDArrays operator()(std::span<const NDArrayRef> arguments,
                       std::span<const NDArrayRef> imports) const;
 
  private:
+  std::shared_ptr<const graph::Graph> body_;
   IntrusivePtr<graph::CachedGraph> graph_;
   std::vector<NDArrayRef> imports_;
   size_t imported_inputs_ = 0;    // the first imports; parameters follow

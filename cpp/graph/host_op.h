@@ -2,13 +2,27 @@
 // so it is not a kernel: control flow, operators written in Python. A graph that has one is
 // cut there (split.h).
 #pragma once
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cpp/graph/graph.h"
 #include "cpp/ops/invoke.h"
 
 namespace mxlite::graph {
+
+// The contents of a host operator, from which a symbol's node can be made.
+struct HostOpForm {
+  Attributes attrs;  // parameters as text
+  struct Part {
+    std::shared_ptr<const Graph> graph;
+    std::vector<int> inputs;  // positions among the operator's inputs: by graph input, parameter
+  };
+  std::vector<Part> parts;  // the graphs that a loop or branch calls
+  int num_variables = 0;    // the operator's first inputs are the variables of a loop
+};
 
 class HostOp : public RefCounted {
  public:
@@ -20,6 +34,9 @@ class HostOp : public RefCounted {
   virtual bool writes(int) const { return false; }
   // Runs on arrays that have data, in the current mode, and records its calls.
   virtual NDArrays call(std::span<const NDArrayRef> inputs) const = 0;
+
+  // Returns nothing if no symbol can hold the operator.
+  virtual std::optional<HostOpForm> form() const { return std::nullopt; }
 
   // Only symbols ask these, of the operators that they have.
   virtual int num_inputs() const { return -1; }  // -1: any number

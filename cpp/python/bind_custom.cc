@@ -331,6 +331,13 @@ class CustomOp final : public graph::HostOp {
     return outputs;
   }
 
+  std::optional<graph::HostOpForm> form() const override {
+    const GilAcquire gil;
+    graph::HostOpForm form;
+    form.attrs = definition_->object.attr("attrs").cast<graph::Attributes>();
+    return form;
+  }
+
  private:
   // Returns specs of inputs and states, then of outputs, by the operator's own rules.
   py::tuple ask(std::span<const TensorSpec> inputs) const {

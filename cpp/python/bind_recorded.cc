@@ -84,9 +84,11 @@ class TapeReader {
     MX_CHECK_KIND(call && call->traced(), ErrorKind::kNotSupported, "get_symbol: ", node.name(),
                   " is a function written in Python or a checkpoint, and no operator");
     outputs = symbol::from_graph(
-        *call->traced(), inputs, [this](const graph::Graph&, const graph::Node& n) {
+        *call->traced(), inputs,
+        [this](const graph::Graph&, const graph::Node& n) {
           return n.kind == graph::NodeKind::kConstant ? variable().node->name() : next_name();
-        });
+        },
+        node_of_host_op);
   }
 
   std::unordered_map<const TapeNode*, Entries> outputs_;
@@ -120,7 +122,7 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
          0});
     captured[py::str(captured_name)] = leaf.value;
   }
-  const Entries heads = symbol::from_graph(g, leaves, std::ref(names));
+  const Entries heads = symbol::from_graph(g, leaves, std::ref(names), node_of_host_op);
   py::list output_specs;
   for (const graph::ValueId v : g.outputs) output_specs.append(spec_to_python(g.spec(v)));
   return py::make_tuple(heads, output_specs, captured);

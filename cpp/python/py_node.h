@@ -61,6 +61,10 @@ symbol::Call make_symbol_call(const std::string& op, const symbol::Attributes& a
 // The line outside mxlite that is running: "train.py:12"; empty outside of Python functions.
 std::string user_line();
 
+// Makes the node of a loop, a branch or an operator written in Python that a forward ran.
+symbol::NodeRef node_of_host_op(const symbol::Call& call, const graph::HostOpForm& form,
+                                symbol::Entries inputs, std::string name);
+
 // Runs an operator of the registry on arrays, traced ones too; the visible outputs.
 py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs);
 

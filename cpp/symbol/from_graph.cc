@@ -21,16 +21,27 @@ Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
   return attrs;
 }
 
+// Returns nothing for operators of the registry and calls of symbols.
+std::optional<graph::HostOpForm> form_of(const Call& call) {
+  const graph::HostOp* host = call.file_op.empty() ? call.host() : nullptr;
+  return host ? host->form() : std::nullopt;
+}
+
+[[noreturn]] void refuse(const Call& call) {
+  const std::string& origin = call.name.origin;
+  fail(ErrorKind::kNotSupported, origin, origin.empty() ? "" : ": ", "the operator ", call.op->name,
+       " has no form in symbol files");
+}
+
 }  // namespace
 
 NodeRef node_of_run(const Call& call, Entries inputs, std::string name) {
   Call made = call;
   if (call.file_op.empty()) {
+    if (call.host()) refuse(call);
     const std::string file_op = file_name(call.op->name);
     const OpSchema& written = ops().get(engine_name(file_op));
-    const std::string& origin = call.name.origin;
-    MX_CHECK_KIND(!written.internal, ErrorKind::kNotSupported, origin, origin.empty() ? "" : ": ",
-                  "the operator ", call.op->name, " has no form in symbol files");
+    if (written.internal) refuse(call);
     Attributes attrs = texts_of(*call.op, call.params);
     if (call.op->variadic) {
       const std::string& count = written.symbol_traits(file_op).count_attribute;
@@ -59,12 +70,14 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
     text.resize(text.size() - op.size() - 1);
   else
     return unique(text);  // a name of its own
-  const std::string kind = hint(file_name(op));
+  const bool is_host = node.call->host() != nullptr;
+  const std::string kind = hint(is_host ? op.substr(op.find_first_not_of('_')) : file_name(op));
   const std::string base = text.empty() ? kind : str(text, '_', kind);
   return unique(str(base, counts_[base]++));
 }
 
-Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name) {
+Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name,
+                   const HostNode& host_node) {
   MX_ASSERT(leaves.size() == graph.inputs.size() + graph.parameters.size());
   std::vector<Entry> found(graph.nodes.size());  // an operator has one for any output
   for (size_t i = 0; i < leaves.size(); ++i) {
@@ -85,7 +98,10 @@ Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, con
     if (n.kind != graph::NodeKind::kOp) continue;
     Entries inputs;
     for (const graph::ValueId v : n.inputs) inputs.push_back(entry(v));
-    found[i] = {node_of_run(*n.call, std::move(inputs), name(graph, n)), 0};
+    const std::optional<graph::HostOpForm> form = form_of(*n.call);
+    found[i] = {form ? host_node(*n.call, *form, std::move(inputs), name(graph, n))
+                     : node_of_run(*n.call, std::move(inputs), name(graph, n)),
+                0};
   }
   Entries outputs;
   for (const graph::ValueId v : graph.outputs) outputs.push_back(entry(v));

@@ -2594,9 +2594,9 @@ def set_fresh_grads(variables: list[Any], fresh: bool) -> None:
     Set _fresh_grad of all.
     """
 
-def set_loop_files(load: Any, save: Any) -> None:
+def set_loop_files(load: Any, save: Any, traced: Any) -> None:
     """
-    load(op, attrs, inputs, graphs, label) gives (call, inputs, attrs) of a loop or branch, save(node) its (attrs, graphs).
+    load(op, attrs, inputs, graphs, label) gives (call, inputs, attrs) of a loop or branch, save(node) its (attrs, graphs), traced(op, attrs, inputs, graphs, count) the (call, inputs) of one that ran in a forward.
     """
 
 def set_package_folders(folders: Sequence[str]) -> None:

@@ -172,7 +172,7 @@ TEST(SymbolGraph, TracesShareCallsWithSymbols) {
   Entries leaves;
   for (const int32_t id : listing.graph.inputs)
     leaves.push_back({listing.nodes[static_cast<size_t>(id)], 0});
-  const Entries again = from_graph(traced, leaves, TraceNames({}));
+  const Entries again = from_graph(traced, leaves, TraceNames({}), {});
   EXPECT_EQ(to_json(again, true, hooks()), to_json(net, true, hooks()));
   EXPECT_EQ(again[0].node->call->name.label(), "act (train.py:12)");
 }

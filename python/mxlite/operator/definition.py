@@ -25,6 +25,8 @@ class Definition:
 
     Attributes
     ----------
+    attrs : dict of str to str
+        Parameters of a symbol's node for this operator.
     num_inputs : int
         Names without auxiliary states.
     needs_grad, needs_input, needs_output : list of int
@@ -38,8 +40,10 @@ class Definition:
             raise ValueError_(
                 f"Custom: no operator is registered as {op_type!r}{suggestion(op_type, REGISTRY)}"
             )
-        # 1.x hands every parameter over as text.
-        self.prop = prop_cls(**{name: str(value) for name, value in kwargs.items()})
+        # 1.x passes every parameter as text.
+        params = {name: str(value) for name, value in kwargs.items()}
+        self.prop = prop_cls(**params)
+        self.attrs = {"op_type": op_type, **params}
         self.arguments = list(self.prop.list_arguments())
         self.outputs = list(self.prop.list_outputs())
         self.states = list(self.prop.list_auxiliary_states())

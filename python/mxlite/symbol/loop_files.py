@@ -15,7 +15,7 @@ from .control_flow import Call, CondCall, ForeachCall, WhileCall
 from .node import Entry, Node
 from .subgraph import SubGraph
 
-__all__ = ["Saved", "loaded_loop", "saved_call"]
+__all__ = ["Saved", "loaded_loop", "saved_call", "traced_loop"]
 
 
 class Saved(NamedTuple):
@@ -144,6 +144,49 @@ def loaded_loop(
     own = ("num_args", "num_outputs", "num_out_data", "max_iterations")
     rest = {k: v for k, v in attrs.items() if k not in own and not k.endswith("_locs")}
     return call, entries, rest
+
+
+def traced_loop(
+    op: str,
+    attrs: Mapping[str, str],
+    inputs: list[Entry],
+    graphs: Sequence[tuple[list[Entry], list[Node], list[int]]],
+    count: int,
+) -> tuple[Call, list[Entry]]:
+    """Make the call of a loop or branch that a hybridized forward ran.
+
+    Parameters
+    ----------
+    op : {'_while_loop', '_cond'}
+    attrs : dict of str to str
+    inputs : list of (Node, int)
+        Loop variables or the predicate, then the values that the graphs import, which may repeat.
+    graphs : list of (outputs, variables, positions)
+        The graphs, and the positions of their variables among the inputs.
+    count : int
+        Number of loop variables.
+
+    Returns
+    -------
+    call : Call
+    inputs : list of (Node, int)
+        Every imported value once, as 1.x lists them.
+    """
+    first = count or 1
+    entries = inputs[:first]
+    known: dict[Entry, int] = {}
+    for entry in inputs[first:]:
+        if entry not in known:
+            known[entry] = len(entries)
+            entries.append(entry)
+    parts, places = [], []
+    for heads, variables, positions in graphs:
+        imports = [inputs[i] for i in positions[count:]]
+        parts.append(SubGraph.loaded(heads, variables, imports))
+        places.append([i if i < count else known[inputs[i]] for i in positions])
+    if op == "_cond":
+        return CondCall(*parts, *places), entries
+    return WhileCall(*parts, count, int(attrs["max_iterations"]), *places), entries
 
 
 def _numbers(attrs: Mapping[str, str], key: str, count: int, lowest: int = 0) -> list[int]:

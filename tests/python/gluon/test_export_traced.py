@@ -189,6 +189,80 @@ def test_outputs_of_operators_stay_countable_when_composed(tmp_path: Path) -> No
     assert "traced_shape" not in (tmp_path / "net-symbol.json").read_text()
 
 
+class LoopsAndBranches(gluon.HybridBlock):
+    """A loop with a branch inside of it; both use layers, and values from outside."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.step = nn.Dense(4, flatten=False)
+            self.other = nn.Dense(4, flatten=False)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        offset = x[:, :1] * x.shape[1]
+
+        def body(i: Any, state: Any) -> Any:
+            new = F.contrib.cond(
+                F.sum(state[0]) > 0,
+                lambda: F.broadcast_add(self.step(state), offset),
+                lambda: self.other(state) * x.shape[0],
+            )
+            return new[:, 0], (i + 1, new)
+
+        return F.contrib.while_loop(
+            lambda i, state: i < F.sum(x > 0), body, (F.zeros((1,)), x), max_iterations=5
+        )
+
+
+def test_loops_and_branches_around_shapes_are_written(tmp_path: Path) -> None:
+    net = LoopsAndBranches(prefix="net_")
+    net.initialize(mx.init.Normal(1))
+    net.hybridize()
+    x = values(3, 4)
+    net(x)
+    block = exported(net, tmp_path)
+    assert ops_of(tmp_path).count("_while_loop") == 1
+    for example in (x, -x, nd.full((3, 4), -1), nd.array([[-9, 1, 1, 1]] * 3)):
+        (steps, (count, state)), found = net(example), block(example)
+        for got, want in zip(found, (steps, count, state)):
+            same(got, want)
+    counts = [net(example)[1][0].asscalar() for example in (x, -x, nd.full((3, 4), -1))]
+    assert len(set(counts)) > 1 and counts[-1] == 0
+    with mx.autograd.record():
+        block(x)[2].sum().backward()
+    got = {name: p.grad() for name, p in block.collect_params().items() if p.grad_req != "null"}
+    with mx.autograd.record():
+        net(x)[1][1].sum().backward()
+    for name, param in net.collect_params().items():
+        same(got[name], param.grad())
+
+
+class _Doubled(mx.operator.CustomOp):
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+
+@mx.operator.register("doubled_in_an_export")
+class _DoubledProp(mx.operator.CustomOpProp):
+    def __init__(self, factor: str) -> None:
+        super().__init__()
+        assert factor == "3"
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> _Doubled:
+        return _Doubled()
+
+
+def test_custom_operators_around_shapes_are_written(tmp_path: Path) -> None:
+    def forward(F: Any, x: Any) -> Any:  # noqa: N803
+        return F.Custom(x, op_type="doubled_in_an_export", factor=3) * x.shape[0]
+
+    net = lambda_block(forward)
+    x = values(3, 4)
+    expected = net(x)
+    same(exported(net, tmp_path)(x), expected)
+    assert ops_of(tmp_path) == ["Custom", "_mul_scalar"]
+
+
 def test_a_captured_array_is_saved_and_not_trained(tmp_path: Path) -> None:
     table = nd.array([[1.0, 2.0], [3.0, 4.0]])
     net = lambda_block(lambda F, x: F.dot(x, table) + x.shape[1])
@@ -277,3 +351,16 @@ def test_shapes_that_depend_on_values_name_the_line(tmp_path: Path) -> None:
         NotSupportedError, match=rf"{Path(__file__).name}:{line}: boolean_mask: .*depends on the"
     ):
         net.export(str(tmp_path / "net"))
+
+
+def test_a_recorded_checkpoint_has_no_symbol() -> None:
+    net = nn.Dense(2)
+    net.checkpoint()
+    outer = nn.HybridSequential()
+    outer.add(net)
+    outer.initialize()
+    outer.hybridize()
+    with mx.autograd.record():
+        y = outer(values(3, 4))
+    with pytest.raises(NotSupportedError, match="checkpoint"):
+        mx.autograd.get_symbol(y)
