@@ -14,9 +14,13 @@ Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
   Attributes attrs;
   const std::vector<AttrValue> values = op.params_values(params.get());
   for (size_t i = 0; i < values.size(); ++i) {
+    const ParamInfo& param = op.params[i];
     std::string text = attr_text(values[i]);
-    if (op.params[i].required || text != op.params[i].default_text)
-      attrs[op.params[i].name] = std::move(text);
+    // A dtype of None means the default, but 1.x reads the default only if the file has no dtype.
+    const bool is_default = std::holds_alternative<std::monostate>(values[i]) &&
+                            dtype_from_name(param.default_text).has_value();
+    if (param.required || (text != param.default_text && !is_default))
+      attrs[param.name] = std::move(text);
   }
   return attrs;
 }

@@ -179,14 +179,17 @@ def traced_loop(
         if entry not in known:
             known[entry] = len(entries)
             entries.append(entry)
-    parts, places = [], []
-    for heads, variables, positions in graphs:
-        imports = [inputs[i] for i in positions[count:]]
-        parts.append(SubGraph.loaded(heads, variables, imports))
-        places.append([i if i < count else known[inputs[i]] for i in positions])
+    (first_graph, of_first), (second_graph, of_second) = (
+        (
+            SubGraph.loaded(heads, variables, [inputs[i] for i in positions[count:]]),
+            [i if i < count else known[inputs[i]] for i in positions],
+        )
+        for heads, variables, positions in graphs
+    )
     if op == "_cond":
-        return CondCall(*parts, *places), entries
-    return WhileCall(*parts, count, int(attrs["max_iterations"]), *places), entries
+        return CondCall(first_graph, second_graph, of_first, of_second), entries
+    limit = int(attrs["max_iterations"])
+    return WhileCall(first_graph, second_graph, count, limit, of_first, of_second), entries
 
 
 def _numbers(attrs: Mapping[str, str], key: str, count: int, lowest: int = 0) -> list[int]:

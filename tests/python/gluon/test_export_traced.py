@@ -89,6 +89,20 @@ def test_a_sum_that_broadcasts_is_written_as_it_ran(tmp_path: Path) -> None:
     assert ops_of(tmp_path) == ["broadcast_add"]
 
 
+def test_new_arrays_are_written_with_dtypes_that_1x_reads(tmp_path: Path) -> None:
+    def forward(F: Any, x: Any) -> Any:  # noqa: N803
+        made = (F.zeros((1,)), F.ones((1,)), F.full((1,), 2), F.eye(1).reshape((1,)), F.arange(1))
+        return x[0] + F.add_n(*made) + F.zeros((1,), dtype="float64").astype("float32")
+
+    net = lambda_block(forward)
+    x = values(3, 4)
+    expected = net(x)
+    same(exported(net, tmp_path)(x), expected)
+    nodes = json.loads((tmp_path / "net-symbol.json").read_text())["nodes"]
+    dtypes = [node["attrs"].get("dtype", "float32") for node in nodes if "attrs" in node]
+    assert "None" not in dtypes and "float64" in dtypes
+
+
 def test_layers_around_shapes_keep_their_parameters(tmp_path: Path) -> None:
     class Net(gluon.HybridBlock):
         def __init__(self, **kwargs: Any) -> None:
