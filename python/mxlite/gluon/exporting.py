@@ -20,7 +20,8 @@ from ..ndarray.structure import count_leaves
 from ..symbol import Symbol
 from ..symbol import var as make_var
 from ..symbol.exactness import exact
-from ..symbol.inference import infer
+from ..symbol.inference import Inference, infer
+from ..symbol.node import Node, schema_of
 from .compiled import traced_forward
 from .error_layers import described_line
 from .parameter import Parameter
@@ -163,7 +164,10 @@ class _Forward:
         return True
 
     def has_outputs(self, symbol: Symbol, expected: Specs) -> bool:
-        """Say whether a symbol has outputs of the expected shapes and dtypes for the inputs."""
+        """Say whether a symbol has outputs of the expected shapes and dtypes for the inputs.
+
+        False as well for a symbol that 1.x cannot run on these inputs.
+        """
         shapes = {name: shape for name, (shape, _) in zip(self._names, self.specs)}
         types = {name: dtype for name, (_, dtype) in zip(self._names, self.specs)}
         for param in self._params:
@@ -173,5 +177,20 @@ class _Forward:
             inference = infer(symbol._outputs, shapes, types)
         except MXNetError:
             return False
+        if any(_broadcasts_unnamed(node, inference) for node in inference.nodes):
+            return False
         found = [(inference.shape(*entry), inference.type(*entry)) for entry in symbol._outputs]
         return found == [(tuple(shape), dtype) for shape, dtype in expected]
+
+
+def _broadcasts_unnamed(node: Node, inference: Inference) -> bool:
+    """Say whether a node broadcasts by an operator that does so in mxlite only.
+
+    1.x broadcasts under names that say so, ``broadcast_equal``; ``_equal`` needs equal shapes.
+    """
+    schema, prefix = schema_of(node), "broadcast_"
+    if schema is None or not schema["name"].startswith(prefix):
+        return False
+    if node.op is not None and node.op.startswith(prefix):
+        return False
+    return len({inference.shape(*entry) for entry in node.inputs}) > 1

@@ -89,6 +89,18 @@ def test_a_sum_that_broadcasts_is_written_as_it_ran(tmp_path: Path) -> None:
     assert ops_of(tmp_path) == ["broadcast_add"]
 
 
+@pytest.mark.parametrize("shape", [(1, 4), (3, 4)])
+def test_comparisons_that_broadcast_are_written_under_the_names_of_1x(
+    shape: tuple[int, int], tmp_path: Path
+) -> None:
+    net = lambda_block(lambda F, x, y: (x > y) + F.abs(x) ** y + F.maximum(x, y))
+    x, y = values(3, 4), values(*shape)
+    expected = net(x, y)
+    same(exported(net, tmp_path, ["data0", "data1"])(x, y), expected)
+    unnamed = {"_greater", "_power", "_maximum"} & set(ops_of(tmp_path))
+    assert len(unnamed) == (0 if shape == (1, 4) else 3)
+
+
 def test_new_arrays_are_written_with_dtypes_that_1x_reads(tmp_path: Path) -> None:
     def forward(F: Any, x: Any) -> Any:  # noqa: N803
         made = (F.zeros((1,)), F.ones((1,)), F.full((1,), 2), F.eye(1).reshape((1,)), F.arange(1))
