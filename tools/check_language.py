@@ -49,7 +49,7 @@ PICTURES = {
 }
 ANY_PICTURE = re.compile("|".join(PICTURES), re.IGNORECASE)
 # Each of these names is one class or struct of the C++ sources.
-ONE_CLASS = {"Channel", "Executor", "Lane", "Replay", "Scheduler", "Segment", "Plan"}
+ONE_CLASS = {"Channel", "Executor", "Lane", "Plan", "Replay", "Scheduler", "Segment", "Slot"}
 CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :.*| \{.*)$")
 TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: :[^;{]*)?(?: ?\{|$)")
 NAMESPACE = re.compile(r"^(?:namespace ([\w:]+) \{|\}  // namespace)")
