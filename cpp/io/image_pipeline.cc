@@ -22,7 +22,8 @@ class ImagePipeline::Turn {
     std::unique_lock lock(pipeline.mutex_);
     if (pipeline.turn_ == std::this_thread::get_id()) return;
     const auto is_free = [&] { return pipeline.turn_ == std::thread::id(); };
-    engine::wait_interruptibly(lock, *pipeline.changed_, is_free);
+    while (!is_free())  // the wait lets the lock go once more when it is over
+      engine::wait_interruptibly(lock, *pipeline.changed_, is_free);
     pipeline.turn_ = std::this_thread::get_id();
     taken_ = true;
   }

@@ -6,14 +6,15 @@
 
 namespace mxlite::io {
 
-// Call operator() in each step, without locks: ten times a second it throws what a signal handler
-// raised meanwhile.
+// Call operator() in each step, without locks: ten times a second other threads of Python may run,
+// and it throws what a signal handler raised meanwhile.
 class InterruptCheck {
  public:
   void operator()() {
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ < engine::kInterruptPeriod) return;
     last_ = now;
+    const engine::BlockingScope lets_others_run;
     if (engine::is_interruptible()) engine::run_interrupt_hook();
   }
 

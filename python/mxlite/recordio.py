@@ -97,8 +97,7 @@ class MXRecordIO:
         """
         if not self.is_open:
             return
-        self.is_open = False
-        self.pid = None
+        self.is_open, self.pid = False, None
         handle, self.handle = self.handle, None
         if self.writable:
             handle.close()
@@ -413,6 +412,7 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
     RecordError
         If the record is shorter than its header says.
     """
+    s = s if isinstance(s, (bytes, bytearray)) else memoryview(s).tobytes()
     if len(s) < _IR_SIZE:
         raise RecordError(
             f"recordio.unpack: a record of {len(s)} bytes given, its header needs {_IR_SIZE}"

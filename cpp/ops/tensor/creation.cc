@@ -29,8 +29,9 @@ Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
   const Specs result = {spec(p.shape, p.dtype)};
   const DType dtype = result[0].dtype;
   const double value = p.value;
-  MX_CHECK(is_floating(dtype) || dtype == DType::kBool || (std::abs(value) < 0x1p64),
-           "_full: parameter value: ", value, " given, a number that ", dtype, " holds expected");
+  const bool fits = p.value.is_integer() || std::abs(value) < 0x1p64;
+  MX_CHECK(fits || is_floating(dtype) || dtype == DType::kBool, "_full: parameter value: ", value,
+           " given, a number that ", dtype, " holds expected");
   return result;
 }
 

@@ -146,14 +146,14 @@ def test_lines_longer_than_a_block_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(next(rows).data[0].asnumpy(), np.stack([values, values]))
 
 
-def test_records_with_gaps_between_their_bytes_are_refused():
+def test_records_with_gaps_between_their_bytes():
     """The decoder reads memory as it lies: nothing beside the array may be taken for an image."""
     header = mx.recordio.IRHeader(0, 1.0, 1, 0)
     record = mx.recordio.pack_img(header, np.zeros((4, 4, 3), np.uint8), img_fmt=".png")
     plain = np.frombuffer(record, np.uint8)
     for bad in (plain[::-1].copy()[::-1], np.repeat(plain, 2)[::2]):
-        with pytest.raises(TypeError, match="unpack_img: .* contiguous bytes expected"):
-            mx.recordio.unpack_img(memoryview(bad))
+        for given in (bad, memoryview(bad)):
+            assert mx.recordio.unpack_img(given)[1].shape == (4, 4, 3)
         for read in (mx._core.image_info, mx._core.decode_image):
             with pytest.raises(TypeError, match="contiguous bytes expected"):
                 read(bad)

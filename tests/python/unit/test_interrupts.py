@@ -92,6 +92,15 @@ WAITS = {
         " op_type='sleep'), num_hidden=2), name='softmax')\n"
         "    mx.mod.Module(o).fit(mx.io.NDArrayIter(np.ones((4, 2)), np.zeros(4), 2), num_epoch=9)"
     ),
+    "record_iterator": (
+        "open(FOLDER + '/a.rec', 'wb').truncate(200 << 30); began.set()\n"
+        "    mx.io.ImageRecordIter(path_imgrec=FOLDER + '/a.rec', data_shape=(3, 4, 4),"
+        " batch_size=1)"
+    ),
+    "record_reader": (
+        "open(FOLDER + '/a.rec', 'wb').truncate(200 << 30); began.set()\n"
+        "    mx.recordio.MXRecordIO(FOLDER + '/a.rec', 'r').read()"
+    ),
     "server_store": (
         "os.environ.update(DMLC_ROLE='worker', DMLC_PS_ROOT_URI='127.0.0.1', DMLC_NUM_SERVER='1',"
         " DMLC_PS_ROOT_PORT='9', DMLC_NUM_WORKER='1', MXLITE_PS_TOKEN='x')\n"
