@@ -155,6 +155,8 @@ NDArrayRef from_dlpack(const py::capsule& capsule) {
   const std::optional<DType> dtype = dtype_of(t.dtype);
   MX_CHECK_DTYPE(dtype, "from_dlpack: element type code ", int{t.dtype.code}, " with ",
                  int{t.dtype.bits}, " bits and ", t.dtype.lanes, " lanes is not supported");
+  MX_CHECK_SHAPE(t.ndim == 0 || t.shape, "from_dlpack: ", t.ndim,
+                 " dimensions given without a shape");
   const Shape shape(std::span<const int64_t>(t.shape, static_cast<size_t>(t.ndim)));
   const Strides strides =
       t.strides ? Strides(std::span<const int64_t>(t.strides, static_cast<size_t>(t.ndim)))
@@ -162,8 +164,14 @@ NDArrayRef from_dlpack(const py::capsule& capsule) {
   int64_t last = 0;
   for (int i = 0; i < shape.ndim(); ++i) {
     MX_CHECK(strides[i] >= 0 || shape[i] <= 1, "from_dlpack: negative strides given");
-    last += std::max<int64_t>(shape[i] - 1, 0) * strides[i];
+    last = checked_add(last, checked_mul(std::max<int64_t>(shape[i] - 1, 0), strides[i]));
   }
+  const auto address = reinterpret_cast<uintptr_t>(t.data) + t.byte_offset;
+  MX_CHECK(t.data || shape.size() == 0, "from_dlpack: no memory given for an array of shape ",
+           shape);
+  MX_CHECK(
+      address % dtype_size(*dtype) == 0,
+      "from_dlpack: an address that is no multiple of the element size given; copy the tensor");
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   StorageRef storage = Storage::wrap(device, static_cast<std::byte*>(t.data) + t.byte_offset,
                                      static_cast<size_t>(last + 1) * dtype_size(*dtype),

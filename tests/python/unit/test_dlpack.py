@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 
 import mxlite as mx
@@ -115,3 +116,46 @@ def test_an_imported_array_can_be_a_variable():
         y = x * x
     y.backward()
     np.testing.assert_array_equal(x.grad.asnumpy(), [2, 4, 6])
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int * 2),
+        ("ndim", ctypes.c_int),
+        ("dtype", ctypes.c_uint8 * 4),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"data": None}, "no memory given"),
+        ({"byte_offset": 1}, "no multiple of the element size"),
+        ({"shape": None}, "1 dimensions given without a shape"),
+        ({"strides": (ctypes.c_int64 * 1)(2**62)}, "overflows 64 bits"),
+    ],
+)
+def test_a_capsule_of_another_library_is_checked(change, words):
+    values = np.arange(8, dtype="float32")
+    tensor = _Tensor()
+    tensor.data, tensor.ndim, tensor.byte_offset = values.ctypes.data, 1, 0
+    tensor.device[:], tensor.dtype[:] = (1, 0), (2, 32, 1, 0)
+    tensor.shape = (ctypes.c_int64 * 1)(5)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = (
+        ctypes.py_object,
+        (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p),
+    )
+    address = ctypes.addressof(tensor)
+    assert nd.from_dlpack(new(address, b"dltensor", None)).asnumpy().tolist() == [0, 1, 2, 3, 4]
+    for name, value in change.items():
+        setattr(tensor, name, value)
+    with pytest.raises(ValueError, match=words) as caught:
+        nd.from_dlpack(new(address, b"dltensor", None))
+    assert isinstance(caught.value, mx.MXNetError)
