@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import metric, optimizer
 from .. import ndarray as nd
-from ..base import TypeError_, ValueError_
+from ..base import MXNetError, TypeError_, ValueError_
 from ..callback import LogValidationMetricsCallback
 from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
@@ -150,6 +150,8 @@ class FeedForward:
 
     def _init_predictor(self, data: Any) -> list[NDArray]:
         """Bind for the shapes of an iterator; return the arrays of its data."""
+        if self.arg_params is None:
+            raise MXNetError("FeedForward: there are no parameters; call fit or give arg_params")
         described = [e if isinstance(e, DataDesc) else DataDesc(*e) for e in data.provide_data]
         shapes = {entry.name: entry.shape for entry in described}
         bound = self._pred_exec

@@ -300,3 +300,8 @@ def test_old_schedulers(caplog: pytest.LogCaptureFixture) -> None:
     for options in ({"step": 0}, {"step": 1, "factor": 1.0}):
         with pytest.raises(ValueError, match="must be"):
             misc.FactorScheduler(**options)
+
+
+def test_a_model_without_parameters_says_so() -> None:
+    with pytest.raises(mx.MXNetError, match="FeedForward: there are no parameters; call fit"):
+        model().predict(X)
