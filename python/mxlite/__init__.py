@@ -14,7 +14,7 @@ from . import ndarray as nd
 from . import optimizer as opt
 from . import random as rnd
 from ._names_1x import attributes as _attributes
-from ._native.version import __version__
+from ._native.version import __version__ as __version__
 from .attribute import AttrScope
 from .base import MXNetError
 from .context import (

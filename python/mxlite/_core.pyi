@@ -1321,7 +1321,7 @@ class NDArray:
         """Return the array in a storage type: 'default', 'row_sparse' or 'csr'."""
         ...
 
-    def transpose(self, *axes: int, **kwargs: object) -> NDArray:
+    def transpose(self, *axes: int | Sequence[int], **kwargs: object) -> NDArray:
         """Return the array with permuted axes: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
         ...
 

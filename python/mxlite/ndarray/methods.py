@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import _core
 from .._core import NDArray
 from .ndarray import _squeeze, attach
@@ -17,7 +19,7 @@ squeeze sum swapaxes take tan tanh tile topk transpose trunc zeros_like
 """.split()
 
 
-def _transpose(self: NDArray, *axes: int, **kwargs: object) -> NDArray:
+def _transpose(self: NDArray, *axes: int | Sequence[int], **kwargs: object) -> NDArray:
     """Return the array with permuted axes: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
     if len(axes) > 1:
         return _core.op("transpose")(self, axes=axes)

@@ -29,6 +29,7 @@ def main() -> None:
     print(normalized(both).shape, stacked.shape, halves[0].shape, values.shape, indices.dtype)
     print(picked.asnumpy().sum(), nd.where(x > 3, x, y).argmax(axis=1).astype("int32").size)
     print(nd.dot(x, y, transpose_b=True).shape, nd.linalg.gemm2(x, y.T).shape)
+    print(mx.__version__, x.transpose((1, 0)).shape, x.transpose(1, 0).shape)
     host: np.ndarray[Any, Any] = x.asnumpy()
     total: float = x.sum().asscalar()
     print(host.dtype, total, bool((x == y).sum() > 0), len(x), 1 - x, x**2, np.float32(2) * x)
