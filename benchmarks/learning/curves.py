@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE.parent), str(ROOT / "python")]
+sys.path.insert(0, str(HERE.parent))
 from command_line import add_options  # noqa: E402
 from common import commit, report, table, usable_cores, write_json  # noqa: E402
 
@@ -158,16 +157,14 @@ class Runner:
         mx.nd.save(str(self.folder / "changed.params"), changed)
 
     def _checked(self, command: list[str], what: str) -> str:
-        given = {"OMP_NUM_THREADS": str(max(1, usable_cores() // len(SIDES)))}
-        if command[0] == sys.executable:
-            given["PYTHONPATH"] = str(ROOT / "python")
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        environment = dict(os.environ, OMP_NUM_THREADS=str(max(1, usable_cores() // len(SIDES))))
+        if command[0] != sys.executable:
+            environment.pop("PYTHONPATH", None)  # MXNet has other packages
         done = subprocess.run(
             command,
-            env={**environment, **given},
+            env=environment,
             capture_output=True,
             text=True,
-            cwd=self.folder,
             check=False,
         )
         if done.returncode != 0:

@@ -90,7 +90,7 @@ def test_numbers_come_in_one_of_both_ways() -> None:
         op(*arrays, num_weights=2)
     with pytest.raises(TypeError, match="_multi_adam_update.*wds"):
         op(*arrays, lrs=[1, 1], num_weights=2)
-    with pytest.raises(ValueError, match="lrs given as a parameter and in an array of numbers"):
+    with pytest.raises(ValueError, match="lrs given both as a parameter and in an array"):
         op(*arrays, numbers, nd.ones(1), lrs=[1, 1], num_weights=2)
     with pytest.raises(ValueError, match="11 arrays given, 8 expected"):
         op(*arrays, numbers, nd.ones(1), nd.ones(1), num_weights=2)
