@@ -48,9 +48,18 @@ def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]
     if isinstance(source, np.ndarray):
         return _of_real_dtype(source, who, dtype)
     values = _of_real_dtype(_as_numpy(source, who), who, dtype)
-    if dtype is not None:
-        _check_whole(values, who, np.dtype(_core.dtype_type(dtype)))
+    integers = _integer_type(dtype)
+    if integers is not None:
+        _check_whole(values, who, integers)
     return values
+
+
+def _integer_type(dtype: Any) -> np.dtype[Any] | None:
+    """Return the NumPy type of an integer dtype; None for others, also bfloat16 without a type."""
+    wanted = None if dtype is None else _core.dtype_type(dtype)
+    if wanted is None or isinstance(wanted, str) or np.dtype(wanted).kind not in "iu":
+        return None
+    return np.dtype(wanted)
 
 
 def _of_real_dtype(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[Any, Any]:
@@ -68,8 +77,6 @@ def _of_real_dtype(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.nda
 
 
 def _check_whole(values: np.ndarray[Any, Any], who: str, dtype: np.dtype[Any]) -> None:
-    if dtype.kind not in "iu":
-        return
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError_(f"{who}: NaN or infinity given, values of dtype {dtype} expected")
     if values.dtype == np.uint64 and dtype == np.int64 and (values > np.iinfo(dtype).max).any():
@@ -99,8 +106,7 @@ def _of_dlpack(source: Any, who: str) -> np.ndarray[Any, Any]:
 
 def _numbers(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[Any, Any]:
     """Return the numbers that objects, texts such as ``'2.5'``, or times are."""
-    wanted = None if dtype is None else _core.dtype_type(dtype)
-    whole = wanted is not None and np.dtype(wanted).kind in "iu"
+    whole = _integer_type(dtype) is not None
     last: Exception | None = None
     for candidate in (np.int64, np.uint64, np.float64) if whole else (np.float64,):
         try:

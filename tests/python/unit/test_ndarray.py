@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import mxlite as mx
 import numpy as np
@@ -479,3 +481,15 @@ def test_shapes_that_are_none_are_errors_that_name_them(make):
             make(shape)
     assert make(()).shape == ()
     assert make((1,) * 12).ndim == 12
+
+
+def test_bfloat16_without_the_package_of_its_type():
+    text = (
+        "import sys; sys.modules['ml_dtypes'] = None\n"
+        "from mxlite import nd\n"
+        "x = nd.array([1, 2], dtype='bfloat16')\n"
+        "x[:] = [3, 4]; x[[0]] = [5]\n"
+        "print(x.astype('float32').asnumpy())"
+    )
+    out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert out.stdout == "[5. 4.]\n"
