@@ -31,6 +31,20 @@ __all__ = [
 ]
 
 
+def _size_of(src: Any, who: str) -> tuple[int, int]:
+    """Return height and width of an image; an error if it is none."""
+    if not isinstance(src, NDArray):
+        raise TypeError_(
+            f"{who}: a {type(src).__name__} given, an NDArray (height, width, channels) expected; "
+            "mx.nd.array(image, dtype='uint8') makes one"
+        )
+    if src.ndim != 3:
+        raise ShapeError(
+            f"{who}: image of shape {src.shape} given, (height, width, channels) expected"
+        )
+    return src.shape[0], src.shape[1]
+
+
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
     """Resize an image.
 
@@ -51,7 +65,7 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
     NDArray
         (h, w, channels), dtype of src.
     """
-    height, width = src.shape[0], src.shape[1]
+    height, width = _size_of(src, "imresize")
     interp = _get_interp_method(interp, (height, width, h, w))
     if src.dtype == np.uint8:
         resized = _core.resize_image(src, w, h, interp)
@@ -86,7 +100,7 @@ def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, i
 
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
     """Resize so that the shorter side has ``size`` pixels."""
-    height, width = src.shape[0], src.shape[1]
+    height, width = _size_of(src, "resize_short")
     if height > width:
         return imresize(src, size, size * height // width, interp)
     return imresize(src, size * width // height, size, interp)
@@ -108,7 +122,7 @@ def fixed_crop(
     ValueError
         If the rectangle leaves the image.
     """
-    height, width = src.shape[0], src.shape[1]
+    height, width = _size_of(src, "fixed_crop")
     if x0 < 0 or y0 < 0 or w <= 0 or h <= 0 or x0 + w > width or y0 + h > height:
         raise ValueError_(
             f"fixed_crop: rectangle x0={x0}, y0={y0}, w={w}, h={h} is not inside an image of "
@@ -130,7 +144,7 @@ def center_crop(
     tuple of (NDArray, tuple)
         The crop and its rectangle (x0, y0, width, height) in src.
     """
-    height, width = src.shape[0], src.shape[1]
+    height, width = _size_of(src, "center_crop")
     new_w, new_h = scale_down((width, height), size)
     x0, y0 = (width - new_w) // 2, (height - new_h) // 2
     return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
@@ -146,7 +160,7 @@ def random_crop(
     tuple of (NDArray, tuple)
         The crop and its rectangle (x0, y0, width, height) in src.
     """
-    height, width = src.shape[0], src.shape[1]
+    height, width = _size_of(src, "random_crop")
     new_w, new_h = scale_down((width, height), size)
     x0 = random.randint(0, width - new_w)
     y0 = random.randint(0, height - new_h)
@@ -203,7 +217,7 @@ def random_size_crop(
     if kwargs:
         raise TypeError_(f"random_size_crop: unexpected arguments {', '.join(sorted(kwargs))}")
     least, greatest = area if isinstance(area, (tuple, list)) else (area, 1.0)
-    height, width = src.shape[0], src.shape[1]
+    height, width = _size_of(src, "random_size_crop")
     for _ in range(10):
         target = random.uniform(least, greatest) * height * width
         chosen = math.exp(random.uniform(math.log(ratio[0]), math.log(ratio[1])))
@@ -267,6 +281,7 @@ def copyMakeBorder(  # noqa: N802
     if type not in _BORDERS:
         raise ValueError_(f"copyMakeBorder: type is {type}, expected 0 to 4")
     widths = ((top, bot), (left, right), (0, 0))
+    _size_of(src, "copyMakeBorder")
     pixels = src.asnumpy()
     if type == 0:
         fill = np.asarray(values if len(values) else value)

@@ -180,3 +180,23 @@ def test_impossible_sizes_are_value_errors(act):
 def test_an_unsupported_type_is_named():
     with pytest.raises(TypeError, match="int32"):
         image.imresize(nd.ones((4, 4, 3), dtype="int32"), 2, 2)
+
+
+FUNCTIONS = {
+    "imresize": lambda src: image.imresize(src, 2, 2),
+    "resize_short": lambda src: image.resize_short(src, 2),
+    "fixed_crop": lambda src: image.fixed_crop(src, 0, 0, 2, 2),
+    "center_crop": lambda src: image.center_crop(src, (2, 2)),
+    "random_crop": lambda src: image.random_crop(src, (2, 2)),
+    "random_size_crop": lambda src: image.random_size_crop(src, (2, 2), 0.1, (0.7, 1.3)),
+    "copyMakeBorder": lambda src: image.copyMakeBorder(src, 1, 1, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_is_no_image_is_named(name):
+    for bad in (np.zeros((4, 4, 3), "uint8"), [[1]], None):
+        with pytest.raises(TypeError, match=f"^{name}: a {type(bad).__name__} given, an NDArray"):
+            FUNCTIONS[name](bad)
+    with pytest.raises(ValueError, match=rf"^{name}: image of shape \(4, 4\) given"):
+        FUNCTIONS[name](nd.zeros((4, 4), dtype="uint8"))
