@@ -4,6 +4,11 @@
 
 namespace mxlite::engine {
 
+StreamKind allocating_stream(const Var& var) {
+  const StreamState* const stream_state = Scheduler::allocated(var).stream_state;
+  return stream_state ? stream_state->kind() : StreamKind::kCompute;
+}
+
 StreamKind freeing_stream(const Var& var) {
   const StreamPoint point = Scheduler::allocated(var);
   const StreamState* const stream_state = point.stream_state;

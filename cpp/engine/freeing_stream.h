@@ -1,9 +1,12 @@
-// Chooses the stream in whose order memory of a device is freed.
+// Streams in whose order memory of a device is allocated and freed.
 #pragma once
 #include "cpp/core/stream.h"
 #include "cpp/engine/var.h"
 
 namespace mxlite::engine {
+
+// Returns the stream for which the memory of `var` was allocated.
+StreamKind allocating_stream(const Var& var);
 
 // Returns the stream in whose order the memory of `var` may be freed once no array and no task
 // holds it. Tasks of the compute stream drop their operands before the device has run them, so

@@ -6,6 +6,7 @@
 
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/core/host_memory.h"
+#include "cpp/engine/freeing_stream.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/kvstore/comm/descriptors.h"
 #include "cpp/kvstore/comm/device_communicator.h"
@@ -148,6 +149,12 @@ CollectiveCall common_terms(const std::string& kind, const py::dict& given) {
   return call;
 }
 
+bool is_fresh_in_compute(const NDArray& array) {
+  if (array.device().type != DeviceType::kCUDA) return false;
+  const engine::Var& var = array.storage()->var();
+  return var.version() == 0 && engine::allocating_stream(var) == StreamKind::kCompute;
+}
+
 std::vector<OperationRef> operations_of(const CollectiveCall& call, Session& session) {
   Request terms = call.terms;
   if (!terms.group.empty()) terms.group_size = static_cast<int32_t>(call.names.size());
@@ -171,6 +178,8 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call, Session& ses
                     ": an input on ", o->input->device(), " and an output on ", o->output->device(),
                     " given, one device expected");
     }
+    o->fresh_in_compute = (o->input && is_fresh_in_compute(*o->input)) ||
+                          (o->output && is_fresh_in_compute(*o->output));
     o->queues = o->output && o->output->storage() == o->input->storage();
     o->asked = session.share(terms);
     operations.push_back(std::move(o));

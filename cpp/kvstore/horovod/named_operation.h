@@ -23,7 +23,7 @@ class OperationOwner {
 
 // Arrays are contiguous, computed, and in the memory that the request says: that of the host, or of
 // the GPU that the session uses. They may be read and written: memory of a GPU that nothing has
-// written yet must have been allocated for StreamKind::kCopyIn.
+// written yet must have been allocated for StreamKind::kCopyIn, unless fresh_in_compute is set.
 struct NamedOperation : RefCounted {
   RequestRef asked;
   // Position among the calls that all ranks make in the same order (OrderedCalls); 0: the ranks
@@ -37,6 +37,9 @@ struct NamedOperation : RefCounted {
   // In place: may be queued after one of the same name, where others are refused, because no
   // dependency orders the next step's gradient, which may be a new array, after the last step's.
   bool queues = false;
+  // Nothing has written an array whose memory was allocated for StreamKind::kCompute: the
+  // collective waits for that stream.
+  bool fresh_in_compute = false;
   // Holds several arrays already: an ordered all-reduce that is never fused with others. The same
   // on all ranks.
   bool is_bucket = false;

@@ -45,14 +45,14 @@ std::byte* GpuMemory::buffer(size_t bytes) {
 NDArrayRef GpuMemory::allocate(const TensorSpec& spec) {
   NDArrayRef array =
       NDArray::empty(spec, {DeviceType::kCUDA, group_.device()}, StreamKind::kCopyIn);
-  wait_for_allocations();
+  wait_for_allocations(StreamKind::kCopyIn);
   return array;
 }
 
-void GpuMemory::wait_for_allocations() {
+void GpuMemory::wait_for_allocations(StreamKind kind) {
   Stream& stream = group_.stream();
   stream.enter();
-  stream.wait_for(accelerator()->stream(group_.device(), StreamKind::kCopyIn));
+  stream.wait_for(accelerator()->stream(group_.device(), kind));
 }
 
 }  // namespace mxlite::horovod

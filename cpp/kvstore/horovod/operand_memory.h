@@ -51,8 +51,8 @@ class GpuMemory final : public OperandMemory {
   std::byte* buffer(size_t bytes) override;
   NDArrayRef allocate(const TensorSpec& spec) override;
   bool on_gpu() const override { return true; }
-  // Orders the group's work after the allocation of memory that nothing has written yet.
-  void wait_for_allocations();
+  // Orders the group's work after the allocation of memory for `kind` that nothing has written yet.
+  void wait_for_allocations(StreamKind kind);
 
  private:
   DeviceCommunicator& group_;

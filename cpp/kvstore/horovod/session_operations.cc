@@ -43,7 +43,10 @@ void Session::run_operations(std::vector<OperationRef>& operations,
       return operations.clear();
     }
     std::optional<GpuMemory> gpu_memory;
-    if (gpus) gpu_memory.emplace(*gpus).wait_for_allocations();
+    if (gpus) gpu_memory.emplace(*gpus).wait_for_allocations(StreamKind::kCopyIn);
+    if (gpus && std::any_of(operations.begin(), operations.end(),
+                            [](const OperationRef& o) { return o->fresh_in_compute; }))
+      gpu_memory->wait_for_allocations(StreamKind::kCompute);
     const Carrier carrier =
         gpus ? Carrier{*gpus, *gpu_memory} : Carrier{*groups_.at(first.set), host_memory_};
     if (channel.is_message()) {

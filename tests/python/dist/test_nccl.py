@@ -262,6 +262,24 @@ print("done")
     assert "unhandled system error" in result.text, result.text
 
 
+def test_collectives_wait_for_the_allocation_of_arrays_that_nothing_has_written(start) -> None:
+    # The stand-in's compute stream fills the large arrays before it allocates the small one.
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+gpu = mx.gpu(hvd.rank())
+hvd.allreduce(mx.nd.ones((2,), ctx=gpu), name="first").wait_to_read()
+mine = mx.nd.ones((4,), ctx=gpu) * 3
+mine.wait_to_read()
+large = [mx.nd.empty((9_000_000,), ctx=gpu) for _ in range(6)]
+x = mine if hvd.rank() == 0 else mx.nd.empty((4,), ctx=gpu)
+hvd.broadcast_(x, 0, name="x")
+print("done", x.asnumpy().tolist())
+"""
+    result = start(program, 2, env=_ENVIRONMENT)
+    assert result.text.count("done [3.0, 3.0, 3.0, 3.0]") == 2, result.text
+
+
 _TOO_FEW = """
 import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
