@@ -51,10 +51,27 @@ Shape shape_of(const py::array& a) {
   return s;
 }
 
+// Whether the first to the last byte of the values has a part in common with the target's memory.
+bool may_overlap(const py::array& source, const NDArray& target) {
+  const auto* first = static_cast<const std::byte*>(source.data());
+  const std::byte* last = first + source.itemsize();
+  for (py::ssize_t i = 0; i < source.ndim(); ++i) {
+    if (source.shape(i) == 0) return false;
+    const py::ssize_t reach = (source.shape(i) - 1) * source.strides(i);
+    (reach < 0 ? first : last) += reach;
+  }
+  const auto* begin = static_cast<const std::byte*>(target.storage()->data());
+  return first < begin + target.storage()->bytes() && begin < last;
+}
+// Returns the values in memory that writing the target does not change, as NumPy assigns.
+py::array apart_from(const NDArray& target, py::array source) {
+  return may_overlap(source, target) ? source.attr("copy")().cast<py::array>() : source;
+}
+
 // Copies host data into an array whose memory is unused. The GIL may be released meanwhile.
 void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
   const DType dtype = dtype_of(given);
-  const py::array source = readable(given);
+  const py::array source = apart_from(*target, readable(given));
   MX_CHECK_SHAPE(shape_of(source) == target->shape(), "array: values of shape ", shape_of(source),
                  " cannot be written into shape ", target->shape());
   const StridedData src{const_cast<void*>(source.data()), dtype, strides_in_elements(source)};

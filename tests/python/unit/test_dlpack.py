@@ -159,3 +159,24 @@ def test_a_capsule_of_another_library_is_checked(change, words):
     with pytest.raises(ValueError, match=words) as caught:
         nd.from_dlpack(new(address, b"dltensor", None))
     assert isinstance(caught.value, mx.MXNetError)
+
+
+@pytest.mark.parametrize("share", [nd.from_numpy, nd.from_dlpack])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda values: values[::-1],
+        lambda values: values.T,
+        lambda values: values[:, ::-1].T,
+        lambda values: np.broadcast_to(values[1], (4, 4)),
+        lambda values: np.broadcast_to(values[:, 2:3], (4, 4)),
+    ],
+)
+def test_values_from_the_memory_that_is_written(share, view):
+    values = np.arange(16, dtype="float32").reshape(4, 4)
+    x = share(values)
+    expected = view(values).copy()
+    x[:] = view(values)
+    np.testing.assert_array_equal(x.asnumpy(), expected)
+    x[1:] = values[:-1]
+    np.testing.assert_array_equal(x.asnumpy()[1:], expected[:-1])
