@@ -106,17 +106,17 @@ def test_mixing_host_and_device_names_both() -> None:
 
 
 def test_memory_in_use_follows_the_arrays() -> None:
-    nd.waitall()
-    gc.collect()
-    before = mx.runtime.memory_stats(mx.gpu(0))["in_use"]
     array = nd.zeros((1 << 20,), ctx=mx.gpu(0))
     array.wait_to_read()
-    assert mx.runtime.memory_stats(mx.gpu(0))["in_use"] >= before + (4 << 20)
+    # Memory of earlier arrays may be freed at any time; that makes no difference for what follows.
+    with_array = mx.runtime.memory_stats(mx.gpu(0))["in_use"]
+    assert with_array >= 4 << 20
     del array
+    gc.collect()
     nd.waitall()
     mx.gpu(0).empty_cache()
     nd.zeros((1,), ctx=mx.gpu(0)).asnumpy()
-    assert mx.runtime.memory_stats(mx.gpu(0))["in_use"] < before + (4 << 20)
+    assert mx.runtime.memory_stats(mx.gpu(0))["in_use"] <= with_array - (4 << 20) + 512
 
 
 def test_a_long_queue_reads_what_was_written_in_order() -> None:
