@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 from command_line import add_options  # noqa: E402
+from ranks import run_ranks  # noqa: E402
 
 SETTINGS: dict[str, dict[str, str]] = {
     "fusion and cache": {},
@@ -98,13 +97,10 @@ def run_job(args: argparse.Namespace, setting: str) -> dict[str, Any]:
     """Run one job and return what it measured."""
     with tempfile.TemporaryDirectory() as folder:
         output = str(Path(folder) / "found.json")
-        command = [sys.executable, "-m", "mxlite.run", "-np", str(args.np), sys.executable]
-        command += [__file__, "--worker", "--output", output, "--tensors", str(args.tensors)]
-        command += ["--elements", str(args.elements), "--steps", str(args.steps)]
-        environment = {**os.environ, "MXLITE_CPU_THREADS": "1", **SETTINGS[setting]}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            raise SystemExit(f"{setting}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        options = ["--tensors", str(args.tensors), "--elements", str(args.elements)]
+        options += ["--steps", str(args.steps)]
+        environment = {"MXLITE_CPU_THREADS": "1", **SETTINGS[setting]}
+        run_ranks(__file__, args.np, output, options, environment, timeout=300, what=f"{setting}: ")
         found: dict[str, Any] = json.loads(Path(output).read_text())
         return found
 

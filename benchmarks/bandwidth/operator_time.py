@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +28,7 @@ from typing import Any, Callable
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 from command_line import add_options  # noqa: E402
+from ranks import run_ranks, take_core  # noqa: E402
 
 WAYS = ("communicator", "without", "with", "apart")
 
@@ -64,10 +63,8 @@ def graphs(length: int) -> dict[str, Any]:
 
 def work(args: argparse.Namespace) -> None:
     """Measure as one of the ranks."""
-    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
-    cores = sorted(os.sched_getaffinity(0))
     if args.pin:
-        os.sched_setaffinity(0, {cores[rank % len(cores)]})
+        take_core()
     import mxlite as mx
     import mxlite.horovod as hvd
 
@@ -116,7 +113,7 @@ def work(args: argparse.Namespace) -> None:
     for number in range(args.rounds):
         order = [WAYS[(number + place) % len(WAYS)] for place in range(len(WAYS))]
         rounds.append({way: block(way, counts[way]) for way in order})
-    if rank == 0:
+    if group.rank == 0:
         Path(args.output).write_text(json.dumps(rounds))
     group.barrier()
 
@@ -125,17 +122,10 @@ def run_job(args: argparse.Namespace) -> list[dict[str, float]]:
     """Run the ranks and return the microseconds of each way, by round."""
     with tempfile.TemporaryDirectory() as folder:
         output = str(Path(folder) / "result.json")
-        command = [sys.executable, "-m", "mxlite.run", "-np", str(args.np), sys.executable]
-        command += [__file__, "--worker", "--output", output]
-        command += ["--pin" if args.pin else "--no-pin"]
+        options = ["--pin" if args.pin else "--no-pin"]
         for name in ("bytes", "length", "turn", "rounds"):
-            command += [f"--{name}", str(getattr(args, name))]
-        environment = dict(os.environ, MXLITE_CPU_THREADS="1", OMP_NUM_THREADS="1")
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=3600
-        )
-        if done.returncode:
-            raise SystemExit(f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
+            options += [f"--{name}", str(getattr(args, name))]
+        run_ranks(__file__, args.np, output, options)
         return json.loads(Path(output).read_text())
 
 

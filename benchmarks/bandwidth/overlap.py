@@ -30,9 +30,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -42,6 +40,7 @@ from typing import Any, Callable
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 from command_line import add_options  # noqa: E402
+from ranks import ONE_CORE, run_ranks, take_core  # noqa: E402
 
 KINDS = ("independent", "in step", "job", "store", "job, late")
 JOBS = KINDS[2:]  # that exchange gradients
@@ -194,9 +193,7 @@ def timed(run: Callable[[], None], wait: Callable[[], None], count: int) -> tupl
 
 def work(args: argparse.Namespace) -> None:
     """Train in all ways as one of the processes."""
-    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    rank = take_core()
     import mxlite as mx
     import mxlite.horovod as hvd
 
@@ -252,18 +249,15 @@ def work(args: argparse.Namespace) -> None:
 
 def run_job(args: argparse.Namespace, folder: str) -> list[dict[str, Any]]:
     """Run the processes and return what each has measured."""
-    command = [sys.executable, "-m", "mxlite.run", "-np", str(args.np), sys.executable, __file__]
-    command += ["--worker", "--output", folder, "--network", args.network]
+    options = ["--network", args.network]
     for name in ("batch", "side", "classes", "seconds", "rounds"):
-        command += [f"--{name}", str(getattr(args, name))]
-    command += ["--ways", *args.ways]
-    environment = dict(os.environ, MXLITE_CPU_THREADS="1", OMP_NUM_THREADS="1")
+        options += [f"--{name}", str(getattr(args, name))]
+    options += ["--ways", *args.ways]
+    environment = dict(ONE_CORE)
     if args.bucket_mb:
         environment["MXLITE_BUCKET_MB"] = str(args.bucket_mb)
-        command += ["--bucket-mb", str(args.bucket_mb)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
-    if done.returncode:
-        raise SystemExit(f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        options += ["--bucket-mb", str(args.bucket_mb)]
+    run_ranks(__file__, args.np, folder, options, environment)
     return [json.loads((Path(folder) / f"rank.{r}").read_text()) for r in range(args.np)]
 
 

@@ -22,8 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +31,7 @@ from typing import Any, Callable
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 from command_line import add_options  # noqa: E402
+from ranks import run_ranks, take_core  # noqa: E402
 
 WAYS = ("one", "each", "divided")
 TASKS = ("training", "inference")
@@ -109,9 +108,7 @@ def compare(whole: Network, divided: Network) -> dict[str, float]:
 
 def work(args: argparse.Namespace) -> None:
     """Compute in all ways as one of the ranks."""
-    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    rank = take_core()
     import mxlite as mx
     import mxlite.horovod as hvd
 
@@ -152,16 +149,9 @@ def run_job(args: argparse.Namespace) -> dict[str, Any]:
     """Run the ranks and return what they measured."""
     with tempfile.TemporaryDirectory() as folder:
         output = str(Path(folder) / "result.json")
-        command = [sys.executable, "-m", "mxlite.run", "-np", str(args.np), sys.executable]
-        command += [__file__, "--worker", "--output", output]
-        command += ["--batches", *map(str, args.batches)]
-        command += ["--turn", str(args.turn), "--rounds", str(args.rounds)]
-        environment = dict(os.environ, MXLITE_CPU_THREADS="1", OMP_NUM_THREADS="1")
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=3600
-        )
-        if done.returncode:
-            raise SystemExit(f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        options = ["--batches", *map(str, args.batches)]
+        options += ["--turn", str(args.turn), "--rounds", str(args.rounds)]
+        run_ranks(__file__, args.np, output, options)
         return json.loads(Path(output).read_text())
 
 
