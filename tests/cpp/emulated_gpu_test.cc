@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "tests/cpp/emulated_gpu/faults.h"
 #include "tests/cpp/emulated_gpu/guarded_memory.h"
 #include "tests/cpp/emulated_gpu/schedule.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite {
 
@@ -60,15 +60,6 @@ void launch(unsigned blocks, unsigned threads, void (*kernel)(Params...), Args..
   config.gridDim = dim3(blocks);
   config.blockDim = dim3(threads);
   cuda::launch_kernel(config, kernel, args...);
-}
-
-std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 testing::AssertionResult has(const std::string& text, const std::string& part) {

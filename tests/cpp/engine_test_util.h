@@ -1,7 +1,6 @@
 // Helpers of the engine's tests.
 #pragma once
 #include <condition_variable>
-#include <functional>
 #include <initializer_list>
 #include <mutex>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/engine/engine.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite::engine {
 
@@ -41,15 +41,6 @@ template <class F>
 void push(Engine& engine, const Vars& reads, const Vars& overwrites, const Vars& updates, F&& fn,
           const PushOptions& options = {}, const char* name = "task") {
   engine.push_fn(name, {reads.list, overwrites.list, updates.list}, options, std::forward<F>(fn));
-}
-
-inline std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 inline auto failing(const char* message) {

@@ -1,13 +1,13 @@
 // Tests the registration of operators and kernels, and which gradient rule of an operator is used.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/planned_kernel.h"
 #include "cpp/ops/registration.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite {
 namespace {
@@ -16,15 +16,6 @@ std::vector<std::string> candidates(const char* op) {
   std::vector<std::string> names;
   for (const Kernel& kernel : ops().get(op).kernels[DeviceType::kCPU]) names.push_back(kernel.name);
   return names;
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 OpSchema plain(const char* name) { return OpBuilder<NoParams>(name).inputs({"data"}).build(); }
@@ -57,22 +48,22 @@ TEST(OpRegistrationTest, StagesRunInOrderWhateverTheOrderOfTheFiles) {
 TEST(OpRegistrationTest, MistakesOfFilesAreFoundWhenTheRegistryIsFilled) {
   OpRegistry registry;
   registry.add(plain("one"));
-  EXPECT_NE(message_of([&] { registry.add(plain("one")); }).find("twice: one"), std::string::npos);
-  EXPECT_NE(message_of([&] { registry.check_complete(); }).find("without a CPU kernel: one"),
+  EXPECT_NE(error_of([&] { registry.add(plain("one")); }).find("twice: one"), std::string::npos);
+  EXPECT_NE(error_of([&] { registry.check_complete(); }).find("without a CPU kernel: one"),
             std::string::npos);
   registry.kernel<no_kernel>("one", DeviceType::kCPU);
   registry.check_complete();
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               registry.kernel<no_kernel>("two", DeviceType::kCPU);
             }).find("unknown operator: two"),
             std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               registry.kernel<no_kernel>("one", DeviceType::kCPU);
             }).find("two native kernels for operator one on cpu"),
             std::string::npos);
   registry.kernel<no_kernel>("one", DeviceType::kCUDA);  // another device, another list
   EXPECT_NE(
-      message_of([&] { add_planned_kernel(registry, "two", DeviceType::kCPU, {}); }).find("two"),
+      error_of([&] { add_planned_kernel(registry, "two", DeviceType::kCPU, {}); }).find("two"),
       std::string::npos);
 }
 
