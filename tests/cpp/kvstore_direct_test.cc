@@ -168,7 +168,7 @@ TEST_P(DirectRanks, ReduceScatterOfUnevenParts) {
             << "element " << i << " in round " << round;
       ASSERT_EQ(out[mine], -1.0f);
       for (int64_t i = 0; i < total; ++i) ASSERT_EQ(in[i], value(me, i + round));
-      // In place on the last rank only: all use buffers, and results stay the same.
+      // Only the last rank reduces in place: all use buffers, and results stay the same.
       for (int64_t i = 0; i < total; ++i) whole[i] = value(me, i + round);
       float* result = me == ranks - 1 ? whole.data() : out.data();
       group.reduce_scatter(whole.data(), result, counts, DType::kFloat32, ReduceOp::kSum);

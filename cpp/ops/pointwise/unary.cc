@@ -140,7 +140,7 @@ ValueRef where_one(GradBuilder& g, ValueRef mask, ValueRef grad) {
   return g.emit("_relu_backward", {grad, mask});
 }
 
-// As in 1.x the gradient passes where data is NaN.
+// The gradient passes where data is NaN, as in 1.x.
 Grads clip_gradient(GradBuilder& g) {
   const auto& p = g.params<ClipParams>();
   const ValueRef below =

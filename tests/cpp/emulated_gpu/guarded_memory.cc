@@ -133,7 +133,7 @@ class Memory {
     return describe_locked(changed);
   }
 
-  // By the allocation that is nearest.
+  // Returns the address as a byte of the allocation that is nearest.
   std::string describe_locked(const std::byte* address) const {
     const auto next = live_.upper_bound(const_cast<std::byte*>(address));
     const Pages* nearest = next == live_.end() ? nullptr : &next->second;

@@ -191,7 +191,7 @@ def test_nothing_waits_for_gradients_that_are_being_made(job: None, has_view: bo
     for array in grads + views:
         np.testing.assert_array_equal(array.asnumpy().ravel(), np.full(array.size, 6.0))
     assert events == ["sum returned", "made", "made"]
-    # In the bucket from the first step on, unless a view would keep the old memory.
+    # Gradients lie in the bucket from the first step on, unless a view would keep old memory.
     assert ([address(grad) for grad in grads] == places) == has_view
     assert has_view or abs(address(grads[0]) - address(grads[1])) == 64
     buckets.sum(["a", "b"], [[grad] for grad in grads], ALONE, prescale=2.0)

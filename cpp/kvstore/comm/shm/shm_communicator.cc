@@ -93,7 +93,7 @@ void ShmCommunicator::reduce_scatter(const void* input, void* output,
   for (size_t r = 0; r < counts.size(); ++r) bytes[r] = static_cast<size_t>(counts[r]) * width;
   const std::vector<size_t> offsets = offsets_of(bytes);
   channel_.begin({Call::kReduceScatter, dtype, static_cast<uint8_t>(op), hash_sizes(bytes)});
-  // In place, this rank's sums would replace parts that others still have to read.
+  // If both are one array, sums would replace parts that other ranks still have to read.
   const void* readable = input == output ? nullptr : input;
   if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
       direct_.reduce_scatter(readable, output, counts, dtype, op))

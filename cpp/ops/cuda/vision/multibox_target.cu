@@ -25,7 +25,7 @@ struct TargetArgs {
   float overlap_threshold, ignore_label, mining_ratio, mining_threshold;
   int64_t least_negatives;
   double variances[4];
-  // By image of the pass.
+  // The pointers below have a part for each image of the pass.
   int64_t* num_valid;     // labels before the first one of class -1
   int64_t* label_anchor;  // by label: its nearest free anchor, -1: none
   float* overlaps;        // a row of anchors per label
