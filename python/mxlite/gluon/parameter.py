@@ -20,7 +20,7 @@ from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from ..symbol import var
 from .bindings import Bindings
-from .private_names import PrivateNames, Replicas
+from .private_names import ParameterArrays, PrivateNames
 from .sharding import SHARD_ATTRIBUTE, Shard
 from .tracing import STATE, note_use, stand_ins
 
@@ -175,7 +175,7 @@ class Parameter(PrivateNames, TypedInit):
         if state["_data"] is not None:  # pickled arrays come back on the CPU
             pairs = zip(state["_data"], contexts)
             arrays = [array.as_in_context(ctx) for array, ctx in pairs]
-            state["_data"] = Replicas(arrays)
+            state["_data"] = ParameterArrays(arrays)
         self.__dict__.update(state)
         # Copies of arrays are no variables; a shallow copy has the variables of the original.
         if self._data is not None and any(array.grad is None for array in self._data):
@@ -415,7 +415,7 @@ class Parameter(PrivateNames, TypedInit):
         return data.tostype("default").tostype(self._stype)
 
     def _set_arrays(self, arrays: list[NDArray] | None) -> None:
-        self._data = None if arrays is None else Replicas(arrays)
+        self._data = None if arrays is None else ParameterArrays(arrays)
         self._bindings.expire()
 
     def _attach_grads(self) -> None:

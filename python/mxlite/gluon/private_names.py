@@ -16,10 +16,10 @@ from ..ndarray import NDArray
 from .bindings import PROCESS
 from .tracing import STATE
 
-__all__ = ["PrivateNames", "Replicas"]
+__all__ = ["ParameterArrays", "PrivateNames"]
 
 
-class Replicas(list[NDArray]):
+class ParameterArrays(list[NDArray]):
     """The arrays of a parameter, one per context, whose entries a program may replace."""
 
     def __setitem__(self, index: Any, value: Any) -> None:

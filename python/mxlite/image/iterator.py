@@ -254,15 +254,14 @@ class ImageIter(DataIter):
             raise StopIteration
         key = self.seq[self.cur]
         self.cur += 1
+        if self.imglist is None:
+            return self._unpack(self.imgrec.read_idx(key))
+        label, name = self.imglist[key]
         if self.imgrec is None:
-            assert self.imglist is not None
-            label, name = self.imglist[key]
-            return array(label, dtype=label.dtype), self.read_image(name)
-        label, content = self._unpack(self.imgrec.read_idx(key))
-        if self.imglist is not None:
-            label = self.imglist[key][0]
-            label = array(label, dtype=label.dtype)
-        return label, content
+            content = self.read_image(name)
+        else:
+            _, content = self._unpack(self.imgrec.read_idx(key))
+        return array(label, dtype=label.dtype), content
 
     def _unpack(self, record: bytes | None) -> tuple[Any, bytes]:
         if record is None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, overload
 
 from ... import ndarray as nd
+from ..._rnn_vector import GATES
 from ..._typed_init import check_sizes
 from ...base import NotSupportedError, ShapeError, ValueError_
 from ...ndarray import NDArray
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from ..call_types import BlockOptions
 
 __all__ = ["GRU", "LSTM", "RNN"]
-
-_GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
 class _RNNLayer(HybridBlock):
@@ -48,14 +47,14 @@ class _RNNLayer(HybridBlock):
         name = type(self).__name__
         if layout not in ("TNC", "NTC"):
             raise ValueError_(f"{name}: layout {layout!r} given, 'TNC' or 'NTC' expected")
-        if mode not in _GATES:
+        if mode not in GATES:
             raise ValueError_(f"{name}: activation {mode[4:]!r} given, 'relu' or 'tanh' expected")
         check_sizes(name, 1, hidden_size=hidden_size, num_layers=num_layers)
         self._hidden_size = hidden_size
         self._projection_size = projection_size or None
         self._num_layers = num_layers
         self._mode = mode
-        self._gates = _GATES[mode]
+        self._gates = len(GATES[mode])
         self._layout = layout
         self._dropout = dropout
         self._dir = 2 if bidirectional else 1

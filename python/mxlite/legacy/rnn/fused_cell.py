@@ -79,10 +79,6 @@ class FusedRNNCell(BaseRNNCell):
         return f"{self._params._prefix}parameters"
 
     @property
-    def _num_gates(self) -> int:
-        return len(self._gate_names)
-
-    @property
     def state_info(self) -> list[dict[str, Any]]:
         """State h, for an LSTM also c, of all layers and directions."""
         shape = (len(self._directions) * self._num_layers, 0, self._num_hidden)
