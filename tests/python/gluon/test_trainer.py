@@ -306,6 +306,32 @@ def test_which_store_two_contexts_get(
     assert values == pytest.approx([0.4, 0.4] if kvstore else [0.8, 0.6])
 
 
+def test_copies_that_become_different_are_reported_once() -> None:
+    param = spread()
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 0.5}, kvstore=None)
+    with pytest.warns(UserWarning, match="kvstore=None sums no gradients") as caught:
+        step(trainer, param)
+        step(trainer, param)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert "[cpu(0), cpu(1)]" in str(caught[0].message)
+
+
+@pytest.mark.filterwarnings("error")
+def test_trainers_without_store_are_quiet_where_nothing_is_lost() -> None:
+    one, two = spread([mx.cpu(0)]), spread()
+    step(gluon.Trainer([one], "sgd", kvstore=None), one)
+    trainer = gluon.Trainer([two], "sgd", kvstore=None)
+    backward(two)
+    trainer.update(1)  # the caller sums gradients
+
+    class Summing(gluon.Trainer):
+        def _allreduce_grads(self) -> None:
+            pass
+
+    step(Summing([two], "sgd", kvstore=None), two)
+
+
 def test_one_context_needs_no_store_unless_one_is_given() -> None:
     for kvstore in ("device", None):
         param = spread([mx.cpu()])

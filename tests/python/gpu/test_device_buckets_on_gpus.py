@@ -6,11 +6,32 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 STAND_IN = "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
 HELPERS = Path(__file__).resolve().parents[1] / "gluon"
+
+
+def run(
+    program: str, *arguments: object, gpus: int = 2, timeout: float = 120, **options: Any
+) -> str:
+    """Return what a program prints where there are so many GPUs; options: of subprocess.run."""
+    path = f"{HELPERS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    variables = {"MXLITE_FAKE_GPUS": str(gpus), "PYTHONPATH": path, **options.pop("env", {})}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
 
 # The stand-in adds in the order of devices, as sums by key do.
 PROGRAM = """
@@ -55,20 +76,9 @@ print("equal")
 def test_training_has_the_bits_of_sums_by_key(
     count: int, on_store: bool, optimizer: str, megabytes: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(count), str(on_store), optimizer, megabytes],
-        env={
-            **os.environ,
-            "MXLITE_FAKE_GPUS": str(count),
-            "MXLITE_BUCKET_MB": megabytes,
-            "PYTHONPATH": f"{HELPERS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0 and "equal" in done.stdout, done.stdout + done.stderr
+    variables = {"MXLITE_BUCKET_MB": megabytes}
+    arguments = (count, on_store, optimizer, megabytes)
+    assert "equal" in run(PROGRAM, *arguments, gpus=count, env=variables)
 
 
 @pytest.mark.skipif(not STAND_IN, reason="only the stand-in has any number of GPUs")
@@ -91,15 +101,7 @@ for step in range(1, 4):
         assert out.asnumpy().tolist() == [2 * scale * step] * 3, (step, key, out)
 print("kept")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "MXLITE_FAKE_GPUS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "kept" in done.stdout, done.stdout + done.stderr
+    assert "kept" in run(program, timeout=60)
 
 
 # Copies of a step, and arrays of recorded graphs that are copied in each run.
@@ -177,17 +179,4 @@ print("counted")
 def test_backward_writes_gradients_into_their_buckets(
     tmp_path: Path, on_store: bool, hybrid: bool
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", COPIES, str(on_store), str(hybrid)],
-        env={
-            **os.environ,
-            "MXLITE_FAKE_GPUS": "2",
-            "PYTHONPATH": f"{HELPERS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0 and "counted" in done.stdout, done.stdout + done.stderr
+    assert "counted" in run(COPIES, on_store, hybrid, cwd=tmp_path)

@@ -88,8 +88,21 @@ def grid(count: int) -> np.ndarray:
     return np.concatenate([low, low + 1 / 8], -1)
 
 
-def targets(images: int, anchors: int, labels: int, **params: Any) -> list[np.ndarray]:
+def compare_targets(*inputs: np.ndarray, **params: Any) -> list[np.ndarray]:
     """Compare MultiBoxTarget on both devices; return its results."""
+
+    def target(*arrays: nd.NDArray) -> list[nd.NDArray]:
+        return nd.contrib.MultiBoxTarget(*arrays, **params)
+
+    expected, found = on_both(target, *inputs)
+    for e, f in zip(expected[1:], found[1:]):  # mask and classes
+        np.testing.assert_array_equal(f, e)
+    np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-5)
+    return found
+
+
+def targets(images: int, anchors: int, labels: int, **params: Any) -> list[np.ndarray]:
+    """Compare the targets of random labels, of none in the first image to all in the last one."""
     rng = np.random.default_rng(anchors)
     rows = np.full((images, labels, 5), -1.0)
     for image in range(images):
@@ -99,15 +112,7 @@ def targets(images: int, anchors: int, labels: int, **params: Any) -> list[np.nd
     # Few levels, so that many anchors look equally like background, and exact probabilities.
     predictions = np.log(2.0) * rng.integers(-2, 3, (images, 1, anchors)) * [[[1], [0], [0], [0]]]
     params.setdefault("overlap_threshold", 0.25)
-
-    def target(*arrays: nd.NDArray) -> list[nd.NDArray]:
-        return nd.contrib.MultiBoxTarget(*arrays, **params)
-
-    expected, found = on_both(target, grid(anchors), rows, predictions)
-    for e, f in zip(expected[1:], found[1:]):  # mask and classes
-        np.testing.assert_array_equal(f, e)
-    np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-5)
-    return found
+    return compare_targets(grid(anchors), rows, predictions, **params)
 
 
 @pytest.mark.parametrize("anchors", [1, 63, 500, 2048, 2049, 5000])
@@ -134,15 +139,7 @@ def test_equal_overlaps_of_labels_and_anchors() -> None:
     rows[:, 10:20] = rows[:, :10]  # labels that ask for the same anchors
     predictions = np.zeros((2, 3, 1200))
     for params in ({}, {"negative_mining_ratio": 2.5}, {"overlap_threshold": -1}):
-
-        def target(*arrays: nd.NDArray, p: dict[str, Any] = params) -> list[nd.NDArray]:
-            return nd.contrib.MultiBoxTarget(*arrays, **p)
-
-        expected, found = on_both(target, anchors, rows, predictions)
-        for e, f in zip(expected[1:], found[1:]):
-            np.testing.assert_array_equal(f, e)
-        np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-5)
-        assert (found[2] > 0).any()
+        assert (compare_targets(anchors, rows, predictions, **params)[2] > 0).any()
 
 
 def test_targets_of_more_images_than_one_pass_takes() -> None:

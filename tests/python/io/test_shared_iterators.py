@@ -59,13 +59,7 @@ def test_each_batch_goes_to_one_thread(kind: str, tmp_path: Path) -> None:
         for batch in iter(iterator.next, None):
             mine.extend(FIRST[kind](batch))
 
-    def work(mine: list[float]) -> None:
-        try:
-            take(mine)
-        except StopIteration:
-            return
-
-    threads = [threading.Thread(target=work, args=(mine,), daemon=True) for mine in found]
+    threads = [threading.Thread(target=take, args=(mine,), daemon=True) for mine in found]
     for thread in threads:
         thread.start()
     for thread in threads:
