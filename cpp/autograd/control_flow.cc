@@ -204,8 +204,8 @@ TracedFunction::TracedFunction(const std::string& name, const Function& function
   for (size_t i = imported_inputs_; i < imports_.size(); ++i)
     written_[i] = is_written(body, body.parameters[i - imported_inputs_]);
   for (graph::ValueId v : body.outputs) outputs_.push_back(body.spec(v));
-  body_ = std::make_shared<const graph::Graph>(body);
-  graph_ = graph::cached_graph_of(std::move(body), /*is_part=*/true);
+  body_ = std::make_shared<const graph::Graph>(std::move(body));
+  graph_ = graph::cached_graph_of(body_, /*is_part=*/true);
 }
 
 NDArrays TracedFunction::operator()(std::span<const NDArrayRef> arguments,

@@ -32,7 +32,8 @@ class Extract {
     }
     for (ValueId v : wanted) graph_.outputs.push_back(here(v));
     part_.outputs = wanted;
-    part_.graph = cached_graph_of(std::move(graph_), /*is_part=*/true);
+    part_.graph =
+        cached_graph_of(std::make_shared<const Graph>(std::move(graph_)), /*is_part=*/true);
     return std::move(part_);
   }
 
@@ -174,12 +175,11 @@ void set_params(const Split& split, const ArrayList& parameters) {
   }
 }
 
-IntrusivePtr<CachedGraph> cached_graph_of(Graph graph, bool is_part) {
-  std::string name = graph.name;
-  auto shared = std::make_shared<const Graph>(std::move(graph));
+IntrusivePtr<CachedGraph> cached_graph_of(std::shared_ptr<const Graph> graph, bool is_part) {
+  std::string name = graph->name;
   return make_ref<CachedGraph>(
-      [shared](const ArrayList& inputs, const ArrayList& parameters) {
-        return Trace::current()->inline_graph(*shared, inputs, parameters);
+      [graph = std::move(graph)](const ArrayList& inputs, const ArrayList& parameters) {
+        return Trace::current()->inline_graph(*graph, inputs, parameters);
       },
       std::move(name), is_part);
 }

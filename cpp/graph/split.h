@@ -32,6 +32,6 @@ std::shared_ptr<const Split> split_at_calls(Graph graph);
 void set_params(const Split& split, const ArrayList& parameters);
 
 // Compiles a graph that was traced before, once per signature. is_part: see CachedGraph.
-IntrusivePtr<CachedGraph> cached_graph_of(Graph graph, bool is_part);
+IntrusivePtr<CachedGraph> cached_graph_of(std::shared_ptr<const Graph> graph, bool is_part);
 
 }  // namespace mxlite::graph
