@@ -5,6 +5,9 @@
 
 namespace mxlite {
 
+// Descriptors that a process of a job needs beside those of its connections.
+inline constexpr int kOwnDescriptors = 16;
+
 // Makes room for `needed` more descriptors, and for `spare` further ones as far as the hard limit
 // allows: raises the soft limit of this process, which its children inherit. Throws a communicator
 // error that begins with `who` and has the numbers if the hard limit is too low.

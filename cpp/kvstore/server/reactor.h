@@ -19,8 +19,6 @@ namespace mxlite::server {
 
 // Connections without hello that are accepted at once.
 inline constexpr size_t kMostStrangers = 256;
-// Descriptors of a process of the job beside those of its connections.
-inline constexpr int kOwnDescriptors = 16;
 
 struct Traffic {
   uint64_t sent_frames = 0, sent_bytes = 0, received_frames = 0, received_bytes = 0;

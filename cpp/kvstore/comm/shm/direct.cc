@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <numeric>
 
 namespace mxlite::shm {
 namespace {
@@ -138,8 +137,7 @@ bool DirectCollectives::all_reduce(const void* input, void* output, int64_t coun
 bool DirectCollectives::all_gather(const void* input, void* output, std::span<const size_t> bytes) {
   const auto me = static_cast<size_t>(channel_.rank()), ranks = bytes.size();
   if (!exchange(input, bytes[me], nullptr, 0, -1)) return false;
-  std::vector<size_t> offsets(ranks);
-  for (size_t r = 1; r < ranks; ++r) offsets[r] = offsets[r - 1] + bytes[r - 1];
+  const std::vector<size_t> offsets = offsets_of(bytes);
   auto* out = static_cast<std::byte*>(output);
   for (size_t i = 1; i < ranks; ++i) {  // each rank begins with another one
     const size_t r = (me + i) % ranks;
@@ -150,19 +148,15 @@ bool DirectCollectives::all_gather(const void* input, void* output, std::span<co
 }
 
 bool DirectCollectives::reduce_scatter(const void* input, void* output,
-                                       std::span<const int64_t> counts, DType dtype, ReduceOp op) {
-  const auto me = static_cast<size_t>(channel_.rank()), ranks = counts.size();
-  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  if (!exchange(input, static_cast<size_t>(total) * dtype_size(dtype), nullptr, 0, -1))
-    return false;
-  const int64_t first =
-      std::accumulate(counts.begin(), counts.begin() + channel_.rank(), int64_t{0});
+                                       std::span<const size_t> bytes, DType dtype, ReduceOp op) {
+  const auto me = static_cast<size_t>(channel_.rank()), ranks = bytes.size();
+  const std::vector<size_t> offsets = offsets_of(bytes);
+  if (!exchange(input, offsets.back() + bytes.back(), nullptr, 0, -1)) return false;
   std::vector<const void*> inputs(ranks);
-  for (size_t r = 0; r < ranks; ++r)
-    inputs[r] = arrays_[r].input + static_cast<size_t>(first) * dtype_size(dtype);
-  const size_t bytes = static_cast<size_t>(counts[me]) * dtype_size(dtype);
-  const Stores stores = bytes >= kStreamBytes ? Stores::kStreaming : Stores::kCached;
-  reduce_to_all(inputs, {&output, 1}, counts[me], dtype, op, stores);
+  for (size_t r = 0; r < ranks; ++r) inputs[r] = arrays_[r].input + offsets[me];
+  const Stores stores = bytes[me] >= kStreamBytes ? Stores::kStreaming : Stores::kCached;
+  const auto count = static_cast<int64_t>(bytes[me] / dtype_size(dtype));
+  reduce_to_all(inputs, {&output, 1}, count, dtype, op, stores);
   finish();
   return true;
 }

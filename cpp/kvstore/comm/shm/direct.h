@@ -27,7 +27,7 @@ class DirectCollectives {
   // The output must contain this rank's part.
   bool all_gather(const void* input, void* output, std::span<const size_t> bytes);
   // The input and the output do not overlap; a rank without such an input gives null.
-  bool reduce_scatter(const void* input, void* output, std::span<const int64_t> counts, DType dtype,
+  bool reduce_scatter(const void* input, void* output, std::span<const size_t> bytes, DType dtype,
                       ReduceOp op);
   bool broadcast(void* data, size_t bytes, int root);
 

@@ -96,7 +96,7 @@ void ShmCommunicator::reduce_scatter(const void* input, void* output,
   // If both are one array, sums would replace parts that other ranks still have to read.
   const void* readable = input == output ? nullptr : input;
   if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
-      direct_.reduce_scatter(readable, output, counts, dtype, op))
+      direct_.reduce_scatter(readable, output, bytes, dtype, op))
     return;
   const size_t piece = channel_.buffer_bytes() / static_cast<size_t>(size_) / 64 * 64;
   const size_t largest = *std::max_element(bytes.begin(), bytes.end());

@@ -25,7 +25,6 @@ constexpr double kLeaveSeconds = 2;     // within which the last frame must be s
 constexpr double kGreetingSeconds = 5;  // within which a connection must prove the token
 constexpr double kPassSeconds = 0.1;    // for new connections, before others are served again
 constexpr size_t kMostArriving = 256;   // connections that have not proved the token
-constexpr int kOwnDescriptors = 16;     // beside those of connections
 constexpr size_t kMostFailedGroups = 1024;
 constexpr size_t kMostTextBytes = 4096;
 

@@ -21,7 +21,6 @@ namespace {
 constexpr int kStepMs = 100;            // between looks at the time
 constexpr double kRegisterSeconds = 5;  // within which a connection must prove the token
 constexpr size_t kMostStrangers = 256;
-constexpr int kOwnDescriptors = 16;                     // beside those of connections
 constexpr double kPatience = 0.5;                       // seconds, while others wait
 constexpr size_t kMostWaitingBytes = size_t{16} << 20;  // a process that reads nothing
 
