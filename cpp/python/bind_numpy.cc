@@ -71,7 +71,7 @@ py::array apart_from(const NDArray& target, py::array source) {
 // Copies host data into an array whose memory is unused. The GIL may be released meanwhile.
 void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
   const DType dtype = dtype_of(given);
-  const py::array source = apart_from(*target, readable(given));
+  const py::array source = readable(given);
   MX_CHECK_SHAPE(shape_of(source) == target->shape(), "array: values of shape ", shape_of(source),
                  " cannot be written into shape ", target->shape());
   const StridedData src{const_cast<void*>(source.data()), dtype, strides_in_elements(source)};
@@ -112,7 +112,7 @@ void write_from_numpy(const NDArrayRef& target, const py::array& source) {
     return copy_to(host, target);
   }
   target->wait_to_write();
-  fill_from_numpy(target, source);
+  fill_from_numpy(target, apart_from(*target, readable(source)));
   if (target->spec().bytes() >= target->storage()->bytes())
     engine::Engine::get().host_wrote(target->storage()->var());
 }

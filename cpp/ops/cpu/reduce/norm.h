@@ -7,18 +7,10 @@
 
 namespace mxlite::reduce {
 
-struct MaxAbs {
+struct MaxAbs : Max {
   template <class T>
-  static T start() {
-    return T(0);
-  }
-  template <class T>
-  static T join(T a, T b) {
-    return (a > b || a != a) ? a : b;
-  }
-  template <class T>
-  static T step(T total, T x, T /*center*/) {
-    return join(total, static_cast<T>(std::fabs(x)));
+  static T step(T total, T x, T center) {
+    return Max::step(total, static_cast<T>(std::fabs(x)), center);
   }
 };
 
