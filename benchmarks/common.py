@@ -21,6 +21,9 @@ from typing import Any, Callable, TypeVar
 
 Item = TypeVar("Item")
 
+# The lines of progress() are of level DEBUG; a benchmark that wants them sets this logger's level.
+progress_log = logging.getLogger("benchmarks.progress")
+
 # Instruction sets that decide which kernels a CPU library picks.
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8")
 
@@ -363,7 +366,7 @@ def progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
     begin = time.monotonic()
     for done, item in enumerate(items):
         yield item
-        logging.debug(
+        progress_log.debug(
             "%s: %d of %d done after %.0f s", what, done + 1, total, time.monotonic() - begin
         )
 
