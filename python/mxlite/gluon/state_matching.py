@@ -17,7 +17,7 @@ from ..ndarray import NDArray
 from ..optimizer import Optimizer
 from .parameter import Parameter
 
-__all__ = ["arranged", "described"]
+__all__ = ["arranged", "by_number", "described"]
 
 _Shape = Sequence[int]
 _ADVICE = (
@@ -144,12 +144,21 @@ def _pairs(saved: list[str], own: list[str]) -> list[tuple[int, int]]:
         return [(i, own.index(name)) for i, name in enumerate(saved)]
     if saved != own and saved == sorted(saved) and own == sorted(own):
         # Both were sorted as text. Sorted by their numbers, they are in the order of creation.
-        return list(zip(_by_number(saved), _by_number(own)))
+        return list(zip(by_number(saved), by_number(own)))
     return [(i, i) for i in range(len(saved))]
 
 
-def _by_number(names: list[str]) -> list[int]:
-    """Return the positions of names in an order in which ``dense9_`` precedes ``dense10_``."""
+def by_number(names: Sequence[str]) -> list[int]:
+    """Return the positions of names in an order in which ``dense9_`` precedes ``dense10_``.
+
+    Parameters
+    ----------
+    names : list of str
+
+    Returns
+    -------
+    list of int
+    """
 
     def key(position: int) -> list[Any]:
         parts = re.split("([0-9]+)", names[position])  # every second part is a number

@@ -22,6 +22,7 @@ from ..optimizer.settling import Attempt, Settling
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 from .replicas import Replicas, check_same_loss, shard_groups, tell_blocks
+from .state_matching import by_number
 from .trainer_checks import (
     BatchSizeWarning,
     StaleGradientWarning,
@@ -44,7 +45,8 @@ class Trainer(TrainerStates, TypedInit):
     Parameters
     ----------
     params : ParameterDict, dict or list of Parameter
-        A dictionary is sorted by name.
+        A dictionary is sorted by name. Its weights are updated in the order of the numbers in their
+        names: Nadam's schedule then is the same for dense8, dense9 and for dense9, dense10.
     optimizer : str or Optimizer
     optimizer_params : dict, optional
         Arguments of the optimizer; only with a name.
@@ -85,9 +87,11 @@ class Trainer(TrainerStates, TypedInit):
         clip_global_norm: float | None = None,
         zero: int = 0,
     ) -> None:
+        order: list[int] | None = None
         if isinstance(params, (Mapping, ParameterDict)):
             named = dict(params.items())
-            params = [named[key] for key in sorted(named)]
+            names = sorted(named)
+            params, order = [named[name] for name in names], by_number(names)
         if not isinstance(params, (list, tuple)):
             raise ValueError_(
                 f"First argument must be a list or dict of Parameters, got {type(params).__name__}."
@@ -120,7 +124,7 @@ class Trainer(TrainerStates, TypedInit):
         self._amp_loss_scaler: Any = None
         self._amp_original_scale = self._scale
         self._updaters: list[opt.Updater] = []
-        self._arrays = StepArrays()
+        self._arrays = StepArrays(order)
         # gluon-nlp and other trainers derived from this one read these.
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._distributed = False

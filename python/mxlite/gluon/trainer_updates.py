@@ -65,12 +65,13 @@ class StepArrays:
     Attributes
     ----------
     entries : list of (int, Parameter)
-        The trained parameters with their indices.
+        The trained parameters with their indices, in the order in which they are updated.
     dense : bool
         No weight and no gradient is sparse.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, order: Sequence[int] | None) -> None:
+        self._order = order  # indices of the parameters; that of the list if None
         self.entries: list[tuple[int, Parameter]] = []
         self.dense = True
         self._seen: list[tuple[Parameter, Any, str]] = []  # with their arrays and grad_req
@@ -94,7 +95,8 @@ class StepArrays:
         self._seen = []
         self._binding = Binding()
         PROCESS.note(self._binding)
-        entries = [entry for entry in enumerate(params) if has_grad(entry[1])]
+        order = range(len(params)) if self._order is None else self._order
+        entries = [(i, params[i]) for i in order if has_grad(params[i])]
         owned = [(index, param._arrays()) for index, param in entries]
         count = max((len(arrays) for _, arrays in owned), default=0)
         self._by_context = [

@@ -82,6 +82,28 @@ def start(**options: Any) -> Training:
     return Training(**options)
 
 
+@pytest.mark.parametrize("optimizer", ["nadam", "sgld"])
+def test_numbers_of_a_training_do_not_depend_on_those_in_names(optimizer: str) -> None:
+    # Both have a state that the weights use one after another: a schedule, a generator.
+    weights = []
+    for first in (3, 9):
+        mx.random.seed(11)
+        layers = [nn.Dense(4, in_units=4, prefix=f"dense{first + i}_") for i in range(2)]
+        net = nn.Sequential()
+        net.add(*layers)
+        net.initialize(mx.init.One())
+        trainer = gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.1})
+        for _ in range(2):
+            with autograd.record():
+                loss = net(nd.ones((2, 4)) * 0.1).square()
+            loss.backward()
+            trainer.step(2)
+        weights.append([p.data().asnumpy() for p in net._collect_params_with_prefix().values()])
+    for a, b in zip(*weights, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert np.abs(a - 1).max() > 1e-3
+
+
 @pytest.mark.parametrize("stop_at", [1, 5, 9, 17])
 def test_a_training_goes_on_bit_for_bit(tmp_path: Path, stop_at: int) -> None:
     expected = start().run(3)
