@@ -64,6 +64,9 @@ Specs infer_take_along_axis(const AlongAxisParams& p, std::span<const TensorSpec
                      may_equal(in[1].shape, with_axis_of(in[0].shape, axis, in[1].shape)),
                  "_take_along_axis: indices of shape ", in[1].shape, " do not fit data of shape ",
                  in[0].shape, " along axis ", axis);
+  MX_CHECK_SHAPE(in[0].shape[axis] != 0 || count_elements(in[1].shape) <= 0,
+                 "_take_along_axis: axis ", axis, " of data of shape ", in[0].shape,
+                 " has no elements to take");
   return {{merged(in[1].shape, with_axis_of(in[0].shape, axis, in[1].shape)), in[0].dtype}};
 }
 
@@ -73,6 +76,8 @@ Specs infer_put_along_axis(const PutAlongAxisParams& p, std::span<const TensorSp
                      may_equal(in[0].shape, with_axis_of(p.shape, axis, in[0].shape)),
                  "_put_along_axis: data of shape ", in[0].shape, " and indices of shape ",
                  in[1].shape, " do not fit ", p.shape);
+  MX_CHECK_SHAPE(p.shape[axis] != 0 || count_elements(in[0].shape) <= 0, "_put_along_axis: axis ",
+                 axis, " of shape ", p.shape, " has no places for data of shape ", in[0].shape);
   return {{p.shape, in[0].dtype}};
 }
 
