@@ -22,7 +22,11 @@ namespace mxlite::pointwise {
 // Coefficients below: least-squares fits weighted towards the relative error of the result; each
 // float function is within 2.5 ulp of the exact value (tests/cpp/pointwise_math_test.cc).
 
-MX_HD float power_of_two(int n) { return std::bit_cast<float>((n + 127) << 23); }
+// 2 to the power of n + more. The sum wraps, because a NaN has any n; its result is not used.
+MX_HD float power_of_two(int n, int more = 0) {
+  const unsigned biased = static_cast<unsigned>(n) + static_cast<unsigned>(more) + 127u;
+  return std::bit_cast<float>(biased << 23);
+}
 
 // exp(x) - 1 for |x| <= ln(2) / 2.
 MX_HD float expm1_reduced(float r) {
@@ -57,7 +61,7 @@ MX_HD double exp_of(double x) { return std::exp(x); }
 // subnormal.
 MX_HD float exp_of_negative(float x) {
   const ExpParts p = split_exponent(x < -104.0f ? -104.0f : x);
-  return (1.0f + expm1_reduced(p.rest)) * power_of_two(p.n + 64) * 0x1p-64f;
+  return (1.0f + expm1_reduced(p.rest)) * power_of_two(p.n, 64) * 0x1p-64f;
 }
 MX_HD double exp_of_negative(double x) { return std::exp(x); }
 
@@ -65,7 +69,7 @@ MX_HD float expm1_of(float x) {
   const float low = x < -20.0f ? -20.0f : x;
   const float y = low > 89.0f ? 89.0f : low;
   const ExpParts p = split_exponent(y);
-  const float scale = power_of_two(p.n - 1);  // half of it: n may be 128
+  const float scale = power_of_two(p.n, -1);  // half of it: n may be 128
   const float result = (expm1_reduced(p.rest) * scale + (scale - 0.5f)) * 2.0f;
   return p.n == 0 ? std::copysign(expm1_reduced(y), y) : result;  // -0 stays
 }
@@ -92,7 +96,7 @@ MX_HD float log_of(float x) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const bool subnormal = x < 1.17549435e-38f;
   const float scaled = subnormal ? x * 8388608.0f : x;
-  const int bits = std::bit_cast<int>(scaled) - 0x3f3504f3;  // sqrt(1/2)
+  const int bits = static_cast<int>(std::bit_cast<unsigned>(scaled) - 0x3f3504f3u);  // sqrt(1/2)
   const int n = bits >> 23;
   const float mantissa = std::bit_cast<float>((bits & 0x007fffff) + 0x3f3504f3);
   const float shift = subnormal ? 23.0f : 0.0f;
