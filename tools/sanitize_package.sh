@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tools/sanitize_package.sh [PYTEST ARGUMENTS]   Python's tests with libmxlite.so and _core under the address and
-# undefined-behavior sanitizers. Without arguments: the small cases of all operators, errors, graphs, autograd, symbols, files,
-# in SANITIZE_PARTS (16) processes, SANITIZE_JOBS (2) at a time. Parts that passed with the same libraries and files are left out.
+# undefined-behavior sanitizers. Without arguments: those of operators, graphs, symbols, layers, files and input, in
+# SANITIZE_PARTS (16) processes, SANITIZE_JOBS (2) at a time. Parts that passed with the same libraries and files are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/asan-package
@@ -16,7 +16,8 @@ find python/mxlite -name '*.so' -prune -o -type f \( -name '*.py' -o -name '*.js
   done
 # Python itself is not instrumented: the sanitizers' runtime must be there first. CPython and NumPy keep memory on purpose.
 preload="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so) $(g++ -print-file-name=libstdc++.so.6)"
-options="detect_leaks=0:detect_stack_use_after_return=1:allocator_may_return_null=1:handle_segv=1"
+# GCC 12 aligns stack frames that are kept after the return to 32 bytes only (its bug 110027); vectors of 64 bytes then fault.
+options="detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1:handle_segv=1"
 
 # Runs pytest. Reports go into files named after the first argument: pytest's own capture is lost with the process.
 # pytest's fault handler would take signals away from the sanitizer.
@@ -24,9 +25,9 @@ sanitized() {
   local reports=$PWD/$1
   rm -f "$reports".*
   local status=0
-  PYTHONPATH=$build LD_PRELOAD=$preload ASAN_OPTIONS="$options:log_path=$reports" \
+  PYTHONPATH=$PWD/$build LD_PRELOAD=$preload ASAN_OPTIONS="$options:log_path=$reports" \
     UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports" \
-    timeout --foreground 3000 python -m pytest -p no:cacheprovider -p no:faulthandler "${@:2}" || status=$?
+    timeout --foreground 3000 python -m pytest --capture=sys -p no:cacheprovider -p no:faulthandler "${@:2}" || status=$?
   # Processes that a test starts count as well; a refused allocation is a warning only.
   if grep -lE 'ERROR: AddressSanitizer|runtime error:' "$reports".* 2>/dev/null; then status=1; fi
   return $status
@@ -40,11 +41,12 @@ if [ $# -gt 0 ]; then
   exit $status
 fi
 
-tests="tests/python/unit/test_ops.py tests/python/unit/test_op_errors.py tests/python/unit/test_bad_input.py
-  tests/python/unit/test_graph.py tests/python/unit/test_autograd.py tests/python/unit/test_symbol.py
-  tests/python/unit/test_symbol_files.py tests/python/unit/test_serialization.py tests/python/unit/test_sparse_array.py
-  tests/python/io"
-files=$(find $build/mxlite tests/python/unit tests/python/io tests/python/conftest.py -type f -not -name '*.pyc' -print0 |
+# The build has no MPI, and its sums are rounded otherwise in the last digit, which two tests compare.
+tests="tests/python/unit tests/python/gluon tests/python/io tests/python/compat
+  --deselect tests/python/unit/test_dlperf.py::test_two_ranks_average_their_gradients
+  --deselect tests/python/unit/test_module.py::test_fit_logs_the_lines_of_1x
+  --deselect tests/python/unit/test_benchmarks.py::test_the_neutral_form_of_bert_computes_what_the_block_does"
+files=$(find $build/mxlite tests/python -type f -not -name '*.pyc' -print0 |
   sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12)
 folder=$build/parts/$files-$parts
 mkdir -p "$folder"

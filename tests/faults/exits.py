@@ -124,8 +124,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="programs at a time")
     parser.add_argument("--json", help="file for the result")
     options = parser.parse_args()
+    from mxlite.horovod import mpi_built
+
     beside = Path(sys.executable).parent / "mpirun"
-    has_mpirun = beside.exists() or shutil.which("mpirun") is not None
+    has_mpirun = mpi_built() and (beside.exists() or shutil.which("mpirun") is not None)
     counts: Counter[str] = Counter()
     faults = []
     slowest = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,7 +98,11 @@ def test_worker_answers(tmp_path: Path) -> None:
         text=True,
         check=True,
         timeout=120,
-        env={"PYTHONPATH": str(Path(mx.__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(mx.__file__).parents[1]),
+            "OMP_NUM_THREADS": "1",
+        },
     )
     version, ready, timed, failed = map(json.loads, done.stdout.splitlines())
     assert version == {"version": mx.__version__}
