@@ -56,6 +56,11 @@ std::string text_of(py::handle value) {
     if (is_list) return str("[", text, "]");
     return str("(", text, count == 1 ? ",)" : ")");
   }
+  if (PyIndex_Check(value.ptr()) && !PyLong_Check(value.ptr())) {
+    const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+    if (!number) throw py::error_already_set();
+    return text_of(number);
+  }
   return py::str(value).cast<std::string>();
 }
 

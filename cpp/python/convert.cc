@@ -241,6 +241,8 @@ bool read_plain(PyObject* o, const std::string& op, const std::string& param, At
     if (auto d = dtype_from_python(o)) return read(*d);
     if (PyIndex_Check(o)) {
       py::object i = py::reinterpret_steal<py::object>(PyNumber_Index(o));
+      // TypeError: not an integer after all. Others say what is wrong with this one.
+      if (!i && !PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
       if (!i) PyErr_Clear();
       if (i) return read_plain(i.ptr(), op, param, value);
     }

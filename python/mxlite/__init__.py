@@ -54,18 +54,19 @@ from . import legacy
 from .legacy import engine, error, executor_manager, libinfo, library, log, misc, model, rnn
 
 if _typing.TYPE_CHECKING:  # imported when they are first used
-    from . import test_utils
+    from . import checkpoint, test_utils
 
 __all__ = [
-    "AttrScope", "Context", "Executor", "MXNetError", "NDArray", "Symbol", "attribute", "autograd",
-    "base", "callback", "context", "contrib", "cpu", "cpu_pinned", "current_context", "engine",
-    "error", "executor", "executor_manager", "gluon", "gpu", "gpu_memory_info", "image", "img",
-    "init", "initializer", "io", "is_np_array", "is_np_shape", "kv", "kvstore", "kvstore_server",
-    "libinfo", "library", "log", "lr_scheduler", "metric", "mod", "model", "module", "mon",
-    "monitor", "name", "nd", "ndarray", "np_array", "np_shape", "num_gpus", "operator", "opt",
-    "optimizer", "parallel", "profiler", "random", "recordio", "registry", "rnd", "rnn", "rtc",
-    "runtime", "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array",
-    "use_np_shape", "util", "visualization", "viz", "waitall",
+    "AttrScope", "Context", "Executor", "MXNetError", "NDArray", "Symbol", "attribute",
+    "autograd", "base", "callback", "checkpoint", "context", "contrib", "cpu", "cpu_pinned",
+    "current_context", "engine", "error", "executor", "executor_manager", "gluon", "gpu",
+    "gpu_memory_info", "image", "img", "init", "initializer", "io", "is_np_array",
+    "is_np_shape", "kv", "kvstore", "kvstore_server", "libinfo", "library", "log",
+    "lr_scheduler", "metric", "mod", "model", "module", "mon", "monitor", "name", "nd",
+    "ndarray", "np_array", "np_shape", "num_gpus", "operator", "opt", "optimizer", "parallel",
+    "profiler", "random", "recordio", "registry", "rnd", "rnn", "rtc", "runtime",
+    "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape",
+    "util", "visualization", "viz", "waitall",
 ]  # fmt: skip
 
 setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need mx.nd

@@ -51,6 +51,9 @@ class MissingModuleError(NotSupportedError, ImportError):
     """A module of MXNet 1.9.1, or a name imported from one, that mxlite does not have."""
 
 
+# Submodules that 1.9.1 does not have; imported when their name is first used.
+OWN_MODULES = {"mxlite": ("checkpoint",)}
+
 # Called when a module was imported because its name was asked for.
 AFTER_IMPORT: list[Callable[[], None]] = []
 
@@ -153,6 +156,8 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
     rest = old_path(module_name)
 
     def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the module's
+        if name in OWN_MODULES.get(module_name, ()):
+            return importlib.import_module(f"{module_name}.{name}")
         if not name.startswith("__"):
             names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
             child = f"{rest}.{name}" if rest else name

@@ -77,6 +77,25 @@ class ProcessSet:
         """Return whether this process is in the set; None for an empty one before `init`."""
         return None if self.ranks is None else _own_rank() in self.ranks
 
+    def __index__(self) -> int:
+        """Return the number, so that operators take a process set for ``process_set_id``.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ValueError
+            If the process set is not part of the job.
+        """
+        if self.process_set_id is None:
+            raise ProcessSetError(
+                f"{self!r} is not part of the job: give it to hvd.init(process_sets=[...]) or "
+                "hvd.add_process_set"
+            )
+        return self.process_set_id
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProcessSet):
             return NotImplemented

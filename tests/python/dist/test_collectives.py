@@ -140,3 +140,27 @@ print("done")
 """
     result = start(program, 2, str(tmp_path / "computed"))
     assert all("done" in text for text in result.output.values())
+
+
+def test_process_sets_are_parameters_of_operators(start) -> None:
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+pair = hvd.ProcessSet([0, 1])
+hvd.init(process_sets=[pair])
+x = mx.nd.full((3,), hvd.rank() + 1)
+assert mx.nd.contrib.all_reduce(x, process_set=pair).asnumpy().tolist() == [3.0] * 3
+assert mx.nd.contrib.all_reduce(x, process_set=hvd.global_process_set).asnumpy()[0] == 3
+symbol = mx.sym.contrib.all_reduce(mx.sym.var("x"), process_set=pair)
+assert symbol.attr("process_set") == str(pair.process_set_id)
+for make in (lambda s: mx.nd.contrib.all_reduce(x, process_set=s),
+             lambda s: mx.sym.contrib.all_reduce(mx.sym.var("x"), process_set=s)):
+    try:
+        make(hvd.ProcessSet([0]))
+    except ValueError as error:
+        assert "not part of the job" in str(error), error
+    else:
+        raise SystemExit("a process set that is not part of the job was taken")
+print("done", hvd.rank())
+"""
+    result = start(program, 2, timeout=60)
+    assert len(result.output) == 2 and all("done" in t for t in result.output.values())
