@@ -40,8 +40,8 @@ struct Max {
 };
 
 template <class T, template <class> class Op>
-void combine_block(const void* const* inputs, size_t count, int64_t first, int64_t n,
-                   ComputeType<T>* total) {
+[[gnu::always_inline]] inline void combine_block(const void* const* inputs, size_t count,
+                                                 int64_t first, int64_t n, ComputeType<T>* total) {
   using Compute = ComputeType<T>;
   const T* a = static_cast<const T*>(inputs[0]) + first;
   if (count == 1) {
@@ -58,22 +58,78 @@ void combine_block(const void* const* inputs, size_t count, int64_t first, int64
   }
 }
 
+// Large arrays are read from several pages in turn, each of them some lines ahead. Memory that
+// processes share has small pages as a rule (shmem_enabled is `never`), and the processor's
+// prefetchers stop at the end of each.
+constexpr size_t kLine = 64, kPage = 4096, kPagesInTurn = 4, kPagesBytes = kPagesInTurn * kPage;
+constexpr size_t kPrefetchBytes = 512;
+
+// Calls `line(offset)` for each line of kPagesBytes, and `prefetch(offset)` for a later one, also
+// beyond the end.
+template <class Prefetch, class Line>
+[[gnu::always_inline]] inline void for_lines_of_pages(size_t begin, Prefetch prefetch, Line line) {
+  for (size_t i = 0; i < kPage; i += kLine) {
+    // The lines after the last ones of a page are those of the next group's page.
+    const size_t ahead =
+        i + kPrefetchBytes < kPage ? kPrefetchBytes : kPrefetchBytes + kPagesBytes - kPage;
+    for (size_t p = 0; p < kPagesInTurn; ++p) {
+      const size_t at = begin + p * kPage + i;
+      prefetch(at + ahead);
+      line(at);
+    }
+  }
+}
+
+[[gnu::always_inline]] inline void stream_line(char* to, const char* from) {
+  const auto* in = reinterpret_cast<const __m256i*>(from);
+  auto* out = reinterpret_cast<__m256i*>(to);
+  const __m256i low = _mm256_loadu_si256(in), high = _mm256_loadu_si256(in + 1);
+  _mm256_stream_si256(out, low);
+  _mm256_stream_si256(out + 1, high);
+}
+
+size_t bytes_to_line(const void* at) {
+  return (kLine - reinterpret_cast<uintptr_t>(at) % kLine) % kLine;
+}
+
 // Writes whole cache lines past the caches, the rest at both ends as usual. A fence must follow.
 void stream_lines(void* to, const void* from, size_t bytes) {
-  constexpr size_t kLine = 64;
   auto* dst = static_cast<char*>(to);
   const auto* src = static_cast<const char*>(from);
-  const size_t head = std::min(bytes, (kLine - reinterpret_cast<uintptr_t>(dst) % kLine) % kLine);
-  std::memcpy(dst, src, head);
-  size_t done = head;
-  for (; done + kLine <= bytes; done += kLine) {
-    const auto* in = reinterpret_cast<const __m256i*>(src + done);
-    auto* out = reinterpret_cast<__m256i*>(dst + done);
-    const __m256i low = _mm256_loadu_si256(in), high = _mm256_loadu_si256(in + 1);
-    _mm256_stream_si256(out, low);
-    _mm256_stream_si256(out + 1, high);
-  }
+  size_t done = std::min(bytes, bytes_to_line(dst));
+  std::memcpy(dst, src, done);
+  for (; done + kPagesBytes <= bytes; done += kPagesBytes)
+    for_lines_of_pages(
+        done, [&](size_t at) { _mm_prefetch(src + at, _MM_HINT_T0); },
+        [&](size_t at) { stream_line(dst + at, src + at); });
+  for (; done + kLine <= bytes; done += kLine) stream_line(dst + done, src + done);
   std::memcpy(dst + done, src + done, bytes - done);
+}
+
+// Reduces as many elements as whole groups of pages hold, and returns their number. The outputs
+// must begin at cache lines.
+template <class T, template <class> class Op>
+int64_t stream_pages(std::span<const void* const> inputs, std::span<void* const> outputs,
+                     int64_t count) {
+  constexpr auto kElements = static_cast<int64_t>(kLine / sizeof(T));
+  alignas(64) ComputeType<T> total[kElements];
+  alignas(64) T rounded[kElements];
+  const size_t bytes = static_cast<size_t>(count) * sizeof(T) / kPagesBytes * kPagesBytes;
+  for (size_t done = 0; done < bytes; done += kPagesBytes)
+    for_lines_of_pages(
+        done,
+        [&](size_t at) {
+          for (const void* input : inputs)
+            _mm_prefetch(static_cast<const char*>(input) + at, _MM_HINT_T0);
+        },
+        [&](size_t at) {
+          combine_block<T, Op>(inputs.data(), inputs.size(), static_cast<int64_t>(at / sizeof(T)),
+                               kElements, total);
+          for (int64_t i = 0; i < kElements; ++i) rounded[i] = static_cast<T>(total[i]);
+          for (void* output : outputs)
+            stream_line(static_cast<char*>(output) + at, reinterpret_cast<const char*>(rounded));
+        });
+  return static_cast<int64_t>(bytes / sizeof(T));
 }
 
 template <class T, template <class> class Op>
@@ -83,7 +139,11 @@ void reduce_typed_to_all(std::span<const void* const> inputs, std::span<void* co
   alignas(64) T rounded[kBlock];
   const void* values = total;
   if constexpr (!std::is_same_v<T, ComputeType<T>>) values = rounded;
-  for (int64_t first = 0; first < count; first += kBlock) {
+  const bool at_lines = std::all_of(outputs.begin(), outputs.end(),
+                                    [](const void* output) { return bytes_to_line(output) == 0; });
+  int64_t first = 0;
+  if (stores == Stores::kStreaming && at_lines) first = stream_pages<T, Op>(inputs, outputs, count);
+  for (; first < count; first += kBlock) {
     const int64_t n = std::min(kBlock, count - first);
     combine_block<T, Op>(inputs.data(), inputs.size(), first, n, total);
     if constexpr (!std::is_same_v<T, ComputeType<T>>)
