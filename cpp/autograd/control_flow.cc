@@ -1,5 +1,6 @@
 #include "cpp/autograd/control_flow.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "cpp/autograd/call.h"
@@ -14,20 +15,13 @@
 namespace mxlite::autograd {
 namespace {
 
-// Waits for the value of a condition and returns it.
-bool is_true(const NDArrayRef& given) {
-  const NDArrayRef array = is_host_memory(given->device()) ? given : copy_to_device(given, {});
-  array->wait_to_read();
-  double value = 0;
-  const Strides strides = contiguous_strides(array->shape());
-  copy_strided(array->shape(), {array->data(), array->dtype(), array->strides()},
-               {&value, DType::kFloat64, strides});
-  return value != 0;
-}
-
 void check_scalar(const char* who, const char* what, const TensorSpec& spec) {
   MX_CHECK_SHAPE(spec.shape.size() == 1, who, ": ", what, " is ", spec,
                  ", an array of one element expected");
+}
+
+NDArrayRef zeros(const TensorSpec& spec, Device device) {
+  return call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
 }
 
 // Makes zero gradients for outputs that do not depend on the inputs in this run.
@@ -41,9 +35,7 @@ class ZeroGradients final : public TapeNode {
                                    std::span<const uint8_t> needs) override {
     std::vector<NDArrayRef> result(needs.size());
     for (size_t i = 0; i < needs.size(); ++i)
-      if (needs[i])
-        result[i] = call_op("_zeros", {}, {{"shape", specs_[i].shape}, {"dtype", specs_[i].dtype}},
-                            device());
+      if (needs[i]) result[i] = zeros(specs_[i], device());
     return result;
   }
   void release_saved() override {}
@@ -90,30 +82,22 @@ class WhileLoop final : public graph::HostOp {
   }
 
   NDArrays call(std::span<const NDArrayRef> inputs) const override {
-    NDArrays variables;
-    for (size_t i = 0; i < num_variables_; ++i) variables.push_back(inputs[i]);
     const auto of_condition = inputs.subspan(num_variables_, num_condition_imports());
     const auto of_body = inputs.subspan(num_variables_ + of_condition.size());
-    std::vector<NDArrays> steps;
-    while (static_cast<int64_t>(steps.size()) < max_iterations_ && holds(variables, of_condition)) {
-      NDArrays outputs = (*body_)(variables, of_body);
-      for (size_t i = 0; i < num_variables_; ++i) variables[i] = outputs[num_outputs() + i];
-      outputs.resize(num_outputs());
-      steps.push_back(std::move(outputs));
-    }
-    NDArrays results;
-    const Device device = variables[0]->device();
-    for (size_t i = 0; i < num_outputs(); ++i) results.push_back(stacked(steps, i, device));
-    if (steps.empty() && mode.recording && needs_record(inputs))
-      make_ref<ZeroGradients>(inputs)->connect(inputs, results);
-    for (const NDArrayRef& v : variables)
-      results.push_back(steps.empty() ? call_op("_copy", {v}) : v);
-    return results;
+    RunningWhile loop;
+    loop.condition = [&](const NDArrays& now) { return (*condition_)(now, of_condition)[0]; };
+    loop.body = [&](const NDArrays& now) { return (*body_)(now, of_body); };
+    loop.output_specs = [&] {
+      return Specs(body_->outputs().begin(),
+                   body_->outputs().begin() + static_cast<ptrdiff_t>(num_outputs()));
+    };
+    loop.max_iterations = max_iterations_;
+    return run_while(loop, NDArrays(inputs.first(num_variables_)), inputs);
   }
 
   std::optional<graph::HostOpForm> form() const override {
     graph::HostOpForm form;
-    form.attrs["max_iterations"] = std::to_string(max_iterations_);
+    form.max_iterations = max_iterations_;
     form.num_variables = static_cast<int>(num_variables_);
     form.parts = {part_of(*condition_, num_variables_, num_variables_),
                   part_of(*body_, num_variables_, num_variables_ + num_condition_imports())};
@@ -124,34 +108,68 @@ class WhileLoop final : public graph::HostOp {
   size_t num_condition_imports() const { return condition_->imports().size(); }
   size_t num_outputs() const { return body_->outputs().size() - num_variables_; }
 
-  bool holds(const NDArrays& variables, std::span<const NDArrayRef> imports) const {
-    const ModeScope quiet({false, mode.training});
-    return is_true((*condition_)(variables, imports)[0]);
-  }
-
-  NDArrayRef stacked(const std::vector<NDArrays>& steps, size_t i, Device device) const {
-    const OpSchema& stack = ops().get("stack");
-    const OpSchema& concat = ops().get("Concat");
-    TensorSpec rest = body_->outputs()[i];
-    rest.shape.insert(0, max_iterations_ - static_cast<int64_t>(steps.size()));
-    const auto zeros = [&] {
-      return call_op("_zeros", {}, {{"shape", rest.shape}, {"dtype", rest.dtype}}, device);
-    };
-    if (steps.empty()) return zeros();
-    std::vector<NDArrayRef> values;
-    for (const NDArrays& step : steps) values.push_back(step[i]);
-    const std::pair<std::string_view, AttrValue> stack_attrs[] = {{"axis", int64_t{0}}};
-    NDArrayRef done = autograd::call(stack, stack.make_params_by_name(stack_attrs), values)[0];
-    if (rest.shape[0] == 0) return done;
-    const std::pair<std::string_view, AttrValue> concat_attrs[] = {{"dim", int64_t{0}}};
-    const NDArrayRef both[] = {done, zeros()};
-    return autograd::call(concat, concat.make_params_by_name(concat_attrs), both)[0];
-  }
-
   TracedFunctionRef condition_, body_;
   size_t num_variables_;
   int64_t max_iterations_;
 };
+
+NDArrayRef call_along_axis_0(const char* op, const char* axis, std::span<const NDArrayRef> arrays) {
+  const OpSchema& schema = ops().get(op);
+  const std::pair<std::string_view, AttrValue> attrs[] = {{axis, int64_t{0}}};
+  return call(schema, schema.make_params_by_name(attrs), arrays)[0];
+}
+
+// Output i of all steps as one array.
+NDArrayRef stacked(const std::vector<NDArrays>& steps, size_t i) {
+  std::vector<NDArrayRef> values;
+  for (const NDArrays& step : steps) values.push_back(step[i]);
+  return call_along_axis_0("stack", "axis", values);
+}
+
+// Stacks output i of a while loop's steps, and zeros for steps that were not made.
+NDArrayRef stacked_and_padded(const std::vector<NDArrays>& steps, size_t i, int64_t count) {
+  TensorSpec rest = steps[0][i]->spec();
+  const auto differs = [&](const NDArrays& step) { return step[i]->shape() != rest.shape; };
+  if (std::ranges::any_of(steps, differs)) {
+    std::string shapes;
+    for (size_t k = 0; k < steps.size(); ++k)
+      shapes += str("\n  Step ", k, ", shape is ", steps[k][i]->shape());
+    fail(ErrorKind::kShape, "Shapes of ", i + 1,
+         "-th elements in step_outputs are inconsistent, which are:", shapes);
+  }
+  const NDArrayRef done = stacked(steps, i);
+  rest.shape.insert(0, count - static_cast<int64_t>(steps.size()));
+  if (rest.shape[0] == 0) return done;
+  const NDArrayRef both[] = {done, zeros(rest, done->device())};
+  return call_along_axis_0("Concat", "dim", both);
+}
+
+// The slices of an array along its first axis; those of a vector have one element.
+std::vector<NDArrayRef> slices_of(const NDArrayRef& array) {
+  const int64_t count = array->shape()[0];
+  const bool is_vector = array->shape().ndim() == 1;
+  if (graph::Trace::current() || mode.recording) {
+    // One operator: the gradients of single slices would each be as large as the array.
+    const OpSchema& split = ops().get("SliceChannel");
+    const std::pair<std::string_view, AttrValue> attrs[] = {
+        {"num_outputs", count}, {"axis", int64_t{0}}, {"squeeze_axis", !is_vector}};
+    const NDArrays slices = call(split, split.make_params_by_name(attrs), {&array, 1});
+    return {slices.begin(), slices.end()};
+  }
+  Shape shape = array->shape();
+  Strides strides = array->strides();
+  const int64_t step = strides[0];
+  if (is_vector) {
+    shape[0] = 1;
+  } else {
+    shape.erase(0);
+    strides.erase(0);
+  }
+  std::vector<NDArrayRef> views;
+  for (int64_t i = 0; i < count; ++i)
+    views.push_back(array->strided(shape, strides, array->offset() + i * step));
+  return views;
+}
 
 class Branch final : public graph::HostOp {
  public:
@@ -186,6 +204,76 @@ void append(std::vector<NDArrayRef>& list, std::span<const NDArrayRef> more) {
 }
 
 }  // namespace
+
+bool is_true(const NDArrayRef& given) {
+  MX_CHECK(given->size() == 1, "a condition has shape ", given->shape(),
+           ", exactly one element expected");
+  const NDArrayRef array = is_host_memory(given->device()) ? given : copy_to_device(given, {});
+  array->wait_to_read();
+  double value = 0;
+  const Strides strides = contiguous_strides(array->shape());
+  copy_strided(array->shape(), {array->data(), array->dtype(), array->strides()},
+               {&value, DType::kFloat64, strides});
+  return value != 0;
+}
+
+NDArrays run_while(const RunningWhile& loop, NDArrays variables,
+                   std::span<const NDArrayRef> inputs) {
+  const auto holds = [&] {
+    const ModeScope quiet({false, mode.training});
+    return is_true(loop.condition(variables));
+  };
+  std::vector<NDArrays> steps;
+  while (static_cast<int64_t>(steps.size()) < loop.max_iterations && holds()) {
+    NDArrays outputs = loop.body(variables);
+    const size_t count = outputs.size() - variables.size();
+    for (size_t i = 0; i < variables.size(); ++i) variables[i] = outputs[count + i];
+    outputs.resize(count);
+    steps.push_back(std::move(outputs));
+  }
+  NDArrays results;
+  if (steps.empty()) {
+    for (TensorSpec spec : loop.output_specs()) {
+      spec.shape.insert(0, loop.max_iterations);
+      results.push_back(zeros(spec, variables[0]->device()));
+    }
+    if (mode.recording && needs_record(inputs))
+      make_ref<ZeroGradients>(inputs)->connect(inputs, results);
+    for (const NDArrayRef& variable : variables) results.push_back(call_op("_copy", {variable}));
+    return results;
+  }
+  for (size_t i = 0; i < steps[0].size(); ++i)
+    results.push_back(stacked_and_padded(steps, i, loop.max_iterations));
+  for (const NDArrayRef& variable : variables) results.push_back(variable);
+  return results;
+}
+
+NDArrays run_foreach(const ForeachBody& body, std::span<const NDArrayRef> data, NDArrays states) {
+  std::string shapes;
+  bool fits = !data.empty();
+  for (const NDArrayRef& array : data) {
+    const Shape& shape = array->shape();
+    fits = fits && shape.ndim() > 0 && shape[0] > 0 && shape[0] == data[0]->shape()[0];
+    shapes += str(shapes.empty() ? "" : ", ", shape);
+  }
+  MX_CHECK_SHAPE(fits, "foreach: data of shapes ", shapes.empty() ? "none" : shapes,
+                 " given, one size of 1 or more of axis 0 expected");
+  std::vector<std::vector<NDArrayRef>> columns;
+  for (const NDArrayRef& array : data) columns.push_back(slices_of(array));
+  std::vector<NDArrays> steps(columns[0].size());
+  for (size_t k = 0; k < steps.size(); ++k) {
+    NDArrays slices;
+    for (const auto& column : columns) slices.push_back(column[k]);
+    steps[k] = body(slices, states);
+    const size_t count = steps[k].size() - states.size();
+    for (size_t i = 0; i < states.size(); ++i) states[i] = steps[k][count + i];
+    steps[k].resize(count);
+  }
+  NDArrays results;
+  for (size_t i = 0; i < steps[0].size(); ++i) results.push_back(stacked(steps, i));
+  for (const NDArrayRef& state : states) results.push_back(state);
+  return results;
+}
 
 TracedFunction::TracedFunction(const std::string& name, const Function& function,
                                std::span<const NDArrayRef> arguments) {

@@ -1,5 +1,5 @@
-// Loops and branches that depend on data, inside hybridized forwards. Their functions are
-// traced once into graphs; the calling thread waits for each condition and calls the graphs.
+// Loops and branches on arrays, which the calling thread runs step by step: it waits for each
+// condition. Inside hybridized forwards their functions are traced once into graphs.
 #pragma once
 #include <functional>
 #include <memory>
@@ -36,6 +36,26 @@ class TracedFunction : public RefCounted {
   std::vector<TensorSpec> outputs_;
 };
 using TracedFunctionRef = IntrusivePtr<const TracedFunction>;
+
+// Returns whether an array of one element is not zero; waits for its value.
+bool is_true(const NDArrayRef& array);
+
+// A loop that runs as long as `condition` holds, on arrays that have data.
+struct RunningWhile {
+  std::function<NDArrayRef(const NDArrays& variables)> condition;
+  std::function<NDArrays(const NDArrays& variables)> body;  // outputs of a step, then the variables
+  std::function<Specs()> output_specs;  // specs of one step's outputs, asked if no step is made
+  int64_t max_iterations = 0;
+};
+// Returns the outputs, stacked and padded with zeros to max_iterations, then the variables after
+// the last step. `inputs` are all arrays that the functions use.
+NDArrays run_while(const RunningWhile& loop, NDArrays variables,
+                   std::span<const NDArrayRef> inputs);
+
+// Calls body(slices, states), which returns outputs and the new states, on each slice of data
+// along axis 0. Returns the outputs, stacked, then the states. Traced arrays are unrolled.
+using ForeachBody = std::function<NDArrays(const NDArrays& slices, const NDArrays& states)>;
+NDArrays run_foreach(const ForeachBody& body, std::span<const NDArrayRef> data, NDArrays states);
 
 // Calls body while condition(variables) is not zero, at most max_iterations times. body returns the
 // outputs of a step, then the variables' new values. Returns the outputs, stacked and padded with

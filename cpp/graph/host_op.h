@@ -20,8 +20,9 @@ struct HostOpForm {
     std::shared_ptr<const Graph> graph;
     std::vector<int> inputs;  // positions among the operator's inputs: by graph input, parameter
   };
-  std::vector<Part> parts;  // the graphs that a loop or branch calls
-  int num_variables = 0;    // the operator's first inputs are the variables of a loop
+  std::vector<Part> parts;     // the graphs that a loop or branch calls
+  int num_variables = 0;       // the operator's first inputs are the variables of a loop
+  int64_t max_iterations = 0;  // limit of a loop
 };
 
 class HostOp : public RefCounted {

@@ -213,6 +213,11 @@ symbol::Attributes scoped_attrs(py::handle given) {
 
 }  // namespace
 
+ScopedNode scoped_node(const std::string& hint) {
+  const auto name = scopes().name(py::none(), hint).cast<std::string>();
+  return {{name, user_line()}, scoped_attrs(py::none())};
+}
+
 py::object compose(const std::string& alias, const py::tuple& args, const py::dict& kwargs) {
   Arguments arguments(alias);
   for (const py::handle value : args) arguments.positional(value);

@@ -1,15 +1,14 @@
-// Runs the nodes of a symbol on arrays, traced ones too. Operators on dense arrays run here; Python
-// runs what has sparse arrays, loops, branches and operators that are written in Python.
+// Runs the nodes of a symbol on arrays, traced ones too. Python runs what has sparse arrays, and
+// operators that are written in Python.
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
 #include "cpp/graph/trace.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
 #include "cpp/python/trace_function.h"
-#include "cpp/symbol/inference.h"
+#include "cpp/symbol/run.h"
 
 namespace mxlite::python {
 namespace {
@@ -20,6 +19,8 @@ using symbol::Calls;
 using symbol::Entries;
 using symbol::Listing;
 using symbol::NodeRef;
+using symbol::UnknownExtent;
+using Known = symbol::Inference::Known;
 using Objects = std::vector<py::object>;
 
 py::object& sparse_runner() {
@@ -74,14 +75,17 @@ Objects from_list(const py::object& sequence) {
   return objects;
 }
 
-// Whether Python runs the call, even if its inputs are dense.
-bool is_run_by_python(const Call& call) { return call.op->storage.chooses_storage || call.host(); }
-
 Objects run_dense(const CallRef& call, const Objects& inputs) {
-  if (call->host()) return from_list(call_to_python(call).attr("run")(to_list(inputs)));
+  const graph::HostOp* host = call->host();
+  if (dynamic_cast<const PythonCall*>(host))
+    return from_list(call_to_python(call).attr("run")(to_list(inputs)));
   std::vector<NDArrayRef> arrays;
   for (const py::object& input : inputs) arrays.push_back(array_of(input.ptr()));
-  return from_list(run_call(call, arrays));
+  if (!host) return from_list(run_call(call, arrays));
+  Objects outputs;
+  for (NDArrayRef& output : host->call(arrays))
+    outputs.push_back(py::reinterpret_steal<py::object>(wrap_array(std::move(output))));
+  return outputs;
 }
 
 void check_count(const Call& call, size_t inputs, size_t outputs) {
@@ -100,13 +104,17 @@ Objects run(const CallRef& call, const Objects& inputs) {
   return made;
 }
 
-// Runs a call that chooses the storage of its outputs, on dense arrays.
-NDArrays run_choosing(const CallRef& call, const graph::ArrayList& inputs) {
-  Objects objects;
-  for (const NDArrayRef& input : inputs)
-    objects.push_back(py::reinterpret_steal<py::object>(wrap_array(input)));
-  const auto made = arrays_from(to_list(run(call, objects)), call->file_op.c_str());
-  return NDArrays(made.begin(), made.end());
+// Runs a call inside a subgraph.
+symbol::Arrays run_in_subgraph(const CallRef& call, const symbol::Arrays& inputs) {
+  return at_call(*call, [&] {
+    Objects objects;
+    for (const NDArrayRef& input : inputs)
+      objects.push_back(py::reinterpret_steal<py::object>(wrap_array(input)));
+    symbol::Arrays outputs;
+    for (const py::object& made : run(call, objects))
+      outputs.push_back(any_array_of(made, call->file_op.c_str()));
+    return outputs;
+  });
 }
 
 // In the scope of a context, on copies of inputs that are elsewhere.
@@ -122,24 +130,6 @@ Objects run_at(const py::object& context, const CallRef& call, Objects inputs) {
     leave();
     throw;
   }
-}
-
-// Adds the calls of a symbol to the running trace; `leaves` are arrays for its variables. Loops,
-// branches and operators written in Python are called and traced.
-graph::ArrayList traced(const graph::Graph& graph, const graph::ArrayList& leaves) {
-  graph::Trace::Expanded expanded;
-  for (const graph::Node& node : graph.nodes)
-    expanded.nodes.push_back(node.op() && is_run_by_python(*node.call));
-  expanded.run = [&](int32_t id, const graph::ArrayList& inputs) {
-    const CallRef& call = graph.node(id).call;
-    return at_call(*call, [&] {
-      const graph::HostOp* host = call->host();
-      const NDArrays made = host ? host->call(inputs) : run_choosing(call, inputs);
-      check_count(*call, inputs.size(), made.size());
-      return graph::ArrayList(made.begin(), made.end());
-    });
-  };
-  return graph::Trace::current()->inline_graph(graph, leaves, {}, expanded);
 }
 
 // The values of a symbol's variables, in their order.
@@ -198,27 +188,9 @@ class SymbolRun final : public graph::Visitor<py::object> {
   const py::object prepare_, watch_;
 };
 
-// The calls of nodes that leave their shapes to their users (begin_state), with the shapes that
-// follow from the arrays. `for_each_spec(fn)` calls fn(name, spec) for each variable.
-template <class F>
-Calls calls_with_shapes(const Entries& heads, F&& for_each_spec) {
-  using symbol::UnknownExtent;
-  const auto is_open = [](const NodeRef& node) {
-    return symbol::shape_from_users(*node->call, UnknownExtent::kZero);
-  };
-  if (std::ranges::none_of(symbol::topological_order(heads), is_open)) return {};
+UnknownExtent extent_of_thread() {
   const bool np_shape = py::module_::import("mxlite.numpy_mode").attr("is_np_shape")().cast<bool>();
-  const UnknownExtent unknown = np_shape ? UnknownExtent::kNegative : UnknownExtent::kZero;
-  symbol::Inference::Shapes shapes;
-  symbol::Inference::Types types;
-  for_each_spec([&](const std::string& name, const TensorSpec& spec) {
-    shapes[name] = symbol::known_shape(spec.shape, unknown);
-    types[name] = spec.dtype;
-  });
-  symbol::Inference inference(heads, shapes, types, unknown);
-  inference.run_types(DType::kFloat32);
-  inference.run_shapes();
-  return inference.completed_calls();
+  return np_shape ? UnknownExtent::kNegative : UnknownExtent::kZero;
 }
 
 using GivenCalls = std::optional<std::map<NodeRef, py::object>>;
@@ -237,12 +209,14 @@ Calls calls_from_python(const std::map<NodeRef, py::object>& given) {
 py::list evaluate(const Entries& heads, const py::dict& values, const GivenCalls& calls,
                   const py::object& watch, const std::optional<py::dict>& contexts,
                   const py::object& prepare) {
-  const auto for_each_spec = [&](const auto& fn) {
-    for (const auto& [name, value] : values)
-      fn(name.template cast<std::string>(), any_array_of(value, "evaluate")->spec());
+  const auto known = [&](const symbol::Node& variable) {
+    const py::str name(variable.name());
+    if (!values.contains(name)) return Known();
+    const NDArrayRef array = any_array_of(values[name], "evaluate");
+    return Known{array->shape(), array->dtype()};
   };
   const Calls replaced =
-      calls ? calls_from_python(*calls) : calls_with_shapes(heads, for_each_spec);
+      calls ? calls_from_python(*calls) : symbol::calls_with_shapes(heads, known);
   const Listing listing(heads, replaced);
   Objects leaves = values_of_variables(listing, values);
   const auto is_dense = [](const py::object& value) { return is_array(value.ptr()); };
@@ -251,7 +225,7 @@ py::list evaluate(const Entries& heads, const py::dict& values, const GivenCalls
     graph::ArrayList arrays;
     for (const py::object& leaf : leaves) arrays.push_back(array_of(leaf.ptr()));
     py::list outputs;
-    for (NDArrayRef& output : traced(listing.graph, arrays))
+    for (NDArrayRef& output : symbol::trace_calls(listing.graph, arrays))
       outputs.append(py::reinterpret_steal<py::object>(wrap_array(std::move(output))));
     return outputs;
   }
@@ -267,12 +241,11 @@ class SymbolFunction {
         names_(std::move(names)),
         has_calls_(calls.has_value()),
         listing_(heads_, calls ? calls_from_python(*calls) : Calls()) {
-    std::map<std::string, size_t> positions;
-    for (size_t i = 0; i < names_.size(); ++i) positions[names_[i]] = i;
+    for (size_t i = 0; i < names_.size(); ++i) array_of_name_[names_[i]] = i;
     for (const int32_t id : listing_.graph.inputs) {
       const std::string& name = listing_.graph.node(id).name().text;
-      const auto found = positions.find(name);
-      MX_CHECK(found != positions.end(), "the variable '", name, "' has no value");
+      const auto found = array_of_name_.find(name);
+      MX_CHECK(found != array_of_name_.end(), "the variable '", name, "' has no value");
       positions_.push_back(found->second);
     }
   }
@@ -289,17 +262,19 @@ class SymbolFunction {
       symbol::check_traced_shape(*listing_.graph.node(listing_.graph.inputs[i]).call,
                                  leaves.back()->shape());
     }
-    const auto for_each_spec = [&](const auto& fn) {
-      for (size_t i = 0; i < arrays.size(); ++i) fn(names_[i], arrays[i]->spec());
+    const auto known = [&](const symbol::Node& variable) {
+      const NDArrayRef& array = arrays[array_of_name_.at(variable.name())];
+      return Known{array->shape(), array->dtype()};
     };
-    const Calls calls = has_calls_ ? Calls() : calls_with_shapes(heads_, for_each_spec);
-    return calls.empty() ? traced(listing_.graph, leaves)
-                         : traced(Listing(heads_, calls).graph, leaves);
+    const Calls calls = has_calls_ ? Calls() : symbol::calls_with_shapes(heads_, known);
+    return calls.empty() ? symbol::trace_calls(listing_.graph, leaves)
+                         : symbol::trace_calls(Listing(heads_, calls).graph, leaves);
   }
 
  private:
   Entries heads_;
   std::vector<std::string> names_;
+  std::map<std::string, size_t> array_of_name_;
   bool has_calls_;
   Listing listing_;
   std::vector<size_t> positions_;  // by variable: which of the arrays
@@ -321,6 +296,8 @@ py::object symbol_graph(const Entries& heads, std::vector<std::string> inputs,
 }  // namespace
 
 void bind_evaluate(py::module_& m) {
+  symbol::set_call_runner(run_in_subgraph);
+  symbol::set_unknown_extent(extent_of_thread);
   m.def("evaluate", &evaluate, py::arg("heads"), py::arg("values"), py::arg("calls") = py::none(),
         py::arg("watch") = py::none(), py::arg("contexts") = py::none(),
         py::arg("prepare") = py::none(),

@@ -88,7 +88,7 @@ class TapeReader {
         [this](const graph::Graph&, const graph::Node& n) {
           return n.kind == graph::NodeKind::kConstant ? variable().node->name() : next_name();
         },
-        node_of_host_op);
+        make_symbol_call);
   }
 
   std::unordered_map<const TapeNode*, Entries> outputs_;
@@ -122,7 +122,7 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
          0});
     captured[py::str(captured_name)] = leaf.value;
   }
-  const Entries heads = symbol::from_graph(g, leaves, std::ref(names), node_of_host_op);
+  const Entries heads = symbol::from_graph(g, leaves, std::ref(names), make_symbol_call);
   py::list output_specs;
   for (const graph::ValueId v : g.outputs) output_specs.append(spec_to_python(g.spec(v)));
   return py::make_tuple(heads, output_specs, captured);

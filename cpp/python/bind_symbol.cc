@@ -5,9 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "cpp/autograd/call.h"
-#include "cpp/graph/trace.h"
-#include "cpp/ops/amp.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/errors.h"
@@ -17,6 +14,7 @@
 #include "cpp/python/py_symbol.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/names.h"
+#include "cpp/symbol/run.h"
 
 namespace mxlite::python {
 
@@ -98,6 +96,20 @@ void bind_call(py::module_& m) {
             return run_call(self, inputs);
           },
           py::arg("inputs"), "The visible outputs as a list.");
+}
+
+void bind_host_call(py::module_& m) {
+  py::class_<HostCall>(m, "HostCall", "A loop or a branch with its subgraphs.")
+      .def(
+          "input_name", [](const HostCall& self, int index) { return self.call->argument(index); },
+          py::arg("index"))
+      .def(
+          "run",
+          [](const HostCall& self, const std::vector<NDArrayRef>& inputs) {
+            const NDArrays outputs = self.call->host()->call(inputs);
+            return std::vector<NDArrayRef>(outputs.begin(), outputs.end());
+          },
+          py::arg("inputs"), "The outputs as a list.");
 }
 
 // -- nodes -------------------------------------------------------------------------------------
@@ -199,6 +211,10 @@ void bind_node(py::module_& m) {
       "copy of the node with these inputs.");
   m.def("substituted", &symbol::substituted, py::arg("heads"), py::arg("replaced"),
         "A copy of the graph with variables replaced by entries.");
+  m.def("inlined", &symbol::inlined, py::arg("heads"), py::arg("values"), py::arg("prefix"),
+        py::arg("attrs"),
+        "A copy of the graph whose variables become values, in their order, then new variables; "
+        "names of new nodes begin with prefix, and calls get the attributes.");
   m.def("weight_names", &symbol::weight_names, py::arg("heads"),
         "Variables that operators use only as weights, and auxiliary states.");
   m.def("symbol_looked_up", &symbol::looked_up, py::arg("heads"),
@@ -220,17 +236,9 @@ std::string user_line() {
 }
 
 py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs) {
-  NDArrays outputs;
-  graph::Trace* trace = graph::Trace::current();
-  if (trace && !call->name.text.empty()) {
-    outputs = trace->record(call, inputs);
-  } else {
-    const Device device =
-        inputs.empty() ? asked_device(*call).value_or(current_device()) : inputs[0]->device();
-    const amp::Pause no_amp;  // a symbol has its casts as nodes
-    outputs = autograd::call(*call->op, call->params, inputs,
-                             {.device = device, .out = {}, .origin = current_origin()});
-  }
+  const Device device =
+      inputs.empty() ? asked_device(*call).value_or(current_device()) : inputs[0]->device();
+  NDArrays outputs = symbol::run_operator(call, inputs, device, current_origin());
   const auto visible = static_cast<size_t>(call->num_outputs(static_cast<int>(inputs.size())));
   py::list result(std::min(visible, outputs.size()));
   for (size_t i = 0; i < py::len(result); ++i)
@@ -252,10 +260,12 @@ Call make_symbol_call(const std::string& op, const Attributes& attrs) {
 
 void bind_symbol(py::module_& m) {
   bind_call(m);
+  bind_host_call(m);
   bind_node(m);
   bind_inference(m);
   bind_compose(m);
   bind_evaluate(m);
+  bind_subgraph(m);
   bind_symbol_files(m);
   m.def(
       "set_symbol_type",

@@ -15,8 +15,8 @@ namespace mxlite::python {
 
 namespace py = pybind11;
 
-// A call that Python runs: an operator written in Python, a loop, a branch. The object has methods
-// and properties of the names below, `mutated` for written, `types` (optional) for fill_types,
+// A call that Python runs: an operator written in Python. The object has methods and properties of
+// the names below, `mutated` for written, `types` (optional) for fill_types,
 // `run` for call.
 class PythonCall final : public graph::HostOp {
  public:
@@ -39,7 +39,8 @@ class PythonCall final : public graph::HostOp {
   py::object object_;
 };
 
-// A call as Python sees it: None for a variable's, the object of a PythonCall.
+// A call as Python sees it: None for a variable's, the object of a PythonCall, a HostCall for a
+// loop or a branch.
 py::object call_to_python(const symbol::CallRef& call);
 // Returns the call for an object of call_to_python, without a name. Requires that it is not None.
 symbol::Call call_from_python(const std::string& op, const py::object& object);
@@ -55,21 +56,30 @@ py::list specs_to_python(std::span<const TensorSpec> specs);
 // The name of a dtype; None for an unknown one.
 py::object known_type_to_python(KnownType type);
 
+// A loop or a branch as Python sees it.
+struct HostCall {
+  symbol::CallRef call;
+};
+
 // The call of a file's operator with the parameters among the attributes.
 symbol::Call make_symbol_call(const std::string& op, const symbol::Attributes& attrs);
 
 // The line outside mxlite that is running: "train.py:12"; empty outside of Python functions.
 std::string user_line();
 
-// Makes the node of a loop, a branch or an operator written in Python that a forward ran.
-symbol::NodeRef node_of_host_op(const symbol::Call& call, const graph::HostOpForm& form,
-                                symbol::Entries inputs, std::string name);
+// The name and the attributes that a new node gets from the current scopes.
+struct ScopedNode {
+  graph::NodeName name;
+  symbol::Attributes attrs;
+};
+ScopedNode scoped_node(const std::string& hint);
 
 // Runs an operator of the registry on arrays, traced ones too; the visible outputs.
 py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs);
 
 void bind_inference(py::module_& m);
 void bind_evaluate(py::module_& m);
+void bind_subgraph(py::module_& m);
 void bind_symbol_files(py::module_& m);
 void bind_compose(py::module_& m);
 

@@ -121,17 +121,18 @@ NDArrays PythonCall::call(std::span<const NDArrayRef> inputs) const {
 py::object call_to_python(const symbol::CallRef& call) {
   if (!call->op) return py::none();
   if (const graph::HostOp* host = call->host()) {
-    const auto* own = dynamic_cast<const PythonCall*>(host);
-    MX_ASSERT(own);  // symbols have no other
-    return own->object();
+    if (const auto* own = dynamic_cast<const PythonCall*>(host)) return own->object();
+    return py::cast(HostCall{call});
   }
   return py::cast(std::const_pointer_cast<symbol::Call>(call));
 }
 
 symbol::Call call_from_python(const std::string& op, const py::object& object) {
   symbol::Call call;
-  if (py::isinstance<symbol::Call>(object)) {
-    const auto& given = object.cast<const symbol::Call&>();
+  const bool is_host = py::isinstance<HostCall>(object);
+  if (is_host || py::isinstance<symbol::Call>(object)) {
+    const symbol::Call& given =
+        is_host ? *object.cast<const HostCall&>().call : object.cast<const symbol::Call&>();
     call.op = given.op;
     call.params = given.params;
     call.attrs = given.attrs;

@@ -1,6 +1,8 @@
 #include "cpp/symbol/from_graph.h"
 
+#include "cpp/graph/host_op.h"
 #include "cpp/symbol/compose.h"
+#include "cpp/symbol/control_flow.h"
 #include "cpp/symbol/names.h"
 
 namespace mxlite::symbol {
@@ -29,6 +31,72 @@ Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
 std::optional<graph::HostOpForm> form_of(const Call& call) {
   const graph::HostOp* host = call.file_op.empty() ? call.host() : nullptr;
   return host ? host->form() : std::nullopt;
+}
+
+// A subgraph of a host operator whose inputs are these entries.
+Subgraph subgraph_of(const graph::HostOpForm::Part& part, const Entries& inputs, std::string name,
+                     const MakeCall& make_call) {
+  graph::Graph body = *part.graph;
+  body.name = std::move(name);
+  TraceNames names({});
+  Subgraph graph;
+  Entries variables;
+  for (const int i : part.inputs) {
+    const Entry& outside = inputs[static_cast<size_t>(i)];
+    graph.variables.push_back(
+        make_variable(names.unique(outside.node->output_name(outside.output))));
+    variables.push_back({graph.variables.back(), 0});
+  }
+  graph.heads = from_graph(body, variables, std::ref(names), make_call);
+  graph.inputs = part.inputs;
+  return graph;
+}
+
+// The call of a loop or a branch that a forward ran. Each value that its graphs import is one input
+// of the node, as in 1.x.
+ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpForm& form,
+                                     const Entries& inputs, const std::string& name,
+                                     const MakeCall& make_call) {
+  const bool is_branch = form.num_variables == 0;
+  const size_t first = is_branch ? 1 : static_cast<size_t>(form.num_variables);
+  Entries entries(inputs.begin(), inputs.begin() + static_cast<ptrdiff_t>(first));
+  std::map<std::pair<const Node*, int>, int> known;
+  std::vector<int> places;  // by input of the operator
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (i < first) {
+      places.push_back(static_cast<int>(i));
+      continue;
+    }
+    const auto [at, is_new] = known.try_emplace({inputs[i].node.get(), inputs[i].output},
+                                                static_cast<int>(entries.size()));
+    if (is_new) entries.push_back(inputs[i]);
+    places.push_back(at->second);
+  }
+  std::vector<Subgraph> graphs;
+  for (const graph::HostOpForm::Part& part : form.parts) {
+    graphs.push_back(subgraph_of(part, inputs, str(name, "_part", graphs.size()), make_call));
+    for (int& input : graphs.back().inputs) input = places[static_cast<size_t>(input)];
+  }
+  MX_ASSERT(graphs.size() == 2);
+  const size_t count = entries.size();
+  IntrusivePtr<const ControlFlow> flow;
+  if (is_branch)
+    flow = make_ref<const Branch>(std::move(graphs[0]), std::move(graphs[1]), count);
+  else
+    flow = make_ref<const WhileLoop>(std::move(graphs[0]), std::move(graphs[1]), count, first,
+                                     form.max_iterations);
+  return call_of(op.c_str(), std::move(flow), std::move(entries));
+}
+
+// The node of a loop, a branch or an operator written in Python that a forward ran.
+NodeRef node_of_form(const Call& call, const graph::HostOpForm& form, Entries inputs,
+                     std::string name, const MakeCall& make_call) {
+  const std::string& op = call.op->name;
+  ControlFlowCall made = form.parts.empty()
+                             ? ControlFlowCall{make_call(op, form.attrs), std::move(inputs)}
+                             : control_flow_of_form(op, form, inputs, name, make_call);
+  made.call.name = {std::move(name), call.name.origin};
+  return make_node(std::make_shared<const Call>(std::move(made.call)), std::move(made.inputs));
 }
 
 [[noreturn]] void refuse(const Call& call) {
@@ -81,7 +149,7 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
 }
 
 Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name,
-                   const HostNode& host_node) {
+                   const MakeCall& make_call) {
   MX_ASSERT(leaves.size() == graph.inputs.size() + graph.parameters.size());
   std::vector<Entry> found(graph.nodes.size());  // an operator has one for any output
   for (size_t i = 0; i < leaves.size(); ++i) {
@@ -103,7 +171,7 @@ Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, con
     Entries inputs;
     for (const graph::ValueId v : n.inputs) inputs.push_back(entry(v));
     const std::optional<graph::HostOpForm> form = form_of(*n.call);
-    found[i] = {form ? host_node(*n.call, *form, std::move(inputs), name(graph, n))
+    found[i] = {form ? node_of_form(*n.call, *form, std::move(inputs), name(graph, n), make_call)
                      : node_of_run(*n.call, std::move(inputs), name(graph, n)),
                 0};
   }

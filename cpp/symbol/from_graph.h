@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cpp/graph/graph.h"
-#include "cpp/graph/host_op.h"
+#include "cpp/symbol/files.h"
 #include "cpp/symbol/node.h"
 
 namespace mxlite::symbol {
@@ -31,12 +31,10 @@ class TraceNames {
 };
 
 using NodeName = std::function<std::string(const graph::Graph&, const graph::Node&)>;
-// Makes the node of a loop, a branch or an operator written in Python.
-using HostNode = std::function<NodeRef(const Call& call, const graph::HostOpForm& form,
-                                       Entries inputs, std::string name)>;
 // The outputs of a traced graph. Leaves: its inputs, then its parameters; constants are variables.
-// An operator that symbols cannot hold throws the error of node_of_run.
+// `make_call` makes the calls of operators written in Python. An operator that symbols cannot hold
+// throws the error of node_of_run.
 Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name,
-                   const HostNode& host_node);
+                   const MakeCall& make_call);
 
 }  // namespace mxlite::symbol

@@ -103,7 +103,36 @@ void check_traced_shape(const Call& variable, const Shape& given) {
       "it again");
 }
 
+namespace {
+
+UnknownExtent (*extent_of_thread)() = nullptr;
+
+// The variables of these names.
+std::function<Inference::Known(const Node&)> known_by_name(const Inference::Shapes& shapes,
+                                                           const Inference::Types& types) {
+  return [&](const Node& variable) {
+    Inference::Known known;
+    if (const auto given = shapes.find(variable.name()); given != shapes.end())
+      known.shape = given->second;
+    if (const auto given = types.find(variable.name()); given != types.end())
+      known.type = given->second;
+    return known;
+  };
+}
+
+}  // namespace
+
+UnknownExtent unknown_extent() {
+  return extent_of_thread ? extent_of_thread() : UnknownExtent::kZero;
+}
+
+void set_unknown_extent(UnknownExtent (*of_thread)()) { extent_of_thread = of_thread; }
+
 Inference::Inference(const Entries& heads, const Shapes& shapes, const Types& types,
+                     UnknownExtent unknown)
+    : Inference(heads, known_by_name(shapes, types), unknown) {}
+
+Inference::Inference(const Entries& heads, const std::function<Known(const Node&)>& known,
                      UnknownExtent unknown)
     : listing_(heads),
       slots_(listing_.graph),
@@ -126,12 +155,13 @@ Inference::Inference(const Entries& heads, const Shapes& shapes, const Types& ty
       return found == call.attrs.end() ? nullptr : &found->second;
     };
     const std::string& name = call.name.text;
-    if (const auto given = shapes.find(name); given != shapes.end())
-      shapes_[at] = given->second;
+    const Known given = known(*listing_.nodes[i]);
+    if (given.shape)
+      shapes_[at] = *given.shape;
     else if (const std::string* text = attr("__shape__"))
       shapes_[at] = parse_shape(*text, unknown_, name);
-    if (const auto given = types.find(name); given != types.end())
-      types_[at] = given->second;
+    if (given.type)
+      types_[at] = given.type;
     else if (const std::string* text = attr("__dtype__"))
       types_[at] = parse_type(*text, name);
   }

@@ -1,7 +1,9 @@
 // Shapes and types of all values of a symbol, forward and backward: types first, without shapes,
 // by the operators' traits, then shapes to a fixed point.
 #pragma once
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,9 +22,21 @@ Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::str
 // Such a shape from its extents.
 Shape known_shape(const Shape& given, UnknownExtent unknown);
 
+// Returns the way in which the calling thread writes unknown extents: 0 unless a layer above
+// symbols has set a function that knows it.
+UnknownExtent unknown_extent();
+void set_unknown_extent(UnknownExtent (*of_thread)());
+
 class Inference {
  public:
-  // Shapes by variable name count more than what the variables' attributes say.
+  // Holds what is known of a variable; that counts more than the variable's attributes.
+  struct Known {
+    std::optional<Shape> shape;
+    KnownType type;
+  };
+  Inference(const Entries& heads, const std::function<Known(const Node&)>& known,
+            UnknownExtent unknown);
+  // The same by the variables' names.
   using Shapes = std::map<std::string, Shape>;
   using Types = std::map<std::string, DType>;
   Inference(const Entries& heads, const Shapes& shapes, const Types& types, UnknownExtent unknown);
@@ -32,6 +46,7 @@ class Inference {
   // Spreads shapes. Throws a shape error that names the node if they do not fit.
   void run_shapes();
 
+  const Listing& listing() const { return listing_; }
   const std::vector<NodeRef>& nodes() const { return listing_.nodes; }
   bool casts_precision() const;
   const Shape& shape(const Node& node, int output) const { return shapes_[slot(node, output)]; }

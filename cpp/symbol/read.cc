@@ -5,7 +5,7 @@
 #include "cpp/base/json.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/symbol/compose.h"
-#include "cpp/symbol/files.h"
+#include "cpp/symbol/control_flow_files.h"
 #include "cpp/symbol/inference.h"
 #include "cpp/symbol/names.h"
 
@@ -326,12 +326,13 @@ class Builder {
   NodeRef node(Item& item, Entries inputs, const std::string& label) const {
     if (item.op == "null") return make_variable(std::move(item.name), std::move(item.attrs));
     try {
-      if (item.op == "_foreach" || item.op == "_while_loop" || item.op == "_cond") {
+      if (is_control_flow(item.op)) {
         std::vector<LoadedGraph> graphs;
         if (item.subgraphs)
           for (const Json& part : items_of(*item.subgraphs)) graphs.push_back(graph(part, label));
-        LoopParts loop = hooks_.load_loop(item.op, item.attrs, inputs, graphs, label);
-        return named(std::move(loop.call), item, std::move(loop.inputs));
+        ControlFlowCall made =
+            load_control_flow(item.op, item.attrs, inputs, std::move(graphs), label);
+        return named(std::move(made.call), item, std::move(made.inputs));
       }
       Call call = hooks_.make_call(item.op, item.attrs);
       check_arity(call, inputs.size(), label);

@@ -1,6 +1,6 @@
 // Writes -symbol.json files, laid out as 1.9.1 does.
 #include "cpp/base/json.h"
-#include "cpp/symbol/files.h"
+#include "cpp/symbol/control_flow_files.h"
 #include "cpp/symbol/listing.h"
 
 namespace mxlite::symbol {
@@ -49,10 +49,8 @@ Entries without_amp_casts(const Entries& heads) {
 
 class Writer {
  public:
-  explicit Writer(const FileHooks& hooks) : hooks_(hooks) {}
-
   // The fields of a graph, or of a subgraph that begins further to the right.
-  Fields graph(const Entries& heads, int indent) {
+  Fields graph(const Entries& heads, int indent) const {
     const Listing listing(heads);
     std::vector<int> versions(listing.nodes.size());
     const auto reference = [&](graph::ValueId v) {
@@ -84,35 +82,32 @@ class Writer {
   }
 
  private:
-  std::string item(const NodeRef& node, const Texts& inputs, int indent) {
-    SavedLoop loop{node->call->attrs, {}};
-    if (node->call->host()) loop = hooks_.save_loop(node);
+  std::string item(const NodeRef& node, const Texts& inputs, int indent) const {
+    const ControlFlow::Saved saved = saved_form(*node);
     Fields fields{{"op", json_text(node->is_variable() ? "null" : node->op())},
                   {"name", json_text(node->name())}};
-    if (!loop.attrs.empty()) {
+    if (!saved.attrs.empty()) {
       Fields attrs;
-      for (const auto& [key, text] : loop.attrs) attrs.emplace_back(key, json_text(text));
+      for (const auto& [key, text] : saved.attrs) attrs.emplace_back(key, json_text(text));
       fields.emplace_back("attrs", object(attrs, indent + 6, attrs.size() > 1));
     }
     fields.emplace_back("inputs", array(inputs, indent + 6));
-    if (!loop.graphs.empty()) {
+    if (!saved.graphs.empty()) {
       const int inner = indent + 8;
       Texts graphs;
-      for (const Entries& heads : loop.graphs)
+      for (const Entries& heads : saved.graphs)
         graphs.push_back(object(graph(heads, inner), inner, true));
       fields.emplace_back("subgraphs", lines(graphs, inner));
     }
     return object(fields, indent + 4, true);
   }
-
-  const FileHooks& hooks_;
 };
 
 }  // namespace
 
-std::string to_json(const Entries& heads, bool remove_amp_cast, const FileHooks& hooks) {
-  Fields fields = Writer(hooks).graph(remove_amp_cast ? without_amp_casts(heads) : heads, 0);
-  const std::string shapes = hooks.np_shape ? R"("is_np_shape": ["int", 1], )" : "";
+std::string to_json(const Entries& heads, bool remove_amp_cast, bool np_shape) {
+  Fields fields = Writer().graph(remove_amp_cast ? without_amp_casts(heads) : heads, 0);
+  const std::string shapes = np_shape ? R"("is_np_shape": ["int", 1], )" : "";
   fields.emplace_back("attrs", str("{", shapes, R"("mxnet_version": ["int", )", kVersion, "]}"));
   return object(fields, 0, true);
 }

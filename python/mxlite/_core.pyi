@@ -1469,6 +1469,16 @@ class OpCall:
         All parameters as Python values.
         """
 
+class HostCall:
+    """
+    A loop or a branch with its subgraphs.
+    """
+    def input_name(self, index: int) -> str: ...
+    def run(self, inputs: Sequence[NDArray]) -> list[NDArray]:
+        """
+        The outputs as a list.
+        """
+
 class Node:
     """
     A variable (op is None) or one call of an operator.
@@ -1587,6 +1597,22 @@ class Inference:
     def nodes(self) -> list[Node]:
         """
         Inputs before their users.
+        """
+
+class Subgraph:
+    """
+    The graph of a function of symbols.
+    """
+    def __init__(
+        self, name: str, arguments: Sequence[tuple[Node, int]], heads: Sequence[tuple[Node, int]]
+    ) -> None:
+        """
+        What the function made, marked with the name; other values become imports.
+        """
+    @property
+    def unused_arguments(self) -> list[int]:
+        """
+        Numbers of the arguments that no output needs.
         """
 
 class AwaitedArray:
@@ -2125,6 +2151,13 @@ def compose(alias: str, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
     The symbol of an operator's call; arrays give the operator's result.
     """
 
+def cond_outputs(
+    predicate: tuple[Node, int], then: Subgraph, otherwise: Subgraph
+) -> list[tuple[Node, int]]:
+    """
+    The outputs of a node that calls one of two subgraphs.
+    """
+
 def copy_streaming(source: NDArray, target: NDArray) -> None:
     """
     Copy on the calling thread, bypassing the caches, to measure memory bandwidth.
@@ -2244,6 +2277,13 @@ def exchange_fresh_grad(array: Any, fresh: bool) -> bool:
     Set _fresh_grad of any array; returns the old value.
     """
 
+def foreach_outputs(
+    body: Subgraph, data: Sequence[tuple[Node, int]], states: Sequence[tuple[Node, int]]
+) -> list[tuple[Node, int]]:
+    """
+    The outputs of a node that calls a subgraph on each slice of data.
+    """
+
 def from_dlpack(capsule: Any) -> NDArray:
     """
     Array on a DLPack capsule's memory.
@@ -2329,6 +2369,16 @@ def infer_params(trace: Any, name: str, inputs: Any, specs: list[Any]) -> tuple[
 def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:
     """
     The shape that Reshape's codes (0, -1, -2, -3, -4) stand for.
+    """
+
+def inlined(
+    heads: Sequence[tuple[Node, int]],
+    values: Sequence[tuple[Node, int]],
+    prefix: str,
+    attrs: collections.abc.Mapping[str, str],
+) -> list[tuple[Node, int]]:
+    """
+    A copy of the graph whose variables become values, in their order, then new variables; names of new nodes begin with prefix, and calls get the attributes.
     """
 
 def is_floating(dtype: Any) -> bool:
@@ -2435,6 +2485,11 @@ def mpi_version() -> str:
 def nccl_version() -> int:
     """
     Version of NCCL as one number (22809 for 2.28.9), 0 without NCCL or a GPU.
+    """
+
+def new_subgraph(name: str, count: int) -> tuple[Any, ...]:
+    """
+    A name that no other subgraph has, and variables for the arguments of its function.
     """
 
 def normal_parts(array: Any) -> tuple[NDArray, NDArray, NDArray]:
@@ -2592,11 +2647,6 @@ def set_cpu_threads(count: int) -> None:
 def set_fresh_grads(variables: list[Any], fresh: bool) -> None:
     """
     Set _fresh_grad of all.
-    """
-
-def set_loop_files(load: Any, save: Any, traced: Any) -> None:
-    """
-    load(op, attrs, inputs, graphs, label) gives (call, inputs, attrs) of a loop or branch, save(node) its (attrs, graphs), traced(op, attrs, inputs, graphs, count) the (call, inputs) of one that ran in a forward.
     """
 
 def set_package_folders(folders: Sequence[str]) -> None:
@@ -2772,6 +2822,13 @@ def while_loop(
 ) -> list[NDArray]:
     """
     Node for a loop: stacked outputs of the steps, then the variables after the last one.
+    """
+
+def while_loop_outputs(
+    condition: Subgraph, body: Subgraph, variables: Sequence[tuple[Node, int]], max_iterations: int
+) -> list[tuple[Node, int]]:
+    """
+    The outputs of a node that calls a subgraph while another one holds.
     """
 
 def why_no_gpu() -> str:

@@ -12,7 +12,7 @@ from .. import symbol
 from .._core import NDArray
 from ..base import InputError
 from ..ndarray.structure import Layout, count_leaves, first_array, flatten, unflatten
-from ..symbol import Symbol, subgraph
+from ..symbol import Symbol, control_flow
 from ..symbol import var as make_var
 from .parameter import Parameter
 from .tracing import stand_ins, standing_in
@@ -147,7 +147,7 @@ def composed_outputs(block: HybridBlock, layout: Layout) -> tuple[Symbol, Layout
     variables = input_variables(count_leaves(layout))
     try:
         outputs = call_symbolic(block, tuple(unflatten(variables, layout)))
-        entries, nesting = subgraph.flatten_symbols(outputs, f"{block.name}: outputs")
+        entries, nesting = control_flow.flatten_symbols(outputs, f"{block.name}: outputs")
     except Exception:  # forward may ask for shapes or values, which symbols do not have
         return None
     return (Symbol(entries), nesting) if entries else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-__all__ = ["UNKNOWN", "may_equal", "merged"]
+__all__ = ["UNKNOWN", "may_equal"]
 
 Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
 
@@ -37,10 +37,3 @@ def may_equal(a: Shape, b: Shape) -> bool:
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(m == n or -1 in (m, n) for m, n in zip(a, b))
-
-
-def merged(a: Shape, b: Shape) -> Shape:
-    """Return the known dimensions of either of two shapes that may be equal."""
-    if a is None or b is None:
-        return b if a is None else a
-    return tuple(n if m == -1 else m for m, n in zip(a, b))

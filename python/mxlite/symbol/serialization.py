@@ -10,12 +10,9 @@ from ..base import FileFormatError, MissingFileError, TypeError_
 from ..ndarray.serialization import replacing_file
 from ..numpy_mode import is_np_shape
 from . import symbol as _symbol
-from .loop_files import loaded_loop, saved_call, traced_loop
 from .symbol import Symbol
 
 __all__ = ["fromjson", "load", "load_json", "save", "to_json"]
-
-_core.set_loop_files(loaded_loop, saved_call, traced_loop)
 
 
 @_symbol.to_json.provide

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import mxlite as mx
@@ -208,6 +209,50 @@ def test_loops_are_the_same_after_saving_and_loading(make):
         assert_array_equal(one, other)
     for name, grad in grads.items():
         assert_array_equal(grad, grads_again[name])
+
+
+def test_variables_of_one_name_in_a_subgraph_are_told_apart_by_position():
+    x, v, w = sym.var("x"), sym.var("v"), sym.var("w")
+    outputs, _ = sym.contrib.foreach(lambda d, st: ((d + st) * v - w, st), x, sym.var("s"))
+    graph = json.loads(outputs.tojson())
+    (loop,) = [node for node in graph["nodes"] if node["op"] == "_foreach"]
+    for node in loop["subgraphs"][0]["nodes"]:
+        if node["op"] == "null":
+            node["name"] = "same"
+    loaded = sym.load_json(json.dumps(graph))
+    values = {"x": X, "s": S, "v": np.array([2, 3], np.float32), "w": np.ones(2, np.float32)}
+    assert loaded.infer_shape(x=(3, 2), s=(2,), v=(2,), w=(2,))[1] == [(3, 2)]
+    expected = (X + S) * values["v"] - 1
+    assert_array_equal(run(loaded, **values)[0][0], expected)
+    arrays = {name: nd.array(value) for name, value in values.items()}
+    watched = loaded.bind(mx.cpu(), arrays)
+    watched.set_monitor_callback(lambda name, array: None)
+    assert_array_equal(watched.forward()[0].asnumpy(), expected)
+
+
+@pytest.mark.parametrize("is_train", [False, True])
+def test_loops_run_node_by_node_as_in_compiled_graphs(is_train):
+    symbol = sym.Group([foreach_symbol(), while_symbol()])
+    x, y = sym.var("a"), sym.var("b")
+    chosen = sym.contrib.cond(x < y, lambda: x * y, lambda: x - y)
+    symbol = sym.Group([symbol, chosen])
+    values = {"x": X, "s": S, "w": X[1], "step": S, "start": X[0], "limit": [3.0], "a": [2.0],
+              "b": [5.0]}  # fmt: skip
+    arrays = {name: nd.array(value) for name, value in values.items()}
+    seen = []
+    results = []
+    for watched in (False, True):
+        grads = {name: nd.zeros(array.shape) for name, array in arrays.items()}
+        executor = symbol.bind(mx.cpu(), arrays, grads)
+        if watched:
+            executor.set_monitor_callback(lambda name, array: seen.append(name))
+        outputs = executor.forward(is_train=is_train)
+        if is_train:
+            executor.backward([nd.ones(output.shape) for output in outputs])
+        results.append([a.asnumpy() for a in [*outputs, *grads.values()]])
+    assert any("_while_loop" in name for name in seen)
+    for one, other in pairs(*results):
+        assert_allclose(one, other, rtol=1e-6)
 
 
 def test_a_loop_in_a_loop_and_an_unused_loop_variable_are_saved():

@@ -150,13 +150,20 @@ def test_conditions_of_many_paths_load(depth: int) -> None:
 
 
 LOOP_FAULTS = [
-    ("in_data_locs", "[5]"), ("in_data_locs", "[]"), ("in_state_locs", "[-7]"),
-    ("in_data_locs", "[x]"), ("remain_locs", "[0, 0, 0]"),
-]  # fmt: skip
+    ("in_data_locs", "[5]", "in_data_locs names position 5, -1 to 1 expected"),
+    ("in_data_locs", "[]", "1 places for 2 inputs"),
+    ("in_data_locs", "[-1]", "the variable 'foreach.*_arg0' of a subgraph gets no input"),
+    ("in_state_locs", "[-7]", "in_state_locs names position -7"),
+    ("in_state_locs", "[0]", "the variable 'foreach.*_arg0' of a subgraph gets two inputs"),
+    ("in_data_locs", "[x]", "in_data_locs has 'x', an integer expected"),
+    ("in_data_locs", "[9999999999999999999999]", "an integer expected"),
+    ("remain_locs", "[0, 0, 0]", "5 places for 2 inputs"),
+    ("remain_locs", None, "the attribute remain_locs is missing"),
+]
 
 
-@pytest.mark.parametrize(("key", "value"), LOOP_FAULTS)
-def test_positions_of_loops_are_checked(key: str, value: str) -> None:
+@pytest.mark.parametrize(("key", "value", "words"), LOOP_FAULTS)
+def test_positions_of_loops_are_checked(key: str, value: str | None, words: str) -> None:
     def body(data: Any, state: Any) -> Any:
         return data + state, state
 
@@ -164,8 +171,45 @@ def test_positions_of_loops_are_checked(key: str, value: str) -> None:
     graph = json.loads(out.tojson())
     (loop,) = [node for node in graph["nodes"] if node["op"] == "_foreach"]
     sym.load_json(json.dumps(graph))
-    loop["attrs"][key] = value
-    with pytest.raises(FileFormatError, match="the subgraphs of _foreach are damaged"):
+    if value is None:
+        del loop["attrs"][key]
+    else:
+        loop["attrs"][key] = value
+    expected = "node '_foreach.*: the subgraphs of _foreach are damaged: .*" + words
+    with pytest.raises(FileFormatError, match=expected):
+        sym.load_json(json.dumps(graph))
+
+
+BRANCH_FAULTS = [
+    ("then_input_locs", "[7]", "then_input_locs names position 7, 0 to 1 expected"),
+    ("then_input_locs", "[]", "the variable 'x' of a subgraph gets no input"),
+    ("else_input_locs", "[0, 1, 1, 1]", "a subgraph has 2 variables for 4"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "words"), BRANCH_FAULTS)
+def test_positions_of_branches_are_checked(key: str, value: str, words: str) -> None:
+    x, y = sym.var("x"), sym.var("y")
+    graph = json.loads(sym.contrib.cond(x < y, lambda: x + y, lambda: x * y).tojson())
+    (branch,) = [node for node in graph["nodes"] if node["op"] == "_cond"]
+    assert len(branch["inputs"]) == 3
+    branch["inputs"].pop()
+    with pytest.raises(FileFormatError, match="the subgraphs of _cond are damaged"):
+        sym.load_json(json.dumps(graph))
+    branch["attrs"].update(then_input_locs="[0, 1]", else_input_locs="[0, 1]")
+    sym.load_json(json.dumps(graph))
+    branch["attrs"][key] = value
+    with pytest.raises(FileFormatError, match="the subgraphs of _cond are damaged: " + words):
+        sym.load_json(json.dumps(graph))
+
+
+def test_branches_of_different_outputs_are_refused() -> None:
+    x = sym.var("x")
+    chosen = sym.contrib.cond(x, lambda: [x, x + 1], lambda: [x, x])
+    graph = json.loads(sym.Group(chosen).tojson())
+    (branch,) = [node for node in graph["nodes"] if node["op"] == "_cond"]
+    branch["subgraphs"][2]["heads"].pop()
+    with pytest.raises(FileFormatError, match="2 and 1 outputs, the same number expected"):
         sym.load_json(json.dumps(graph))
 
 
@@ -193,13 +237,17 @@ def _mutated(value: Any, rng: random.Random) -> Any:
     return rng.choice(odd)
 
 
+@pytest.mark.parametrize("name", ["small_net", "mxnet_1_9_1/loops"])
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_files_load_or_raise_an_error_of_the_package(seed: int) -> None:
+def test_mutated_files_load_or_raise_an_error_of_the_package(seed: int, name: str) -> None:
     rng = random.Random(seed)
-    graph = json.loads(NET)
+    graph = json.loads((DATA / f"{name}-symbol.json").read_text())
     for _ in range(400):
         bad = graph
         for _ in range(rng.choice([1, 1, 2, 3])):
             bad = _mutated(bad, rng)
         with contextlib.suppress(MXNetError):
-            sym.load_json(json.dumps(bad)).infer_shape_partial(data=(2, 3, 8, 8))
+            symbol = sym.load_json(json.dumps(bad))
+            sym.load_json(symbol.tojson())
+            shape = (2, 3, 8, 8) if name == "small_net" else (3, 1, 2)
+            symbol.infer_shape_partial(data=shape)

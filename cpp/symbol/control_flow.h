@@ -1,0 +1,107 @@
+// The operators of symbols that call subgraphs: _foreach, _while_loop and _cond.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cpp/graph/host_op.h"
+#include "cpp/symbol/subgraph.h"
+
+namespace mxlite::symbol {
+
+class ControlFlow : public graph::HostOp {
+ public:
+  ControlFlow(std::vector<Subgraph> graphs, size_t num_inputs, size_t num_outputs);
+  const std::vector<Subgraph>& graphs() const { return graphs_; }
+
+  // The attributes that files have for the operator besides those of its node, and its subgraphs.
+  struct Saved {
+    Attributes attrs;
+    std::vector<Entries> graphs;
+  };
+  virtual Saved saved(const Entries& inputs) const = 0;
+
+  int num_inputs() const override { return num_inputs_; }
+  int num_outputs(int) const override { return num_outputs_; }
+  bool writes(int input) const override;
+  std::vector<int> written(int num_inputs) const override;
+  bool fill_types(KnownTypes in, KnownTypes out) const override;
+  void complete(std::span<TensorSpec> inputs) const override;
+
+ protected:
+  // The spec that subgraphs see for an input of the operator, and the spec of the input for that of
+  // the subgraphs; `given` is what is known of it.
+  virtual TensorSpec inner(int, const TensorSpec& spec) const { return spec; }
+  virtual Shape outer(int, const Shape& shape, const Shape&) const { return shape; }
+  // Returns the specs of a subgraph's outputs.
+  Specs infer_outputs_of(const Subgraph& graph, std::span<const TensorSpec> inputs) const;
+  size_t output_count() const { return static_cast<size_t>(num_outputs_); }
+
+ private:
+  SubgraphSpecs infer_subgraph(const Subgraph& graph, std::span<const TensorSpec> inputs) const;
+
+  const std::vector<Subgraph> graphs_;
+  const int num_inputs_, num_outputs_;
+};
+
+// Calls a subgraph on each slice of its first inputs; states follow, then imports.
+class Foreach final : public ControlFlow {
+ public:
+  Foreach(Subgraph body, size_t num_data, size_t num_states);
+  Specs infer(std::span<const TensorSpec> inputs) const override;
+  NDArrays call(std::span<const NDArrayRef> inputs) const override;
+  Saved saved(const Entries& inputs) const override;
+
+ protected:
+  TensorSpec inner(int input, const TensorSpec& spec) const override;
+  Shape outer(int input, const Shape& shape, const Shape& given) const override;
+
+ private:
+  const Subgraph& body() const { return graphs()[0]; }
+  const size_t num_data_, num_states_;
+};
+
+// Calls a subgraph while another one holds. The first variables of both are those of the loop.
+class WhileLoop final : public ControlFlow {
+ public:
+  WhileLoop(Subgraph condition, Subgraph body, size_t num_inputs, size_t num_variables,
+            int64_t max_iterations);
+  Specs infer(std::span<const TensorSpec> inputs) const override;
+  NDArrays call(std::span<const NDArrayRef> inputs) const override;
+  Saved saved(const Entries& inputs) const override;
+
+ private:
+  const Subgraph& condition() const { return graphs()[0]; }
+  const Subgraph& body() const { return graphs()[1]; }
+  size_t num_step_outputs() const { return output_count() - num_variables_; }
+  const size_t num_variables_;
+  const int64_t max_iterations_;
+};
+
+// Calls one of two subgraphs, which have imports only; the first input decides.
+class Branch final : public ControlFlow {
+ public:
+  Branch(Subgraph then, Subgraph otherwise, size_t num_inputs);
+  Specs infer(std::span<const TensorSpec> inputs) const override;
+  NDArrays call(std::span<const NDArrayRef> inputs) const override;
+  Saved saved(const Entries& inputs) const override;
+
+ private:
+  const Subgraph& then() const { return graphs()[0]; }
+  const Subgraph& otherwise() const { return graphs()[1]; }
+};
+
+// The operator of a call; null if it is none of these.
+const ControlFlow* control_flow(const Call& call);
+
+// A call of such an operator and the inputs of its node. The call has no name and no attributes.
+struct ControlFlowCall {
+  Call call;
+  Entries inputs;
+};
+ControlFlowCall call_of(const char* op, IntrusivePtr<const ControlFlow> flow, Entries inputs);
+ControlFlowCall make_foreach(CutSubgraph body, const Entries& data, const Entries& states);
+ControlFlowCall make_while_loop(CutSubgraph condition, CutSubgraph body, const Entries& variables,
+                                int64_t max_iterations);
+ControlFlowCall make_cond(const Entry& predicate, CutSubgraph then, CutSubgraph otherwise);
+
+}  // namespace mxlite::symbol

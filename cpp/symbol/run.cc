@@ -1,0 +1,123 @@
+#include "cpp/symbol/run.h"
+
+#include <algorithm>
+
+#include "cpp/autograd/call.h"
+#include "cpp/graph/host_op.h"
+#include "cpp/graph/trace.h"
+#include "cpp/ops/amp.h"
+
+namespace mxlite::symbol {
+namespace {
+
+Arrays run_plainly(const CallRef& call, const Arrays& inputs) {
+  const graph::HostOp* host = call->host();
+  NDArrays made = host ? host->call(inputs) : run_operator(call, inputs, {}, {});
+  made.resize(static_cast<size_t>(call->num_outputs(static_cast<int>(inputs.size()))));
+  return {made.begin(), made.end()};
+}
+
+CallRunner call_runner = run_plainly;
+
+class SubgraphVisitor final : public graph::Visitor<NDArrayRef> {
+ public:
+  SubgraphVisitor(const Listing& listing, const graph::GraphRoute& route)
+      : listing_(listing), route_(route) {}
+  Arrays run(size_t step, const Arrays& inputs) override {
+    return call_runner(listing_.graph.node(route_.nodes[step]).call, inputs);
+  }
+
+ private:
+  const Listing& listing_;
+  const graph::GraphRoute& route_;
+};
+
+}  // namespace
+
+void set_call_runner(CallRunner runner) { call_runner = runner; }
+
+NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
+                      engine::Origin origin) {
+  graph::Trace* trace = graph::Trace::current();
+  if (trace && !call->name.text.empty()) return trace->record(call, inputs);
+  const Device used = inputs.empty() ? device : inputs[0]->device();
+  const amp::Pause no_amp;
+  return autograd::call(*call->op, call->params, inputs,
+                        {.device = used, .out = {}, .origin = origin});
+}
+
+Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves) {
+  graph::Trace::Expanded expanded;
+  for (const graph::Node& node : graph.nodes)
+    expanded.nodes.push_back(node.op() &&
+                             (node.op()->storage.chooses_storage || node.call->host()));
+  expanded.run = [&](int32_t id, const Arrays& inputs) {
+    const CallRef& call = graph.node(id).call;
+    Arrays made = call_runner(call, inputs);
+    for (const NDArrayRef& array : made)
+      MX_CHECK_KIND(!array->is_sparse(), ErrorKind::kType, call->file_op,
+                    ": a sparse array of shape ", array->shape(),
+                    " inside a traced forward, a dense one expected");
+    return made;
+  };
+  return graph::Trace::current()->inline_graph(graph, leaves, {}, expanded);
+}
+
+Calls calls_with_shapes(const Entries& heads,
+                        const std::function<Inference::Known(const Node&)>& known) {
+  const auto is_open = [](const NodeRef& node) {
+    return shape_from_users(*node->call, UnknownExtent::kZero);
+  };
+  if (std::ranges::none_of(topological_order(heads), is_open)) return {};
+  const UnknownExtent unknown = unknown_extent();
+  const auto shapes_as_written = [&](const Node& variable) {
+    Inference::Known found = known(variable);
+    if (found.shape) found.shape = known_shape(*found.shape, unknown);
+    return found;
+  };
+  Inference inference(heads, shapes_as_written, unknown);
+  inference.run_types(DType::kFloat32);
+  inference.run_shapes();
+  return inference.completed_calls();
+}
+
+SubgraphRun::SubgraphRun(const Subgraph& graph)
+    : graph_(graph), listing_(graph.heads), route_(listing_.graph) {
+  for (const int variable : graph.order()) variables_.push_back(static_cast<size_t>(variable));
+  MX_ASSERT(variables_.size() == listing_.graph.inputs.size());
+  has_open_shapes_ = std::ranges::any_of(listing_.nodes, [](const NodeRef& node) {
+    return shape_from_users(*node->call, UnknownExtent::kZero);
+  });
+}
+
+Arrays SubgraphRun::operator()(const Arrays& arrays) const {
+  MX_ASSERT(arrays.size() == graph_.variables.size());
+  Arrays leaves;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    leaves.push_back(arrays[variables_[i]]);
+    check_traced_shape(*listing_.graph.node(listing_.graph.inputs[i]).call, leaves.back()->shape());
+  }
+  if (!has_open_shapes_) return run(listing_, route_, leaves);
+  const auto known = [&](const Node& variable) {
+    Inference::Known found;
+    for (size_t i = 0; i < graph_.variables.size(); ++i)
+      if (graph_.variables[i].get() == &variable) found = {arrays[i]->shape(), arrays[i]->dtype()};
+    return found;
+  };
+  const Listing completed(graph_.heads, calls_with_shapes(graph_.heads, known));
+  return run(completed, graph::GraphRoute(completed.graph), leaves);
+}
+
+Arrays SubgraphRun::run(const Listing& listing, const graph::GraphRoute& route,
+                        const Arrays& leaves) const {
+  const auto is_dense = [](const NDArrayRef& array) { return !array->is_sparse(); };
+  if (graph::Trace::current() && std::ranges::all_of(leaves, is_dense))
+    return trace_calls(listing.graph, leaves);
+  Arrays values(route.slots.size());
+  for (size_t i = 0; i < leaves.size(); ++i)
+    values[route.slots.of({listing.graph.inputs[i], 0})] = leaves[i];
+  SubgraphVisitor visitor(listing, route);
+  return graph::walk(route.route, std::move(values), visitor);
+}
+
+}  // namespace mxlite::symbol

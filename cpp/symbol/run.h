@@ -1,0 +1,53 @@
+// Runs calls of symbols on arrays: added to the running trace, or one after the other.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "cpp/graph/walk.h"
+#include "cpp/ops/invoke.h"
+#include "cpp/symbol/inference.h"
+#include "cpp/symbol/listing.h"
+#include "cpp/symbol/subgraph.h"
+
+namespace mxlite::symbol {
+
+using Arrays = std::vector<NDArrayRef>;
+
+// Runs an operator of the registry on dense arrays, traced ones too, without mixed precision: a
+// symbol has its casts as nodes. Returns all outputs, hidden ones too. `device` counts if there
+// are no inputs.
+NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
+                      engine::Origin origin);
+
+// Returns the outputs of a call inside a subgraph, on arrays of any storage. A layer above symbols
+// that runs more than dense operators sets its own function, once.
+using CallRunner = Arrays (*)(const CallRef& call, const Arrays& inputs);
+void set_call_runner(CallRunner runner);
+
+// Adds the calls of a listing to the running trace; `leaves` are arrays for its variables. Host
+// operators, and operators that choose the storage of their outputs, are called and traced.
+Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves);
+
+// The calls of nodes that leave their shapes to their users (begin_state), with the shapes that
+// follow from those of the variables.
+Calls calls_with_shapes(const Entries& heads,
+                        const std::function<Inference::Known(const Node&)>& known);
+
+// Runs a subgraph any number of times.
+class SubgraphRun {
+ public:
+  explicit SubgraphRun(const Subgraph& graph);
+  // `arrays`: by variable of the subgraph.
+  Arrays operator()(const Arrays& arrays) const;
+
+ private:
+  Arrays run(const Listing& listing, const graph::GraphRoute& route, const Arrays& leaves) const;
+
+  const Subgraph& graph_;
+  const Listing listing_;
+  const graph::GraphRoute route_;
+  std::vector<size_t> variables_;  // by input of the listing
+  bool has_open_shapes_ = false;
+};
+
+}  // namespace mxlite::symbol
