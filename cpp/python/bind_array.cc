@@ -242,10 +242,6 @@ void bind_array(py::module_& m) {
       [](const py::handle& dtype) { return is_floating(require_dtype(dtype, "is_floating")); },
       py::arg("dtype"), "Whether a dtype holds real numbers, halves included.");
   m.def(
-      "dtype_bytes",
-      [](const py::handle& dtype) { return dtype_size(require_dtype(dtype, "dtype_bytes")); },
-      py::arg("dtype"), "Bytes of an element.");
-  m.def(
       "dtype_type",
       [](const py::object& dtype) {
         return py::reinterpret_borrow<py::object>(dtype_to_python(require_dtype(dtype, "dtype")));

@@ -1,7 +1,7 @@
 // Shape and type inference of symbols.
 #include "cpp/python/convert.h"
 #include "cpp/python/py_node.h"
-#include "cpp/symbol/inference.h"
+#include "cpp/symbol/footprint.h"
 
 namespace mxlite::python {
 
@@ -69,7 +69,10 @@ void bind_inference(py::module_& m) {
                 calls[py::cast(node)] = call_to_python(call->second);
             return calls;
           },
-          "Calls with the shapes that were found, by node, where they were left to users.");
+          "Calls with the shapes that were found, by node, where they were left to users.")
+      .def("bytes_of_results", &symbol::bytes_of_results, py::arg("differentiated"),
+           "The most bytes of results that are alive at once, forward and backward; the variables "
+           "of these names get gradients.");
   m.def(
       "parse_shape",
       [](const std::string& text, bool np_shape, const std::string& who) {

@@ -1571,6 +1571,10 @@ class Inference:
         """
         Shapes and types of variables by name; -1 is an unknown extent, None an unknown shape.
         """
+    def bytes_of_results(self, differentiated: collections.abc.Set[str]) -> int:
+        """
+        The most bytes of results that are alive at once, forward and backward; the variables of these names get gradients.
+        """
     def completed_calls(self) -> dict[Any, Any]:
         """
         Calls with the shapes that were found, by node, where they were left to users.
@@ -2213,11 +2217,6 @@ def detach_sparse(array: Any) -> NDArray:
 def device_graph_stats() -> dict[Any, Any]:
     """
     How often executables ran on GPUs: step by step or as recorded (CUDA) graphs.
-    """
-
-def dtype_bytes(dtype: Any) -> int:
-    """
-    Bytes of an element.
     """
 
 def dtype_type(dtype: Any) -> Any:

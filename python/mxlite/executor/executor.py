@@ -20,7 +20,6 @@ from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.sparse.storage import assign, is_sparse
-from ..symbol.footprint import bytes_of_results
 from ..symbol.inference import Inference, infer
 from ..symbol.node import Node
 from ..symbol.placement import checked_groups, place
@@ -484,7 +483,7 @@ class Executor:
         """
         requests = zip(self._arg_names, self.grad_arrays, self._requests)
         wanted = {name for name, grad, req in requests if grad is not None and req != "null"}
-        total = bytes_of_results(self._infer(), self._symbol._outputs, wanted)
+        total = self._infer().bytes_of_results(wanted)
         return (
             f"{self._symbol.debug_str()}Total {total >> 20} MB allocated\n"
             "Total 0 TempSpace resource requested\n"

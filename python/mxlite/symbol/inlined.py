@@ -8,7 +8,6 @@ from typing import Any
 from .. import _core
 from .. import name as _name
 from ..base import TypeError_
-from .node import Node, topological_order
 from .serialization import load_json
 from .symbol import Symbol
 
@@ -62,14 +61,4 @@ def cached_op(
             raise TypeError_(f"_CachedOp: {key}: {arg!r} given, a Symbol of one output expected")
     attrs = _core.scoped_attrs(attr)
     prefix = _name.current().get(name, "_cachedop") + "_"
-    entries = {key: arg._outputs[0] for key, arg in zip(names, args)}
-    for key in names[len(args) :]:
-        entries[key] = (Node(None, prefix + key, {}, []), 0)
-    result = inner._substituted(entries)
-    outside = set(topological_order(list(entries.values())))
-    for node in result._nodes():
-        if node not in outside:
-            node.name = prefix + node.name
-            for key, value in attrs.items():
-                node.set_attr(key, value)
-    return result
+    return Symbol(_core.inlined(inner._outputs, [arg._outputs[0] for arg in args], prefix, attrs))
