@@ -157,6 +157,16 @@ def _model(data: bytes, path: Path) -> None:
     net.load(prefix)
 
 
+def _symbol(data: bytes, path: Path) -> None:
+    """Read a symbol, infer what can be inferred, and write what was read."""
+    path.write_bytes(data)
+    symbol = mx.sym.load(str(path))
+    text = symbol.tojson()
+    mx.sym.load_json(text)
+    symbol.infer_shape_partial()
+    symbol.infer_type_partial()
+
+
 # -- valid inputs ----------------------------------------------------------------------------------
 
 
@@ -207,6 +217,7 @@ def _targets() -> dict[str, tuple[Load, list[bytes]]]:
         )
     )
     jpeg = (_DATA / "gradient.jpg").read_bytes()
+    symbols = [path.read_bytes() for path in sorted(_DATA.rglob("*-symbol.json"))]
     return {
         "params": (_params, files),
         "params_file": (_file, files),
@@ -221,6 +232,7 @@ def _targets() -> dict[str, tuple[Load, list[bytes]]]:
         "image": (_image, [jpeg, png(9, 5, 2), png(9, 5, 6)]),
         "embedding": (_embedding, [b"a 0.1 0.2 0.3\nb 1 2 3\nc 4 5 6\n"]),
         "model": (_model, [described]),
+        "symbol": (_symbol, symbols),
     }
 
 

@@ -14,4 +14,5 @@ LOADERS = (
     "image",
     "embedding",
     "model",
+    "symbol",
 )
