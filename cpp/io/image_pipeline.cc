@@ -276,6 +276,9 @@ int64_t ImagePipeline::count_bad(const Chunk& chunk) {
     try {
       std::rethrow_exception(failure.error);
     } catch (const Error& e) {
+      const bool is_of_record =
+          e.kind() != ErrorKind::kDevice && e.kind() != ErrorKind::kOutOfMemory;
+      if (!is_of_record) throw;
       last_skipped_ = e.what();
     }
     ++(failure.stage == Stage::kRecord  ? skipped_.record
