@@ -2,6 +2,9 @@
 # is a driver. One library: kernels, streams and graphs are of no use without each other.
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/*.cc ${PROJECT_SOURCE_DIR}/cpp/*.cu)
 list(FILTER cuda_sources INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/cpp/(.*/)?(cuda|nccl)/")
+if(NOT MXLITE_OPENCV)
+  list(FILTER cuda_sources EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/cpp/io/")
+endif()
 add_library(mxlite_cuda SHARED ${cuda_sources})
 set_target_properties(mxlite_cuda PROPERTIES LINKER_LANGUAGE CXX CUDA_SEPARABLE_COMPILATION OFF
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)

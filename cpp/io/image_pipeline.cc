@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "cpp/base/env.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/blocking.h"
 #include "cpp/io/image_chunk.h"
@@ -12,6 +13,15 @@
 #include "cpp/ndarray/transfer_memory.h"
 
 namespace mxlite::io {
+namespace {
+
+// Returns the memory of one of `rows` rows.
+std::span<std::byte> row_of(const NDArray& array, int64_t row, int64_t rows) {
+  const int64_t bytes = static_cast<int64_t>(dtype_size(array.dtype())) * array.size() / rows;
+  return {static_cast<std::byte*>(array.data()) + row * bytes, static_cast<size_t>(bytes)};
+}
+
+}  // namespace
 
 // Lets one thread call at a time. A signal handler that calls during a call of its own thread goes
 // ahead, and a forked child has no other thread that could wait.
@@ -72,6 +82,10 @@ ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(optio
   }
   choose_part();
   choose_label_width();
+  if (options_.gpu >= 0 && env_int("MXLITE_NVJPEG", 0) != 0) {
+    check_gpu_options(options_.image, options_.detection);
+    *gpu_ = std::make_unique<GpuSamples>(options_.gpu, options_.image, options_.threads);
+  }
   order_.resize(offsets_.size());
   start();
 }
@@ -90,10 +104,10 @@ void ImagePipeline::start(int64_t chunk) {
   taken_ = chunk;
   next_sample_ = chunk * options_.batch_size;
   for (int i = 0; i < options_.threads; ++i)
-    workers_->emplace_back([this](std::stop_token token) {
+    workers_->emplace_back([this, i](std::stop_token token) {
       std::unique_lock lock(mutex_);
       ++running_;
-      work(std::move(token), lock);
+      work(i, std::move(token), lock);
       --running_;
       changed_->notify_all();
     });
@@ -146,6 +160,10 @@ std::string ImagePipeline::last_skipped() const {
   return last_skipped_;
 }
 
+int64_t ImagePipeline::decoded_on_cpu() const { return gpu() ? gpu()->decoded_on_cpu() : 0; }
+
+std::string ImagePipeline::first_on_cpu() const { return gpu() ? gpu()->first_on_cpu() : ""; }
+
 void ImagePipeline::seek(const PipelinePosition& position) {
   check_owner();
   const Turn turn(*this);
@@ -178,7 +196,8 @@ ImageBatch ImagePipeline::new_batch() const {
   const ImageParams& image = options_.image;
   const int64_t size = options_.batch_size, width = label_width_;
   ImageBatch batch;
-  batch.data = empty_for_transfer({{size, image.channels, image.height, image.width}, image.dtype});
+  const TensorSpec data{{size, image.channels, image.height, image.width}, image.dtype};
+  batch.data = gpu() ? gpu()->empty(data) : empty_for_transfer(data);
   batch.label =
       empty_for_transfer({width == 1 ? Shape{size} : Shape{size, width}, DType::kFloat32});
   batch.index.resize(static_cast<size_t>(size));
@@ -195,7 +214,7 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::new_chunk(int64_t number) c
   return chunk;
 }
 
-void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lock) {
+void ImagePipeline::work(int thread, std::stop_token token, std::unique_lock<std::mutex>& lock) {
   const int64_t batch = options_.batch_size;
   TransformScratch scratch;
   Record record;
@@ -221,7 +240,7 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
     const int64_t row = position % batch;
     try {
       const ProfileScope profile("ImageRecordIter: sample", ProfileKind::kIo);
-      make_sample(chunk, row, position, record, scratch);
+      make_sample(chunk, row, position, thread, record, scratch);
     } catch (...) {
       chunk.failures[static_cast<size_t>(row)].error = std::current_exception();
     }
@@ -256,15 +275,27 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
 
 void ImagePipeline::copy_row(const ImageBatch& from, int64_t row, ImageBatch& to,
                              int64_t target) const {
-  for (const auto& [source, result] :
-       {std::pair(from.data, to.data), std::pair(from.label, to.label)}) {
-    const auto bytes =
-        static_cast<int64_t>(dtype_size(source->dtype())) * source->size() / options_.batch_size;
-    std::memcpy(static_cast<std::byte*>(result->data()) + target * bytes,
-                static_cast<const std::byte*>(source->data()) + row * bytes,
-                static_cast<size_t>(bytes));
-  }
+  const int64_t rows = options_.batch_size;
+  const std::span<std::byte> data = row_of(*to.data, target, rows);
+  const std::span<std::byte> label = row_of(*to.label, target, rows);
+  const void* const source = row_of(*from.data, row, rows).data();
+  if (gpu())
+    gpu()->copy(data.data(), source, data.size());
+  else
+    std::memcpy(data.data(), source, data.size());
+  std::memcpy(label.data(), row_of(*from.label, row, rows).data(), label.size());
   to.index[static_cast<size_t>(target)] = from.index[static_cast<size_t>(row)];
+}
+
+void ImagePipeline::clear_row(ImageBatch& batch, int64_t row) const {
+  const std::span<std::byte> data = row_of(*batch.data, row, options_.batch_size);
+  const std::span<std::byte> label = row_of(*batch.label, row, options_.batch_size);
+  if (gpu())
+    gpu()->clear(data.data(), data.size());
+  else
+    std::memset(data.data(), 0, data.size());
+  std::memset(label.data(), 0, label.size());
+  batch.index[static_cast<size_t>(row)] = -1;
 }
 
 // Throws unless the error may be skipped.
@@ -338,16 +369,10 @@ bool ImagePipeline::next(ImageBatch& batch) {
   batch.pad = size - filled;
   if (delivered_ == 0) keep_first(batch);
   for (int64_t row = filled; row < size; ++row) {
-    if (options_.round_batch) {
+    if (options_.round_batch)
       copy_row(*first_, (row - filled) % (size - first_->pad), batch, row);
-      continue;
-    }
-    for (const NDArrayRef& array : {batch.data, batch.label}) {
-      const auto bytes = static_cast<int64_t>(dtype_size(array->dtype())) * array->size() / size;
-      std::memset(static_cast<std::byte*>(array->data()) + row * bytes, 0,
-                  static_cast<size_t>(bytes));
-    }
-    batch.index[static_cast<size_t>(row)] = -1;
+    else
+      clear_row(batch, row);
   }
   ++delivered_;
   return true;

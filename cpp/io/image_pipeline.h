@@ -13,6 +13,7 @@
 
 #include "cpp/base/kept_in_fork.h"
 #include "cpp/io/detection_transform.h"
+#include "cpp/io/gpu/gpu_samples.h"
 #include "cpp/io/image_transform.h"
 #include "cpp/io/record_file.h"
 #include "cpp/ndarray/ndarray.h"
@@ -31,6 +32,7 @@ struct PipelineOptions {
   int64_t shuffle_bytes = 0;  // above 0: stretches of the file are shuffled
   uint64_t seed = 0, augment_seed = 0, shuffle_bytes_seed = 0;
   ImageParams image;
+  int gpu = -1;  // GPU that decodes and holds the images if MXLITE_NVJPEG=1; -1: none
 
   bool detection = false;  // with boxes; label_width is -1 or required of each record
   DetectionParams boxes;
@@ -96,6 +98,10 @@ class ImagePipeline {
   // Returns numbers of bad records skipped since the beginning, by what was bad.
   BadRecords skipped() const;
   std::string last_skipped() const;
+  // Returns the number of images that the CPU has decoded instead of the GPU.
+  int64_t decoded_on_cpu() const;
+  // Returns the first of them with the reason; empty if there is none.
+  std::string first_on_cpu() const;
 
  private:
   class Turn;
@@ -111,11 +117,12 @@ class ImagePipeline {
   void choose_order();
   void start(int64_t chunk = 0);
   void stop();
-  void work(std::stop_token token, std::unique_lock<std::mutex>& lock);
+  void work(int thread, std::stop_token token, std::unique_lock<std::mutex>& lock);
   std::span<const float> labels_of(const Record& record, const std::string& name) const;
-  void make_sample(Chunk& chunk, int64_t row, int64_t position, Record& record,
+  void make_sample(Chunk& chunk, int64_t row, int64_t position, int thread, Record& record,
                    TransformScratch& scratch);
-  void check_owner() const;  // throws in a forked child
+  void check_owner() const;                        // throws in a forked child
+  GpuSamples* gpu() const { return gpu_->get(); }  // null if the CPU decodes
   ImageBatch new_batch() const;
   std::unique_ptr<Chunk> new_chunk(int64_t number) const;
   std::unique_ptr<Chunk> take_chunk();
@@ -123,6 +130,7 @@ class ImagePipeline {
   // Returns whether the last batch may be short and gets rows of the first one.
   bool fills_last() const;
   void copy_row(const ImageBatch& from, int64_t row, ImageBatch& to, int64_t target) const;
+  void clear_row(ImageBatch& batch, int64_t row) const;
   void keep_first(const ImageBatch& batch);
   int64_t num_chunks() const;
 
@@ -131,6 +139,7 @@ class ImagePipeline {
   std::vector<int64_t> begins_;   // begin of each file and the end of all, in bytes
   std::vector<int64_t> offsets_;  // this part's records, in the bytes of all files
   int64_t label_width_ = 1;
+  KeptInFork<std::unique_ptr<GpuSamples>> gpu_;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;
 

@@ -78,8 +78,8 @@ void ImagePipeline::choose_label_width() {
   label_width_ = kShapeLabels + std::max(given, widest);
 }
 
-void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Record& record,
-                                TransformScratch& scratch) {
+void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, int thread,
+                                Record& record, TransformScratch& scratch) {
   const int64_t number = order_[static_cast<size_t>(position)];
   const int64_t global = offsets_[static_cast<size_t>(number)];
   const auto [file, offset] = place_of_offset(global);
@@ -107,7 +107,10 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
   if (!options_.detection) {
     std::copy(labels.begin(), labels.end(), label.begin());
     stage = Stage::kImage;
-    transform_image(bytes, options_.image, random, name, scratch, output);
+    if (gpu())
+      gpu()->make(thread, bytes, random, name, scratch, output);
+    else
+      transform_image(bytes, options_.image, random, name, scratch, output);
     return;
   }
   DetectionSample sample;

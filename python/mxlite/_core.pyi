@@ -1968,6 +1968,16 @@ class ImagePipeline:
         Continue from a position.
         """
     @property
+    def decoded_on_cpu(self) -> int:
+        """
+        Number of images that the CPU has decoded instead of the GPU.
+        """
+    @property
+    def first_on_cpu(self) -> str:
+        """
+        The first of them with the reason; empty if there is none.
+        """
+    @property
     def label_width(self) -> int: ...
     @property
     def last_skipped(self) -> str: ...

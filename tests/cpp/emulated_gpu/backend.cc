@@ -10,8 +10,6 @@
 
 namespace mxlite::cuda {
 
-void throw_cuda_error(cudaError_t, const char* call) { fail(ErrorKind::kDevice, call, " failed"); }
-
 cudaStream_t stream(const KernelContext&) { return nullptr; }
 int multiprocessors(const KernelContext&) { return 1; }
 
