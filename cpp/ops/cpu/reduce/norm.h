@@ -7,35 +7,12 @@
 
 namespace mxlite::reduce {
 
-struct MaxAbs : Max {
-  template <class T>
-  static T step(T total, T x, T center) {
-    return Max::step(total, static_cast<T>(std::fabs(x)), center);
-  }
-};
-
-// The center is the factor of each value.
-struct SumScaledSquares : Adding {
-  template <class T>
-  static T step(T total, T x, T factor) {
-    return total + (x * factor) * (x * factor);
-  }
-};
-
 // Whether squares of type T may have overflowed, or have been rounded to 0 or to subnormal values.
 template <class T>
 bool out_of_range(double sum_of_squares) {
   const double least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() /
                        std::numeric_limits<T>::epsilon();
   return sum_of_squares < least || sum_of_squares > std::numeric_limits<double>::max();
-}
-
-// Returns a power of two that moves a largest value near 1.
-template <class T>
-T factor_for(double largest) {
-  if (largest == 0 || !std::isfinite(largest)) return T(1);
-  constexpr int kMost = std::numeric_limits<T>::max_exponent - 2;
-  return static_cast<T>(std::ldexp(1.0, std::clamp(-std::ilogb(largest), -kMost, kMost)));
 }
 
 template <class T>

@@ -121,4 +121,29 @@ struct Min {
   }
 };
 
+struct MaxAbs : Max {
+  template <class T>
+  MX_HOST_DEVICE static T step(T total, T x, T center) {
+    return Max::step(total, static_cast<T>(std::fabs(x)), center);
+  }
+};
+
+// The center is the factor of each value.
+struct SumScaledSquares : Adding {
+  template <class T>
+  MX_HOST_DEVICE static T step(T total, T x, T factor) {
+    return total + (x * factor) * (x * factor);
+  }
+};
+
+// Returns a power of two that moves a largest value near 1.
+template <class T>
+MX_HOST_DEVICE T factor_for(double largest) {
+  constexpr int kMost = std::numeric_limits<T>::max_exponent - 2;
+  if (!(largest > 0) || largest > std::numeric_limits<double>::max()) return T(1);
+  const int exponent = -std::ilogb(largest);
+  const int limited = exponent < -kMost ? -kMost : exponent > kMost ? kMost : exponent;
+  return static_cast<T>(std::ldexp(1.0, limited));
+}
+
 }  // namespace mxlite::reduce

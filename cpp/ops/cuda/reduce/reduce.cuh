@@ -95,6 +95,8 @@ struct Finish {
   bool root = false;
   int64_t divisor = 0;  // used with `mean`
   bool mean = false;
+  bool to_factor = false;  // the power of two that moves the total near 1
+  bool by_center = false;  // divides by the center, which was the factor of the values
 };
 
 template <class W>
@@ -112,13 +114,18 @@ template <class T>
 struct ReduceTarget {
   T* partial = nullptr;  // null: write the result
   Finish finish;
-  void* out = nullptr;
+  void* out = nullptr;  // null: only `centers` gets the result
   DType dtype = DType::kFloat32;
-  T* centers = nullptr;  // optional: gets the result, too
+  T* centers = nullptr;        // optional: gets the result, too
+  const T* factors = nullptr;  // optional: the result is divided by them
 
   __device__ __forceinline__ void write_result(int64_t result, Wide<T> total) const {
     total = finished(finish, total);
-    store_any<Wide<T>>(out, dtype, result, total);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (finish.to_factor) total = reduce::factor_for<T>(static_cast<double>(total));
+      if (factors) total /= factors[result];
+    }
+    if (out) store_any<Wide<T>>(out, dtype, result, total);
     if (centers) centers[result] = static_cast<T>(total);
   }
   __device__ __forceinline__ void write(int64_t result, int64_t split, int64_t results,
@@ -326,12 +333,14 @@ void reduce_parts(KernelContext& ctx, const ReducePlan& plan, const T* centers, 
   launch_reduction<R>(ctx, plan, centers, ReduceTarget<T>{.partial = partial});
 }
 
-// out = finish(reduction); `partial` has room for partial_count values. centers_out also gets it.
+// out = finish(reduction); `partial` has room for partial_count values. centers_out also gets it;
+// out may have no data then.
 template <class R, class T>
 void reduce(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial,
             const Finish& finish, const TensorRef& out, T* centers_out = nullptr) {
   const int64_t results = plan.kept.total();
-  const ReduceTarget<T> target{nullptr, finish, out.data, out.dtype, centers_out};
+  const ReduceTarget<T> target{nullptr,   finish,      out.data,
+                               out.dtype, centers_out, finish.by_center ? centers : nullptr};
   if (plan.splits == 1) return launch_reduction<R>(ctx, plan, centers, target);
   reduce_parts<R>(ctx, plan, centers, partial);
   launch_items(ctx, join_splits<R, T>, results, results, plan.splits, partial, target);

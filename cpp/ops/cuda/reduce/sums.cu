@@ -12,12 +12,34 @@ void mean(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
                              {.divisor = reduced_size(in[0].shape, mask), .mean = true});
 }
 
+// Two passes, in which the largest value becomes about 1: squares neither overflow nor vanish.
+template <class T>
+void root_of_squares(KernelContext& ctx, const AxisMask& mask, const TensorRef& in,
+                     const TensorRef& out) {
+  const ReducePlan plan = make_reduce_plan(in, mask);
+  const size_t count = partial_count<T>(plan);
+  auto* const partial =
+      static_cast<T*>(ctx.scratch((count + static_cast<size_t>(out.size())) * sizeof(T)));
+  T* const factors = partial + count;
+  TensorRef none = out;
+  none.data = nullptr;
+  cuda::reduce<reduce::MaxAbs, T>(ctx, plan, nullptr, partial, {.to_factor = true}, none, factors);
+  cuda::reduce<reduce::SumScaledSquares, T>(ctx, plan, factors, partial,
+                                            {.root = true, .by_center = true}, out);
+}
+
 void norm(KernelContext& ctx, const NormParams& p, Inputs in, Outputs out) {
   const AxisMask mask = reduced_axes("norm", p.axis, false, in[0].shape.ndim());
-  if (p.ord == 1)
-    run_reduction<reduce::SumAbs>(ctx, mask, in[0], out[0], {});
-  else
-    run_reduction<reduce::SumSquares>(ctx, mask, in[0], out[0], {.root = true});
+  if (out[0].size() == 0) return;
+  if (p.ord == 1) return run_reduction<reduce::SumAbs>(ctx, mask, in[0], out[0], {});
+  switch (pointwise::compute_for_sum(in[0].dtype)) {
+    case Compute::kFloat:
+      return root_of_squares<float>(ctx, mask, in[0], out[0]);
+    case Compute::kDouble:
+      return root_of_squares<double>(ctx, mask, in[0], out[0]);
+    default:
+      run_reduction<reduce::SumSquares>(ctx, mask, in[0], out[0], {.root = true});
+  }
 }
 
 // Two passes: a difference of sums would lose the variance beside a large mean.
