@@ -32,16 +32,22 @@ except mx.base.MXNetError as error:
 """
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which the first program leaves its compiled kernel for the others."""
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.mark.parametrize("array", [0, 1, 2])
 @pytest.mark.parametrize("index", [-1, 6])
 def test_a_kernel_that_writes_beside_its_array_is_named(
-    tmp_path: Path, array: int, index: int
+    tmp_path: Path, compiled: Path, array: int, index: int
 ) -> None:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     done = subprocess.run(
         [sys.executable, str(path), str(array), str(index)],
-        env={"MXLITE_CACHE_DIR": str(tmp_path), **os.environ},
+        env={**os.environ, "MXLITE_CACHE_DIR": str(compiled)},
         capture_output=True,
         text=True,
         timeout=120,
