@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import mxlite as mx
 import pytest
@@ -23,6 +24,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.gpu)
         if not mx.num_gpus():
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def most_blocks() -> Callable[[], int]:
+    """Return a function that counts the blocks of the largest launch since its last call.
+
+    Skips the test where no emulator of kernels runs.
+    """
+    library = os.environ.get("MXLITE_CUDA_LIBRARY", "")
+    if "emulated_gpu" not in library:
+        pytest.skip("only the emulator counts the blocks of launches")
+    count: Callable[[], int] = ctypes.CDLL(library).mxlite_emulated_most_blocks
+    return count
 
 
 @pytest.fixture(autouse=True)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
+from collections.abc import Callable
 from typing import Any
 
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import nd
-
-LIBRARY = os.environ.get("MXLITE_CUDA_LIBRARY", "")
-emulated = pytest.mark.skipif(
-    "emulated_gpu" not in LIBRARY, reason="only the emulator counts the blocks of launches"
-)
 
 
 def on_both(function: Any, *inputs: np.ndarray, dtype: str = "float32") -> list[list[np.ndarray]]:
@@ -147,10 +141,10 @@ def test_targets_of_more_images_than_one_pass_takes() -> None:
     targets(95, 2048, 40, negative_mining_ratio=3)
 
 
-@emulated
 @pytest.mark.parametrize("name", ["bipartite_matching", "MultiBoxTarget"])
-def test_one_matrix_or_image_is_sorted_by_many_blocks(name: str) -> None:
-    most_blocks = ctypes.CDLL(LIBRARY).mxlite_emulated_most_blocks
+def test_one_matrix_or_image_is_sorted_by_many_blocks(
+    name: str, most_blocks: Callable[[], int]
+) -> None:
     gpu = mx.gpu(0)
     if name == "bipartite_matching":
         inputs = [nd.array(np.random.default_rng(0).random((1, 60, 90)), ctx=gpu)]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
+from collections.abc import Callable
 from typing import Any
 
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, nd
-
-LIBRARY = os.environ.get("MXLITE_CUDA_LIBRARY", "")
-emulated = pytest.mark.skipif(
-    "emulated_gpu" not in LIBRARY, reason="only the emulator counts the blocks of launches"
-)
 
 
 def rows(images: int, boxes: int, classes: int, extent: int) -> np.ndarray:
@@ -141,9 +135,7 @@ def test_proposals(wanted: int, compared: int) -> None:
     )
 
 
-@emulated
-def test_one_image_is_compared_by_many_blocks() -> None:
-    most_blocks = ctypes.CDLL(LIBRARY).mxlite_emulated_most_blocks
+def test_one_image_is_compared_by_many_blocks(most_blocks: Callable[[], int]) -> None:
     data = nd.array(rows(1, 1500, 1, 40), ctx=mx.gpu(0))
     data.wait_to_read()
     most_blocks()
