@@ -84,7 +84,7 @@ test-cuda: $(BUILD)  ## libmxlite_cuda.so compiles and links; its tests (tests/p
 	@$(STEP) "GPU tests on the stand-in" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_fake_gpu.so \
 	  python -m pytest tests/python/gpu tests/python/dist/test_nccl.py
 
-# Blocks and threads run in random orders from the seed ORDER.
+# Blocks and threads are interleaved by a random schedule from the seed ORDER.
 test-emulated: $(BUILD)  ## the CUDA kernels, compiled for the CPU, on the operator table; not part of test
 	@$(STEP) "kernels for the emulator" ninja -C $(WHEEL_BUILD) --quiet mxlite_emulated_gpu
 	@$(STEP) "CUDA kernels, emulated" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_emulated_gpu.so \

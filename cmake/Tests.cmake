@@ -41,6 +41,12 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   target_include_directories(mxlite_fake_nccl BEFORE PRIVATE ${fake_nccl}/include ${PROJECT_SOURCE_DIR})
 endif()
 
+# The emulator of blocks and threads. It is called before accesses to memory by what is compiled with kernel_options.
+set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
+set(emulator ${emulated_gpu}/access_hooks.cc ${emulated_gpu}/block.cc ${emulated_gpu}/emulator.cc
+    ${emulated_gpu}/faults.cc ${emulated_gpu}/schedule.cc ${emulated_gpu}/shared_variables.cc ${emulated_gpu}/symbols.cc)
+set(kernel_options -fsanitize=thread)
+
 add_custom_target(cpp_tests)
 foreach(source ${test_sources})
   get_filename_component(test ${source} NAME_WE)
@@ -72,11 +78,12 @@ foreach(source ${test_sources})
   if(test STREQUAL nccl_communicator_test)
     target_sources(${test} PRIVATE $<TARGET_OBJECTS:mxlite_fake_nccl>)
   endif()
-  if(test STREQUAL emulated_gpu_test)
-    set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
-    target_sources(${test} PRIVATE ${emulated_gpu}/emulator.cc ${emulated_gpu}/faults.cc ${emulated_gpu}/schedule.cc
-                   ${emulated_gpu}/guarded_memory.cc ${emulated_gpu}/kernel_symbols.cc)
+  if(test MATCHES "^emulated_(gpu|blocks)_test$")
+    target_sources(${test} PRIVATE ${emulator} ${emulated_gpu}/guarded_memory.cc ${emulated_gpu}/kernel_symbols.cc)
     target_include_directories(${test} BEFORE PRIVATE ${emulated_gpu}/include)
+  endif()
+  if(test STREQUAL emulated_blocks_test)
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${kernel_options}")
   endif()
   if(test STREQUAL cuda_runtime_test)
     set(fake_cuda ${PROJECT_SOURCE_DIR}/tests/cpp/fake_cuda)
@@ -104,12 +111,10 @@ endforeach()
 # Lets mx.gpu(0) work without a GPU: make test-cuda runs tests/python/gpu with it.
 if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set(fake_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/fake_gpu)
-  set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
   set_source_files_properties(${fake_gpu}/plugin.cc PROPERTIES COMPILE_DEFINITIONS
                               MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  # The emulator of blocks and threads, and an NVRTC that compiles kernels for it with the host's compiler.
+  # An NVRTC that compiles kernels for the emulator with the host's compiler.
   set(fake_rtc ${PROJECT_SOURCE_DIR}/tests/cpp/fake_rtc)
-  set(emulator ${emulated_gpu}/emulator.cc ${emulated_gpu}/faults.cc ${emulated_gpu}/schedule.cc)
   add_library(mxlite_emulator SHARED EXCLUDE_FROM_ALL ${emulator})
   target_include_directories(mxlite_emulator BEFORE PRIVATE ${emulated_gpu}/include)
   target_link_libraries(mxlite_emulator PRIVATE mxlite)
@@ -158,7 +163,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
                 ${emulated_gpu}/backend.cc ${emulated_gpu}/attention.cc ${emulated_gpu}/int8.cc
                 ${emulated_gpu}/launch_errors.cc ${cuda_kernels} ${fake_rtc}/host_code.cc
                 $<TARGET_OBJECTS:mxlite_fake_nccl> ${fake_samples})
-    set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
+    set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;${kernel_options}")
     target_include_directories(mxlite_emulated_gpu BEFORE PRIVATE ${emulated_gpu}/include)
     target_compile_options(mxlite_emulated_gpu PRIVATE -O1 -w)
     target_link_options(mxlite_emulated_gpu PRIVATE -Wl,--no-undefined)

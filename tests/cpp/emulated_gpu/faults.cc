@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cpp/base/error.h"
+#include "tests/cpp/emulated_gpu/schedule.h"
 
 namespace emulation {
 namespace {
@@ -74,10 +75,12 @@ void set_memory_checks(const MemoryChecks& checks) { memory_checks = checks; }
 
 void run_checked(const char* name, const std::function<void()>& work) {
   if (const auto found = find_fault(work))
-    mxlite::fail(mxlite::ErrorKind::kError, "emulated GPU: ", name, " failed: ", *found);
+    mxlite::fail(mxlite::ErrorKind::kError, "emulated GPU: ", name, " failed: ", *found,
+                 describe_order());
   if (!memory_checks.find_damage) return;
   if (const std::string damage = memory_checks.find_damage(); !damage.empty())
-    mxlite::fail(mxlite::ErrorKind::kError, "emulated GPU: ", name, " failed: it wrote ", damage);
+    mxlite::fail(mxlite::ErrorKind::kError, "emulated GPU: ", name, " failed: it wrote ", damage,
+                 describe_order());
 }
 
 }  // namespace emulation

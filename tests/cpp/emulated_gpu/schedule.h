@@ -1,24 +1,53 @@
 // The order in which blocks and threads of a launch run.
 #pragma once
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 namespace emulation {
 
-// "": as they are numbered; "reversed"; or the seed of random orders, a number, from which every
-// thread of the host draws its own. The environment's MXLITE_EMULATED_ORDER until it is called.
-void set_order(const std::string& order);
+inline constexpr int kResidentBlocks = 4;
 
+// order "": as they are numbered; "reversed"; or the seed of a random schedule, a number: then up
+// to `resident_blocks` blocks take turns at barriers, warp operations, atomics and other accesses
+// to memory. The environment's MXLITE_EMULATED_ORDER and MXLITE_EMULATED_BLOCKS until it is called.
+void set_order(const std::string& order, int resident_blocks = kResidentBlocks);
+
+// Returns how to repeat a random schedule: " with MXLITE_EMULATED_ORDER=5
+// MXLITE_EMULATED_BLOCKS=4". Empty if the order is not random.
+std::string describe_order();
+
+// The choices of one launch. They depend on the seed, the kernel's name and the launch's size only,
+// so that a test that failed among others fails alone, too.
 class Schedule {
  public:
-  // Returns an order of 0 .. count - 1, valid until the next call.
-  std::span<const uint32_t> draw(size_t count);
+  void begin(const char* kernel, uint64_t blocks, uint64_t threads);
+
+  bool random() const { return random_; }
+  size_t resident_blocks() const { return resident_blocks_; }
+
+  // Writes an order of 0 .. count - 1.
+  void order(std::vector<uint32_t>& order, size_t count);
+  // Returns which of `count` candidates, oldest first, runs next.
+  size_t pick(size_t count);
+  // Returns whether something happens that has the probability 1 / `one_in`; never in a fixed
+  // order.
+  bool happens(uint64_t one_in);
+  // Returns whether another block runs next, after one fiber of a block ran.
+  bool turn_ends() { return happens(3); }
+  // Returns how long a block sleeps when its thread was paused, as a number of other blocks'
+  // fibers.
+  uint64_t sleep();
+  // Returns the number of memory accesses until the next switch.
+  int accesses();
 
  private:
-  std::vector<uint32_t> order_;
-  uint64_t state_ = 0, version_ = 0;
+  uint64_t draw();
+
+  bool random_ = false, reversed_ = false;
+  size_t resident_blocks_ = 1;
+  uint64_t state_ = 0, mean_accesses_ = 1;
 };
 
 }  // namespace emulation

@@ -9,6 +9,9 @@
 
 namespace fake_rtc {
 
+// The symbols are read now because the library's file is removed once it is loaded.
+static const bool symbols_read = (emulation::read_symbols_around(&symbols_read), true);
+
 template <class... P, size_t... I>
 void call(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
   kernel(*static_cast<std::remove_cvref_t<P>*>(values[I])...);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import mxlite as mx
 import pytest
@@ -24,6 +24,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.gpu)
         if not mx.num_gpus():
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell with a failure which schedule the emulator of kernels ran."""
+    report = yield
+    if report.failed and os.environ.get("MXLITE_EMULATED_ORDER") and item.get_closest_marker("gpu"):
+        names = ("MXLITE_EMULATED_ORDER", "MXLITE_EMULATED_BLOCKS")
+        chosen = " ".join(f"{n}={os.environ[n]}" for n in names if n in os.environ)
+        report.sections.append(("emulated GPU", f"Repeat this schedule with {chosen}"))
+    return report
 
 
 @pytest.fixture

@@ -17,8 +17,13 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __restrict__
-// One block at a time runs in a thread of the host.
-#define __shared__ static thread_local
+// A marker tells the emulator which function's variables a block uses: blocks take turns with them.
+#define __shared__ MX_EMULATED_SHARED(__LINE__)
+#define MX_EMULATED_SHARED(line) MX_EMULATED_SHARED_ON(line)
+#define MX_EMULATED_SHARED_ON(line)               \
+  static const char emulated_shared_##line = 0;   \
+  emulation::use_shared(&emulated_shared_##line); \
+  static thread_local
 #define MX_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(emulation::dynamic_shared())
 
@@ -29,12 +34,13 @@ enum cudaMemcpyKind { cudaMemcpyDeviceToDevice, cudaMemcpyHostToDevice, cudaMemc
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
   dim3() = default;
-  dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}  // NOLINT: as CUDA's
+  constexpr dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1)  // NOLINT: as CUDA's
+      : x(x_), y(y_), z(z_) {}
 };
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
-extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+extern constinit thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -44,10 +50,15 @@ struct cudaLaunchConfig_t {
 
 namespace emulation {
 
-// Runs every thread of every block through `thread`, blocks one after the other.
+// Runs every thread of every block through `thread`, in the order that set_order chose.
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
 void* dynamic_shared();  // shared memory of the block
+void use_shared(const void* marker);
 void sync_block();
+// Called before an access to memory, where other threads may run first.
+void before_access();
+// Called before and after an atomic operation, and at a fence: others run there often.
+void at_atomic();
 // Returns the value of the thread `lane ^ step` of the warp.
 void exchange(const void* mine, void* other, size_t bytes, int source_lane);
 int lane();
@@ -98,18 +109,27 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
 inline int __popc(unsigned v) { return std::popcount(v); }
 inline int __popcll(unsigned long long v) { return std::popcount(v); }
 
-template <class T>
-T atomicAdd(T* to, T v) {  // all threads are one thread of the host
+// All threads are one thread of the host, which runs others before and after an atomic operation,
+// not inside. Every thread sees all writes in one order, with and without a fence.
+inline void __threadfence() { emulation::at_atomic(); }
+#define MX_EMULATED_ATOMIC \
+  template <class T>       \
+  [[gnu::noinline, gnu::no_sanitize("thread")]]
+MX_EMULATED_ATOMIC T atomicAdd(T* to, T v) {
+  emulation::at_atomic();
   const T before = *to;
   *to = static_cast<T>(before + v);
+  emulation::at_atomic();
   return before;
 }
-template <class T>
-T atomicMax(T* to, T v) {
+MX_EMULATED_ATOMIC T atomicMax(T* to, T v) {
+  emulation::at_atomic();
   const T before = *to;
   if (v > before) *to = v;
+  emulation::at_atomic();
   return before;
 }
+#undef MX_EMULATED_ATOMIC
 
 using __half = mxlite::float16;
 using __nv_bfloat16 = mxlite::bfloat16;
