@@ -21,7 +21,7 @@ constexpr int kNever = std::numeric_limits<int>::max();
 
 thread_local const char* next_grid = "a kernel";
 // Accesses to memory until the thread that runs is paused. Every access of a kernel counts it down.
-[[gnu::tls_model("initial-exec")]] thread_local int accesses_left = kNever;
+thread_local int accesses_left = kNever;
 
 class Grid {
  public:
