@@ -110,7 +110,9 @@ class Grid {
     while (!block.done()) {
       block.advance(kernel);
       ++time_;
-      if (!alone && (block.wakes() > time_ || schedule_.turn_ends())) break;
+      if (!alone &&
+          (block.wakes() > time_ || schedule_.turn_ends(block.shared_variables().bytes())))
+        break;
     }
   }
 

@@ -76,6 +76,7 @@ void Schedule::begin(const char* kernel, uint64_t blocks, uint64_t threads) {
   // Short gaps part what neighbouring lines do, long gaps let threads run far.
   constexpr uint64_t kMeanAccesses[] = {6, 30, 150};
   mean_accesses_ = kMeanAccesses[draw() % std::size(kMeanAccesses)];
+  gaps_ = 0;
 }
 
 uint64_t Schedule::draw() {  // SplitMix64
@@ -108,7 +109,9 @@ uint64_t Schedule::sleep() {
 
 int Schedule::accesses() {
   if (!random_) return std::numeric_limits<int>::max();
-  return static_cast<int>(1 + draw() % (2 * mean_accesses_));
+  constexpr uint64_t kDense = 1000;  // gaps of a launch before they grow
+  const uint64_t mean = mean_accesses_ * (1 + gaps_++ / kDense);
+  return static_cast<int>(1 + draw() % (2 * mean));
 }
 
 }  // namespace emulation

@@ -34,12 +34,13 @@ class Schedule {
   // Returns whether something happens that has the probability 1 / `one_in`; never in a fixed
   // order.
   bool happens(uint64_t one_in);
-  // Returns whether another block runs next, after one fiber of a block ran.
-  bool turn_ends() { return happens(3); }
+  // Returns whether another block runs next, after one fiber of a block ran. Turns of blocks that
+  // have much shared memory to copy are longer.
+  bool turn_ends(size_t shared_bytes) { return happens(3 + shared_bytes / 256); }
   // Returns how long a block sleeps when its thread was paused, as a number of other blocks'
   // fibers.
   uint64_t sleep();
-  // Returns the number of memory accesses until the next switch.
+  // Returns the number of memory accesses until the next switch; more and more in long launches.
   int accesses();
 
  private:
@@ -47,7 +48,7 @@ class Schedule {
 
   bool random_ = false, reversed_ = false;
   size_t resident_blocks_ = 1;
-  uint64_t state_ = 0, mean_accesses_ = 1;
+  uint64_t state_ = 0, mean_accesses_ = 1, gaps_ = 0;
 };
 
 }  // namespace emulation

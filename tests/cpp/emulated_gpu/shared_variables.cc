@@ -60,6 +60,7 @@ void SharedVariables::use(const void* marker) {
   for (const Used& u : used_)
     if (u.function == function) return;
   used_.push_back({function, {}});
+  bytes_ += function->bytes;
   for (const auto& v : function->variables) std::memset(v.data, kFreshShared, v.bytes);
 }
 
@@ -87,6 +88,7 @@ void SharedVariables::restore() {
 void SharedVariables::clear() {
   markers_.clear();
   used_.clear();
+  bytes_ = 0;
 }
 
 }  // namespace emulation

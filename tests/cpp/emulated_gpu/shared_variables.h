@@ -28,6 +28,7 @@ class SharedVariables {
   void save();     // copies the values out of the variables
   void restore();  // copies the values into the variables
   void clear();    // before the next block
+  size_t bytes() const { return bytes_; }
 
  private:
   struct Used {
@@ -36,6 +37,7 @@ class SharedVariables {
   };
   std::vector<const void*> markers_;
   std::vector<Used> used_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace emulation
