@@ -44,6 +44,34 @@ def test_norms_of_rows_do_not_disturb_each_other():
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("beyond", [1, 2, 30, 40])  # few of 40 are computed alone
+@pytest.mark.parametrize("shape, axis", [((40, 70), 1), ((70, 40), 0), ((5, 300, 8), 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_norms_beyond_the_range_beside_norms_within(dtype, shape, axis, beyond):
+    random = np.random.RandomState(beyond)
+    values = random.uniform(-1, 1, shape)
+    rows = np.moveaxis(values, axis, -1).reshape(40, -1)  # a copy
+    scales = [0, 1e-30, 1e30, np.inf] if dtype == "float32" else [0, 1e-200, 1e200, np.inf]
+    for number, row in enumerate(random.permutation(40)[:beyond]):
+        scale = scales[number % len(scales)]
+        rows[row] = np.inf if scale == np.inf else rows[row] * scale
+    kept = [n for i, n in enumerate(shape) if i != axis]
+    values = np.moveaxis(rows.reshape(*kept, -1), -1, axis)
+    got = nd.norm(nd.array(values, dtype=dtype), axis=axis).astype("float64").asnumpy()
+    largest = np.abs(rows).max(axis=1)
+    scale = np.where((largest > 0) & np.isfinite(largest), largest, 1)
+    want = scale * np.sqrt(np.square(rows / scale[:, None]).sum(axis=1))
+    np.testing.assert_allclose(got.ravel(), want, rtol=1e-5 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(("shape", "axis", "want"), [((0, 3), 0, (3,)), ((2, 0, 3), 1, (2, 3))])
+def test_the_norm_of_no_values_is_zero(shape, axis, want, dtype):
+    got = nd.norm(nd.zeros(shape, dtype=dtype), axis=axis).asnumpy()
+    assert got.shape == want
+    np.testing.assert_array_equal(got, 0)
+
+
 def _gradient(values, dtype):
     x = nd.array(values, dtype=dtype)
     x.attach_grad()

@@ -1,5 +1,6 @@
 // Square roots of sums of squares that neither overflow nor vanish.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,35 +16,81 @@ bool out_of_range(double sum_of_squares) {
   return sum_of_squares < least || sum_of_squares > std::numeric_limits<double>::max();
 }
 
+// Memory for the norms of `results` results whose squares leave the range.
 template <class T>
-void root_of_floats(KernelContext& ctx, const ReducePlan& plan, const TensorRef& in,
+struct ScaledNorms {
+  Wide<T>* totals;  // results * plan.chunks
+  T* factors;       // results
+
+  // Writes those norms; the others become the roots of their sums.
+  void run(const ReducePlan& plan, const TensorRef& in, Compute c, Wide<T>* sums, int64_t results) {
+    accumulate<MaxAbs, T>(plan, in, c, nullptr, totals, results);
+    bool finite = false;
+    for (int64_t i = 0; i < results; ++i) {
+      factors[i] = factor_for<T>(totals[i]);
+      finite |= out_of_range<T>(sums[i]) && totals[i] != 0 && std::isfinite(totals[i]);
+    }
+    // Zero and infinity are the norms of rows whose largest values they are.
+    if (finite) accumulate<SumScaledSquares, T>(plan, in, c, factors, totals, results);
+    for (int64_t i = 0; i < results; ++i) {
+      if (!out_of_range<T>(sums[i]))
+        sums[i] = std::sqrt(sums[i]);
+      else
+        sums[i] = finite ? std::sqrt(totals[i]) / factors[i] : totals[i];
+    }
+  }
+};
+
+// Returns the elements of which result `index` is the norm.
+inline TensorRef part_of_result(TensorRef in, const AxisMask& reduced, int64_t index) {
+  int64_t offset = 0;
+  for (int axis = in.shape.ndim() - 1; axis >= 0; --axis) {
+    if (reduced[axis]) continue;
+    offset += index % in.shape[axis] * in.strides[axis];
+    index /= in.shape[axis];
+    in.shape[axis] = 1;
+  }
+  in.data = static_cast<std::byte*>(in.data) + offset * static_cast<int64_t>(dtype_size(in.dtype));
+  return in;
+}
+
+template <class T>
+void root_of_floats(KernelContext& ctx, const AxisMask& reduced, const TensorRef& in,
                     const TensorRef& out, Compute c) {
   using W = Wide<T>;
+  constexpr int64_t kFew = 8;  // one in eight results is computed again by itself
+  const ReducePlan plan = make_plan(in, reduced);
   const int64_t results = out.size(), count = results * plan.chunks;
-  const size_t bytes = static_cast<size_t>(count) * sizeof(W);
-  auto* const totals =
-      static_cast<W*>(ctx.scratch(bytes + static_cast<size_t>(results) * sizeof(T)));
-  accumulate<SumSquares, T>(plan, in, c, nullptr, totals, results);
-  if (std::any_of(totals, totals + results, [](W total) { return out_of_range<T>(total); })) {
-    auto* const factors = reinterpret_cast<T*>(totals + count);
-    accumulate<MaxAbs, T>(plan, in, c, nullptr, totals, results);
-    for (int64_t i = 0; i < results; ++i) factors[i] = factor_for<T>(totals[i]);
-    accumulate<SumScaledSquares, T>(plan, in, c, factors, totals, results);
-    for (int64_t i = 0; i < results; ++i) totals[i] = std::sqrt(totals[i]) / factors[i];
+  const auto words = static_cast<size_t>(count + std::max(count, kMaxChunks));
+  auto* const sums =
+      static_cast<W*>(ctx.scratch(words * sizeof(W) + static_cast<size_t>(results) * sizeof(T)));
+  ScaledNorms<T> scaled{sums + count, reinterpret_cast<T*>(sums + words)};
+  accumulate<SumSquares, T>(plan, in, c, nullptr, sums, results);
+  const auto beyond = std::count_if(sums, sums + results, &out_of_range<T>);
+  if (beyond * kFew > results) {
+    scaled.run(plan, in, c, sums, results);
   } else {
-    for (int64_t i = 0; i < results; ++i) totals[i] = std::sqrt(totals[i]);
+    for (int64_t i = 0; i < results; ++i) {
+      if (out_of_range<T>(sums[i])) {
+        const TensorRef part = part_of_result(in, reduced, i);
+        scaled.run(make_plan(part, reduced), part, c, sums + i, 1);
+      } else {
+        sums[i] = std::sqrt(sums[i]);
+      }
+    }
   }
-  pointwise::store_fn(compute_of<W>(), out.dtype)(totals, results, out.data);
+  pointwise::store_fn(compute_of<W>(), out.dtype)(sums, results, out.data);
 }
 
 // out = sqrt(sum of in^2) over the axes. Values whose squares leave the range of the type are
-// scaled in a second and third pass.
+// read again: once for the largest, once scaled by it. Results that need this are computed by
+// themselves if they are few.
 inline void root_of_squares(KernelContext& ctx, const AxisMask& reduced, const TensorRef& in,
                             const TensorRef& out) {
   if (out.size() == 0) return;
   const Compute c = pointwise::compute_for_sum(in.dtype);
-  if (c == Compute::kFloat) return root_of_floats<float>(ctx, make_plan(in, reduced), in, out, c);
-  if (c == Compute::kDouble) return root_of_floats<double>(ctx, make_plan(in, reduced), in, out, c);
+  if (c == Compute::kFloat) return root_of_floats<float>(ctx, reduced, in, out, c);
+  if (c == Compute::kDouble) return root_of_floats<double>(ctx, reduced, in, out, c);
   run_reduction<SumSquares>(ctx, reduced, in, out, [](auto total) {
     return static_cast<decltype(total)>(std::sqrt(static_cast<double>(total)));
   });

@@ -6,7 +6,6 @@ namespace mxlite::reduce {
 namespace {
 
 constexpr int64_t kChunkElements = 16 << 10;
-constexpr int64_t kMaxChunks = 64;
 
 }  // namespace
 

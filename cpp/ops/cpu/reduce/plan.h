@@ -10,6 +10,7 @@ namespace mxlite::reduce {
 
 constexpr int64_t kRun = 4096;  // longest run added in the compute type before it is widened
 constexpr int64_t kTile = pointwise::kBlock;
+constexpr int64_t kMaxChunks = 64;
 
 struct AxisList {
   int count = 0;

@@ -123,6 +123,10 @@ struct Min {
 
 struct MaxAbs : Max {
   template <class T>
+  MX_HOST_DEVICE static T start() {
+    return T(0);  // The result of no values is 0.
+  }
+  template <class T>
   MX_HOST_DEVICE static T step(T total, T x, T center) {
     return Max::step(total, static_cast<T>(std::fabs(x)), center);
   }
