@@ -1,11 +1,19 @@
 // Shape and type rules of element-wise operators. Each returns a rule that knows the op's name.
 #pragma once
+#include <cmath>
 #include <string>
 
 #include "cpp/ops/dimensions.h"
+#include "cpp/ops/number.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
+
+// Whether integers can hold the number: after cutting its fraction or, as in 1.x, by wrapping. None
+// can hold NaN, infinity and what lies beyond 64 bits.
+inline bool integers_hold(Number value) {
+  return value.is_integer() || std::abs(static_cast<double>(value)) < 0x1p64;
+}
 
 inline void check_same_dtype(const std::string& op, std::span<const TensorSpec> in) {
   for (size_t i = 1; i < in.size(); ++i)

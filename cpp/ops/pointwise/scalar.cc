@@ -1,5 +1,6 @@
 // Element-wise operators of an array and a number, which takes the result's dtype first.
 #include <cmath>
+#include <string_view>
 
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
@@ -31,6 +32,13 @@ Grads grad_rmod(GradBuilder& g) {
   return {g.neg(g.mul(dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))};
 }
 
+// Says how an operator treats a number that no integer holds, beside integers.
+enum class Beyond {
+  kRefused,  // arithmetic has no result
+  kNearest,  // maximum and minimum take the dtype's nearest limit, but refuse NaN
+  kLogic,    // comparisons and logic have a result for every number
+};
+
 struct Row {
   const char* name;
   const char* doc;
@@ -41,6 +49,12 @@ struct Row {
   // 1.x's operator of this name leaves out what a sparse array does not store.
   const char* stored_alias = nullptr;
   bool keeps_storage = false;  // whatever the scalar is, as in 1.x
+
+  Beyond beyond() const {
+    if (!gradient) return Beyond::kLogic;
+    const std::string_view op = name;
+    return op == "_maximum_scalar" || op == "_minimum_scalar" ? Beyond::kNearest : Beyond::kRefused;
+  }
 };
 
 constexpr auto kFinite = [](double s) { return std::isfinite(s); };
@@ -96,13 +110,25 @@ const Row kRows[] = {
 
 // The scalar as the operator takes it: in the dtype of its result.
 double scalar_in(const ScalarParams& p, DType data) {
+  if (std::isnan(p.scalar)) return p.scalar;
   return dispatch_dtype(data == DType::kBool ? DType::kInt64 : data,
                         [&]<class T>(T) { return static_cast<double>(p.scalar.as<T>()); });
 }
 
 // Like data; bools count as integers, as in 1.x.
-Specs infer_scalar(const ScalarParams&, std::span<const TensorSpec> in) {
-  return {{in[0].shape, in[0].dtype == DType::kBool ? DType::kInt64 : in[0].dtype}};
+auto infer_scalar(const Row& row) {
+  return [op = row.name, beyond = row.beyond()](const ScalarParams& p,
+                                                std::span<const TensorSpec> in) -> Specs {
+    const DType dtype = in[0].dtype == DType::kBool ? DType::kInt64 : in[0].dtype;
+    const bool fits =
+        beyond == Beyond::kLogic || is_floating(dtype) ||
+        (beyond == Beyond::kNearest ? !std::isnan(p.scalar) : integers_hold(p.scalar));
+    MX_CHECK(fits, op, ": scalar ", static_cast<double>(p.scalar), " given beside data of dtype ",
+             in[0].dtype,
+             ", a number that integers hold expected; convert data with "
+             "astype('float32')");
+    return {{in[0].shape, dtype}};
+  };
 }
 
 }  // namespace
@@ -110,7 +136,7 @@ Specs infer_scalar(const ScalarParams&, std::span<const TensorSpec> in) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kRows) {
     OpBuilder<ScalarParams> op(row.name);
-    op.inputs({"data"}).doc(row.doc).infer(infer_scalar).inplace(0, 0).pointwise();
+    op.inputs({"data"}).doc(row.doc).infer(infer_scalar(row)).inplace(0, 0).pointwise();
     std::vector<std::string> aliases = {row.alias};
     if (row.stored_alias) {
       aliases.emplace_back(row.stored_alias);

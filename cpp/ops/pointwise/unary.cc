@@ -222,6 +222,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
           .shapes("any shape -> the same shape")
+          .infer([](const ClipParams& p, std::span<const TensorSpec> in) -> Specs {
+            const bool nan = std::isnan(p.a_min) || std::isnan(p.a_max);
+            MX_CHECK(!nan || is_floating(in[0].dtype), "clip: a_min=", static_cast<double>(p.a_min),
+                     ", a_max=", static_cast<double>(p.a_max), " given beside data of dtype ",
+                     in[0].dtype, ", numbers expected; convert data with astype('float32')");
+            return {in[0]};
+          })
           .gradient(clip_gradient)
           .keeps_zeros_if([](const ClipParams& p, DType) { return p.a_min <= 0 && p.a_max >= 0; })
           .build());

@@ -28,10 +28,9 @@ constexpr auto kFillRule = [](const auto& p, std::span<const TensorSpec>) -> Spe
 Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
   const Specs result = {spec(p.shape, p.dtype)};
   const DType dtype = result[0].dtype;
-  const double value = p.value;
-  const bool fits = p.value.is_integer() || std::abs(value) < 0x1p64;
-  MX_CHECK(fits || is_floating(dtype) || dtype == DType::kBool, "_full: parameter value: ", value,
-           " given, a number that ", dtype, " holds expected");
+  MX_CHECK(integers_hold(p.value) || is_floating(dtype) || dtype == DType::kBool,
+           "_full: parameter value: ", static_cast<double>(p.value), " given, a number that ",
+           dtype, " holds expected");
   return result;
 }
 

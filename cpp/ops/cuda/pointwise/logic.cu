@@ -1,6 +1,7 @@
 // Comparisons and logic, allclose, and the backward functions that have kernels.
 #include "cpp/ops/contrib/allclose.h"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
+#include "cpp/ops/pointwise/nan_logic.h"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"
 
@@ -10,7 +11,10 @@ namespace {
 
 template <class F>
 void scalar_kernel(KernelContext& ctx, const ScalarParams& p, Inputs in, Outputs out) {
-  run_scalar<F>(ctx, in[0], p.scalar, false, out[0]);
+  const auto [result, scalar] = pointwise::logic_scalar<F>(p.scalar, out[0].dtype);
+  if (!result) return run_scalar<F>(ctx, in[0], scalar, false, out[0]);
+  (*result ? run_binary<pointwise::Equal> : run_binary<pointwise::NotEqual>)(ctx, in[0], in[0],
+                                                                             out[0]);
 }
 
 template <class... F>
