@@ -16,6 +16,7 @@ import numpy as np
 
 from . import _core
 from ._files.native import int64_of, native_name
+from ._files.whole import open_text
 from .base import (
     FileAccessError,
     MissingFileError,
@@ -27,14 +28,8 @@ from .base import (
 )
 
 __all__ = [
-    "IRHeader",
-    "MXIndexedRecordIO",
-    "MXRecordIO",
-    "pack",
-    "pack_img",
-    "unpack",
-    "unpack_img",
-]
+    "IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img",
+]  # fmt: skip
 
 
 class MissingKeyError(MXNetError, KeyError):
@@ -226,8 +221,13 @@ class MXIndexedRecordIO(MXRecordIO):
         super().open()
         self.idx, self.keys = {}, []
         try:
-            coding: Any = {"encoding": "utf-8", "errors": "surrogateescape"}  # damage: no number
-            index = open(self.idx_path, self.flag, **coding)  # noqa: SIM115
+            damage = "surrogateescape"  # becomes no number
+            if self.writable:
+                index: IO[str] = open(  # noqa: SIM115
+                    self.idx_path, "w", encoding="utf-8", errors=damage
+                )
+            else:
+                index = open_text(self.idx_path, errors=damage)
         except FileNotFoundError as error:
             super().close()
             raise MissingRecordFileError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from .whole import open_file
+
 __all__ = ["check_sha1", "sha1_of"]
 
 
@@ -38,7 +40,7 @@ def sha1_of(filename: str | os.PathLike[str]) -> str:
     import hashlib
 
     digest = hashlib.sha1()
-    with open(filename, "rb") as stream:
+    with open_file(filename) as stream:
         for chunk in iter(lambda: stream.read(1 << 20), b""):
             digest.update(chunk)
     return digest.hexdigest()

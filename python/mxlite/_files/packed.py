@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..base import FileFormatError, MissingFileError, MXNetError, ValueError_
+from .whole import read_file
 
 __all__ = [
     "LimitedStream",
@@ -152,8 +153,7 @@ def content_of(path: str, who: str, error: type[MXNetError] = FileFormatError) -
         If there is no such file.
     """
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read()
+        raw = read_file(path)
     except FileNotFoundError as problem:
         raise MissingFileError(f"{who}: there is no file {path!r}") from problem
     except OSError as problem:

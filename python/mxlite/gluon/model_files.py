@@ -10,6 +10,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from .._files.whole import read_file
 from ..base import FileAccessError, FileFormatError, MissingFileError
 from ..ndarray.serialization import replacing_file
 from .parameter import Parameter
@@ -58,8 +59,7 @@ def load_model(block: Block, prefix: str) -> None:
     """
     path = f"{prefix}-model.json"
     try:
-        with open(path, "rb") as stream:
-            tree = json.loads(stream.read())
+        tree = json.loads(read_file(path))
     except FileNotFoundError as error:
         raise MissingFileError(f"load: file {path!r} does not exist") from error
     except OSError as error:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import recordio
 from .._core import NDArray
+from .._files.whole import open_text, read_file
 from ..base import (
     FileFormatError,
     MissingFileError,
@@ -135,7 +136,7 @@ class ImageIter(DataIter):
     def _read_list(self, path: str | None, entries: list[Any] | None) -> dict[Any, Any] | None:
         if path:
             try:
-                with open(path, encoding="utf-8") as file:
+                with open_text(path) as file:
                     lines = file.read().splitlines()
             except FileNotFoundError as error:
                 raise MissingFileError(
@@ -371,8 +372,7 @@ class ImageIter(DataIter):
         """Return the content of a file of the list."""
         path = os.path.join(self.path_root or "", fname)
         try:
-            with open(path, "rb") as file:
-                return file.read()
+            return read_file(path)
         except FileNotFoundError as error:
             raise MissingFileError(f"{type(self).__name__}: there is no file {path!r}") from error
 

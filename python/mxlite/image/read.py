@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
+from .._files.whole import read_file
 from ..base import MissingFileError, RecordError, TypeError_
 
 __all__ = ["imdecode", "imread"]
@@ -97,8 +98,7 @@ def imread(
         If the file is not an image, or a damaged one.
     """
     try:
-        with open(filename, "rb") as file:
-            data = file.read()
+        data = read_file(filename)
     except FileNotFoundError as error:
         raise MissingFileError(f"imread: there is no file {filename!r}") from error
     except OSError as error:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._files.native import int64_of, native_name
+from .._files.whole import open_text
 from .._native.ending import close_at_exit
 from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
 from ..context import Context
@@ -85,7 +86,7 @@ def _read_index(path: str) -> list[int]:
 
 def _opened(path: str, what: str) -> IO[str]:
     try:
-        return open(path, encoding="utf-8", errors="surrogateescape")  # damage: no number
+        return open_text(path, errors="surrogateescape")  # damage: no number
     except OSError as error:
         raise RecordError(
             f"ImageRecordIter: {what} {path!r} cannot be read: {error.strerror}"

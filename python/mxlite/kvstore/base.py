@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import _core
 from .. import ndarray as nd
+from .._files.whole import read_file
 from ..base import FileAccessError, MissingFileError, NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
 
@@ -270,8 +271,7 @@ def read_states(fname: str | os.PathLike[str]) -> bytes:
     """
     path = os.fspath(fname)
     try:
-        with open(path, "rb") as stream:
-            return stream.read()
+        return read_file(path)
     except FileNotFoundError as error:
         raise MissingFileError(f"load_states: file {path!r} does not exist") from error
     except OSError as error:

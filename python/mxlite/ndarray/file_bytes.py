@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 
+from .._files.whole import open_file, read_to_end
 from ..base import FileAccessError, FileFormatError, MissingFileError
 
 __all__ = ["FileBytes", "opened_file"]
@@ -78,7 +79,7 @@ def opened_file(path: str) -> Iterator[memoryview | FileBytes]:
     Yields
     ------
     FileBytes or memoryview
-        The latter for pipes and devices.
+        The latter for pipes.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def opened_file(path: str) -> Iterator[memoryview | FileBytes]:
         If it cannot be read.
     """
     try:
-        stream = open(path, "rb")  # noqa: SIM115
+        stream = open_file(path)
     except FileNotFoundError as error:
         raise MissingFileError(
             f"load: file {path!r} does not exist (looked from {os.getcwd()!r})"
@@ -101,7 +102,7 @@ def opened_file(path: str) -> Iterator[memoryview | FileBytes]:
             if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 data = FileBytes(stream.fileno(), path)
             else:
-                data = memoryview(stream.read())
+                data = read_to_end(stream, path)
         except OSError as error:
             raise _refused(path, error) from error
         yield data

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .. import _core
+from .._files.whole import read_file
 from ..base import FileFormatError, MissingFileError, TypeError_
 from ..ndarray.serialization import replacing_file
 from ..numpy_mode import is_np_shape
@@ -80,8 +81,7 @@ def load(fname: Any) -> Symbol:
         raise TypeError_(f"mx.sym.load: fname {fname!r} given, a file name expected")
     path = os.fspath(fname)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_file(path)
     except FileNotFoundError as error:
         raise MissingFileError(f"mx.sym.load: there is no file {path!r}") from error
     try:

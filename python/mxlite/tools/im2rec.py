@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import _core
+from .._files.whole import open_text
 from ..base import MXNetError
 from ..recordio import pack
 from .partial import PartialRecord, fingerprint
@@ -119,7 +120,7 @@ def read_list(path: str) -> list[ListItem]:
     list of ListItem
     """
     items = []
-    with open(path, encoding="utf-8", errors="surrogateescape") as lines:
+    with open_text(path, errors="surrogateescape") as lines:
         for line in lines:
             fields = [field.strip() for field in line.strip().split("\t")]
             if len(fields) < 3:

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .._files.whole import read_file
+
 __all__ = ["Interval", "TraceError", "divide", "main", "pieces", "read_trace", "top_operators"]
 
 SHARES = ("compute", "communication", "IO wait", "idle")
@@ -74,8 +76,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     OSError
         If it cannot be read.
     """
-    with open(path, "rb") as stream:
-        raw = stream.read()
+    raw = read_file(path)
     try:
         content = json.loads(raw)
     except ValueError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
 import struct
+import threading
+import time
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -151,3 +154,109 @@ def test_text_that_is_no_text_is_a_clear_error(tmp_path: Path) -> None:
     vectors.write_bytes(b"a 1 2\nb\xff 1 2\n")
     with pytest.raises(MXNetError, match="text in utf-8 expected"):
         mx.contrib.text.embedding.CustomEmbedding(str(vectors))
+
+
+def _readers(path: str, record: str) -> dict[str, Any]:
+    """Return calls that read a file, by name."""
+    from mxlite.tools import im2rec, trace
+
+    shape = (3, 2, 2)
+    net = mx.gluon.nn.Dense(2, in_units=2)
+    net.initialize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "adam")
+    vision = mx.gluon.data.vision
+    return {
+        "params": lambda: mx.nd.load(path),
+        "symbol": lambda: mx.sym.load(path),
+        "block": lambda: mx.gluon.SymbolBlock.imports(path, ["data"]),
+        "parameters": lambda: net.load_parameters(path),
+        "trainer": lambda: trainer.load_states(path),
+        "initializer": lambda: mx.init.Load(path),
+        "record": lambda: mx.recordio.MXRecordIO(path, "r").read(),
+        "index": lambda: mx.recordio.MXIndexedRecordIO(path, record, "r"),
+        "csv": lambda: mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1).next(),
+        "libsvm": lambda: mx.io.LibSVMIter(path, (2,), batch_size=1).next(),
+        "mnist": lambda: mx.io.MNISTIter(image=path, label=path, batch_size=1),
+        "images": lambda: mx.io.ImageRecordIter(path_imgrec=path, data_shape=shape, batch_size=1),
+        "image index": lambda: mx.io.ImageRecordIter(
+            path_imgrec=record, path_imgidx=path, data_shape=shape, batch_size=1
+        ),
+        "image list": lambda: mx.io.ImageRecordIter(
+            path_imgrec=record, path_imglist=path, data_shape=shape, batch_size=1
+        ),
+        "ImageIter": lambda: mx.image.ImageIter(1, shape, path_imglist=path, path_root="/"),
+        "imread": lambda: mx.image.imread(path),
+        "ImageListDataset": lambda: vision.ImageListDataset("/", path),
+        "RecordFileDataset": lambda: mx.gluon.data.RecordFileDataset(path),
+        "im2rec": lambda: im2rec.read_list(path),
+        "trace": lambda: trace.read_trace(path),
+        "sha1": lambda: mx.gluon.utils.check_sha1(path, "0"),
+    }
+
+
+READERS = list(_readers("", ""))
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> str:
+    path = str(tmp_path / "a.rec")
+    writer = mx.recordio.MXRecordIO(path, "w")
+    writer.write(b"abc")
+    writer.close()
+    return path
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_devices_are_refused(reader: str, record: str) -> None:
+    with pytest.raises((OSError, MXNetError), match="/dev/zero"):
+        _readers("/dev/zero", record)[reader]()
+
+
+@pytest.mark.parametrize("reader", [name for name in READERS if name != "sha1"])
+def test_endless_pipes_are_read_up_to_the_limit(
+    reader: str, record: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MXLITE_MAX_FILE_MB", "2")
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), open(path, "wb", buffering=0) as pipe:
+            while True:
+                pipe.write(bytes(1 << 16))
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        with pytest.raises((OSError, MXNetError), match="pipe"):
+            _readers(path, record)[reader]()
+    finally:
+        # Readers that refuse pipes unread leave the writer waiting for one.
+        end = time.monotonic() + 30
+        while writer.is_alive() and time.monotonic() < end:
+            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+            writer.join(0.1)
+    assert not writer.is_alive()
+
+
+def test_pipes_are_read_as_files(tmp_path: Path) -> None:
+    source, pipe = tmp_path / "a.params", tmp_path / "pipe"
+    mx.nd.save(str(source), {"a": mx.nd.arange(100000)})
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(source.read_bytes()), daemon=True)
+    writer.start()
+    np.testing.assert_array_equal(mx.nd.load(str(pipe))["a"].asnumpy(), np.arange(100000))
+    writer.join(10)
+
+
+def test_texts_above_the_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "large.json"
+    path.write_bytes(b" " * (2 << 20) + b"{}")
+    with pytest.raises(MXNetError, match="has no list .nodes."):
+        mx.sym.load(str(path))
+    monkeypatch.setenv("MXLITE_MAX_FILE_MB", "1")
+    with pytest.raises(OSError, match=r"more than 1 MiB.*MXLITE_MAX_FILE_MB.*large\.json"):
+        mx.sym.load(str(path))
+    monkeypatch.setenv("MXLITE_MAX_FILE_MB", "many")
+    with pytest.raises(ValueError, match="MXLITE_MAX_FILE_MB='many'"):
+        mx.sym.load(str(path))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .... import ndarray as nd
+from ...._files.whole import open_text
 from ....base import ValueError_, data_dir, suggestion
 from ....contrib.text.local_files import published_file
 from ....contrib.text.utils import count_tokens_from_str
@@ -43,7 +44,7 @@ class _WikiText(Dataset):
         path = published_file(
             where, os.path.expanduser(root), _FILES[segment], self._archive, self._sha1[segment]
         )
-        with open(path, encoding="utf8") as file:
+        with open_text(path) as file:
             content = file.read()
         self._counter = None if vocab is not None else count_tokens_from_str(content)
         self._vocab = Vocabulary(self._counter, reserved_tokens=[_EOS]) if vocab is None else vocab

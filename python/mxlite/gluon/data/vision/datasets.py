@@ -11,6 +11,7 @@ import numpy as np
 
 from .... import image, recordio
 from .... import ndarray as nd
+from ...._files.whole import open_text
 from ....base import FileFormatError, MissingFileError, TypeError_, ValueError_, data_dir
 from ..dataset import Dataset, RecordFileDataset
 from .local_files import idx_array, read_cifar
@@ -354,7 +355,7 @@ class ImageListDataset(Dataset):
 
 def _read_list(path: str) -> list[list[Any]]:
     try:
-        with open(os.path.expanduser(path), encoding="utf-8") as file:
+        with open_text(os.path.expanduser(path)) as file:
             lines = file.read().splitlines()
     except FileNotFoundError as error:
         raise MissingFileError(f"ImageListDataset: there is no file {path!r}") from error

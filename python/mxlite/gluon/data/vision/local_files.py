@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...._files.packed import LimitedStream, read_idx
+from ...._files.whole import read_file
 from ....base import FileFormatError, MissingFileError
 
 __all__ = ["idx_array", "read_cifar"]
@@ -98,11 +99,7 @@ def _plain_files(folder: str, files: Sequence[str]) -> list[bytes] | None:
     for place in [folder, *inner]:
         paths = [os.path.join(place, name) for name in files]
         if all(map(os.path.isfile, paths)):
-            contents = []
-            for path in paths:
-                with open(path, "rb") as file:
-                    contents.append(file.read())
-            return contents
+            return [read_file(path) for path in paths]
     return None
 
 

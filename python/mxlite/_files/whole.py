@@ -1,0 +1,162 @@
+"""Files that are read to their end: regular files and pipes, up to a limit.
+
+Devices such as ``/dev/zero`` may never end, so they are refused before anything is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from typing import IO, Any
+
+from ..base import ValueError_
+
+__all__ = ["most_read", "open_file", "open_text", "read_file", "read_to_end"]
+
+_DEFAULT_MIB = 2048
+_PIECE = 16 << 20
+
+
+def most_read() -> int:
+    """Return how many bytes a file that is read to its end may have.
+
+    Returns
+    -------
+    int
+        ``MXLITE_MAX_FILE_MB`` (2048) MiB.
+    """
+    text = os.environ.get("MXLITE_MAX_FILE_MB") or str(_DEFAULT_MIB)
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError_(f"MXLITE_MAX_FILE_MB={text!r}: a number of at least 1 expected")
+    return int(text) << 20
+
+
+def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a regular file or a pipe for reading.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    file
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, or is a device.
+    """
+    stream = open(path, "rb")  # noqa: SIM115
+    kind = os.fstat(stream.fileno()).st_mode
+    if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+        stream.close()
+        reason = "it is a device, a regular file or a pipe expected"
+        raise OSError(errno.EINVAL, reason, os.fspath(path))
+    return stream
+
+
+class _Limited(io.RawIOBase):
+    """Bytes of a stream, and an error after the limit."""
+
+    def __init__(self, stream: IO[bytes], path: str) -> None:
+        super().__init__()
+        self._stream = stream
+        self._path = path
+        self._left = self._most = most_read()
+        if os.fstat(stream.fileno()).st_size > self._most:
+            stream.close()
+            raise self._too_large()
+
+    def _too_large(self) -> OSError:
+        reason = f"more than {self._most >> 20} MiB, the most that is read (MXLITE_MAX_FILE_MB)"
+        return OSError(errno.EFBIG, reason, self._path)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read bytes; raises `OSError` after the limit."""
+        piece = self._stream.read(min(len(buffer), self._left + 1))
+        self._left -= len(piece)
+        if self._left < 0:
+            raise self._too_large()
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        """Close the stream, too."""
+        self._stream.close()
+        super().close()
+
+
+def open_text(
+    path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "strict"
+) -> IO[str]:
+    """Open a text whose lines are read to the end; see `open_file`.
+
+    Parameters
+    ----------
+    path : str or path
+    encoding, errors : str
+        As for :func:`open`.
+
+    Returns
+    -------
+    file
+        Reading raises `OSError` after `most_read` bytes.
+    """
+    raw = _Limited(open_file(path), os.fspath(path))
+    return io.TextIOWrapper(io.BufferedReader(raw, 1 << 16), encoding=encoding, errors=errors)
+
+
+def read_to_end(stream: IO[bytes], path: str | os.PathLike[str]) -> memoryview:
+    """Return what is left of a file.
+
+    Parameters
+    ----------
+    stream : file
+        Of `open_file`; it is closed.
+    path : str or path
+        Named in errors.
+
+    Returns
+    -------
+    memoryview
+
+    Raises
+    ------
+    OSError
+        If reading fails, or there are more than `most_read` bytes.
+    """
+    content = io.BytesIO()
+    with _Limited(stream, os.fspath(path)) as limited:
+        while piece := limited.read(_PIECE):
+            content.write(piece)
+    return content.getbuffer()
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a regular file or a pipe.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, is a device, or has more than `most_read` bytes.
+    """
+    with open_file(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and 0 < size <= most_read():
+            return stream.read()
+        return bytes(read_to_end(stream, path))
