@@ -119,7 +119,7 @@ def read_to_end(stream: IO[bytes], path: str | os.PathLike[str]) -> memoryview:
     Parameters
     ----------
     stream : file
-        Of `open_file`; it is closed.
+        A result of `open_file`; it is closed.
     path : str or path
         Named in errors.
 

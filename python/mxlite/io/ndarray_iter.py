@@ -25,6 +25,7 @@ def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[s
         if not optional:
             raise TypeError_("NDArrayIter: no data given")
         return []
+    given_by_name = isinstance(data, dict)  # 1.x sorts the names
     if hasattr(data, "shape"):
         data = [data]
     if isinstance(data, (list, tuple)):
@@ -38,7 +39,8 @@ def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[s
             f"NDArrayIter: {type(data).__name__} given as {default_name}, an NDArray, "
             "numpy.ndarray, or a list or dict of them expected"
         )
-    return [(name, _source(name, value)) for name, value in data.items()]
+    pairs = sorted(data.items()) if given_by_name else data.items()
+    return [(name, _source(name, value)) for name, value in pairs]
 
 
 def _source(name: str, value: Any) -> Any:

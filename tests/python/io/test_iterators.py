@@ -171,3 +171,11 @@ def test_rows_of_csr_arrays_are_shuffled() -> None:
     assert len(orders) == 4 and orders[:2] != orders[2:]
     with pytest.raises(NotImplementedError, match="last_batch_handle='discard', 'pad' given"):
         mx.io.NDArrayIter(mx.nd.array(dense).tostype("csr"), batch_size=2)
+
+
+def test_arrays_given_by_name_come_in_the_order_of_their_names() -> None:
+    data = {"user": np.zeros((4, 1)), "item": np.ones((4, 2))}
+    batches = mx.io.NDArrayIter(data, {"z": np.zeros(4), "y": np.ones(4)}, batch_size=2)
+    assert [desc.name for desc in batches.provide_data] == ["item", "user"]
+    assert [desc.name for desc in batches.provide_label] == ["y", "z"]
+    assert [array.shape for array in next(batches).data] == [(2, 2), (2, 1)]
