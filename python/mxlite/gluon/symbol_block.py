@@ -12,7 +12,6 @@ from .._core import dtype_type
 from ..base import TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from ..ndarray.serialization import load as load_arrays
 from ..symbol import Group, Symbol, load
 from ..symbol import var as make_var
 from ..symbol.inference import uninferred
@@ -20,7 +19,7 @@ from ..symbol.node import schema_of
 from .formats import regroup
 from .hybrid_block import HybridBlock
 from .parameter import StorageTypeError
-from .parameter_dict import ParameterDict
+from .parameter_dict import ParameterDict, load_named
 from .sharding import SHARD_ATTRIBUTE, options_of_attribute
 from .symbolic import has_symbol
 
@@ -31,8 +30,8 @@ _ROW_SPARSE = "1"  # as attributes of variables spell it
 
 def _saved_names(param_file: str | os.PathLike[str] | None) -> set[str]:
     """Return the names of the variables that an exported file has values for."""
-    arrays = {} if param_file is None else load_arrays(param_file)
-    return {name.partition(":")[2] for name in arrays} if isinstance(arrays, dict) else set()
+    arrays = {} if param_file is None else load_named(param_file)
+    return {name.partition(":")[2] for name in arrays}
 
 
 class SymbolBlock(HybridBlock):

@@ -12,6 +12,7 @@ from .. import ndarray as nd
 from ..base import MXNetError, NotSupportedError, ShapeError, ValueError_
 from ..context import Context, cpu
 from ..io import DataDesc
+from ..module.executor_group import described
 from ..ndarray import NDArray
 
 __all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager"]
@@ -135,10 +136,7 @@ class DataParallelExecutorGroup:
         shared_group: DataParallelExecutorGroup | None = None,
     ) -> None:
         _check_arguments(sym)
-        inputs = [
-            entry if isinstance(entry, DataDesc) else DataDesc(*entry)
-            for entry in [*train_data.provide_data, *train_data.provide_label]
-        ]
+        inputs = described([*train_data.provide_data, *train_data.provide_label]) or []
         self.data_names = [entry[0] for entry in train_data.provide_data]
         self.label_names = [entry[0] for entry in train_data.provide_label]
         self.aux_names = sym.list_auxiliary_states()

@@ -16,10 +16,10 @@ from ..base import MXNetError, TypeError_, ValueError_
 from ..callback import LogValidationMetricsCallback
 from ..context import Context, cpu
 from ..initializer import InitDesc, Uniform
-from ..io import DataDesc
 from ..kvstore.choice import chosen_store
 from ..kvstore.gradients import pushpull_all
 from ..module.checkpoint_files import BatchEndParam, load_checkpoint, save_checkpoint
+from ..module.executor_group import described
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .executor_manager import DataParallelExecutorManager, _check_arguments, _load_data
@@ -121,11 +121,11 @@ class FeedForward:
         self, inputs: Sequence[Any], overwrite: bool = False
     ) -> tuple[list[str], list[str], list[str]]:
         """Initialize arrays without values; return the names of arguments, parameters, states."""
-        described = [e if isinstance(e, DataDesc) else DataDesc(*e) for e in inputs]
-        shapes = {entry.name: entry.shape for entry in described}
+        entries = described(inputs) or []
+        shapes = {entry.name: entry.shape for entry in entries}
         arg_shapes, _, aux_shapes = self.symbol.infer_shape(**shapes)
         arg_types, _, aux_types = self.symbol.infer_type(
-            **{entry.name: np.dtype(entry.dtype) for entry in described}
+            **{entry.name: np.dtype(entry.dtype) for entry in entries}
         )
         arg_names, aux_names = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
         attrs = self.symbol.attr_dict()
@@ -152,17 +152,17 @@ class FeedForward:
         """Bind for the shapes of an iterator; return the arrays of its data."""
         if self.arg_params is None:
             raise MXNetError("FeedForward: there are no parameters; call fit or give arg_params")
-        described = [e if isinstance(e, DataDesc) else DataDesc(*e) for e in data.provide_data]
-        shapes = {entry.name: entry.shape for entry in described}
+        entries = described(data.provide_data) or []
+        shapes = {entry.name: entry.shape for entry in entries}
         bound = self._pred_exec
         if bound is None or any(bound.arg_dict[n].shape != tuple(s) for n, s in shapes.items()):
             types = {name: value.dtype for name, value in self.arg_params.items()}
-            types.update({entry.name: entry.dtype for entry in described})
+            types.update({entry.name: entry.dtype for entry in entries})
             self._pred_exec = self.symbol.simple_bind(
                 self.ctx[0], grad_req="null", type_dict=types, **shapes
             )
         self._pred_exec.copy_params_from(self.arg_params, self.aux_params, True)
-        return [self._pred_exec.arg_dict[entry.name] for entry in described]
+        return [self._pred_exec.arg_dict[entry.name] for entry in entries]
 
     def predict(
         self,

@@ -305,3 +305,22 @@ def test_old_schedulers(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_model_without_parameters_says_so() -> None:
     with pytest.raises(mx.MXNetError, match="FeedForward: there are no parameters; call fit"):
         model().predict(X)
+
+
+def test_descriptions_of_data_are_those_of_modules() -> None:
+    class Pairs:
+        provide_data = (("data", [4, 3]),)  # a list as shape, as some iterators give it
+        provide_label = (("softmax_label", (4,)),)
+
+    class Bad:
+        provide_data = ("data",)
+        provide_label = ()
+
+    net = mx.sym.SoftmaxOutput(
+        mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax"
+    )
+    model = mx.model.FeedForward(net, ctx=mx.cpu(), arg_params={}, aux_params={})
+    names, _, _ = model._init_params([*Pairs.provide_data, *Pairs.provide_label])
+    assert names[0] == "data"
+    with pytest.raises(TypeError, match="'data' given, a DataDesc or a pair"):
+        model._init_params(Bad.provide_data)
