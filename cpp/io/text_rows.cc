@@ -1,8 +1,11 @@
 #include "cpp/io/text_rows.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <tuple>
+#include <utility>
 
 #include "cpp/base/str.h"
 
@@ -114,11 +117,25 @@ LibSvmReader::LibSvmReader(std::string path, int64_t width, int64_t part, int64_
   MX_CHECK(width > 0, "LibSVMIter: ", width, " columns asked for, at least 1 expected");
 }
 
+void LibSvmReader::sort_row(std::string_view line, size_t first, LibSvmRows& output) const {
+  std::vector<std::pair<int64_t, float>> row;
+  for (size_t i = first; i < output.columns.size(); ++i)
+    row.emplace_back(output.columns[i], output.values[i]);
+  std::sort(row.begin(), row.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (i > 0 && row[i].first == row[i - 1].first)
+      file_.fail_at(line, str("column ", row[i].first, " given twice"));
+    std::tie(output.columns[first + i], output.values[first + i]) = row[i];
+  }
+}
+
 void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
   std::string_view left = line.substr(0, line.find('#'));  // a comment may follow
   float label = 0;
   if (!take_number(left, label)) file_.fail_at(line, "it does not begin with a number");
   output.labels.push_back(label);
+  const size_t first = output.columns.size();
+  bool sorted = true;
   int64_t before = -1;
   while (!left.empty()) {
     int64_t column = 0;
@@ -130,12 +147,12 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
       file_.fail_at(line, str("column ", column, " has no number as its value"));
     if (column < 0 || column >= width_)
       file_.fail_at(line, str("column ", column, " given, 0 to ", width_ - 1, " expected"));
-    if (column <= before)
-      file_.fail_at(line, str("column ", column, " given after column ", before));
+    sorted &= column > before;
     before = column;
     output.columns.push_back(column);
     output.values.push_back(value);
   }
+  if (!sorted) sort_row(line, first, output);
   output.begins.push_back(static_cast<int64_t>(output.columns.size()));
 }
 

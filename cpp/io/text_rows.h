@@ -35,7 +35,8 @@ struct LibSvmRows {
 
 class LibSvmReader {
  public:
-  // A line is a label and `column:value` pairs, the columns rising, from 0, below `width`.
+  // A line is a label and `column:value` pairs; columns begin at 0 and are below `width`. Rows
+  // are sorted by column.
   LibSvmReader(std::string path, int64_t width, int64_t part, int64_t parts);
 
   // Like CsvReader::read; the rows are appended.
@@ -44,6 +45,8 @@ class LibSvmReader {
 
  private:
   void parse(std::string_view line, LibSvmRows& output) const;
+  // Sorts the pairs from `first` on by column; each column may be given once.
+  void sort_row(std::string_view line, size_t first, LibSvmRows& output) const;
 
   TextFile file_;
   int64_t width_;

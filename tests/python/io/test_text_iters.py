@@ -182,7 +182,8 @@ def test_libsvm_parts_cover_every_line_once(tmp_path: Path, parts: int) -> None:
     [
         ("1 3:1\n", "column 3 given, 0 to 2 expected"),
         ("1 0:1\n0 -1:2\n", "line 2: '0 -1:2': column -1 given"),
-        ("1 1:1 1:2\n", "column 1 given after column 1"),
+        ("1 1:1 1:2\n", "column 1 given twice"),
+        ("1 2:1 1:2 0:3 2:1\n", "column 2 given twice"),
         ("a 1:1\n", "it does not begin with a number"),
         ("1 1\n", "pairs column:value expected"),
         ("1 1:\n", "column 1 has no number as its value"),
@@ -194,6 +195,14 @@ def test_libsvm_errors_name_the_line(tmp_path: Path, text: str, words: str) -> N
         for _ in mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=1):
             pass
     assert words in str(error.value)
+
+
+def test_libsvm_columns_in_any_order(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.svm", "1 3:1 0:.5\n0 2:1\n1 2:3 3:4 1:2\n")
+    batches = mx.io.LibSVMIter(data_libsvm=path, data_shape=(4,), batch_size=3)
+    data = next(batches).data[0]
+    assert data.asnumpy().tolist() == [[0.5, 0, 0, 1], [0, 0, 1, 0], [0, 2, 3, 4]]
+    assert data.indices.asnumpy().tolist() == [0, 3, 2, 1, 2, 3]
 
 
 def mnist(folder: Path, packed: bool = False) -> dict[str, str]:
