@@ -78,7 +78,7 @@ MX_UNARY(Abs, "abs", false, MX_PER_KIND(x < T(0) ? negated(x) : x, std::fabs(x))
 // A NaN stays.
 MX_UNARY(Sign, "sign", false, x == x ? (x > T(0) ? T(1) : T(0)) - (x < T(0) ? T(1) : T(0)) : x)
 MX_UNARY(Square, "square", false, multiplied(x, x))
-MX_UNARY(Relu, "relu", false, x < T(0) ? T(0) : x)
+MX_UNARY(Relu, "relu", false, x <= T(0) ? T(0) : x)  // a NaN stays, -0 becomes 0 as in 1.x
 MX_UNARY(LogicalNot, "logical_not", false, x == T(0) ? T(1) : T(0))
 MX_UNARY(Round, "round", false, MX_PER_KIND(x, round_half_away(x)))
 MX_UNARY(Rint, "rint", false, MX_PER_KIND(x, rint_half_down(x)))

@@ -232,3 +232,14 @@ def test_the_gradient_of_nanprod_is_zero_at_nan():
     got = _gradient(lambda x: nd.nanprod(x, axis=1), [[np.inf, 0, np.nan], [3, np.nan, 4]])
     np.testing.assert_array_equal(got[0, 2], 0)
     np.testing.assert_array_equal(got[1], [4, 0, 3])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_relu_of_negative_zero_is_zero(dtype, size):
+    x = nd.array(np.full(size, -0.0), dtype=dtype)
+    assert np.signbit(x.astype("float64").asnumpy()).all()
+    net = gluon.nn.HybridLambda(lambda F, x: F.relu(x))
+    net.hybridize()
+    for y in (nd.relu(x), nd.Activation(x, "relu"), net(x), net(x + 0 * x)):
+        assert not np.signbit(y.astype("float64").asnumpy()).any()

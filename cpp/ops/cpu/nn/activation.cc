@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/pointwise/unary_functors.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -38,7 +39,7 @@ void activation_native(KernelContext&, const ActivationParams& p, Inputs in, Out
   using Type = ActivationType;
   if (p.act_type == Type::kRelu) {
     dispatch_dtype(in[0].dtype, [&]<class T>(T) {
-      map<T>(in[0], out[0], [](auto x) { return x < decltype(x)(0) ? decltype(x)(0) : x; });
+      map<T>(in[0], out[0], [](auto x) { return pointwise::Relu::apply(x, &x); });
     });
     return;
   }
