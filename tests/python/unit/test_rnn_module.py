@@ -286,3 +286,21 @@ def test_subclasses_find_and_replace_the_weights(cell) -> None:
     output, _ = cell(mx.sym.Variable("data"), cell.begin_state())
     assert "mine" in output.list_arguments()
     assert cell._prefix + "h2h_weight" not in output.list_arguments()
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_steps_are_named_as_in_1_9_1(merged):
+    with mx.name.NameManager():
+        outputs, _ = mx.rnn.GRUCell(4, prefix="l_").unroll(2, mx.sym.var("x"), merge_outputs=merged)
+        symbol = outputs if merged else mx.sym.Group(outputs)
+        names = symbol.get_internals().list_outputs()
+    assert {"split0_output0", "split0_output1", "l_t0__i2h_output", "l_t0__z_act_output"} <= {
+        *names
+    }
+    assert {"l_t0_out_output", "l_t1__h2h_slice_output2"} <= {*names}
+    expected = ["concat0_output"] if merged else ["l_t0_out_output", "l_t1_out_output"]
+    assert symbol.list_outputs() == expected
+    with mx.name.NameManager():
+        fused = mx.rnn.FusedRNNCell(4, prefix="f_")
+        outputs, _ = fused.unroll(2, mx.sym.var("x"), merge_outputs=True)
+    assert outputs.list_outputs() == ["swapaxes1_output"]

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 from ... import symbol as _symbol
 from ...base import ShapeError, TypeError_, ValueError_
+from ...name import NameManager
 from ...ndarray import NDArray, concat
 from ...symbol import Symbol
 
@@ -254,7 +255,7 @@ def split_steps(inputs: Any, length: int, layout: str) -> list[Any]:
             raise TypeError_(
                 "unroll: a symbol with several outputs was given; pass list(inputs) instead"
             )
-        return list(symbol.SliceChannel(inputs, axis=axis, num_outputs=length, squeeze_axis=True))
+        return list(symbol.split(inputs, axis=axis, num_outputs=length, squeeze_axis=True))
     if inputs is None:
         raise TypeError_("unroll: inputs is None, a Symbol or a list of Symbols expected")
     if len(inputs) != length:
@@ -266,7 +267,8 @@ def merge_steps(steps: Any, layout: str) -> Symbol:
     """Return one symbol with a time axis where layout has it."""
     if isinstance(steps, Symbol):
         return steps
-    return symbol.stack(*steps, axis=time_axis(layout))
+    name = NameManager.current.get(None, "concat")  # 1.x concatenates
+    return symbol.stack(*steps, axis=time_axis(layout), name=name)
 
 
 def formatted(steps: Any, length: int, layout: str, merged: bool | None) -> Any:

@@ -171,13 +171,20 @@ class GRUCell(_DenseCell):
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
         """Build one step; see `BaseRNNCell`."""
         name = self._begin_step()
-        i2h, h2h = self._linear("i2h", inputs, name), self._linear("h2h", states[0], name)
-        output = gru_step(i2h, h2h, states[0], name)
+        inner = name + "_"  # 1.x has the second underscore in all names but that of the output
+        i2h, h2h = self._linear("i2h", inputs, inner), self._linear("h2h", states[0], inner)
+        output = gru_step(i2h, h2h, states[0], inner, out_name=name + "out")
         return output, [output]
 
 
 def gru_step(
-    i2h: Any, h2h: Any, state: Any, name: str, axis: int = 1, activation: Any = "tanh"
+    i2h: Any,
+    h2h: Any,
+    state: Any,
+    name: str,
+    axis: int = 1,
+    activation: Any = "tanh",
+    out_name: str | None = None,
 ) -> Symbol:
     """Build h' from the input's and the state's share of the gates."""
     xr, xz, xn = symbol.SliceChannel(i2h, num_outputs=3, axis=axis, name=name + "i2h_slice")
@@ -189,4 +196,4 @@ def gru_step(
         n = symbol.Activation(total, act_type=activation, name=name + "h_act")
     else:
         n = activation(total, name=name + "h_act")
-    return symbol.elemwise_add((1.0 - z) * n, z * state, name=name + "out")
+    return symbol.elemwise_add((1.0 - z) * n, z * state, name=out_name or name + "out")

@@ -151,7 +151,7 @@ class FusedRNNCell(BaseRNNCell):
         self.reset()
         inputs = merge_steps(inputs, layout)
         if time_axis(layout) == 1:
-            inputs = symbol.SwapAxis(inputs, dim1=0, dim2=1)
+            inputs = symbol.swapaxes(inputs, dim1=0, dim2=1)
         states = self.begin_state() if begin_state is None else begin_state
         result = symbol.RNN(
             inputs,
@@ -170,7 +170,7 @@ class FusedRNNCell(BaseRNNCell):
             result._set_attr(__layout__="LNC")
             outputs, *next_states = list(result)
         if time_axis(layout) == 1:
-            outputs = symbol.SwapAxis(outputs, dim1=0, dim2=1)
+            outputs = symbol.swapaxes(outputs, dim1=0, dim2=1)
         return formatted(outputs, length, layout, merge_outputs), next_states
 
     def unfuse(self) -> SequentialRNNCell:
