@@ -83,7 +83,8 @@ const char* scalar_name(const OperatorObject& object) {
 
 // Python and NumPy scalars; NumPy arrays are sequences.
 bool is_number(PyObject* o) {
-  return PyFloat_Check(o) || PyLong_Check(o) || (PyNumber_Check(o) && !PySequence_Check(o));
+  return PyFloat_Check(o) || PyLong_Check(o) ||
+         (PyNumber_Check(o) && !PySequence_Check(o) && !PyComplex_Check(o));
 }
 
 // Integers stay exact; everything else is a double.
@@ -149,6 +150,26 @@ PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, P
       std::move(autograd::call(*object.scalar_op, std::move(params), {&array, 1}, options)[0]));
 }
 
+// Lets an object of another library compute `array + object`, as Python does.
+PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject* other) {
+  // Without this, Python would compare identities for == and give False.
+  const bool sequence = PyList_Check(other) || PyTuple_Check(other);
+  const bool comparison = object.arithmetic->signs == Signs::kComparison;
+  if (!sequence && (comparison || object.side == Side::kInPlace)) Py_RETURN_NOTIMPLEMENTED;
+  if (!sequence && object.side == Side::kLeft) {
+    const std::string reflected = str("__r", object.arithmetic->name, "__");
+    if (PyObject_HasAttrString(other, reflected.c_str())) {
+      const py::handle method = other;
+      py::object result = method.attr(reflected.c_str())(py::handle(self));
+      if (result.ptr() != Py_NotImplemented) return result.release().ptr();
+    }
+  }
+  const bool text = PyUnicode_Check(other) || PyBytes_Check(other) || other == Py_None;
+  fail(ErrorKind::kType, *object.method, ": a ", Py_TYPE(other)->tp_name,
+       " given beside an NDArray, an NDArray or a number expected",
+       text || PyComplex_Check(other) ? "" : "; convert it with mx.nd.array(...)");
+}
+
 PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject*) {
   return guarded([&]() -> PyObject* {
     const OperatorObject& object = object_of(callable);
@@ -170,12 +191,7 @@ PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf
         return call_on_sparse(object, self, other, in_place);
       return call_on_array(object, array_of(self), other, in_place);
     }
-    // Without this, Python would compare identities for == and give False.
-    if (PyList_Check(other) || PyTuple_Check(other))
-      fail(ErrorKind::kType, *object.method, ": a ", Py_TYPE(other)->tp_name,
-           " given beside an NDArray, an NDArray or a number expected; convert it with "
-           "mx.nd.array(...)");
-    Py_RETURN_NOTIMPLEMENTED;
+    return beside_foreign(object, self, other);
   });
 }
 
@@ -183,8 +199,11 @@ PyObject* get_name(PyObject* self, void*) {
   return PyUnicode_FromString(object_of(self).method->c_str());
 }
 
+PyObject* get_signature(PyObject*, void*) { return PyUnicode_FromString("(self, other)"); }
+
 PyTypeObject* init_operator_type() {
   static PyGetSetDef getset[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                                 {"__text_signature__", get_signature, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "mxlite._core.Sign";

@@ -162,9 +162,17 @@ void bind_node(py::module_& m) {
       .def(
           "set_attr",
           [](Node& self, const std::string& key, const std::string& value) {
-            self.edit([&](Call& call) { call.attrs[key] = value; });
+            self.edit([&](Call& call) {
+              call.attrs[key] = value;
+              const int at = call.op && !call.host() ? call.op->param_index(key) : -1;
+              if (at < 0) return;
+              std::vector<AttrValue> values = call.op->params_values(call.params.get());
+              values[static_cast<size_t>(at)] = value;
+              call.params = call.op->make_params(values, (uint64_t{1} << values.size()) - 1);
+            });
           },
-          py::arg("key"), py::arg("value"))
+          py::arg("key"), py::arg("value"),
+          "Set an attribute; one that is a parameter of the operator changes the call, too.")
       .def_property_readonly(
           "inputs", [](const Node& self) { return self.inputs; },
           "Producers and which of their outputs.")

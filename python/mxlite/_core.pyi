@@ -1520,7 +1520,10 @@ class Node:
         """
         fc1_output, bn0_mean, split0_output1
         """
-    def set_attr(self, key: str, value: str) -> None: ...
+    def set_attr(self, key: str, value: str) -> None:
+        """
+        Set an attribute; one that is a parameter of the operator changes the call, too.
+        """
     @property
     def attrs(self) -> dict[str, str]:
         """

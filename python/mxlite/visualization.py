@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _core
-from .base import NotSupportedError, TypeError_, ValueError_
+from .base import NotSupportedError, TypeError_, ValueError_, suggestion
 from .ndarray.serialization import dtype_name
 from .symbol import Symbol
 from .symbol.inference import Inference, Shape, infer, parse_shape
@@ -56,7 +57,8 @@ def print_summary(
     ----------
     symbol : Symbol
     shape : dict of str to tuple of int, optional
-        Shapes of the inputs; without them shapes stay empty and parameters uncounted.
+        Shapes of the inputs; without them shapes stay empty and parameters uncounted, with a
+        warning.
     line_length : int
     positions : sequence of float
         Right ends of the four columns, as parts of the line.
@@ -70,7 +72,24 @@ def print_summary(
     """
     _check(symbol, "print_summary")
     inference = None
-    if shape is not None:
+    if shape is None:
+        warnings.warn(
+            "print_summary: parameters are not counted without the shapes of the inputs; pass "
+            "shape={'data': (1, 3, 224, 224)} or the like",
+            stacklevel=2,
+        )
+    elif not isinstance(shape, Mapping):
+        raise TypeError_(
+            f"print_summary: shape {shape!r} given, a dict of shapes by input name expected"
+        )
+    else:
+        known = symbol.list_inputs()
+        for name in shape:
+            if name not in known:
+                raise ValueError_(
+                    f"print_summary: the symbol has no input {name!r}"
+                    f"{suggestion(name, known) or '; it has ' + ', '.join(known)}"
+                )
         inference = _inference(symbol, shape)
         _complete(inference, "print_summary")
     ends = [int(line_length * p) if p <= 1 else int(p) for p in positions]

@@ -172,6 +172,12 @@ def simple_bind(
     context = current_context() if ctx is None else Context(ctx)
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     known = {*names, *aux_names}
+    if len(known) < len(names) + len(aux_names):
+        twice = next(name for name in known if (*names, *aux_names).count(name) > 1)
+        raise ValueError_(
+            f"simple_bind: several variables are named {twice!r}, unique names expected; use one "
+            "variable in all places"
+        )
     # 1.x looks at tuples only: scripts pass the options of operators on.
     shapes = {k: v for k, v in shapes.items() if k in known or isinstance(v, (tuple, list))}
     known_shapes = {name: parse_shape(shape, name) for name, shape in shapes.items()}

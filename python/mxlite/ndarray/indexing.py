@@ -276,6 +276,11 @@ def setitem(self: NDArray, key: Any, value: Any) -> None:
         key = (key,)
     items = _normalize(key, self.ndim)
     _check_items(items)
+    if any(isinstance(item, bool) for item in items):
+        raise TypeError_(
+            f"x[{key!r}] = value: an index of type bool given; x[:] fills the array, x[1] the "
+            "element 1, and nd.where(mask, values, x) replaces where a mask is not 0"
+        )
     if isinstance(value, NDArray) and _core.is_recording() and _core.is_recorded(value):
         _write_recorded(self, items, value)
         return

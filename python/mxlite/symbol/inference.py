@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+import numpy as np
+
 from .. import _core
 from .._core import Inference, dtype_type
 from ..base import TypeError_, ValueError_, shape_tuple, suggestion
@@ -37,11 +39,21 @@ def parse_shape(value: Any, name: str) -> Shape:
     if value is None:
         return None
     with_none = value
+    if not isinstance(value, (Sequence, np.ndarray)):
+        raise TypeError_(
+            f"infer_shape: {name}: shape {value!r} of type {type(value).__name__} given, a tuple "
+            "of integers expected"
+        )
     if is_np_shape() and isinstance(value, (tuple, list)):
         with_none = [-1 if extent is None else extent for extent in value]
     shape = shape_tuple(with_none, f"infer_shape: {name}")
+    if any(extent < -1 for extent in shape):
+        raise ValueError_(
+            f"infer_shape: {name}: shape {shape} given, dimensions of at least 0, or -1 for "
+            "unknown ones, expected"
+        )
     if is_np_shape():
-        return tuple(max(extent, -1) for extent in shape)
+        return shape
     return tuple(extent if extent > 0 else -1 for extent in shape) if shape else None
 
 
@@ -145,12 +157,21 @@ def infer_shape(
     return None, None, None
 
 
+def _type_name(value: Any, name: str) -> str:
+    try:
+        return dtype_name(value)
+    except TypeError:
+        raise TypeError_(
+            f"infer_type: {name}: {value!r} given, a dtype such as 'float32' expected"
+        ) from None
+
+
 def infer_type(
     symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], partial: bool
 ) -> tuple[Any, Any, Any]:
     """Serve `Symbol.infer_type` and `Symbol.infer_type_partial`."""
     given = _given(symbol, args, kwargs, "infer_type")
-    types = {key: dtype_name(value) for key, value in given.items()}
+    types = {key: _type_name(value, key) for key, value in given.items()}
     inference = uninferred(symbol._outputs, {}, types)
     # Variables that mixed precision casts are float32 unless a type is given.
     inference.run_types("float32" if inference.casts_precision and not partial else None)

@@ -21,7 +21,7 @@ from ..base import (
 )
 from .exactness import check_exact
 from .inference import infer_shape, infer_type
-from .node import Entry, Node, topological_order
+from .node import Entry, Node, schema_of, topological_order
 
 if TYPE_CHECKING:
     from .operator_methods import OperatorMethods as _Base
@@ -204,12 +204,37 @@ class Symbol(_Base):
         return {node.name: _public_attrs(node) for node in self._nodes() if node.attrs}
 
     def _set_attr(self, **kwargs: str) -> None:
-        """Set attributes of the one node of this symbol."""
+        """Set attributes of the one node of this symbol.
+
+        Parameters
+        ----------
+        **kwargs : str
+            For an operator its parameters, ``__name__`` in two underscores, and 1.x's
+            ``lr_mult``, ``wd_mult``, ``ctx_group`` and the like; for a variable any name.
+
+        Raises
+        ------
+        TypeError
+            If the operator has no such parameter.
+        ValueError
+            If a value is no text, or no value of the parameter.
+        """
         node = self._node("_set_attr")
+        schema = schema_of(node)
         for key, value in kwargs.items():
             if not isinstance(value, str):
-                raise ValueError_("Set Attr only accepts string values")
-            node.set_attr(hidden_key(key), value)
+                raise ValueError_(
+                    f"Symbol._set_attr: Set Attr only accepts string values, {key}={value!r} given"
+                )
+            hidden = hidden_key(key)
+            known = [] if schema is None else [param["name"] for param in schema["params"]]
+            if schema is not None and not hidden.startswith("__") and key not in known:
+                hint = suggestion(key, known) or f"; it has {', '.join(known) or 'none'}"
+                raise TypeError_(
+                    f"Symbol._set_attr: operator {node.op} of {node.name!r} has no parameter "
+                    f"{key!r}{hint}; other attributes are named like __{key}__"
+                )
+            node.set_attr(hidden, value)
 
     def _node(self, who: str) -> Node:
         nodes = {node for node, _ in self._outputs}

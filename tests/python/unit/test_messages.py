@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import mxlite as mx
 import numpy as np
@@ -137,3 +138,98 @@ def test_the_module_of_errors_has_its_own_builtins():
     assert issubclass(mx.base.DeviceError, ValueError)
     assert not issubclass(mx.base.DeviceError, ValueError_)
     assert not issubclass(mx.base.FileFormatError, ValueError_)
+
+
+class _Foreign:
+    """An object of a library that knows nothing of NDArrays."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(2, dtype)
+
+
+class _Friend(_Foreign):
+    def __radd__(self, other):
+        return "friend", other
+
+
+@pytest.mark.parametrize(
+    "value, kind", [("a", "str"), (None, "NoneType"), (1j, "complex"), (_Foreign(), "_Foreign")]
+)
+def test_arithmetic_with_what_is_no_number(value, kind):
+    x = nd.array([1, 2])
+    hint = "; convert it with mx.nd.array" if kind == "_Foreign" else "expected$"
+    for method, act in (
+        ("__add__", lambda: x + value),
+        ("__radd__", lambda: value + x),
+        ("__rtruediv__", lambda: value / x),
+        ("__pow__", lambda: x**value),
+    ):
+        given = f"{method}: a {kind} given beside an NDArray, an NDArray or a number expected"
+        with pytest.raises(TypeError, match=given) as caught:
+            act()
+        assert re.search(hint, str(caught.value))
+    with pytest.raises(TypeError, match=f"__add__: a {kind} given"):
+        x += value
+    assert (x == value) is False or kind == "_Foreign"
+
+
+def test_objects_that_know_ndarrays_compute_with_them():
+    x = nd.array([1, 2])
+    name, other = x + _Friend()
+    assert name == "friend" and other is x
+    assert (x * nd.array([2, 2]) + np.float32(1)).asnumpy().tolist() == [3, 5]
+
+
+def test_inference_names_what_is_no_shape_or_dtype():
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    for dtype in ((2, 3), "foo", 7):
+        with pytest.raises(TypeError, match=r"infer_type: data: .* given, a dtype such as"):
+            net.infer_type(data=dtype)
+    for shape in (3, "ab", 2.5):
+        with pytest.raises((TypeError, ValueError), match="infer_shape: data: .* a tuple of int"):
+            net.infer_shape(data=shape)
+    with pytest.raises(ValueError, match=r"infer_shape: data: shape \(-2, 3\) given"):
+        net.infer_shape(data=(-2, 3))
+    assert net.infer_shape(data=[2, 3])[1] == [(2, 3)]
+
+
+def test_attributes_of_operators_are_their_parameters():
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    with pytest.raises(TypeError, match="FullyConnected of 'fc' has no parameter 'num_hiden'; did"):
+        net._set_attr(num_hiden="5")
+    with pytest.raises(ValueError, match="num_hidden"):
+        net._set_attr(num_hidden="many")
+    with pytest.raises(ValueError, match="only accepts string values, num_hidden=5 given"):
+        net._set_attr(num_hidden=5)
+    assert net.infer_shape(data=(2, 4))[1] == [(2, 3)]
+    net._set_attr(num_hidden="5", lr_mult="2", __mine__="1")
+    assert net.infer_shape(data=(2, 4))[1] == [(2, 5)]
+    assert mx.sym.load_json(net.tojson()).infer_shape(data=(2, 4))[1] == [(2, 5)]
+    assert net.attr("lr_mult") == "2" and net.attr("__mine__") == "1"
+    variable = mx.sym.var("x")
+    variable._set_attr(anything="1")
+    assert variable.attr("anything") == "1"
+
+
+def test_variables_that_are_bound_have_unique_names():
+    total = mx.sym.var("a") + mx.sym.var("a")
+    with pytest.raises(ValueError, match="simple_bind: several variables are named 'a'"):
+        total.simple_bind(mx.cpu(), a=(2,))
+
+
+@pytest.mark.parametrize("key", [True, False, (True,), (0, True)])
+def test_a_bool_is_no_place_to_write_to(key):
+    x = nd.zeros((2, 2))
+    with pytest.raises(TypeError, match="an index of type bool given; x.:. fills the array"):
+        x[key] = 5
+    assert x.asnumpy().sum() == 0
+
+
+def test_summaries_tell_what_shapes_they_need():
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    with pytest.warns(UserWarning, match="parameters are not counted without the shapes"):
+        mx.viz.print_summary(net)
+    with pytest.raises(TypeError, match=r"print_summary: shape \(1, 2\) given, a dict"):
+        mx.viz.print_summary(net, shape=(1, 2))
+    with pytest.raises(ValueError, match="the symbol has no input 'dat'; did you mean 'data'"):
+        mx.viz.print_summary(net, shape={"dat": (1, 2)})
