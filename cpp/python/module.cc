@@ -4,6 +4,7 @@
 #include "cpp/python/py_comm.h"
 #include "cpp/python/py_server.h"
 #include "cpp/python/registration.h"
+#include "cpp/python/text_signatures.h"
 
 PYBIND11_MODULE(_core, m) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
@@ -42,4 +43,5 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_text_rows(m);
   mxlite::python::bind_image_pipeline(m);
   mxlite::python::make_registration_optional(m);
+  mxlite::python::add_text_signatures(m);
 }

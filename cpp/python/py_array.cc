@@ -60,7 +60,8 @@ PyTypeObject* init_array_type() {
       {Py_tp_new, reinterpret_cast<void*>(make_stateless)},
       {Py_tp_init, reinterpret_cast<void*>(forbid_init)},
       {Py_tp_members, members},
-      {Py_tp_doc, const_cast<char*>("Array on a device; see mxlite.nd for how to make one.")},
+      {Py_tp_doc,
+       const_cast<char*>("NDArray()\n--\n\nArray on a device; see mxlite.nd for how to make one.")},
       {0, nullptr}};
   static PyType_Spec spec = {"mxlite._core.NDArray", sizeof(PyArray), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
