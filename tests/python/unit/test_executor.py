@@ -297,7 +297,8 @@ def test_a_monitor_sees_every_output() -> None:
 
 
 def test_a_monitor_stays_when_the_executor_is_reshaped() -> None:
-    net = sym.concat(sym.var("x"), sym.var("x"), dim=0, name="both")
+    x = sym.var("x")
+    net = sym.concat(x, x, dim=0, name="both")
     executor = net.simple_bind(mx.cpu(), x=(2, 5))
     names: list[str] = []
     executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)

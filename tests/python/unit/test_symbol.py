@@ -222,8 +222,8 @@ def test_attr_dict_lists_parameters_as_text() -> None:
     net = sym.Convolution(sym.var("data"), kernel=(3, 3), num_filter=4, no_bias=True, name="c")
     expected = {"kernel": "(3, 3)", "num_filter": "4", "no_bias": "True"}
     assert net.attr_dict() == {"c": expected, "c_weight": expected}
-    net._set_attr(mood="angry")
-    assert net.attr("mood") == "angry"
+    net._set_attr(__mood__="angry")
+    assert net.attr("__mood__") == "angry"
 
 
 # -- arithmetic and methods -----------------------------------------------------------------------
@@ -395,8 +395,8 @@ def test_copies_are_independent(clone: Any) -> None:
     net = mlp()
     other = clone(net)
     assert other.tojson() == net.tojson()
-    other.get_internals()["fc1_output"]._set_attr(mood="angry")
-    assert net.get_internals()["fc1_output"].attr("mood") is None
+    other.get_internals()["fc1_output"]._set_attr(__mood__="angry")
+    assert net.get_internals()["fc1_output"].attr("__mood__") is None
 
 
 def test_eval_names_the_missing_argument() -> None:
