@@ -39,6 +39,13 @@ enum class Beyond {
   kLogic,    // comparisons and logic have a result for every number
 };
 
+// Integers cannot hold the logarithm of 0 and of negative numbers.
+Grads grad_rpower(GradBuilder& g) {
+  const double factor = std::log(scalar(g));
+  if (!is_floating(g.input_spec(0).dtype) && !std::isfinite(factor)) return Grads(1);
+  return {g.mul(dy(g), g.mul_scalar(y(g), factor))};
+}
+
 struct Row {
   const char* name;
   const char* doc;
@@ -84,8 +91,7 @@ const Row kRows[] = {
      MX_GRAD(g.mul(
          dy(g), g.mul_scalar(with_scalar(g, "_power_scalar", x(g), scalar(g) - 1.0), scalar(g)))),
      "_PowerScalar"},
-    {"_rpower_scalar", "scalar to the power data.",
-     MX_GRAD(g.mul(dy(g), g.mul_scalar(y(g), std::log(scalar(g))))), "_RPowerScalar"},
+    {"_rpower_scalar", "scalar to the power data.", grad_rpower, "_RPowerScalar"},
     {"_maximum_scalar", "max(data, scalar).",
      MX_GRAD(g.mul(dy(g), with_scalar(g, "_greater_equal_scalar", x(g), scalar(g)))),
      "_MaximumScalar"},

@@ -100,3 +100,14 @@ def test_integers_have_no_bound_nan(dtype):
         with pytest.raises(ValueError, match="nan.* given beside data of dtype"):
             act()
     assert nd.clip(x, -float("inf"), 1).asnumpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_powers_of_numbers_without_logarithm_have_no_gradient_in_integers(dtype):
+    for base in (0, -1):
+        x = nd.array([1, 2, 3], dtype=dtype)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = base**x
+        y.backward()
+        assert x.grad.asnumpy().tolist() == [0, 0, 0]
