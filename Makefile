@@ -94,7 +94,7 @@ test-python: $(BUILD)  ## Python tests; options in ARGS
 	@printf '\n=== Python tests\n'
 	@python -m pytest tests/python --durations=5 $(ARGS)
 
-test-long: test-emulated faults  ## what is too slow for test: about an hour
+test-long: test-emulated faults  ## what is too slow for test: about 90 minutes
 	@$(STEP) "operators, graph and bindings under sanitizers" tools/sanitize_package.sh
 
 test-faults: $(BUILD)  ## a few of the faults of make faults
