@@ -107,12 +107,8 @@ def group_of(who: str, process_set: ProcessSet | int | None) -> Group:
                 "call mxlite.horovod.init() or create a dist store before"
             )
         return Group(0, (0,), 0)
-    if number is None:
-        raise ProcessSetError(
-            f"{who}: {process_set!r} is not part of the job: give it to init(process_sets=[...]) "
-            "or add_process_set"
-        )
     try:
+        number = operator.index(process_set)
         ranks = tuple(_core.comm_set_members(number))
     except MXNetError as error:
         raise ProcessSetError(f"{who}: {error}") from None
