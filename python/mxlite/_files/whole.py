@@ -156,7 +156,7 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         If it cannot be read, is a device, or has more than `most_read` bytes.
     """
     with open_file(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and 0 < size <= most_read():
+        status = os.fstat(stream.fileno())
+        if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= most_read():
             return stream.read()
         return bytes(read_to_end(stream, path))
