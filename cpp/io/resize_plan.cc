@@ -16,7 +16,6 @@ std::optional<ResizePlan> plan_resize(Extent image, const ImageParams& p, Random
   if (cuts) plan.rectangle = drawn_rectangle(image, p, random);
   if (plan.rectangle.width > 0) {
     plan.size = target;
-    plan.cuts = true;
     return plan;
   }
   plan.rectangle = {0, 0, image.width, image.height};

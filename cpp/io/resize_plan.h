@@ -12,7 +12,6 @@ struct ResizePlan {
   Region rectangle;
   Extent size;
   int x = 0, y = 0;
-  bool cuts = false;  // whether the rectangle was drawn
 };
 
 // Returns the plan of a sample; returns nothing, and draws nothing, if the image is resized twice.
