@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,11 +14,6 @@
 #include "tests/cpp/errors.h"
 
 namespace mxlite {
-
-namespace cuda {
-void throw_cuda_error(cudaError_t, const char* call) { fail(ErrorKind::kError, call, " failed"); }
-}  // namespace cuda
-
 namespace {
 
 constexpr unsigned kBlocks = 8, kThreads = 64;

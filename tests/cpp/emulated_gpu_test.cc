@@ -14,11 +14,6 @@
 #include "tests/cpp/errors.h"
 
 namespace mxlite {
-
-namespace cuda {
-void throw_cuda_error(cudaError_t, const char* call) { fail(ErrorKind::kError, call, " failed"); }
-}  // namespace cuda
-
 namespace {
 
 using emulated::allocate_guarded;
