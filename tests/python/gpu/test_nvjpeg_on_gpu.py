@@ -47,10 +47,7 @@ def write(path: Path, images: list[bytes]) -> str:
 
 @pytest.fixture()
 def record(tmp_path: Path) -> str:
-    try:
-        images = [jpeg(picture(h, w, i)) for i, (h, w) in enumerate(SIZES)]
-    except mx.base.NotSupportedError:
-        pytest.skip("this build decodes no images")
+    images = [jpeg(picture(h, w, i)) for i, (h, w) in enumerate(SIZES)]
     return write(tmp_path / "a.rec", images)
 
 
