@@ -63,7 +63,6 @@ py::dict describe_op(const OpSchema& op) {
                            : op.num_outputs == 1                 ? "one"
                                                                  : "many",
       py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
-      py::arg("passes_gradient") = op.gradient || op.storage.chooses_storage,
       // Functions of mx.nd.sparse call those that choose storage.
       py::arg("hidden") = op.name.starts_with("_") || op.storage.chooses_storage,
       py::arg("amp") = describe_amp(op), py::arg("storage") = describe_storage(op.storage),
@@ -96,7 +95,7 @@ void bind_schemas(py::module_& m) {
         return list;
       },
       "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, "
-      "params, signature, outputs, differentiable, passes_gradient, hidden, amp, storage, drawing, "
+      "params, signature, outputs, differentiable, hidden, amp, storage, drawing, "
       "shapes, cpu_kernels in order.");
 }
 

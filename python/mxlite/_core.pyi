@@ -2425,7 +2425,7 @@ def is_training() -> bool:
 
 def list_ops() -> list[Any]:
     """
-    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, passes_gradient, hidden, amp, storage, drawing, shapes, cpu_kernels in order.
+    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, amp, storage, drawing, shapes, cpu_kernels in order.
     """
 
 def make_communicator(ranks: Sequence[int] = []) -> Communicator:
