@@ -32,6 +32,13 @@ class SubgraphVisitor final : public graph::Visitor<NDArrayRef> {
   const graph::GraphRoute& route_;
 };
 
+// Whether one of the nodes leaves its shape to its users.
+bool has_open_shape(const std::vector<NodeRef>& nodes) {
+  return std::ranges::any_of(nodes, [](const NodeRef& node) {
+    return shape_from_users(*node->call, UnknownExtent::kZero);
+  });
+}
+
 }  // namespace
 
 void set_call_runner(CallRunner runner) { call_runner = runner; }
@@ -65,10 +72,7 @@ Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves) {
 
 Calls calls_with_shapes(const Entries& heads,
                         const std::function<Inference::Known(const Node&)>& known) {
-  const auto is_open = [](const NodeRef& node) {
-    return shape_from_users(*node->call, UnknownExtent::kZero);
-  };
-  if (std::ranges::none_of(topological_order(heads), is_open)) return {};
+  if (!has_open_shape(topological_order(heads))) return {};
   const UnknownExtent unknown = unknown_extent();
   const auto shapes_as_written = [&](const Node& variable) {
     Inference::Known found = known(variable);
@@ -85,9 +89,7 @@ SubgraphRun::SubgraphRun(const Subgraph& graph)
     : graph_(graph), listing_(graph.heads), route_(listing_.graph) {
   for (const int variable : graph.order()) variables_.push_back(static_cast<size_t>(variable));
   MX_ASSERT(variables_.size() == listing_.graph.inputs.size());
-  has_open_shapes_ = std::ranges::any_of(listing_.nodes, [](const NodeRef& node) {
-    return shape_from_users(*node->call, UnknownExtent::kZero);
-  });
+  has_open_shapes_ = has_open_shape(listing_.nodes);
 }
 
 Arrays SubgraphRun::operator()(const Arrays& arrays) const {
