@@ -4,7 +4,6 @@
 #include "cpp/python/bind.h"
 #include "cpp/python/py_node.h"
 #include "cpp/symbol/control_flow.h"
-#include "cpp/symbol/run.h"
 
 namespace mxlite::python {
 namespace {

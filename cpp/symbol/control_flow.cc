@@ -4,6 +4,8 @@
 #include <numeric>
 #include <set>
 
+#include "cpp/ops/dimensions.h"
+
 namespace mxlite::symbol {
 namespace {
 
@@ -17,19 +19,13 @@ std::string shown(const Specs& specs) {
   return str("[", text, "]");
 }
 
-bool may_equal(const Shape& a, const Shape& b) {
-  if (a.ndim() < 0 || b.ndim() < 0) return true;
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](int64_t m, int64_t n) { return m == n || m == -1 || n == -1; });
+// These take shapes of an unknown number of dimensions, too.
+bool may_agree(const Shape& a, const Shape& b) {
+  return a.ndim() < 0 || b.ndim() < 0 || may_equal(a, b);
 }
-
-// The known extents of either of two shapes that may be equal.
-Shape merged(const Shape& a, const Shape& b) {
-  if (a.ndim() < 0) return b;
-  Shape result = a;
-  for (int i = 0; i < std::min(a.ndim(), b.ndim()); ++i)
-    if (result[i] == -1) result[i] = b[i];
-  return result;
+Shape known_of_both(const Shape& a, const Shape& b) {
+  if (a.ndim() < 0 || b.ndim() < 0) return a.ndim() < 0 ? b : a;
+  return merged(a, b);
 }
 
 // Puts an axis in front of the shapes of the first specs, as far as they are known.
@@ -37,41 +33,6 @@ void stack_specs(std::span<TensorSpec> specs, int64_t extent) {
   for (TensorSpec& spec : specs)
     if (spec.shape.ndim() >= 0) spec.shape.insert(0, extent);
 }
-
-// The inputs of a node in the making: 1.x lists each value once, as the subgraphs ask for them.
-class NodeInputs {
- public:
-  // Returns the position of a value of the surrounding graph.
-  int import(const Entry& entry) { return place({entry.node.get(), entry.output}, entry); }
-  // The same for a loop's variable or a predicate, which are inputs of their own.
-  int variable(int number, const Entry& entry) { return place({nullptr, number}, entry); }
-
-  Subgraph give(CutSubgraph graph, const Entries& variables) {
-    std::vector<int> order = used_variables(graph.heads, graph.variables);
-    std::vector<int> inputs(graph.variables.size(), -1);
-    const auto give_input = [&](size_t i) {
-      if (inputs[i] >= 0) return;
-      inputs[i] = i < variables.size() ? variable(static_cast<int>(i), variables[i])
-                                       : import(graph.imports[i - variables.size()]);
-    };
-    for (const int i : order) give_input(static_cast<size_t>(i));
-    for (size_t i = 0; i < inputs.size(); ++i) give_input(i);
-    return {std::move(graph.heads), std::move(graph.variables), std::move(inputs)};
-  }
-
-  Entries take() { return std::move(entries_); }
-  size_t size() const { return entries_.size(); }
-
- private:
-  int place(std::pair<const Node*, int> key, const Entry& entry) {
-    const auto [known, is_new] = places_.try_emplace(key, static_cast<int>(entries_.size()));
-    if (is_new) entries_.push_back(entry);
-    return known->second;
-  }
-
-  Entries entries_;
-  std::map<std::pair<const Node*, int>, int> places_;
-};
 
 }  // namespace
 
@@ -236,10 +197,11 @@ Specs Branch::infer(std::span<const TensorSpec> inputs) const {
   const Specs other = infer_outputs_of(otherwise(), inputs);
   bool fits = one.size() == other.size();
   for (size_t i = 0; fits && i < one.size(); ++i)
-    fits = one[i].dtype == other[i].dtype && may_equal(one[i].shape, other[i].shape);
+    fits = one[i].dtype == other[i].dtype && may_agree(one[i].shape, other[i].shape);
   MX_CHECK_SHAPE(fits, "cond: then_func returns ", shown(one), ", else_func ", shown(other),
                  "; both must be the same");
-  for (size_t i = 0; i < one.size(); ++i) one[i].shape = merged(one[i].shape, other[i].shape);
+  for (size_t i = 0; i < one.size(); ++i)
+    one[i].shape = known_of_both(one[i].shape, other[i].shape);
   return one;
 }
 

@@ -1,6 +1,8 @@
 // The operators of symbols that call subgraphs: _foreach, _while_loop and _cond.
 #pragma once
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpp/graph/host_op.h"
@@ -92,6 +94,41 @@ class Branch final : public ControlFlow {
 
 // The operator of a call; null if it is none of these.
 const ControlFlow* control_flow(const Call& call);
+
+// The inputs of a node in the making: 1.x lists each value once, as the subgraphs ask for them.
+class NodeInputs {
+ public:
+  // Returns the position of a value of the surrounding graph.
+  int import(const Entry& entry) { return place({entry.node.get(), entry.output}, entry); }
+  // The same for a loop's variable or a predicate, which are inputs of their own.
+  int variable(int number, const Entry& entry) { return place({nullptr, number}, entry); }
+
+  Subgraph give(CutSubgraph graph, const Entries& variables) {
+    std::vector<int> order = used_variables(graph.heads, graph.variables);
+    std::vector<int> inputs(graph.variables.size(), -1);
+    const auto give_input = [&](size_t i) {
+      if (inputs[i] >= 0) return;
+      inputs[i] = i < variables.size() ? variable(static_cast<int>(i), variables[i])
+                                       : import(graph.imports[i - variables.size()]);
+    };
+    for (const int i : order) give_input(static_cast<size_t>(i));
+    for (size_t i = 0; i < inputs.size(); ++i) give_input(i);
+    return {std::move(graph.heads), std::move(graph.variables), std::move(inputs)};
+  }
+
+  Entries take() { return std::move(entries_); }
+  size_t size() const { return entries_.size(); }
+
+ private:
+  int place(std::pair<const Node*, int> key, const Entry& entry) {
+    const auto [known, is_new] = places_.try_emplace(key, static_cast<int>(entries_.size()));
+    if (is_new) entries_.push_back(entry);
+    return known->second;
+  }
+
+  Entries entries_;
+  std::map<std::pair<const Node*, int>, int> places_;
+};
 
 // A call of such an operator and the inputs of its node. The call has no name and no attributes.
 struct ControlFlowCall {

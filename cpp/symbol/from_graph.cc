@@ -59,33 +59,25 @@ ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpF
                                      const MakeCall& make_call) {
   const bool is_branch = form.num_variables == 0;
   const size_t first = is_branch ? 1 : static_cast<size_t>(form.num_variables);
-  Entries entries(inputs.begin(), inputs.begin() + static_cast<ptrdiff_t>(first));
-  std::map<std::pair<const Node*, int>, int> known;
+  NodeInputs given;
   std::vector<int> places;  // by input of the operator
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i < first) {
-      places.push_back(static_cast<int>(i));
-      continue;
-    }
-    const auto [at, is_new] = known.try_emplace({inputs[i].node.get(), inputs[i].output},
-                                                static_cast<int>(entries.size()));
-    if (is_new) entries.push_back(inputs[i]);
-    places.push_back(at->second);
-  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    places.push_back(i < first ? given.variable(static_cast<int>(i), inputs[i])
+                               : given.import(inputs[i]));
   std::vector<Subgraph> graphs;
   for (const graph::HostOpForm::Part& part : form.parts) {
     graphs.push_back(subgraph_of(part, inputs, str(name, "_part", graphs.size()), make_call));
     for (int& input : graphs.back().inputs) input = places[static_cast<size_t>(input)];
   }
   MX_ASSERT(graphs.size() == 2);
-  const size_t count = entries.size();
+  const size_t count = given.size();
   IntrusivePtr<const ControlFlow> flow;
   if (is_branch)
     flow = make_ref<const Branch>(std::move(graphs[0]), std::move(graphs[1]), count);
   else
     flow = make_ref<const WhileLoop>(std::move(graphs[0]), std::move(graphs[1]), count, first,
                                      form.max_iterations);
-  return call_of(op.c_str(), std::move(flow), std::move(entries));
+  return call_of(op.c_str(), std::move(flow), given.take());
 }
 
 // The node of a loop, a branch or an operator written in Python that a forward ran.
