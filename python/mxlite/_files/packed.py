@@ -202,4 +202,7 @@ def read_idx(
             f"{who}: file {path!r}, offset {head}: {len(content) - head} values found, "
             f"{math.prod(shape)} of shape {shape} expected (truncated?)"
         )
+    # NumPy multiplies the other extents of an array without values.
+    if math.prod(extent or 1 for extent in shape) >= 1 << 62:
+        raise error(f"{who}: file {path!r}, offset 4: the shape {shape} is impossible")
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)

@@ -115,6 +115,15 @@ def test_an_array_of_an_impossible_shape_is_refused() -> None:
         mx.nd.load_frombuffer(blob)
 
 
+def test_an_idx_file_of_an_impossible_shape_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "images"
+    path.write_bytes(bytes([0, 0, 8, 3]) + struct.pack(">3I", 0, 2**32 - 1, 2**32 - 1))
+    with pytest.raises(RecordError, match=r"images', offset 4: the shape \(0, 4294967295"):
+        read_idx(str(path), 3, "MNISTIter", RecordError)
+    path.write_bytes(bytes([0, 0, 8, 3]) + struct.pack(">3I", 0, 28, 28))
+    assert read_idx(str(path), 3, "MNISTIter", RecordError).shape == (0, 28, 28)
+
+
 def test_bools_of_files_are_zeros_and_ones() -> None:
     from mxlite.ndarray.serialization import save_tobuffer
 
