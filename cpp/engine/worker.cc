@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "cpp/base/error.h"
+#include "cpp/engine/polling.h"
 
 namespace mxlite::engine {
 namespace {
@@ -59,6 +60,7 @@ const char* worker_name(WorkerKind kind) {
 Worker::Worker(Scheduler& scheduler, WorkerKind kind)
     : scheduler_(scheduler),
       queue_(scheduler.queue({.worker = kind})),
+      polls_(kind == WorkerKind::kCpu),
       thread_(start_thread(worker_name(kind), [this] { run(); })) {}
 
 Worker::~Worker() {
@@ -71,16 +73,26 @@ Worker::~Worker() {
 }
 
 void Worker::run() {
+  if (polls_) become_polling_worker();
+  const auto poll = [this](bool idle) {
+    const PollHook hook = polls_ ? poll_hook() : nullptr;
+    return hook && hook(idle);
+  };
   std::unique_lock lock(scheduler_.mutex);
   for (;;) {
     while (!queue_.has_work()) {
       if (queue_.stopping) return;
+      lock.unlock();
+      const bool again = poll(/*idle=*/true);
+      lock.lock();
+      if (again || queue_.has_work() || queue_.stopping) continue;
       queue_.asleep = true;
       queue_.work_arrived.wait(lock);
     }
     Task& task = *queue_.take_work();
     lock.unlock();
     const bool ended = scheduler_.execute(task, /*on_worker=*/true);
+    poll(/*idle=*/false);
     lock.lock();
     ended ? scheduler_.complete(task) : scheduler_.leave(task);
   }

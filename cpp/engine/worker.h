@@ -22,6 +22,7 @@ class Worker {
 
   Scheduler& scheduler_;
   WorkerQueue& queue_;
+  const bool polls_;
   std::thread thread_;  // last member: starts after the others are constructed
 };
 

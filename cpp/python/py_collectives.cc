@@ -1,5 +1,6 @@
 // Carries out collective operators in the job that this process has joined.
 #include "cpp/core/host_memory.h"
+#include "cpp/engine/polling.h"
 #include "cpp/kvstore/comm/world.h"
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/ops/collective/processes.h"
@@ -136,6 +137,13 @@ class JobProcesses final : public collective::Processes {
 void provide_collectives() {
   static JobProcesses& processes = *new JobProcesses;
   collective::set_processes(&processes);
+  engine::set_poll_hook([](bool idle) {
+    try {
+      return horovod::SlotCalls::poll_current(idle);
+    } catch (const std::bad_alloc&) {
+      return false;  // the comm thread looks at the calls as well
+    }
+  });
 }
 
 }  // namespace mxlite::python

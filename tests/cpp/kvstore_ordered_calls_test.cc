@@ -73,6 +73,29 @@ TEST(OrderedCalls, DifferentCallsAndFailedOnesAreTold) {
   EXPECT_EQ(due[1].failed, std::vector<int>{1});
 }
 
+TEST(OrderedCalls, AWithdrawnCallIsForgotten) {
+  Job job(2);
+  job.rank(0).announce({1, 11});
+  job.rank(0).announce({2, 12});
+  job.rank(0).withdraw({}, 2);  // not sent yet: no rank hears of it
+  EXPECT_TRUE(job.round().empty());
+  EXPECT_TRUE(job.rank(1).is_announced({}, 1));
+  EXPECT_FALSE(job.rank(1).is_announced({}, 2));
+  job.rank(0).withdraw({}, 1);
+  EXPECT_TRUE(job.round().empty());
+  for (const int r : {0, 1}) {
+    EXPECT_FALSE(job.rank(r).has_waiting());
+    EXPECT_TRUE(job.rank(r).waiting(-1).empty());
+  }
+  OrderedCalls stranger(2);
+  stranger.withdraw({}, 9);
+  FrameWriter writer;
+  stranger.write(writer);
+  const std::vector<std::byte> bytes = writer.take();
+  FrameReader frame(bytes, "test");
+  EXPECT_THROW(job.rank(0).read(1, frame), Error);
+}
+
 TEST(OrderedCalls, ReadinessInAnyOrderCompletesEveryCallOnceAndAscending) {
   constexpr int kRanks = 4;
   constexpr uint64_t kCalls = 200;

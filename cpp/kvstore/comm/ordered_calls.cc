@@ -8,6 +8,7 @@ namespace mxlite {
 namespace {
 
 constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 1 + 3 * sizeof(int32_t);
+constexpr uint8_t kWithdrawn = 2;  // in the place of whether the call has failed
 
 }  // namespace
 
@@ -16,7 +17,7 @@ void OrderedCalls::write(FrameWriter& frame) {
   for (const OrderedCall& call : news_) {
     frame.number(call.number);
     frame.number(call.hash);
-    frame.number(static_cast<uint8_t>(call.failed));
+    frame.number(call.withdrawn ? kWithdrawn : static_cast<uint8_t>(call.failed));
     frame.number(call.channel.set);
     frame.number(call.channel.from);
     frame.number(call.channel.to);
@@ -40,13 +41,17 @@ void OrderedCalls::read(int rank, FrameReader& frame) {
   for (uint32_t n = frame.count(kEntryBytes); n > 0; --n) {
     const auto number = frame.number<uint64_t>();
     const auto hash = frame.number<uint64_t>();
-    const bool failed = frame.number<uint8_t>() != 0;
+    const auto kind = frame.number<uint8_t>();
     CallChannel channel;
     channel.set = frame.number<int32_t>();
     channel.from = frame.number<int32_t>();
     channel.to = frame.number<int32_t>();
     MX_CHECK_KIND(takes_part(rank, channel), ErrorKind::kCommunicator, "rank ", rank,
                   " announces a call of process set ", channel.set, " in which it has no part");
+    if (kind == kWithdrawn) {
+      take_back(rank, {channel, number});
+      continue;
+    }
     Pending& call = pending_[{channel, number}];
     if (call.announced == 0) {
       call.states.resize(ranks_);
@@ -56,10 +61,30 @@ void OrderedCalls::read(int rank, FrameReader& frame) {
     State& state = call.states[static_cast<size_t>(rank)];
     MX_CHECK_KIND(state == State::kMissing, ErrorKind::kCommunicator, "rank ", rank,
                   " announces the ordered call ", number, " twice");
-    state = failed ? State::kFailed : State::kReady;
+    state = kind != 0 ? State::kFailed : State::kReady;
     call.same = call.same && call.hash == hash;
     ++call.announced;
   }
+}
+
+void OrderedCalls::withdraw(const CallChannel& channel, uint64_t number) {
+  const auto unsent = std::find_if(news_.begin(), news_.end(), [&](const OrderedCall& call) {
+    return call.channel == channel && call.number == number;
+  });
+  if (unsent != news_.end())
+    news_.erase(unsent);
+  else
+    news_.push_back({number, 0, false, channel, /*withdrawn=*/true});
+}
+
+void OrderedCalls::take_back(int rank, const Key& key) {
+  const auto call = pending_.find(key);
+  MX_CHECK_KIND(
+      call != pending_.end() && call->second.states[static_cast<size_t>(rank)] == State::kReady,
+      ErrorKind::kCommunicator, "rank ", rank, " withdraws the ordered call ", key.second,
+      ", which it has not announced");
+  call->second.states[static_cast<size_t>(rank)] = State::kMissing;
+  if (--call->second.announced == 0) pending_.erase(call);
 }
 
 std::vector<OrderedCalls::Due> OrderedCalls::take_due() {

@@ -31,6 +31,7 @@ struct OrderedCall {
   uint64_t hash = 0;    // over everything that must be equal on all ranks
   bool failed = false;  // this rank has no input
   CallChannel channel = {};
+  bool withdrawn = false;  // the rank takes back what it has announced
 };
 
 class OrderedCalls {
@@ -44,6 +45,13 @@ class OrderedCalls {
 
   // The call becomes part of the next frame.
   void announce(const OrderedCall& call) { news_.push_back(call); }
+  // Takes back an announced call, which the ranks have carried out in another way. The ranks must
+  // know that not all of them have announced it, so that it cannot have become due.
+  void withdraw(const CallChannel& channel, uint64_t number);
+  // Returns whether a rank, perhaps this one, has announced the call and it is not due yet.
+  bool is_announced(const CallChannel& channel, uint64_t number) const {
+    return pending_.contains({channel, number});
+  }
   bool has_news() const { return !news_.empty(); }
   void write(FrameWriter& frame);
 
@@ -86,6 +94,7 @@ class OrderedCalls {
   using Key = std::pair<CallChannel, uint64_t>;
 
   bool takes_part(int rank, const CallChannel& channel) const;
+  void take_back(int rank, const Key& key);
 
   const size_t ranks_;
   const Members members_;

@@ -67,6 +67,11 @@ class ShmControl final : public ControlChannel {
     bell.sleeping.store(0);
   }
   void ring() override { ring(channel_.rank()); }
+  bool rings_others() const override { return true; }
+  void await_rings(bool awaits) override { own_bell().awaits_rings.store(awaits ? 1 : 0); }
+  void ring_if_awaiting(int r) override {
+    if (channel_.segment().rank(r).bell.awaits_rings.load() != 0) ring(r);
+  }
   void fail_all(const char* reason) noexcept override {
     channel_.fail_others(reason);
     for (int r = 0; r < channel_.size(); ++r) ring(r);
@@ -75,7 +80,7 @@ class ShmControl final : public ControlChannel {
  private:
   size_t part_bytes() const { return channel_.buffer_bytes() - sizeof(uint64_t); }
   const std::byte* place_of(size_t r) const { return channel_.of(static_cast<int>(r), buffer_); }
-  shm::Bell& own_bell() { return channel_.segment().rank(channel_.rank()).bell; }
+  shm::Bell& own_bell() const { return channel_.segment().rank(channel_.rank()).bell; }
   void ring(int r) noexcept {
     shm::Bell& bell = channel_.segment().rank(r).bell;
     bell.rings.fetch_add(1);

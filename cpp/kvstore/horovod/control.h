@@ -28,6 +28,13 @@ class ControlChannel {
   virtual void sleep(uint32_t seen, double seconds) = 0;
   virtual void ring() = 0;  // any thread may call it
 
+  // Returns whether ranks can ring each other, so that the two functions below have an effect.
+  virtual bool rings_others() const { return false; }
+  // Any thread may call these: says whether other ranks should ring this one when they show
+  // something in memory that all ranks have mapped, and rings a rank that has said so.
+  virtual void await_rings(bool) {}
+  virtual void ring_if_awaiting(int) {}
+
   virtual void fail_all(const char* reason) noexcept = 0;
 };
 

@@ -54,6 +54,12 @@ uint64_t call_hash(const Request& request) {
   return hash;
 }
 
+uint64_t SharedRequest::hash() const {
+  uint64_t known = hash_.load(std::memory_order_relaxed);
+  if (known == 0) hash_.store(known = call_hash(terms), std::memory_order_relaxed);
+  return known;
+}
+
 void write_request(FrameWriter& frame, const Request& r) {
   frame.text(r.name);
   frame.number(static_cast<uint8_t>(r.kind));

@@ -1,5 +1,6 @@
 // Request of a rank that calls a named collective, and its encoding for the other ranks.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -70,6 +71,11 @@ struct SharedRequest : RefCounted {
   alignas(64) mutable uint32_t number = kNoNumber;
   const Request terms;
   const size_t bytes;
+  // Returns call_hash(terms). Computed by the first call.
+  uint64_t hash() const;
+
+ private:
+  mutable std::atomic<uint64_t> hash_{0};
 };
 using RequestRef = IntrusivePtr<const SharedRequest>;
 

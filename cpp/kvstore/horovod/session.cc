@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cpp/base/error.h"
+#include "cpp/engine/polling.h"
 #include "cpp/kvstore/comm/shm/channel.h"
 #include "cpp/kvstore/horovod/stall_text.h"
 
@@ -20,7 +21,7 @@ constexpr double kLook = 0.02;                      // seconds asleep while some
 constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
                                                     // more than it saves
-constexpr uint32_t kProtocol = 5;
+constexpr uint32_t kProtocol = 6;
 constexpr size_t kAhead = 6;  // Operations queued ahead, because they are submitted from another
                               // core.
 
@@ -67,6 +68,9 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
   control_ = make_control(*groups_[0], [this] { return negotiator_.settings().cycle_ms; });
   negotiator_.propose(options_.settings);
   sets_[0] = negotiator_.members(0);
+  slot_calls_->connect(*control_, shm::cores_for_all(topology.local_size));
+  slot_calls_->add_group(0, *groups_[0], sets_[0]);
+  SlotCalls::set_current(slot_calls_);
   for (const auto& ranks : options_.process_sets) {
     for (const int r : ranks)
       MX_CHECK(r >= 0 && r < size, "init: process set of rank ", r, " given, the job has ", size,
@@ -77,6 +81,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     groups_[number] =
         groups_[0]->split(place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
+    if (groups_[number]) slot_calls_->add_group(number, *groups_[number], ranks);
     sets_[number] = ranks;
   }
   if (rank != 0) return;
@@ -91,6 +96,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
 }
 
 Session::~Session() {
+  slot_calls_->close(as_exception("the session has ended"));
   if (rank == 0) timeline_.stop();
 }
 
@@ -129,6 +135,7 @@ void Session::loop() noexcept {
 
 bool Session::step() {
   const uint32_t seen = control_->rings();
+  attend_slot_calls();
   if (!round_open_) begin_round();
   if (round_open_) {
     bool ready = control_->ready();
@@ -160,7 +167,7 @@ void Session::begin_round() {
     if (leave_requested_ && !leave_announced_) flags |= kLeaving;
   }
   const bool has_news = !news.empty() || calls_.has_news();
-  const bool something = has_news || flags != 0;
+  const bool something = has_news || flags != 0 || left_in_last_round_;
   if ((something && seconds_to_next_round() <= 0) || control_->wanted()) {
     const std::vector<std::byte> named = negotiator_.make_frame(std::move(news), flags);
     FrameWriter frame;
@@ -190,9 +197,10 @@ double Session::seconds_to_next_round() const {
 }
 
 void Session::sleep(uint32_t seen) {
-  const bool awaits = open_ > 0 || !ordered_.empty() || round_open_ || gpus_busy();
+  const bool awaits =
+      open_ > 0 || !ordered_.empty() || round_open_ || slot_calls_->waiting() || gpus_busy();
   double seconds = awaits ? kLook : kIdleLook;
-  if (!held_.empty() || calls_.has_news())
+  if (!held_.empty() || calls_.has_news() || left_in_last_round_)
     seconds = std::min(seconds, std::max(0.0, seconds_to_next_round()));
   control_->sleep(seen, seconds);
   if (ns_since(looked_) > static_cast<uint64_t>(kLook * 1e9)) {
@@ -387,12 +395,19 @@ void Session::change_sets(const Response& response, NamedOperation& operation) {
   groups_[0]->describe(operation.request().name);
   groups_[number] =
       groups_[0]->split(place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
+  if (groups_[number]) slot_calls_->add_group(number, *groups_[number], ranks);
   operation.set_number = number;
   std::lock_guard lock(mutex_);
   sets_[number] = ranks;
 }
 
 void Session::submit(std::vector<OperationRef> operations) {
+  if (operations.size() == 1 && operations[0]->number != 0 && uses_slots() &&
+      slot_calls_->take(operations[0])) {
+    // The worker of the engine polls after the task; any other thread continues with its program.
+    if (!engine::on_polling_worker()) slot_calls_->poll_briefly();
+    return;
+  }
   std::exception_ptr cause;
   {
     std::lock_guard lock(mutex_);
@@ -438,6 +453,7 @@ void Session::end(const char* reason) noexcept {
   for (const auto& [key, operations] : queued_)
     for (const OperationRef& operation : operations) notify({&operation, 1}, cause);
   for (const auto& [key, operation] : ordered_) notify({&operation, 1}, cause);
+  slot_calls_->close(cause);
   fresh_.clear();
   operations_.clear();
   next_.clear();
@@ -467,8 +483,13 @@ std::vector<int> Session::set_members(int set) {
 }
 
 RuntimeStats Session::stats() {
+  const SlotCalls::Counts slots = slot_calls_->counts();
   std::lock_guard lock(mutex_);
-  return stats_;
+  RuntimeStats all = stats_;
+  all.responses += slots.calls;
+  all.tensors += slots.calls;
+  all.bytes += slots.bytes;
+  return all;
 }
 
 NegotiationSettings Session::settings() {

@@ -19,6 +19,7 @@
 #include "cpp/kvstore/horovod/named_operation.h"
 #include "cpp/kvstore/horovod/operation_runner.h"
 #include "cpp/kvstore/horovod/request_table.h"
+#include "cpp/kvstore/horovod/slot_calls.h"
 
 namespace mxlite::horovod {
 
@@ -96,6 +97,9 @@ class Session {
   void process();
   void carry_out(const Response& response);
   void announce_call(OperationRef& operation);
+  // Whether calls may use slots; the negotiation carries out calls of other ranks as well.
+  bool uses_slots() const;
+  void attend_slot_calls();
   int64_t carry_out_calls();  // runs calls that are due; returns their bytes
   // Returns the NCCL communicator of a process set. All its ranks take part in the first call,
   // which makes it; if that fails, `problem` has the same text on all ranks.
@@ -144,6 +148,7 @@ class Session {
   std::unordered_map<std::string_view, OperationRef> pending_;
   size_t open_ = 0;  // in both
   OrderedCalls calls_;
+  const std::shared_ptr<SlotCalls> slot_calls_ = std::make_shared<SlotCalls>();
   std::map<std::pair<CallChannel, uint64_t>, OperationRef> ordered_;  // by channel and number
   std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // wait for one of the same
                                                                       // name
@@ -159,6 +164,8 @@ class Session {
   bool give_up_ = false;  // rank 0: the next frame reports it
   bool leave_announced_ = false;
   std::vector<int> left_;  // ranks that have announced that they leave; the same on all ranks
+  bool left_in_last_round_ = false;  // some of them have announced it in the last round
+  std::atomic<bool> ranks_have_left_{false};
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
   Clock::time_point last_traffic_ = Clock::now();
 

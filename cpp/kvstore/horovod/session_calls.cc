@@ -64,6 +64,24 @@ void Session::announce_call(OperationRef& operation) {
   place->second.swap(operation);
 }
 
+bool Session::uses_slots() const {
+  // Ranks that have left wait for the others as long as they see them negotiate. The timeline shows
+  // what the comm thread does.
+  return !ranks_have_left_.load(std::memory_order_relaxed) && !timeline_.runs();
+}
+
+void Session::attend_slot_calls() {
+  if (!slot_calls_->waiting()) return;
+  const auto is_announced = [this](const NamedOperation& operation) {
+    return calls_.is_announced(operation.channel, operation.number);
+  };
+  for (OperationRef& operation : slot_calls_->take_overdue(is_announced)) announce_call(operation);
+  for (const OperationRef& operation : slot_calls_->complete_all()) {
+    calls_.withdraw(operation->channel, operation->number);
+    ordered_.erase({operation->channel, operation->number});
+  }
+}
+
 // Calls stay in ordered_ until their owners are notified: after an error the end of the session
 // notifies the rest. Every rank takes the calls of its process sets in the same order.
 int64_t Session::carry_out_calls() {
@@ -90,10 +108,12 @@ int64_t Session::carry_out_calls() {
       continue;
     }
     OperationRef operation = found->second;
+    slot_calls_->drop(*operation);
     const Request& request = operation->request();
     if (!due.same || !due.failed.empty()) {
       notify({&operation, 1}, as_exception(difference(*operation).c_str()));
       ordered_.erase(found);
+      slot_calls_->finish(due.channel, due.number);
       continue;
     }
     const auto bytes = static_cast<int64_t>(operation->asked->bytes);
@@ -130,7 +150,10 @@ void Session::run_call(std::vector<OperationRef>& operations) {
   if (first.kind == CollectiveKind::kAllGather && !first.same_shapes)
     requests = requests_of_all(first, *groups_.at(first.set));
   run_operations(operations, requests);
-  for (const auto& place : places) ordered_.erase(place);
+  for (const auto& place : places) {
+    ordered_.erase(place);
+    slot_calls_->finish(place.first, place.second);
+  }
 }
 
 // A message between two other ranks of a group is a collective of the whole group.
@@ -197,6 +220,8 @@ std::string Session::difference(const NamedOperation& call) {
 // The process set has been removed.
 void Session::fail_calls_of(int set) {
   calls_.drop(set);
+  for (OperationRef& operation : slot_calls_->remove_group(set))
+    ordered_.try_emplace({operation->channel, operation->number}, std::move(operation));
   for (auto at = ordered_.begin(); at != ordered_.end();) {
     if (at->first.first.set != set) {
       ++at;

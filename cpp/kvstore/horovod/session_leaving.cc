@@ -38,10 +38,16 @@ bool Session::waits_for_left() const {
 }
 
 void Session::end_if_left(std::vector<int> shutdown, const std::vector<int>& leaving) {
+  // A call may be complete in slots while its announcement has not been withdrawn yet. A rank that
+  // leaves has shown its inputs before, so the others withdraw at the latest in the next round, and
+  // only then do announced calls count that lack the rank.
+  const bool waits = waits_for_left();
   left_.insert(left_.end(), leaving.begin(), leaving.end());
+  left_in_last_round_ = !leaving.empty();
+  ranks_have_left_ = !left_.empty();
   const bool all_left = left_.size() == static_cast<size_t>(size);
   std::vector<int> ended = std::move(shutdown);
-  if (all_left || waits_for_left()) ended.insert(ended.end(), left_.begin(), left_.end());
+  if (all_left || waits) ended.insert(ended.end(), left_.begin(), left_.end());
   if (ended.empty()) return;
   std::sort(ended.begin(), ended.end());
   ended.erase(std::unique(ended.begin(), ended.end()), ended.end());

@@ -28,6 +28,7 @@ struct alignas(64) Progress {
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings{0};
   std::atomic<uint32_t> sleeping{0};
+  std::atomic<uint32_t> awaits_rings{0};  // 1: ranks that show inputs in slots ring this one
 };
 
 struct alignas(64) RankState {

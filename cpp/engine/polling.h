@@ -1,0 +1,17 @@
+// Lets the CPU worker look for results that other processes make, so that no other thread has to
+// be woken for them.
+#pragma once
+
+namespace mxlite::engine {
+
+// Called by the CPU worker without a lock: after each task, and with `idle` repeatedly before it
+// sleeps, while it returns true and no task is ready. Must not block or throw.
+using PollHook = bool (*)(bool idle);
+void set_poll_hook(PollHook hook);
+PollHook poll_hook();  // null: none
+
+// Returns whether the calling thread is the CPU worker, which will call the hook.
+bool on_polling_worker();
+void become_polling_worker();  // called by the worker itself
+
+}  // namespace mxlite::engine

@@ -1,0 +1,119 @@
+#include "cpp/kvstore/comm/shm/slot_ring.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "cpp/base/error.h"
+
+namespace mxlite::shm {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+constexpr size_t kBufferBytes = size_t{256} << 10;  // a rank has kBuffers of them
+// The others read the inputs of a rank from its caches; beyond this size a rank reads less if each
+// rank reduces a part.
+constexpr size_t kReadBytes = size_t{256} << 10;
+
+size_t padded(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
+}  // namespace
+
+SlotRing::SlotRing(std::shared_ptr<SharedSegment> segment, int rank)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      size_(static_cast<int>(segment_->header().ranks)),
+      memory_bytes_(segment_->buffer_bytes() * kBuffers - sizeof(Shown)),
+      max_bytes_(
+          std::min(memory_bytes_ / 2, kReadBytes / static_cast<size_t>(std::max(size_ - 1, 1)))) {
+  // The memory of the segment is zero; other ranks may read this one's slots already.
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
+}
+
+std::unique_ptr<SlotRing> SlotRing::make(Communicator& group) {
+  if (group.size() == 1)
+    return std::make_unique<SlotRing>(SharedSegment::create_unnamed(1, kBufferBytes), 0);
+  SegmentName name;
+  std::shared_ptr<SharedSegment> segment;
+  if (group.rank() == 0) segment = SharedSegment::create(group.size(), kBufferBytes, name);
+  group.describe("memory of small collectives");
+  group.broadcast(&name, sizeof name, 0);
+  if (group.rank() != 0) segment = SharedSegment::open(name, group.size());
+  MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
+  group.barrier();  // all have joined, or the failure is known
+  segment->unlink();
+  return std::make_unique<SlotRing>(std::move(segment), group.rank());
+}
+
+void SlotRing::look_at_finished() {
+  uint64_t all = finished_;
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) all = std::min(all, shown(r).finished.load(std::memory_order_acquire));
+  finished_by_all_ = all;
+  while (!in_use_.empty() && in_use_.front().number <= all) in_use_.pop_front();
+}
+
+size_t SlotRing::place_for(size_t bytes) {
+  if (in_use_.empty()) return 0;
+  const size_t oldest = in_use_.front().begin, end = in_use_.back().end;
+  if (in_use_.back().begin < oldest)  // wrapped around
+    return end + bytes <= oldest ? end : memory_bytes_;
+  if (end + bytes <= memory_bytes_) return end;
+  return bytes <= oldest ? 0 : memory_bytes_;
+}
+
+bool SlotRing::show(uint64_t number, uint64_t hash, const void* input, size_t bytes) {
+  const size_t room = padded(std::max<size_t>(bytes, 1));  // so that no two inputs begin together
+  if (bytes > max_bytes_) return false;
+  size_t begin = memory_bytes_;
+  const auto fits = [&] {
+    return number <= finished_by_all_ + kSlots && (begin = place_for(room)) < memory_bytes_;
+  };
+  if (!fits()) {
+    look_at_finished();
+    if (!fits()) return false;
+  }
+  in_use_.push_back({number, begin, begin + room});
+  if (bytes > 0) std::memcpy(memory(rank_) + begin, input, bytes);
+  Slot& mine = slot(rank_, number);
+  mine.hash = hash;
+  mine.begin = begin;
+  // Either another rank that shows the call sees this slot, or this rank sees that one's.
+  mine.number.store(number, std::memory_order_seq_cst);
+  return true;
+}
+
+SlotRing::State SlotRing::state(uint64_t number, uint64_t hash) const {
+  State state = State::kComplete;
+  for (int r = 0; r < size_; ++r) {
+    const Slot& theirs = slot(r, number);
+    if (theirs.number.load(std::memory_order_seq_cst) != number)
+      state = State::kIncomplete;
+    else if (theirs.hash != hash)
+      return State::kDifferent;
+  }
+  return state;
+}
+
+const std::byte* SlotRing::input(int r, uint64_t number) const {
+  return memory(r) + slot(r, number).begin;
+}
+
+void SlotRing::finish(uint64_t number) noexcept {
+  if (number != finished_ + 1) {
+    try {
+      finished_after_.insert(number);
+    } catch (const std::bad_alloc&) {
+      // The call counts as not finished for ever, so calls far ahead of it cannot be shown.
+    }
+    return;
+  }
+  ++finished_;
+  while (!finished_after_.empty() && *finished_after_.begin() == finished_ + 1) {
+    finished_after_.erase(finished_after_.begin());
+    ++finished_;
+  }
+  shown(rank_).finished.store(finished_, std::memory_order_release);
+}
+
+}  // namespace mxlite::shm

@@ -1,0 +1,267 @@
+// Small ordered calls that ranks carry out from slots; ranks are threads on one segment, so that
+// the thread sanitizer sees what they do to each other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "cpp/base/error.h"
+#include "cpp/kvstore/comm/shm/shm_communicator.h"
+#include "cpp/kvstore/horovod/slot_calls.h"
+
+namespace mxlite::horovod {
+namespace {
+
+class Counter final : public OperationOwner {
+ public:
+  void notify(size_t operations, std::exception_ptr error) override {
+    (error ? failed : succeeded) += operations;
+  }
+  std::atomic<size_t> succeeded{0}, failed{0};
+};
+
+// One rank: its groups and its calls.
+struct Rank {
+  explicit Rank(Communicator& world_group) : world(world_group) {
+    control = make_control(world, [] { return 1.0; });
+    calls.connect(*control, shm::cores_for_all(world.size()));
+    members.resize(static_cast<size_t>(world.size()));
+    std::iota(members.begin(), members.end(), 0);
+    calls.add_group(0, world, members);
+    second = world.split(0, world.rank());
+    calls.add_group(1, *second, members);
+  }
+  int rank() const { return world.rank(); }
+  OperationRef call(CollectiveKind kind, uint64_t number, int64_t elements, int set = 0,
+                    const std::string& name = "call") {
+    Request request;
+    request.name = name;
+    request.kind = kind;
+    request.shape = {elements};
+    request.set = set;
+    request.same_shapes = true;
+    auto operation = make_ref<NamedOperation>();
+    operation->asked = make_ref<const SharedRequest>(request);
+    operation->owner = &owner;
+    operation->number = number;
+    operation->channel.set = set;
+    const int64_t size = world.size();
+    const int64_t results = kind == CollectiveKind::kAllGather       ? elements * size
+                            : kind == CollectiveKind::kReduceScatter ? elements / size
+                                                                     : elements;
+    operation->input = NDArray::empty({Shape{elements}, DType::kFloat32}, Device{});
+    operation->output = NDArray::empty({Shape{results}, DType::kFloat32}, Device{});
+    float* values = static_cast<float*>(operation->input->data());
+    for (int64_t i = 0; i < elements; ++i) values[i] = value(number, rank(), i);
+    return operation;
+  }
+  static float value(uint64_t number, int rank, int64_t i) {
+    return static_cast<float>(
+        (number * 31 + static_cast<uint64_t>(rank) * 7 + static_cast<uint64_t>(i)) % 1000);
+  }
+  // Compares the result with a sum or a copy that does not use the slots.
+  void check(const NamedOperation& operation) const {
+    const Request& request = operation.request();
+    const auto* out = static_cast<const float*>(operation.output->data());
+    const int64_t n = request.shape[0];
+    const auto sum = [&](int64_t i) {
+      float total = 0;
+      for (int r = 0; r < world.size(); ++r) total += value(operation.number, r, i);
+      return total;
+    };
+    const int64_t part = n / world.size();
+    for (int64_t i = 0; i < operation.output->shape()[0]; ++i) {
+      float wanted = 0;
+      if (request.kind == CollectiveKind::kAllReduce)
+        wanted = sum(i);
+      else if (request.kind == CollectiveKind::kAllGather)
+        wanted = value(operation.number, static_cast<int>(i / n), i % n);
+      else if (request.kind == CollectiveKind::kReduceScatter)
+        wanted = sum(rank() * part + i);
+      else if (request.kind == CollectiveKind::kAllToAll)
+        wanted = value(operation.number, static_cast<int>(i / part), rank() * part + i % part);
+      else
+        wanted = value(operation.number, 0, i);
+      ASSERT_EQ(out[i], wanted) << "call " << operation.number << ", element " << i;
+    }
+  }
+  void wait_for(size_t succeeded) {
+    const Deadline deadline(60);
+    while (owner.succeeded < succeeded && !deadline.over()) calls.poll(/*idle=*/true);
+    ASSERT_EQ(owner.succeeded, succeeded);
+    ASSERT_EQ(owner.failed, 0u);
+  }
+
+  Communicator& world;
+  std::unique_ptr<Communicator> second;
+  std::unique_ptr<ControlChannel> control;
+  std::vector<int> members;
+  Counter owner;
+  SlotCalls calls;
+};
+
+void on_ranks(int ranks, const std::function<void(Rank&)>& body) {
+  const auto segment = shm::SharedSegment::create_unnamed(ranks, size_t{64} << 10);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      const auto group = shm::make_communicator(segment, r);
+      Rank rank(*group);
+      body(rank);
+      group->barrier();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+class Ranks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Counts, Ranks, testing::Values(1, 2, 3, 4));
+
+TEST_P(Ranks, CallsOfTwoSetsInOtherOrdersOnEachRankHaveTheirResults) {
+  on_ranks(GetParam(), [](Rank& me) {
+    constexpr uint64_t kCalls = 600, kTogether = 24;
+    constexpr CollectiveKind kKinds[] = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                                         CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll,
+                                         CollectiveKind::kBroadcast};
+    std::mt19937 same(7), own(static_cast<uint32_t>(me.rank()) + 1);
+    std::vector<OperationRef> all;
+    for (uint64_t first = 1; first <= kCalls; first += kTogether) {
+      std::vector<OperationRef> some;
+      for (uint64_t number = first; number < first + kTogether; ++number)
+        for (const int set : {0, 1})
+          some.push_back(me.call(kKinds[same() % 5], number,
+                                 static_cast<int64_t>(same() % 200) * me.world.size(), set));
+      std::shuffle(some.begin(), some.end(), own);
+      for (const OperationRef& one : some) {
+        // A rank may be a block ahead of another one, but not more: the slots suffice.
+        ASSERT_TRUE(me.calls.take(one)) << one->number;
+        me.calls.poll(/*idle=*/false);
+        all.push_back(one);
+      }
+      me.wait_for(all.size());
+    }
+    for (const OperationRef& one : all) me.check(*one);
+    EXPECT_EQ(me.calls.counts().calls, 2 * kCalls);
+    EXPECT_FALSE(me.calls.waiting());
+  });
+}
+
+TEST_P(Ranks, TwoThreadsOfARankCompleteEveryCallOnce) {
+  on_ranks(GetParam(), [](Rank& me) {
+    constexpr uint64_t kCalls = 2000;
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      while (!done) {
+        me.calls.complete_all();
+        me.calls.poll(/*idle=*/true);
+      }
+    });
+    std::vector<OperationRef> all;
+    for (uint64_t number = 1; number <= kCalls; ++number) {
+      all.push_back(me.call(CollectiveKind::kAllReduce, number, 16));
+      ASSERT_TRUE(me.calls.take(all.back()));
+      me.wait_for(number);
+    }
+    done = true;
+    other.join();
+    for (const OperationRef& one : all) me.check(*one);
+  });
+}
+
+TEST(SlotCalls, ACallIsAnnouncedUnlessItIsComplete) {
+  on_ranks(2, [](Rank& me) {
+    const auto always = [](const NamedOperation&) { return true; };
+    const auto never = [](const NamedOperation&) { return false; };
+    const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
+    if (me.rank() == 0) {
+      ASSERT_TRUE(me.calls.take(one));
+      EXPECT_TRUE(me.calls.take_overdue(never).empty());  // it has only begun
+      ASSERT_EQ(me.calls.take_overdue(always).size(), 1u);
+      EXPECT_TRUE(me.calls.take_overdue(always).empty());
+      me.world.barrier();
+      me.world.barrier();
+      // Only the comm thread completes a call that is announced, to withdraw it.
+      me.calls.poll(/*idle=*/true);
+      EXPECT_EQ(me.owner.succeeded, 0u);
+      ASSERT_EQ(me.calls.complete_all().size(), 1u);
+    } else {
+      me.world.barrier();
+      ASSERT_TRUE(me.calls.take(one));
+      EXPECT_TRUE(me.calls.take_overdue(always).empty());
+      EXPECT_TRUE(me.calls.complete_all().empty());
+      me.world.barrier();
+    }
+    EXPECT_EQ(me.owner.succeeded, 1u);
+    me.check(*one);
+  });
+}
+
+TEST(SlotCalls, DifferentCallsAreAnnouncedByAllRanks) {
+  on_ranks(3, [](Rank& me) {
+    const auto never = [](const NamedOperation&) { return false; };
+    const OperationRef one =
+        me.call(CollectiveKind::kAllReduce, 1, 8, 0, me.rank() == 1 ? "other" : "call");
+    ASSERT_TRUE(me.calls.take(one));
+    me.world.barrier();
+    EXPECT_EQ(me.calls.take_overdue(never).size(), 1u);
+    EXPECT_TRUE(me.calls.complete_all().empty());
+    me.calls.drop(*one);
+    me.calls.finish({}, 1);
+    EXPECT_FALSE(me.calls.waiting());
+    me.world.barrier();
+    const OperationRef next = me.call(CollectiveKind::kAllReduce, 2, 8);
+    ASSERT_TRUE(me.calls.take(next));
+    me.wait_for(1);
+    me.check(*next);
+  });
+}
+
+TEST(SlotCalls, NoSlotIsReusedBeforeAllRanksHaveReadIt) {
+  on_ranks(2, [](Rank& me) {
+    std::vector<OperationRef> shown;
+    if (me.rank() == 0) {
+      bool taken = true;
+      for (uint64_t number = 1; taken; ++number) {
+        const OperationRef one = me.call(CollectiveKind::kAllReduce, number, 8);
+        taken = me.calls.take(one);
+        if (taken) shown.push_back(one);
+        ASSERT_LE(number, 1000u);
+      }
+      EXPECT_GE(shown.size(), 32u);
+    }
+    auto count = static_cast<double>(shown.size());
+    me.world.broadcast(&count, sizeof count, 0);
+    for (uint64_t number = 1; me.rank() == 1 && number <= static_cast<uint64_t>(count); ++number) {
+      shown.push_back(me.call(CollectiveKind::kAllReduce, number, 8));
+      ASSERT_TRUE(me.calls.take(shown.back()));
+    }
+    me.wait_for(shown.size());
+    for (const OperationRef& one : shown) me.check(*one);
+  });
+}
+
+TEST(SlotCalls, WhatSlotsCannotCarryIsRefused) {
+  on_ranks(2, [](Rank& me) {
+    EXPECT_FALSE(me.calls.take(me.call(CollectiveKind::kAllReduce, 1, int64_t{1} << 20)));
+    EXPECT_FALSE(me.calls.take(me.call(CollectiveKind::kMessage, 1, 8)));
+    EXPECT_FALSE(me.calls.take(me.call(CollectiveKind::kAllReduce, 1, 8, /*set=*/5)));
+    me.calls.finish({}, 1);
+    const OperationRef left = me.call(CollectiveKind::kAllReduce, 2, 8);
+    me.world.barrier();
+    if (me.rank() == 0) {
+      ASSERT_TRUE(me.calls.take(left));
+      ASSERT_EQ(me.calls.remove_group(0).size(), 1u);
+      EXPECT_FALSE(me.calls.take(me.call(CollectiveKind::kAllReduce, 3, 8)));
+      ASSERT_TRUE(me.calls.take(me.call(CollectiveKind::kAllReduce, 1, 8, /*set=*/1)));
+      me.calls.close(std::make_exception_ptr(Error(ErrorKind::kCommunicator, "the end")));
+      EXPECT_EQ(me.owner.failed, 1u);
+      EXPECT_FALSE(me.calls.waiting());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace mxlite::horovod
