@@ -167,7 +167,7 @@ void Session::begin_round() {
     if (leave_requested_ && !leave_announced_) flags |= kLeaving;
   }
   const bool has_news = !news.empty() || calls_.has_news();
-  const bool something = has_news || flags != 0 || left_in_last_round_;
+  const bool something = has_news || flags != 0 || !lacks_left_.empty();
   if ((something && seconds_to_next_round() <= 0) || control_->wanted()) {
     const std::vector<std::byte> named = negotiator_.make_frame(std::move(news), flags);
     FrameWriter frame;
@@ -198,9 +198,9 @@ double Session::seconds_to_next_round() const {
 
 void Session::sleep(uint32_t seen) {
   const bool awaits =
-      open_ > 0 || !ordered_.empty() || round_open_ || slot_calls_->waiting() || gpus_busy();
+      open_ > 0 || !ordered_.empty() || round_open_ || slot_calls_->used() || gpus_busy();
   double seconds = awaits ? kLook : kIdleLook;
-  if (!held_.empty() || calls_.has_news() || left_in_last_round_)
+  if (!held_.empty() || calls_.has_news() || !lacks_left_.empty())
     seconds = std::min(seconds, std::max(0.0, seconds_to_next_round()));
   control_->sleep(seen, seconds);
   if (ns_since(looked_) > static_cast<uint64_t>(kLook * 1e9)) {
@@ -446,6 +446,7 @@ void Session::end(const char* reason) noexcept {
     cause_ = cause;
     inbox.swap(inbox_);
   }
+  slot_calls_->close(cause);  // first: calls of ordered_ may be complete in slots
   // After an error in the middle of a step, some operations are only in fresh_ and operations_.
   for (const auto* operations : {&inbox, &fresh_, &operations_, &next_}) notify(*operations, cause);
   for (const Known& known : known_) notify({&known.operation, 1}, cause);
@@ -453,7 +454,6 @@ void Session::end(const char* reason) noexcept {
   for (const auto& [key, operations] : queued_)
     for (const OperationRef& operation : operations) notify({&operation, 1}, cause);
   for (const auto& [key, operation] : ordered_) notify({&operation, 1}, cause);
-  slot_calls_->close(cause);
   fresh_.clear();
   operations_.clear();
   next_.clear();

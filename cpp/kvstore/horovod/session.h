@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -100,7 +101,8 @@ class Session {
   // Whether calls may use slots; the negotiation carries out calls of other ranks as well.
   bool uses_slots() const;
   void attend_slot_calls();
-  int64_t carry_out_calls();  // runs calls that are due; returns their bytes
+  void complete_slot_calls();  // and withdraws those that were announced
+  int64_t carry_out_calls();   // runs calls that are due; returns their bytes
   // Returns the NCCL communicator of a process set. All its ranks take part in the first call,
   // which makes it; if that fails, `problem` has the same text on all ranks.
   DeviceCommunicator* gpu_group(int set, std::string& problem);
@@ -117,7 +119,7 @@ class Session {
   std::vector<Stall> stalls(double longer_than) const;
   // Ends the session if a rank shut it down, all have left, or an operation needs one that left.
   void end_if_left(std::vector<int> shutdown, const std::vector<int>& leaving);
-  bool waits_for_left() const;  // whether an operation needs a rank that has left
+  bool waits_for_left();  // whether an operation needs a rank that has left; once per round
   void change_sets(const Response& response, NamedOperation& operation);
   void check_stalls();
   void sleep(uint32_t seen);
@@ -164,7 +166,8 @@ class Session {
   bool give_up_ = false;  // rank 0: the next frame reports it
   bool leave_announced_ = false;
   std::vector<int> left_;  // ranks that have announced that they leave; the same on all ranks
-  bool left_in_last_round_ = false;  // some of them have announced it in the last round
+  // Announced calls that lacked one of them in the last round; the same on all ranks.
+  std::set<std::pair<CallChannel, uint64_t>> lacks_left_;
   std::atomic<bool> ranks_have_left_{false};
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
   Clock::time_point last_traffic_ = Clock::now();

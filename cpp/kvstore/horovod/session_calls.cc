@@ -76,6 +76,10 @@ void Session::attend_slot_calls() {
     return calls_.is_announced(operation.channel, operation.number);
   };
   for (OperationRef& operation : slot_calls_->take_overdue(is_announced)) announce_call(operation);
+  complete_slot_calls();
+}
+
+void Session::complete_slot_calls() {
   for (const OperationRef& operation : slot_calls_->complete_all()) {
     calls_.withdraw(operation->channel, operation->number);
     ordered_.erase({operation->channel, operation->number});
@@ -219,6 +223,7 @@ std::string Session::difference(const NamedOperation& call) {
 
 // The process set has been removed.
 void Session::fail_calls_of(int set) {
+  complete_slot_calls();
   calls_.drop(set);
   for (OperationRef& operation : slot_calls_->remove_group(set))
     ordered_.try_emplace({operation->channel, operation->number}, std::move(operation));
