@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -19,9 +21,19 @@ namespace {
 class Counter final : public OperationOwner {
  public:
   void notify(size_t operations, std::exception_ptr error) override {
+    const std::lock_guard lock(mutex_);
     (error ? failed : succeeded) += operations;
+    changed_.notify_all();
+  }
+  void wait_for(size_t wanted) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(60), [&] { return succeeded >= wanted; });
   }
   std::atomic<size_t> succeeded{0}, failed{0};
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
 };
 
 // One rank: its groups and its calls.
@@ -91,7 +103,8 @@ struct Rank {
   }
   void wait_for(size_t succeeded) {
     const Deadline deadline(60);
-    while (owner.succeeded < succeeded && !deadline.over()) calls.poll(/*idle=*/true);
+    while (owner.succeeded < succeeded && !deadline.over())
+      if (!calls.poll(/*idle=*/true)) std::this_thread::yield();
     ASSERT_EQ(owner.succeeded, succeeded);
     ASSERT_EQ(owner.failed, 0u);
   }
@@ -156,7 +169,7 @@ TEST_P(Ranks, TwoThreadsOfARankCompleteEveryCallOnce) {
     std::thread other([&] {
       while (!done) {
         me.calls.complete_all();
-        me.calls.poll(/*idle=*/true);
+        if (!me.calls.poll(/*idle=*/true)) std::this_thread::yield();
       }
     });
     std::vector<OperationRef> all;
@@ -167,6 +180,43 @@ TEST_P(Ranks, TwoThreadsOfARankCompleteEveryCallOnce) {
     }
     done = true;
     other.join();
+    for (const OperationRef& one : all) me.check(*one);
+  });
+}
+
+// One thread polls like a worker that then sleeps, and one sleeps until other ranks ring it. A lost
+// ring would let both sleep.
+TEST_P(Ranks, ACallThatNobodyPollsForWakesTheCommThread) {
+  on_ranks(GetParam(), [](Rank& me) {
+    constexpr uint64_t kCalls = 1000;
+    constexpr double kSleep = 40;  // seconds
+    std::atomic<bool> done{false};
+    std::thread comm([&] {
+      while (!done) {
+        const uint32_t seen = me.control->rings();
+        me.calls.complete_all();
+        const Deadline slept(kSleep / 2);
+        if (!done) me.control->sleep(seen, kSleep);
+        EXPECT_FALSE(slept.over());
+      }
+    });
+    std::mt19937 own(static_cast<uint32_t>(me.rank()));
+    std::vector<OperationRef> all;
+    for (uint64_t number = 1; number <= kCalls; ++number) {
+      if (own() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 200));
+      all.push_back(me.call(CollectiveKind::kAllReduce, number, 16));
+      ASSERT_TRUE(me.calls.take(all.back()));
+      if (own() % 2 == 0)
+        me.calls.poll_briefly();
+      else
+        while (me.calls.poll(/*idle=*/true)) {
+        }
+      me.owner.wait_for(number);
+      ASSERT_EQ(me.owner.succeeded, number);
+    }
+    done = true;
+    me.control->ring();
+    comm.join();
     for (const OperationRef& one : all) me.check(*one);
   });
 }
@@ -261,6 +311,76 @@ TEST(SlotCalls, WhatSlotsCannotCarryIsRefused) {
       EXPECT_FALSE(me.calls.waiting());
     }
   });
+}
+
+TEST(SlotCalls, CloseCompletesWhatOtherRanksHaveCompleted) {
+  on_ranks(2, [](Rank& me) {
+    const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
+    const OperationRef announced = me.call(CollectiveKind::kAllReduce, 2, 8);
+    if (me.rank() == 0) {
+      ASSERT_TRUE(me.calls.take(announced));
+      me.calls.take_overdue([](const NamedOperation&) { return true; });
+      ASSERT_TRUE(me.calls.take(one));
+    }
+    me.world.barrier();
+    if (me.rank() == 1) {
+      ASSERT_TRUE(me.calls.take(one));
+      ASSERT_TRUE(me.calls.take(announced));
+    }
+    me.world.barrier();
+    const OperationRef lonely = me.call(CollectiveKind::kAllReduce, 3, 8);
+    if (me.rank() == 0) {
+      ASSERT_TRUE(me.calls.take(lonely));
+    }
+    me.calls.close(std::make_exception_ptr(Error(ErrorKind::kCommunicator, "the end")));
+    EXPECT_EQ(me.owner.succeeded, 2u);
+    EXPECT_EQ(me.owner.failed, me.rank() == 0 ? 1u : 0u);
+    for (const OperationRef& done : {one, announced}) me.check(*done);
+  });
+}
+
+// The memory behind the slots is a ring; inputs lie in it until all ranks have finished the call.
+TEST(SlotRing, NoInputIsOverwrittenWhileACallNeedsIt) {
+  const auto segment = shm::SharedSegment::create_unnamed(2, size_t{16} << 10);
+  shm::SlotRing mine(segment, 0), theirs(segment, 1);
+  const std::vector<std::byte> first(64 * 300, std::byte{1}), later(64 * 300, std::byte{2});
+  ASSERT_GE(mine.max_bytes(), first.size());
+  ASSERT_TRUE(mine.show(1, 7, later.data(), 64 * 300));
+  ASSERT_TRUE(mine.show(2, 7, first.data(), first.size()));
+  mine.finish(1);
+  theirs.finish(1);
+  ASSERT_TRUE(mine.show(3, 7, later.data(), 64 * 200));  // at the beginning
+  ASSERT_TRUE(mine.show(4, 7, later.data(), 64 * 100));  // up to the input of call 2
+  EXPECT_FALSE(mine.show(5, 7, later.data(), 0));        // even an empty input has a place
+  EXPECT_FALSE(mine.show(5, 7, later.data(), 64));
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), mine.input(0, 2)));
+  // Random sizes, finished in another order than shown, against copies of the inputs.
+  std::mt19937 random(5);
+  for (const uint64_t number : {2, 3, 4}) mine.finish(number), theirs.finish(number);
+  struct Live {
+    uint64_t number;
+    std::vector<std::byte> input;
+  };
+  std::vector<Live> live;
+  uint64_t next = 5;
+  size_t refused = 0;
+  for (int step = 0; step < 20000; ++step) {
+    const size_t kinds[] = {0, 1, random() % 200, random() % 5000, mine.max_bytes()};
+    std::vector<std::byte> input(kinds[random() % 5], static_cast<std::byte>(random()));
+    if (mine.show(next, 7, input.data(), input.size()))
+      live.push_back({next++, std::move(input)});
+    else
+      ++refused;
+    if (live.empty() || random() % 2 == 0) continue;
+    const size_t at = random() % std::min<size_t>(live.size(), 4);
+    const Live& one = live[at];
+    ASSERT_TRUE(std::equal(one.input.begin(), one.input.end(), mine.input(0, one.number)));
+    mine.finish(one.number);
+    theirs.finish(one.number);
+    live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(next, 3000u);
 }
 
 }  // namespace
