@@ -1,10 +1,12 @@
 // Small ordered calls that ranks carry out from slots; ranks are threads on one segment, so that
 // the thread sanitizer sees what they do to each other.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -246,6 +248,51 @@ TEST(SlotCalls, ACallIsAnnouncedUnlessItIsComplete) {
     }
     EXPECT_EQ(me.owner.succeeded, 1u);
     me.check(*one);
+  });
+}
+
+TEST(SlotCalls, ACallWakesTheCommThreadWhileARankHasAnnouncedCalls) {
+  on_ranks(2, [](Rank& me) {
+    const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
+    const OperationRef two = me.call(CollectiveKind::kAllReduce, 2, 8);
+    if (me.rank() == 0) {
+      const uint32_t rings = me.control->rings();
+      ASSERT_TRUE(me.calls.take(one));
+      EXPECT_EQ(me.control->rings(), rings);
+      me.calls.wake_for_calls(true);
+      ASSERT_TRUE(me.calls.take(two));
+      EXPECT_NE(me.control->rings(), rings);
+      me.world.barrier();
+    } else {
+      me.world.barrier();
+      const uint32_t rings = me.control->rings();
+      me.calls.wake_for_calls(true);
+      for (const OperationRef& call : {one, two}) ASSERT_TRUE(me.calls.take(call));
+      EXPECT_EQ(me.control->rings(), rings);  // they are complete
+    }
+    me.wait_for(2);
+  });
+}
+
+TEST(SlotCalls, AGroupWithoutMemoryTakesNoCalls) {
+  on_ranks(2, [](Rank& me) {
+    me.world.barrier();
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    me.world.barrier();
+    if (me.rank() == 0) {  // The limit is that of the process, whose threads the ranks are.
+      std::signal(SIGXFSZ, SIG_IGN);
+      const rlimit small{4096, before.rlim_max};
+      ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    }
+    me.calls.add_group(2, *me.second, me.members);
+    me.world.barrier();
+    if (me.rank() == 0) {
+      ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    }
+    EXPECT_FALSE(me.calls.take(me.call(CollectiveKind::kAllReduce, 1, 8, /*set=*/2)));
+    me.calls.finish({2}, 1);
+    me.calls.remove_group(2);
   });
 }
 

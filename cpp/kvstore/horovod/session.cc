@@ -22,8 +22,7 @@ constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
                                                     // more than it saves
 constexpr uint32_t kProtocol = 6;
-constexpr size_t kAhead = 6;  // Operations queued ahead, because they are submitted from another
-                              // core.
+constexpr size_t kAhead = 6;  // operations read ahead, because another core has written them
 
 uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
   return static_cast<uint64_t>(
@@ -316,6 +315,7 @@ void Session::process() {
   }
   for (const Response& response : outcome.responses) carry_out(response);
   int64_t bytes = carry_out_calls();
+  slot_calls_->wake_for_calls(calls_.has_waiting());
   if (!outcome.responses.empty()) {
     std::lock_guard lock(mutex_);
     last_operation_ = Clock::now();

@@ -98,10 +98,10 @@ class Session {
   void process();
   void carry_out(const Response& response);
   void announce_call(OperationRef& operation);
-  // Whether calls may use slots; the negotiation carries out calls of other ranks as well.
+  // Returns whether new calls of this rank may use slots.
   bool uses_slots() const;
   void attend_slot_calls();
-  void complete_slot_calls();  // and withdraws those that were announced
+  void complete_slot_calls();  // withdraws those that were announced
   int64_t carry_out_calls();   // runs calls that are due; returns their bytes
   // Returns the NCCL communicator of a process set. All its ranks take part in the first call,
   // which makes it; if that fails, `problem` has the same text on all ranks.

@@ -115,6 +115,7 @@ void SlotCalls::connect(ControlChannel& control, bool cores_for_all) {
 void SlotCalls::add_group(int set, Communicator& group, const std::vector<int>& ranks) {
   if (!control_->rings_others()) return;
   std::unique_ptr<shm::SlotRing> slots = shm::SlotRing::make(group);
+  if (!slots) return;
   const std::lock_guard lock(mutex_);
   inputs_.reserve(ranks.size());
   groups_[set] = Group{std::move(slots), ranks};
@@ -179,6 +180,7 @@ bool SlotCalls::take(const OperationRef& operation) {
     used_.store(true, std::memory_order_relaxed);
     spin_until_ = now + spin_;
     complete(lock, /*announced_too=*/false, done, nullptr);
+    if (wakes_.load() && !list_.empty()) control_->ring();
   }
   notify(done);
   return true;

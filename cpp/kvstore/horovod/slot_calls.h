@@ -37,7 +37,8 @@ class SlotCalls {
  public:
   // `control` must outlive this object. Without rings between ranks, no call is taken.
   void connect(ControlChannel& control, bool cores_for_all);
-  // Collective over the group, on the comm thread. `ranks`: its members in the job.
+  // Collective over the group, on the comm thread. `ranks`: its members in the job. Without memory
+  // for the slots, no call of the group is taken.
   void add_group(int set, Communicator& group, const std::vector<int>& ranks);
   // Returns the calls of the process set that are not complete; later ones are not taken.
   std::vector<OperationRef> remove_group(int set);
@@ -65,6 +66,9 @@ class SlotCalls {
   static bool poll_current(bool idle);
 
   // The functions below are for the comm thread only.
+  // If `wake`, a call that stays incomplete wakes the comm thread at once. Wanted while a rank has
+  // announced a call that others have not: they may have to announce it, too.
+  void wake_for_calls(bool wake) { wakes_.store(wake); }
   // Completes calls; returns those that were announced.
   std::vector<OperationRef> complete_all();
   // Returns the calls that must be announced now. `is_announced` says so of other ranks.
@@ -108,7 +112,7 @@ class SlotCalls {
   Clock::duration spin_{};
   static inline std::atomic<size_t> all_waiting_{0};  // sum over all objects
   std::atomic<size_t> waiting_{0};                    // size of list_
-  std::atomic<bool> used_{false};
+  std::atomic<bool> used_{false}, wakes_{false};
   std::mutex mutex_;
   std::map<int, Group> groups_;  // by process set; guarded by mutex_, as the following
   std::vector<Waiting> list_;

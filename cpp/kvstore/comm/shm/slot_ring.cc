@@ -4,8 +4,6 @@
 #include <cstring>
 #include <new>
 
-#include "cpp/base/error.h"
-
 namespace mxlite::shm {
 namespace {
 
@@ -38,8 +36,8 @@ std::unique_ptr<SlotRing> SlotRing::make(Communicator& group) {
   if (group.rank() == 0) segment = SharedSegment::create(group.size(), kBufferBytes, name);
   group.describe("memory of small collectives");
   group.broadcast(&name, sizeof name, 0);
+  if (name.error[0] != 0) return nullptr;
   if (group.rank() != 0) segment = SharedSegment::open(name, group.size());
-  MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
   group.barrier();  // all have joined, or the failure is known
   segment->unlink();
   return std::make_unique<SlotRing>(std::move(segment), group.rank());
