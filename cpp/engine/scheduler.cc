@@ -10,6 +10,7 @@
 #include "cpp/core/launch_log.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/deferred.h"
+#include "cpp/engine/released_task.h"
 #include "cpp/engine/running_task.h"
 
 namespace mxlite::engine {
@@ -228,7 +229,7 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     if (scope.deferred_) return false;
   }
   if (stream_state) task.point_ = stream_state->count.fetch_add(1, std::memory_order_acq_rel) + 1;
-  if (!task.keep_operands_) task.release_operands();
+  if (!task.keep_operands_) release_operands(task, task.failure_);
   return true;
 }
 

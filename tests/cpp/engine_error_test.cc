@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "cpp/engine/naive_engine.h"
+#include "cpp/engine/released_task.h"
 #include "cpp/engine/threaded_engine.h"
 #include "tests/cpp/engine_test_util.h"
 
@@ -31,6 +32,29 @@ TEST(EngineError, ReadersInheritAndDoNotRun) {
   push(engine, {&y}, {&z}, {}, [&] { ran = true; });
   EXPECT_EQ(error_of([&] { engine.wait(z); }), "cause\n    while running task");
   EXPECT_FALSE(ran);
+}
+
+TEST(EngineError, ATaskThatDoesNotRunKnowsTheCauseWhenItsOperandsAreReleased) {
+  struct Curious final : Task {
+    explicit Curious(std::exception_ptr& found_cause) : cause(found_cause) {}
+    void run() override {}
+    void release_operands() noexcept override { cause = failure_of_released_task(); }
+    std::exception_ptr& cause;
+  };
+  ThreadedEngine engine;
+  Var x, y, z;
+  std::exception_ptr without, with;
+  push(engine, {}, {&x}, {}, failing("cause"));
+  Var* const read = &x;
+  Var *const first = &y, *const second = &z;
+  engine.push(make_ref<Curious>(with), {{&read, 1}, {&first, 1}, {}}, {});
+  engine.push(make_ref<Curious>(without), {{}, {&second, 1}, {}}, {});
+  EXPECT_EQ(error_of([&] { engine.wait(y); }), "cause\n    while running task");
+  engine.wait(z);
+  ASSERT_TRUE(with);
+  EXPECT_EQ(error_of([&] { std::rethrow_exception(with); }), "cause\n    while running task");
+  EXPECT_FALSE(without);
+  EXPECT_FALSE(failure_of_released_task());
 }
 
 TEST(EngineError, AnUnrelatedArrayIsNotPoisoned) {
