@@ -17,6 +17,7 @@ from ..gluon import Block
 from ..gluon.parameter_dict import ParameterDict
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
+from .failures import failure_text
 from .mesh import Mesh
 
 __all__ = ["Pipeline", "one_forward_one_backward"]
@@ -273,6 +274,7 @@ class Pipeline:
         """
         if _core.engine_runs_in_caller():  # a neighbor that waits for this rank cannot answer
             return
+        text = failure_text(self._position, self._group.ranks[self._group.index], error)
         for boundary in (self._before, self._after):
             if boundary is None:
                 continue
@@ -282,7 +284,7 @@ class Pipeline:
                 for _ in range(sends):
                     failed = _core.AwaitedArray((1,), "float32", "Pipeline")
                     results = self._send(boundary, [failed.array])
-                    failed.fail(f"stage {self._position} has failed: {error}")
+                    failed.fail(text)
                     # Errors that were read are not reported again by waitall.
                     for array in (failed.array, *results):
                         with contextlib.suppress(MXNetError):

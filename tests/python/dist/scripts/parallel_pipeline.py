@@ -166,7 +166,10 @@ for culprit, at in ((c, at) for c in range(stages_count) for at in (0, 2)):
         pipeline.step(x, label)
         for param in pipeline.collect_params().values():
             param.grad().wait_to_read()
-    wanted = "this stage has a bug" if place == culprit else "cannot take part"
+    wanted = "this stage has a bug"
+    if place != culprit:
+        failed_rank = mesh.group("pipe").ranks[culprit]
+        wanted = f"stage {culprit} on rank {failed_rank} has failed: RuntimeError: {wanted}"
     assert wanted in str(caught.value), (culprit, at, str(caught.value))
     assert time.monotonic() - begin < 20
     with contextlib.suppress(mx.MXNetError):

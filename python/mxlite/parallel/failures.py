@@ -1,0 +1,37 @@
+"""The failure of a pipeline's stage, as the ranks of the other stages report it."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["failure_text"]
+
+# Other ranks get so many characters of the text of an exception.
+_CHARACTERS = 1000
+_FAILURE = re.compile(
+    r"stage \d+ on rank \d+ has failed: .*?(?=\n    while running |$)",  # without where it ran
+    re.DOTALL,
+)
+
+
+def failure_text(stage: int, rank: int, error: Exception) -> str:
+    """Return the message to the other stages if a stage has raised an error.
+
+    Parameters
+    ----------
+    stage : int
+        Position of the stage.
+    rank : int
+        Its rank in the job.
+    error : Exception
+        If it contains the failure of another stage, that is the message.
+
+    Returns
+    -------
+    str
+    """
+    known = _FAILURE.search(str(error))
+    if known:
+        return known.group()
+    text = f"{type(error).__name__}: {error}"
+    return f"stage {stage} on rank {rank} has failed: {text[:_CHARACTERS]}"
