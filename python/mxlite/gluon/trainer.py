@@ -11,14 +11,15 @@ from .. import autograd
 from .. import optimizer as opt
 from .._typed_init import TypedInit
 from ..base import MXNetError, TypeError_, ValueError_
-from ..comm.groups import Group
+from ..comm.groups import Group, group_of
 from ..context import Context
 from ..kvstore.base import KVStoreBase
 from ..kvstore.choice import chosen_store
-from ..kvstore.gradients import pushpull_all
+from ..kvstore.gradients import BucketStore, pushpull_all
 from ..kvstore.names import checked_name
 from ..ndarray import NDArray
 from ..optimizer.settling import Attempt, Settling
+from .agreement import check_agreement
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 from .replicas import Replicas, check_same_loss, shard_groups, tell_blocks
@@ -217,6 +218,15 @@ class Trainer(TrainerStates, TypedInit):
                     f"Please set update_on_kvstore=False when training with {type(store)}"
                 )
             on_store = bool(given)
+        if isinstance(store, BucketStore):
+            options = {
+                "update_on_kvstore": given,
+                "zero": self._zero,
+                "clip_global_norm": self._max_norm,
+                "compression_params": self._compression_params,
+            }
+            group = group_of("Trainer", None)
+            check_agreement("Trainer", group, self._optimizer, self._params, options)
         if self._divides(store) and on_store:
             if given:
                 raise ValueError_(

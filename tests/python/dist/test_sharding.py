@@ -113,3 +113,11 @@ print("done")
 """
     result = serve(program)
     assert len(result.output) == 2 and all("done" in text for text in result.output.values())
+
+
+@pytest.mark.parametrize("kvstore", ["dist_sync", "horovod"])
+def test_trainers_of_different_options_are_errors_on_all_ranks(start, kvstore: str) -> None:
+    for ranks in (2, 3):
+        result = start("trainer_mistakes.py", ranks, kvstore, timeout=120)
+        assert all("done" in text for text in result.output.values()), result.text
+        assert len(result.output) == ranks
