@@ -142,6 +142,23 @@ TEST(SharedMemory, SplitMakesGroupsOrderedByKey) {
   });
 }
 
+TEST(SharedMemory, ErrorsOfAGroupNameTheRanksOfTheJob) {
+  on_ranks(4, [](Communicator& world) {
+    const auto group = world.split(world.rank() % 2, -world.rank());
+    std::string text;
+    try {
+      int32_t value = 0;
+      group->all_reduce(&value, &value, world.rank() < 2 ? 1 : 0, DType::kInt32, ReduceOp::kSum);
+      group->barrier();
+    } catch (const Error& e) {
+      text = e.what();
+    }
+    const int low = world.rank() % 2;
+    for (const int rank : {low, low + 2})
+      EXPECT_NE(text.find(str("rank ", rank, " calls ")), std::string::npos) << text;
+  });
+}
+
 TEST(SharedMemory, ManyOperationsInARowKeepTheirBuffersApart) {
   on_ranks(3, [](Communicator& group) {
     for (int32_t i = 0; i < 3000; ++i) {

@@ -29,7 +29,6 @@ class Channel {
   int rank() const { return rank_; }
   int size() const { return size_; }
   SharedSegment& segment() const { return *segment_; }
-  bool has_names() const { return !members_.empty(); }
   // Returns the number by which errors call a rank of the segment.
   int name_of(int r) const { return members_.empty() ? r : members_[static_cast<size_t>(r)]; }
   size_t buffer_bytes() const { return buffer_bytes_; }

@@ -242,9 +242,8 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
   } else if (member) {
     if (rank != 0) segment = SharedSegment::open(names[static_cast<size_t>(wishes[0].rank)], ranks);
     MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
-    std::vector<int> members;
-    if (channel_.has_names())
-      for (const Wish& w : wishes) members.push_back(channel_.name_of(static_cast<int>(w.rank)));
+    std::vector<int> members;  // so that errors of the group name ranks of the job
+    for (const Wish& w : wishes) members.push_back(channel_.name_of(static_cast<int>(w.rank)));
     group = std::make_unique<ShmCommunicator>(segment, rank, std::move(members));
   }
   barrier();  // all have joined, or the failure is known
