@@ -31,7 +31,7 @@ _SORT_KEYS = ("total", "avg", "min", "max", "count")
 _config: dict[str, Any] = {**_FLAGS, **_OTHER}
 _lock = threading.Lock()
 _finished = False  # a finished dump ends recording until set_state("run")
-_named = False  # whether set_config has named the file
+_named = False  # whether the last set_config named the file
 _written: tuple[str, int] | None = None  # the written file and its number of events
 _writes_at_exit = False
 _kvstore: Any = None  # store whose servers are profiled
@@ -62,7 +62,7 @@ def _tell_servers(name: str, text: str) -> None:
 
 
 def set_config(**kwargs: Any) -> None:
-    """Configure the profiler; what is not named keeps its value.
+    """Configure the profiler; what a call does not name gets its default again.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ def set_config(**kwargs: Any) -> None:
         _tell_servers("config", json.dumps(kwargs))
         return
     global _named
-    _named = _named or "filename" in kwargs
-    _config.update(kwargs)
+    _named = "filename" in kwargs
+    _config.update({**_FLAGS, **_OTHER, **kwargs})
 
 
 def _kinds() -> int:
@@ -337,15 +337,15 @@ def _autostart() -> None:
     role = os.environ.get("DMLC_ROLE")
     if os.environ.get("MXNET_PROFILER_AUTOSTART", "0") in ("", "0") or role == "scheduler":
         return
-    if role == "server":  # the file of the workers is not its own, and it ends after them
-        rank = os.environ.get("MXLITE_PS_RANK", os.getpid())
-        set_config(filename=f"server{rank}_profile.json")
     text = os.environ.get("MXNET_PROFILER_MODE", "15")
     if not text.isdigit():
         raise ValueError_(f"MXNET_PROFILER_MODE={text!r} given, a sum of 1, 2, 4 and 8 expected")
     bits = int(text) or 1
     names = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memory")
-    set_config(**{name: bool(bits >> i & 1) for i, name in enumerate(names)})
+    options: dict[str, Any] = {name: bool(bits >> i & 1) for i, name in enumerate(names)}
+    if role == "server":  # the file of the workers is not its own, and it ends after them
+        options["filename"] = f"server{os.environ.get('MXLITE_PS_RANK', os.getpid())}_profile.json"
+    set_config(**options)
     set_state("run")
     # launch.py has the variables of its workers, records nothing, and ends after them.
     atexit.register(lambda: None if _finished or not record.events() else dump())

@@ -47,12 +47,10 @@ def obey(rank: int, name: str, text: str) -> None:
     """
     global _named
     options: dict[str, Any] = json.loads(text) if name == "config" else {}
-    if "filename" in options or not _named:
+    if name == "config" or not _named:
         options["filename"] = _own_name(rank, options.get("filename", "profile.json"))
         control.set_config(**options)
         _named = True
-    elif options:
-        control.set_config(**options)
     if name == "state":
         change = {"pause": control.pause, "resume": control.resume}.get(text)
         if change is None:

@@ -20,9 +20,7 @@ from mxlite.gluon import nn
 def _quiet() -> Iterator[None]:
     yield
     profiler.set_state("stop")
-    profiler.set_config(
-        aggregate_stats=False, profile_all=False, profile_api=True, profile_memory=True
-    )
+    profiler.set_config()
     profiler.record.record.clear()  # type: ignore[attr-defined]
 
 
@@ -228,13 +226,21 @@ def test_a_named_file_is_there_when_recording_starts_and_stops(tmp_path: Path) -
     profiler.dump()
     assert named(json.loads(path.read_text())["traceEvents"], "cos")
     path.unlink()
-    profiler.set_config(continuous_dump=False)
-    try:
-        profiler.set_state("run")
-        profiler.set_state("stop")
-        assert not path.exists()
-    finally:
-        profiler.set_config(continuous_dump=True)
+    profiler.set_config(filename=path, continuous_dump=False)
+    profiler.set_state("run")
+    profiler.set_state("stop")
+    assert not path.exists()
+
+
+def test_set_config_resets_what_it_does_not_name(tmp_path: Path) -> None:
+    profiler.set_config(filename=tmp_path / "p.json", aggregate_stats=True, profile_all=True)
+    profiler.set_config(filename=tmp_path / "q.json")
+    profiler.set_state("run")
+    nd.cos(nd.zeros((3,))).wait_to_read()
+    profiler.set_state("stop")
+    assert profiler.dumps() == ""
+    profiler.dump()
+    assert (tmp_path / "q.json").exists() and not (tmp_path / "p.json").exists()
 
 
 def test_a_program_that_ends_while_it_records_leaves_a_trace(tmp_path: Path) -> None:
