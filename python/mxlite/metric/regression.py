@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,18 +38,32 @@ class _MeanOfBatches(EvalMetric):
         raise NotImplementedError
 
     def update(self, labels: Any, preds: Any) -> None:
-        """Add a batch of labels and predictions."""
+        """Add a batch of labels and predictions; one dimension counts as a column (n, 1).
+
+        Other shapes broadcast: labels (n,) are compared with each column of predictions (n, k).
+        """
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):
             truth, found = to_numpy(label), to_numpy(pred)
             truth = truth.reshape(-1, 1) if truth.ndim == 1 else truth
             found = found.reshape(-1, 1) if found.ndim == 1 else found
-            if truth.shape != found.shape:
+            given = (
+                f"{type(self).__name__}: labels of shape {label.shape} and predictions of shape "
+                f"{pred.shape} given"
+            )
+            try:
+                difference = truth - found
+            except ValueError:
                 raise ShapeError(
-                    f"{type(self).__name__}: labels of shape {label.shape} and predictions of "
-                    f"shape {pred.shape} given, equal shapes expected"
+                    f"{given}, equal shapes or shapes that broadcast expected"
+                ) from None
+            if difference.size > max(truth.size, found.size):
+                warnings.warn(
+                    f"{given}: every label is compared with every prediction; reshape one of them "
+                    "to the shape of the other",
+                    stacklevel=2,
                 )
-            self._add(self._score(truth - found), 1)
+            self._add(self._score(difference), 1)
 
 
 @register

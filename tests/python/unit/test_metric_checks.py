@@ -140,9 +140,28 @@ def test_errors_of_numbers_average_the_pairs_and_not_the_samples(kind: Any, scor
     with pytest.raises(
         mx.base.ShapeError,
         match=rf"^{kind.__name__}: labels of shape \(2,\) and predictions of shape \(3,\) given, "
-        "equal shapes expected$",
+        "equal shapes or shapes that broadcast expected$",
     ):
         value(kind(), ([1, 2], [1, 2, 3]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "score"),
+    [(metric.MAE, np.abs), (metric.MSE, np.square), (metric.RMSE, np.square)],
+)
+def test_errors_of_numbers_broadcast_as_in_1x(kind: Any, score: Any) -> None:
+    labels, preds = [1.0, 2.0, 4.0], [[1.0, 5.0], [3.0, 2.5], [0.0, 7.0]]
+    expected = float(score(np.reshape(labels, (3, 1)) - np.array(preds)).mean())
+    expected = math.sqrt(expected) if kind is metric.RMSE else expected
+    for truth in labels, [[one] for one in labels]:
+        assert value(kind(), (truth, preds)) == pytest.approx(expected)
+    assert value(kind(), (preds, labels)) == pytest.approx(expected)
+    every = float(score(np.reshape(labels, (3, 1)) - np.array([labels])).mean())
+    every = math.sqrt(every) if kind is metric.RMSE else every
+    with pytest.warns(
+        UserWarning, match=r"\(3,\) and predictions of shape \(1, 3\) given: every label"
+    ):
+        assert value(kind(), (labels, [labels])) == pytest.approx(every)
 
 
 def test_pearson_correlation_of_pairs() -> None:

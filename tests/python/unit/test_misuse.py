@@ -166,8 +166,8 @@ METRICS = {
     "perplexity": (
         mx.metric.Perplexity(None), nd.array([0, 3]), X, IndexError, "Perplexity: label 3 given",
     ),
-    "regression": (mx.metric.MSE(), nd.ones(2), X, ValueError, "MSE: labels of shape"),
-    "another one": (mx.metric.MAE(), nd.ones((2, 1)), X, ValueError, "equal shapes expected"),
+    "regression": (mx.metric.MSE(), nd.ones(4), X, ValueError, "MSE: labels of shape"),
+    "another one": (mx.metric.MAE(), nd.ones((2, 2)), X, ValueError, "broadcast expected"),
 }  # fmt: skip
 
 
