@@ -4,6 +4,7 @@
 
 #include "cpp/autograd/sparse_grad.h"
 #include "cpp/core/device_map.h"
+#include "cpp/graph/trace.h"
 #include "cpp/ndarray/copy.h"
 
 namespace mxlite::sparse {
@@ -40,6 +41,7 @@ NDArrayRef csr_of_dense(const NDArrayRef& dense) {
 }  // namespace
 
 std::vector<int64_t> read_integers(const NDArrayRef& vector) {
+  if (vector->is_traced()) graph::Trace::fail_read(*vector, "sparse array");
   const NDArrayRef host = is_host(vector->device()) ? vector : copy_to_device(vector, {});
   host->wait_to_read();
   std::vector<int64_t> values(static_cast<size_t>(host->size()));
@@ -58,6 +60,8 @@ NDArrayRef make_integers(std::span<const int64_t> values, Device device) {
 }
 
 NDArrayRef first_axis_part(const NDArrayRef& array, int64_t begin, int64_t end) {
+  // The size of the stored part is only known from values.
+  if (array->is_traced()) graph::Trace::fail_read(*array, "sparse array");
   Shape shape = array->shape();
   shape[0] = end - begin;
   return array->strided(shape, array->strides(), array->offset() + begin * array->strides()[0]);
@@ -109,10 +113,12 @@ NDArrayRef dense(const NDArrayRef& array) {
 
 NDArrayRef sparse_of_dense(const NDArrayRef& dense, StorageType stype) {
   const Unrecorded scope;
+  if (dense->is_traced()) graph::Trace::fail_read(*dense, "cast_storage");
   const Shape& shape = dense->shape();
   if (stype == StorageType::kCSR) {
     MX_CHECK_SHAPE(shape.ndim() == 2,
-                   "To convert to a CSR, the NDArray should be 2 Dimensional. Current shape is ",
+                   "cast_storage: To convert to a CSR, the NDArray should be 2 Dimensional. "
+                   "Current shape is ",
                    shape);
     return csr_of_dense(dense);
   }

@@ -17,10 +17,10 @@ NDArrayRef cast(const SparseCall& call) {
 
 NDArrayRef retain(const SparseCall& call) {
   const NDArrayRef &data = call.inputs[0], &indices = call.inputs[1];
-  MX_CHECK_KIND(storage_type(*data) == StorageType::kRowSparse, ErrorKind::kType,
-                "retain: an array of another storage type given, a RowSparseNDArray expected");
-  MX_CHECK_SHAPE(!indices->is_sparse(),
-                 "retain: indices: a sparse array given, a dense one expected");
+  MX_CHECK_KIND(storage_type(*data) == StorageType::kRowSparse, ErrorKind::kType, call.op.name,
+                ": an array of another storage type given, a RowSparseNDArray expected");
+  MX_CHECK_SHAPE(!indices->is_sparse(), call.op.name,
+                 ": indices: a sparse array given, a dense one expected");
   NDArrayRef rows, result;
   {
     const Unrecorded scope;

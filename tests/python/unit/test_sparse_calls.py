@@ -96,3 +96,27 @@ def test_truth_values_are_subtracted_as_in_dense_calls(stype):
     np.testing.assert_array_equal(
         nd.elemwise_sub(*sparse).asnumpy(), nd.elemwise_sub(*dense).asnumpy()
     )
+
+
+@pytest.mark.parametrize("stype", ["csr", "row_sparse"])
+@pytest.mark.parametrize("shape", [(2, 3), (4, 1), (0, 3)])
+def test_a_traced_array_is_not_stored_sparsely(stype, shape):
+    """The stored elements are not known while a block is traced."""
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, x):
+            return nd.cast_storage(x, stype=stype)
+
+    net = Net()
+    expected = net(nd.ones(shape))
+    assert expected.stype == stype
+    net.hybridize()
+    with pytest.raises(mx.MXNetError, match="cast_storage: .* while a hybridized forward is"):
+        net(nd.ones(shape))
+
+
+def test_storage_errors_name_the_operator():
+    with pytest.raises(mx.MXNetError, match="cast_storage: .*2 Dimensional"):
+        nd.cast_storage(nd.ones((2, 3, 4)), stype="csr")
+    with pytest.raises(TypeError, match="_sparse_retain: .* a RowSparseNDArray expected"):
+        mx._core.op("_sparse_retain")(nd.ones((2, 3)), nd.array([0]))
