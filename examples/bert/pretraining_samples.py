@@ -1,20 +1,22 @@
 """Samples of BERT's pre-training in gluon-nlp's ``.npz`` files: seven arrays, one row per sample.
 
 Rows of different lengths are object arrays in such a file, which NumPy stores as pickles. They are
-read by an unpickler that can make arrays and nothing else.
+read by an interpreter that can make arrays and nothing else; Python's unpickler, even one that
+allows NumPy's names only, would trust the bytes of a type.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import io
-import pickle
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mxlite._files.pickled import Maker, object_array_maker, plain_maker, read_pickle
+from mxlite.base import FileFormatError, MXNetError
+from mxlite.ndarray.file_bytes import opened_file
+from mxlite.ndarray.npz import read_npz
 
 # gluon-nlp's names; the first four vary in length together as tokens or as masks.
 TOKEN_KEYS = ("input_ids", "segment_ids")
@@ -53,36 +55,11 @@ class Samples:
         return len(self.input_ids)
 
 
-class _ArrayUnpickler(pickle.Unpickler):
-    """Unpickler of NumPy's arrays, which refuses every other object."""
-
-    _RECONSTRUCT = np.zeros(1).__reduce__()[0]
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return the function or class if arrays need it."""
-        if module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-            if name == "_reconstruct":
-                return self._RECONSTRUCT
-        elif module == "numpy" and name in ("ndarray", "dtype"):
-            return getattr(np, name)
-        elif module == "_codecs" and name == "encode":  # bytes of an array in protocol 2
-            return lambda text, encoding: str(text).encode("latin1")
-        raise pickle.UnpicklingError(f"{module}.{name} is no part of an array")
-
-
-def _read_array(path: Path, key: str, content: bytes) -> np.ndarray:
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0
-    if version != (1, 0):
-        read = np.lib.format.read_array_header_2_0
-    _, _, dtype = read(stream)
-    if not dtype.hasobject:
-        return np.load(io.BytesIO(content), allow_pickle=False)
-    array = _ArrayUnpickler(stream).load()
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{key} is {type(array).__name__}, expected an array")
-    return array
+def _array_names(module: str, name: str) -> Maker | None:
+    """Return what makes an array of a pickle: no other name is allowed."""
+    if name == "encode":  # bytes of an array in protocol 2
+        return plain_maker(module, name)
+    return object_array_maker(module, name)
 
 
 def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
@@ -109,27 +86,40 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
     """
     path = Path(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = {Path(name).stem: name for name in archive.namelist()}
-            missing = [key for key in KEYS if key not in names]
-            unknown = sorted(set(names) - set(KEYS))
-            if missing or unknown:
-                raise SystemExit(
-                    f"bert: {path} has no {', '.join(missing) or 'missing arrays'}"
-                    + (f", and the unknown arrays {', '.join(unknown)}" if unknown else "")
-                    + f"; expected {', '.join(KEYS)}"
-                )
-            arrays = {key: _read_array(path, key, archive.read(names[key])) for key in KEYS}
-    except (OSError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        with opened_file(str(path)) as data:
+            arrays = read_npz(data, f"file {path}", lambda raw: read_pickle(raw, _array_names))
+    except FileFormatError as error:
+        raise SystemExit(f"bert: {path} is no .npz file of arrays: {error}") from None
+    except MXNetError as error:
         raise SystemExit(f"bert: {path} cannot be read: {error}") from None
-    except zipfile.BadZipFile as error:
-        raise SystemExit(f"bert: {path} is no .npz file: {error}") from None
+    missing = [key for key in KEYS if key not in arrays]
+    unknown = sorted(set(arrays) - set(KEYS))
+    if missing or unknown:
+        raise SystemExit(
+            f"bert: {path} has no {', '.join(missing) or 'missing arrays'}"
+            + (f", and the unknown arrays {', '.join(unknown)}" if unknown else "")
+            + f"; expected {', '.join(KEYS)}"
+        )
     return checked(str(path), arrays, vocab_size, max_length)
+
+
+def _converted(values: Any, dtype: str) -> np.ndarray:
+    """Return numbers of another type; integers that it does not hold raise ValueError."""
+    numbers = np.asarray(values)
+    if numbers.dtype == object:  # rows of one length
+        numbers = np.asarray(numbers.tolist())
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(f"values of type {numbers.dtype} found")
+    with np.errstate(invalid="ignore", over="ignore"):
+        result = numbers.astype(dtype)
+    if dtype == "int32" and not np.array_equal(result, numbers):
+        raise ValueError("numbers found that are no integers of 32 bits")
+    return result
 
 
 def _rows(label: str, array: Any, dtype: str) -> list[np.ndarray]:
     try:
-        rows = [np.asarray(row, dtype=dtype) for row in array]
+        rows = [_converted(row, dtype) for row in array]
     except (TypeError, ValueError) as error:
         raise SystemExit(f"bert: {label}: {error}, expected rows of numbers") from None
     for number, row in enumerate(rows):
@@ -161,7 +151,14 @@ def checked(label: str, arrays: dict[str, Any], vocab_size: int, max_length: int
     SystemExit
         As of :func:`read_samples`.
     """
-    counts = {key: len(arrays[key]) for key in KEYS}
+    flat = {}
+    for key in ROW_KEYS:
+        try:
+            flat[key] = _converted(arrays[key], "int32").reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise SystemExit(f"bert: {label} {key}: {error}, expected integers") from None
+    columns = {key: flat.get(key, arrays[key]) for key in KEYS}
+    counts = {key: len(column) if np.iterable(column) else 0 for key, column in columns.items()}
     if len(set(counts.values())) != 1 or not min(counts.values()):
         shown = ", ".join(f"{key} {count}" for key, count in counts.items())
         raise SystemExit(f"bert: {label}: numbers of rows differ or are 0: {shown}")
@@ -169,7 +166,6 @@ def checked(label: str, arrays: dict[str, Any], vocab_size: int, max_length: int
         key: _rows(f"{label} {key}", arrays[key], "float32" if key.endswith("weights") else "int32")
         for key in TOKEN_KEYS + MASK_KEYS
     }
-    flat = {key: np.asarray(arrays[key], dtype="int32").reshape(-1) for key in ROW_KEYS}
     samples = Samples(**lists, **flat)
     for number in range(len(samples)):
         problem = _problem(samples, number, vocab_size, max_length)

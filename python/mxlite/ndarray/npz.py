@@ -12,7 +12,7 @@ import re
 import struct
 import zipfile
 import zlib
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -25,7 +25,9 @@ __all__ = ["read_npz"]
 _MOST_MEMBERS = 1_000_000
 _LONGEST_HEADER = 10_000
 _TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248])")
+Objects = Callable[[bytes], Any]
 _DAMAGE = (
+    ArithmeticError,
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
@@ -70,7 +72,9 @@ class _Stream(io.RawIOBase):
         return len(piece)
 
 
-def read_npz(data: memoryview | FileBytes, source: str) -> dict[str, np.ndarray[Any, Any]]:
+def read_npz(
+    data: memoryview | FileBytes, source: str, objects: Objects | None = None
+) -> dict[str, np.ndarray[Any, Any]]:
     """Return the arrays of an npz file.
 
     Parameters
@@ -78,6 +82,8 @@ def read_npz(data: memoryview | FileBytes, source: str) -> dict[str, np.ndarray[
     data : memoryview or FileBytes
     source : str
         Named in messages.
+    objects : callable, optional
+        Makes an array of objects from its pickle; such arrays are refused by default.
 
     Returns
     -------
@@ -103,7 +109,7 @@ def read_npz(data: memoryview | FileBytes, source: str) -> dict[str, np.ndarray[
                 name = name[:-4] if name.endswith(".npy") else name
                 if name in values:
                     raise ValueError(f"the member {name[:100]!r} stands in it twice")
-                values[name] = _array(archive, member)
+                values[name] = _array(archive, member, objects)
             return values
     except FileFormatError:
         raise
@@ -111,7 +117,9 @@ def read_npz(data: memoryview | FileBytes, source: str) -> dict[str, np.ndarray[
         raise FileFormatError(f"{where}: {str(error)[:300] or type(error).__name__}") from None
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
+def _array(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, objects: Objects | None
+) -> np.ndarray[Any, Any]:
     label = f"member {member.filename[:100]!r}"
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(
@@ -119,7 +127,12 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray[Any,
             "8 (deflate), which NumPy writes"
         )
     with archive.open(member) as stream:
-        shape, fortran, dtype = _header(stream, label)
+        shape, fortran, dtype = _header(stream, label, objects is not None)
+        if objects is not None and dtype.hasobject:
+            made = objects(stream.read())
+            if not isinstance(made, np.ndarray) or made.shape != shape:
+                raise ValueError(f"{label}: an array of shape {shape} was expected in its pickle")
+            return made
         size = math.prod(shape) * dtype.itemsize
         left = member.file_size - stream.tell()
         if size != left:
@@ -136,7 +149,9 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray[Any,
     return values.reshape(shape, order="F" if fortran else "C")
 
 
-def _header(stream: Any, label: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(
+    stream: Any, label: str, with_objects: bool
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     import ast
 
     magic = stream.read(8)
@@ -152,7 +167,7 @@ def _header(stream: Any, label: str) -> tuple[tuple[int, ...], bool, np.dtype[An
     except (MemoryError, RecursionError) as error:
         raise ValueError(f"{label}: its header is nested too deeply") from error
     code, shape = header["descr"], header["shape"]
-    if type(code) is not str or not _TYPE.fullmatch(code):
+    if type(code) is not str or not (_TYPE.fullmatch(code) or (with_objects and code == "|O")):
         raise ValueError(f"{label}: arrays of type {str(code)[:100]} are not read")
     if type(shape) is not tuple or len(shape) > 32:
         raise ValueError(f"{label}: its shape is {str(shape)[:100]}")

@@ -183,6 +183,21 @@ class Evil:
         return (print, ("this must not run",))
 
 
+class ForgedType:
+    """Pickles as the type of objects, without the flag that says so."""
+
+    def __reduce__(self) -> Any:
+        return np.dtype, ("O8", False, True), (3, "|", None, None, None, -1, -1, 0)
+
+
+class ForgedArray:
+    """Pickles as an array of objects whose addresses stand in the file."""
+
+    def __reduce__(self) -> Any:
+        make = np.zeros(1).__reduce__()[0]
+        return make, (np.ndarray, (0,), b"b"), (1, (1,), ForgedType(), False, b"A" * 8)
+
+
 def changes(path: Path, **new: Any) -> Path:
     """Write four samples of which some arrays are replaced or, with None, left out."""
     samples = make_samples(DOCUMENTS, PIECES, Recipe(32, 5), 1, seed=1)
@@ -241,7 +256,14 @@ def setting(row: int, value: Any) -> Any:
         ({"next_sentence_labels": setting(1, 2)}, "sample 1 has the label 2, expected 0 or 1"),
         ({"segment_ids": lambda a: a[1].__setitem__(0, 2)}, "sample 1 has the segment 2"),
         ({"input_ids": setting(1, "text")}, "expected rows of numbers"),
-        ({"input_ids": setting(1, Evil())}, r"builtins.print is no part of an array"),
+        ({"input_ids": setting(1, np.array([2**32 + 5]))}, "no integers of 32 bits"),
+        ({"valid_lengths": np.full(4, 1.5)}, "valid_lengths: .* no integers of 32 bits"),
+        ({"valid_lengths": np.float32(1)}, "numbers of rows differ"),
+        ({"input_ids": setting(1, ForgedArray())}, "arrays of objects are not allowed"),
+        (
+            {"input_ids": setting(1, Evil())},
+            r"no .npz file of arrays: .* builtins.print is not allowed",
+        ),
     ],
 )
 def test_wrong_files(

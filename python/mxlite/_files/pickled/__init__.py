@@ -6,7 +6,7 @@ cannot set attributes, call methods or import modules.
 """
 
 from .machine import read_pickle
-from .numpy_values import numpy_maker
+from .numpy_values import numpy_maker, object_array_maker
 from .plain_values import plain_maker
 from .values import Maker, Makers, PickleContentError, Spender, Unfinished
 
@@ -17,6 +17,7 @@ __all__ = [
     "Spender",
     "Unfinished",
     "numpy_maker",
+    "object_array_maker",
     "plain_maker",
     "read_pickle",
 ]

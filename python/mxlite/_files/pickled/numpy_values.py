@@ -9,7 +9,7 @@ import numpy as np
 
 from .values import Maker, PickleContentError, Spender, Unfinished
 
-__all__ = ["numpy_maker", "raw_bytes"]
+__all__ = ["numpy_maker", "object_array_maker", "raw_bytes"]
 
 _CODES = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split())
 _MOST_CHARACTERS = 1 << 20
@@ -31,6 +31,25 @@ def numpy_maker(module: str, name: str) -> Maker | None:
     module = module.replace("numpy._core", "numpy.core")
     make = _MAKERS.get((module, name))
     return make and Maker(make, f"numpy's {name}")
+
+
+def object_array_maker(module: str, name: str) -> Maker | None:
+    """Return the maker of a name of NumPy as `numpy_maker`; arrays may also hold other values.
+
+    Parameters
+    ----------
+    module, name : str
+
+    Returns
+    -------
+    Maker or None
+    """
+    found = numpy_maker(module, name)
+    if found and name == "dtype":
+        return Maker(_make_object_dtype, found.name)
+    if found and name == "_reconstruct":
+        return Maker(_make_object_array, found.name)
+    return found
 
 
 def raw_bytes(value: Any) -> bytes:
@@ -73,15 +92,21 @@ class _DType(Unfinished):
         return self.dtype()
 
 
-def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any, Any]:
-    """Return an array with memory of its own; every size is compared with the bytes."""
-    if not isinstance(dtype, _DType):
-        raise PickleContentError("an array has no type")
+def _check_shape(shape: Any) -> None:
     if type(shape) is not tuple or len(shape) > _MOST_DIMENSIONS:
         raise PickleContentError("an array has no shape")
     if any(type(extent) is not int or extent < 0 for extent in shape):
         raise PickleContentError(f"an array has the shape {str(shape)[:100]}")
+
+
+def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any, Any]:
+    """Return an array with memory of its own; every size is compared with the bytes."""
+    if not isinstance(dtype, _DType):
+        raise PickleContentError("an array has no type")
+    _check_shape(shape)
     kind = dtype.dtype()
+    if kind.hasobject:
+        raise PickleContentError("arrays of objects are not allowed here")
     if math.prod(shape) * kind.itemsize != len(raw):
         raise PickleContentError(
             f"an array of shape {str(shape)[:100]} and type {kind} has {len(raw)} bytes"
@@ -117,6 +142,35 @@ class _Array(Unfinished):
         return self._made
 
 
+class _ObjectArray(_Array):
+    """An array of numbers, or of values that stand in a list."""
+
+    _entries: list[Any] | None = None
+
+    def build(self, state: Any, spend: Spender) -> None:
+        if type(state) is not tuple or len(state) != 5 or type(state[4]) is not list:
+            super().build(state, spend)
+            return
+        _, shape, dtype, fortran, entries = state
+        _check_shape(shape)
+        if not isinstance(dtype, _DType) or not dtype.dtype().hasobject:
+            raise PickleContentError("an array of numbers has a list of values")
+        if math.prod(shape) != len(entries):
+            raise PickleContentError(
+                f"an array of shape {str(shape)[:100]} has {len(entries)} values"
+            )
+        spend(8 * len(entries))
+        self._entries, self._shape, self._fortran = entries, shape, bool(fortran)
+
+    def value(self, finish: Callable[[Any], Any]) -> Any:
+        if self._entries is None:
+            return super().value(finish)
+        made = np.empty(len(self._entries), object)
+        for position, entry in enumerate(self._entries):
+            made[position] = finish(entry)
+        return made.reshape(self._shape, order="F" if self._fortran else "C")
+
+
 class _Made(_Array):
     def __init__(self, made: np.ndarray[Any, Any]) -> None:
         self._made = made
@@ -137,10 +191,25 @@ def _make_dtype(args: tuple[Any, ...], spend: Spender) -> _DType:
     return _DType(code)
 
 
-def _make_empty(args: tuple[Any, ...], spend: Spender) -> _Array:
+def _make_object_dtype(args: tuple[Any, ...], spend: Spender) -> _DType:
+    if args and args[0] in ("O", "O8"):
+        return _DType("O")
+    return _make_dtype(args, spend)
+
+
+def _check_class(args: tuple[Any, ...]) -> None:
     if len(args) != 3 or not isinstance(args[0], Maker) or args[0].make is not _no_direct_array:
         raise PickleContentError("only plain NumPy arrays are allowed")
+
+
+def _make_empty(args: tuple[Any, ...], spend: Spender) -> _Array:
+    _check_class(args)
     return _Array()
+
+
+def _make_object_array(args: tuple[Any, ...], spend: Spender) -> _Array:
+    _check_class(args)
+    return _ObjectArray()
 
 
 def _make_scalar(args: tuple[Any, ...], spend: Spender) -> Any:
