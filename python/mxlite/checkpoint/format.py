@@ -243,6 +243,8 @@ class _Entry(NamedTuple):
                 raise TypeError(f"{what} of an array is {text!r}, expected text")
         if kind not in ("mxlite", "numpy"):
             raise ValueError(f"array {name!r} is of kind {kind!r}, expected 'mxlite' or 'numpy'")
+        if not dtype.isalnum():  # NumPy would read parentheses and commas as Python
+            raise ValueError(f"array {name!r} has type {dtype[:100]!r}, expected a name")
         if dtype != "bfloat16" and np.dtype(dtype).kind not in _NUMPY_KINDS:
             raise ValueError(f"array {name!r} has type {dtype!r}, expected numbers")
         shape = tuple(_count(n, f"length of an axis of array {name!r}") for n in value["shape"])
@@ -267,6 +269,7 @@ class _Table:
     def __init__(self, data: memoryview | FileBytes, path: str) -> None:
         self._data = data
         self._path = path
+        self._read: set[int] = set()
         size = len(data)
         if size < len(_BEGIN) + _TRAILER.size:
             raise self._error(f"{size} bytes are less than the smallest checkpoint has")
@@ -336,7 +339,7 @@ class _Table:
             return self._decode_sparse(value)
         ((kind, content),) = value.items()
         if kind == "array":
-            return self._array(self.entries[_count(content, "number of an array")])
+            return self._array(_count(content, "number of an array"))
         if kind == "bytes":
             return bytes.fromhex(content)
         if kind == "dict":
@@ -352,7 +355,11 @@ class _Table:
         indptr = self._decode(value["indptr"])
         return sparse.csr_matrix((values, indices, indptr), shape=shape)
 
-    def _array(self, entry: _Entry) -> Any:
+    def _array(self, number: int) -> Any:
+        entry = self.entries[number]
+        if number in self._read:  # many copies of a large array could need any memory
+            raise ValueError(f"array {entry.name!r} stands in the tree twice")
+        self._read.add(number)
         raw = self._data[entry.offset : entry.offset + entry.bytes]
         if entry.kind == "mxlite":
             return array_from_bits(entry.dtype, raw, entry.shape)

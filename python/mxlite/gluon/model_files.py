@@ -64,12 +64,14 @@ def load_model(block: Block, prefix: str) -> None:
         raise MissingFileError(f"load: file {path!r} does not exist") from error
     except OSError as error:
         raise FileAccessError(f"load: cannot read {path!r}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"load: file {path!r} is no JSON text: {error}") from error
     params: dict[str, list[Parameter]] = {}
     try:
         _match(block, tree, "", params, f"file {path!r}")
-    except (KeyError, TypeError, AttributeError) as error:
+    except FileFormatError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"load: file {path!r} describes no model: {error!r}") from error
     source = f"{prefix}-model.params"
     load_into(

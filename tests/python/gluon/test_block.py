@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from pathlib import Path
@@ -423,6 +424,12 @@ def test_a_model_loads_although_its_attributes_were_renamed(tmp_path: Path) -> N
         nn.Dense(1).load(prefix)
     with pytest.raises(FileNotFoundError, match="no-model.json' does not exist"):
         pair.load(str(tmp_path / "no"))
+    tree = json.loads(Path(f"{prefix}-model.json").read_text())
+    wrong = [json.dumps({**tree, "children": found}) for found in ([[1]] * 2, [["a", 5]] * 2, "ab")]
+    for damage in ("[" * 100_000, *wrong):
+        Path(f"{prefix}-model.json").write_text(damage)
+        with pytest.raises(FileFormatError, match="model.json'"):
+            pair.load(prefix)
 
 
 class Hidden(nn.Block):

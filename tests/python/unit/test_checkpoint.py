@@ -305,18 +305,22 @@ def test_wrong_options(tmp_path: Path, options: dict[str, Any]) -> None:
         checkpoint.CheckpointManager(tmp_path).save(-1)
 
 
-def _load_with_entry(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+def _load_with_table(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """Load a file whose table was changed and whose checksums fit, as another program may write."""
     mx.checkpoint.save(str(path), {"w": nd.ones((2, 3))})
     content = path.read_bytes()
     offset, length = struct.unpack("<QQ", content[-32:-16])
     table = json.loads(content[offset : offset + length])
-    change(table["arrays"][0])
+    change(table)
     raw = json.dumps(table).encode()
     head = struct.pack("<QQI", offset, len(raw), mx._core.crc32c(raw))
     end = head + struct.pack("<I", mx._core.crc32c(head)) + content[-8:]
     path.write_bytes(content[:offset] + raw + end)
     mx.checkpoint.load(str(path))
+
+
+def _load_with_entry(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    _load_with_table(path, lambda table: change(table["arrays"][0]))
 
 
 _FIELDS = ["name", "kind", "offset", "bytes", "shape", "dtype", "crc32c"]
@@ -333,3 +337,20 @@ def test_a_table_without_a_field_is_a_file_error(tmp_path: Path, key: str) -> No
 def test_a_table_with_a_wrong_value_is_a_file_error(tmp_path: Path, key: str, value: Any) -> None:
     with pytest.raises(mx.base.FileFormatError, match="a.ckpt"):
         _load_with_entry(tmp_path / "a.ckpt", lambda entry: entry.update({key: value}))
+
+
+@pytest.mark.parametrize("dtype", ["(1,", "f4,(", "(" * 5000, "f4,f4", "M8[s]", "object", ""])
+def test_a_type_that_numpy_would_read_as_python_is_refused(tmp_path: Path, dtype: str) -> None:
+    with pytest.raises(mx.base.FileFormatError, match=r"not understood.*(type|expected)"):
+        _load_with_entry(tmp_path / "a.ckpt", lambda entry: entry.update(kind="numpy", dtype=dtype))
+
+
+def test_an_array_stands_in_the_tree_once(tmp_path: Path) -> None:
+    """A small table that repeats a large array would need any memory."""
+    path = tmp_path / "a.ckpt"
+
+    def repeat(table: dict[str, Any]) -> None:
+        table["tree"] = {"list": [{"array": 0}] * 2}
+
+    with pytest.raises(mx.base.FileFormatError, match=r"array '.*w' stands in the tree twice"):
+        _load_with_table(path, repeat)
