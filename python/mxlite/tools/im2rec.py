@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import struct
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -130,9 +131,10 @@ def read_list(path: str) -> list[ListItem]:
                 )
                 continue
             try:
-                labels = [float(field) for field in fields[1:-1]]
-                items.append(ListItem(int(fields[0]), fields[-1], labels))
-            except ValueError as error:
+                item = ListItem(int(fields[0]), fields[-1], [float(f) for f in fields[1:-1]])
+                struct.pack(f"<Q{len(item.labels)}f", item.number, *item.labels)  # a header's types
+                items.append(item)
+            except (ValueError, OverflowError, struct.error) as error:
                 print(f"Parsing lst met error for {fields}, detail: {error}")
     return items
 

@@ -10,6 +10,7 @@ stays empty.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import sys
 from collections import defaultdict
@@ -53,7 +54,9 @@ def parse(lines: Iterable[str], metrics: Sequence[str]) -> dict[int, dict[str, f
         for title, pattern in columns:
             match = pattern.search(line)
             if match:
-                found[int(match[1])][title].append(float(match[2]))
+                with contextlib.suppress(ValueError):  # digits that are no number
+                    epoch, value = int(match[1]), float(match[2])
+                    found[epoch][title].append(value)
                 break
     return {
         epoch: {title: sum(values) / len(values) for title, values in found[epoch].items()}

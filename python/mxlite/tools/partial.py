@@ -35,6 +35,16 @@ def fingerprint(path: str, settings: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
+def _is_state(entry: Any) -> bool:
+    """Return whether a line of a journal has everything that `PartialRecord.commit` writes."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("bad"), list):
+        return False
+    numbers = [entry.get(name) for name in ("done", "record", "index")]
+    return all(type(number) is int and number >= 0 for number in numbers) and all(
+        isinstance(text, str) for text in entry["bad"]
+    )
+
+
 class PartialRecord:
     """``<stem>.rec`` and ``<stem>.idx`` before they are complete.
 
@@ -76,17 +86,17 @@ class PartialRecord:
         """Return the last state that the files still have; None: begin again."""
         try:
             first, *lines = self._journal.read_text(encoding="utf-8").splitlines()
-            if json.loads(first).get("key") != key:
+            if json.loads(first) != {"key": key}:
                 return None
             sizes = self._record.stat().st_size, self._index.stat().st_size
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         state: dict[str, int] | None = None
         valid = [first]
         for line in lines:
-            with contextlib.suppress(ValueError):  # cut off while it was written
+            with contextlib.suppress(ValueError, RecursionError):  # cut off while it was written
                 entry = json.loads(line)
-                if entry["record"] > sizes[0] or entry["index"] > sizes[1]:
+                if not _is_state(entry) or entry["record"] > sizes[0] or entry["index"] > sizes[1]:
                     break
                 state = entry
                 valid.append(line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -79,12 +80,23 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     raw = read_file(path)
     try:
         content = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{os.fspath(path)!r} is not JSON text: {error}") from error
     events = content.get("traceEvents") if isinstance(content, dict) else content
     if not isinstance(events, list):
         raise TraceError(f"{os.fspath(path)!r} has no list 'traceEvents'")
-    return _paired(events)
+    try:
+        return _paired(events)
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise TraceError(f"{os.fspath(path)!r} holds an event that is damaged: {error}") from error
+
+
+def _microseconds(value: Any) -> float:
+    """Return a number of an event; those that are not finite have no place on a time line."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} found, a finite number expected")
+    return number
 
 
 def _paired(events: list[Any]) -> Trace:
@@ -92,7 +104,7 @@ def _paired(events: list[Any]) -> Trace:
     intervals: list[Interval] = []
     counters: dict[str, list[tuple[float, float]]] = {}
     opened: dict[Any, list[tuple[str, float]]] = {}
-    for event in sorted((e for e in events if "ts" in e), key=lambda e: float(e["ts"])):
+    for event in sorted((e for e in events if "ts" in e), key=lambda e: _microseconds(e["ts"])):
         phase, at = event.get("ph"), float(event["ts"])
         name, category = str(event.get("name")), str(event.get("cat", ""))
         place = (event.get("pid"), event.get("tid"), category)
@@ -105,11 +117,11 @@ def _paired(events: list[Any]) -> Trace:
                 _, begin = stack.pop(matching[-1])
                 intervals.append(Interval(name, category, begin, at, event.get("tid")))
         elif phase == "X":
-            end = at + float(event.get("dur", 0))
+            end = at + _microseconds(event.get("dur", 0))
             intervals.append(Interval(name, category, at, end, event.get("tid")))
         elif phase == "C":
             for label, value in (event.get("args") or {}).items():
-                counters.setdefault(label, []).append((at, float(value)))
+                counters.setdefault(label, []).append((at, _microseconds(value)))
     return Trace(intervals, counters)
 
 

@@ -82,3 +82,13 @@ def test_a_log_without_epochs_is_said(tmp_path):
     )
     assert process.returncode == 1
     assert "no line of an epoch's end" in process.stderr
+
+
+def test_digits_that_are_no_number_are_passed_over():
+    lines = [
+        "Epoch[0] Time cost=e",
+        f"Epoch[{'9' * 5000}] Time cost=1",
+        "Epoch[1] Train-accuracy=.-.",
+        "Epoch[1] Time cost=2",
+    ]
+    assert parse(lines, ["accuracy"]) == {1: {"time": 2.0}}

@@ -181,6 +181,46 @@ def test_goes_on_after_an_interruption(images: Path, monkeypatch: pytest.MonkeyP
     assert not list(images.parent.glob("*.partial")) + list(images.parent.glob("*.journal"))
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["[1]", "5", '{"done": 1}', '{"done": -1, "record": 0, "index": 0, "bad": []}', "[" * 10**5,
+     '{"done": 1, "record": "a", "index": 0, "bad": []}'],
+)  # fmt: skip
+def test_a_damaged_journal_is_not_continued(
+    images: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix, rec = images.parent / "x", images.parent / "x.rec"
+    run("--list", "--recursive", prefix, images)
+    assert run(prefix, images) == 0
+    whole = rec.read_bytes()
+    finish = partial.PartialRecord.finish
+
+    def interrupted(self: partial.PartialRecord) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(partial.PartialRecord, "finish", interrupted)
+    assert run(prefix, images) == 130
+    monkeypatch.setattr(partial.PartialRecord, "finish", finish)
+    journal = Path(f"{rec}.journal")
+    key = journal.read_text().splitlines()[0]
+    for content in (f"{key}\n{line}\n", line):
+        journal.write_text(content)
+        assert run(prefix, images) == 0
+        assert rec.read_bytes() == whole
+        Path(f"{rec}.partial").write_bytes(b"")
+        rec.with_suffix(".idx.partial").write_bytes(b"")
+
+
+def test_lines_with_numbers_that_no_header_has_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.lst"
+    bad = ["-1\t0\ta", f"{2**64}\t0\tb", "1\t1e300\tc", f"{'9' * 5000}\t1\td"]
+    path.write_text("\n".join([*bad, "2\tnan\te", f"{2**64 - 1}\t1\tf"]))
+    assert [item.path for item in im2rec.read_list(str(path))] == ["e", "f"]
+    assert capsys.readouterr().out.count("Parsing lst met error") == 4
+
+
 def test_other_options_begin_anew(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = images.parent / "x"
     run("--list", "--recursive", prefix, images)

@@ -135,3 +135,23 @@ def test_scopes_cost_nothing_when_off() -> None:
     with scope("never recorded", IO_SCOPE):
         pass
     assert "never recorded" not in mx._core.profiler_take()["names"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]", '{"traceEvents": ["ts"]}', '[{"ts": "x"}]', '[{"ts": 1, "ph": "C", "args": [1]}]',
+        '[{"ts": 1, "ph": "C", "args": {"a": null}}]', '[{"ts": 1, "ph": "B", "pid": [1]}]',
+        '[{"ts": NaN, "ph": "X"}]', '[{"ts": 1, "ph": "X", "dur": Infinity}]',
+        '[{"ts": 1' + 400 * "0" + "}]", "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_damaged_events_are_an_error(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(text)
+    with pytest.raises(trace.TraceError, match=r"p\.json.*(damaged|not JSON)"):
+        trace.read_trace(path)
+    assert trace.main([str(path), "--no-picture"]) == 1
+    assert "p.json" in capsys.readouterr().err
