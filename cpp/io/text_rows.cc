@@ -157,6 +157,11 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
 }
 
 int64_t LibSvmReader::read(int64_t rows, bool round, LibSvmRows& output) {
+  MX_CHECK(rows >= 0 && rows <= INT32_MAX, "LibSVMIter: ", rows,
+           " rows asked for, at most 2147483647 expected");
+  // A batch that does not fit into memory fails here, before the file's rows are repeated.
+  output.labels.reserve(static_cast<size_t>(rows));
+  output.begins.reserve(static_cast<size_t>(rows) + 1);
   return read_wrapped(
       file_, rows, round, [&](std::string_view line) { parse(line, output); },
       [&](int64_t missing) {

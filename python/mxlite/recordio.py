@@ -376,18 +376,18 @@ def pack(header: Any, s: bytes) -> bytes:
     Raises
     ------
     ValueError
-        If id or id2 do not fit into 64 bits without sign.
+        If id or id2 do not fit into 64 bits without sign, or the label is no number.
     """
     flag, label, first_id, second_id = header
     labels = b""
-    if isinstance(label, numbers.Number):
-        flag = 0
-    else:
-        vector = np.asarray(label, dtype=np.float32)
-        flag, label, labels = vector.size, 0, vector.tobytes()
     try:
+        if isinstance(label, numbers.Number):
+            flag = 0
+        else:
+            vector = np.asarray(label, dtype=np.float32)
+            flag, label, labels = vector.size, 0, vector.tobytes()
         head = struct.pack(_IR_FORMAT, flag, label, first_id, second_id)
-    except struct.error as error:
+    except (struct.error, TypeError, ValueError) as error:
         raise ValueError_(
             f"recordio.pack: label {label!r}, id {first_id!r}, id2 {second_id!r} given: {error}"
         ) from error

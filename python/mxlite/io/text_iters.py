@@ -19,12 +19,15 @@ __all__ = ["CSVIter", "LibSVMIter"]
 
 # 1.x's parameters that say how it prefetches.
 _IGNORED = {"prefetch_buffer", "ctx", "verbose", "device_id"}
+_LARGEST_BATCH = 2**31 - 1
 
 
 def _shape(name: str, value: Any) -> tuple[int, ...]:
     shape = (value,) if isinstance(value, int) else tuple(int(side) for side in value)
     if not shape or min(shape) < 1:
         raise ValueError_(f"{name}: shape {shape} given, positive sizes expected")
+    if math.prod(shape) >= 1 << 62:
+        raise ValueError_(f"{name}: shape {shape} given, less than 2^62 numbers expected")
     return shape
 
 
@@ -265,4 +268,6 @@ class LibSVMIter(_RowIter):
 def _batch_size(name: str, value: Any) -> int:
     if int(value) < 1:
         raise ValueError_(f"{name}: batch_size {value} given, at least 1 expected")
+    if int(value) > _LARGEST_BATCH:  # the readers would repeat rows until no memory is left
+        raise ValueError_(f"{name}: batch_size {value} given, at most {_LARGEST_BATCH} expected")
     return int(value)

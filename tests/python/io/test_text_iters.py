@@ -122,6 +122,10 @@ def test_csv_wrong_calls(tmp_path: Path) -> None:
         mx.io.CSVIter(data_csv="nowhere.csv", data_shape=(2,), batch_size=2)
     with pytest.raises(ValueError, match="batch_size 0"):
         mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=0)
+    with pytest.raises(ValueError, match="batch_size 4611686018427387904 given, at most"):
+        mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=2**62)
+    with pytest.raises(ValueError, match="less than 2.62 numbers expected"):
+        mx.io.CSVIter(data_csv=path, data_shape=(2**62, 2**62), batch_size=2)
     with pytest.raises(TypeError, match="uint8"):
         mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1, dtype="uint8")
 
@@ -195,6 +199,16 @@ def test_libsvm_errors_name_the_line(tmp_path: Path, text: str, words: str) -> N
         for _ in mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=1):
             pass
     assert words in str(error.value)
+
+
+def test_libsvm_sizes_are_limited(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.svm", SVM)
+    with pytest.raises(ValueError, match="batch_size 4611686018427387904 given, at most"):
+        mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=2**62)
+    with pytest.raises(ValueError, match="less than 2.62 numbers expected"):
+        mx.io.LibSVMIter(data_libsvm=path, data_shape=(2**63,), batch_size=1)
+    with pytest.raises(mx.MXNetError, match="LibSVMIter: 4611686018427387904 rows asked for"):
+        mx._core.LibSvmReader(path, 3, 0, 1).read(2**62, True)
 
 
 def test_libsvm_columns_in_any_order(tmp_path: Path) -> None:

@@ -148,6 +148,11 @@ class _TokenEmbedding(Vocabulary):
         table = np.zeros((len(values) // length + 1, length), np.float32)
         table[1:] = np.frombuffer(values, np.float32).reshape(-1, length)
         self._idx_to_vec = nd.array(table)
+        if unknown is not None and len(unknown) != length:
+            raise TextError(
+                f"embedding: {path}: the vector of {self.unknown_token!r} has {len(unknown)} "
+                f"numbers, the others have {length}"
+            )
         first = init_unknown_vec(shape=length) if unknown is None else nd.array(unknown)
         self._idx_to_vec[UNKNOWN_INDEX] = first
 
