@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import functools
 import gzip
 import hashlib
 import io
@@ -29,7 +30,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import mxlite as mx
 import numpy as np
@@ -41,52 +42,20 @@ from mxlite.checkpoint.format import read_file, write_file
 from mxlite.horovod.functions import _from_bytes, _to_bytes
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from crafted import CRAFTED, json_table
+from crafted import params as crafted_params
 from loaders_list import LOADERS
+from mutation import mutated, mutated_json, mutated_lines, mutated_pickle
 from seeds import png
 
 _DATA = Path(__file__).resolve().parent.parent / "data"
 _LONGEST = 10
 _MOST_MEMORY = 4 << 30
-_NUMBERS = [0, 1, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1]
 Load = Callable[[bytes, Path], Any]
 
 
 class TookTooLongError(BaseException):
     """Raised by the alarm; loaders cannot catch it as an Exception."""
-
-
-def mutated(content: bytes, numbers: random.Random) -> bytes:
-    """Return a copy with up to five changes."""
-    data = bytearray(content)
-    for _ in range(numbers.randint(1, 5)):
-        if not data:
-            return bytes(data)
-        at = numbers.randrange(len(data))
-        size = min(numbers.choice((1, 2, 4, 8, 16, 40)), len(data) - at)
-        kind = numbers.randrange(8)
-        if kind == 0:
-            data[at] ^= 1 << numbers.randrange(8)
-        elif kind == 1:
-            data[at] = numbers.randrange(256)
-        elif kind == 2:
-            del data[at : at + size]
-        elif kind == 3:
-            place = numbers.randrange(len(data))
-            data[place:place] = data[at : at + size]
-        elif kind == 4:
-            data[at : at + size] = bytes([numbers.randrange(256)]) * size
-        elif kind == 5:
-            value = numbers.choice(_NUMBERS)
-            layout = numbers.choice(("<I", "<Q", ">I", "<i"))
-            value &= 2 ** (8 * struct.calcsize(layout)) - 1
-            raw = value.to_bytes(struct.calcsize(layout), "big" if layout[0] == ">" else "little")
-            data[at : at + len(raw)] = raw
-        elif kind == 6:
-            text = numbers.choice((b"-1", b"9" * 20, b"1e309", b"nan", b"null", b"{}", b"[]"))
-            data[at : at + len(text)] = text
-        else:
-            del data[at:]
-    return bytes(data)
 
 
 # -- loaders: each gets bytes, and a path that it may use ------------------------------------------
@@ -148,11 +117,17 @@ def _embedding(data: bytes, path: Path) -> None:
     mx.contrib.text.embedding.CustomEmbedding(str(path))
 
 
-def _model(data: bytes, path: Path) -> None:
-    net = mx.gluon.nn.Dense(2, in_units=2)
+@functools.cache
+def _saved_net(folder: str) -> tuple[mx.gluon.Block, str]:
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(2, in_units=2), mx.gluon.nn.BatchNorm(in_channels=2))
     net.initialize()
-    prefix = str(path.parent / "net")
-    net.save(prefix)
+    net.save(f"{folder}/net")
+    return net, f"{folder}/net"
+
+
+def _model(data: bytes, path: Path) -> None:
+    net, prefix = _saved_net(str(path.parent))
     Path(prefix + "-model.json").write_bytes(data)
     net.load(prefix)
 
@@ -205,35 +180,84 @@ def _records_seed(path: str) -> None:
     writer.close()
 
 
-def _targets() -> dict[str, tuple[Load, list[bytes]]]:
+class _Target(NamedTuple):
+    """A loader, valid inputs, and how they are changed beside changes of bytes."""
+
+    load: Load
+    seeds: list[bytes]
+    change: Callable[[bytes, random.Random], bytes] | None = None
+
+
+def _states_text(data: bytes, numbers: random.Random) -> bytes:
+    """Change the JSON tree or the arrays of our own states; the lengths fit again."""
+    length = int.from_bytes(data[12:20], "little")
+    text, blob = data[20 : 20 + length], data[28 + length : -32]
+    if not text or not blob or numbers.randrange(4) == 0:
+        return mutated(data, numbers)
+    if numbers.randrange(3):
+        text = mutated_json(text, numbers)
+    else:
+        blob = crafted_params(numbers)
+    sizes = [struct.pack("<Q", len(part)) for part in (text, blob)]
+    return data[:12] + sizes[0] + text + sizes[1] + blob + bytes(32)
+
+
+def _checkpoint_table(data: bytes, numbers: random.Random) -> bytes:
+    """Change the table of a checkpoint, or replace it by one with a crafted array."""
+    offset = int.from_bytes(data[-32:-24], "little")
+    if not 64 <= offset < len(data) - 32:
+        return mutated(data, numbers)
+    if numbers.randrange(2):
+        return data[:offset] + mutated_json(data[offset:-32], numbers) + data[-32:]
+    table = json.loads(json_table(numbers))
+    entry = table["arrays"][0]
+    size = entry["bytes"] if entry["bytes"] < 4096 else 64
+    entry["crc32c"] = _core.crc32c(bytes(size))
+    content = data[:64] + bytes(size + -size % 64)
+    end = struct.pack("<Q", len(content)) + data[-24:]
+    return content + json.dumps(table).encode() + end
+
+
+def _targets() -> dict[str, _Target]:
     files = [path.read_bytes() for path in sorted((_DATA / "mxnet_1_9_1").glob("*.params"))]
     arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "c": np.int64(3)}
     tree = {"a": mx.nd.ones((2, 2)), "b": [1, "text", (None, 2.5)], "c": np.arange(3)}
     idx = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 3, 4) + bytes(24)
     plain = {"a": [1, 2.5, "x", b"y", (None, True)], "n": np.arange(4), "s": {1, 2}}
-    described = _written(
-        lambda path: Path(path).write_text(
-            json.dumps({"class": "Dense", "parameters": ["weight", "bias"], "children": []})
-        )
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        described = Path(_saved_net(folder)[1] + "-model.json").read_bytes()
     jpeg = (_DATA / "gradient.jpg").read_bytes()
     symbols = [path.read_bytes() for path in sorted(_DATA.rglob("*-symbol.json"))]
     return {
-        "params": (_params, files),
-        "params_file": (_file, files),
-        "npz": (_params, _npz(**arrays)),
-        "states": (_states, _pickled()),
-        "own_states": (_own_states, [_stepped()]),
-        "objects": (lambda data, path: _from_bytes(data), [_to_bytes("fuzz", plain)]),
-        "checkpoint": (_checkpoint, [_written(lambda path: write_file(path, tree))]),
-        "idx": (_idx, [idx, gzip.compress(idx, mtime=0)]),
-        "index": (_index, [b"0\t0\n1\t44\n2\t104\n"]),
-        "records": (_records, [_written(_records_seed)]),
-        "image": (_image, [jpeg, png(9, 5, 2), png(9, 5, 6)]),
-        "embedding": (_embedding, [b"a 0.1 0.2 0.3\nb 1 2 3\nc 4 5 6\n"]),
-        "model": (_model, [described]),
-        "symbol": (_symbol, symbols),
+        "params": _Target(_params, files),
+        "params_file": _Target(_file, files),
+        "npz": _Target(_params, _npz(**arrays)),
+        "states": _Target(_states, _pickled(), mutated_pickle),
+        "own_states": _Target(_own_states, [_stepped()], _states_text),
+        "objects": _Target(
+            lambda data, path: _from_bytes(data), [_to_bytes("fuzz", plain)], mutated_pickle
+        ),
+        "checkpoint": _Target(
+            _checkpoint, [_written(lambda path: write_file(path, tree))], _checkpoint_table
+        ),
+        "idx": _Target(_idx, [idx, gzip.compress(idx, mtime=0)]),
+        "index": _Target(_index, [b"0\t0\n1\t44\n2\t104\n"], mutated_lines),
+        "records": _Target(_records, [_written(_records_seed)]),
+        "image": _Target(_image, [jpeg, png(9, 5, 2), png(9, 5, 6)]),
+        "embedding": _Target(_embedding, [b"a 0.1 0.2 0.3\nb 1 2 3\nc 4 5 6\n"], mutated_lines),
+        "model": _Target(_model, [described], mutated_json),
+        "symbol": _Target(_symbol, symbols, mutated_json),
     }
+
+
+def _next_input(name: str, target: _Target, corpus: list[bytes], numbers: random.Random) -> bytes:
+    """Return an input: made whole, or one of the corpus with changes of its parts or bytes."""
+    kind = numbers.randrange(3)
+    if kind == 0 and name in CRAFTED:
+        return CRAFTED[name](numbers)
+    if kind == 1 and target.change is not None:
+        return target.change(numbers.choice(corpus), numbers)
+    return mutated(numbers.choice(corpus), numbers)
 
 
 @contextlib.contextmanager
@@ -286,7 +310,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable()
-    load, seeds = _targets()[options.target]
+    target = _targets()[options.target]
     os.environ.setdefault("MXLITE_MAX_IMAGE_PIXELS", "4000000")
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + _MOST_MEMORY,) * 2)
@@ -297,16 +321,16 @@ def main() -> None:
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "input"
-        for seed in seeds:
-            load(seed, path)
-        corpus = list(seeds)
+        for seed in target.seeds:
+            target.load(seed, path)
+        corpus = list(target.seeds)
         while time.monotonic() < end:
-            data = mutated(numbers.choice(corpus), numbers)
+            data = _next_input(options.target, target, corpus, numbers)
             count += 1
             error: BaseException | None = None
             with _alarm(), _Lines() as lines:
                 try:
-                    load(data, path)
+                    target.load(data, path)
                 except (Exception, TookTooLongError) as raised:
                     error = raised
             if not lines.ran <= covered:
