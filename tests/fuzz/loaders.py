@@ -3,8 +3,10 @@
     python tests/fuzz/loaders.py TARGET --seconds 20 --seed 1
 
 prints one JSON line. A finding is an exception that the loader does not document, an input that
-takes longer than 10 s, or one that needs more memory than the limit; a crash ends the process.
-Each input is written to a file before it is read, so that a crash leaves it.
+takes more than 10 s of CPU time or 60 s in all, or one that needs more memory than the limit; a
+crash ends the process.
+With --input FILE each input is in that file before it is read, so that a crash leaves it. Inputs
+that were findings once, in tests/fuzz/regressions/python_TARGET, are run first.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from mxlite.checkpoint.format import read_file, write_file
 from mxlite.horovod.functions import _from_bytes, _to_bytes
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tool_files
 from crafted import CRAFTED, json_table
 from crafted import params as crafted_params
 from loaders_list import LOADERS
@@ -50,6 +53,7 @@ from seeds import png
 
 _DATA = Path(__file__).resolve().parent.parent / "data"
 _LONGEST = 10
+_LONGEST_WAIT = 60
 _MOST_MEMORY = 4 << 30
 Load = Callable[[bytes, Path], Any]
 
@@ -247,6 +251,7 @@ def _targets() -> dict[str, _Target]:
         "embedding": _Target(_embedding, [b"a 0.1 0.2 0.3\nb 1 2 3\nc 4 5 6\n"], mutated_lines),
         "model": _Target(_model, [described], mutated_json),
         "symbol": _Target(_symbol, symbols, mutated_json),
+        "tools": _Target(tool_files.read, tool_files.SEEDS, tool_files.change),
     }
 
 
@@ -265,11 +270,14 @@ def _alarm() -> Iterator[None]:
     def ring(number: int, frame: Any) -> None:
         raise TookTooLongError
 
-    signal.signal(signal.SIGALRM, ring)
-    signal.alarm(_LONGEST)
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, ring)
+    signal.alarm(_LONGEST_WAIT)
+    signal.setitimer(signal.ITIMER_PROF, _LONGEST)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
 
 
@@ -301,12 +309,18 @@ def _place(error: BaseException) -> str:
     return f"{type(error).__name__} at {os.path.basename(frame.filename)}:{frame.lineno}"
 
 
+def _regressions(name: str) -> list[bytes]:
+    folder = Path(__file__).parent / "regressions" / f"python_{name}"
+    return [path.read_bytes() for path in sorted(folder.glob("*"))]
+
+
 def main() -> None:
     """Fuzz one target and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target", choices=LOADERS)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--input", type=Path, help="file that has the input while it is read")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable()
@@ -324,9 +338,12 @@ def main() -> None:
         for seed in target.seeds:
             target.load(seed, path)
         corpus = list(target.seeds)
-        while time.monotonic() < end:
-            data = _next_input(options.target, target, corpus, numbers)
+        known = _regressions(options.target)
+        while known or time.monotonic() < end:
+            data = known.pop() if known else _next_input(options.target, target, corpus, numbers)
             count += 1
+            if options.input:
+                options.input.write_bytes(data)
             error: BaseException | None = None
             with _alarm(), _Lines() as lines:
                 try:
@@ -344,6 +361,8 @@ def main() -> None:
                 if place not in findings:
                     text = f"{str(error)[:200]}: {base64.b64encode(data).decode()}"
                     findings[place] = text
+    if options.input:
+        options.input.unlink(missing_ok=True)
     print(json.dumps({"target": options.target, "inputs": count, "coverage": len(covered),
                       "findings": findings}))  # fmt: skip
     sys.exit(1 if findings else 0)

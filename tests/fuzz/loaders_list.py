@@ -15,4 +15,5 @@ LOADERS = (
     "embedding",
     "model",
     "symbol",
+    "tools",
 )

@@ -6,7 +6,8 @@
 The C++ parsers run under libFuzzer with the address and undefined-behavior sanitizers, the loaders
 of the Python package (tests/fuzz/loaders.py) in processes with a memory limit. Inputs that were
 findings once are in tests/fuzz/regressions/TARGET and are run first. Findings are left in
-build/fuzz/findings and end the run with exit code 1.
+build/fuzz/findings and end the run with exit code 1. Each run with the same --seed makes the same
+inputs until a target or what it reads changes; other seeds look further.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def build() -> None:
     write_seeds(BUILD / "seeds")
 
 
-def run_parser(name: str, seconds: float) -> dict[str, Any]:
+def run_parser(name: str, seconds: float, seed: int) -> dict[str, Any]:
     """Run a libFuzzer target."""
     corpus = BUILD / "corpus" / name
     corpus.mkdir(parents=True, exist_ok=True)
@@ -50,7 +51,8 @@ def run_parser(name: str, seconds: float) -> dict[str, Any]:
     command = [
         BUILD / f"{name}_fuzz",
         f"-max_total_time={max(1, round(seconds))}",
-        "-timeout=10",
+        f"-seed={seed}",
+        "-timeout=30",  # of wall-clock time, on machines that do other work
         "-rss_limit_mb=2048",
         "-malloc_limit_mb=256",
         "-max_len=65536",
@@ -74,10 +76,11 @@ def run_parser(name: str, seconds: float) -> dict[str, Any]:
     return result
 
 
-def run_loader(name: str, seconds: float) -> dict[str, Any]:
+def run_loader(name: str, seconds: float, seed: int) -> dict[str, Any]:
     """Run a Python loader's target."""
     script = str(Path(__file__).parent / "loaders.py")
-    command = [sys.executable, script, name, "--seconds", str(seconds)]
+    command = [sys.executable, script, name, "--seconds", str(seconds), "--seed", str(seed)]
+    command += ["--input", str(FINDINGS / f"python_{name}")]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120)
     except subprocess.TimeoutExpired:
@@ -95,6 +98,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20, help="for each target")
     parser.add_argument("--hours", type=float, help="in all, instead of --seconds")
+    parser.add_argument("--seed", type=int, default=1, help="another one makes other inputs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--output", type=Path, help="JSON file of figures")
     parser.add_argument("targets", nargs="*", help="default: all")
@@ -110,8 +114,8 @@ def main() -> int:
 
     def run(name: str) -> dict[str, Any]:
         if name in PARSERS:
-            return run_parser(name, seconds)
-        return {**run_loader(name[len("python_") :], seconds), "target": name}
+            return run_parser(name, seconds, options.seed)
+        return {**run_loader(name[len("python_") :], seconds, options.seed), "target": name}
 
     with ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(run, targets))
@@ -124,6 +128,7 @@ def main() -> int:
     if options.output:
         figures = {
             "seconds_per_target": round(seconds, 1),
+            "seed": options.seed,
             "targets": [{**result, "findings": len(result["findings"])} for result in results],
         }
         options.output.write_text(json.dumps(figures, indent=1) + "\n")
