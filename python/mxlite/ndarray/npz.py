@@ -27,7 +27,6 @@ _LONGEST_HEADER = 10_000
 _TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248])")
 Objects = Callable[[bytes], Any]
 _DAMAGE = (
-    ArithmeticError,
     zipfile.BadZipFile,
     zlib.error,
     struct.error,

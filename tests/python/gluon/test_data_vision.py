@@ -118,6 +118,20 @@ def test_cifar_is_read_from_files_or_from_its_archive(tmp_path: Path) -> None:
         assert len(vision.CIFAR10(str(root), train=False)) == 3
 
 
+def test_damage_of_an_archive_is_a_file_error(tmp_path: Path) -> None:
+    """A chain of long names makes tarfile call itself once for each."""
+    part = tarfile.TarInfo("././@LongLink")
+    part.type, part.size = tarfile.GNUTYPE_LONGNAME, 1
+    header = part.tobuf(tarfile.GNU_FORMAT) + bytes(512)
+    archive = tmp_path / "cifar-10-binary.tar.gz"
+    for content in (header * 3000, header[:700], b"x" * 2000):
+        archive.write_bytes(gzip.compress(content))
+        with pytest.raises(
+            mx.base.FileFormatError, match="cifar-10-binary.tar.gz' (is a damaged|has no)"
+        ):
+            vision.CIFAR10(root=str(tmp_path))
+
+
 @pytest.mark.parametrize("fine", [False, True])
 def test_cifar100_has_two_kinds_of_labels(fine: bool, tmp_path: Path) -> None:
     rows = cifar_rows(3, 2)

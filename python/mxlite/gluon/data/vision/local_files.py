@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import os
+import struct
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -132,7 +133,10 @@ def _archived_files(archive: str, files: Sequence[str]) -> list[bytes] | None:
                     found[name] = content.read()
     except FileFormatError:
         raise
-    except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
+    except (
+        tarfile.TarError, ArithmeticError, EOFError, LookupError, OSError, RuntimeError, ValueError,
+        struct.error, zlib.error,
+    ) as error:  # fmt: skip
         raise FileFormatError(f"{archive!r} is a damaged archive: {error}") from error
     missing = [name for name in files if name not in found]
     if missing:
