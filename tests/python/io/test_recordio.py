@@ -270,7 +270,7 @@ def test_packed_bytes() -> None:
         recordio.unpack(struct.pack("IfQQ", 9, 0, 0, 0))
     with pytest.raises(ValueError, match="id -1"):
         recordio.pack(recordio.IRHeader(0, 4, -1, 0), b"")
-    with pytest.raises(mx.MXNetError, match=r"pack: label \['a'\] given: could not convert"):
+    with pytest.raises(mx.MXNetError, match=r"pack: label \['a'\], .*could not convert"):
         recordio.pack(recordio.IRHeader(0, ["a"], 1, 0), b"")
 
 
