@@ -52,7 +52,7 @@ def run_parser(name: str, seconds: float, seed: int) -> dict[str, Any]:
         BUILD / f"{name}_fuzz",
         f"-max_total_time={max(1, round(seconds))}",
         f"-seed={seed}",
-        "-timeout=30",  # of wall-clock time, on machines that do other work
+        "-timeout=30",  # wall-clock time: other work may hold the process up
         "-rss_limit_mb=2048",
         "-malloc_limit_mb=256",
         "-max_len=65536",
