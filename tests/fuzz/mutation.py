@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickletools
 import random
+import re
 import struct
 from typing import Any
 
@@ -128,7 +129,12 @@ def _change(value: Any, numbers: random.Random) -> Any:
         return _leaf(numbers)
     holder, key = numbers.choice(places)
     kind = numbers.randrange(8)
-    if kind < 3:
+    inside = list(re.finditer(r"-?\d+", holder[key])) if isinstance(holder[key], str) else []
+    if inside and kind < 5:  # parameters of operators are texts such as "(3, 3)"
+        found = numbers.choice(inside)
+        new = str(numbers.choice(INTERESTING) * numbers.choice((1, 1, -1)))
+        holder[key] = holder[key][: found.start()] + new + holder[key][found.end() :]
+    elif kind < 3:
         holder[key] = _leaf(numbers)
     elif kind == 3:  # a number beside the one that stands there
         old = holder[key]
