@@ -1,6 +1,7 @@
 #include "cpp/io/image_pipeline.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -214,16 +215,39 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::new_chunk(int64_t number) c
   return chunk;
 }
 
+void ImagePipeline::finish_sample(Sample& sample, int thread, std::unique_lock<std::mutex>& lock) {
+  if (!sample.chunk) return;
+  Chunk& chunk = *std::exchange(sample.chunk, nullptr);
+  if (gpu()) {
+    lock.unlock();
+    std::exception_ptr& error = chunk.failures[static_cast<size_t>(sample.row)].error;
+    try {
+      gpu()->finish(thread, sample.slot);
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+    lock.lock();
+  }
+  if (--chunk.missing == 0) changed_->notify_all();
+}
+
+// A GPU decodes a thread's last sample while the thread does the host's part of the next one.
 void ImagePipeline::work(int thread, std::stop_token token, std::unique_lock<std::mutex>& lock) {
   const int64_t batch = options_.batch_size;
   TransformScratch scratch;
-  Record record;
+  std::array<Sample, GpuSamples::kSlots> samples;
+  for (size_t i = 0; i < samples.size(); ++i) samples[i].slot = i;
+  size_t slot = 0;
+  const auto ends = [&] {
+    return token.stop_requested() || closed_ || next_sample_ >= num_records();
+  };
+  const auto has_room = [&] { return next_sample_ / batch < taken_ + 1 + options_.prefetch; };
   while (true) {
-    const bool more = changed_->wait(lock, token, [&] {
-      return closed_ || next_sample_ >= num_records() ||
-             next_sample_ / batch < taken_ + 1 + options_.prefetch;
-    });
-    if (!more || token.stop_requested() || closed_ || next_sample_ >= num_records()) return;
+    finish_sample(samples[slot], thread, lock);
+    if (ends() || !has_room())  // no other sample would finish them
+      for (Sample& sample : samples) finish_sample(sample, thread, lock);
+    const bool more = changed_->wait(lock, token, [&] { return ends() || has_room(); });
+    if (!more || ends()) return;
     const int64_t position = next_sample_++;
     if (position % batch == 0) {
       try {
@@ -232,20 +256,24 @@ void ImagePipeline::work(int thread, std::stop_token token, std::unique_lock<std
         failure_ = std::current_exception();
         next_sample_ = num_records();
         changed_->notify_all();
-        return;
+        continue;
       }
     }
-    Chunk& chunk = *chunks_[static_cast<size_t>(position / batch - chunks_.front()->number)];
+    Sample& sample = samples[slot];
+    sample.chunk = chunks_[static_cast<size_t>(position / batch - chunks_.front()->number)].get();
+    sample.row = position % batch;
     lock.unlock();
-    const int64_t row = position % batch;
     try {
       const ProfileScope profile("ImageRecordIter: sample", ProfileKind::kIo);
-      make_sample(chunk, row, position, thread, record, scratch);
+      make_sample(sample, position, thread, scratch);
     } catch (...) {
-      chunk.failures[static_cast<size_t>(row)].error = std::current_exception();
+      sample.chunk->failures[static_cast<size_t>(sample.row)].error = std::current_exception();
     }
     lock.lock();
-    if (--chunk.missing == 0) changed_->notify_all();
+    if (gpu())
+      slot = (slot + 1) % samples.size();
+    else
+      finish_sample(sample, thread, lock);
   }
 }
 

@@ -106,6 +106,7 @@ class ImagePipeline {
  private:
   class Turn;
   struct Chunk;   // batch_size consecutive samples of the epoch's order
+  struct Sample;  // row that a thread makes
   struct Place {  // location of a record
     const RecordFile& file;
     int64_t offset;
@@ -119,8 +120,9 @@ class ImagePipeline {
   void stop();
   void work(int thread, std::stop_token token, std::unique_lock<std::mutex>& lock);
   std::span<const float> labels_of(const Record& record, const std::string& name) const;
-  void make_sample(Chunk& chunk, int64_t row, int64_t position, int thread, Record& record,
-                   TransformScratch& scratch);
+  void make_sample(Sample& sample, int64_t position, int thread, TransformScratch& scratch);
+  // Waits for what the GPU does for the sample, and counts its row as done.
+  void finish_sample(Sample& sample, int thread, std::unique_lock<std::mutex>& lock);
   void check_owner() const;                        // throws in a forked child
   GpuSamples* gpu() const { return gpu_->get(); }  // null if the CPU decodes
   ImageBatch new_batch() const;

@@ -78,8 +78,11 @@ void ImagePipeline::choose_label_width() {
   label_width_ = kShapeLabels + std::max(given, widest);
 }
 
-void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, int thread,
-                                Record& record, TransformScratch& scratch) {
+void ImagePipeline::make_sample(Sample& sample, int64_t position, int thread,
+                                TransformScratch& scratch) {
+  Chunk& chunk = *sample.chunk;
+  const int64_t row = sample.row;
+  Record& record = sample.record;
   const int64_t number = order_[static_cast<size_t>(position)];
   const int64_t global = offsets_[static_cast<size_t>(number)];
   const auto [file, offset] = place_of_offset(global);
@@ -108,20 +111,19 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, int
     std::copy(labels.begin(), labels.end(), label.begin());
     stage = Stage::kImage;
     if (gpu())
-      gpu()->make(thread, bytes, random, name, scratch, output);
+      gpu()->make(thread, sample.slot, bytes, random, name, scratch, output);
     else
       transform_image(bytes, options_.image, random, name, scratch, output);
     return;
   }
-  DetectionSample sample;
-  sample.label = parse_box_label(labels, name);
+  DetectionSample boxes;
+  boxes.label = parse_box_label(labels, name);
   stage = Stage::kImage;
-  transform_detection(bytes, options_.image, options_.boxes, random, name, sample, output);
+  transform_detection(bytes, options_.image, options_.boxes, random, name, boxes, output);
   stage = Stage::kLabel;
-  MX_CHECK_SHAPE(sample.label.size() + kShapeLabels <= label_width_, name, ": ",
-                 sample.label.size(), " labels given, at most ", label_width_ - kShapeLabels,
-                 " fit");
-  write_box_label(sample, options_.image, options_.boxes.label_pad_value, label);
+  MX_CHECK_SHAPE(boxes.label.size() + kShapeLabels <= label_width_, name, ": ", boxes.label.size(),
+                 " labels given, at most ", label_width_ - kShapeLabels, " fit");
+  write_box_label(boxes, options_.image, options_.boxes.label_pad_value, label);
 }
 
 }  // namespace mxlite::io

@@ -125,7 +125,7 @@ void check_gpu_options(const ImageParams& p, bool detection) {
   check(p.resize <= 0 || p.max_crop_size <= 0, "resize=", p.resize, " with max_crop_size");
 }
 
-// Decodes and writes samples on a stream of its own.
+// Decodes and writes one sample at a time, on a stream of its own.
 class GpuSamples::Decoder {
  public:
   Decoder(int device, const ImageParams& params, const float* means)
@@ -151,7 +151,8 @@ class GpuSamples::Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
-  // Returns why nvJPEG does not decode the image and nothing was drawn or written, or nothing.
+  // Submits the work of an image. The work of the image before must be done. Returns why nvJPEG
+  // does not decode the image and nothing was drawn or written, or nothing.
   std::optional<std::string> decode(std::span<const std::byte> bytes, const ImageInfo& info,
                                     Random& random, void* output);
   // Memory of the host for one sample, and its copy to the device.
@@ -159,8 +160,9 @@ class GpuSamples::Decoder {
   void copy_host_sample(void* output) {
     enter();
     stream_->copy(output, host_sample_.data(), sample_bytes());
-    stream_->synchronize();
   }
+  // Waits until all submitted work is done.
+  void finish() { stream_->synchronize(); }
 
  private:
   size_t sample_bytes() const {
@@ -246,7 +248,6 @@ std::optional<std::string> GpuSamples::Decoder::decode(std::span<const std::byte
     return reason;
   }
   gpu_.write_sample(*stream_, work);
-  stream_->synchronize();
   random = drawing;
   return std::nullopt;
 }
@@ -261,7 +262,7 @@ GpuSamples::GpuSamples(int device, const ImageParams& params, int threads)
   }
   const auto* const means = means_ ? static_cast<const float*>(means_->data()) : nullptr;
   on_another_thread([&] {
-    for (int i = 0; i < threads; ++i)
+    for (size_t i = 0; i < static_cast<size_t>(threads) * kSlots; ++i)
       decoders_.push_back(std::make_unique<Decoder>(device, params_, means));
   });
 }
@@ -277,18 +278,20 @@ NDArrayRef GpuSamples::empty(const TensorSpec& spec) const {
   return NDArray::empty(spec, {DeviceType::kCUDA, device_}, kMemoryStream);
 }
 
-void GpuSamples::make(int thread, std::span<const std::byte> bytes, Random& random,
+void GpuSamples::make(int thread, size_t slot, std::span<const std::byte> bytes, Random& random,
                       const std::string& name, TransformScratch& scratch, void* output) {
   const ImageInfo info = read_image_header(bytes, name);  // checks the number of pixels
-  Decoder& decoder = *decoders_[static_cast<size_t>(thread)];
-  const std::optional<std::string> reason = decoder.decode(bytes, info, random, output);
+  Decoder& used = decoder(thread, slot);
+  const std::optional<std::string> reason = used.decode(bytes, info, random, output);
   if (!reason) return;
-  transform_image(bytes, params_, random, name, scratch, decoder.host_sample());
-  decoder.copy_host_sample(output);
+  transform_image(bytes, params_, random, name, scratch, used.host_sample());
+  used.copy_host_sample(output);
   const std::lock_guard lock(mutex_);
   if (first_on_cpu_.empty()) first_on_cpu_ = name + ": " + *reason;
   ++decoded_on_cpu_;
 }
+
+void GpuSamples::finish(int thread, size_t slot) { decoder(thread, slot).finish(); }
 
 void GpuSamples::copy(void* to, const void* from, size_t bytes) {
   stream_->wait_for(accelerator()->stream(device_, kMemoryStream));

@@ -1,9 +1,14 @@
 // nvJPEG's interface over libjpeg-turbo, for the simulated GPU. The host's part decodes into the
 // pinned buffer; the device's parts copy from there in the order of a FakeStream, so that a buffer
-// that is used again too early shows in the pixels. Four-component images are not supported.
+// that is used again too early shows in the pixels. The transfer reads the file's bytes again,
+// which must not have changed. Four-component images are not supported.
+#include <chrono>
+#include <condition_variable>
 #include <csetjmp>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 // Needs what <cstdio> declares.
@@ -39,6 +44,56 @@ struct Image {
   unsigned char* channel[4];
   size_t pitch[4];
 };
+
+// FNV-1a.
+uint32_t checksum(const Parsed& from) {
+  uint32_t sum = 2166136261U;
+  for (size_t i = 0; i < from.size; ++i) sum = (sum ^ from.data[i]) * 16777619U;
+  return sum;
+}
+
+// Lets a test see that the host begins an image while the device decodes another one.
+class Overlap {
+ public:
+  // From now on the device's part of each image waits for the host's part of the next one, at most
+  // that long. Forgets what was counted.
+  void hold(int milliseconds) {
+    const std::lock_guard lock(mutex_);
+    hold_ = std::chrono::milliseconds(milliseconds);
+    overlapped_ = 0;
+  }
+  int overlapped() {
+    const std::lock_guard lock(mutex_);
+    return overlapped_;
+  }
+  void add_host_part() {
+    const std::lock_guard lock(mutex_);
+    ++host_parts_;
+    changed_.notify_all();
+  }
+  int64_t host_parts() {
+    const std::lock_guard lock(mutex_);
+    return host_parts_;
+  }
+  // Called by the device's part of an image that was submitted after `host_parts` host parts.
+  void wait_for_next(int64_t host_parts) {
+    std::unique_lock lock(mutex_);
+    if (hold_.count() == 0) return;
+    if (changed_.wait_for(lock, hold_, [&] { return host_parts_ > host_parts; })) ++overlapped_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::chrono::milliseconds hold_{0};
+  int64_t host_parts_ = 0;
+  int overlapped_ = 0;
+};
+
+Overlap& overlap() {
+  static auto* const made = new Overlap;  // streams may run until the process ends
+  return *made;
+}
 
 struct ErrorTrap {
   jpeg_error_mgr manager;
@@ -95,6 +150,10 @@ int destroy(T* object) {
 
 }  // namespace
 
+EXPORTED void mxlite_fake_nvjpeg_hold(int milliseconds) { overlap().hold(milliseconds); }
+// Returns how many images the device decoded after the host's part of a later one.
+EXPORTED int mxlite_fake_nvjpeg_overlapped() { return overlap().overlapped(); }
+
 EXPORTED int nvjpegGetProperty(int which, int* value) {
   static constexpr int kVersion[] = {13, 0, 0};
   if (which < 0 || which > 2) return kInvalid;
@@ -142,15 +201,21 @@ EXPORTED int nvjpegDecoderJpegSupported(Decoder*, Parsed* parsed, Params*, int* 
 }
 EXPORTED int nvjpegDecodeJpegHost(Handle*, Decoder*, State* state, Params* params, Parsed* parsed) {
   if (parsed->components == 4) return kNotSupported;
+  overlap().add_host_part();
   const bool good = with_header(*parsed, [&](jpeg_decompress_struct& info) {
     decode(info, *state, params->format == kLuminance);
   });
   return good ? kSuccess : kBadJpeg;
 }
-EXPORTED int nvjpegDecodeJpegTransferToDevice(Handle*, Decoder*, State* state, Parsed*,
+EXPORTED int nvjpegDecodeJpegTransferToDevice(Handle*, Decoder*, State* state, Parsed* parsed,
                                               void* stream) {
   static_cast<mxlite::FakeStream*>(stream)->give(
-      [state] { state->device->bytes = state->pinned->bytes; });
+      [state, parsed, sum = checksum(*parsed), host_parts = overlap().host_parts()] {
+        overlap().wait_for_next(host_parts);
+        state->device->bytes = state->pinned->bytes;
+        if (checksum(*parsed) != sum)
+          for (unsigned char& pixel : state->device->bytes) pixel = 0xff - pixel;
+      });
   return kSuccess;
 }
 EXPORTED int nvjpegDecodeJpegDevice(Handle*, Decoder*, State* state, Image* image, void* stream) {

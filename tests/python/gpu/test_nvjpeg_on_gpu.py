@@ -6,12 +6,14 @@ the decoders.
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import io
 import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,30 @@ def test_samples_equal_those_of_the_cpu(record: str, options: dict[str, Any]) ->
     check_equal(record, **options)
 
 
+@pytest.fixture()
+def held_device() -> Iterator[Any]:
+    """Let the device's part of each image wait for the host's part of a later one."""
+    if not SIMULATED:
+        pytest.skip("holds the simulated nvJPEG")
+    folder = Path(os.environ["MXLITE_CUDA_LIBRARY"]).parent
+    library = ctypes.CDLL(str(folder / "libmxlite_fake_nvjpeg.so"))
+    library.mxlite_fake_nvjpeg_hold(3000)  # milliseconds, if no image follows
+    yield library
+    library.mxlite_fake_nvjpeg_hold(0)
+
+
+@pytest.mark.parametrize("batch_size", [1, COUNT])
+def test_a_thread_prepares_an_image_while_the_gpu_decodes_another(
+    record: str, held_device: Any, batch_size: int
+) -> None:
+    options = {"preprocess_threads": 1, "batch_size": batch_size, "prefetch_buffer": COUNT}
+    found = all_batches(make(record, mx.gpu(0), **options))
+    assert held_device.mxlite_fake_nvjpeg_overlapped() >= COUNT // 2
+    expected = all_batches(make(record, "cpu", **options))
+    for (data, *_), (data2, *_) in zip(found, expected):
+        np.testing.assert_array_equal(data, data2)
+
+
 def test_illumination_equals_that_of_the_cpu(record: str) -> None:
     options = {"max_random_illumination": 20, "scale": 0.1, "seed": 4}
     found, expected = (make(record, c, **options).next().data[0] for c in (mx.gpu(0), mx.cpu()))
@@ -203,7 +229,8 @@ def test_the_cpu_decodes_what_nvjpeg_does_not(
     images = [jpeg(picture(50, 60, i)) for i in range(3)]
     png = recordio.unpack(recordio.pack_img((0, 0.0, 0, 0), picture(50, 60, 5), img_fmt=".png"))[1]
     path = write(tmp_path / "mixed.rec", [images[0], bytes(png), images[1], cmyk()])
-    batches = make(path, mx.gpu(0), rand_crop=1, rand_mirror=1)
+    # One thread, so that the PNG file is the first.
+    batches = make(path, mx.gpu(0), rand_crop=1, rand_mirror=1, preprocess_threads=1)
     with caplog.at_level(logging.WARNING):
         found = all_batches(batches)
         batches.reset()
