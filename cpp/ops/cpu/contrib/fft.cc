@@ -31,7 +31,7 @@ void transform(KernelContext& ctx, int64_t rows, int64_t n, Load&& load, Store&&
 template <class F>
 void dispatch_precision(DType dtype, int64_t n, F&& fn) {
   dispatch_floating("fft", dtype, [&]<class T>(T t) {
-    if (cpu::FftPlan<float>::power_of_two(n) && !std::is_same_v<T, double>)
+    if (fft::power_of_two(n) && !std::is_same_v<T, double>)
       fn(t, float{});
     else
       fn(t, double{});

@@ -1,32 +1,17 @@
 // Fourier transform of complex vectors of any length: passes of radix 4 and 2 for powers of two,
 // Bluestein's convolution of such a length otherwise.
 #pragma once
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
-#include <numbers>
 #include <utility>
 
+#include "cpp/ops/cpu/contrib/fft_numbers.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 
 namespace mxlite::cpu {
 
 template <class R>
-struct Complex {
-  R re, im;
-  Complex operator+(Complex o) const { return {re + o.re, im + o.im}; }
-  Complex operator-(Complex o) const { return {re - o.re, im - o.im}; }
-  Complex operator*(Complex o) const { return {re * o.re - im * o.im, re * o.im + im * o.re}; }
-  Complex operator*(R s) const { return {re * s, im * s}; }
-  Complex conj() const { return {re, -im}; }
-  Complex times_i() const { return {-im, re}; }
-};
-
-// exp(-2 pi i k / n) for 0 <= k < n.
-template <class R>
-Complex<R> root_of_unity(int64_t k, int64_t n) {
-  const double angle = -2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
-  return {static_cast<R>(std::cos(angle)), static_cast<R>(std::sin(angle))};
-}
+using Complex = fft::Complex<R>;
 
 // The tables are made once per call and read by all threads; each has work() numbers of its own.
 template <class R>
@@ -34,23 +19,18 @@ class FftPlan {
  public:
   using C = Complex<R>;
 
-  static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
-  static int64_t inner_length(int64_t n) {
-    if (power_of_two(n)) return n;
-    int64_t m = 1;
-    while (m < 2 * n - 1) m *= 2;
-    return m;
+  static int64_t table_size(int64_t n) {
+    return fft::power_of_two(n) ? n : 2 * fft::inner_length(n) + n;
   }
-  static int64_t table_size(int64_t n) { return power_of_two(n) ? n : 2 * inner_length(n) + n; }
-  static int64_t work_size(int64_t n) { return 2 * inner_length(n); }
+  static int64_t work_size(int64_t n) { return 2 * fft::inner_length(n); }
 
   // `table` holds table_size(n), `work` work_size(n) numbers.
-  FftPlan(int64_t n, C* table, C* work) : n_(n), m_(inner_length(n)), roots_(table) {
-    for (int64_t k = 0; k < m_; ++k) roots_[k] = root_of_unity<R>(k, m_);
+  FftPlan(int64_t n, C* table, C* work) : n_(n), m_(fft::inner_length(n)), roots_(table) {
+    for (int64_t k = 0; k < m_; ++k) roots_[k] = fft::root_of_unity<R>(k, m_);
     if (n_ == m_) return;
     chirp_ = table + m_;
     filter_ = chirp_ + n_;
-    for (int64_t k = 0; k < n_; ++k) chirp_[k] = root_of_unity<R>(k * k % (2 * n_), 2 * n_);
+    for (int64_t k = 0; k < n_; ++k) chirp_[k] = fft::chirp<R>(k, n_);
     std::fill_n(work, m_, C{0, 0});
     for (int64_t k = 0; k < n_; ++k) work[k] = work[(m_ - k) % m_] = chirp_[k].conj();
     const C* result = passes(work, work + m_);
@@ -81,15 +61,8 @@ class FftPlan {
         const C w1 = roots_[p * stride], w2 = roots_[2 * p * stride], w3 = roots_[3 * p * stride];
         const C* in = from + p * stride;
         C* out = to + 4 * p * stride;
-        for (int64_t q = 0; q < stride; ++q) {
-          const C a = in[q], b = in[q + quarter * stride];
-          const C c = in[q + 2 * quarter * stride], d = in[q + 3 * quarter * stride];
-          const C even = a + c, odd = a - c, sum = b + d, turned = (b - d).times_i();
-          out[q] = even + sum;
-          out[q + stride] = w1 * (odd - turned);
-          out[q + 2 * stride] = w2 * (even - sum);
-          out[q + 3 * stride] = w3 * (odd + turned);
-        }
+        for (int64_t q = 0; q < stride; ++q)
+          fft::butterfly(in + q, quarter * stride, out + q, stride, w1, w2, w3);
       }
     }
     if (length == 2) {
