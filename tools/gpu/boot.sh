@@ -35,6 +35,7 @@ export PYTHONPATH=$MXLITE_GPU_DIR/python:$ROOT/tests/python:$ROOT/tests/python/u
 # The machine's own pytest is preferred; the kit brings one in case there is none.
 "$PYTHON" -c 'import pytest, xdist' 2>/dev/null || export PYTHONPATH=$PYTHONPATH:$MXLITE_GPU_DIR/site
 export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+export MXLITE_REQUIRE_GPU=1  # tests fail instead of being skipped where the backend finds no GPU
 export MXLITE_CACHE_DIR=${MXLITE_CACHE_DIR:-$MXLITE_GPU_DIR/cache}
 if [ -e "$MXLITE_GPU_DIR/libmxlite_fake_gpu.so" ]; then
   export MXLITE_CUDA_LIBRARY=$MXLITE_GPU_DIR/libmxlite_fake_gpu.so

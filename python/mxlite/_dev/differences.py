@@ -36,8 +36,7 @@ DIFFERENCES: dict[str, str] = {
     "mxnet.ndarray.contrib.ModulatedDeformableConvolution": "has a gradient on the CPU, too; a NaN "
     "offset gives NaN (1.9.1: 0)",
     "mxnet.ndarray.contrib.count_sketch": "also runs on the CPU (1.9.1: GPU only)",
-    "mxnet.ndarray.contrib.fft": "also runs on the CPU (1.9.1: GPU only), any number of "
-    "dimensions",
+    "mxnet.ndarray.contrib.fft": "also runs on the CPU (1.9.1: GPU only), any number of dimensions",
     "mxnet.ndarray.contrib.ifft": "also runs on the CPU (1.9.1: GPU only), any number of "
     "dimensions",
     "mxnet.ndarray.contrib.hawkesll": "state, lags and max_time have gradients, too; a mark out of "

@@ -13,11 +13,15 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark all tests of this folder, and skip them where there is no GPU.
 
-    A backend that was asked for by MXLITE_CUDA_LIBRARY must have one.
+    A backend that was asked for by MXLITE_CUDA_LIBRARY must have one, as must a machine on which
+    MXLITE_REQUIRE_GPU is set.
     """
     reason = mx._core.why_no_gpu() or "no GPU"
-    if "MXLITE_CUDA_LIBRARY" in os.environ and not mx.num_gpus():
-        raise pytest.UsageError(f"{os.environ['MXLITE_CUDA_LIBRARY']} has no GPU: {reason}")
+    if not mx.num_gpus():
+        if "MXLITE_CUDA_LIBRARY" in os.environ:
+            raise pytest.UsageError(f"{os.environ['MXLITE_CUDA_LIBRARY']} has no GPU: {reason}")
+        if "MXLITE_REQUIRE_GPU" in os.environ:
+            raise pytest.UsageError(f"MXLITE_REQUIRE_GPU is set: {reason}")
     for item in items:
         if "tests/python/gpu" not in item.path.as_posix():
             continue
