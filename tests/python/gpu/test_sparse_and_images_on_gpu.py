@@ -73,6 +73,26 @@ def test_row_sparse_arrays_convert_and_retain() -> None:
         assert np.abs(kept.asnumpy()).sum() == 7
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_long_lists_of_rows_are_in_order(share: float) -> None:
+    """Lists of more than two tiles of 4096 rows, which several blocks write."""
+    rng = np.random.RandomState(4)
+    count = 9000
+    arrays = []
+    for _ in range(2):
+        dense = rng.normal(size=(count, 2)).astype("float32")
+        dense[rng.uniform(size=count) >= share] = 0
+        arrays.append(dense)
+    with mx.gpu(0):
+        first, second = (nd.array(a).tostype("row_sparse") for a in arrays)
+        np.testing.assert_array_equal(first.indices.asnumpy(), np.flatnonzero(arrays[0].any(1)))
+        total = nd.sparse.add(first, second)
+        assert total.stype == "row_sparse"
+        union = np.flatnonzero(arrays[0].any(1) | arrays[1].any(1))
+        np.testing.assert_array_equal(total.indices.asnumpy(), union)
+        np.testing.assert_array_equal(total.asnumpy(), arrays[0] + arrays[1])
+
+
 def test_transforms_give_what_they_give_on_the_cpu() -> None:
     image = np.random.RandomState(3).randint(0, 256, (20, 30, 3)).astype("uint8")
     steps = transforms.Compose(

@@ -1,5 +1,6 @@
 #include "cpp/ops/cuda/sparse/rows.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/cuda/tile_list.cuh"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
@@ -56,35 +57,35 @@ __global__ void mark_nonzero(int64_t rows, int64_t width, const void* data, DTyp
     if (threadIdx.x == 0) marks[r] = static_cast<uint8_t>(found);
   }
 }
-// The list, zeros after it, and in the end its length. One block.
-__global__ void __launch_bounds__(kThreads)
-    list_marked(int64_t count, const uint8_t* marks, int64_t* out) {
-  const int64_t total = list_kept(
-      count, [&](int64_t i) { return marks[i] != 0; },
-      [&](int64_t i, int64_t place) { out[place] = i; });
-  for (int64_t i = total + threadIdx.x; i < count; i += blockDim.x) out[i] = 0;
-  if (threadIdx.x == 0) out[count] = total;
-}
+struct MarkedRows {
+  const uint8_t* marks;
+  __device__ bool keeps(int64_t i) const { return marks[i] != 0; }
+  __device__ int64_t value(int64_t i) const { return i; }
+};
 void nonzero_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const int64_t rows = in[0].shape[0], width = row_size(in[0]);
-  auto* const marks = static_cast<uint8_t*>(ctx.scratch(static_cast<size_t>(rows) + 1));
+  ScratchPlan plan;
+  const size_t marks_at = plan.add(static_cast<size_t>(rows));
+  const size_t list_at = plan.add(list_bytes(rows));
+  void* const block = ctx.scratch(plan.bytes());
+  auto* const marks = part<uint8_t>(block, marks_at);
   if (rows > 0)
     launch(ctx, mark_nonzero, blocks_per_task(ctx, rows), threads_for_columns(width), rows, width,
            in[0].data, in[0].dtype, marks);
-  launch(ctx, list_marked, 1, kThreads, rows, marks, out[0].as<int64_t>());
+  write_list(ctx, rows, MarkedRows{marks}, part<void>(block, list_at), out[0].as<int64_t>());
 }
 
-__global__ void __launch_bounds__(kThreads)
-    list_unique(const __grid_constant__ RowOrder s, int64_t* out) {
-  const int64_t total = list_kept(
-      s.count, [&](int64_t i) { return i == 0 || s.row[i] != s.row[i - 1]; },
-      [&](int64_t i, int64_t place) { out[place] = s.row[i]; });
-  for (int64_t i = total + threadIdx.x; i < s.count; i += blockDim.x) out[i] = 0;
-  if (threadIdx.x == 0) out[s.count] = total;
-}
+struct FirstOfRuns {
+  const int64_t* row;
+  __device__ bool keeps(int64_t i) const { return i == 0 || row[i] != row[i - 1]; }
+  __device__ int64_t value(int64_t i) const { return row[i]; }
+};
 void unique_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
-  const RowOrder order = order_rows(ctx, in[0].as<int64_t>(), in[0].shape[0], kAnyRow);
-  launch(ctx, list_unique, 1, kThreads, order, out[0].as<int64_t>());
+  const int64_t count = in[0].shape[0];
+  void* scratch = nullptr;
+  const RowOrder order =
+      order_rows(ctx, in[0].as<int64_t>(), count, kAnyRow, list_bytes(count), &scratch);
+  write_list(ctx, count, FirstOfRuns{order.row}, scratch, out[0].as<int64_t>());
 }
 
 // Indices are cut to integers and clipped to the table, as by Embedding.
