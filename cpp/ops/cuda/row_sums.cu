@@ -22,7 +22,8 @@ struct Column {
 template <class C>
 __device__ __forceinline__ void store_sum(const RowAccumulation& a, const Column& at, int64_t row,
                                           void* dst, C sum) {
-  store_as<C>(dst, a.dtype, (at.outer * a.num_rows + row) * a.inner + at.inner, sum);
+  if (row >= 0 && row < a.num_rows)
+    store_as<C>(dst, a.dtype, (at.outer * a.num_rows + row) * a.inner + at.inner, sum);
 }
 
 // parts: (chunks, 2, columns): of a run that began in an earlier chunk, and of one that begins here

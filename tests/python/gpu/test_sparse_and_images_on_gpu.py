@@ -45,6 +45,29 @@ def test_embeddings_with_sparse_gradients_train_as_on_the_cpu(
     np.testing.assert_allclose(got, want, 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("width", [1, 5, 70])
+def test_gradients_of_words_that_repeat_often_equal_those_of_the_cpu(width: int) -> None:
+    rng = np.random.RandomState(5)
+    words = rng.randint(0, 40, 700)
+    words[rng.uniform(size=700) < 0.6] = 7  # a run longer than a chunk of 64 sources
+    head = rng.normal(size=(700, width)).astype("float32")
+    gradients = []
+    for ctx in DEVICES:
+        net = nn.Embedding(50, width, sparse_grad=True)
+        net.initialize(ctx=ctx)
+        with autograd.record():
+            out = net(nd.array(words, ctx=ctx))
+        out.backward(nd.array(head, ctx=ctx))
+        gradients.append(net.weight.grad(ctx))
+    want, got = gradients
+    np.testing.assert_array_equal(got.indices.asnumpy(), np.unique(words))
+    # The sums of up to 450 values are made in another order.
+    np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), rtol=1e-5, atol=1e-4)
+    expected = np.zeros((50, width))
+    np.add.at(expected, words, head.astype("float64"))
+    np.testing.assert_allclose(got.asnumpy(), expected, rtol=1e-5, atol=1e-4)
+
+
 def test_csr_arrays_multiply_convert_and_add_up() -> None:
     rng = np.random.RandomState(2)
     dense = rng.normal(size=(5, 7)).astype("float32") * (rng.uniform(size=(5, 7)) < 0.4)

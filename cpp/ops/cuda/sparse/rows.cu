@@ -1,3 +1,4 @@
+#include "cpp/ops/cuda/row_sums.cuh"
 #include "cpp/ops/cuda/sparse/rows.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/cuda/tile_list.cuh"
@@ -13,37 +14,38 @@ using sparse::ShapeParams;
 
 int64_t row_size(const TensorRef& t) { return t.shape.product(1, t.shape.ndim()); }
 
-// A block per run. list: rising, where the rows lie in the output; null: each at its own number.
-template <class C>
-__global__ void sum_rows(const __grid_constant__ RowOrder s, int64_t num_rows, int64_t width,
-                         const void* values, void* out, DType dtype, const int64_t* list) {
-  for (int64_t first = blockIdx.x; first < s.count; first += gridDim.x) {
-    if (!begins_run(s, first, list ? INT64_MAX : num_rows)) continue;
-    const int64_t row = s.row[first], at = list ? find_row(list, num_rows, row) : row;
-    if (at < 0) continue;
-    for (int64_t k = threadIdx.x; k < width; k += blockDim.x)
-      store_as<C>(out, dtype, at * width + k, sum_run<C>(s, first, values, dtype, width, k));
-  }
-}
-void add_up_rows(KernelContext& ctx, const RowOrder& order, int64_t num_rows,
-                 const TensorRef& values, const TensorRef& out, const int64_t* list) {
-  zero_bytes(ctx, out.data, out.bytes());
-  const int64_t width = row_size(values);
-  if (order.count == 0 || width == 0) return;
-  dispatch_sum(values.dtype, [&]<class C>(C) {
-    launch(ctx, sum_rows<C>, blocks_per_task(ctx, order.count), threads_for_columns(width), order,
-           num_rows, width, values.data, out.data, values.dtype, list);
-  });
+RowAccumulation accumulation_of(const TensorRef& values, int64_t num_rows) {
+  return {values.dtype, 1, values.shape[0], num_rows, row_size(values)};
 }
 
 void row_sparse_to_dense(KernelContext& ctx, const ShapeParams& p, Inputs in, Outputs out) {
-  const RowOrder order = order_rows(ctx, in[1].as<int64_t>(), in[1].shape[0], p.shape[0]);
-  add_up_rows(ctx, order, p.shape[0], in[0], out[0], nullptr);
+  zero_bytes(ctx, out[0].data, out[0].bytes());
+  const RowAccumulation a = accumulation_of(in[0], p.shape[0]);
+  void* sums = nullptr;
+  const RowOrder order =
+      order_rows(ctx, in[1].as<int64_t>(), a.count, p.shape[0], row_sum_bytes(a), &sums);
+  sum_ordered_rows(ctx, order, a, in[0].data, out[0].data, sums);
 }
 
+// Places of queries in a rising list; -1: not in it.
+__global__ void find_all(int64_t n, const int64_t* list, int64_t count, const int64_t* queries,
+                         int64_t* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride())
+    out[i] = find_row(list, count, queries[i]);
+}
 void merge_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
-  const RowOrder order = order_rows(ctx, in[1].as<int64_t>(), in[1].shape[0], kAnyRow);
-  add_up_rows(ctx, order, in[2].shape[0], in[0], out[0], in[2].as<int64_t>());
+  zero_bytes(ctx, out[0].data, out[0].bytes());
+  const int64_t rows = in[2].shape[0];
+  const RowAccumulation a = accumulation_of(in[0], rows);
+  ScratchPlan plan;
+  const size_t places_at = plan.add(static_cast<size_t>(a.count) * sizeof(int64_t));
+  const size_t sums_at = plan.add(row_sum_bytes(a));
+  void* block = nullptr;
+  RowOrder order = order_rows(ctx, in[1].as<int64_t>(), a.count, kAnyRow, plan.bytes(), &block);
+  auto* const places = part<int64_t>(block, places_at);
+  launch_items(ctx, find_all, a.count, a.count, in[2].as<int64_t>(), rows, order.row, places);
+  order.row = places;
+  sum_ordered_rows(ctx, order, a, in[0].data, out[0].data, part<void>(block, sums_at));
 }
 
 // A block per row.
@@ -103,11 +105,6 @@ void embedding_rows(KernelContext& ctx, const EmbeddingRowsParams& p, Inputs in,
                out[0].as<int64_t>());
 }
 
-__global__ void find_all(int64_t n, const int64_t* list, int64_t count, const int64_t* queries,
-                         int64_t* out) {
-  for (int64_t i = global_index(); i < n; i += grid_stride())
-    out[i] = find_row(list, count, queries[i]);
-}
 void find_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const int64_t n = in[1].shape[0];
   launch_items(ctx, find_all, n, n, in[0].as<int64_t>(), in[0].shape[0], in[1].as<int64_t>(),
