@@ -241,7 +241,9 @@ void attach_signs(const py::handle& cls, bool in_place) {
     attach(cls, arithmetic, Side::kLeft, "");
     if (arithmetic.signs == Signs::kComparison) continue;
     attach(cls, arithmetic, Side::kRight, "r");
-    if (in_place) attach(cls, arithmetic, Side::kInPlace, "i");
+    // As in 1.x, `x **= y` makes a new array: scripts keep the old one under another name.
+    if (in_place && std::string_view(arithmetic.name) != "pow")
+      attach(cls, arithmetic, Side::kInPlace, "i");
   }
 }
 

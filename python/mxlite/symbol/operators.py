@@ -71,7 +71,7 @@ _NAMED = {
 
 def _attach() -> None:
     _core.attach_signs(Symbol)
-    for sign in ("add", "sub", "mul", "truediv", "mod", "pow"):
+    for sign in ("add", "sub", "mul", "truediv"):
         setattr(Symbol, f"__i{sign}__", _refused(f"__i{sign}__"))
     for name in METHODS:
         setattr(Symbol, name, _method(name))

@@ -141,10 +141,24 @@ def test_in_place_arithmetic_writes_into_the_same_memory():
     x *= nd.array([2, 2, 2])
     x -= 1
     x /= 2
-    x **= 2
     assert x is same
-    np.testing.assert_allclose(x.asnumpy(), [2.25, 6.25, 12.25])
-    np.testing.assert_allclose(view.asnumpy(), [6.25, 12.25])
+    np.testing.assert_allclose(x.asnumpy(), [1.5, 2.5, 3.5])
+    np.testing.assert_allclose(view.asnumpy(), [2.5, 3.5])
+
+
+def test_in_place_power_makes_a_new_array_as_in_1x():
+    x = nd.array([1, 2, 3])
+    same = x
+    x **= 2
+    np.testing.assert_array_equal(x.asnumpy(), [1, 4, 9])
+    np.testing.assert_array_equal(same.asnumpy(), [1, 2, 3])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = x * 1
+        kept = y
+        y **= 2
+        (y + kept).sum().backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [3, 9, 19])
 
 
 def test_in_place_arithmetic_on_a_view_reaches_its_owner():

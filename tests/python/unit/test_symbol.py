@@ -473,3 +473,15 @@ def test_a_histogram_counts_when_it_runs() -> None:
         mx.sym.histogram(mx.sym.var("a"), bins=4)
     with pytest.raises(TypeError, match="bins 1.5 given"):
         mx.sym.histogram(mx.sym.var("a"), bins=1.5)
+
+
+def test_in_place_power_and_remainder_compose_a_new_symbol_as_in_1x():
+    x = mx.sym.Variable("x")
+    y = x
+    y **= 2
+    y %= 5
+    assert x.list_outputs() == ["x"]
+    (out,) = y.bind(mx.cpu(), {"x": mx.nd.array([1, 2, 4])}).forward()
+    np.testing.assert_array_equal(out.asnumpy(), [1, 4, 1])
+    with pytest.raises(NotImplementedError):
+        y += 1
