@@ -105,5 +105,5 @@ def indented(text: str) -> str:
 
 
 def tree(name: str, lines: Sequence[str]) -> str:
-    """Return a block's name with the lines of its children in parentheses."""
-    return "\n".join([f"{name}(", *lines, ")"]) if lines else f"{name}()"
+    """Return a block's name with the lines of its children in parentheses; 1.x's text."""
+    return "\n".join([f"{name}(", "\n".join(lines), ")"])

@@ -342,7 +342,12 @@ def test_synchronized_batch_norm_of_one_device_is_batch_norm() -> None:
         (nn.Dropout(0.3), "Dropout(p = 0.3, axes=())"),
         (nn.LeakyReLU(0.1), "LeakyReLU(0.1)"),
         (nn.Flatten(), "Flatten"),
-        (nn.ELU(), "ELU()"),
+        (nn.ELU(), "ELU(\n\n)"),
+        (
+            nn.BatchNorm(),
+            "BatchNorm(axis=1, eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, "
+            "in_channels=None)",
+        ),
         (
             nn.BatchNorm(in_channels=2),
             "BatchNorm(axis=1, eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, "

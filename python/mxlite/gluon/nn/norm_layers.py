@@ -51,17 +51,19 @@ class _NormLayer(HybridBlock):
 
     _kwargs: dict[str, Any]
     gamma: Parameter
+    _unknown_channels: int | None = 0  # what repr shows for them
 
     def __repr__(self) -> str:
         options = ", ".join(f"{key}={value!r}" for key, value in self._kwargs.items())
-        shape = self.gamma.shape
-        return f"{type(self).__name__}({options}, in_channels={shape[0] if shape else 0})"
+        channels = (self.gamma.shape or (0,))[0] or self._unknown_channels
+        return f"{type(self).__name__}({options}, in_channels={channels})"
 
 
 class _BatchNorm(_NormLayer):
     """Batch normalization with or without an activation after it."""
 
     _node_op = "batchnorm"
+    _unknown_channels = None
 
     def __init__(
         self,

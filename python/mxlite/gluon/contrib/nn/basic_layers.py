@@ -254,8 +254,8 @@ class SyncBatchNorm(BatchNorm):
 
     def __repr__(self) -> str:
         options = ", ".join(f"{key}={value!r}" for key, value in self._options.items())
-        shape = self.gamma.shape
-        return f"{type(self).__name__}({options}, in_channels={shape[0] if shape else 0})"
+        channels = (self.gamma.shape or (0,))[0] or None
+        return f"{type(self).__name__}({options}, in_channels={channels})"
 
 
 class _PixelShuffle(HybridBlock):
