@@ -182,7 +182,10 @@ class BidirectionalCell(_Container):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, Any]:
-        """Unroll both cells and join their outputs; see `BaseRNNCell.unroll`."""
+        """Unroll both cells and join their outputs; see `BaseRNNCell.unroll`.
+
+        The states are two lists: those of the forward cell and those of the backward cell.
+        """
         self.reset()
         steps = split_steps(inputs, length, layout)
         left, right = self._dealt(self.begin_state() if begin_state is None else begin_state)
@@ -204,7 +207,7 @@ class BidirectionalCell(_Container):
                 symbol.Concat(f, b, dim=1, name=f"{self._output_prefix}t{i}")
                 for i, (f, b) in enumerate(zip(split_steps(forward, length, layout), backward))
             ]
-        return outputs, [*states, *more]
+        return outputs, [states, more]
 
 
 class DropoutCell(BaseRNNCell):
