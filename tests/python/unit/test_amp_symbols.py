@@ -203,3 +203,11 @@ def test_lists_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(kind, match=match):
         amp.convert_symbol(mlp(), "bfloat16", **lists)
+
+
+def test_converted_casts_are_named_after_the_output_they_read() -> None:
+    dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="f")
+    converted = amp.convert_symbol(mx.sym.softmax(dense, name="sm"), "bfloat16")
+    names = converted.get_internals().list_outputs()
+    assert "data_amp_cast_bfloat16_output" in names
+    assert "f_output_amp_cast_float32_output" in names

@@ -73,7 +73,7 @@ class _Converter:
         dtype = cast.attr("dtype")
         known = self._casts.get((source, index, dtype))
         if known is None:
-            cast.name = self._free_name(f"{source.name}_amp_cast_{dtype}")
+            cast.name = self._free_name(f"{source.output_name(index)}_amp_cast_{dtype}")
             self._casts[source, index, dtype] = known = cast
         return known, 0
 
