@@ -146,21 +146,6 @@ def test_in_place_arithmetic_writes_into_the_same_memory():
     np.testing.assert_allclose(view.asnumpy(), [2.5, 3.5])
 
 
-def test_in_place_power_makes_a_new_array_as_in_1x():
-    x = nd.array([1, 2, 3])
-    same = x
-    x **= 2
-    np.testing.assert_array_equal(x.asnumpy(), [1, 4, 9])
-    np.testing.assert_array_equal(same.asnumpy(), [1, 2, 3])
-    x.attach_grad()
-    with mx.autograd.record():
-        y = x * 1
-        kept = y
-        y **= 2
-        (y + kept).sum().backward()
-    np.testing.assert_array_equal(x.grad.asnumpy(), [3, 9, 19])
-
-
 def test_in_place_arithmetic_on_a_view_reaches_its_owner():
     x = nd.zeros((3, 2))
     row = x[1]

@@ -134,7 +134,7 @@ def test_stacks_modifiers_and_directions() -> None:
     )
     merged, states = both.unroll(STEPS, mx.sym.Variable("x"), merge_outputs=True)
     assert merged.name == "b_out"
-    assert [len(own) for own in states] == [2, 2]  # of the forward and of the backward cell
+    assert [len(own) for own in states] == [2, 2]
     assert merged.infer_shape(x=(BATCH, STEPS, INPUTS))[1] == [(BATCH, STEPS, 5)]
     listed, _ = both.unroll(STEPS, mx.sym.Variable("x"))
     assert [o.name for o in listed] == ["b_t0", "b_t1", "b_t2"]
