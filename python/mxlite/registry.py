@@ -91,6 +91,18 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
     return alias
 
 
+def _described(nickname: str, spec: str) -> Any:
+    """Return the list or dict of a JSON text, which may stand in a symbol file."""
+    try:
+        found = json.loads(spec)
+    except (ValueError, RecursionError) as error:
+        raise ValueError_(f"{nickname}: {spec[:100]!r} is no JSON text: {error}") from None
+    pair = isinstance(found, list) and len(found) == 2
+    if not isinstance(found, dict) and not (pair and isinstance(found[1], dict)):
+        raise ValueError_(f"{nickname}: {spec[:100]!r} given, [name, {{arguments}}] expected")
+    return found
+
+
 def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
     """Return the function that makes an instance from a name.
 
@@ -127,10 +139,10 @@ def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
                 f"or an instance of {base_class.__name__}"
             )
         if spec.startswith("["):
-            name, options = json.loads(spec)
+            name, options = _described(nickname, spec)
             return create(name, **options)
         if spec.startswith("{"):
-            return create(**json.loads(spec))
+            return create(**_described(nickname, spec))
         klass = registry.get(spec.lower())
         if klass is None:
             raise ValueError_(

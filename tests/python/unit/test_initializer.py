@@ -206,3 +206,12 @@ def test_bad_input_is_named(act: Any, words: str) -> None:
     with pytest.raises(MXNetError, match=words) as caught:
         act()
     assert isinstance(caught.value, (ValueError, TypeError))
+
+
+@pytest.mark.parametrize(
+    "text", ["[", "[" * 100_000, "{", "[1, 2, 3]", '["xavier", 5]', '["xavier"]', "[{}]"]
+)
+def test_a_damaged_description_is_a_value_error(text: str) -> None:
+    """Symbol files have such texts as attributes of their variables."""
+    with pytest.raises(MXNetError, match="initializer: .*(no JSON text|expected)"):
+        init.create(text)
