@@ -69,8 +69,10 @@ MX_HOST_DEVICE inline uint32_t bits(RandomState state, int64_t row, int64_t key)
   return philox(state.seed, state.offset + static_cast<uint64_t>(row),
                 static_cast<uint64_t>(stream))[static_cast<size_t>(key % kKeys / kStreams)];
 }
+MX_HOST_DEVICE inline bool keeps(uint32_t bits, float p) { return to_uniform(bits) >= p; }
+MX_HOST_DEVICE inline float kept_factor(float p) { return 1 / (1 - p); }
 MX_HOST_DEVICE inline float factor(uint32_t bits, float p) {
-  return to_uniform(bits) >= p ? 1 / (1 - p) : 0;
+  return keeps(bits, p) ? kept_factor(p) : 0;
 }
 
 }  // namespace attention_dropout

@@ -1,5 +1,6 @@
 // Philox4x32-10 (core/random.h) on many counters at once, in loops that vectorize. It has internal
-// linkage, because files that are compiled for other instruction sets include it, too.
+// linkage, because files that are compiled for other instruction sets include it, too; files for
+// AVX-512 include philox_rounds_avx512.h instead.
 #pragma once
 #include <cstdint>
 

@@ -19,7 +19,7 @@
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,amx-tile,amx-bf16")
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
-#include "cpp/ops/random/philox_rounds.h"
+#include "cpp/ops/random/philox_rounds_avx512.h"
 // The loops need the tiles, and each other in this order.
 // clang-format off
 #include "cpp/ops/cpu/nn/attention_tile.h"

@@ -16,7 +16,7 @@
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
-#include "cpp/ops/random/philox_rounds.h"
+#include "cpp/ops/random/philox_rounds_avx512.h"
 // The loops need the tile, and each other in this order.
 // clang-format off
 #include "cpp/ops/cpu/nn/attention_tile.h"

@@ -116,24 +116,31 @@ struct ScoreRow {
   }
 };
 
-// Dropout's factors of a row from key `first`, a multiple of attention_dropout::kKeys.
+// Dropout's factors of a row from key `first`, a multiple of attention_dropout::kKeys. Writes whole
+// groups of attention_dropout::kStreams.
 template <class T>
 void dropout_factors(const AttentionCall& c, int64_t row, int64_t first, int64_t padded, T* to) {
   constexpr int64_t kStreams = attention_dropout::kStreams, kKeys = attention_dropout::kKeys;
   const uint64_t counter = c.random.offset + static_cast<uint64_t>(row);
+  const T kept = static_cast<T>(attention_dropout::kept_factor(c.dropout));
   for (int64_t k = 0; k < padded; k += kKeys) {
-    uint32_t words[4][kStreams];
+    alignas(64) uint32_t words[4][kStreams];
+    // Streams of one block differ in their lowest bits only.
+    const auto stream = static_cast<uint64_t>((first + k) / kKeys * kStreams);
+#pragma omp simd
     for (int64_t j = 0; j < kStreams; ++j) {
-      const auto stream = static_cast<uint64_t>((first + k) / kKeys * kStreams + j);
       words[0][j] = static_cast<uint32_t>(counter);
       words[1][j] = static_cast<uint32_t>(counter >> 32);
-      words[2][j] = static_cast<uint32_t>(stream);
+      words[2][j] = static_cast<uint32_t>(stream) + static_cast<uint32_t>(j);
       words[3][j] = static_cast<uint32_t>(stream >> 32);
     }
     random::philox_rounds(c.random.seed, words);
-    const int64_t count = std::min(kKeys, padded - k);
-    for (int64_t i = 0; i < count; ++i)
-      to[k + i] = static_cast<T>(attention_dropout::factor((&words[0][0])[i], c.dropout));
+    for (int64_t w = 0; w < 4 && k + w * kStreams < padded; ++w) {
+      T* const factors = to + k + w * kStreams;
+#pragma omp simd
+      for (int64_t j = 0; j < kStreams; ++j)
+        factors[j] = attention_dropout::keeps(words[w][j], c.dropout) ? kept : T(0);
+    }
   }
 }
 

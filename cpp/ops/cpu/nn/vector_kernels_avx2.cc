@@ -8,7 +8,11 @@
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/gelu_forms.h"
 #define MX_WIDE 0
+// The loops need the random words.
+// clang-format off
+#include "cpp/ops/random/philox_rounds.h"
 #include "cpp/ops/cpu/nn/vector_kernels_loops.h"
+// clang-format on
 
 namespace mxlite::cpu {
 namespace avx2 {

@@ -10,7 +10,11 @@
 // After the headers that others include too: their inline functions must not get this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
+// The loops need the random words.
+// clang-format off
+#include "cpp/ops/random/philox_rounds_avx512.h"
 #include "cpp/ops/cpu/nn/vector_kernels_loops.h"
+// clang-format on
 
 namespace mxlite::cpu::avx512 {
 

@@ -1,11 +1,11 @@
-// The loops of VectorKernels. Included once per instruction set.
+// The loops of VectorKernels. Included once per instruction set, after philox_rounds.h or
+// philox_rounds_avx512.h.
 #pragma once
 #include <algorithm>
 #include <cstring>
 
 #include "cpp/ops/cpu/nn/layer_norm_loop.h"
 #include "cpp/ops/nn/gelu_forms.h"
-#include "cpp/ops/random/philox_rounds.h"
 
 namespace mxlite::cpu {
 namespace {
