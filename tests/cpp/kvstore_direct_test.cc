@@ -2,14 +2,18 @@
 // that is unchanged for forks and for its next users.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,6 +22,7 @@
 #include "cpp/core/cpu/shared_memory.h"
 #include "cpp/core/half.h"
 #include "cpp/kvstore/comm/shm/direct.h"
+#include "cpp/kvstore/comm/shm/peer_memory.h"
 #include "cpp/kvstore/comm/shm/shm_communicator.h"
 
 namespace mxlite {
@@ -212,6 +217,53 @@ TEST(SharedMemoryTest, BlocksKeepTheirValuesAndAreGivenBack) {
   cpu_allocator().free(block);
   cpu_allocator().release_cached();
   EXPECT_EQ(memory.shared_bytes(), before);
+}
+
+// Kilobytes of huge pages in a mapping of shared memory around `data`.
+int64_t huge_kilobytes(const void* data) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    long long huge = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2)
+      inside = begin <= address && address < end;
+    else if (inside && std::sscanf(line.c_str(), "ShmemPmdMapped: %lld kB", &huge) == 1)
+      return huge;
+  }
+  return 0;
+}
+
+// Returns whether the system replaces pages of shared memory by huge ones when it is asked to.
+bool system_collapses() {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE
+  const int file = memfd_create("probe", MFD_CLOEXEC);
+  std::byte* const data =
+      ftruncate(file, kHugePage) == 0 ? map_aligned(kHugePage, MAP_SHARED, file, 0) : nullptr;
+  if (data) *data = std::byte{1};
+  const bool collapses = data && madvise(data, kHugePage, kCollapse) == 0;
+  if (data) munmap(data, kHugePage);
+  close(file);
+  return collapses;
+}
+
+TEST(SharedMemoryTest, BlocksAndTheMemoryOfPeersLieInHugePages) {
+  if (!system_collapses()) GTEST_SKIP() << "the system does not collapse pages of shared memory";
+  constexpr int64_t kHugePages = 3, kFloats = kHugePages * int64_t{kHugePage} / 4;
+  Array<float> array(kFloats);
+  for (int64_t i = 0; i < kFloats; ++i) array[i] = value(0, i);
+  SharedPlace place;
+  for (int i = 0; i < 2; ++i)
+    place = SharedMemory::get().place_of(array.data(), static_cast<size_t>(kFloats) * 4);
+  ASSERT_GE(place.file, 0);
+  // The system may have no more than one free huge page.
+  EXPECT_GE(huge_kilobytes(array.data()), int64_t{kHugePage} / 1024);
+  shm::PeerMemory peers(1);
+  ASSERT_TRUE(peers.reach(0, place));
+  const auto* const seen = reinterpret_cast<const float*>(peers.at(0, place));
+  for (int64_t i = 0; i < kFloats; ++i) ASSERT_EQ(seen[i], value(0, i)) << "element " << i;
+  EXPECT_GE(huge_kilobytes(seen), int64_t{kHugePage} / 1024);
 }
 
 TEST(SharedMemoryTest, WhatAForkWritesStaysInTheFork) {

@@ -18,7 +18,27 @@ namespace {
 constexpr uint64_t kFileBytes = uint64_t{1} << 38;  // address range; pages are allocated with
                                                     // blocks
 
-// Maps fresh pages, or those of a file, at an address suitable for huge pages; null on failure.
+// Puts huge pages under a fresh range of the file, which other processes then map as such, too. The
+// setting `shmem_enabled`, mostly `never`, keeps the system from doing so by itself. Linux before
+// 6.1 refuses, and so does a system without free huge pages: small pages stay.
+void collapse_pages(std::byte* begin, size_t bytes) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack
+  const size_t whole = bytes / kHugePage * kHugePage;
+  if (whole == 0) return;
+  // The system collapses no range without pages.
+  for (size_t at = 0; at < whole; at += kHugePage) begin[at] = std::byte{0};
+  madvise(begin, whole, kCollapse);
+}
+
+// Replaces the pages at `to` by those at `from`.
+bool replace_pages(std::byte* to, std::byte* from, size_t bytes) {
+  if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) return true;
+  munmap(from, bytes);
+  return false;
+}
+
+}  // namespace
+
 std::byte* map_aligned(size_t bytes, int flags, int file, uint64_t offset) {
   void* room = mmap(nullptr, bytes + kHugePage, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -37,15 +57,6 @@ std::byte* map_aligned(size_t bytes, int flags, int file, uint64_t offset) {
   madvise(place, bytes, MADV_HUGEPAGE);
   return place;
 }
-
-// Replaces the pages at `to` by those at `from`.
-bool replace_pages(std::byte* to, std::byte* from, size_t bytes) {
-  if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) return true;
-  munmap(from, bytes);
-  return false;
-}
-
-}  // namespace
 
 SharedMemory& SharedMemory::get() {
   static SharedMemory& instance = *new SharedMemory;
@@ -98,7 +109,10 @@ bool SharedMemory::move_in(const LargeBlock& block) {
     freed.offsets.reserve(std::max<size_t>(8, 2 * freed.blocks));
   const auto entry = blocks_.insert({block.data, {block.bytes, offset}}).first;
   std::byte* fresh = map_aligned(block.bytes, MAP_SHARED, file_.file, offset);
-  if (fresh) std::memcpy(fresh, block.data, block.bytes);
+  if (fresh) {
+    collapse_pages(fresh, block.bytes);
+    std::memcpy(fresh, block.data, block.bytes);
+  }
   if (!fresh || !replace_pages(block.data, fresh, block.bytes)) {
     blocks_.erase(entry);
     return false;

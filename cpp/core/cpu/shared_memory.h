@@ -26,6 +26,10 @@ struct SharedPlace {
   int32_t file = -1;  // -1: not shared
 };
 
+// Maps fresh pages, or those of a file from `offset` on, at an address suitable for huge pages;
+// null on failure. `flags` are mmap's.
+std::byte* map_aligned(size_t bytes, int flags, int file, uint64_t offset);
+
 class SharedMemory {
  public:
   static SharedMemory& get();  // leaked: blocks outlive static objects

@@ -59,8 +59,8 @@ template <class T, template <class> class Op>
 }
 
 // Large arrays are read from several pages in turn, each of them some lines ahead. Memory that
-// processes share has small pages as a rule (shmem_enabled is `never`), and the processor's
-// prefetchers stop at the end of each.
+// processes share has small pages where the system refuses huge ones (core/cpu/shared_memory.cc),
+// and the processor's prefetchers stop at the end of each page.
 constexpr size_t kLine = 64, kPage = 4096, kPagesInTurn = 4, kPagesBytes = kPagesInTurn * kPage;
 constexpr size_t kPrefetchBytes = 512;
 

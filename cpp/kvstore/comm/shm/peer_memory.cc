@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cpp/base/error.h"
+#include "cpp/core/cpu/shared_memory.h"
 
 namespace mxlite::shm {
 namespace {
@@ -15,16 +16,14 @@ std::byte* map_file(const SharedPlace& place) {
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return nullptr;
   struct stat info {};
-  void* memory = MAP_FAILED;
+  std::byte* memory = nullptr;
   if (fstat(file, &info) == 0 && info.st_dev == place.device && info.st_ino == place.inode)
-    memory = mmap(nullptr, place.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                  file, 0);
+    memory = map_aligned(place.file_bytes, MAP_SHARED | MAP_NORESERVE, file, 0);
   close(file);
-  if (memory == MAP_FAILED) return nullptr;
-  madvise(memory, place.file_bytes, MADV_HUGEPAGE);
+  if (!memory) return nullptr;
   madvise(memory, place.file_bytes, MADV_DONTFORK);
   madvise(memory, place.file_bytes, MADV_DONTDUMP);
-  return static_cast<std::byte*>(memory);
+  return memory;
 }
 
 }  // namespace
