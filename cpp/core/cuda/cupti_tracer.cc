@@ -2,7 +2,6 @@
 
 #if __has_include(<cupti.h>)
 #include <cupti.h>
-#include <dlfcn.h>
 
 #include <atomic>
 #include <chrono>
@@ -10,11 +9,11 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "cpp/base/str.h"
+#include "cpp/core/function_finder.h"
 #include "cpp/core/launch_log.h"
 #include "cpp/core/plugin_loader.h"
 
@@ -44,22 +43,17 @@ struct Functions {
 
   // Returns the name of the first function that the library lacks, or null.
   const char* load(void* library) {
-    const char* missing = nullptr;
-    const auto get = [&](auto& function, const char* name) {
-      function =
-          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      if (!function && !missing) missing = name;
-    };
-    get(register_callbacks, "cuptiActivityRegisterCallbacks");
-    get(enable, "cuptiActivityEnable");
-    get(disable, "cuptiActivityDisable");
-    get(flush_all, "cuptiActivityFlushAll");
-    get(next_record, "cuptiActivityGetNextRecord");
-    get(dropped, "cuptiActivityGetNumDroppedRecords");
-    get(timestamp, "cuptiGetTimestamp");
-    get(version, "cuptiGetVersion");
-    get(text, "cuptiGetResultString");
-    return missing;
+    FunctionFinder find(library);
+    find("cuptiActivityRegisterCallbacks", register_callbacks);
+    find("cuptiActivityEnable", enable);
+    find("cuptiActivityDisable", disable);
+    find("cuptiActivityFlushAll", flush_all);
+    find("cuptiActivityGetNextRecord", next_record);
+    find("cuptiActivityGetNumDroppedRecords", dropped);
+    find("cuptiGetTimestamp", timestamp);
+    find("cuptiGetVersion", version);
+    find("cuptiGetResultString", text);
+    return find.missing();
   }
 };
 

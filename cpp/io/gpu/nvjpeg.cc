@@ -1,11 +1,8 @@
 #include "cpp/io/gpu/nvjpeg.h"
 
-#include <dlfcn.h>
-
-#include <type_traits>
-
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
+#include "cpp/core/function_finder.h"
 #include "cpp/core/plugin_loader.h"
 #include "cpp/io/gpu/nvjpeg_functions.h"
 
@@ -20,12 +17,7 @@ constexpr int kMajorVersion = 13;
 }  // namespace
 
 const char* nvjpeg::Functions::find_all(void* library) {
-  const char* missing = nullptr;
-  const auto find = [&](const char* name, auto*& function) {
-    void* const address = dlsym(library, name);
-    if (!address) missing = name;
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
-  };
+  FunctionFinder find(library);
   find("nvjpegGetProperty", property);
   find("nvjpegCreateEx", create);
   find("nvjpegDestroy", destroy);
@@ -49,7 +41,7 @@ const char* nvjpeg::Functions::find_all(void* library) {
   find("nvjpegDecodeJpegHost", decode_host);
   find("nvjpegDecodeJpegTransferToDevice", transfer);
   find("nvjpegDecodeJpegDevice", decode_device);
-  return missing;
+  return find.missing();
 }
 
 Nvjpeg::Nvjpeg() : functions_(std::make_unique<nvjpeg::Functions>()) {}

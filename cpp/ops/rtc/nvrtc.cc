@@ -1,13 +1,11 @@
 #include "cpp/ops/rtc/nvrtc.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <type_traits>
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
+#include "cpp/core/function_finder.h"
 #include "cpp/core/plugin_loader.h"
 
 namespace mxlite::rtc {
@@ -34,12 +32,7 @@ struct Nvrtc::Functions {
 
   // Returns the name of a function that the library lacks; null if it has all.
   const char* find_all(void* library) {
-    const char* missing = nullptr;
-    const auto find = [&](const char* name, auto*& function) {
-      void* const address = dlsym(library, name);
-      if (!address) missing = name;
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
-    };
+    FunctionFinder find(library);
     find("nvrtcVersion", version);
     find("nvrtcGetNumSupportedArchs", count_architectures);
     find("nvrtcGetSupportedArchs", architectures);
@@ -55,7 +48,7 @@ struct Nvrtc::Functions {
     find("nvrtcGetPTXSize", ptx_bytes);
     find("nvrtcGetPTX", ptx);
     find("nvrtcGetLoweredName", lowered_name);
-    return missing;
+    return find.missing();
   }
   void check(int status, const char* call) const {
     if (status != 0) fail(ErrorKind::kError, call, " failed: ", error_text(status));
