@@ -8,6 +8,7 @@
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
 #include "cpp/python/trace_function.h"
+#include "cpp/symbol/recorded_steps.h"
 #include "cpp/symbol/run.h"
 
 namespace mxlite::python {
@@ -75,17 +76,26 @@ Objects from_list(const py::object& sequence) {
   return objects;
 }
 
+Objects to_objects(std::span<const NDArrayRef> arrays) {
+  Objects objects;
+  for (const NDArrayRef& array : arrays)
+    objects.push_back(py::reinterpret_steal<py::object>(wrap_array(array)));
+  return objects;
+}
+
+symbol::Arrays to_arrays(const Objects& objects, const std::string& who) {
+  symbol::Arrays arrays;
+  for (const py::object& object : objects) arrays.push_back(any_array_of(object, who.c_str()));
+  return arrays;
+}
+
 Objects run_dense(const CallRef& call, const Objects& inputs) {
   const graph::HostOp* host = call->host();
   if (dynamic_cast<const PythonCall*>(host))
     return from_list(call_to_python(call).attr("run")(to_list(inputs)));
-  std::vector<NDArrayRef> arrays;
-  for (const py::object& input : inputs) arrays.push_back(array_of(input.ptr()));
-  if (!host) return from_list(run_call(call, arrays));
-  Objects outputs;
-  for (NDArrayRef& output : host->call(arrays))
-    outputs.push_back(py::reinterpret_steal<py::object>(wrap_array(std::move(output))));
-  return outputs;
+  const symbol::Arrays arrays = to_arrays(inputs, call->file_op);
+  const NDArrays outputs = host ? host->call(arrays) : run_with_hidden_outputs(call, arrays);
+  return to_objects({outputs.data(), outputs.size()});
 }
 
 void check_count(const Call& call, size_t inputs, size_t outputs) {
@@ -94,6 +104,7 @@ void check_count(const Call& call, size_t inputs, size_t outputs) {
            expected, " expected");
 }
 
+// Returns all outputs, hidden ones too.
 Objects run(const CallRef& call, const Objects& inputs) {
   bool dense = !call->op->storage.chooses_storage;
   for (const py::object& input : inputs) dense &= is_array(input.ptr());
@@ -107,12 +118,8 @@ Objects run(const CallRef& call, const Objects& inputs) {
 // Runs a call inside a subgraph.
 symbol::Arrays run_in_subgraph(const CallRef& call, const symbol::Arrays& inputs) {
   return at_call(*call, [&] {
-    Objects objects;
-    for (const NDArrayRef& input : inputs)
-      objects.push_back(py::reinterpret_steal<py::object>(wrap_array(input)));
-    symbol::Arrays outputs;
-    for (const py::object& made : run(call, objects))
-      outputs.push_back(any_array_of(made, call->file_op.c_str()));
+    symbol::Arrays outputs = to_arrays(run(call, to_objects(inputs)), call->file_op);
+    outputs.resize(static_cast<size_t>(call->num_outputs(static_cast<int>(inputs.size()))));
     return outputs;
   });
 }
@@ -146,15 +153,35 @@ Objects values_of_variables(const Listing& listing, const py::dict& values) {
   return found;
 }
 
+using Contexts = std::optional<py::dict>;
+
+// Runs the call of a node, in its context if there are contexts.
+Objects run_node(const Listing& listing, int32_t id, const Contexts& contexts,
+                 const Objects& inputs) {
+  const CallRef& call = listing.graph.node(id).call;
+  return at_call(*call, [&] {
+    if (!contexts) return run(call, inputs);
+    return run_at((*contexts)[py::cast(listing.nodes[static_cast<size_t>(id)])], call, inputs);
+  });
+}
+
+// Calls watch(node, inputs, outputs) with the outputs that monitors show.
+void call_watch(const py::object& watch, const NodeRef& node, const Objects& inputs,
+                const Objects& outputs) {
+  if (watch.is_none()) return;
+  py::list shown = to_list(outputs);
+  const size_t count = symbol::num_shown_outputs(*node->call, node->num_inputs());
+  if (count < shown.size()) shown = shown[py::slice(0, static_cast<py::ssize_t>(count), 1)];
+  watch(node, to_list(inputs), shown);
+}
+
 class SymbolRun final : public graph::Visitor<py::object> {
  public:
-  SymbolRun(const Listing& listing, Objects leaves, const std::optional<py::dict>& contexts,
-            py::object prepare, py::object watch)
+  SymbolRun(const Listing& listing, Objects leaves, const Contexts& contexts, py::object watch)
       : listing_(listing),
         steps_(listing_.graph),
         values_(steps_.slots.size()),
         contexts_(contexts),
-        prepare_(std::move(prepare)),
         watch_(std::move(watch)) {
     for (size_t i = 0; i < leaves.size(); ++i)
       values_[steps_.slots.of({listing_.graph.inputs[i], 0})] = std::move(leaves[i]);
@@ -162,30 +189,19 @@ class SymbolRun final : public graph::Visitor<py::object> {
 
   Objects walk() { return graph::walk(steps_.route, std::move(values_), *this); }
 
-  void before(size_t step, Objects& inputs) override {
-    if (!prepare_.is_none()) inputs = from_list(prepare_(node(step), to_list(inputs)));
-  }
   Objects run(size_t step, const Objects& inputs) override {
-    const CallRef& call = listing_.graph.node(steps_.nodes[step]).call;
-    return at_call(*call, [&] {
-      return contexts_ ? run_at((*contexts_)[py::cast(node(step))], call, inputs)
-                       : python::run(call, inputs);
-    });
+    return run_node(listing_, steps_.nodes[step], contexts_, inputs);
   }
   void after(size_t step, const Objects& inputs, const Objects& outputs) override {
-    if (!watch_.is_none()) watch_(node(step), to_list(inputs), to_list(outputs));
+    call_watch(watch_, listing_.nodes[static_cast<size_t>(steps_.nodes[step])], inputs, outputs);
   }
 
  private:
-  const NodeRef& node(size_t step) const {
-    return listing_.nodes[static_cast<size_t>(steps_.nodes[step])];
-  }
-
   const Listing& listing_;
   const graph::GraphRoute steps_;
   Objects values_;
-  const std::optional<py::dict>& contexts_;
-  const py::object prepare_, watch_;
+  const Contexts& contexts_;
+  const py::object watch_;
 };
 
 UnknownExtent extent_of_thread() {
@@ -207,8 +223,7 @@ Calls calls_from_python(const std::map<NodeRef, py::object>& given) {
 }
 
 py::list evaluate(const Entries& heads, const py::dict& values, const GivenCalls& calls,
-                  const py::object& watch, const std::optional<py::dict>& contexts,
-                  const py::object& prepare) {
+                  const py::object& watch, const Contexts& contexts) {
   const auto known = [&](const symbol::Node& variable) {
     const py::str name(variable.name());
     if (!values.contains(name)) return Known();
@@ -220,7 +235,7 @@ py::list evaluate(const Entries& heads, const py::dict& values, const GivenCalls
   const Listing listing(heads, replaced);
   Objects leaves = values_of_variables(listing, values);
   const auto is_dense = [](const py::object& value) { return is_array(value.ptr()); };
-  if (graph::Trace::current() && watch.is_none() && prepare.is_none() && !contexts &&
+  if (graph::Trace::current() && watch.is_none() && !contexts &&
       std::ranges::all_of(leaves, is_dense)) {
     graph::ArrayList arrays;
     for (const py::object& leaf : leaves) arrays.push_back(array_of(leaf.ptr()));
@@ -229,7 +244,50 @@ py::list evaluate(const Entries& heads, const py::dict& values, const GivenCalls
       outputs.append(py::reinterpret_steal<py::object>(wrap_array(std::move(output))));
     return outputs;
   }
-  return to_list(SymbolRun(listing, std::move(leaves), contexts, prepare, watch).walk());
+  return to_list(SymbolRun(listing, std::move(leaves), contexts, watch).walk());
+}
+
+std::unique_ptr<symbol::RecordedSteps> recorded_steps(const Entries& heads, const py::dict& values,
+                                                      const GivenCalls& calls,
+                                                      const py::function& watch,
+                                                      const Contexts& contexts) {
+  Listing listing(heads, calls ? calls_from_python(*calls) : Calls());
+  symbol::Arrays leaves = to_arrays(values_of_variables(listing, values), "RecordedSteps");
+  const Listing nodes = listing;
+  return std::make_unique<symbol::RecordedSteps>(
+      std::move(listing), std::move(leaves),
+      [&](int32_t id, const symbol::Arrays& inputs) {
+        const Objects outputs = run_node(nodes, id, contexts, to_objects(inputs));
+        return to_arrays(outputs, nodes.graph.node(id).call->file_op);
+      },
+      [&](int32_t id, const symbol::Arrays& inputs, const symbol::Arrays& outputs) {
+        call_watch(watch, nodes.nodes[static_cast<size_t>(id)], to_objects(inputs),
+                   to_objects(outputs));
+      });
+}
+
+void bind_recorded_steps(py::module_& m) {
+  using symbol::RecordedSteps;
+  py::class_<RecordedSteps>(
+      m, "RecordedSteps",
+      "A forward pass of a symbol in training mode whose backward pass stops at each node.")
+      .def(py::init(&recorded_steps), py::arg("heads"), py::arg("values"), py::arg("calls"),
+           py::arg("watch"), py::arg("contexts") = py::none(), "Arguments are those of evaluate.")
+      .def_property_readonly(
+          "outputs", [](const RecordedSteps& self) { return to_list(to_objects(self.outputs())); })
+      .def(
+          "backward",
+          [](const RecordedSteps& self, const py::list& head_grads, const py::function& report) {
+            symbol::Arrays grads;
+            for (const py::handle grad : head_grads)
+              grads.push_back(grad.is_none() ? nullptr : any_array_of(grad, "backward"));
+            self.backward(grads, [&](const symbol::Node& node, int input, const NDArrayRef& array) {
+              report(symbol::gradient_name(node, input), to_objects({&array, 1})[0]);
+            });
+          },
+          py::arg("head_grads"), py::arg("report"),
+          "Store gradients into the variables' grad arrays. report(name, gradient) is called for "
+          "each input of each node: fc1_backward_output0. None among head_grads means ones.");
 }
 
 // A function that adds a symbol's calls to the running trace; `names` are its variables in the
@@ -298,13 +356,14 @@ py::object symbol_graph(const Entries& heads, std::vector<std::string> inputs,
 void bind_evaluate(py::module_& m) {
   symbol::set_call_runner(run_in_subgraph);
   symbol::set_unknown_extent(extent_of_thread);
-  m.def("evaluate", &evaluate, py::arg("heads"), py::arg("values"), py::arg("calls") = py::none(),
-        py::arg("watch") = py::none(), py::arg("contexts") = py::none(),
-        py::arg("prepare") = py::none(),
-        "The values of outputs, given those of the variables by name. calls replaces those of "
-        "nodes; None: nodes such as begin_state take the arrays' shapes. contexts say where nodes "
-        "run. prepare(node, inputs) gives the inputs with which a node runs, watch(node, inputs, "
-        "outputs) is called after each node.");
+  bind_recorded_steps(m);
+  m.def(
+      "evaluate", &evaluate, py::arg("heads"), py::arg("values"), py::arg("calls") = py::none(),
+      py::arg("watch") = py::none(), py::arg("contexts") = py::none(),
+      "The values of outputs, given those of the variables by name. calls replaces those of "
+      "nodes; None: nodes such as begin_state take the arrays' shapes. contexts say where nodes "
+      "run. watch(node, inputs, outputs) is called after each node, with the outputs that monitors "
+      "show.");
   m.def("symbol_graph", &symbol_graph, py::arg("heads"), py::arg("inputs"), py::arg("params"),
         py::arg("calls"), py::arg("name"),
         "The CachedGraph of a symbol whose variables are inputs and parameters in the order of "

@@ -243,10 +243,15 @@ std::string user_line() {
   return line.file ? str(line.file, ':', line.line) : std::string();
 }
 
-py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs) {
+NDArrays run_with_hidden_outputs(const symbol::CallRef& call,
+                                 const std::vector<NDArrayRef>& inputs) {
   const Device device =
       inputs.empty() ? asked_device(*call).value_or(current_device()) : inputs[0]->device();
-  NDArrays outputs = symbol::run_operator(call, inputs, device, current_origin());
+  return symbol::run_operator(call, inputs, device, current_origin());
+}
+
+py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs) {
+  NDArrays outputs = run_with_hidden_outputs(call, inputs);
   const auto visible = static_cast<size_t>(call->num_outputs(static_cast<int>(inputs.size())));
   py::list result(std::min(visible, outputs.size()));
   for (size_t i = 0; i < py::len(result); ++i)

@@ -76,6 +76,8 @@ ScopedNode scoped_node(const std::string& hint);
 
 // Runs an operator of the registry on arrays, traced ones too; the visible outputs.
 py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs);
+NDArrays run_with_hidden_outputs(const symbol::CallRef& call,
+                                 const std::vector<NDArrayRef>& inputs);
 
 void bind_inference(py::module_& m);
 void bind_evaluate(py::module_& m);

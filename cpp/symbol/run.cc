@@ -53,6 +53,13 @@ NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
                         {.device = used, .out = {}, .origin = origin});
 }
 
+size_t num_shown_outputs(const Call& call, int num_inputs) {
+  const auto visible = static_cast<size_t>(call.num_outputs(num_inputs));
+  if (call.host()) return visible;
+  const auto total = static_cast<size_t>(call.total_outputs(num_inputs));
+  return std::max(visible, std::min(total, call.traits().output_names.size()));
+}
+
 Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves) {
   graph::Trace::Expanded expanded;
   for (const graph::Node& node : graph.nodes)

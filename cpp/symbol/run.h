@@ -19,6 +19,10 @@ using Arrays = std::vector<NDArrayRef>;
 NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
                       engine::Origin origin);
 
+// Returns how many outputs of a call monitors show: those that a user sees, and hidden ones that
+// have names (statistics of normalizations).
+size_t num_shown_outputs(const Call& call, int num_inputs);
+
 // Returns the outputs of a call inside a subgraph, on arrays of any storage. A layer above symbols
 // that runs more than dense operators sets its own function, once.
 using CallRunner = Arrays (*)(const CallRef& call, const Arrays& inputs);

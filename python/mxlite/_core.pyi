@@ -1605,6 +1605,28 @@ class Inference:
         Inputs before their users.
         """
 
+class RecordedSteps:
+    """
+    A forward pass of a symbol in training mode whose backward pass stops at each node.
+    """
+    def __init__(
+        self,
+        heads: Sequence[tuple[Node, int]],
+        values: dict[Any, Any],
+        calls: collections.abc.Mapping[Node, Any] | None,
+        watch: Any,
+        contexts: dict[Any, Any] | None = None,
+    ) -> None:
+        """
+        Arguments are those of evaluate.
+        """
+    def backward(self, head_grads: list[Any], report: Any) -> None:
+        """
+        Store gradients into the variables' grad arrays. report(name, gradient) is called for each input of each node: fc1_backward_output0. None among head_grads means ones.
+        """
+    @property
+    def outputs(self) -> list[Any]: ...
+
 class Subgraph:
     """
     The graph of a function of symbols.
@@ -2277,10 +2299,9 @@ def evaluate(
     calls: collections.abc.Mapping[Node, Any] | None = None,
     watch: Any = None,
     contexts: dict[Any, Any] | None = None,
-    prepare: Any = None,
 ) -> list[Any]:
     """
-    The values of outputs, given those of the variables by name. calls replaces those of nodes; None: nodes such as begin_state take the arrays' shapes. contexts say where nodes run. prepare(node, inputs) gives the inputs with which a node runs, watch(node, inputs, outputs) is called after each node.
+    The values of outputs, given those of the variables by name. calls replaces those of nodes; None: nodes such as begin_state take the arrays' shapes. contexts say where nodes run. watch(node, inputs, outputs) is called after each node, with the outputs that monitors show.
     """
 
 def exchange_fresh_grad(array: Any, fresh: bool) -> bool:

@@ -24,7 +24,6 @@ from ..symbol.inference import Inference, infer
 from ..symbol.node import Node
 from ..symbol.placement import checked_groups, place
 from ..symbol.shown import renew, show
-from ..symbol.watched import WatchedRun
 from .shapes import check_kept, resized
 
 __all__ = ["Executor"]
@@ -70,7 +69,7 @@ class Executor:
         self._random: Any = None  # state of the generators before a recorded forward
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitor_all = False
-        self._watched: WatchedRun | None = None
+        self._watched: _core.RecordedSteps | None = None
         inference = inference or self._infer()  # simple_bind has one for these arrays
         self._output_specs: list[Any] = [
             (inference.shape(node, i), inference.type(node, i)) for node, i in symbol._outputs
@@ -272,30 +271,16 @@ class Executor:
         self._watched = None
         self._on_graph = self._spent = False
         with self._ctx:
-            if is_train and self._compiled:
-                heads = self._symbol._outputs
-                self._watched = WatchedRun(heads, self._values(), self._calls, watch)
+            if is_train:
+                self._watched = _core.RecordedSteps(
+                    self._symbol._outputs, self._values(), self._calls, watch, self._contexts
+                )
                 self._keep(self._watched.outputs)
             else:
-                with autograd.record(True) if is_train else autograd.pause(False):
+                with autograd.pause(False):
                     self._keep(self._evaluate(watch))
         self._recorded = bool(is_train)
         return self.outputs
-
-    def _backward_watched(self, run: WatchedRun, heads: list[NDArray | None]) -> None:
-        """Run back node by node, so that the monitor sees every gradient."""
-        assert self._monitor is not None
-        with self._ctx, autograd.pause(True):
-            found = run.backward(heads, self._monitor)
-            for name, target, request in zip(self._arg_names, self.grad_arrays, self._requests):
-                if target is None or request == "null":
-                    continue
-                gradient = found.get(name)
-                if request == "add":
-                    if gradient is not None:
-                        target += gradient
-                else:
-                    target[:] = 0 if gradient is None else gradient
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Compute gradients into ``grad_arrays``, as ``grad_req`` says.
@@ -349,7 +334,8 @@ class Executor:
             pairs = zip(heads, outputs)
             heads = [g if g is None else g.as_in_context(output.ctx) for g, output in pairs]
         if self._watched is not None and self._monitor is not None:
-            self._backward_watched(self._watched, heads)
+            with self._ctx:
+                self._watched.backward(heads, self._monitor)
         else:
             # Frees the values that forward saved: a second backward is rare, and memory is scarce.
             self._spent = self._on_graph

@@ -93,6 +93,7 @@ class OpHook:
 
         def watch(node: Any, inputs: list[NDArray], outputs: list[NDArray]) -> None:
             names = [node.input_name(i) for i in range(len(inputs) if self._monitor_all else 0)]
+            outputs = outputs[: node.num_outputs]  # 1.x hooks see no hidden ones
             names += [node.output_name(i) for i in range(len(outputs))]
             arrays = [*(inputs if self._monitor_all else []), *outputs]
             for name, array in zip(names, arrays):

@@ -169,3 +169,15 @@ def test_a_hook_is_there_before_shapes_are_known() -> None:
     net.register_op_hook(lambda name, op, array: names.append(name))
     assert net(mx.nd.ones((2, 3, 4))).shape == (2, 2)
     assert names == ["net_dense0_fwd_output"]
+
+
+def test_hidden_outputs_are_not_shown() -> None:
+    norm = mx.gluon.nn.BatchNorm(prefix="norm_")
+    norm.initialize()
+    norm.hybridize()
+    data = mx.nd.ones((2, 3))
+    norm(data)
+    names: list[str] = []
+    norm.register_op_hook(lambda tensor, op, array: names.append(str(tensor)), False)
+    norm(data)
+    assert names == ["norm_fwd_output"]

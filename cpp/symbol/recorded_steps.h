@@ -1,0 +1,47 @@
+// Runs a symbol node by node in both directions, for monitors that look at gradients, too.
+#pragma once
+#include <functional>
+
+#include "cpp/symbol/run.h"
+
+namespace mxlite::symbol {
+
+// One forward pass in which each node has a tape of its own, so that backward stops at every node.
+// Both passes are walks (cpp/graph/walk.h). Nodes are given as positions in the listing.
+class RecordedSteps {
+ public:
+  // Runs the call of a node; it may return hidden outputs, too.
+  using Run = std::function<Arrays(int32_t node, const Arrays& inputs)>;
+  // Called in forward after each node, outside of recording.
+  using Watch = std::function<void(int32_t node, const Arrays& inputs, const Arrays& outputs)>;
+  // Called in backward with the gradient of each differentiable input of each node.
+  using Report = std::function<void(const Node& node, int input, const NDArrayRef& gradient)>;
+
+  // Runs forward in training mode. leaves: arrays for the listing's variables; backward stores the
+  // gradients of those that are variables of the tape.
+  RecordedSteps(Listing listing, Arrays leaves, const Run& run, const Watch& watch);
+
+  const Arrays& outputs() const { return outputs_; }
+
+  // Writes or adds gradients as the leaves ask; zeros where the outputs do not depend on a leaf.
+  // May be called again. head_grads: by output; null, or left out, for ones.
+  void backward(const Arrays& head_grads, const Report& report) const;
+
+ private:
+  class Forward;
+  class Backward;
+  struct Step {
+    Arrays inputs, outputs;  // the inputs are the variables of the step's tape
+  };
+
+  const Listing listing_;
+  const graph::GraphRoute forward_;
+  const Arrays leaves_;
+  std::vector<Step> steps_;
+  Arrays outputs_;
+};
+
+// The name under which a monitor sees the gradient of an input: fc1_backward_output0.
+std::string gradient_name(const Node& node, int input);
+
+}  // namespace mxlite::symbol
