@@ -1,13 +1,13 @@
 // Measures what the memory allows collectives between two processes of one machine: copies and sums
 // of private arrays in huge pages on two threads at once, without any communication.
-//   g++ -O3 -mavx512f -std=c++20 -pthread benchmarks/bandwidth/memory_rates.cc -o memory_rates
-//   ./memory_rates
+// memory_rates.py compiles and runs it.
+//
 // Each thread has a core and arrays of its own. A copy reads and writes an array, a sum reads two
 // arrays and writes one, as reduce-scatter does. Both write past the caches and read several pages
 // in turn, some bytes ahead; all combinations take turns. Rates count bytes that are read and
 // written, on each core; medians of the slower thread. `of_copy` is the rate of a sum over that of
 // the best copy: the largest share of the copy limit (collectives.py) that reduce-scatter can have.
-// Prints a JSON object; benchmarks/results/*/memory_rates.json holds the results of several runs.
+// Prints a JSON object.
 #include <immintrin.h>
 #include <sched.h>
 #include <sys/mman.h>
