@@ -16,6 +16,7 @@ from .parameter import Parameter
 __all__ = ["check_agreement"]
 
 _MOST_SHOWN = 8  # differences in an error message
+_PACKAGE = __name__.split(".")[0] + "."
 _SCALARS = (bool, int, float, str, type(None))
 
 
@@ -77,20 +78,28 @@ def check_agreement(
 
 def _rule(optimizer: Optimizer) -> dict[str, str]:
     """Return the class of an optimizer, and those of its arguments that are plain values."""
-    kind = type(optimizer)
     rule = {
-        "optimizer": kind.__name__,
+        "optimizer": type(optimizer).__name__,
         "learning_rate": _text(optimizer.lr),
         "lr_scheduler": _scheduler_text(optimizer.lr_scheduler),
         "num_update": _text(optimizer.num_update),
     }
-    inits = [vars(base)["__init__"] for base in kind.__mro__ if "__init__" in vars(base)]
-    arguments = {name for init in inits for name in inspect.signature(init).parameters}
-    for name in sorted(arguments & vars(optimizer).keys()):
-        value = vars(optimizer)[name]
-        if name not in ("lr_scheduler", "param_dict") and _is_plain(value):
+    for name, value in _arguments(optimizer).items():
+        if name not in ("lr_scheduler", "param_dict", "rescale_grad"):
             rule[name] = _text(value)
     return rule
+
+
+def _arguments(instance: Any) -> dict[str, Any]:
+    """Return the plain values that arguments of our own classes left in an instance.
+
+    What classes of users keep may differ between ranks for good reasons, such as a rank that prints.
+    """
+    own = [base for base in type(instance).__mro__ if base.__module__.startswith(_PACKAGE)]
+    inits = [vars(base)["__init__"] for base in own if "__init__" in vars(base)]
+    names = {name for init in inits for name in inspect.signature(init).parameters}
+    kept = vars(instance)
+    return {name: kept[name] for name in sorted(names & kept.keys()) if _is_plain(kept[name])}
 
 
 def _parameters(params: Sequence[Parameter]) -> dict[str, str]:
@@ -137,8 +146,9 @@ def _text(value: Any) -> str:
 def _scheduler_text(scheduler: Any) -> str:
     if not isinstance(scheduler, LRScheduler):
         return "None" if scheduler is None else type(scheduler).__name__
-    options = sorted((k, v) for k, v in vars(scheduler).items() if _is_plain(v))
-    return f"{type(scheduler).__name__}({', '.join(f'{k}={_text(v)}' for k, v in options)})"
+    # Calls change the base rate, also one that only reads the trainer's learning rate.
+    options = {k: v for k, v in _arguments(scheduler).items() if k != "base_lr"}
+    return f"{type(scheduler).__name__}({', '.join(f'{k}={_text(v)}' for k, v in options.items())})"
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:

@@ -220,6 +220,7 @@ class Trainer(TrainerStates, TypedInit):
             on_store = bool(given)
         if isinstance(store, BucketStore):
             options = {
+                "rescale_grad (1 / batch size)": self._optimizer.rescale_grad,
                 "update_on_kvstore": given,
                 "zero": self._zero,
                 "clip_global_norm": self._max_norm,

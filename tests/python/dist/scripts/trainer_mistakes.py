@@ -85,7 +85,7 @@ disagrees(
     zero=int(odd),
     update_on_kvstore=False,
 )
-disagrees(f"rescale_grad is 0.5{both}0.25 on rank 1", batch=4 if odd else 2)
+disagrees(f"rescale_grad (1 / batch size) is 0.5{both}0.25 on rank 1", batch=4 if odd else 2)
 
 
 def scale_one(trainer):
@@ -108,12 +108,28 @@ if kvstore == "horovod":  # without sharding on a rank, nothing else compares th
     plain = network()
     disagrees(text, net=sharded if odd else plain, update_on_kvstore=False)
 
-# Ranks that agree, among them numbers of other types, train the same weights.
+
+class Printing(mx.lr_scheduler.FactorScheduler):
+    """A scheduler that keeps what differs between ranks."""
+
+    def __init__(self, *args, verbose, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.verbose = verbose
+
+
+# Ranks that agree, among them numbers of other types, train the same weights. One rank reads the
+# learning rate, which changes its scheduler.
 net = network()
 rate = 1 if odd else 1.0
-trainer = gluon.Trainer(
-    net.collect_params(), "sgd", {"learning_rate": rate, "momentum": 0.9}, kvstore=kvstore
-)
+options = {
+    "learning_rate": rate,
+    "momentum": 0.9,
+    "begin_num_update": 100,
+    "lr_scheduler": Printing(30, 0.5, base_lr=1, verbose=odd),
+}
+trainer = gluon.Trainer(net.collect_params(), "sgd", options, kvstore=kvstore)
+if odd:
+    assert trainer.learning_rate < 1
 for _ in range(2):
     backward(net)
     trainer.step(size)
