@@ -247,7 +247,11 @@ void ImagePipeline::work(int thread, std::stop_token token, std::unique_lock<std
     if (ends() || !has_room())  // no other sample would finish them
       for (Sample& sample : samples) finish_sample(sample, thread, lock);
     const bool more = changed_->wait(lock, token, [&] { return ends() || has_room(); });
-    if (!more || ends()) return;
+    if (!more || ends()) {
+      // A stop may be requested at any time, also after the check above.
+      for (Sample& sample : samples) finish_sample(sample, thread, lock);
+      return;
+    }
     const int64_t position = next_sample_++;
     if (position % batch == 0) {
       try {
