@@ -2,6 +2,7 @@
 // operators that are written in Python.
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "cpp/graph/trace.h"
 #include "cpp/python/bind.h"
@@ -63,7 +64,7 @@ auto at_call(const Call& call, F&& fn) {
   }
 }
 
-py::list to_list(const Objects& objects) {
+py::list to_list(std::span<const py::object> objects) {
   py::list list;
   for (const py::object& object : objects) list.append(object);
   return list;
@@ -169,10 +170,9 @@ Objects run_node(const Listing& listing, int32_t id, const Contexts& contexts,
 void call_watch(const py::object& watch, const NodeRef& node, const Objects& inputs,
                 const Objects& outputs) {
   if (watch.is_none()) return;
-  py::list shown = to_list(outputs);
   const size_t count = symbol::num_shown_outputs(*node->call, node->num_inputs());
-  if (count < shown.size()) shown = shown[py::slice(0, static_cast<py::ssize_t>(count), 1)];
-  watch(node, to_list(inputs), shown);
+  const std::span shown(outputs.data(), std::min(count, outputs.size()));
+  watch(node, to_list(inputs), to_list(shown));
 }
 
 class SymbolRun final : public graph::Visitor<py::object> {

@@ -333,9 +333,13 @@ class Executor:
         if self._contexts is not None:
             pairs = zip(heads, outputs)
             heads = [g if g is None else g.as_in_context(output.ctx) for g, output in pairs]
-        if self._watched is not None and self._monitor is not None:
+        if self._watched is not None:
+            heads = [
+                g if g is None or g.shape == output.shape else g.reshape(output.shape)
+                for g, output in zip(heads, outputs)
+            ]
             with self._ctx:
-                self._watched.backward(heads, self._monitor)
+                self._watched.backward(heads, self._monitor or (lambda name, gradient: None))
         else:
             # Frees the values that forward saved: a second backward is rare, and memory is scarce.
             self._spent = self._on_graph

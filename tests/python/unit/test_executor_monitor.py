@@ -94,6 +94,19 @@ def test_heads_that_depend_on_each_other() -> None:
     # Heads without a gradient in a list that is too short get none.
     gradients = dict(check_against_compiled(net, [nd.array(X)], x=X))
     np.testing.assert_allclose(gradients["hidden_backward_output"], X * 2 * X, rtol=1e-6)
+    # Gradients of another shape and as many values are allowed.
+    given = [nd.array(X.reshape(3, 2)), nd.ones((6, 1))]
+    gradients = dict(check_against_compiled(net, given, x=X))
+    np.testing.assert_allclose(gradients["hidden_backward_output"], (X + 2) * 2 * X, rtol=1e-6)
+
+
+def test_a_monitor_may_be_taken_away_between_forward_and_backward() -> None:
+    executor = bound(sym.square(sym.var("x")), x=X)
+    executor.set_monitor_callback(lambda name, array: None)
+    executor.forward(is_train=True)
+    executor.set_monitor_callback(None)
+    executor.backward(nd.ones((2, 3)))
+    np.testing.assert_array_equal(executor.grad_dict["x"].asnumpy(), 2 * X)
 
 
 def test_losses_take_no_head_gradients() -> None:
