@@ -87,7 +87,7 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
     path = Path(path)
     try:
         with opened_file(str(path)) as data:
-            arrays = read_npz(data, f"file {path}", lambda raw: read_pickle(raw, _array_names))
+            arrays = read_npz(data, f"file {path}", _unpickled)
     except FileFormatError as error:
         raise SystemExit(f"bert: {path} is no .npz file of arrays: {error}") from None
     except MXNetError as error:
@@ -103,6 +103,11 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
     return checked(str(path), arrays, vocab_size, max_length)
 
 
+def _unpickled(raw: bytes) -> Any:
+    """Return the array of objects in a pickle, whose lists have no more entries than it has bytes."""
+    return read_pickle(raw, _array_names, most_entries=len(raw))
+
+
 def _converted(values: Any, dtype: str) -> np.ndarray:
     """Return numbers of another type; integers that it does not hold raise ValueError."""
     numbers = np.asarray(values)
@@ -111,7 +116,7 @@ def _converted(values: Any, dtype: str) -> np.ndarray:
     if numbers.dtype.kind not in "biuf":
         raise ValueError(f"values of type {numbers.dtype} found")
     with np.errstate(invalid="ignore", over="ignore"):
-        result = numbers.astype(dtype)
+        result = numbers.astype(dtype, copy=False)
     if dtype == "int32" and not np.array_equal(result, numbers):
         raise ValueError("numbers found that are no integers of 32 bits")
     return result

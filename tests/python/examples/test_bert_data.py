@@ -227,6 +227,14 @@ def setting(row: int, value: Any) -> Any:
     return change
 
 
+def _nested(depth: int) -> list[Any]:
+    """Return a list of 10 to the power of depth numbers that a pickle holds in a few bytes."""
+    rows: list[Any] = [0] * 10
+    for _ in range(depth - 1):
+        rows = [rows] * 10
+    return rows
+
+
 @pytest.mark.parametrize(
     ("new", "problem"),
     [
@@ -259,6 +267,7 @@ def setting(row: int, value: Any) -> Any:
         ({"input_ids": setting(1, np.array([2**32 + 5]))}, "no integers of 32 bits"),
         ({"valid_lengths": np.full(4, 1.5)}, "valid_lengths: .* no integers of 32 bits"),
         ({"valid_lengths": np.float32(1)}, "numbers of rows differ"),
+        ({"input_ids": setting(1, _nested(8))}, "no .npz file of arrays: .* entries"),
         ({"input_ids": setting(1, ForgedArray())}, "arrays of objects are not allowed"),
         (
             {"input_ids": setting(1, Evil())},
