@@ -102,6 +102,11 @@ def set_config(**kwargs: Any) -> None:
     _config.update({**_FLAGS, **_OTHER, **kwargs})
 
 
+def settings() -> dict[str, Any]:
+    """Return what `set_config` has set, by the names of its arguments."""
+    return dict(_config)
+
+
 def _kinds() -> int:
     everything = bool(_config["profile_all"])
     bits = 1 << IO | 1 << COMM

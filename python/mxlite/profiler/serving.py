@@ -46,7 +46,10 @@ def obey(rank: int, name: str, text: str) -> None:
         If the trace cannot be written.
     """
     global _named
-    options: dict[str, Any] = json.loads(text) if name == "config" else {}
+    if name == "config":
+        options: dict[str, Any] = json.loads(text)
+    else:
+        options = {**control.settings(), "filename": "profile.json"}
     if name == "config" or not _named:
         options["filename"] = _own_name(rank, options.get("filename", "profile.json"))
         control.set_config(**options)
