@@ -382,11 +382,11 @@ def pack(header: Any, s: bytes) -> bytes:
     labels = b""
     try:
         if isinstance(label, numbers.Number):
-            flag = 0
+            flag, scalar = 0, label
         else:
             vector = np.asarray(label, dtype=np.float32)
-            flag, label, labels = vector.size, 0, vector.tobytes()
-        head = struct.pack(_IR_FORMAT, flag, label, first_id, second_id)
+            flag, scalar, labels = vector.size, 0, vector.tobytes()
+        head = struct.pack(_IR_FORMAT, flag, scalar, first_id, second_id)
     except (struct.error, TypeError, ValueError) as error:
         raise ValueError_(
             f"recordio.pack: label {label!r}, id {first_id!r}, id2 {second_id!r} given: {error}"

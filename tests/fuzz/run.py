@@ -6,8 +6,8 @@
 The C++ parsers run under libFuzzer with the address and undefined-behavior sanitizers, the loaders
 of the Python package (tests/fuzz/loaders.py) in processes with a memory limit. Inputs that were
 findings once are in tests/fuzz/regressions/TARGET and are run first. Findings are left in
-build/fuzz/findings and end the run with exit code 1. Each run with the same --seed makes the same
-inputs until a target or what it reads changes; other seeds look further.
+build/fuzz/findings and end the run with exit code 1. Loaders begin with the same inputs in each run
+with the same --seed; other seeds look further.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ SEEDS = [
 
 
 def read(data: bytes, path: Path) -> None:
-    """Give the bytes to a tool; what a tool says of damage is no finding.
+    """Give the bytes to a tool; its errors about damage are no findings.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class _NormLayer(HybridBlock):
 
     _kwargs: dict[str, Any]
     gamma: Parameter
-    _unknown_channels: int | None = 0  # what repr shows for them
+    _unknown_channels: int | None = 0  # repr shows it for an unknown number
 
     def __repr__(self) -> str:
         options = ", ".join(f"{key}={value!r}" for key, value in self._kwargs.items())
