@@ -159,7 +159,8 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
 int64_t LibSvmReader::read(int64_t rows, bool round, LibSvmRows& output) {
   MX_CHECK(rows >= 0 && rows <= INT32_MAX, "LibSVMIter: ", rows,
            " rows asked for, at most 2147483647 expected");
-  // A batch beyond the address space or the overcommit limit fails here, before the file's rows are repeated.
+  // A batch beyond the address space or the overcommit limit fails here, before the file's rows
+  // are repeated.
   output.labels.reserve(static_cast<size_t>(rows));
   output.begins.reserve(static_cast<size_t>(rows) + 1);
   return read_wrapped(

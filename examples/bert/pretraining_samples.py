@@ -104,7 +104,7 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
 
 
 def _unpickled(raw: bytes) -> Any:
-    """Return the array of objects in a pickle, whose lists have no more entries than it has bytes."""
+    """Return an array of objects, whose lists have no more entries than the pickle has bytes."""
     return read_pickle(raw, _array_names, most_entries=len(raw))
 
 

@@ -10,7 +10,7 @@ import numbers
 import os
 import struct
 from collections import namedtuple
-from typing import IO, Any, Callable
+from typing import IO, Any, Callable, cast
 
 import numpy as np
 
@@ -379,13 +379,13 @@ def pack(header: Any, s: bytes) -> bytes:
         If id or id2 do not fit into 64 bits without sign, or the label is no number.
     """
     flag, label, first_id, second_id = header
-    labels = b""
+    scalar, labels = cast(Any, label), b""
     try:
         if isinstance(label, numbers.Number):
-            flag, scalar = 0, label
+            flag = 0
         else:
-            vector = np.asarray(label, dtype=np.float32)
-            flag, scalar, labels = vector.size, 0, vector.tobytes()
+            labels = np.asarray(label, dtype=np.float32).tobytes()
+            flag, scalar = len(labels) // 4, 0
         head = struct.pack(_IR_FORMAT, flag, scalar, first_id, second_id)
     except (struct.error, TypeError, ValueError) as error:
         raise ValueError_(

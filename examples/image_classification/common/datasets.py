@@ -27,9 +27,7 @@ def _array_names(module: str, name: str) -> Any:
 def _parse(content: bytes, pickled: bool) -> tuple:
     """Return images (n, 3, 32, 32) and labels (n,) of one file of CIFAR-10."""
     if pickled:
-        batch = read_pickle(
-            content, _array_names, python2_text="bytes", most_entries=len(content)
-        )
+        batch = read_pickle(content, _array_names, python2_text="bytes", most_entries=len(content))
         return batch[b"data"].reshape(-1, 3, 32, 32), np.array(batch[b"labels"])
     rows = np.frombuffer(content, np.uint8)
     if rows.size % (_PIXELS + 1):

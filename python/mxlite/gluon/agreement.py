@@ -93,7 +93,7 @@ def _rule(optimizer: Optimizer) -> dict[str, str]:
 def _arguments(instance: Any) -> dict[str, Any]:
     """Return the plain values that arguments of our own classes left in an instance.
 
-    What classes of users keep may differ between ranks for good reasons, such as a rank that prints.
+    Classes of users may keep what differs between ranks, such as a rank that prints.
     """
     own = [base for base in type(instance).__mro__ if base.__module__.startswith(_PACKAGE)]
     inits = [vars(base)["__init__"] for base in own if "__init__" in vars(base)]
