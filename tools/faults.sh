@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tools/faults.sh [ci|full]   Kills and stops ranks and servers, loses frames, compares all ranks' parameters, ends
 # programs in the middle of something, lets allocations fail, watches the memory of repeated programs.
-# "ci" takes about five minutes. "full" repeats everything as often as for the published figures (about an hour) and writes them into tests/faults/results.
+# "ci" takes two minutes, more beside other work. "full" repeats everything as often as for the published figures (about an hour) and writes them into tests/faults/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 results=$(mktemp -d)
