@@ -1,6 +1,7 @@
 // CUDA, float16 and bfloat16: images lie channels-last between convolutions, because tensor cores
 // work on the channels of neighbouring pixels. Runs before gradients are taken, so that the
-// backward operators are channels-last too. A value is transposed at most once each way.
+// backward operators are channels-last too. A value is transposed at most once each way. Images of
+// few channels get channels of zeros where they enter, see Note [Images of few channels].
 #include <algorithm>
 #include <optional>
 
@@ -33,16 +34,31 @@ bool moves_nothing(const Shape& shape, const Shape& axes) {
   return true;
 }
 
+// Note [Images of few channels] Tensor cores read the channels of a pixel in words of 8 or 16
+// bytes, so a convolution of 3 channels takes a slow kernel. Images of fewer than 8 channels are
+// copied where they enter anyway: they and the weight get channels of zeros up to the next multiple
+// of 4, which change no sum. Each gets them from one Pad, so that a weight depends on its parameter
+// alone, BatchNorm can be folded into it, and the prologue computes it. The gradient of Pad is a
+// slice. Convolutions in groups keep their channels, and so do those behind other channels-last
+// nodes.
+constexpr int64_t kChannelsAtOnce = 4, kFewChannels = 8;
+
 class Turner {
  public:
   explicit Turner(const Graph& graph)
-      : graph_(graph), rewrite_(graph), out_(rewrite_.graph()), last_(graph.nodes.size()) {}
+      : graph_(graph),
+        rewrite_(graph),
+        out_(rewrite_.graph()),
+        last_(graph.nodes.size()),
+        padded_(graph.nodes.size()),
+        turned_(graph.nodes.size()) {}
 
   Graph run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<int32_t>(i);
       const Node& n = graph_.node(id);
       last_[i].assign(n.outputs.size(), kNone);
+      padded_[i].assign(n.outputs.size(), kNone);
       plain_.emplace_back(n.outputs.size(), 1);
       if (n.kind == NodeKind::kOp && n.post_ops.empty() && turn(id, n)) continue;
       for (ValueId v : n.inputs) make_plain(v);
@@ -69,9 +85,17 @@ class Turner {
     if (p.channels_last() || !is_half(n.outputs[0].dtype)) return false;
     auto params = std::make_shared<ConvolutionParams>(p);
     params->layout = SpatialLayout::kNHWC;
-    std::vector<ValueId> inputs{last(n.inputs[0]), last(n.inputs[1])};
+    const bool pads = has_few_channels(n, p);
+    std::vector<ValueId> inputs;
+    for (size_t k = 0; k < 2; ++k) inputs.push_back(pads ? padded(n.inputs[k]) : last(n.inputs[k]));
     for (size_t k = 2; k < n.inputs.size(); ++k) inputs.push_back(plain(n.inputs[k]));
     return replace(id, n, std::move(params), std::move(inputs));
+  }
+
+  bool has_few_channels(const Node& n, const ConvolutionParams& p) const {
+    const int64_t channels = graph_.spec(n.inputs[0]).shape[1];
+    return p.num_group == 1 && channels < kFewChannels && channels % kChannelsAtOnce != 0 &&
+           !turned_[static_cast<size_t>(n.inputs[0].node)];
   }
 
   bool turn_pooling(int32_t id, const Node& n) {
@@ -112,6 +136,7 @@ class Turner {
   bool replace(int32_t id, const Node& n, ParamsRef params, std::vector<ValueId> inputs) {
     const ValueId first = out_.add_op(*n.op(), std::move(params), std::move(inputs), n.name());
     last_[static_cast<size_t>(id)][0] = first;
+    turned_[static_cast<size_t>(id)] = 1;
     plain_[static_cast<size_t>(id)][0] = 0;
     for (int32_t k = 1; k < static_cast<int32_t>(n.outputs.size()); ++k)
       rewrite_.replace({id, k}, {first.node, k});
@@ -131,6 +156,18 @@ class Turner {
   ValueId last(ValueId v) {
     ValueId& slot = last_slot(v);
     if (slot == kNone) slot = transpose(rewrite_.map(v), Shape{0, 2, 3, 1}, "_channels_last");
+    return slot;
+  }
+  // Returns the channels-last form with zeros behind its channels.
+  ValueId padded(ValueId v) {
+    ValueId& slot = padded_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
+    if (!(slot == kNone)) return slot;
+    const ValueId from = last(v);
+    const int64_t extra = kChannelsAtOnce - out_.spec(from).shape[3] % kChannelsAtOnce;
+    slot = out_.add_op(
+        "Pad", {from},
+        {{"mode", std::string("constant")}, {"pad_width", Shape{0, 0, 0, 0, 0, 0, 0, extra}}},
+        graph_.node(v).name().with("_padded"));
     return slot;
   }
   void make_plain(ValueId v) {
@@ -155,8 +192,10 @@ class Turner {
   const Graph& graph_;
   Rewrite rewrite_;
   Graph& out_;
-  std::vector<std::vector<ValueId>> last_;   // by old value: its channels-last form, or kNone
-  std::vector<std::vector<uint8_t>> plain_;  // by old value: whether the old form exists
+  std::vector<std::vector<ValueId>> last_;    // by old value: its channels-last form, or kNone
+  std::vector<std::vector<ValueId>> padded_;  // by old value: last_ with more channels, or kNone
+  std::vector<std::vector<uint8_t>> plain_;   // by old value: whether the old form exists
+  std::vector<uint8_t> turned_;  // by old node: whether it computes its first output channels-last
 };
 
 bool has_half_convolution(const Graph& graph) {

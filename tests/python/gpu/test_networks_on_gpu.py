@@ -314,3 +314,51 @@ def test_convolutions_add_up_channels_for_batch_norm(tmp_path) -> None:
     assert max(text.count("_convolution_batch_norm") for text in texts) >= 2
     if not STAND_IN:
         assert "BatchNorm reads the output for its sums" not in done.stderr
+
+
+@pytest.mark.parametrize("channels", [1, 3, 6])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_images_of_few_channels_in_half_types(dtype: str, channels: int, tmp_path) -> None:
+    """Hybridized, such images and weights get channels of zeros; float32 on the CPU does not."""
+
+    def make() -> nn.HybridSequential:
+        net = nn.HybridSequential()
+        net.add(
+            nn.Conv2D(8, 3, strides=2, padding=1, use_bias=False, in_channels=channels),
+            nn.BatchNorm(in_channels=8),
+        )
+        return net
+
+    shape = (4, channels, 11, 9)
+    rng = np.random.RandomState(3)
+    image = nd.array(rng.uniform(-1, 1, shape)).astype(dtype).astype("float32").asnumpy()
+    net = make()
+    net.initialize(mx.init.Xavier())
+    net[0].weight.set_data(net[0].weight.data().astype(dtype).astype("float32"))
+    there = copy_of(net, make, tmp_path / "net.params")
+    there.cast(dtype)
+    there.hybridize()
+
+    def results(block: gluon.Block, ctx: mx.Context, kind: str) -> list[np.ndarray]:
+        x = nd.array(image, ctx=ctx, dtype=kind)
+        x.attach_grad()
+        with autograd.record():
+            y = block(x)
+            loss = (y * y * y).sum()  # the sum of squares behind BatchNorm has no gradient
+        loss.backward()
+        weight = block[0].weight
+        arrays = [block(x), y, x.grad, weight.grad()]
+        assert weight.grad().shape == (8, channels, 3, 3)
+        return [array.astype("float32").asnumpy() for array in arrays]
+
+    expected = results(net, mx.cpu(), "float32")
+    tolerance = 1e-2 if dtype == "float16" else 6e-2
+    for _ in range(3):  # step by step and as a recorded graph
+        got = results(there, mx.gpu(0), dtype)
+        for array, want in zip(got[1:], expected[1:], strict=True):
+            np.testing.assert_allclose(array, want, tolerance, tolerance * np.abs(want).max())
+    # The moving statistics of one step on the CPU are not those of three steps on the GPU.
+    there[1].running_mean.set_data(net[1].running_mean.data())
+    there[1].running_var.set_data(net[1].running_var.data())
+    score = there(nd.array(image, ctx=mx.gpu(0), dtype=dtype)).astype("float32").asnumpy()
+    np.testing.assert_allclose(score, expected[0], tolerance, tolerance * np.abs(expected[0]).max())
