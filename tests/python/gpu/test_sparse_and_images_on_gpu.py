@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import mxlite as mx
 import numpy as np
 import pytest
@@ -129,3 +131,22 @@ def test_transforms_give_what_they_give_on_the_cpu() -> None:
     want, got = (steps(nd.array(image, dtype="uint8", ctx=ctx)) for ctx in DEVICES)
     assert got.ctx == mx.gpu(0)
     np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), 1e-5, 1e-6)
+
+
+def test_long_columns_of_transposed_products_are_summed_in_chunks() -> None:
+    """Sums of 64 values are joined, which shows in their rounding: 4e-5 if one thread adds all."""
+    if "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", ""):
+        pytest.skip("the stand-in runs the CPU's kernels")
+    rows, columns = 4096, 3
+    dense = np.zeros((rows, columns), "float32")
+    dense[:, 1] = 0.1  # all values in one column, but for some at the chunks' borders
+    dense[60:70, 0] = dense[127:129, 2] = 0.5
+    for width in (1, 40):
+        right = np.ones((rows, width), "float32")
+        with mx.gpu(0):
+            csr = nd.array(dense).tostype("csr")
+            product = nd.sparse.dot(csr, nd.array(right), transpose_a=True).asnumpy()
+            sums = nd.sparse.sum(csr, axis=0).asnumpy()
+        expected = dense.astype("float64").T @ right
+        np.testing.assert_allclose(product, expected, 1e-5)
+        np.testing.assert_allclose(sums.ravel(), expected[:, 0], 1e-5)

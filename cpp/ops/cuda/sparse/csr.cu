@@ -1,5 +1,6 @@
 // Parts of csr arrays come from users: rows are cut to the stored values and columns out of range
 // are left out, so that damaged arrays give wrong values but never touch foreign memory.
+#include "cpp/ops/cuda/ordered_sums.cuh"
 #include "cpp/ops/cuda/sparse/rows.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/registration.h"
@@ -65,34 +66,29 @@ __global__ void multiply(const __grid_constant__ Csr csr, int64_t n, Arrays a) {
   }
 }
 
-// Stored values ordered by column; a block per column. Without rhs: sums of the columns.
-template <class C>
-__global__ void multiply_transposed(const __grid_constant__ Csr csr,
-                                    const __grid_constant__ RowOrder s, int64_t n, Arrays a) {
-  for (int64_t first = blockIdx.x; first < s.count; first += gridDim.x) {
-    if (!begins_run(s, first, csr.cols)) continue;
-    const int64_t column = s.row[first];
-    for (int64_t j = threadIdx.x; j < n; j += blockDim.x) {
-      C sum = C(0);
-      for (int64_t i = first; i < s.count && s.row[i] == column; ++i) {
-        const int64_t k = s.position[i], r = csr.row_of(k);
-        if (r < 0) continue;
-        const C v = load_as<C>(a.data, a.dtype, k);
-        sum += a.rhs ? v * load_as<C>(a.rhs, a.dtype, r * n + j) : v;
-      }
-      store_as<C>(a.out, a.dtype, column * n + j, sum);
-    }
+// Products of stored values, which are ordered by column; without rhs the values themselves.
+struct StoredValues {
+  Csr csr;
+  Arrays arrays;
+  template <class C>
+  __device__ C load(const RowAccumulation& a, int64_t k, const Column& at) const {
+    const int64_t r = csr.row_of(k);
+    if (r < 0) return C(0);
+    const C v = load_as<C>(arrays.data, a.dtype, k);
+    return arrays.rhs ? v * load_as<C>(arrays.rhs, a.dtype, r * a.inner + at.inner) : v;
   }
-}
+};
 
 void run_transposed(KernelContext& ctx, const Csr& csr, int64_t n, const Arrays& a,
                     const TensorRef& out) {
   zero_bytes(ctx, out.data, out.bytes());
   if (csr.nnz == 0 || n == 0) return;
-  const RowOrder order = order_rows(ctx, csr.columns, csr.nnz, csr.cols);
+  const RowAccumulation sums{a.dtype, 1, csr.nnz, csr.cols, n};
+  void* memory = nullptr;
+  const RowOrder order =
+      order_rows(ctx, csr.columns, csr.nnz, csr.cols, row_sum_bytes(sums), &memory);
   dispatch_sum(a.dtype, [&]<class C>(C) {
-    launch(ctx, multiply_transposed<C>, blocks_per_task(ctx, csr.nnz), threads_for_columns(n), csr,
-           order, n, a);
+    sum_in_chunks<C>(ctx, order, sums, StoredValues{csr, a}, a.out, memory);
   });
 }
 
