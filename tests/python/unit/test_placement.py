@@ -51,6 +51,34 @@ def test_results_and_gradients_are_those_of_one_context() -> None:
         np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("is_train", [False, True])
+def test_a_monitor_sees_values_and_gradients_where_their_nodes_run(is_train: bool) -> None:
+    seen: dict[Any, dict[str, np.ndarray]] = {}
+    where: dict[str, mx.Context] = {}
+    net = two_parts()
+    for groups in (None, GROUPS):
+        executor = net.simple_bind(mx.cpu(0), group2ctx=groups, data=(5, 3))
+        rng = np.random.RandomState(0)
+        for array in executor.arg_arrays:
+            array[:] = rng.uniform(-1, 1, array.shape)
+        found = seen[groups is None] = {}
+
+        def monitor(name: str, array: Any, found: dict[str, np.ndarray] = found) -> None:
+            found[name] = array.asnumpy()
+            where[name] = array.ctx
+
+        executor.set_monitor_callback(monitor, monitor_all=True)
+        executor.forward(is_train=is_train)
+        if is_train:
+            executor.backward(nd.array(np.arange(10.0).reshape(5, 2)))
+    assert where["fc1_output"] == where["norm_output"] == mx.cpu(1)
+    assert where["fc2_output"] == mx.cpu(2)
+    assert ("fc2_backward_output0" in where) == is_train
+    assert seen[True].keys() == seen[False].keys()
+    for name, array in seen[True].items():
+        np.testing.assert_allclose(seen[False][name], array, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
 def test_arrays_that_were_bound_say_where_their_variables_are() -> None:
     with mx.AttrScope(ctx_group="second"):
         net = sym.var("a") + sym.var("b")
