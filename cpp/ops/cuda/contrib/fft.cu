@@ -2,7 +2,6 @@
 // through global memory, a launch per pass. Lengths, precision and Bluestein's method are those of
 // the CPU.
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "cpp/ops/contrib/fft.h"
