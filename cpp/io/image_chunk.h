@@ -7,14 +7,14 @@
 
 namespace mxlite::io {
 
-enum class Stage : uint8_t { kRecord, kLabel, kImage };
+enum class SampleStage : uint8_t { kRecord, kLabel, kImage };
 
 struct ImagePipeline::Chunk {
   int64_t number = 0, rows = 0;
   ImageBatch batch;
   struct Failure {
     std::exception_ptr error;
-    Stage stage = Stage::kRecord;
+    SampleStage stage = SampleStage::kRecord;
   };
   std::vector<Failure> failures;  // by row; each written by the worker that has the row
   int64_t missing = 0;            // rows not done; guarded by mutex_

@@ -344,9 +344,9 @@ int64_t ImagePipeline::count_bad(const Chunk& chunk) {
       if (!is_of_record) throw;
       last_skipped_ = e.what();
     }
-    ++(failure.stage == Stage::kRecord  ? skipped_.record
-       : failure.stage == Stage::kLabel ? skipped_.label
-                                        : skipped_.image);
+    ++(failure.stage == SampleStage::kRecord  ? skipped_.record
+       : failure.stage == SampleStage::kLabel ? skipped_.label
+                                              : skipped_.image);
     ++bad;
   }
   skipped_before_ += bad;

@@ -87,11 +87,11 @@ void ImagePipeline::make_sample(Sample& sample, int64_t position, int thread,
   const int64_t global = offsets_[static_cast<size_t>(number)];
   const auto [file, offset] = place_of_offset(global);
   chunk.batch.index[static_cast<size_t>(row)] = number;
-  Stage& stage = chunk.failures[static_cast<size_t>(row)].stage;
+  SampleStage& stage = chunk.failures[static_cast<size_t>(row)].stage;
   record.buffer.forget();  // it may hold bytes of another file
   file.read(offset, record, number);
   const std::string name = name_of(file, number, offset);
-  stage = Stage::kLabel;
+  stage = SampleStage::kLabel;
   const std::span<const float> labels = labels_of(record, name);
   const int64_t expected = options_.label_width;
   MX_CHECK_SHAPE((options_.detection && expected <= 0) || std::ssize(labels) == expected, name,
@@ -109,7 +109,7 @@ void ImagePipeline::make_sample(Sample& sample, int64_t position, int thread,
   Random random(mix(mix(options_.augment_seed, epoch_), static_cast<uint64_t>(global)));
   if (!options_.detection) {
     std::copy(labels.begin(), labels.end(), label.begin());
-    stage = Stage::kImage;
+    stage = SampleStage::kImage;
     if (gpu())
       gpu()->make(thread, sample.slot, bytes, random, name, scratch, output);
     else
@@ -118,9 +118,9 @@ void ImagePipeline::make_sample(Sample& sample, int64_t position, int thread,
   }
   DetectionSample boxes;
   boxes.label = parse_box_label(labels, name);
-  stage = Stage::kImage;
+  stage = SampleStage::kImage;
   transform_detection(bytes, options_.image, options_.boxes, random, name, boxes, output);
-  stage = Stage::kLabel;
+  stage = SampleStage::kLabel;
   MX_CHECK_SHAPE(boxes.label.size() + kShapeLabels <= label_width_, name, ": ", boxes.label.size(),
                  " labels given, at most ", label_width_ - kShapeLabels, " fit");
   write_box_label(boxes, options_.image, options_.boxes.label_pad_value, label);
