@@ -39,8 +39,8 @@ bool composes(const OpObject& object, PyObject* const* args, size_t n, PyObject*
   if (!object.takes_inputs) return object.composes;
   const size_t count = n + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
   for (size_t i = 0; i < count; ++i)
-    if (const Operand kind = operand_kind(args[i]); kind != Operand::kOther)
-      return kind == Operand::kSymbol;
+    if (const OperandKind kind = operand_kind(args[i]); kind != OperandKind::kOther)
+      return kind == OperandKind::kSymbol;
   bool named = false;
   for (size_t i = n; i < count; ++i) {
     PyObject* key = PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(i - n));

@@ -7,17 +7,17 @@
 
 namespace mxlite::python {
 
-enum class Operand : uint8_t { kArray, kSymbol, kOther };
+enum class OperandKind : uint8_t { kArray, kSymbol, kOther };
 
 // Tells whether an argument is an array or a symbol. The first of them decides for a list.
-inline Operand operand_kind(PyObject* o) {
-  if (is_any_array(o)) return Operand::kArray;
-  if (is_symbol(o)) return Operand::kSymbol;
-  if (!PyList_Check(o) && !PyTuple_Check(o)) return Operand::kOther;
+inline OperandKind operand_kind(PyObject* o) {
+  if (is_any_array(o)) return OperandKind::kArray;
+  if (is_symbol(o)) return OperandKind::kSymbol;
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return OperandKind::kOther;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
     if (PyObject* item = PySequence_Fast_GET_ITEM(o, i); is_any_array(item) || is_symbol(item))
       return operand_kind(item);
-  return Operand::kOther;
+  return OperandKind::kOther;
 }
 
 }  // namespace mxlite::python
