@@ -76,7 +76,7 @@ void finish_tile(const WinogradProblem& p, const WinogradArgs& args, int64_t ind
   const Tile tile = tile_at(p, index);
   const int64_t rows = std::min<int64_t>(kOutputs, p.out_height() - tile.row);
   const int64_t columns = std::min<int64_t>(kOutputs, p.out_width() - tile.column);
-  const Pixels place = output_pixels(p);
+  const PixelStrides place = output_pixels(p);
   float* const first =
       args.output + tile.image * place.image + tile.row * place.row + tile.column * place.pixel;
   for (int64_t k = 0; k < p.filters; k += kLane) {
@@ -167,7 +167,7 @@ void transform_share(const WinogradProblem& p, const float* weight, float* out, 
                      int64_t parts) {
   // Units of 16 filters x 16 channels, so that few filters still divide well.
   const int64_t across = p.channels / kLane;
-  const Range r = share(p.filters / kLane * across, part, parts);
+  const IndexRange r = share(p.filters / kLane * across, part, parts);
   for (int64_t u = r.first; u < r.last; ++u)
     (p.kernel == 3 ? transform_weights<3>
                    : transform_weights<5>)(p, weight, out, u / across * kLane, u % across * kLane,
@@ -217,11 +217,11 @@ void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, vo
     // A shared block: all threads work on all blocks and wait for each other between the steps.
     auto* const data = reinterpret_cast<float*>(slabs + (shared ? 0 : me) * block_bytes(block));
     float* const product = data + kPoints * block.data_slab;
-    const Range mine = shared ? Range{0, total} : share(total, me, threads);
+    const IndexRange mine = shared ? IndexRange{0, total} : share(total, me, threads);
     const int64_t part = shared ? me : 0, parts = shared ? threads : 1;
     for (int64_t at = mine.first; at < mine.last; at += block.tiles) {
       const int64_t tiles = std::min(block.tiles, mine.last - at);
-      const Range own_tiles = share(tiles, part, parts), points = share(kPoints, part, parts);
+      const IndexRange own_tiles = share(tiles, part, parts), points = share(kPoints, part, parts);
       for (int64_t t = own_tiles.first; t < own_tiles.last; ++t)
         transform_tile(p, args.data, at + t, t, block.data_slab, data);
       if (shared) {

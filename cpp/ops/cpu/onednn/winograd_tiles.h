@@ -25,25 +25,25 @@ inline Tile tile_at(const WinogradProblem& p, int64_t index) {
 }
 
 // Strides in floats: channels-last, or in blocks of 16 channels.
-struct Pixels {
+struct PixelStrides {
   int64_t image, row, pixel, block;  // distances of neighbours; block: 16 channels
 };
-inline Pixels pixels_of(bool blocked, int64_t height, int64_t width, int64_t channels) {
+inline PixelStrides pixels_of(bool blocked, int64_t height, int64_t width, int64_t channels) {
   const int64_t image = height * width * channels;
-  return blocked ? Pixels{image, width * kLane, kLane, height * width * kLane}
-                 : Pixels{image, width * channels, channels, kLane};
+  return blocked ? PixelStrides{image, width * kLane, kLane, height * width * kLane}
+                 : PixelStrides{image, width * channels, channels, kLane};
 }
-inline Pixels data_pixels(const WinogradProblem& p) {
+inline PixelStrides data_pixels(const WinogradProblem& p) {
   return pixels_of(p.data_blocked, p.height, p.width, p.channels);
 }
-inline Pixels output_pixels(const WinogradProblem& p) {
+inline PixelStrides output_pixels(const WinogradProblem& p) {
   return pixels_of(p.output_blocked, p.out_height(), p.out_width(), p.filters);
 }
 
-struct Range {
+struct IndexRange {
   int64_t first, last;
 };
-inline Range share(int64_t count, int64_t part, int64_t parts) {
+inline IndexRange share(int64_t count, int64_t part, int64_t parts) {
   return {count * part / parts, count * (part + 1) / parts};
 }
 
@@ -149,8 +149,9 @@ inline void transform_weight_gradient(const __m512 (&u)[6], __m512 (&g)[kKernel]
 }
 
 // 16 channels of the tile whose first pixel is `top`, `left`: into the 36 slabs.
-inline void transform_tile_data(const float* image, const Pixels& at, const WinogradProblem& p,
-                                int64_t top, int64_t left, bool inside, float* out, int64_t slab) {
+inline void transform_tile_data(const float* image, const PixelStrides& at,
+                                const WinogradProblem& p, int64_t top, int64_t left, bool inside,
+                                float* out, int64_t slab) {
   __m512 half[6][6];
   for (int i = 0; i < 6; ++i) {
     __m512 d[6];
@@ -180,7 +181,7 @@ inline void transform_tile_data(const float* image, const Pixels& at, const Wino
 inline void transform_tile(const WinogradProblem& p, const float* data, int64_t index, int64_t t,
                            int64_t slab, float* slabs) {
   const Tile tile = tile_at(p, index);
-  const Pixels at = data_pixels(p);
+  const PixelStrides at = data_pixels(p);
   const int64_t top = tile.row - p.pad_height, left = tile.column - p.pad_width;
   const float* const image = data + tile.image * at.image;
   const bool inside = top >= 0 && left >= 0 && top + 6 <= p.height && left + 6 <= p.width;

@@ -49,7 +49,7 @@ template <int kOutputs>
 void transform_output_grad(const WinogradProblem& p, const float* grad, int64_t index, int64_t t,
                            int64_t slab, float* slabs, float* bias) {
   const Tile tile = tile_at(p, index);
-  const Pixels at = output_pixels(p);
+  const PixelStrides at = output_pixels(p);
   const int64_t rows = std::min<int64_t>(kOutputs, p.out_height() - tile.row);
   const int64_t columns = std::min<int64_t>(kOutputs, p.out_width() - tile.column);
   const float* const first =
@@ -175,10 +175,10 @@ void winograd_weight_grad(const WinogradProblem& p, const WinogradGradArgs& args
     const int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
     float* const bias = args.bias_grad ? part(l.bias_at) + me * p.filters : nullptr;
     if (bias) std::fill_n(bias, p.filters, 0.0f);
-    const Range units = share(kPoints * panels, me, threads);
+    const IndexRange units = share(kPoints * panels, me, threads);
     for (int64_t at = 0; at < total; at += l.tiles) {
       const int64_t tiles = std::min(l.tiles, total - at);
-      const Range mine = share(tiles, me, threads);
+      const IndexRange mine = share(tiles, me, threads);
       for (int64_t t = mine.first; t < mine.last; ++t) {
         transform_tile(p, args.data, at + t, t, l.data_slab, data);
         transform(p, args.output_grad, at + t, t, l.grad_slab, grad, bias);
@@ -192,7 +192,7 @@ void winograd_weight_grad(const WinogradProblem& p, const WinogradGradArgs& args
 #pragma omp barrier
     }
     const int64_t across = p.channels / kLane;
-    const Range weights = share(p.filters / kLane * across, me, threads);
+    const IndexRange weights = share(p.filters / kLane * across, me, threads);
     for (int64_t u = weights.first; u < weights.last; ++u)
       finish(p, sums, args.weight_grad, u / across * kLane, u % across * kLane,
              (u % across + 1) * kLane);
