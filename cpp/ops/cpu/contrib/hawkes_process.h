@@ -33,11 +33,11 @@ struct Process {
 };
 
 // State of one kind of events between its last event and a later time.
-struct Interval {
+struct EventInterval {
   double mu, alpha, beta, state, length, decay;
 
   template <class P>
-  MX_HOST_DEVICE Interval(const P& p, int64_t n, int64_t kind, double at_start, double time)
+  MX_HOST_DEVICE EventInterval(const P& p, int64_t n, int64_t kind, double at_start, double time)
       : mu(number(p.lda[n * p.kinds + kind])),
         alpha(number(p.alpha[kind])),
         beta(number(p.beta[kind])),
@@ -59,13 +59,13 @@ MX_HOST_DEVICE double likelihood(const P& p, int64_t n, double* state, double* l
   for (int64_t j = n * p.events; j < n * p.events + p.lengths[n]; ++j) {
     const int64_t k = p.marks[j];
     time += number(p.lags[j]);
-    const Interval i(p, n, k, state[k], time - last[k]);
+    const EventInterval i(p, n, k, state[k], time - last[k]);
     sum += std::log(i.intensity()) - i.compensator();
     state[k] = 1 + state[k] * i.decay;
     last[k] = time;
   }
   for (int64_t k = 0; k < p.kinds; ++k) {
-    const Interval i(p, n, k, state[k], number(p.max_time[n]) - last[k]);
+    const EventInterval i(p, n, k, state[k], number(p.max_time[n]) - last[k]);
     sum -= i.compensator();
     state[k] *= i.decay;
   }
@@ -78,7 +78,7 @@ struct Reverse {
 
   // Adds grad_lik times the derivative of -compensator (and, with event, of the log intensity) and
   // grad_decayed times that of state * decay. Returns the derivative by the interval's length.
-  MX_HOST_DEVICE double interval(int64_t k, const Interval& i, bool event, double grad_lik,
+  MX_HOST_DEVICE double interval(int64_t k, const EventInterval& i, bool event, double grad_lik,
                                  double grad_decayed) {
     const double by_intensity = event ? grad_lik / i.intensity() : 0;
     const double decayed = i.state * i.decay;
@@ -136,7 +136,7 @@ MX_HOST_DEVICE void sample_gradient(const P& p, int64_t n, double* work, const T
   const double grad = number(lik_grad[n]), end_time = number(p.max_time[n]);
   double time_grad = 0;
   for (int64_t k = 0; k < kinds; ++k) {
-    const Interval i(p, n, k, state[k], end_time - last[k]);
+    const EventInterval i(p, n, k, state[k], end_time - last[k]);
     const double by_length = r.interval(k, i, false, grad, number(state_grad[n * kinds + k]));
     time_grad += by_length;
     r.last[k] = -by_length;
@@ -147,7 +147,7 @@ MX_HOST_DEVICE void sample_gradient(const P& p, int64_t n, double* work, const T
   double since = 0;  // derivative by the time of this event and of all later ones
   for (int64_t e = p.lengths[n] - 1; e >= 0; --e) {
     const int64_t k = p.marks[n * events + e];
-    const Interval i(p, n, k, work[e], lengths[e]);
+    const EventInterval i(p, n, k, work[e], lengths[e]);
     const double by_length = r.interval(k, i, true, grad, r.state[k]);
     since += r.last[k] + by_length;
     r.last[k] = -by_length;
