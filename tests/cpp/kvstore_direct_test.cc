@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +17,7 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cpp/base/error.h"
@@ -235,21 +238,41 @@ int64_t huge_kilobytes(const void* data) {
   return 0;
 }
 
-// Returns whether the system replaces pages of shared memory by huge ones when it is asked to.
-bool system_collapses() {
+// Returns why the kernel gives no huge pages to shared memory, or "" if it must.
+std::string reason_for_small_pages() {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE
+  std::ifstream setting("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  std::string choices;
+  if (!std::getline(setting, choices)) return "the kernel has no huge pages of shared memory";
+  if (choices.find("[deny]") != std::string::npos) return "shmem_enabled is deny";
   const int file = memfd_create("probe", MFD_CLOEXEC);
   std::byte* const data =
       ftruncate(file, kHugePage) == 0 ? map_aligned(kHugePage, MAP_SHARED, file, 0) : nullptr;
-  if (data) *data = std::byte{1};
-  const bool collapses = data && madvise(data, kHugePage, kCollapse) == 0;
-  if (data) munmap(data, kHugePage);
+  if (!data) {
+    ADD_FAILURE() << "a probe of " << kHugePage << " bytes: " << std::strerror(errno);
+    if (file >= 0) close(file);
+    return "";
+  }
+  *data = std::byte{1};
+  const int error = madvise(data, kHugePage, kCollapse) == 0 ? 0 : errno;
+  munmap(data, kHugePage);
   close(file);
-  return collapses;
+  if (error == 0) return "";
+  utsname kernel{};
+  int major = 0, minor = 0;
+  if (uname(&kernel) == 0 && std::sscanf(kernel.release, "%d.%d", &major, &minor) == 2 &&
+      std::pair(major, minor) < std::pair(6, 1))
+    return std::string("Linux ") + kernel.release + " has no MADV_COLLAPSE";
+  // The kernel has no free huge page now, or is busy with the pages.
+  if (error == ENOMEM || error == EAGAIN || error == EBUSY)
+    return std::string("no huge page is free: ") + std::strerror(error);
+  ADD_FAILURE() << "MADV_COLLAPSE on Linux " << kernel.release << ": " << std::strerror(error);
+  return "";
 }
 
 TEST(SharedMemoryTest, BlocksAndTheMemoryOfPeersLieInHugePages) {
-  if (!system_collapses()) GTEST_SKIP() << "the system does not collapse pages of shared memory";
+  const std::string reason = reason_for_small_pages();
+  if (!reason.empty()) GTEST_SKIP() << reason;
   constexpr int64_t kHugePages = 3, kFloats = kHugePages * int64_t{kHugePage} / 4;
   Array<float> array(kFloats);
   for (int64_t i = 0; i < kFloats; ++i) array[i] = value(0, i);
