@@ -67,6 +67,23 @@ TEST_P(Ranks, AllReduceInPlaceGivesTheSameBitsOnAllRanks) {
   });
 }
 
+TEST(Shm, AllToAllNamesRanksOfTheJob) {
+  on_ranks(3, [](Communicator& world) {
+    const auto group = world.split(world.rank() == 0 ? -1 : 0, world.rank());
+    if (!group) return;
+    const size_t send[] = {0, 0}, receive[] = {8, 8};
+    std::vector<std::byte> in(16), out(16);
+    try {
+      group->all_to_all(in.data(), send, out.data(), receive);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      const std::string wanted =
+          "all_to_all: rank 1 sends 0 bytes, rank " + std::to_string(world.rank()) + " expects 8";
+      EXPECT_NE(std::string(e.what()).find(wanted), std::string::npos) << e.what();
+    }
+  });
+}
+
 TEST_P(Ranks, ReductionsOfOtherKindsAndTypes) {
   on_ranks(GetParam(), [](Communicator& group) {
     const int n = group.size();

@@ -185,8 +185,9 @@ void ShmCommunicator::all_to_all(const void* input, std::span<const size_t> send
   auto* out = static_cast<std::byte*>(output);
   const auto me = static_cast<size_t>(rank_);
   for (size_t r = 0; r < n; ++r)
-    MX_CHECK(matrix[r * n + me] == receive[r], "all_to_all: rank ", r, " sends ",
-             matrix[r * n + me], " bytes, ", receive[r], " expected");
+    MX_CHECK(matrix[r * n + me] == receive[r], "all_to_all: rank ",
+             channel_.name_of(static_cast<int>(r)), " sends ", matrix[r * n + me], " bytes, rank ",
+             channel_.name_of(rank_), " expects ", receive[r]);
   std::memcpy(out + to[me], in + from[me], send[me]);
   const size_t piece = channel_.buffer_bytes() / n / 64 * 64;
   const size_t largest = *std::max_element(matrix.begin(), matrix.end());
