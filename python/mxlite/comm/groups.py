@@ -28,6 +28,7 @@ __all__ = [
     "exchange_texts",
     "find_process_set",
     "group_of",
+    "ranks_text",
 ]
 
 # Variables in which launchers give the number of processes.
@@ -150,7 +151,8 @@ def exchange_bytes(group: Group, content: bytes, ordered: str | None = None) -> 
     content : bytes
     ordered : str, optional
         A name for errors: the call has its place in the order of the set's ordered calls, and
-        nothing is negotiated. None: the call gets a name that counts such calls.
+        nothing is negotiated. None: the call gets a name that tells its ranks and counts their
+        calls.
 
     Returns
     -------
@@ -164,7 +166,10 @@ def exchange_bytes(group: Group, content: bytes, ordered: str | None = None) -> 
     """
     if group.size == 1:
         return [content]
-    name = ordered or f"exchange_bytes.{next(JOB.counters['exchange_bytes', group.number])}"
+    name = ordered
+    if name is None:
+        number = next(JOB.counters["exchange_bytes", group.number])
+        name = f"exchange of settings between {ranks_text(group.ranks)}, number {number}"
     message = np.frombuffer(_LENGTH.pack(len(content)) + content, dtype=np.uint8)
     rows = nd.array(message, dtype="uint8")
     is_ordered = ordered is not None
@@ -182,3 +187,8 @@ def exchange_bytes(group: Group, content: bytes, ordered: str | None = None) -> 
 def exchange_texts(group: Group, text: str, ordered: str | None = None) -> list[str]:
     """Return the texts that all ranks of a group give; see `exchange_bytes`."""
     return [part.decode() for part in exchange_bytes(group, text.encode(), ordered)]
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """Return "rank 1" or "ranks 0, 1, 2", for errors."""
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base import ValueError_
-from ..comm.groups import Group, exchange_texts
+from ..comm.groups import Group, exchange_texts, ranks_text
 from ..lr_scheduler import LRScheduler
 from ..optimizer import Optimizer
 from .parameter import Parameter
@@ -65,7 +65,7 @@ def check_agreement(
             ranks_by_value.setdefault(one.get(name, "not set"), []).append(rank)
         if len(ranks_by_value) > 1:
             values = " and ".join(
-                f"{value} on {_ranks_text(ranks)}" for value, ranks in ranks_by_value.items()
+                f"{value} on {ranks_text(ranks)}" for value, ranks in ranks_by_value.items()
             )
             different.append(f"{name} is {values}")
     more = len(different) - _MOST_SHOWN
@@ -149,7 +149,3 @@ def _scheduler_text(scheduler: Any) -> str:
     # Calls change the base rate, also one that only reads the trainer's learning rate.
     options = {k: v for k, v in _arguments(scheduler).items() if k != "base_lr"}
     return f"{type(scheduler).__name__}({', '.join(f'{k}={_text(v)}' for k, v in options.items())})"
-
-
-def _ranks_text(ranks: Sequence[int]) -> str:
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}"

@@ -10,7 +10,7 @@ from typing import Any
 from .. import ndarray as nd
 from ..base import NotSupportedError, ShapeError, ValueError_
 from ..comm.buckets import GradientBuckets
-from ..comm.groups import Group, exchange_texts, find_process_set
+from ..comm.groups import Group, exchange_texts, find_process_set, ranks_text
 from ..comm.submitting import run_in_place
 from ..optimizer import Optimizer
 from .parameter import Parameter
@@ -70,7 +70,7 @@ class Replicas:
                 number = find_process_set(ranks)
                 if len(ranks) > 1 and number is None:
                     raise ValueError_(
-                        f"{who}: ranks {_listed(ranks)} hold the same block of Parameter "
+                        f"{who}: {ranks_text(ranks)} hold the same block of Parameter "
                         f"{param.name!r}, and the job has no process set of them to sum its "
                         f"gradients; give mxlite.horovod.ProcessSet({ranks}) to "
                         "init(process_sets=[...])"
@@ -253,7 +253,7 @@ def check_same_loss(who: str, params: Sequence[Parameter], group: Group) -> None
             if len(both) > 1:
                 raise ValueError_(
                     f"{who}: Parameter {param.name!r} belongs to a layer of gluon.contrib.parallel "
-                    f"that is divided among ranks {_listed(sorted(both))}; they compute the same "
+                    f"that is divided among {ranks_text(sorted(both))}; they compute the same "
                     "loss, so gradients must not be averaged over them: use "
                     "mxlite.horovod.DistributedTrainer(process_set=mesh.group('data'))"
                 )
@@ -278,7 +278,3 @@ def _check_same(
     if len(set(layouts)) > 1:
         described = "; ".join(f"{text} on rank {r}" for r, text in zip(group.ranks, layouts))
         raise ShapeError(f"{who}: the ranks disagree about Parameter {name!r}: {described}")
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks))

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from ..base import AxisError, FileFormatError, MXNetError, ShapeError, TypeError_, ValueError_
-from ..comm.groups import Group, exchange_texts, group_of
+from ..comm.groups import Group, exchange_texts, group_of, ranks_text
 from ..comm.process_sets import ProcessSet
 from ..ndarray import NDArray
 
@@ -141,7 +141,7 @@ class Shard:
                 + (
                     "blocks, each rank needs at least one index"
                     if extent < count
-                    else f"equal blocks for the ranks {_listed(group.ranks)}; use a multiple of "
+                    else f"equal blocks for the {ranks_text(group.ranks)}; use a multiple of "
                     f"{count}, or allow_uneven=True to give the first ranks one index more"
                 )
             )
@@ -398,7 +398,3 @@ def _number(process_set: Any) -> Any:
     if process_set is None:
         return 0
     return process_set.process_set_id if isinstance(process_set, ProcessSet) else process_set
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks))
