@@ -146,9 +146,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     const auto* from = static_cast<const std::byte*>(input);
     auto* to = static_cast<std::byte*>(output);
     const auto me = static_cast<size_t>(rank_);
-    MX_CHECK(send[me] == receive[me], "all_to_all: rank ",
-             members_.empty() ? rank_ : members_[me], " sends itself ", send[me],
-             " bytes, ", receive[me], " expected");
+    MX_CHECK(send[me] == receive[me], "all_to_all: rank ", members_.empty() ? rank_ : members_[me],
+             " sends itself ", send[me], " bytes, ", receive[me], " expected");
     check_usable();
     if (send[me] > 0)
       stream_->copy(to + place(receive, rank_), from + place(send, rank_), send[me]);
