@@ -253,8 +253,11 @@ TEST(SlotCalls, ACallIsAnnouncedUnlessItIsComplete) {
 
 TEST(SlotCalls, ACallWakesTheCommThreadWhileARankHasAnnouncedCalls) {
   on_ranks(2, [](Rank& me) {
-    const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
-    const OperationRef two = me.call(CollectiveKind::kAllReduce, 2, 8);
+    ASSERT_TRUE(me.calls.take(me.call(CollectiveKind::kAllReduce, 1, 8)));  // the first one rings
+    me.wait_for(1);
+    me.world.barrier();
+    const OperationRef one = me.call(CollectiveKind::kAllReduce, 2, 8);
+    const OperationRef two = me.call(CollectiveKind::kAllReduce, 3, 8);
     if (me.rank() == 0) {
       const uint32_t rings = me.control->rings();
       ASSERT_TRUE(me.calls.take(one));
@@ -270,7 +273,7 @@ TEST(SlotCalls, ACallWakesTheCommThreadWhileARankHasAnnouncedCalls) {
       for (const OperationRef& call : {one, two}) ASSERT_TRUE(me.calls.take(call));
       EXPECT_EQ(me.control->rings(), rings);  // they are complete
     }
-    me.wait_for(2);
+    me.wait_for(3);
   });
 }
 
@@ -293,6 +296,42 @@ TEST(SlotCalls, AGroupWithoutMemoryTakesNoCalls) {
     EXPECT_FALSE(me.calls.take(me.call(CollectiveKind::kAllReduce, 1, 8, /*set=*/2)));
     me.calls.finish({2}, 1);
     me.calls.remove_group(2);
+  });
+}
+
+TEST(SlotCalls, CallsThatOtherRanksHaveCompletedSurviveTheRemovalOfTheirSet) {
+  on_ranks(2, [](Rank& me) {
+    const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
+    const OperationRef announced = me.call(CollectiveKind::kAllReduce, 2, 8);
+    const OperationRef lonely = me.call(CollectiveKind::kAllReduce, 3, 8);
+    if (me.rank() == 0) {
+      ASSERT_TRUE(me.calls.take(announced));
+      ASSERT_EQ(me.calls.take_overdue([](const NamedOperation&) { return true; }).size(), 1u);
+      ASSERT_TRUE(me.calls.take(one));
+      ASSERT_TRUE(me.calls.take(lonely));
+    }
+    me.world.barrier();
+    if (me.rank() == 1) {
+      ASSERT_TRUE(me.calls.take(one));
+      ASSERT_TRUE(me.calls.take(announced));
+    }
+    me.world.barrier();
+    const SlotCalls::Removed removed = me.calls.remove_group(0);
+    EXPECT_EQ(removed.announced.size(), me.rank() == 0 ? 1u : 0u);
+    EXPECT_EQ(removed.incomplete.size(), me.rank() == 0 ? 1u : 0u);
+    EXPECT_EQ(me.owner.succeeded, 2u);
+    for (const OperationRef& done : {one, announced}) me.check(*done);
+  });
+}
+
+TEST(SlotCalls, TheFirstCallWakesTheCommThread) {
+  on_ranks(2, [](Rank& me) {
+    const uint32_t rings = me.control->rings();
+    EXPECT_FALSE(me.calls.used());
+    ASSERT_TRUE(me.calls.take(me.call(CollectiveKind::kAllReduce, 1, 8)));
+    EXPECT_TRUE(me.calls.used());
+    EXPECT_NE(me.control->rings(), rings);
+    me.wait_for(1);
   });
 }
 
@@ -350,7 +389,7 @@ TEST(SlotCalls, WhatSlotsCannotCarryIsRefused) {
     me.world.barrier();
     if (me.rank() == 0) {
       ASSERT_TRUE(me.calls.take(left));
-      ASSERT_EQ(me.calls.remove_group(0).size(), 1u);
+      ASSERT_EQ(me.calls.remove_group(0).incomplete.size(), 1u);
       EXPECT_FALSE(me.calls.take(me.call(CollectiveKind::kAllReduce, 3, 8)));
       ASSERT_TRUE(me.calls.take(me.call(CollectiveKind::kAllReduce, 1, 8, /*set=*/1)));
       me.calls.close(std::make_exception_ptr(Error(ErrorKind::kCommunicator, "the end")));

@@ -102,7 +102,8 @@ class Session {
   bool uses_slots() const;
   void attend_slot_calls();
   void complete_slot_calls();  // withdraws those that were announced
-  int64_t carry_out_calls();   // runs calls that are due; returns their bytes
+  void withdraw(std::span<const OperationRef> completed);
+  int64_t carry_out_calls();  // runs calls that are due; returns their bytes
   // Returns the NCCL communicator of a process set. All its ranks take part in the first call,
   // which makes it; if that fails, `problem` has the same text on all ranks.
   DeviceCommunicator* gpu_group(int set, std::string& problem);

@@ -79,8 +79,10 @@ void Session::attend_slot_calls() {
   complete_slot_calls();
 }
 
-void Session::complete_slot_calls() {
-  for (const OperationRef& operation : slot_calls_->complete_all()) {
+void Session::complete_slot_calls() { withdraw(slot_calls_->complete_all()); }
+
+void Session::withdraw(std::span<const OperationRef> completed) {
+  for (const OperationRef& operation : completed) {
     calls_.withdraw(operation->channel, operation->number);
     ordered_.erase({operation->channel, operation->number});
   }
@@ -223,9 +225,10 @@ std::string Session::difference(const NamedOperation& call) {
 
 // The process set has been removed.
 void Session::fail_calls_of(int set) {
-  complete_slot_calls();
+  SlotCalls::Removed removed = slot_calls_->remove_group(set);
+  withdraw(removed.announced);
   calls_.drop(set);
-  for (OperationRef& operation : slot_calls_->remove_group(set))
+  for (OperationRef& operation : removed.incomplete)
     ordered_.try_emplace({operation->channel, operation->number}, std::move(operation));
   for (auto at = ordered_.begin(); at != ordered_.end();) {
     if (at->first.first.set != set) {

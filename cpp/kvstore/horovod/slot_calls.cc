@@ -20,7 +20,8 @@ constexpr auto kSpin = microseconds(50);
 constexpr auto kSpinWhenShared =
     microseconds(2);  // more ranks than cores: a peer may need this one
 constexpr auto kAnnounceAfter = milliseconds(20);
-constexpr int kPolls = 16;  // looks in one call of poll, about a microsecond
+constexpr size_t kFirstRoom = 16;  // calls for which the list has memory from the first one on
+constexpr int kPolls = 16;         // looks in one call of poll, about a microsecond
 
 // Leaked: a worker may poll while the process ends.
 struct Current {
@@ -121,17 +122,23 @@ void SlotCalls::add_group(int set, Communicator& group, const std::vector<int>& 
   groups_[set] = Group{std::move(slots), ranks};
 }
 
-std::vector<OperationRef> SlotCalls::remove_group(int set) {
-  const std::unique_lock lock(mutex_);
-  std::vector<OperationRef> left;
-  std::erase_if(list_, [&](const Waiting& one) {
-    if (one.operation->channel.set != set) return false;
-    left.push_back(one.operation);
-    return true;
-  });
-  list_has_changed(lock);
-  groups_.erase(set);
-  return left;
+SlotCalls::Removed SlotCalls::remove_group(int set) {
+  Removed removed;
+  std::vector<OperationRef> done;
+  {
+    const std::unique_lock lock(mutex_);
+    removed.incomplete.reserve(list_.size());  // nothing below may fail
+    complete(lock, /*announced_too=*/true, done, &removed.announced);
+    std::erase_if(list_, [&](Waiting& one) {
+      if (one.operation->channel.set != set) return false;
+      removed.incomplete.push_back(std::move(one.operation));
+      return true;
+    });
+    list_has_changed(lock);
+    groups_.erase(set);
+  }
+  notify(done);
+  return removed;
 }
 
 void SlotCalls::close(const std::exception_ptr& cause) noexcept {
@@ -167,8 +174,9 @@ bool SlotCalls::take(const OperationRef& operation) {
     if (found == groups_.end() || !suits(*operation, *found->second.slots)) return false;
     Group& group = found->second;
     const uint64_t hash = operation->asked->hash();
-    list_.reserve(list_.size() + 1);  // now, because the call may not fail once it is shown
-    done.reserve(list_.capacity());
+    // Reserved now, because the call may not fail once it is shown.
+    if (list_.size() == list_.capacity()) list_.reserve(std::max(kFirstRoom, 2 * list_.size()));
+    done.reserve(list_.size() + 1);
     if (!group.slots->show(operation->number, hash, operation->input->data(),
                            operation->asked->bytes))
       return false;
@@ -177,7 +185,11 @@ bool SlotCalls::take(const OperationRef& operation) {
     const Clock::time_point now = Clock::now();
     list_.push_back({operation, &group, now, false});
     list_has_changed(lock);
-    used_.store(true, std::memory_order_relaxed);
+    // The comm thread has to look more often from now on: ends its long sleep.
+    if (!used()) {
+      used_.store(true);
+      control_->ring();
+    }
     spin_until_ = now + spin_;
     complete(lock, /*announced_too=*/false, done, nullptr);
     if (wakes_.load() && !list_.empty()) control_->ring();

@@ -40,8 +40,13 @@ class SlotCalls {
   // Collective over the group, on the comm thread. `ranks`: its members in the job. Without memory
   // for the slots, no call of the group is taken.
   void add_group(int set, Communicator& group, const std::vector<int>& ranks);
-  // Returns the calls of the process set that are not complete; later ones are not taken.
-  std::vector<OperationRef> remove_group(int set);
+  struct Removed {
+    std::vector<OperationRef> announced;   // completed calls of any set that were announced
+    std::vector<OperationRef> incomplete;  // calls of the removed set
+  };
+  // Completes calls, and then takes those of the process set that are incomplete from the list;
+  // later ones are not taken. No other thread can complete a call in between.
+  Removed remove_group(int set);
   // Completes calls, and notifies the owners of the others; later ones are not taken. Other ranks
   // may have completed a call that this rank has not looked at since.
   void close(const std::exception_ptr& cause) noexcept;
