@@ -68,8 +68,6 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
   negotiator_.propose(options_.settings);
   sets_[0] = negotiator_.members(0);
   slot_calls_->connect(*control_, shm::cores_for_all(topology.local_size));
-  slot_calls_->add_group(0, *groups_[0], sets_[0]);
-  SlotCalls::set_current(slot_calls_);
   for (const auto& ranks : options_.process_sets) {
     for (const int r : ranks)
       MX_CHECK(r >= 0 && r < size, "init: process set of rank ", r, " given, the job has ", size,
@@ -80,9 +78,9 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     groups_[number] =
         groups_[0]->split(place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
-    if (groups_[number]) slot_calls_->add_group(number, *groups_[number], ranks);
     sets_[number] = ranks;
   }
+  add_slots();
   if (rank != 0) return;
   if (!options_.timeline.empty())
     timeline_.start(options_.timeline, options_.timeline_marks_cycles);

@@ -64,6 +64,14 @@ void Session::announce_call(OperationRef& operation) {
   place->second.swap(operation);
 }
 
+// Called when all communicators exist: the job works without slots, and must not lack the memory
+// that they take.
+void Session::add_slots() {
+  for (const auto& [number, group] : groups_)
+    if (group) slot_calls_->add_group(number, *group, sets_[number]);
+  SlotCalls::set_current(slot_calls_);
+}
+
 bool Session::uses_slots() const {
   // Ranks that have left wait for the others as long as they see them negotiate. The timeline shows
   // what the comm thread does.

@@ -1,8 +1,10 @@
 #include "cpp/kvstore/comm/shm/slot_ring.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <new>
+#include <vector>
 
 namespace mxlite::shm {
 namespace {
@@ -29,18 +31,33 @@ SlotRing::SlotRing(std::shared_ptr<SharedSegment> segment, int rank)
 }
 
 std::unique_ptr<SlotRing> SlotRing::make(Communicator& group) {
-  if (group.size() == 1)
-    return std::make_unique<SlotRing>(SharedSegment::create_unnamed(1, kBufferBytes), 0);
   SegmentName name;
   std::shared_ptr<SharedSegment> segment;
-  if (group.rank() == 0) segment = SharedSegment::create(group.size(), kBufferBytes, name);
+  try {
+    if (group.rank() == 0 && group.size() > 1)
+      segment = SharedSegment::create(group.size(), kBufferBytes, name);
+  } catch (const std::exception& e) {  // tells the other ranks, too
+    std::snprintf(name.error, sizeof name.error, "%s", e.what());
+  }
   group.describe("memory of small collectives");
   group.broadcast(&name, sizeof name, 0);
   if (name.error[0] != 0) return nullptr;
-  if (group.rank() != 0) segment = SharedSegment::open(name, group.size());
-  group.barrier();  // all have joined, or the failure is known
-  segment->unlink();
-  return std::make_unique<SlotRing>(std::move(segment), group.rank());
+  std::unique_ptr<SlotRing> slots;
+  try {
+    if (group.size() == 1)
+      segment = SharedSegment::create_unnamed(1, kBufferBytes);
+    else if (group.rank() != 0)
+      segment = SharedSegment::open(name, group.size());
+    slots = std::make_unique<SlotRing>(segment, group.rank());
+  } catch (const std::exception&) {
+    // This rank cannot map the memory. The other ranks learn it below, and use no slots either.
+  }
+  const uint8_t mine = slots ? 1 : 0;
+  std::vector<uint8_t> joined(static_cast<size_t>(group.size()));
+  group.all_gather(&mine, joined.data(), std::vector<size_t>(joined.size(), sizeof mine));
+  if (segment) segment->unlink();
+  if (std::find(joined.begin(), joined.end(), 0) != joined.end()) return nullptr;
+  return slots;
 }
 
 void SlotRing::look_at_finished() {

@@ -18,7 +18,7 @@ class SlotRing {
  public:
   SlotRing(std::shared_ptr<SharedSegment> segment, int rank);
   // Collective. The group's ranks must share memory. Returns null on all ranks if there is too
-  // little of it: slots only save time.
+  // little of it or one rank cannot map it: slots only save time.
   static std::unique_ptr<SlotRing> make(Communicator& group);
 
   int rank() const { return rank_; }
