@@ -91,8 +91,8 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
     return alias
 
 
-def _described(nickname: str, spec: str) -> Any:
-    """Return the list or dict of a JSON text, which may stand in a symbol file."""
+def _described(nickname: str, spec: str) -> tuple[Any, dict[str, Any]]:
+    """Return name and arguments of a JSON text, which may stand in a symbol file."""
     try:
         found = json.loads(spec)
     except (ValueError, RecursionError) as error:
@@ -100,7 +100,13 @@ def _described(nickname: str, spec: str) -> Any:
     pair = isinstance(found, list) and len(found) == 2
     if not isinstance(found, dict) and not (pair and isinstance(found[1], dict)):
         raise ValueError_(f"{nickname}: {spec[:100]!r} given, [name, {{arguments}}] expected")
-    return found
+    name, options = (found.pop(nickname, None), found) if isinstance(found, dict) else found
+    if not isinstance(name, str) or name[:1] in ("[", "{"):
+        raise ValueError_(
+            f"{nickname}: {spec[:100]!r} given, whose name is {name!r}; [name, {{arguments}}] or "
+            f'{{"{nickname}": name, arguments}} with the name of a registered class expected'
+        )
+    return name, options
 
 
 def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
@@ -118,6 +124,15 @@ def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
         registered name, or the JSON text of ``[name, {arguments}]``.
     """
     registry = _REGISTRIES.setdefault(base_class, {})
+
+    def find(name: str) -> type:
+        klass = registry.get(name.lower())
+        if klass is None:
+            raise ValueError_(
+                f"{nickname}: {name!r} is not registered"
+                f"{suggestion(name.lower(), registry) or '.'} Known: {', '.join(sorted(registry))}"
+            )
+        return klass
 
     def create(*args: Any, **kwargs: Any) -> _T:
         if args:
@@ -138,18 +153,21 @@ def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
                 f"{nickname}: {spec!r} of type {type(spec).__name__} was given, expected a name "
                 f"or an instance of {base_class.__name__}"
             )
-        if spec.startswith("["):
+        if spec[:1] in ("[", "{"):
+            if args or kwargs:
+                raise ValueError_(
+                    f"{nickname}: the JSON text {spec[:100]!r} takes no further arguments, "
+                    f"{len(args) + len(kwargs)} given"
+                )
             name, options = _described(nickname, spec)
-            return create(name, **options)
-        if spec.startswith("{"):
-            return create(**_described(nickname, spec))
-        klass = registry.get(spec.lower())
-        if klass is None:
-            raise ValueError_(
-                f"{nickname}: {spec!r} is not registered"
-                f"{suggestion(spec.lower(), registry) or '.'} Known: {', '.join(sorted(registry))}"
-            )
-        return cast("_T", klass(*args, **kwargs))
+            klass = find(name)
+            try:
+                return cast("_T", klass(**options))
+            except TypeError as error:
+                raise ValueError_(
+                    f"{nickname}: {spec[:100]!r} does not describe a {klass.__name__}: {error}"
+                ) from error
+        return cast("_T", find(spec)(*args, **kwargs))
 
     create.__doc__ = f"Make a {nickname} from a name, an instance or JSON text."
     return create

@@ -215,3 +215,27 @@ def test_a_damaged_description_is_a_value_error(text: str) -> None:
     """Symbol files have such texts as attributes of their variables."""
     with pytest.raises(MXNetError, match="initializer: .*(no JSON text|expected)"):
         init.create(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('["uniform", {"scales": 1}]', "does not describe a Uniform: .*scales"),
+        ('["uniform", {"initializer": "zero"}]', "does not describe a Uniform"),
+        ('{"scale": 1}', "whose name is None; .*a registered class expected"),
+        ("[1, {}]", "whose name is 1"),
+        ('["[1, {}]", {}]', "whose name is "),
+        ('["uniforn", {}]', "'uniforn' is not registered"),
+    ],
+)
+def test_damaged_descriptions_are_value_errors(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"initializer: .*{words}"):
+        init.create(text)
+
+
+def test_descriptions_take_no_further_arguments() -> None:
+    with pytest.raises(ValueError, match="initializer: the JSON text .* no further arguments, 1"):
+        init.create('["uniform", {}]', scale=2)
+    assert init.create('{"initializer": "uniform", "scale": 3}').dumps() == (
+        init.create('["uniform", {"scale": 3}]').dumps()
+    )
