@@ -72,8 +72,9 @@ test-sanitizers: $(SETUP)  ## C++ tests of the lower folders under the thread an
 test-fuzz: $(BUILD)  ## each fuzz target for 20 s
 	@$(STEP) "fuzz targets" python tests/fuzz/run.py --seconds 20
 
-fuzz: $(BUILD)  ## all fuzz targets, HOURS=1 together; figures into tests/fuzz/figures.json
-	@$(STEP) "fuzz targets" python tests/fuzz/run.py --hours $(or $(HOURS),1) --output tests/fuzz/figures.json
+fuzz: $(BUILD)  ## all fuzz targets, HOURS=1 together, SEED random; figures into tests/fuzz/figures.json
+	@$(STEP) "fuzz targets" python tests/fuzz/run.py --hours $(or $(HOURS),1) --seed $(or $(SEED),random) \
+	  --output tests/fuzz/figures.json
 
 test-wheel: $(REPAIRED)  ## the bundled wheel in a clean environment
 	@$(STEP) "wheel in a clean environment" tools/check_wheel.sh

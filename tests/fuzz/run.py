@@ -7,7 +7,7 @@ The C++ parsers run under libFuzzer with the address and undefined-behavior sani
 of the Python package (tests/fuzz/loaders.py) in processes with a memory limit. Inputs that were
 findings once are in tests/fuzz/regressions/TARGET and are run first. Findings are left in
 build/fuzz/findings and end the run with exit code 1. Loaders begin with the same inputs in each run
-with the same --seed; other seeds look further.
+with the same --seed; other seeds look further, and --seed random draws one and prints it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -81,8 +82,12 @@ def run_loader(name: str, seconds: float, seed: int) -> dict[str, Any]:
     script = str(Path(__file__).parent / "loaders.py")
     command = [sys.executable, script, name, "--seconds", str(seconds), "--seed", str(seed)]
     command += ["--input", str(FINDINGS / f"python_{name}")]
+    # The limit of CPU time counts all threads, so that more of them would end valid inputs.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds + 120, env=environment
+        )
     except subprocess.TimeoutExpired:
         return {"target": name, "inputs": 0, "coverage": 0, "findings": {"hang": ""}}
     lines = done.stdout.strip().splitlines()
@@ -93,12 +98,33 @@ def run_loader(name: str, seconds: float, seed: int) -> dict[str, Any]:
     return {"target": name, "inputs": 0, "coverage": 0, "findings": ended}
 
 
+def seed_number(text: str) -> int:
+    """Return the seed that an option names; ``random`` draws one."""
+    if text == "random":
+        return 1 + secrets.randbelow(2**31 - 1)
+    number = int(text)
+    if not 0 < number < 2**31:  # libFuzzer draws its own seed for 0
+        raise ValueError(text)
+    return number
+
+
+def check_regressions(folder: Path) -> None:
+    """Exit if a folder of regressions belongs to no target, because nothing would run it."""
+    known = {*PARSERS, *(f"python_{name}" for name in LOADERS)}
+    unknown = sorted(path.name for path in folder.iterdir() if path.name not in known)
+    if unknown:
+        sys.exit(f"{folder} has {', '.join(unknown)}; expected names of targets: "
+                 f"{', '.join(sorted(known))}")  # fmt: skip
+
+
 def main() -> int:
     """Run all targets; 1 if there is a finding."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20, help="for each target")
     parser.add_argument("--hours", type=float, help="in all, instead of --seconds")
-    parser.add_argument("--seed", type=int, default=1, help="another one makes other inputs")
+    parser.add_argument(
+        "--seed", type=seed_number, default=1, help="1 to 2**31 - 1, or random; others look further"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--output", type=Path, help="JSON file of figures")
     parser.add_argument("targets", nargs="*", help="default: all")
@@ -107,6 +133,8 @@ def main() -> int:
     seconds = options.seconds
     if options.hours:
         seconds = options.hours * 3600 * options.jobs / len(targets)
+    check_regressions(Path(__file__).parent / "regressions")
+    print(f"seed {options.seed} (repeat with --seed {options.seed})", flush=True)
     shutil.rmtree(FINDINGS, ignore_errors=True)
     FINDINGS.mkdir(parents=True)
     if any(name in PARSERS for name in targets):
