@@ -16,6 +16,7 @@ from ..profiler.memory import WATCH
 from .arity import arity_error
 from .bindings import Bindings
 from .call_types import HasForward, R_co
+from .cast_check import check_cast
 from .checkpointing import Checkpointing
 from .error_layers import add_layer
 from .hooks import HookHandle
@@ -431,6 +432,7 @@ class Block(Checkpointing, NeedsInit, TypedInit):
         ----------
         dtype : str or numpy type
         """
+        check_cast(self, dtype)
         for child in self._children.values():
             child.cast(dtype)
         for param in self._params.values():

@@ -20,6 +20,7 @@ from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from ..symbol import var
 from .bindings import Bindings
+from .cast_check import check_cast
 from .private_names import ParameterArrays, PrivateNames
 from .sharding import SHARD_ATTRIBUTE, Shard
 from .tracing import STATE, note_use, stand_ins
@@ -522,6 +523,7 @@ class Parameter(PrivateNames, TypedInit):
         ----------
         dtype : str or numpy type
         """
+        check_cast(self, dtype)
         self._dtype = dtype
         if self._data is None:
             return

@@ -347,6 +347,21 @@ def test_a_wrong_shape_names_parameter_shapes_and_file(tmp_path: Path) -> None:
     assert isinstance(caught.value, MXNetError)
 
 
+@pytest.mark.parametrize("dtype", ["flt", "complex64", 7, [1]])
+def test_casts_to_no_type_are_refused_at_the_call(dtype: Any) -> None:
+    dense = gluon.nn.Dense(2, in_units=2, prefix="fc_")
+    for owner, name in (
+        (dense, "Dense.cast of 'fc_?'"),
+        (dense.weight, "Parameter.cast of 'fc_weight'"),
+        (gluon.nn.BatchNorm(), "BatchNorm.cast of"),
+        (gluon.rnn.LSTM(2), "LSTM.cast of"),
+    ):
+        with pytest.raises(ValueError, match=f"{name}.*an element type such as 'float32'"):
+            owner.cast(dtype)
+    dense.initialize()
+    assert dense(mx.nd.ones((1, 2))).dtype == np.float32
+
+
 def test_types_are_cast_on_request_only(tmp_path: Path) -> None:
     net = nn.Dense(2, in_units=2)
     net.initialize()

@@ -206,8 +206,8 @@ class Embedding(HybridBlock):
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters; see `Block.cast`."""
-        self._dtype = dtype
         super().cast(dtype)
+        self._dtype = dtype
 
     def __repr__(self) -> str:
         dtype = self._dtype if isinstance(self._dtype, str) else np.dtype(self._dtype).name

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..._core import is_half
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
+from ..cast_check import check_cast
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 
@@ -113,6 +114,7 @@ class _BatchNorm(_NormLayer):
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters; half types leave them in float32."""
+        check_cast(self, dtype)
         super().cast("float32" if is_half(dtype_name(dtype)) else dtype)
 
     def _operator_of(self, F: Any) -> Any:  # noqa: N803
