@@ -287,8 +287,8 @@ def main(arguments: list[str] | None = None) -> int:
         for case in _cases(options, name)
         if case.name not in done
     ]
-    files = _files(options, plan)
     with tempfile.TemporaryDirectory() as folder:
+        files = _files(options, plan, Path(folder))
         for case in progress(plan, len(plan), "dlperf"):
             peak = _peak(options.device, settings, case.dtype, content["peaks"].get(case.dtype))
             if peak is not None:
@@ -326,15 +326,21 @@ def _cases(options: argparse.Namespace, model: str) -> list[Case]:
     return cases(model, options.preset, options.device, options.ranks, cells, options.data, steps)
 
 
-def _files(options: argparse.Namespace, plan: list[Case]) -> dict[tuple[str, int], Path]:
+def _files(
+    options: argparse.Namespace, plan: list[Case], folder: Path
+) -> dict[tuple[str, int], Path]:
     """Return the files of cases that read one, by model and size; missing files are made."""
+    from dlperf.bert.recipe import write_number_arrays
+
     files: dict[tuple[str, int], Path] = {}
     reading = [(case.model, case.size) for case in plan if case.data == "real"]
     for model, size in dict.fromkeys(reading):
         if model == "resnet50":
             files[model, size] = options.record or _photographs(options.preset)
         else:
-            files[model, size] = options.samples or _token_samples(options.preset, size)
+            files[model, size] = folder / f"samples-{size}.npz"
+            source = options.samples or _token_samples(options.preset, size)
+            write_number_arrays(source, files[model, size], size)
     return files
 
 

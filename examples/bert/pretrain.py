@@ -28,6 +28,7 @@ from mxlite import autograd, checkpoint
 from mxlite.contrib import amp
 from mxlite.gluon.contrib.nn.transformer import BERTForPretraining
 from pretraining_batches import Batches, evaluation_batches
+from pretraining_files import read_samples
 from pretraining_objective import (
     FIGURES,
     OPTIMIZERS,
@@ -37,7 +38,7 @@ from pretraining_objective import (
     make_trainer,
     on_device,
 )
-from pretraining_samples import Samples, joined, read_samples, synthetic_samples
+from pretraining_samples import Samples, joined, synthetic_samples
 from wordpiece import read_vocabulary
 
 logger = logging.getLogger("bert")

@@ -1,8 +1,7 @@
-"""Samples of BERT's pre-training in gluon-nlp's ``.npz`` files: seven arrays, one row per sample.
+"""Samples of BERT's pre-training: seven arrays, one row per sample.
 
-Rows of different lengths are object arrays in such a file, which NumPy stores as pickles. They are
-read by an interpreter that can make arrays and nothing else; Python's unpickler, even one that
-allows NumPy's names only, would trust the bytes of a type.
+They are written to gluon-nlp's ``.npz`` files here and read by `pretraining_files`. This module
+needs NumPy only: benchmarks use it in the environments of other frameworks, which lack mxlite.
 """
 
 from __future__ import annotations
@@ -13,10 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mxlite._files.pickled import Maker, object_array_maker, plain_maker, read_pickle
-from mxlite.base import FileFormatError, MXNetError
-from mxlite.ndarray.file_bytes import opened_file
-from mxlite.ndarray.npz import read_npz
 
 # gluon-nlp's names; the first four vary in length together as tokens or as masks.
 TOKEN_KEYS = ("input_ids", "segment_ids")
@@ -55,59 +50,6 @@ class Samples:
         return len(self.input_ids)
 
 
-def _array_names(module: str, name: str) -> Maker | None:
-    """Return what makes an array of a pickle: no other name is allowed."""
-    if name == "encode":  # bytes of an array in protocol 2
-        return plain_maker(module, name)
-    return object_array_maker(module, name)
-
-
-def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
-    """Read a file of gluon-nlp or of `write_samples`.
-
-    Parameters
-    ----------
-    path : str or path
-        The ``.npz`` file.
-    vocab_size : int
-        Number of tokens of the model's vocabulary.
-    max_length : int
-        Longest sequence that the model takes.
-
-    Returns
-    -------
-    Samples
-
-    Raises
-    ------
-    SystemExit
-        If the file is missing or damaged, has other keys or rows, a longer sequence, a token that
-        the vocabulary lacks, or a sample without masks.
-    """
-    path = Path(path)
-    try:
-        with opened_file(str(path)) as data:
-            arrays = read_npz(data, f"file {path}", _unpickled)
-    except FileFormatError as error:
-        raise SystemExit(f"bert: {path} is no .npz file of arrays: {error}") from None
-    except MXNetError as error:
-        raise SystemExit(f"bert: {path} cannot be read: {error}") from None
-    missing = [key for key in KEYS if key not in arrays]
-    unknown = sorted(set(arrays) - set(KEYS))
-    if missing or unknown:
-        raise SystemExit(
-            f"bert: {path} has no {', '.join(missing) or 'missing arrays'}"
-            + (f", and the unknown arrays {', '.join(unknown)}" if unknown else "")
-            + f"; expected {', '.join(KEYS)}"
-        )
-    return checked(str(path), arrays, vocab_size, max_length)
-
-
-def _unpickled(raw: bytes) -> Any:
-    """Return an array of objects, whose lists have no more entries than the pickle has bytes."""
-    return read_pickle(raw, _array_names, most_entries=len(raw))
-
-
 def _converted(values: Any, dtype: str) -> np.ndarray:
     """Return numbers of another type; integers that it does not hold raise ValueError."""
     numbers = np.asarray(values)
@@ -144,8 +86,10 @@ def checked(label: str, arrays: dict[str, Any], vocab_size: int, max_length: int
         Where the arrays are from, for errors.
     arrays : dict
         Rows by the keys of :data:`KEYS`.
-    vocab_size, max_length : int
-        As of :func:`read_samples`.
+    vocab_size : int
+        Number of tokens of the model's vocabulary.
+    max_length : int
+        Longest sequence that the model takes.
 
     Returns
     -------
@@ -154,7 +98,8 @@ def checked(label: str, arrays: dict[str, Any], vocab_size: int, max_length: int
     Raises
     ------
     SystemExit
-        As of :func:`read_samples`.
+        If numbers of rows differ, or for a longer sequence, a token that the vocabulary lacks, or a
+        sample without masks.
     """
     flat = {}
     for key in ROW_KEYS:

@@ -116,7 +116,7 @@ def make_samples(count, size, seed=0):
 
 
 def example_modules():
-    """Return the modules of the example that read and pad samples, which all systems use."""
+    """Return the modules of the example that check and pad samples, which all systems use."""
     if EXAMPLE not in sys.path:
         sys.path.append(EXAMPLE)
     import pretraining_batches
@@ -135,11 +135,40 @@ def resident_batch(spec):
     return batches.padded(checked, rows, case["size"], masks(case["size"]))
 
 
+def write_number_arrays(source, target, size):
+    """Write the samples of gluon-nlp's file as arrays of numbers and lengths of rows.
+
+    Needs mxlite, whose reader takes the object arrays of ``source``. The workers of other systems
+    read ``target`` with NumPy alone.
+    """
+    samples, _ = example_modules()
+    from pretraining_files import read_samples
+
+    read = read_samples(source, VOCABULARY, size)
+    arrays = {key: getattr(read, key) for key in samples.ROW_KEYS}
+    for key in samples.TOKEN_KEYS + samples.MASK_KEYS:
+        rows = getattr(read, key)
+        arrays[key] = np.concatenate(rows)
+        arrays[key + "_lengths"] = np.array([len(row) for row in rows])
+    np.savez(target, **arrays)
+
+
+def _read_number_arrays(path):
+    """Return the samples of a file of ``write_number_arrays``."""
+    samples, _ = example_modules()
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in samples.ROW_KEYS}
+        for key in samples.TOKEN_KEYS + samples.MASK_KEYS:
+            ends = np.cumsum(file[key + "_lengths"])
+            arrays[key] = np.split(file[key], ends[:-1])
+    return samples.Samples(**arrays)
+
+
 def file_batches(spec):
     """Return an endless iterator over padded batches of the samples in ``spec["record"]``."""
-    samples, batches = example_modules()
+    _, batches = example_modules()
     case = spec["case"]
-    read = samples.read_samples(spec["record"], VOCABULARY, case["size"])
+    read = _read_number_arrays(spec["record"])
     return batches.Batches(
         read, case["batch"], 1, case["size"], 0, spec["rank"], spec["ranks"]
     )  # fmt: skip

@@ -16,7 +16,8 @@ import prepare
 import text_documents
 from masked_instances import Recipe, make_samples, mask_positions, masked
 from pretraining_batches import Batches, evaluation_batches
-from pretraining_samples import KEYS, read_samples, synthetic_samples, write_samples
+from pretraining_files import read_samples
+from pretraining_samples import KEYS, synthetic_samples, write_samples
 from wordpiece import SPECIAL, WordPiece, read_vocabulary, train_vocabulary, words
 
 VOCABULARY = [*SPECIAL, *"the cat sat on mat un ##related ##s . , ! a b c ##at".split()]

@@ -234,7 +234,7 @@ def test_a_worker_pretrains_bert(
     monkeypatch.setattr(run.tempfile, "gettempdir", lambda: str(tmp_path))
     case = cases.Case("bert", "float32", 4, 1, data, 64, warm_up=1, steps=2, network="bert_1_32_2")
     options = run.checked_options(["bert", "--ranks", "1"])
-    samples = run._files(options, [case]).get(("bert", 64))
+    samples = run._files(options, [case], tmp_path).get(("bert", 64))
     assert (samples is None) == (data == "resident")
     assert samples is None or samples.parent == tmp_path
     spec = run.write_case(case, options, samples, tmp_path)
@@ -409,7 +409,7 @@ def test_a_call_that_was_ended_is_continued(
     monkeypatch.setattr(run, "run_case", run_case)
     monkeypatch.setattr(run, "write_case", lambda *_: tmp_path)
     monkeypatch.setattr(run, "_peak", lambda *_: {"tflops": 1.0, "source": "given"})
-    monkeypatch.setattr(run, "_files", lambda options, models: dict.fromkeys(models, tmp_path))
+    monkeypatch.setattr(run, "_files", lambda options, plan, folder: dict.fromkeys(plan, tmp_path))
     path = tmp_path / "out" / "results.json"
     command = ["all", "--systems", "mxlite:hybrid", "--ranks", "1", "--json", str(path)]
     with pytest.raises(KeyboardInterrupt):
