@@ -98,7 +98,7 @@ class Session {
   void process();
   void carry_out(const Response& response);
   void announce_call(OperationRef& operation);
-  void add_slots();  // of the first process sets
+  void add_slots();  // gives slots to the first process sets
   // Returns whether new calls of this rank may use slots.
   bool uses_slots() const;
   void attend_slot_calls();
