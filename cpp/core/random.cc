@@ -18,13 +18,13 @@ struct Generators {
 
   RandomState& get(Device device) {
     auto [it, inserted] = by_device.try_emplace({device.type, device.index});
-    if (inserted) it->second.seed = derive(device);
+    if (inserted) it->second.seed = derive(base_seed, device.index);
     return it->second;
   }
   // splitmix64 of seed and device index: neighbouring devices get unrelated keys. The device's type
   // does not enter, so cpu(i) and gpu(i) draw the same numbers.
-  uint64_t derive(Device device) const {
-    uint64_t z = base_seed + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(device.index + 1);
+  static uint64_t derive(uint64_t seed, int index) {
+    uint64_t z = seed + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(index + 1);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
     return z ^ (z >> 31);
@@ -105,7 +105,9 @@ void seed_random(uint64_t seed) {
 void seed_random(uint64_t seed, Device device) {
   Generators& g = generators();
   std::lock_guard lock(g.mutex);
-  g.get(device) = {seed, 0};
+  // As in MXNet 1.9.1, the device's index does not enter: any device gets the stream that
+  // seed_random(seed) gives to device 0.
+  g.by_device[{device.type, device.index}] = {Generators::derive(seed, 0), 0};
 }
 
 AllRandomStates random_states() {

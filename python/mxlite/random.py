@@ -49,7 +49,9 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     ----------
     seed_state : int
     ctx : Context or 'all'
-        'all': every device gets its own stream derived from the seed.
+        'all': every device gets its own stream derived from the seed and the device's index.
+        A device: only its stream is seeded, with the numbers that 'all' gives to ``mx.cpu(0)``
+        and ``mx.gpu(0)``, so equal seeds give equal numbers on all devices.
     """
     check_number("random.seed", "seed_state", seed_state)
     value = int(seed_state) & 0xFFFFFFFFFFFFFFFF

@@ -13,6 +13,10 @@ import numpy as np
 import pytest
 
 SEED = 0x1234_5678_9ABC
+_Z = SEED + 0x9E37_79B9_7F4A_7C15
+_Z = (_Z ^ _Z >> 30) * 0xBF58_476D_1CE4_E5B9 % 2**64
+_Z = (_Z ^ _Z >> 27) * 0x94D0_49BB_1331_11EB % 2**64
+KEY = _Z ^ _Z >> 31  # splitmix64 of the seed
 BLOCK = 512  # elements that are made together
 
 
@@ -20,7 +24,7 @@ def philox(counter: int, stream: int = 0) -> list[int]:
     """Return the four words of a counter."""
     word = 0xFFFFFFFF
     c = [counter & word, counter >> 32, stream & word, stream >> 32]
-    k = [SEED & word, SEED >> 32]
+    k = [KEY & word, KEY >> 32]
     for _ in range(10):
         p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
         c = [q >> 32 ^ c[1] ^ k[0], q & word, p >> 32 ^ c[3] ^ k[1], p & word]
@@ -211,3 +215,17 @@ def test_rows_that_are_no_distribution_are_refused(case, hybridized):
     with pytest.raises(mx.MXNetError, match=f"sample_multinomial: {words}"):
         net(mx.nd.array(values))[0].asnumpy()
     assert net(mx.nd.array([[0, 2, 0]]))[0].asnumpy().tolist() == [[1, 1, 1, 1]]
+
+
+def test_seeding_a_device_gives_the_stream_of_device_0() -> None:
+    def drawn(device: mx.Context) -> list[float]:
+        return mx.nd.random.uniform(shape=(4,), ctx=device).asnumpy().tolist()
+
+    mx.random.seed(3)
+    want, other = drawn(mx.cpu(0)), drawn(mx.cpu(1))
+    assert want != other
+    for device in (mx.cpu(0), mx.cpu(1)):
+        mx.random.seed(5)
+        mx.random.seed(3, ctx=device)
+        assert drawn(device) == want
+    assert drawn(mx.cpu(0)) != want
