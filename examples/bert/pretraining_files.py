@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from mxlite._files.packed import check_unpacked_size
 from mxlite._files.pickled import Maker, object_array_maker, plain_maker, read_pickle
 from mxlite.base import FileFormatError, MXNetError
 from mxlite.ndarray.file_bytes import opened_file
@@ -66,5 +68,18 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
 
 
 def _unpickled(raw: bytes) -> Any:
-    """Return an array of objects, whose lists have no more entries than the pickle has bytes."""
-    return read_pickle(raw, _array_names, most_entries=len(raw))
+    """Return an array of objects, whose lists have no more entries than the pickle has bytes.
+
+    A pickle may name an array again and again; rows are counted as often as they stand there.
+    """
+    made = read_pickle(raw, _array_names, most_entries=len(raw))
+    if not isinstance(made, np.ndarray):
+        raise ValueError(f"a pickle of {type(made).__name__} found, expected an array")
+    count, waiting = 0, [made]
+    while waiting:
+        value = waiting.pop()
+        count += value.size
+        check_unpacked_size(8 * count, len(raw), "the rows of an array of objects")
+        if value.dtype.hasobject:
+            waiting += [entry for entry in value.flat if isinstance(entry, np.ndarray)]
+    return made

@@ -228,6 +228,14 @@ def setting(row: int, value: Any) -> Any:
     return change
 
 
+def _repeated(row: np.ndarray, count: int) -> np.ndarray:
+    """Return an array of one row many times, which a pickle holds once."""
+    rows = np.empty(count, object)
+    for number in range(count):
+        rows[number] = row
+    return rows
+
+
 def _nested(depth: int) -> list[Any]:
     """Return a list of 10 to the power of depth numbers that a pickle holds in a few bytes."""
     rows: list[Any] = [0] * 10
@@ -241,6 +249,10 @@ def _nested(depth: int) -> list[Any]:
     [
         ({"segment_ids": None, "other": np.zeros(4)}, "has no segment_ids, and the unknown arrays"),
         ({"valid_lengths": np.zeros(3, "int32")}, "numbers of rows differ .* valid_lengths 3"),
+        (
+            {"input_ids": setting(1, _repeated(np.zeros(1 << 20, "int8"), 300))},
+            "the rows of an array of objects",
+        ),
         ({"valid_lengths": setting(2, 0)}, "sample 2 has .* the valid length 0, expected"),
         ({"valid_lengths": setting(2, 99)}, "sample 2 has .* the valid length 99, expected"),
         ({"input_ids": setting(1, np.full(32, 99))}, "sample 1 has"),
