@@ -82,9 +82,8 @@ except ValueError as error:
     assert "all ranks need the same version" in str(error), error
 print("done", rank)
 """
-    result = start(program, 2, timeout=60)
+    result = start(program, 2)
     assert all("done" in text for text in result.output.values()), result.text
-    assert result.seconds < 40
 
 
 def test_a_worker_of_another_version_than_the_servers(serve) -> None:
@@ -100,7 +99,6 @@ mx.kv.create("dist_sync")
     assert "a worker runs mxlite 0.0.9, the scheduler" in result.output[1], result.text
     assert "all processes need the same version" in result.output[1]
     assert "MXNetError" in result.output[0] or "Error" in result.output[0], result.text
-    assert result.seconds < 40
 
 
 ORDER = """

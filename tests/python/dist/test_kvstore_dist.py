@@ -224,11 +224,10 @@ out = mx.nd.zeros((2,))
 store.pull("w", out=out)
 out.wait_to_read()
 """
-    result = serve(program, ok=False, timeout=60)
+    result = serve(program, ok=False)
     assert result.code == 1
     assert "out of luck" in result.output[1]
     assert "worker 1" in result.output[0], result.text
-    assert result.seconds < 40
 
 
 def test_scripts_for_mxnet_find_servers_through_the_alias(serve) -> None:

@@ -48,7 +48,7 @@ for session in range(25):
 print("done", rank)
 """
     for ranks in (2, 3):
-        assert _done(start(program, ranks, timeout=60)) == list(range(ranks))
+        assert _done(start(program, ranks)) == list(range(ranks))
 
 
 @pytest.mark.parametrize("engine", ["threaded", "naive"])
@@ -86,7 +86,7 @@ for step in range(15):
     assert (y.asnumpy() == 1 + 2 * step).all(), (step, y)
 print("done", rank)
 """
-    assert _done(start(program, 2, timeout=60)) == [0, 1]
+    assert _done(start(program, 2)) == [0, 1]
 
 
 def test_a_process_set_is_removed_while_a_call_of_it_waits(start) -> None:
@@ -116,7 +116,7 @@ for step in range(10):
     assert (all_ranks.asnumpy() == 6).all()
 print("done", rank)
 """
-    assert _done(start(program, 3, timeout=60)) == [0, 1, 2]
+    assert _done(start(program, 3)) == [0, 1, 2]
 
 
 _LOST = """
