@@ -7,7 +7,7 @@ call, and what it ran is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from .. import ndarray as nd
 from ..base import MXNetError, NotSupportedError
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from ..ndarray.structure import count_leaves
+from ..ndarray.structure import count_leaves, unflatten
 from ..symbol import Symbol
 from ..symbol import var as make_var
 from ..symbol.exactness import exact
@@ -30,7 +30,7 @@ from .symbolic import composed_outputs, input_names
 if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
 
-__all__ = ["export", "exported_symbol"]
+__all__ = ["CachedGraph", "export", "exported_symbol"]
 
 Specs = list[tuple[tuple[int, ...], str]]  # shape and dtype of each array
 
@@ -114,6 +114,10 @@ class _Forward:
         self._params = [p for p in block.collect_params().values() if p._data is not None]
         self._names = input_names(count_leaves(self._layout))
 
+    def variables(self) -> list[Any]:
+        """Return variables in the place of the inputs."""
+        return list(unflatten([make_var(name) for name in self._names], self._layout))
+
     def composed(self) -> Symbol | None:
         """Return the symbol that forward makes of symbols; None if it needs arrays."""
         with exact():
@@ -194,3 +198,20 @@ def _broadcasts_unnamed(node: Node, inference: Inference) -> bool:
     if node.op is not None and node.op.startswith(prefix):
         return False
     return len({inference.shape(*entry) for entry in node.inputs}) > 1
+
+
+class CachedGraph:
+    """``block._cached_graph`` of 1.x, which mxboard and other tools read.
+
+    It is ``(inputs, symbol)``, and empty for a block without a compiled graph. An attribute that a
+    script sets hides it.
+    """
+
+    def __get__(self, block: HybridBlock | None, owner: type) -> Any:
+        """Return the inputs' variables and the symbol of the last call."""
+        if block is None:
+            return self
+        if not block._graphs and block._dynamic is None:
+            return ()
+        forward = _Forward(block)
+        return forward.variables(), exported_symbol(block)[0]

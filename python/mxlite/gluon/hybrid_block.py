@@ -64,6 +64,8 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
     # Hint of the operator whose node is called "fwd" in symbols, as the layers of 1.x name it.
     _node_op = ""
 
+    _cached_graph: Any = exporting.CachedGraph()
+
     def __init__(
         self, prefix: str | None = None, params: ParameterDict | None = None, **unknown: Any
     ) -> None:

@@ -81,6 +81,7 @@ class SymbolBlock(HybridBlock):
         symbol = outputs if isinstance(outputs, Symbol) else Group(list(outputs))
         self._symbol = symbol
         self._input_names = [_input_name(entry) for entry in inputs]
+        self._cached_graph = list(inputs), symbol
         self._make_parameters()
         # Begins compiled, as in 1.x.
         self._active = True

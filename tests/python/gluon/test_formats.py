@@ -77,3 +77,39 @@ def test_formats_of_a_block_that_was_not_called():
     net = Nest()
     net._in_format = [0, [0, 0]]
     assert net._in_format == [0, [0, 0]] and net._out_format is None
+
+
+def test_cached_graph_of_a_block():
+    """Tools such as mxboard read the symbol from ``block._cached_graph``."""
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(3, activation="relu"), mx.gluon.nn.Dense(2))
+    net.initialize()
+    assert net._cached_graph == ()
+    net(mx.nd.ones((1, 2)))
+    assert net._cached_graph == ()  # not hybridized
+    net.hybridize()
+    assert net._cached_graph == ()  # not run yet
+    x = mx.nd.array([[1.0, -2.0]])
+    expected = net(x).asnumpy()
+    inputs, symbol = net._cached_graph
+    assert [entry.name for entry in inputs] == ["data"]
+    args = {name: param.data() for name, param in net.collect_params().items()}
+    assert sorted(symbol.list_arguments()) == sorted([*args, "data"])
+    got = symbol.bind(mx.cpu(), {**args, "data": x}).forward()[0]
+    np.testing.assert_allclose(got.asnumpy(), expected, rtol=1e-5)
+    assert net[0]._cached_graph == ()
+    net.hybridize(False)
+    assert net._cached_graph == ()
+    net._cached_graph = (1, 2)  # scripts of 1.x may set it
+    assert net._cached_graph == (1, 2)
+
+
+def test_cached_graph_of_a_symbol_block():
+    data = mx.sym.var("data")
+    out = mx.sym.FullyConnected(data, num_hidden=3, name="fc")
+    block = mx.gluon.SymbolBlock(out, data)
+    inputs, symbol = block._cached_graph
+    assert [entry.name for entry in inputs] == ["data"]
+    assert symbol.list_arguments() == ["data", "fc_weight", "fc_bias"]
+    block.hybridize(False)
+    assert block._cached_graph[1].list_outputs() == ["fc_output"]
