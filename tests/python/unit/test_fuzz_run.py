@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "tests" / "fuzz"))
-    import run
-
-    return run
+    folder = ROOT / "tests" / "fuzz"
+    monkeypatch.syspath_prepend(str(folder))
+    # The name `run` may be that of a script of the benchmarks in this process.
+    spec = importlib.util.spec_from_file_location("fuzz_run", folder / "run.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_seeds_are_numbers_or_drawn(run: Any) -> None:
