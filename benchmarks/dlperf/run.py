@@ -330,30 +330,42 @@ def _files(
     options: argparse.Namespace, plan: list[Case], folder: Path
 ) -> dict[tuple[str, int], Path]:
     """Return the files of cases that read one, by model and size; missing files are made."""
-    from dlperf.bert.recipe import write_number_arrays
-
     files: dict[tuple[str, int], Path] = {}
     reading = [(case.model, case.size) for case in plan if case.data == "real"]
     for model, size in dict.fromkeys(reading):
         if model == "resnet50":
             files[model, size] = options.record or _photographs(options.preset)
         else:
-            files[model, size] = folder / f"samples-{size}.npz"
-            source = options.samples or _token_samples(options.preset, size)
-            write_number_arrays(source, files[model, size], size)
+            files[model, size] = (
+                _given_samples(options.samples, size, folder)
+                if options.samples
+                else _token_samples(options.preset, size)
+            )
     return files
+
+
+def _given_samples(source: Path, size: int, folder: Path) -> Path:
+    """Return the samples of gluon-nlp's file in a form that all workers read."""
+    from dlperf.bert.recipe import VOCABULARY, example_modules, write_number_arrays
+
+    example_modules()  # their folder becomes one of modules
+    from pretraining_files import read_samples
+
+    path = folder / f"samples-{size}.npz"
+    write_number_arrays(read_samples(source, VOCABULARY, size), path)
+    return path
 
 
 def _token_samples(preset: str, size: int) -> Path:
     """Return a file of sequences of up to so many random tokens, made once."""
-    from dlperf.bert.recipe import VOCABULARY, example_modules, make_samples
+    from dlperf.bert.recipe import VOCABULARY, example_modules, make_samples, write_number_arrays
 
     count = _SAMPLES[preset]
-    path = Path(tempfile.gettempdir()) / f"mxlite-samples-{size}-{count}.npz"
+    path = Path(tempfile.gettempdir()) / f"mxlite-tokens-{size}-{count}.npz"
     if not path.exists():
         samples, _ = example_modules()
         made = samples.checked("random tokens", make_samples(count, size, 1), VOCABULARY, size)
-        samples.write_samples(path, made)
+        write_number_arrays(made, path)
     return path
 
 

@@ -135,22 +135,21 @@ def resident_batch(spec):
     return batches.padded(checked, rows, case["size"], masks(case["size"]))
 
 
-def write_number_arrays(source, target, size):
-    """Write the samples of gluon-nlp's file as arrays of numbers and lengths of rows.
+def write_number_arrays(checked, target):
+    """Write samples to the path as arrays of numbers and lengths of rows.
 
-    Needs mxlite, whose reader takes the object arrays of ``source``. The workers of other systems
-    read ``target`` with NumPy alone.
+    The workers of all systems read them with NumPy alone, unlike gluon-nlp's files of objects.
     """
     samples, _ = example_modules()
-    from pretraining_files import read_samples
-
-    read = read_samples(source, VOCABULARY, size)
-    arrays = {key: getattr(read, key) for key in samples.ROW_KEYS}
+    arrays = {key: getattr(checked, key) for key in samples.ROW_KEYS}
     for key in samples.TOKEN_KEYS + samples.MASK_KEYS:
-        rows = getattr(read, key)
+        rows = getattr(checked, key)
         arrays[key] = np.concatenate(rows)
         arrays[key + "_lengths"] = np.array([len(row) for row in rows])
-    np.savez(target, **arrays)
+    partial = target.with_name(target.name + ".partial")
+    with partial.open("wb") as file:
+        np.savez(file, **arrays)
+    partial.replace(target)
 
 
 def _read_number_arrays(path):

@@ -29,8 +29,7 @@ def test_workers_make_the_batches_without_mxlite(tmp_path: Path) -> None:
     samples, _ = recipe.example_modules()
     made = recipe.make_samples(3, 24, 1)
     checked = samples.checked("random tokens", made, recipe.VOCABULARY, 24)
-    samples.write_samples(tmp_path / "objects.npz", checked)
-    recipe.write_number_arrays(tmp_path / "objects.npz", tmp_path / "numbers.npz", 24)
+    recipe.write_number_arrays(checked, tmp_path / "numbers.npz")
     spec = {
         "case": {"batch": 3, "size": 24},
         "rank": 0,

@@ -20,6 +20,7 @@ BENCHMARKS = ROOT / "benchmarks"
 sys.path[:0] = [str(BENCHMARKS / name) for name in (".", "peers", "io")]
 from cell import System
 from dlperf import cases, extract, measure, peak
+from dlperf.bert import recipe
 from test_dlperf_tables import figures
 from worker_process import WorkerError, WorkerProcess
 
@@ -248,6 +249,19 @@ def test_a_worker_pretrains_bert(
     assert fifth < first - 0.01  # the same batch, no dropout
     assert np.isfinite(timed["loss"])
     assert timed["mib"] >= prepared["mib"] > 50
+
+
+def test_given_samples_are_written_for_workers_without_mxlite(tmp_path: Path) -> None:
+    samples, _ = recipe.example_modules()
+    made = samples.synthetic_samples(6, recipe.VOCABULARY, 64, 8, seed=0)
+    samples.write_samples(tmp_path / "given.npz", made)
+    options = run.checked_options(["bert", "--samples", str(tmp_path / "given.npz")])
+    case = cases.Case("bert", "float32", 2, 1, "real", 64, network="bert_1_32_2")
+    path = run._files(options, [case], tmp_path)["bert", 64]
+    read = recipe._read_number_arrays(path)
+    for key in samples.KEYS:
+        for row, expected in zip(getattr(read, key), getattr(made, key), strict=True):
+            np.testing.assert_array_equal(row, expected)
 
 
 def test_cells_replace_those_of_the_preset() -> None:
