@@ -105,7 +105,7 @@ void seed_random(uint64_t seed) {
 void seed_random(uint64_t seed, Device device) {
   Generators& g = generators();
   std::lock_guard lock(g.mutex);
-  // As in MXNet 1.9.1, the device's index does not enter: any device gets the stream that
+  // The device's index does not enter, as in MXNet 1.9.1. Each device gets the stream that
   // seed_random(seed) gives to device 0.
   g.by_device[{device.type, device.index}] = {Generators::derive(seed, 0), 0};
 }
