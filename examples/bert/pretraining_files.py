@@ -33,10 +33,8 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
     ----------
     path : str or path
         The ``.npz`` file.
-    vocab_size : int
-        Number of tokens of the model's vocabulary.
-    max_length : int
-        Longest sequence that the model takes.
+    vocab_size, max_length : int
+        As of :func:`pretraining_samples.checked`.
 
     Returns
     -------
