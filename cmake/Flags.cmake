@@ -56,7 +56,4 @@ if(MXLITE_SANITIZE)
   add_link_options(-fsanitize=${sanitizers})
 endif()
 
-find_program(CCACHE ccache)
-if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
-endif()
+include(CompilerCache)
