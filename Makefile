@@ -10,6 +10,10 @@ SHELL := /bin/bash
 STEP := tools/step.sh
 export NINJA_STATUS := [%f/%t, %es] 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# The name that CMake finds by itself. pip would take Python's, and ccache keeps what each name compiled apart.
+ifeq ($(origin CXX),default)
+export CXX := c++
+endif
 
 WHEEL_BUILD := build/wheel
 SETUP := .venv/.setup
