@@ -28,8 +28,11 @@ from dlperf.styles import STYLES, recognize
 
 _FOLDER = re.compile(r"(\d+)n(\d+)g")
 _NAME = re.compile(r"(.+)_b(\d+)_([A-Za-z0-9.]+)_(\d+)\.log")
+# ASCII digits of a number above 0, which fits an int64.
+_COUNT = re.compile(r"0*[1-9][0-9]{0,17}")
 _HEAD = re.compile(r"^\s*([A-Za-z_]\w*) = (\S+)\s*$")
 _HEAD_LINES = 200
+_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # escape sequences of terminals
 MIB = 2**20
 
 
@@ -74,10 +77,14 @@ def describe(path: Path, lines: Sequence[str]) -> Job:
         "nodes": head.get("num_nodes") or (folder.group(1) if folder else None),
         "devices": head.get("gpu_num_per_node") or (folder.group(2) if folder else None),
     }
-    missing = [key for key, value in known.items() if value is None or not value.isdigit()]
-    if missing:
+    bad = [
+        f"{key} ({value})" if value else key
+        for key, value in known.items()
+        if value is None or not _COUNT.fullmatch(value)
+    ]
+    if bad:
         raise LogError(
-            f"{path}: no number for {', '.join(missing)}; expected a name like "
+            f"{path}: no number above 0 for {', '.join(bad)}; expected a name like "
             "1n8g/rn50_b128_fp32_1.log, or lines 'num_nodes = 1', 'gpu_num_per_node = 8' and "
             "'batch_size_per_device = 128' at its beginning"
         )
@@ -128,7 +135,8 @@ def read_log(
     LogError
         The log lacks what the style needs, or no style, or several, fit.
     """
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = _COLOR.sub("", text).splitlines()
     job = describe(path, lines)
     if system is None:
         found = recognize(lines)
@@ -264,7 +272,7 @@ def main(arguments: list[str] | None = None) -> int:
     Raises
     ------
     SystemExit
-        No log, or a log without the lines asked for; the message names file and line.
+        No log, or logs without the lines asked for; the message names each file and line.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--log_dir", "--log-dir", dest="log_dir_option", help="as DLPerf's option")
@@ -278,13 +286,24 @@ def main(arguments: list[str] | None = None) -> int:
     folder = options.log_dir or options.log_dir_option
     if folder is None:
         parser.error("a folder of logs is expected")
-    logs = sorted(Path(folder).rglob("*.log"))
+    if options.warm_up is not None and options.warm_up < 0:
+        parser.error(f"--warmup_batches {options.warm_up}, expected at least 0")
+    if options.batches is not None and options.batches <= (options.warm_up or 0):
+        parser.error(
+            f"--train_batches {options.batches}, expected more than the warm-up of "
+            f"{options.warm_up or 0}, which it includes"
+        )
+    logs = [Path(folder)] if Path(folder).is_file() else sorted(Path(folder).rglob("*.log"))
     if not logs:
         raise SystemExit(f"extract: no *.log in {folder}")
-    try:
-        runs = [read_log(log, options.system, options.warm_up, options.batches) for log in logs]
-    except LogError as error:
-        raise SystemExit(f"extract: {error}") from None
+    runs, failures = [], []
+    for log in logs:
+        try:
+            runs.append(read_log(log, options.system, options.warm_up, options.batches))
+        except LogError as error:
+            failures.append(f"extract: {error}")
+    if failures:
+        raise SystemExit("\n".join(failures))
     found = cases(runs)
     content = dlperf_dict(found)
     if options.style == "table":

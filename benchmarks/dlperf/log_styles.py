@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 import re
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-NUMBER = r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)"
+# A number with a decimal point. Digits behind other separators, as in 1,234.5 or 0,5, make it none.
+NUMBER = r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)(?![0-9.eE]|[^\w\s][0-9])"
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
 _DAY_SECONDS = 86400.0
@@ -127,6 +129,36 @@ class Style:
         found = re.search(self.pattern, line)
         return None if found is None else float(found.group(1))
 
+    def checked_number(self, line: str, number: int, job: Job) -> float:
+        """Return the number of a line that counts.
+
+        Parameters
+        ----------
+        line : str
+            The line.
+        number : int
+            Its number in the log, from 1, for the error.
+        job : Job
+            Metadata of the log.
+
+        Returns
+        -------
+        float
+            Above 0.
+
+        Raises
+        ------
+        LogError
+            The line has no number, or 0.
+        """
+        value = self.number(line)
+        if value is None or not 0 < value < math.inf:
+            raise LogError(
+                f"{job.path}:{number}: {line.strip()[:120]!r} given, a line like "
+                f"{self.example!r} with a number above 0 and a decimal point expected"
+            )
+        return value
+
     def read(
         self,
         lines: Sequence[str],
@@ -155,16 +187,11 @@ class Style:
         LogError
             A line lacks its number, or there are fewer lines than the window needs.
         """
-        values = []
-        for number, line in enumerate(lines, 1):
-            if self.matches(line):
-                value = self.number(line)
-                if value is None:
-                    raise LogError(
-                        f"{job.path}:{number}: {line.strip()[:120]!r} given, a line like "
-                        f"{self.example!r} expected"
-                    )
-                values.append(value)
+        values = [
+            self.checked_number(line, number, job)
+            for number, line in enumerate(lines, 1)
+            if self.matches(line)
+        ]
         first = self.window[0] if warm_up is None else warm_up
         last = self.window[1] if batches is None else batches
         scale = job.ranks if self.per_rank else 1
@@ -188,7 +215,10 @@ def date_seconds(line: str) -> float | None:
     found = _DATE.search(line)
     if found is None:
         return None
-    date = datetime.datetime.fromisoformat(f"{found.group(1)} {found.group(2)}")
+    try:
+        date = datetime.datetime.fromisoformat(f"{found.group(1)} {found.group(2)}")
+    except ValueError:  # damaged digits, such as minute 75
+        return None
     fraction = float(f"0.{found.group(3)}") if found.group(3) else 0.0
     return date.replace(tzinfo=datetime.timezone.utc).timestamp() + fraction
 
@@ -235,18 +265,10 @@ def median_of_ranks(values: Sequence[float], job: Job) -> float:
     return statistics.fmean(rates)
 
 
-def between_stamps(values: Sequence[float], job: Job) -> float:
-    """Return samples/s between the first and the last of the time stamps, one per step."""
-    return _elapsed(values, job, len(values) - 1)
-
-
-def between_stamps_of_ranks(values: Sequence[float], job: Job) -> float:
-    """As :func:`between_stamps`; a step ends with the line of its last rank."""
-    return _elapsed(values[job.ranks - 1 :], job, len(values) // job.ranks - 1)
-
-
-def _elapsed(values: Sequence[float], job: Job, steps: int) -> float:
-    seconds = values[-1] - values[0]
+def elapsed(values: Sequence[float], job: Job) -> float:
+    """Return samples/s of two times in seconds, and the steps between them."""
+    begin, end, steps = values
+    seconds = end - begin
     if seconds < 0:  # a time of day passes midnight
         seconds += _DAY_SECONDS
     if seconds <= 0 or steps < 1:

@@ -11,10 +11,9 @@ from dlperf.log_styles import (
     Job,
     LogError,
     Style,
-    between_stamps,
-    between_stamps_of_ranks,
     clock_seconds,
     date_seconds,
+    elapsed,
     mean,
     mean_by_nodes,
     median_of_ranks,
@@ -57,14 +56,61 @@ class TwoSteps(Style):
 
 
 def _between(values: Sequence[float], job: Job) -> float:
-    begin, end, steps = values
-    if end <= begin:
-        raise LogError(f"{job.path}: time goes from {begin} to {end}, expected it to grow")
-    return job.ranks * job.batch * steps / (end - begin)
+    return 1000 * job.ranks * job.batch / _milliseconds_between(values, job)
 
 
 def _milliseconds_between(values: Sequence[float], job: Job) -> float:
-    return 1000 * (values[1] - values[0]) / values[2]
+    begin, end, steps = values
+    if end <= begin:
+        raise LogError(f"{job.path}: time goes from {begin} to {end}, expected it to grow")
+    if steps < 1:
+        raise LogError(f"{job.path}: {steps:.0f} steps are kept, expected at least 1")
+    return 1000 * (end - begin) / steps
+
+
+class StampedSteps(Style):
+    """A style of numbered steps whose lines carry the time: lost lines do not change the rate.
+
+    A step ends with the line of its last rank. The window counts steps from the first in the log.
+    """
+
+    def read(
+        self,
+        lines: Sequence[str],
+        job: Job,
+        warm_up: int | None = None,
+        batches: int | None = None,
+    ) -> float:
+        """Return the rate between the first and the last step of the window.
+
+        See :meth:`Style.read`.
+        """
+        times: dict[int, float] = {}
+        ranks: dict[int, int] = {}
+        for number, line in enumerate(lines, 1):
+            found = re.search(self.step, line) if self.matches(line) else None
+            if found is None:
+                continue
+            value = self.number(line)
+            if value is None:
+                raise LogError(
+                    f"{job.path}:{number}: {line.strip()[:120]!r} given, a line like "
+                    f"{self.example!r} expected"
+                )
+            step = int(found.group(1))
+            ranks[step] = ranks.get(step, 0) + 1
+            if ranks[step] <= (job.ranks if self.per_rank else 1):
+                times[step] = value
+        first = self.window[0] if warm_up is None else warm_up
+        last = (self.window[1] or 0) if batches is None else batches
+        base = min(times, default=0)
+        kept = sorted(step for step in times if base + first <= step < base + last)
+        if not times or max(times) < base + last - 1 or len(kept) < 2:
+            raise LogError(
+                f"{job.path}: {len(times)} steps with lines like {self.example!r} found, at "
+                f"least {last} expected, of which the first {first} are left out"
+            )
+        return self.rate([times[kept[0]], times[kept[-1]], float(kept[-1] - kept[0])], job)
 
 
 class MindSpore(Style):
@@ -72,7 +118,7 @@ class MindSpore(Style):
 
     def matches(self, line: str) -> bool:
         """Return whether a line counts."""
-        return "epoch time:" in line or (line.lstrip().startswith("epoch:") and "step:" in line)
+        return "epoch time:" in line or re.search(r"\bepoch: *\d+,? +step:", line) is not None
 
     def read(
         self,
@@ -87,11 +133,10 @@ class MindSpore(Style):
         # The lines of ranks mix, but each rank writes a step's number before its time.
         steps: list[int] = []
         times: list[float] = []
-        for line in lines:
+        for position, line in enumerate(lines, 1):
             number = re.search(r"step:\s*(\d+)", line)
-            time = re.search(rf"epoch time:\s*{NUMBER}", line)
-            if time is not None:
-                times.append(float(time.group(1)))
+            if "epoch time:" in line:
+                times.append(self.checked_number(line, position, job))
             elif number is not None and self.matches(line):
                 steps.append(int(number.group(1)))
         kept = [time for step, time in zip(steps, times) if first < step <= last]
@@ -174,34 +219,35 @@ _ALL: list[Style] = [
         (19, None),
         mean,
     ),
-    Style(
+    StampedSteps(
         "ngc-mxnet-resnet50",
         (" Epoch[0] Batch ",),
         "",
         "YYYY-MM-DD hh:mm:ss,mmm ... Epoch[0] Batch [n]",
         (19, 120),
-        between_stamps_of_ranks,
+        elapsed,
         per_rank=True,
+        step=r"Batch \[(\d+)",
         value=date_seconds,
     ),
-    Style(
+    StampedSteps(
         "pytorch-nvidia-resnet50",
         ("Iteration: ", " train.loss :"),
         "",
         "YYYY-MM-DD hh:mm:ss.ffffff - Iteration: n  train.loss : x",
         (19, 120),
-        between_stamps,
+        elapsed,
         step=_ITERATION,
         after_step=5,
         value=date_seconds,
     ),
-    Style(
+    StampedSteps(
         "pytorch-nvidia-bert",
         ("Training Iteration: ", " average_loss"),
         "",
         "YYYY-MM-DD hh:mm:ss.ffffff - Training Iteration: n  average_loss : x",
         (19, 110),
-        between_stamps,
+        elapsed,
         step=_ITERATION,
         after_step=5,
         value=date_seconds,
@@ -240,13 +286,14 @@ _ALL: list[Style] = [
         (1, 6),
         mean,
     ),
-    Style(
+    StampedSteps(
         "tf2-bert",
         ("Train Step:",),
         "",
         "hh:mm:ss.ffffff ... Train Step: n/N",
         (19, 120),
-        between_stamps,
+        elapsed,
+        step=r"Train Step: (\d+)/",
         value=clock_seconds,
     ),
     Style(
@@ -268,7 +315,7 @@ _ALL: list[Style] = [
     MindSpore(
         "mindspore",
         ("epoch time:",),
-        "",
+        rf"epoch time:\s*{NUMBER}",
         "epoch: e step: n, ... followed by epoch time: x",
         (20, 120),
         per_millisecond,
@@ -312,7 +359,7 @@ _ALL: list[Style] = [
     OuterDropped(
         "oneflow-wide-deep-2021",
         ("[rank:0] iter:", "latency(ms):"),
-        rf"latency\(ms\): {NUMBER}",
+        rf"latency\(ms\): {NUMBER}\s*\|",
         "[rank:0] iter: n/N, loss: x, latency(ms): x | stamp",
         (1, None),
         mean,
@@ -332,7 +379,7 @@ _ALL: list[Style] = [
     Style(
         "megatron-gpt",
         ("iteration", "elapsed time per iteration (ms):"),
-        rf"elapsed time per iteration \(ms\): {NUMBER}",
+        rf"elapsed time per iteration \(ms\): {NUMBER}\s*\|",
         "iteration n/ N | ... | elapsed time per iteration (ms): x | ...",
         (0, None),
         lambda values, job: statistics.median(values),
@@ -343,7 +390,7 @@ _ALL: list[Style] = [
     Style(
         "oneflow-gpt",
         ("step=", "micro_batches=", "latency="),
-        rf"latency={NUMBER}",
+        rf"latency={NUMBER},",
         "step=n,micro_batches=m,samples=s,throughput=x,latency=x,loss=x",
         (0, None),
         lambda values, job: 1000 * statistics.median(values),

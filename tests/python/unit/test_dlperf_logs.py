@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -255,7 +256,7 @@ def test_names_and_heads_give_the_job(tmp_path: Path) -> None:
     other = tmp_path / "train.log"
     assert extract.describe(other, head).ranks == 4
     with pytest.raises(
-        LogError, match=r"train\.log: no number for batch, nodes, devices; expected"
+        LogError, match=r"train\.log: no number above 0 for batch, nodes, devices; "
     ):
         extract.describe(other, [])
 
@@ -319,3 +320,98 @@ def test_folders_without_logs_and_bad_logs_end_the_command(tmp_path: Path) -> No
     path = write(tmp_path, "", ["Epoch[0] Batch[0]\tSpeed: 1.00 samples/sec"])
     with pytest.raises(SystemExit, match=f"extract: {path}: 1 lines like"):
         extract.main([str(tmp_path)])
+
+
+def test_every_bad_log_of_a_folder_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "", sample("mxnet-resnet50"))
+    for run in (2, 3):
+        write(tmp_path, "", ["Epoch[0] Batch[0]\tSpeed: 1.00 samples/sec"], run=run)
+    with pytest.raises(SystemExit) as error:
+        extract.main([str(tmp_path)])
+    named = [line.split(": ")[1] for line in str(error.value).splitlines()]
+    assert [Path(name).name for name in named] == [
+        "my_model_b32_fp32_2.log",
+        "my_model_b32_fp32_3.log",
+    ]
+
+
+@pytest.mark.parametrize("name", ["ngc-mxnet-resnet50", "pytorch-nvidia-resnet50", "tf2-bert"])
+def test_lost_lines_of_steps_do_not_change_a_rate_between_times(name: str, tmp_path: Path) -> None:
+    whole = sample(name)
+    lost = [line for number, line in enumerate(whole) if number % 7 != 3]
+    assert extract.read_log(write(tmp_path, name, lost), name).value == pytest.approx(256.0)
+    glued = whole[:80] + ["".join(whole[80:83])] + whole[83:]
+    assert extract.read_log(write(tmp_path, name, glued), name).value == pytest.approx(256.0)
+
+
+def with_commas(line: str) -> str:
+    """Return a line as programs of other locales write it."""
+    return re.sub(r"(?<=\d)\.(?=\d)", ",", line)
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_a_decimal_comma_never_cuts_a_number(name: str, tmp_path: Path) -> None:
+    lines = [with_commas(line) for line in sample(name)]
+    path = write(tmp_path, name, lines)
+    if name in ("ngc-mxnet-resnet50", "pytorch-nvidia-resnet50", "pytorch-nvidia-bert", "tf2-bert"):
+        assert extract.read_log(path, name).value == pytest.approx(SAMPLES[name][1])
+        return  # a comma before fractions of a second is usual
+    if lines == sample(name):
+        return  # whole numbers
+    with pytest.raises(LogError, match="expected"):
+        extract.read_log(path, name)
+
+
+@pytest.mark.parametrize("name", ["paddle-resnet50", "mindspore", "mxnet-resnet50"])
+def test_a_zero_is_no_rate(name: str, tmp_path: Path) -> None:
+    number = re.compile(r"((?:elapse|epoch time:|Speed:) )[\d.]+")
+    lines = [number.sub(r"\g<1>0.0", line) for line in sample(name)]
+    with pytest.raises(LogError, match=r"_1\.log:\d+: .* given, a line like .*above 0"):
+        extract.read_log(write(tmp_path, name, lines), name)
+
+
+def test_a_damaged_time_names_its_line(tmp_path: Path) -> None:
+    lines = sample("ngc-mxnet-resnet50")
+    lines[40] = lines[40].replace(" 03:", " 93:")
+    path = write(tmp_path, "", lines)
+    with pytest.raises(LogError, match=r"_1\.log:42: .*93:.* given, a line like"):
+        extract.read_log(path, "ngc-mxnet-resnet50")
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "head"),
+    [
+        ("0n1g", "rn50_b32_fp32_1.log", ""),
+        ("1n0g", "rn50_b32_fp32_1.log", ""),
+        ("1n1g", "rn50_b0_fp32_1.log", ""),
+        ("1n1g", "rn50_b32_fp32_1.log", "batch_size_per_device = \u00b2"),
+        ("1n1g", "rn50_b32_fp32_1.log", "num_nodes = -1"),
+        ("1n1g", "rn50_b32_fp32_1.log", f"gpu_num_per_node = {10**30}"),
+    ],
+)
+def test_jobs_have_counts_above_0(case: str, name: str, head: str, tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="no number above 0 for (nodes|devices|batch)"):
+        extract.describe(tmp_path / case / name, [head])
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_colors_and_tags_of_launchers_are_no_part_of_a_line(name: str, tmp_path: Path) -> None:
+    lines = [f"[1,0]<stdout>:\x1b[1;32m{line}\x1b[0m" for line in sample(name)]
+    path = write(tmp_path, name, lines)
+    assert extract.read_log(path, name).value == pytest.approx(SAMPLES[name][1])
+
+
+def test_a_single_log_and_windows_below_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "", sample("mxnet-resnet50"))
+    assert extract.main([str(path)]) == 0
+    assert f"{path} {{1: 100.25}}" in capsys.readouterr().out
+    for options, text in (
+        (["--warmup_batches", "-5"], "--warmup_batches -5, expected at least 0"),
+        (["--warmup_batches", "9", "--train_batches", "9"], "expected more than the warm-up of 9"),
+        (["--train_batches", "0"], "--train_batches 0, expected more than"),
+    ):
+        with pytest.raises(SystemExit):
+            extract.main([str(path), *options])
+        assert text in capsys.readouterr().err
