@@ -25,7 +25,8 @@ def _bars(axis: Any, content: dict[str, Any], value: Any, errors: Any) -> None:
     axis.set_xticks(range(len(cells)), [cell["name"].replace(" size", "\nsize") for cell in cells])
     axis.tick_params(axis="x", labelsize=7)
     axis.grid(axis="y", alpha=0.3)
-    axis.legend(fontsize=8)
+    if systems:
+        axis.legend(fontsize=8)
 
 
 def _efficiency(axis: Any, content: dict[str, Any]) -> bool:

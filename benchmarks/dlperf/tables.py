@@ -22,12 +22,14 @@ from common import table
 from compare import load
 
 from dlperf.cases import MODELS, check_model
+from dlperf.results import check_content
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
 DEVICES = (1, 8, 16, 32)
 # Model of run.py: that of the published files, batch sizes of the columns FP32 and AMP.
 _PUBLISHED = {"resnet50": ("resnet50", 128, 256), "bert": ("bert-base", 32, 64)}
 _SIZES = {"resnet50": 224, "bert": 128}  # pixels of a side, tokens
+_NETWORKS = {"resnet50": "", "bert": "bert_12_768_12"}  # as cases name it
 _GRADIENT_BYTES = {"float32": 4.0, "tf32": 4.0, "float16": 2.0, "bfloat16": 2.0}
 # Steps of different devices vary by this share; the default of scaling_model.py.
 VARIATION = 0.02
@@ -117,9 +119,14 @@ def _column(dtype: str) -> str:
     return "fp32" if dtype in ("float32", "tf32") else "AMP"
 
 
+def _is_published(case: dict[str, Any]) -> bool:
+    """Return whether a case has the network of the published rows."""
+    return case["model"] in _PUBLISHED and case["network"] == _NETWORKS[case["model"]]
+
+
 def _anchor(case: dict[str, Any]) -> str:
     """Return the published rates of MXNet for the work of a case, "" if there are none."""
-    if case["model"] not in _PUBLISHED or case["size"] != _SIZES[case["model"]]:
+    if not _is_published(case) or case["size"] != _SIZES[case["model"]] or case["dtype"] == "tf32":
         return ""
     found = [
         f"{row['framework']} {row['rates'][str(case['ranks'])]:.0f}"
@@ -179,11 +186,12 @@ def own_rows(content: dict[str, Any], model: str) -> list[dict[str, Any]]:
         if case["model"] != model:
             continue
         for system, figures in cell["systems"].items():
-            key = (system, case["data"], case["dtype"], case["batch"], case["size"])
+            key = (system, *(case[name] for name in ("data", "dtype", "batch", "size", "network")))
+            network = "" if _is_published(case) else f" {case['network']}"
             row = rows.setdefault(
                 key,
                 {
-                    "framework": f"{system} {case['data']} {cell['math'].split(',')[0]}",
+                    "framework": f"{system} {case['data']} {cell['math'].split(',')[0]}{network}",
                     "math": _column(case["dtype"]),
                     "batch": case["batch"],
                     "size": case["size"],
@@ -196,6 +204,8 @@ def own_rows(content: dict[str, Any], model: str) -> list[dict[str, Any]]:
     if content["settings"]["device"] == "gpu":
         for row in rows.values():
             if "1" not in row["rates"] or not row["framework"].startswith("mxlite"):
+                continue
+            if not _is_published(row["case"]):  # the model of communication has its layers only
                 continue
             for devices in DEVICES:
                 if str(devices) not in row["rates"]:
@@ -272,7 +282,7 @@ def framework_table(row: dict[str, Any], per_node: int = 8) -> str:
         speedup = "no 1n1g" if one is None else f"{rate / one:.2f}"
         efficiency = "" if one is None else f"{rate / one / count:.1%}"
         mark = "predicted" if count in row.get("predicted", []) else ""
-        nodes = max(1, count // per_node)
+        nodes = -(-count // per_node)
         rows.append([str(nodes), str(count), f"{rate:.2f}", speedup, efficiency, mark])
     head = ["node_num", "gpu_num", "samples/s", "speedup", "efficiency", ""]
     return f"{row['framework']} b{row['batch']}\n{table(head, rows)}"
@@ -351,8 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", help="written by run.py --json")
     for name in parser.parse_args(arguments).files:
         content = load(name)
-        if content.get("benchmark") != "dlperf":
-            raise SystemExit(f"tables: {name} is no result file of dlperf/run.py")
+        check_content(name, content)
         print(all_tables(content))
     return 0
 

@@ -116,6 +116,33 @@ def test_rates_of_more_gpus_are_marked_as_predictions() -> None:
     assert list(peer["rates"]) == ["1"]
 
 
+def bert_content(network: str, dtype: str = "float32") -> dict[str, Any]:
+    given = content("gpu")
+    case = cases.Case("bert", dtype, 32, 1, "real", 128, network=network)
+    cell = {"name": case.name, "case": vars(case), "math": cases.MATH[dtype], "ratios": {}}
+    given["cells"] = [{**cell, "systems": {"mxlite:hybrid": figures(150.0)}, "reasons": {}}]
+    return given
+
+
+def test_a_smaller_network_stands_under_its_name_without_published_figures() -> None:
+    base = bert_content("bert_12_768_12")
+    assert "MXNet 150" in tables.case_table(base)
+    assert tables.own_rows(base, "bert")[0]["predicted"] == [8, 16, 32]
+    small = bert_content("bert_2_128_2")
+    assert "MXNet 150" not in tables.case_table(small)
+    (row,) = tables.own_rows(small, "bert")
+    assert row["framework"] == "mxlite:hybrid real fp32 bert_2_128_2"
+    assert (list(row["rates"]), row["predicted"]) == (["1"], [])
+    # TF32 is another arithmetic than that of the published rows.
+    assert "MXNet 150" not in tables.case_table(bert_content("bert_12_768_12", "tf32"))
+
+
+def test_devices_of_a_part_of_a_node_count_as_a_node() -> None:
+    row = {"framework": "x", "batch": 1, "rates": {"1": 1.0, "8": 8.0, "12": 12.0}}
+    lines = tables.framework_table(row).splitlines()[3:]
+    assert [line.split()[:2] for line in lines] == [["1", "1"], ["1", "8"], ["2", "12"]]
+
+
 def test_a_rate_without_its_single_device_has_no_speed_up() -> None:
     row = {"framework": "x", "batch": 1, "rates": {"8": 100.0}}
     assert tables.framework_table(row).splitlines()[-1].split() == "1 8 100.00 no 1n1g".split()
