@@ -140,8 +140,8 @@ class Cell:
                 workers[name] = worker
                 try:
                     answer = worker.ask(do="prepare", within=self.deadline)
+                    self._check(answer, reference or answer)
                     reference = reference or answer
-                    self._check(answer, reference)
                 except WorkerError as error:
                     self._drop(workers, name, error)
                     continue
