@@ -57,7 +57,10 @@ def cpu_peak(dtype: str) -> dict[str, Any]:
         As of :func:`measured_peak`.
     """
     command = [sys.executable, __file__, dtype]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        words = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise SystemExit(f"dlperf: the peak of {dtype} cannot be measured: {words[0]}")
     return json.loads(done.stdout)
 
 

@@ -34,7 +34,7 @@ from dlperf.cases import DATA, MODELS, Case, Cell, cases, check_model
 from dlperf.measure import SYSTEMS, DlperfCell, DlperfWorker
 from dlperf.peak import cpu_peak, gpu_peak
 from dlperf.plots import plot
-from dlperf.results import configuration, load, save
+from dlperf.results import check_target, configuration, load, save
 from dlperf.tables import all_tables, case_table
 
 _ROUNDS = {"cpu": 3, "gpu": 7}
@@ -111,7 +111,7 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     Raises
     ------
     SystemExit
-        An unknown model, or a number below 1.
+        An unknown model, a number below 1, or a file that is not there or cannot be written.
     """
     options = parser().parse_args(arguments)
     if options.model != "all":
@@ -136,6 +136,20 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
         raise SystemExit(f"dlperf: --steps {min(options.steps)}, expected at least 1")
     if min(options.ranks) < 1:
         raise SystemExit(f"dlperf: --ranks {min(options.ranks)}, expected at least 1")
+    options.ranks, options.data, options.cells = (
+        list(dict.fromkeys(values)) for values in (options.ranks, options.data, options.cells)
+    )
+    if not options.deadline > 0:
+        raise SystemExit(f"dlperf: --deadline {options.deadline}, expected seconds above 0")
+    if options.device == "cpu" and any(cell.startswith("tf32") for cell in options.cells):
+        raise SystemExit("dlperf: --cells tf32 on a CPU, expected --device gpu: TF32 is of GPUs")
+    if options.json:
+        check_target(options.json)
+    if options.record and not options.record.exists():
+        raise SystemExit(
+            f"dlperf: --record {options.record} does not exist; python -m mxlite.tools.im2rec "
+            "makes such a file from images"
+        )
     if options.record and not options.record.with_suffix(".idx").exists():
         raise SystemExit(
             f"dlperf: {options.record.with_suffix('.idx')} does not exist; make it with "

@@ -49,13 +49,26 @@ SMALL = cases.Case("resnet50", "float32", 4, 1, "resident", 64, warm_up=1, steps
         (["insightface"], r"insightface is not yet supported"),
         (["resnet50", "--ranks", "1", "0"], r"--ranks 0, expected at least 1"),
         (["resnet50", "--rounds", "0"], r"--rounds 0, expected at least 1"),
-        (["resnet50", "--record", "/none/train.rec"], r"train.idx does not exist; make it with"),
+        (["resnet50", "--record", "/none/train.rec"], r"--record /none/train.rec does not exist"),
+        (["resnet50", "--record", __file__], r"test_dlperf.idx does not exist; make it with"),
+        (["resnet50", "--deadline", "0"], r"--deadline 0.0, expected seconds above 0"),
+        (["resnet50", "--deadline", "nan"], r"--deadline nan, expected seconds above 0"),
+        (["bert", "--cells", "tf32:4x64"], r"--cells tf32 on a CPU, expected --device gpu"),
+        (["bert", "--json", str(BENCHMARKS)], r"benchmarks is a folder, expected a file"),
+        (["bert", "--json", f"{__file__}/x.json"], r"x.json cannot be written: "),
         (["resnet50", "--systems", "caffe:cpu"], r"no system 'caffe:cpu'; there are mxlite:hybrid"),
     ],
 )
 def test_wrong_options_end_with_what_was_expected(arguments: list[str], words: str) -> None:
     with pytest.raises(SystemExit, match=words):
         run.main(arguments)
+
+
+def test_what_is_given_twice_is_measured_once() -> None:
+    cells = ["float32:2x32", "float32:2x32"]
+    command = ["bert", "--ranks", "2", "1", "2", "--data", "real", "real", "--cells", *cells]
+    options = run.checked_options(command)
+    assert (options.ranks, options.data, options.cells) == ([2, 1], ["real"], cells[:1])
 
 
 def test_presets_have_both_kinds_of_data_and_all_ranks() -> None:
@@ -127,6 +140,28 @@ def test_systems_with_other_losses_are_not_timed() -> None:
         cell._check({"losses": [7.0, 5.0]}, {"losses": [7.0, 5.02]})
     with pytest.raises(WorkerError, match="fifth loss is nan, expected a number"):
         cell._check({"losses": [7.0, float("nan")]}, {"losses": [7.0, 5.0]})
+
+
+def test_a_system_without_a_loss_is_no_reference_for_the_others(tmp_path: Path) -> None:
+    losses = {"mxlite": float("nan"), "mxnet": 7.0, "torch": 7.001}
+
+    class Answers:
+        def __init__(self, system: System, *_: Any) -> None:
+            self.name = system.name
+
+        def ask(self, *, do: str, **_: Any) -> dict[str, Any]:
+            loss = losses[self.name]
+            answer = {"seconds": [0.1], "loss": loss, "losses": [loss, loss], "steps": [0.1]}
+            return {**answer, "version": "1", "build_seconds": 1.0, "mib": 1.0, "warm": []}
+
+        def close(self) -> None:
+            pass
+
+    cell = measure.DlperfCell(SMALL)
+    cell.WORKER = Answers
+    cell.run([System(name, "x", ("float32",)) for name in losses], tmp_path, 1, 1, 0.0)
+    assert list(cell.record("mxlite:x", None)["systems"]) == ["mxnet:x", "torch:x"]
+    assert cell.reasons == {"mxlite:x": "first loss is nan, expected a number"}
 
 
 @pytest.mark.parametrize(("seconds", "window"), [((0.5, 1.9), (20, 100)), ((0.5, 2.1), (4, 20))])
@@ -445,3 +480,13 @@ def test_a_call_that_was_ended_is_continued(
     assert len(measured) == 5
     with pytest.raises(SystemExit, match=r"rounds: 2 there, 5 here"):
         run.main([*command, "--rounds", "5"])
+    path.write_text(path.read_text()[:-200])
+    with pytest.raises(SystemExit, match=r"results.json is not JSON"):
+        run.main(command)
+    for damaged, words in (
+        ({**found, "cells": [{"name": "x"}]}, r"no cells\[0\].case, .*cells\[0\].reasons; remove"),
+        ({**found, "peaks": None}, "is damaged: no peaks; remove it"),
+    ):
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(SystemExit, match=words):
+            run.main(command)
