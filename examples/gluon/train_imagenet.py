@@ -10,6 +10,9 @@ Without ``--use-rec`` it reads the folders ``train`` and ``val`` of ``--data-dir
 its part of the records, gradients are averaged, the learning rate is multiplied by the processes,
 and rank 0 logs the rate of all of them, in lines ``Epoch[0] Batch[49]`` instead of
 ``Epoch[0] Batch [50]``.
+
+gluon-cv's DALI readers and its options ``--use-gn`` and ``--use_se`` are not there. A teacher's
+parameters are those of the zoo's cache, as with ``--use-pretrained``, or ``--teacher-params``.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "image_classification"
 import mxlite as mx
 import mxlite.horovod as hvd
 import numpy as np
+from distillation import DistillationSoftmaxCrossEntropyLoss
 from image_data import imagenet_iters
 from mxlite import autograd, gluon
 from mxlite.gluon.model_zoo import vision
@@ -64,8 +68,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--warmup-lr", type=float, default=0.0)
     add("--warmup-epochs", type=int, default=0)
     add("--last-gamma", action="store_true", help="gamma of a block's last BatchNorm begins at 0")
-    add("--mode", default="hybrid", choices=["imperative", "hybrid"])
+    add("--mode", default="hybrid", choices=["imperative", "hybrid", "symbolic"])
     add("--model", required=True, help="name in the model zoo")
+    add("--batch-norm", action="store_true", help="the form with BatchNorm of a VGG network")
     add("--input-size", type=int, default=224)
     add("--crop-ratio", type=float, default=0.875, help="of validation images")
     add("--use-pretrained", action="store_true")
@@ -74,6 +79,10 @@ def make_parser() -> argparse.ArgumentParser:
     add("--mixup-off-epoch", type=int, default=0, help="epochs without mixup at the end")
     add("--label-smoothing", action="store_true", help="0.1 of the weight for all classes")
     add("--no-wd", action="store_true", help="no weight decay of bias, beta and gamma")
+    add("--teacher", help="network of the zoo whose probabilities the network learns, too")
+    add("--teacher-params", default="", help="its .params file instead of the zoo's")
+    add("--temperature", type=float, default=20.0, help="divides scores before the teacher's loss")
+    add("--hard-weight", type=float, default=0.5, help="of the loss against the labels, 0 to 1")
     add("--save-frequency", type=int, default=10)
     add("--save-dir", default="params", help="'' for no files")
     add("--eval-frequency", type=int, default=1, help="epochs between validations; 0: none")
@@ -86,6 +95,55 @@ def make_parser() -> argparse.ArgumentParser:
     add("--rgb-std", default="58.393,57.12,57.375")
     add("--seed", type=int, default=0)
     return parser
+
+
+def checked_options(arguments: list[str] | None) -> argparse.Namespace:
+    """Return the command line; SystemExit says which value was expected."""
+    opt = make_parser().parse_args(arguments)
+    for name in ("batch_size", "input_size", "num_classes", "num_training_samples"):
+        _expect(getattr(opt, name) >= 1, name, getattr(opt, name), "at least 1")
+    counts = ("num_gpus", "num_data_workers", "num_epochs", "max_batches", "lr_decay_period")
+    counts += ("warmup_epochs", "mixup_off_epoch", "save_frequency", "eval_frequency")
+    for name in (*counts, "log_interval", "lr", "momentum", "wd", "warmup_lr"):
+        _expect(getattr(opt, name) >= 0, name, getattr(opt, name), "at least 0")
+    _expect(0 < opt.crop_ratio <= 1, "crop_ratio", opt.crop_ratio, "above 0, at most 1")
+    _expect(opt.mixup_alpha > 0, "mixup_alpha", opt.mixup_alpha, "above 0")
+    _expect(opt.temperature > 0, "temperature", opt.temperature, "above 0")
+    _expect(0 <= opt.hard_weight <= 1, "hard_weight", opt.hard_weight, "0 to 1")
+    last = opt.num_epochs
+    _expect(0 <= opt.resume_epoch <= last, "resume_epoch", opt.resume_epoch, f"0 to {last}")
+    for name in ("resume_params", "resume_states", "teacher_params"):
+        file = getattr(opt, name)
+        _expect(not file or Path(file).exists(), name, file, "a file")
+    opt.lr_decay_epochs = _numbers(opt.lr_decay_epoch, "lr_decay_epoch", int)
+    steps = opt.lr_decay_epochs
+    grows = all(a < b for a, b in zip([0, *steps], steps))
+    _expect(grows, "lr_decay_epoch", opt.lr_decay_epoch, "growing epochs above 0")
+    opt.moments = _numbers(f"{opt.rgb_mean},{opt.rgb_std}", "rgb_mean and --rgb-std", float)
+    _expect(
+        len(opt.moments) == 6 and min(opt.moments[3:]) > 0,
+        *("rgb_mean and --rgb-std", opt.moments, "three numbers each, deviations above 0"),
+    )
+    if opt.teacher in ("none", "None", ""):  # gluon-cv's default
+        opt.teacher = None
+    if opt.batch_norm and not opt.model.endswith("_bn"):
+        _expect(opt.model.startswith("vgg"), "batch_norm", opt.model, "a VGG network")
+        opt.model += "_bn"
+    return opt
+
+
+def _expect(right: bool, name: str, value: Any, expected: str) -> None:
+    if not right:
+        flag = "--" + name.replace("_", "-")
+        raise SystemExit(f"train_imagenet: {flag} {value}, expected {expected}")
+
+
+def _numbers(text: str, name: str, kind: Any) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        _expect(False, name, text, "numbers with commas between")
+        raise
 
 
 def started_by_mpi() -> bool:
@@ -105,9 +163,8 @@ def existing(path: str, index: str | None) -> tuple[str, str]:
 def record_iterators(opt: argparse.Namespace, batch_size: int) -> tuple:
     """Return iterators over the training and the validation records of this rank."""
     shape = (3, opt.input_size, opt.input_size)
-    moments = [float(value) for value in f"{opt.rgb_mean},{opt.rgb_std}".split(",")]
     names = ("mean_r", "mean_g", "mean_b", "std_r", "std_g", "std_b")
-    common = dict(zip(names, moments), data_shape=shape, batch_size=batch_size)
+    common = dict(zip(names, opt.moments), data_shape=shape, batch_size=batch_size)
     common.update(preprocess_threads=opt.num_data_workers)
     common.update(num_parts=hvd.size(), part_index=hvd.rank())
     record, index = existing(opt.rec_train, opt.rec_train_idx)
@@ -152,7 +209,7 @@ def schedule(opt: argparse.Namespace, batches: int, rate: float) -> Any:
     if opt.lr_decay_period:
         epochs = list(range(opt.lr_decay_period, opt.num_epochs, opt.lr_decay_period))
     else:
-        epochs = [int(epoch) for epoch in opt.lr_decay_epoch.split(",")]
+        epochs = opt.lr_decay_epochs
     steps = [epoch * batches for epoch in epochs] or [updates]
     return mx.lr_scheduler.MultiFactorScheduler(steps, opt.lr_decay, **warm)
 
@@ -180,7 +237,12 @@ class Classifier:
         self.batches = self._batches()
         self.net = self._network()
         self.trainer = self._trainer()
+        self.teacher = self._teacher()
         self.loss = gluon.loss.SoftmaxCrossEntropyLoss(sparse_label=not self._soft())
+        if self.teacher is not None:
+            self.loss = DistillationSoftmaxCrossEntropyLoss(
+                opt.temperature, opt.hard_weight, sparse_label=not self._soft()
+            )
         self.metric = mx.metric.RMSE() if self._soft() else mx.metric.Accuracy()
         self.best = 1.0
 
@@ -207,11 +269,10 @@ class Classifier:
 
     def _network(self) -> Any:
         opt = self.opt
-        options = {"classes": opt.num_classes, "pretrained": opt.use_pretrained}
-        options["ctx"] = self.context
+        options = {"pretrained": opt.use_pretrained}
         if opt.last_gamma:
             options["last_gamma"] = True
-        net = vision.get_model(opt.model, **options)
+        net = self._zoo_network(opt.model, **options)
         if opt.resume_params:
             net.load_parameters(opt.resume_params, ctx=self.context)
         elif not opt.use_pretrained:
@@ -222,11 +283,47 @@ class Classifier:
         if opt.no_wd:
             for parameter in net.collect_params(".*beta|.*gamma|.*bias").values():
                 parameter.wd_mult = 0.0
-        if opt.mode == "hybrid":
+        if opt.mode != "imperative":
             net.hybridize(static_alloc=True, static_shape=True)
         size = opt.input_size
         net(mx.nd.zeros((1, 3, size, size), ctx=self.context[0], dtype=opt.dtype))  # infers shapes
         return net
+
+    def _zoo_network(self, name: str, **options: Any) -> Any:
+        """Return a network of the zoo; SystemExit names what is missing."""
+        try:
+            return vision.get_model(name, classes=self.opt.num_classes, ctx=self.context, **options)
+        except (ValueError, FileNotFoundError) as error:  # names and files that are not there
+            raise SystemExit(f"train_imagenet: {error}") from None
+        except TypeError as error:
+            if "last_gamma" not in str(error):
+                raise
+            raise SystemExit(
+                f"train_imagenet: --last-gamma was given for {name}, expected a network with it, "
+                "such as resnet50_v1b"
+            ) from None
+
+    def _teacher(self) -> Any:
+        """Return the network to learn from, None without ``--teacher``."""
+        opt = self.opt
+        if opt.teacher is None or opt.hard_weight == 1:
+            return None
+        net = self._zoo_network(opt.teacher, pretrained=not opt.teacher_params)
+        if opt.teacher_params:
+            net.load_parameters(opt.teacher_params, ctx=self.context)
+        net.cast(opt.dtype)
+        net.hybridize(static_alloc=True, static_shape=True)
+        return net
+
+    def _losses(self, data: list, outputs: list, label: list) -> list:
+        """Return the loss of each device's part."""
+        outputs = [output.astype("float32") for output in outputs]
+        if self.teacher is None:
+            return [self.loss(output, part) for output, part in zip(outputs, label)]
+        with autograd.pause(train_mode=False):
+            scores = [self.teacher(part).astype("float32") for part in data]
+            targets = [(score / self.opt.temperature).softmax() for score in scores]
+        return [self.loss(*parts) for parts in zip(outputs, label, targets)]
 
     def _trainer(self) -> Any:
         opt, params = self.opt, self.net.collect_params()
@@ -285,10 +382,7 @@ class Classifier:
                 data, label = self._soften(data, label, epoch)
             with autograd.record():
                 outputs = [self.net(part) for part in data]
-                losses = [
-                    self.loss(output.astype("float32"), part)
-                    for output, part in zip(outputs, label)
-                ]
+                losses = self._losses(data, outputs, label)
             autograd.backward(losses)
             self.trainer.step(self.batch_size)
             if self._soft():
@@ -354,7 +448,7 @@ class Classifier:
 
 
 def main() -> None:
-    opt = make_parser().parse_args()
+    opt = checked_options(None)
     hvd.init()
     logger.propagate = False  # the root logger prints, too, once a library has used it
     if hvd.rank() == 0:

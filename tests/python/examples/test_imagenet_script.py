@@ -140,3 +140,88 @@ def test_folders_of_images_are_read_without_record_files(tmp_path: Path) -> None
 def test_missing_records_are_named(tmp_path: Path) -> None:
     log = train(tmp_path, tmp_path, status=1)
     assert f"{tmp_path / 'train.rec'} does not exist; give it with --rec-train" in log
+
+
+@pytest.mark.parametrize("hard_weight", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_the_loss_of_distillation_is_that_of_gluon_cv(hard_weight: float, sparse: bool) -> None:
+    sys.path.append(str(SCRIPT.parent))
+    from distillation import DistillationSoftmaxCrossEntropyLoss
+
+    random = np.random.RandomState(0)
+    scores, teacher = (random.randn(3, 5).astype("float32") for _ in range(2))
+    label = np.array([4, 0, 2])
+    temperature = 2.5
+
+    def log_softmax(x: np.ndarray) -> np.ndarray:
+        return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+    target = np.exp(log_softmax(teacher / temperature))
+    soft = -(target * log_softmax(scores / temperature)).sum(-1) * temperature**2
+    hard = -log_softmax(scores)[np.arange(3), label]
+    loss = DistillationSoftmaxCrossEntropyLoss(temperature, hard_weight, sparse_label=sparse)
+    loss.hybridize()
+    given = label if sparse else np.eye(5)[label]
+    found = loss(mx.nd.array(scores), mx.nd.array(given), mx.nd.array(target)).asnumpy()
+    np.testing.assert_allclose(found, (1 - hard_weight) * soft + hard_weight * hard, rtol=2e-5)
+
+
+def test_a_teacher_is_followed(records: Path, tmp_path: Path) -> None:
+    """With no weight of the labels a student learns what a teacher of wrong labels says."""
+    teacher = mx.gluon.model_zoo.vision.get_model("squeezenet1.0", classes=2)
+    teacher.initialize(mx.init.Zero())
+    teacher(mx.nd.zeros((1, 3, 32, 32)))
+    bias = next(p for name, p in teacher.collect_params().items() if name.endswith("conv25_bias"))
+    bias.set_data(mx.nd.array([0.0, 50.0]))  # always class 1
+    teacher.save_parameters(str(tmp_path / "teacher.params"))
+    options = ["--num-epochs", "8", "--lr", "0.02", "--num-training-samples", "22"]
+    options += ["--num-classes", "2", "--teacher", "squeezenet1.0", "--save-dir", ""]
+    options += ["--teacher-params", str(tmp_path / "teacher.params"), "--temperature", "2"]
+    log = train(records, tmp_path, *options, "--hard-weight", "0")
+    errors = re.findall(rf"validation: err-top1={FLOAT}", log)
+    assert errors[-1] == "0.500000"  # half of the pictures are of class 1
+    log = train(records, tmp_path, *options, "--hard-weight", "1", "--mode", "symbolic")
+    assert float(re.findall(rf"validation: err-top1={FLOAT}", log)[-1]) <= 0.2
+    missing = train(records, tmp_path, "--teacher", "resnet18_v1b", status=1)
+    assert "train_imagenet: " in missing and "resnet18_v1b" in missing
+    assert "Traceback" not in missing
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--batch-size", "0"], "--batch-size 0, expected at least 1"),
+        (["--num-epochs", "-1"], "--num-epochs -1, expected at least 0"),
+        (["--lr", "nan"], "--lr nan, expected at least 0"),
+        (["--crop-ratio", "0"], "--crop-ratio 0.0, expected above 0, at most 1"),
+        (["--lr-decay-epoch", "60,40"], "--lr-decay-epoch 60,40, expected growing epochs above 0"),
+        (["--lr-decay-epoch", ""], "--lr-decay-epoch , expected numbers with commas between"),
+        (["--rgb-mean", "1,2"], "--rgb-mean and --rgb-std [1.0, 2.0, 58.393, 57.12, 57.375], ex"),
+        (["--rgb-std", "1,0,1"], "expected three numbers each, deviations above 0"),
+        (["--hard-weight", "2"], "--hard-weight 2.0, expected 0 to 1"),
+        (["--mixup-alpha", "0"], "--mixup-alpha 0.0, expected above 0"),
+        (["--resume-epoch", "4"], "--resume-epoch 4, expected 0 to 3"),
+        (["--resume-params", "none.params"], "--resume-params none.params, expected a file"),
+        (["--batch-norm"], "--batch-norm resnet18_v1b, expected a VGG network"),
+        (["--model", "resnet18_v9"], "get_model: no network 'resnet18_v9'"),
+        (["--model", "alexnet", "--last-gamma"], "--last-gamma was given for alexnet, expected"),
+        (["--use-pretrained"], "resnet18_v1b"),
+    ],
+)
+def test_wrong_options_of_the_script_are_named(
+    records: Path, tmp_path: Path, options: list[str], words: str
+) -> None:
+    command = ["--use-rec", "--model", "resnet18_v1b", "--input-size", "32", "--batch-size", "4"]
+    command += ["--rec-train", str(records / "train.rec"), "--rec-val", ""]
+    home = {"HOME": str(tmp_path), "MXNET_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *command, *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(**home),
+    )
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
