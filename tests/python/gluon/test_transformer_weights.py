@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import transformer_reference as reference
 from mxlite import nd
+from mxlite.base import ShapeError
 from mxlite.gluon.contrib.nn import transformer
 
 TOLERANCE = {"rtol": 3e-4, "atol": 3e-4}
@@ -226,3 +227,59 @@ def test_names_and_shapes_that_differ_are_listed(state: dict[str, Any], words: s
 def test_sources_that_do_not_fit_the_network(source: str, net: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         transformer.load_weights(net(), STATE, source)
+
+
+def test_an_untied_decoder_is_refused_and_a_dropped_twin_is_found() -> None:
+    embedding = STATE["bert.embeddings.word_embeddings.weight"]
+    net = transformer.BERTForPretraining(model())
+    untied = {**STATE, "cls.predictions.decoder.weight": 2 * embedding}
+    with pytest.raises(ValueError, match=r"decoder.weight of shape .* differs from embeddings"):
+        transformer.load_weights(net, untied, "bert")
+    transformer.load_weights(net.backbone, untied, "bert")  # an encoder has no decoder
+    bias = {**STATE, "cls.predictions.decoder.bias": STATE["cls.predictions.bias"] + 1}
+    with pytest.raises(ValueError, match="decoder.bias of shape .* the decoder of this network is"):
+        transformer.load_weights(net, bias, "bert")
+    # Files that keep tied arrays once may keep either name.
+    kept = changed(cls__predictions__bias=None)
+    kept["cls.predictions.decoder.bias"] = STATE["cls.predictions.bias"]
+    check_pretraining(kept, "bert")
+    gpt2 = reference.gpt2_state(VOCABULARY, UNITS, LAYERS, POSITIONS)
+    decoder = transformer.GPTModel(VOCABULARY, UNITS, None, LAYERS, HEADS, POSITIONS)
+    with pytest.raises(ValueError, match="lm_head.weight .* differs from wte.weight"):
+        transformer.load_weights(
+            decoder, {**gpt2, "lm_head.weight": gpt2["transformer.wte.weight"] + 1}, "gpt2"
+        )
+
+
+def test_matrices_in_another_orientation_are_said() -> None:
+    def turned(state: dict[str, Any], name: str) -> dict[str, Any]:
+        return {**state, name: np.ascontiguousarray(state[name].T)}
+
+    gpt2 = reference.gpt2_state(VOCABULARY, UNITS, LAYERS, POSITIONS)
+    decoder = transformer.GPTModel(VOCABULARY, UNITS, None, LAYERS, HEADS, POSITIONS)
+    words = r"h.0.attn.c_attn.weight\): \(36, 12\) given, \(12, 36\) expected: GPT-2's .*input, out"
+    with pytest.raises(ShapeError, match=words):
+        transformer.load_weights(
+            decoder, turned(gpt2, "transformer.h.0.attn.c_attn.weight"), "gpt2"
+        )
+    words = r"ffn.expand.weight \(.*\): \(12, 20\) given, \(20, 12\) expected"
+    with pytest.raises(ShapeError, match=words):
+        transformer.load_weights(
+            model(), turned(STATE, "bert.encoder.layer.0.intermediate.dense.weight"), "bert"
+        )
+
+
+@pytest.mark.parametrize("part", [np.zeros((12, 7)), np.zeros(12), np.zeros(())])
+def test_parts_that_cannot_be_joined_are_named(part: np.ndarray) -> None:
+    name = "bert.encoder.layer.1.attention.self.key.weight"
+    words = rf"layer.1.attention.self.key.weight .*{re.escape(str(part.shape))}.*together expected"
+    with pytest.raises(ShapeError, match=words):
+        transformer.load_weights(model(), {**STATE, name: part}, "bert")
+
+
+def test_positions_of_roberta_that_are_left_out_are_said() -> None:
+    state = reference.bert_state(VOCABULARY, UNITS, HIDDEN, LAYERS, POSITIONS, types=2)
+    named = {name.replace("bert.", "roberta."): array for name, array in state.items()}
+    words = r"\(10, 12\) given, of which \(8, 12\) remains, \(10, 12\) expected"
+    with pytest.raises(ShapeError, match=words):
+        transformer.load_weights(model(), named, "roberta")

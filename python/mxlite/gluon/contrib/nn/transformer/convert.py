@@ -151,6 +151,19 @@ _BERT = {
     ),
     "gluonnlp": (_gluonnlp_encoder, _gluonnlp_head, 0, "bert.", r"decoder\.3\.weight"),
 }  # fmt: skip
+#: Decoder's arrays that other libraries tie to another one, which the networks of this package do.
+_TIED = {
+    "bert": {
+        "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    },
+    "roberta": {
+        "lm_head.decoder.weight": "embeddings.word_embeddings.weight",
+        "lm_head.decoder.bias": "lm_head.bias",
+    },
+    "gluonnlp": {"decoder.3.weight": "word_embed.0.weight"},
+    "gpt2": {"lm_head.weight": "wte.weight"},
+}
 _GPT2_IGNORED = r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight"
 # Parts that a file of a larger model may have beside those of the network.
 _HEADS = r"(cls|lm_head|classifier|pooler|decoder)\."
@@ -181,7 +194,8 @@ def load_weights(
     Raises
     ------
     ValueError_
-        If names are missing or unexpected; all of them are listed.
+        If names are missing or unexpected, all of which are listed, or if a decoder has another
+        weight than the word embedding, to which these networks tie it.
     ShapeError
         If shapes differ; all of them are listed.
 
@@ -198,6 +212,8 @@ def load_weights(
     }
     arrays = {_modern(name): array for name, array in arrays.items()}
     used = {name for _, names, _ in rules for name in names}
+    if isinstance(net, (BERTForPretraining, GPTModel)):
+        _check_tied(arrays, source)
     missing = sorted(used - set(arrays))
     unknown = sorted(name for name in set(arrays) - used if not re.match(ignored, name))
     if missing or unknown:
@@ -206,13 +222,19 @@ def load_weights(
             f"{type(net).__name__}: missing {_listed(missing)}; unexpected {_listed(unknown)}; "
             "expected a model with the same number of layers and heads"
         )
-    made = {name: rule(*(_array(arrays[part]) for part in names)) for name, names, rule in rules}
+    given = {part: _array(arrays[part]) for part in used}
     parameters = net._collect_params_with_prefix()
-    wrong = [
-        f"{name} ({' + '.join(names)}): {made[name].shape} given, {parameters[name].shape} expected"
-        for name, names, _ in rules
-        if made[name].shape != parameters[name].shape
-    ]
+    made, wrong = {}, []
+    for name, names, rule in rules:
+        parts, expected = [given[part] for part in names], parameters[name].shape
+        try:
+            made[name] = rule(*parts)
+        except (IndexError, ValueError):  # arrays that cannot be cut or joined
+            made[name] = np.empty(())
+        if made[name].shape != expected:
+            shapes = " + ".join(str(part.shape) for part in parts)
+            needed = _needed(rule, made[name].shape, expected or ())
+            wrong.append(f"{name} ({' + '.join(names)}): {shapes} given, {needed}")
     if wrong:
         raise ShapeError(f"load_weights: shapes of {source} differ: {'; '.join(wrong)}")
     for name, array in made.items():
@@ -220,6 +242,32 @@ def load_weights(
         if parameter._data is None:
             parameter.initialize(ctx=ctx)
         parameter.set_data(nd.array(array, dtype=parameter.dtype))
+
+
+def _check_tied(arrays: dict[str, Any], source: str) -> None:
+    """Raise ValueError_ if a tied array differs; of two names for it one is enough."""
+    for name, other in _TIED[source].items():
+        if name not in arrays:
+            continue
+        mine, theirs = _array(arrays[name]), _array(arrays.setdefault(other, arrays[name]))
+        if not np.array_equal(mine, theirs):
+            raise ValueError_(
+                f"load_weights: {name} of shape {mine.shape} differs from {other} of shape "
+                f"{theirs.shape}, expected equal values: the decoder of this network is tied"
+            )
+
+
+def _needed(
+    rule: Callable[..., np.ndarray], found: tuple[int, ...], expected: tuple[int, ...]
+) -> str:
+    """Return what an error says of the shape that is needed."""
+    if rule is _transposed:
+        return f"{expected[::-1]} expected: GPT-2's matrices are (input, output)"
+    if rule is _rows:
+        return f"{expected} together expected: matrices are (output, input)"
+    if rule is _same:
+        return f"{expected} expected"
+    return f"of which {found} remains, {expected} expected"
 
 
 def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
