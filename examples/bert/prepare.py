@@ -18,7 +18,7 @@ from pathlib import Path
 
 from masked_instances import Recipe, make_samples
 from pretraining_samples import write_samples
-from text_documents import file_documents, is_held_out, sentence_documents
+from text_documents import file_documents, held_out, sentence_documents
 from wordpiece import WordPiece, read_vocabulary, train_vocabulary, write_vocabulary
 
 
@@ -59,11 +59,20 @@ def main(arguments: list[str] | None = None) -> int:
             f"bert: --dupe_factor {opt.dupe_factor} and --eval_share {opt.eval_share}, expected at "
             "least 1 and a share between 0 and 1"
         )
+    if not 0 <= opt.short_seq_prob <= 1 or not 0 <= opt.seed < 2**32:
+        raise SystemExit(
+            f"bert: --short_seq_prob {opt.short_seq_prob} and --seed {opt.seed}, expected a share "
+            "from 0 to 1 and a seed from 0 to 2**32 - 1"
+        )
     documents = named_documents(opt)
+    chosen_names = held_out([name for name, _ in documents], opt.eval_share)
     parts: dict[str, list[list[str]]] = {"train": [], "eval": []}
     for name, found in documents:
-        parts["eval" if is_held_out(name, opt.eval_share) else "train"].append(found)
-    opt.out.mkdir(parents=True, exist_ok=True)
+        parts["eval" if name in chosen_names else "train"].append(found)
+    try:
+        opt.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SystemExit(f"bert: --out {opt.out} is no folder: {error.strerror}") from None
     if opt.vocab:
         vocabulary = read_vocabulary(opt.vocab)
     else:

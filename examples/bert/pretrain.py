@@ -42,14 +42,15 @@ from pretraining_samples import Samples, joined, synthetic_samples
 from wordpiece import read_vocabulary
 
 logger = logging.getLogger("bert")
+BACKENDS = ["device", "horovod", "dist_sync", "dist_sync_device"]
 SYNTHETIC_VOCABULARY, SYNTHETIC_SAMPLES = 512, 512
 
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Pre-train BERT.")
     add = parser.add_argument
-    add("--data", default="", help="pattern of .npz files")
-    add("--data_eval", default="", help="pattern of .npz files; '' for no evaluation")
+    add("--data", default="", help=".npz files, or patterns of them, with commas between")
+    add("--data_eval", default="", help="as --data; '' for no evaluation")
     add("--vocab", help="vocab.txt of the files, one token a line")
     add("--synthetic_data", action="store_true", help="sentences of a small random grammar")
     add("--model", default="bert_12_768_12", help="bert_<layers>_<units>_<heads>")
@@ -69,12 +70,16 @@ def make_parser() -> argparse.ArgumentParser:
     add("--dropout", type=float, default=0.1)
     add("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     add("--no_compute_acc", action="store_true", help="leave the accuracies out of the lines")
+    add(
+        "--latency_unit", default="step", choices=["step", "batch"],
+        help="batch: lines of gluon-nlp before 0.9, which DLPerf's extractor reads",
+    )  # fmt: skip
     add("--num_buckets", type=int, default=1, help="groups of similar lengths")
     add("--max_seq_length", type=int, default=512)
     add("--max_predictions_per_seq", type=int, default=80, help="masks of synthetic data")
     add("--phase2", action="store_true", help="continue from the end of phase 1")
     add("--phase1_num_steps", type=int, help="updates of phase 1, with --phase2")
-    add("--comm_backend", default="device", choices=["device", "horovod", "dist_sync"])
+    add("--comm_backend", default="device", choices=BACKENDS)
     add("--gpus", default="", help="number of the GPU, or local: that of the rank; '' for the CPU")
     add("--seed", type=int, default=0)
     return parser
@@ -153,7 +158,7 @@ class Pretraining:
 
             hvd.init()
             return hvd.rank(), hvd.size()
-        if backend == "dist_sync":
+        if backend.startswith("dist_sync"):
             store = mx.kv.create(backend)
             return store.rank, store.num_workers
         return 0, 1
@@ -180,10 +185,15 @@ class Pretraining:
             self._files(opt.data_eval, "--data_eval") if opt.data_eval else None
         )
 
-    def _files(self, pattern: str, flag: str) -> Samples:
-        paths = sorted(glob.glob(pattern))
+    def _files(self, patterns: str, flag: str) -> Samples:
+        paths: list[str] = []
+        for pattern in filter(None, patterns.split(",")):
+            found = sorted(glob.glob(pattern.strip()))
+            if not found:
+                raise SystemExit(f"bert: no file matches {flag} {pattern!r}")
+            paths += found
         if not paths:
-            raise SystemExit(f"bert: no file matches {flag} {pattern!r}")
+            raise SystemExit(f"bert: {flag} {patterns!r}, expected files or patterns")
         length = self.opt.max_seq_length
         return joined([read_samples(path, self.vocab_size, length) for path in paths])
 
@@ -260,7 +270,7 @@ class Pretraining:
                 loss.backward()
             total = figures if total is None else total + figures
         # A store sums gradients over the ranks, Horovod's trainer averages them.
-        self.trainer.step(self.ranks if opt.comm_backend == "dist_sync" else 1)
+        self.trainer.step(self.ranks if opt.comm_backend.startswith("dist_sync") else 1)
         if opt.accumulate > 1:
             self.model.collect_params().zero_grad()
         return total, tokens
@@ -300,7 +310,7 @@ class Pretraining:
         text += f"\tnsp_acc={found['nsp_acc']:5.2f}" if accuracies else ""
         text += f"\tthroughput={tokens / seconds / 1000:.1f}K tks/s"
         text += f"\tlr={self.trainer.learning_rate:.7f} time={seconds:.2f}"
-        logger.info(f"{text}, latency={seconds / steps * 1000:.3f} ms/step")
+        logger.info(f"{text}, latency={seconds / steps * 1000:.3f} ms/{self.opt.latency_unit}")
 
     def run(self) -> None:
         """Train to the last step."""

@@ -140,6 +140,12 @@ def file_documents(paths: list[Path]) -> Iterator[tuple[str, list[str]]]:
             yield path.name, found
 
 
+def _place(name: str) -> float:
+    """Return a number from 0 to 1 that only depends on the name."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
 def is_held_out(name: str, share: float) -> bool:
     """Return whether a document belongs to the evaluation, by a hash of its name.
 
@@ -154,5 +160,35 @@ def is_held_out(name: str, share: float) -> bool:
     -------
     bool
     """
-    value = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
-    return value < share * 2**64
+    return _place(name) < share
+
+
+def held_out(names: list[str], share: float) -> set[str]:
+    """Return the names of the evaluation's documents: as `is_held_out`, but at least two.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of all documents.
+    share : float
+        As of `is_held_out`.
+
+    Returns
+    -------
+    set of str
+
+    Raises
+    ------
+    SystemExit
+        If fewer than two documents remain for the training or the evaluation.
+    """
+    order = sorted(set(names), key=_place)
+    chosen = set(order[: max(2, sum(is_held_out(name, share) for name in order))])
+    training = sum(name not in chosen for name in names)
+    if min(training, len(chosen)) < 2:
+        raise SystemExit(
+            f"bert: {len(names)} documents with text, {training} for the training and "
+            f"{len(names) - training} for the evaluation, expected at least 2 for each: give more "
+            "files, with --raw a blank line between documents, or a smaller --eval_share"
+        )
+    return chosen

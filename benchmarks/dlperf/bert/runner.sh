@@ -45,6 +45,7 @@ options=(--data "$DATA_DIR/train.npz" --vocab "$DATA_DIR/vocab.txt" --model "$ne
 options+=(--total_batch_size $((batch * ranks)) --num_steps "$steps" --dtype "$type" --log_interval 1)
 options+=(--max_seq_length 128 --max_predictions_per_seq 20 --lr 1e-4 --warmup_ratio 1)
 options+=(--optimizer bertadam --comm_backend horovod --no_compute_acc --ckpt_dir "")
+options+=(--latency_unit batch)
 if [ "${DEVICE:-gpu}" != cpu ]; then
   options+=(--gpus local)
   export CUDA_VISIBLE_DEVICES=$gpus

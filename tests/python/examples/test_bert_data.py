@@ -96,6 +96,19 @@ def test_documents_of_pages_and_texts(tmp_path: Path) -> None:
     assert share == pytest.approx(0.2, abs=0.03)
 
 
+def test_few_documents_are_divided_so_that_both_parts_have_two() -> None:
+    names = [str(number) for number in range(4)]
+    chosen = text_documents.held_out(names, 1e-9)
+    assert len(chosen) == 2
+    assert text_documents.held_out(names[::-1], 1e-9) == chosen  # the order does not matter
+    many = [str(number) for number in range(500)]
+    expected = {name for name in many if text_documents.is_held_out(name, 0.1)}
+    assert text_documents.held_out(many, 0.1) == expected
+    for names, share in ((["a"], 0.1), (["a", "b", "c"], 0.1), ([], 0.1), (many, 0.999)):
+        with pytest.raises(SystemExit, match=f"{len(names)} documents with text, .* expected at l"):
+            text_documents.held_out(names, share)
+
+
 # Sentences of one document all hold the same word, so that the source of a token is known.
 DOCUMENTS = [[[5 + number] * 7 for _ in range(9)] for number in range(4)]
 
@@ -379,5 +392,11 @@ def test_prepare_writes_samples_of_all_documents(
     for part in ("train", "eval"):
         found = read_samples(tmp_path / "out" / f"{part}.npz", len(VOCABULARY), 16)
         assert len(found) == summary[part]["samples"] > 0
-    with pytest.raises(SystemExit, match="--eval_share 0.0, expected at least 1 and a share"):
-        prepare.main([*options, "--eval_share", "0"])
+    for wrong, message in (
+        (["--eval_share", "0"], "--eval_share 0.0, expected at least 1 and a share"),
+        (["--short_seq_prob", "2"], "--short_seq_prob 2.0 and --seed 0, expected a share from 0"),
+        (["--seed", "-1"], "--short_seq_prob 0.1 and --seed -1, expected .* a seed from 0"),
+        (["--out", str(raw)], "raw.txt is no folder: "),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            prepare.main([*options, *wrong])

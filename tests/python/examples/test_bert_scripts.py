@@ -156,8 +156,39 @@ def test_mixed_precision_learns_as_float32_does(tmp_path: Path, dtype: str) -> N
     assert narrow[1] != wide[1]
 
 
+def test_the_command_line_of_dlperf_gives_the_lines_of_its_extractor(tmp_path: Path) -> None:
+    """Several files with commas between, a line of every step in ms/batch."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        from pretraining_samples import synthetic_samples, write_samples
+    finally:
+        sys.path.remove(str(SCRIPTS))
+    for part in ("a", "b", "c"):
+        write_samples(tmp_path / f"{part}.npz", synthetic_samples(8, 64, 24, 4, seed=ord(part)))
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*special, *(f"w{number}" for number in range(59))]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    options = ["--model", "bert_1_32_2", "--dtype", "float32", "--warmup_ratio", "1"]
+    options += ["--comm_backend", "horovod", "--total_batch_size", "20", "--accumulate", "1"]
+    options += ["--total_batch_size_eval", "20", "--lr", "1e-4", "--max_seq_length", "24"]
+    options += ["--max_predictions_per_seq", "20", "--num_steps", "3", "--log_interval", "1"]
+    options += ["--ckpt_interval", "1000", "--no_compute_acc", "--vocab", "vocab.txt"]
+    log = run(
+        tmp_path, "pretrain.py", *options, "--data", "a.npz,[bc].npz", "--latency_unit", "batch"
+    )
+    # DLPerf's extractor takes the number between these words from lines with `throughput=`.
+    found = [line for line in log.splitlines() if "throughput=" in line]
+    assert len(found) == 3
+    assert all(re.search(r"latency=\d+\.\d+ ms/batch$", line) for line in found)
+    for data in ("a.npz,none.npz", ","):
+        log = run(tmp_path, "pretrain.py", *options, "--data", data, status=1)
+        assert re.search("no file matches --data 'none.npz'|--data ',', expected files", log)
+
+
 @pytest.mark.dist
-@pytest.mark.parametrize(("backend", "ranks"), [("horovod", 2), ("dist_sync", 2), ("horovod", 4)])
+@pytest.mark.parametrize(
+    ("backend", "ranks"), [("horovod", 2), ("dist_sync_device", 2), ("horovod", 4)]
+)
 def test_several_ranks_learn_as_one_does(tmp_path: Path, backend: str, ranks: int) -> None:
     options = [*SMALL, "--num_steps", "6", "--log_interval", "6", "--dropout", "0"]
     options += ["--optimizer", "lamb", "--data_eval", "made"]

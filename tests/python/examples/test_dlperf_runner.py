@@ -117,6 +117,8 @@ def test_the_runner_of_bert_writes_logs_that_the_extractor_reads(tmp_path: Path)
     assert done.returncode == 0, done.stdout + done.stderr
     log = tmp_path / "logs" / "mxlite" / "bert" / "bz2" / "1n2g" / "bert_b2_fp32_3.log"
     assert len(re.findall(r"\[step \d\]\tmlm_loss=", log.read_text())) == 12  # both ranks write
+    # The published extractor knows no other unit.
+    assert len(re.findall(r"throughput=.*latency=\d+\.\d+ ms/batch$", log.read_text(), re.M)) == 12
     found = extract.read_log(log, None, warm_up=2, batches=6)
     assert found.system == "mxnet-bert"
     assert (found.job.ranks, found.job.batch, found.job.dtype, found.job.run) == (2, 2, "fp32", 3)
