@@ -42,6 +42,7 @@ _SMOKE_ROUNDS = 2
 _SMOKE_SYSTEMS = ["mxlite:hybrid", "mxnet:hybrid", "torch:eager"]
 _SAMPLES = {"smoke": 256, "full": 16384}
 _PHOTOS = {"smoke": 128, "full": 2048}
+_BERT_TOKENS = (8, 512)  # a shorter sequence has no mask
 _NETWORK = {"resnet50": "resnet50_v1b"}
 
 
@@ -143,6 +144,12 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
         raise SystemExit(f"dlperf: --deadline {options.deadline}, expected seconds above 0")
     if options.device == "cpu" and any(cell.startswith("tf32") for cell in options.cells):
         raise SystemExit("dlperf: --cells tf32 on a CPU, expected --device gpu: TF32 is of GPUs")
+    sizes = [Cell.parse(text).size for text in options.cells] if options.model == "bert" else []
+    if sizes and not _BERT_TOKENS[0] <= min(sizes) <= max(sizes) <= _BERT_TOKENS[1]:
+        raise SystemExit(
+            f"dlperf: --cells of {min(sizes)} to {max(sizes)} tokens, expected {_BERT_TOKENS[0]} "
+            f"to {_BERT_TOKENS[1]}, the positions of BERT"
+        )
     if options.json:
         check_target(options.json)
     if options.record and not options.record.exists():
