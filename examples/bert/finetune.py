@@ -72,7 +72,7 @@ class Texts:
         self.tokens: list[list[int]] = []
         self.segments: list[list[int]] = []
         try:
-            content = Path(path).read_text(encoding="utf-8")
+            content = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise SystemExit(f"bert: {path} cannot be read: {error}") from None
         lines = content.removesuffix("\n").split("\n") if content else []
@@ -254,6 +254,17 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("batch_size", "dev_batch_size", "epochs", "log_interval"):
         if getattr(opt, name) < 1:
             raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected at least 1")
+    for name in ("lr", "epsilon", "seed"):
+        if not 0 <= getattr(opt, name) < 2**31:
+            raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected 0 or more")
+    if not 0 <= opt.warmup_ratio <= 1:
+        raise SystemExit(f"bert: --warmup_ratio {opt.warmup_ratio}, expected 0 to 1")
+    if opt.gpus and not opt.gpus.isdigit():
+        raise SystemExit(f"bert: --gpus {opt.gpus}, expected a number, or '' for the CPU")
+    for name in ("save", "output"):
+        folder = Path(getattr(opt, name)).parent
+        if not folder.is_dir():
+            raise SystemExit(f"bert: the folder {folder} of --{name} does not exist")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     FineTuning(opt).run()
     return 0

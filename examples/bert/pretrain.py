@@ -94,6 +94,13 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     for name in ("ckpt_interval", "log_interval", "eval_interval", "num_buckets"):
         if getattr(opt, name) < 1:
             raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected at least 1")
+    for name, most in (("lr", float("inf")), ("clip", float("inf")), ("seed", 2**31 - 1)):
+        if not 0 <= getattr(opt, name) <= most:
+            raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected 0 to {most}")
+    if not 0 <= opt.dropout < 1:
+        raise SystemExit(f"bert: --dropout {opt.dropout}, expected 0 or more, below 1")
+    if opt.pretrained and not Path(opt.pretrained).is_file():
+        raise SystemExit(f"bert: --pretrained {opt.pretrained} does not exist")
     if not 0 <= opt.warmup_ratio <= 1:
         raise SystemExit(f"bert: --warmup_ratio {opt.warmup_ratio}, expected 0 to 1")
     if opt.gpus and opt.gpus != "local" and not opt.gpus.isdigit():
@@ -206,8 +213,19 @@ class Pretraining:
         begin = opt.pretrained
         if opt.phase2:
             begin = self._parameter_file(opt.phase1_num_steps)
+            if not begin.is_file():
+                raise SystemExit(
+                    f"bert: --phase2 needs {begin}, the parameters of phase 1 after "
+                    f"--phase1_num_steps {opt.phase1_num_steps}"
+                )
         if begin:
-            objective.model.load_parameters(str(begin), ctx=self.ctx)
+            try:
+                objective.model.load_parameters(str(begin), ctx=self.ctx)
+            except mx.MXNetError as error:
+                raise SystemExit(
+                    f"bert: {begin} does not fit --model {opt.model}, the vocabulary of "
+                    f"{self.vocab_size} tokens and {positions} positions: {error}"
+                ) from None
         objective.hybridize(static_alloc=True)
         return objective
 

@@ -105,7 +105,7 @@ def sentence_documents(path: Path) -> Iterator[list[str]]:
     """
     document: list[str] = []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SystemExit(f"bert: {path} cannot be read: {error}") from None
     for line in [*lines, ""]:

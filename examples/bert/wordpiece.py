@@ -81,7 +81,7 @@ def read_vocabulary(path: str | Path) -> list[str]:
         If the file is missing, is no text, repeats a token, or lacks a special token.
     """
     try:
-        tokens = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        tokens = Path(path).read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SystemExit(f"bert: vocabulary {path} cannot be read: {error}") from None
     missing = [token for token in SPECIAL if token not in tokens]

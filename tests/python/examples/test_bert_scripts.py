@@ -227,6 +227,15 @@ def test_several_ranks_learn_as_one_does(tmp_path: Path, backend: str, ranks: in
         (["--synthetic_data", "--phase2"], "--phase2 needs --phase1_num_steps"),
         (["--synthetic_data", "--warmup_ratio", "2"], "--warmup_ratio 2.0, expected 0 to 1"),
         (["--synthetic_data", "--gpus", "0,1"], "--gpus 0,1, expected a number, local"),
+        (["--synthetic_data", "--lr", "-1"], "--lr -1.0, expected 0 to inf"),
+        (["--synthetic_data", "--clip", "nan"], "--clip nan, expected 0 to inf"),
+        (["--synthetic_data", "--seed", "-1"], "--seed -1, expected 0 to 2147483647"),
+        (["--synthetic_data", "--dropout", "1"], "--dropout 1.0, expected 0 or more, below 1"),
+        (["--synthetic_data", "--pretrained", "x"], "--pretrained x does not exist"),
+        (
+            ["--synthetic_data", "--phase2", "--phase1_num_steps", "9", "--model", "bert_1_32_2"],
+            "--phase2 needs ckpt_dir/0000009.params, the parameters of phase 1 after",
+        ),
         (["--synthetic_data", "--max_seq_length", "4"], "expected at least 32 and 8"),
         (["--data", "none*.npz", "--vocab", "none.txt"], "none.txt cannot be read"),
     ],
@@ -255,6 +264,8 @@ def test_a_classifier_learns_from_pairs(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     write_texts(tmp_path / "train.tsv", 240, 0)
     write_texts(tmp_path / "dev.tsv", 31, 1)
+    dev = (tmp_path / "dev.tsv").read_bytes()  # as editors of other systems save it
+    (tmp_path / "dev.tsv").write_bytes(b"\xef\xbb\xbf" + dev.replace(b"\n", b"\r\n"))
     (tmp_path / "test.tsv").write_text(
         "7\tthe green one\twas the red one\n9\tthe red one\twas the blue one\n"
     )
@@ -274,12 +285,31 @@ def test_a_classifier_learns_from_pairs(tmp_path: Path) -> None:
     assert (tmp_path / "best.params").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--warmup_ratio", "2"], "--warmup_ratio 2.0, expected 0 to 1"),
+        (["--lr", "-1"], "--lr -1.0, expected 0 or more"),
+        (["--seed", "-1"], "--seed -1, expected 0 or more"),
+        (["--gpus", "all"], "--gpus all, expected a number, or '' for the CPU"),
+        (["--save", "none/a.params"], "the folder none of --save does not exist"),
+        (["--output", "none/a.tsv"], "the folder none of --output does not exist"),
+    ],
+)
+def test_wrong_options_of_fine_tuning(tmp_path: Path, options: list[str], words: str) -> None:
+    files = ["--train", "a", "--dev", "a", "--vocab", "a"]
+    assert words in run(tmp_path, "finetune.py", *files, *options, status=1)
+
+
 def test_a_classifier_begins_with_pre_trained_parameters(tmp_path: Path) -> None:
     run(tmp_path, "pretrain.py", *SMALL, "--num_steps", "2")
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     write_texts(tmp_path / "train.tsv", 8, 0)
     options = ["--train", "train.tsv", "--dev", "train.tsv", "--vocab", "vocab.txt"]
     options += ["--model", "bert_1_32_2", "--parameters", "ckpt_dir/0000002.params"]
+    sizes = ["--pretrained", "ckpt_dir/0000002.params", "--model", "bert_1_16_2"]
+    log = run(tmp_path, "pretrain.py", *SMALL, *sizes, "--ckpt_dir", "", status=1)
+    assert "0000002.params does not fit --model bert_1_16_2, the vocabulary of 512 tokens" in log
     log = run(tmp_path, "finetune.py", *options, status=1)
     assert "does not fit --model bert_1_32_2, --vocab vocab.txt" in log  # 15 tokens, not 512
     more = [*WORDS, *(f"w{number}" for number in range(512 - len(WORDS)))]
