@@ -11,6 +11,16 @@ shift $(($# < 5 ? $# : 5))
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 : "${DATA_DIR:?runner.sh: DATA_DIR is not set, expected the folder of train.rec}"
 
+for name in batch nodes run; do
+  if ! [[ ${!name} =~ ^[1-9][0-9]*$ ]]; then
+    echo "runner.sh: $name is '${!name}', a number from 1 expected" >&2
+    exit 2
+  fi
+done
+if ! [[ $gpus =~ ^[0-9]+(,[0-9]+)*$ ]]; then
+  echo "runner.sh: gpus is '$gpus', numbers with commas between such as 0,1,2 expected" >&2
+  exit 2
+fi
 commas=${gpus//[^,]/}
 per_node=$((${#commas} + 1))
 case $dtype in

@@ -55,6 +55,9 @@ def test_the_runner_of_dlperf_writes_logs_that_its_extractor_reads(
         ([], {}, "DATA_DIR is not set, expected the folder of train.rec"),
         (["2", "0", "1", "fp8"], {"DATA_DIR": "x"}, "dtype 'fp8' given, fp32, fp16 or bf16"),
         (["2", "0", "2", "fp32"], {"DATA_DIR": "x", "NODE1": "a"}, "NODE2 is not set, expected"),
+        (["0"], {"DATA_DIR": "x"}, "batch is '0', a number from 1 expected"),
+        (["2", "0,"], {"DATA_DIR": "x"}, "gpus is '0,', numbers with commas between"),
+        (["2", "0", "two"], {"DATA_DIR": "x"}, "nodes is 'two', a number from 1 expected"),
     ],
 )
 def test_the_runner_says_what_it_expects(
@@ -96,6 +99,29 @@ def test_all_cases_run_as_often_as_dlperf_runs_them(tmp_path: Path) -> None:
     assert "--lr=0.001 --momentum=0.875 --wd=0.000030518 --num-epochs=1 --warmup-epochs=1" in line
 
 
+@pytest.mark.parametrize("model", ["resnet50", "bert"])
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"CASES": "1n1g 8g"}, "case '8g' in CASES, NnGg such as 1n8g expected"),
+        ({"CASES": "0n1g"}, "case '0n1g' in CASES"),
+        ({"RUNS": "0"}, "RUNS is '0', a number from 1 expected"),
+    ],
+)
+def test_the_grid_is_checked_before_anything_runs(
+    tmp_path: Path, model: str, variables: dict[str, str], words: str
+) -> None:
+    done = subprocess.run(
+        ["bash", str(BENCHMARKS / "dlperf" / model / "run_test.sh")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(PYTHON="echo", PAUSE="0", DATA_DIR="data", **variables),
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
 @pytest.mark.dist
 def test_the_runner_of_bert_writes_logs_that_the_extractor_reads(tmp_path: Path) -> None:
     examples = Path(__file__).resolve().parents[3] / "examples" / "bert"
@@ -128,6 +154,9 @@ def test_the_runner_of_bert_writes_logs_that_the_extractor_reads(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["base", "-2"], "batch is '-2', a number from 1 expected"),
+        (["base", "2", "0"], "steps is '0', a number from 1 expected"),
+        (["base", "2", "3", "all"], "gpus is 'all', numbers with commas between"),
         (["huge"], "model 'huge' given, base, large or bert_L_U_H expected"),
         (["base", "2", "3", "0", "1", "fp8"], "dtype 'fp8' given, fp32, fp16 or bf16 expected"),
         (["base", "2", "3", "0", "2"], "NODE1 is not set, expected the address of node 1"),
