@@ -78,8 +78,8 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         self._trace_owner = next(OWNERS)  # equal in all traces of this block
         self._flags: dict[str, Any] = {}
         self._graphs: dict[tuple[Context, Layout], Compiled] = {}
-        # The graph that __call__ may run directly while its binding is valid.
-        self._fast: tuple[Any, Binding] | None = None
+        # The graph that __call__ may run directly for as many arrays while its binding is valid.
+        self._fast: tuple[Any, Binding, int] | None = None
         self._resolved = EXPIRED  # valid: all own parameters that forward reads have values
         self._op_hook: OpHook | None = None
 
@@ -97,7 +97,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         def __call__(self, *args):
             """Run the hooks and `forward`, or the compiled graph of a hybridized block."""
             fast = self._fast
-            if fast is not None and fast[1].valid and not STATE.traces:
+            if fast is not None and fast[1].valid and len(args) == fast[2] and not STATE.traces:
                 for array in args:
                     if array.__class__ is not NDArray:
                         break
@@ -264,7 +264,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
             and all(key[0] == ctx for key in self._graphs)
             and compiled.lives_on(ctx)
         ):
-            self._fast = compiled.graph, binding
+            self._fast = compiled.graph, binding, len(args)
         return compiled.structured(outputs)
 
     def _bind(
