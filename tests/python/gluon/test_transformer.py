@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import transformer_reference as reference
 from mxlite import autograd, nd
+from mxlite.base import ShapeError
 from mxlite.gluon.contrib.nn import transformer
 
 TOLERANCE = {"rtol": 2e-4, "atol": 2e-5}
@@ -350,3 +351,13 @@ def test_rotation_keeps_float64() -> None:
     layer = made(transformer.MultiHeadSelfAttention(8, 2, rotary_base=1e4))
     layer.cast("float64")
     assert layer(nd.ones((1, 3, 8), dtype="float64")).dtype == np.float64
+
+
+def test_masked_positions_are_of_as_many_sequences() -> None:
+    net = transformer.BERTForPretraining(transformer.BERTModel(9, 8, 8, 1, 2, 6))
+    net.initialize()
+    tokens = nd.zeros((2, 4), dtype="int32")
+    for shape in ((1, 1), (3, 1), (2,)):
+        positions = nd.zeros(shape, dtype="int32")
+        with pytest.raises(ShapeError, match=r"masked_positions of shape .* expected \(2, masks\)"):
+            net(tokens, tokens, nd.array([4, 4]), positions)

@@ -198,11 +198,19 @@ class BERTForPretraining(HybridBlock):
         ------
         InputError
             Without masked positions.
+        ShapeError
+            If the masked positions are not those of as many sequences.
         """
         if masked_positions is None:
             raise InputError(
                 "BERTForPretraining: masked_positions is None, expected positions of shape (batch, "
                 "masks); call backbone for an encoding without masks"
+            )
+        found, given = (getattr(array, "shape", None) for array in (masked_positions, tokens))
+        if found is not None and given is not None and (len(found) != 2 or found[0] != given[0]):
+            raise ShapeError(
+                f"BERTForPretraining: masked_positions of shape {tuple(found)} were given, "
+                f"expected ({given[0]}, masks) for tokens of shape {tuple(given)}"
             )
         outputs = self.backbone(tokens, token_types, valid_lengths)
         sequence = outputs[0] if self.backbone._use_pooler else outputs
