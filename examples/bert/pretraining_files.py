@@ -57,11 +57,9 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
     missing = [key for key in KEYS if key not in arrays]
     unknown = sorted(set(arrays) - set(KEYS))
     if missing or unknown:
-        raise SystemExit(
-            f"bert: {path} has no {', '.join(missing) or 'missing arrays'}"
-            + (f", and the unknown arrays {', '.join(unknown)}" if unknown else "")
-            + f"; expected {', '.join(KEYS)}"
-        )
+        found = [f"no {', '.join(missing)}"] if missing else []
+        found += [f"the unknown arrays {', '.join(unknown)}"] if unknown else []
+        raise SystemExit(f"bert: {path} has {' and '.join(found)}; expected {', '.join(KEYS)}")
     return checked(str(path), arrays, vocab_size, max_length)
 
 

@@ -150,7 +150,11 @@ def _problem(samples: Samples, number: int, vocab_size: int, max_length: int) ->
             "and at least one"
         )
     if not 0 <= positions.min() <= positions.max() < length:
-        return f"masks position {positions.max()}, expected 0 to {length - 1}"
+        wrong = positions[(positions < 0) | (positions >= length)][0]
+        return f"masks position {wrong}, expected 0 to {length - 1}"
+    weights = samples.masked_lm_weights[number]
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        return f"has the weights {weights.tolist()}, expected numbers of at least 0"
     if samples.next_sentence_labels[number] not in (0, 1):
         return f"has the label {samples.next_sentence_labels[number]}, expected 0 or 1"
     if not 0 <= segments.min() <= segments.max() <= 1:

@@ -260,7 +260,7 @@ def _nested(depth: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("new", "problem"),
     [
-        ({"segment_ids": None, "other": np.zeros(4)}, "has no segment_ids, and the unknown arrays"),
+        ({"segment_ids": None, "other": np.zeros(4)}, "has no segment_ids and the unknown arrays"),
         ({"valid_lengths": np.zeros(3, "int32")}, "numbers of rows differ .* valid_lengths 3"),
         (
             {"input_ids": setting(1, _repeated(np.zeros(1 << 20, "int8"), 300))},
@@ -287,6 +287,10 @@ def _nested(depth: int) -> list[Any]:
         ),
         ({"masked_lm_weights": setting(0, np.ones(1))}, "1 masked_lm_weights, expected the same"),
         ({"masked_lm_positions": lambda a: a[0].__setitem__(0, 50)}, "sample 0 masks position 50"),
+        ({"masked_lm_positions": lambda a: a[0].__setitem__(0, -2)}, "sample 0 masks position -2"),
+        ({"other": np.zeros(4)}, "samples.npz has the unknown arrays other; expected input_ids"),
+        ({"masked_lm_weights": lambda a: a[1].__setitem__(0, np.nan)}, r"sample 1 has .* \[nan"),
+        ({"masked_lm_weights": lambda a: a[1].__setitem__(0, -1)}, r"weights \[-1.0.*at least 0"),
         ({"next_sentence_labels": setting(1, 2)}, "sample 1 has the label 2, expected 0 or 1"),
         ({"segment_ids": lambda a: a[1].__setitem__(0, 2)}, "sample 1 has the segment 2"),
         ({"input_ids": setting(1, "text")}, "expected rows of numbers"),
