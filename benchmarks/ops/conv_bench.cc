@@ -1,6 +1,6 @@
 // Times every implementation that oneDNN offers for the convolutions of a network, in the layouts
-// that it prefers, forced channels-last and forced 16-channel blocks, and our Winograd kernel with
-// weights transformed before and in the call.
+// that it prefers, forced channels-last and forced into blocks of 16 channels (8 without AVX-512),
+// and our Winograd kernel with weights transformed before and in the call.
 //   conv_bench <network> <batch> <f32|bf16> [seconds per case]
 // Prints a JSON object: one entry per convolution and candidate; weights are packed before, ReLU is
 // fused, the best of the repetitions counts.
@@ -162,11 +162,12 @@ int main(int argc, char** argv) {
       tag src, dst;
       dnnl::algorithm algorithm;
     };
-    const tag first = c.in == 3 ? tag::nchw : tag::nChw16c;
+    const tag blocks = mxlite::cpu::has_avx512() ? tag::nChw16c : tag::nChw8c;
+    const tag first = c.in == 3 ? tag::nchw : blocks;
     for (const Variant& v :
          {Variant{"any", tag::any, tag::any, dnnl::algorithm::convolution_direct},
           Variant{"nhwc", tag::nhwc, tag::nhwc, dnnl::algorithm::convolution_direct},
-          Variant{"blocked", first, tag::nChw16c, dnnl::algorithm::convolution_direct},
+          Variant{"blocked", first, blocks, dnnl::algorithm::convolution_direct},
           Variant{"plain-to-nhwc", tag::nchw, tag::nhwc, dnnl::algorithm::convolution_direct},
           Variant{"winograd", tag::any, tag::any, dnnl::algorithm::convolution_winograd}}) {
       if (std::strcmp(v.name, "plain-to-nhwc") == 0 && c.in != 3) continue;
@@ -201,7 +202,7 @@ int main(int argc, char** argv) {
       }
     }
     if (kh == kw && (kh == 3 || kh == 5) && c.stride == 1 && c.group == 1 && c.in % 16 == 0 &&
-        c.out % 16 == 0 && type == memory::data_type::f32 && mxlite::cpu::has_avx512()) {
+        c.out % 16 == 0 && type == memory::data_type::f32) {
       using namespace mxlite::onednn;
       const WinogradProblem p{.batch = batch,
                               .height = c.size,

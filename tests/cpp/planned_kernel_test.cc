@@ -124,7 +124,7 @@ TEST(PlannedKernel, SliceAxis) {
 
 TEST(PlannedKernel, SliceAxisInsideABlockIsLeftToThePlainKernel) {
   std::vector<Layout> layouts;
-  for (const auto& [begin, end] : {std::pair{8, 24}, {0, 40}}) {
+  for (const auto& [begin, end] : {std::pair{4, 20}, {0, 44}}) {
     const PlannedCall call{
         {"slice_axis",
          {{"axis", int64_t{1}}, {"begin", int64_t{begin}}, {"end", int64_t{end}}},
@@ -141,10 +141,12 @@ TEST(Layout, OnePixelIsPlainInEveryLayout) {
     for (const Start start : kStarts)
       EXPECT_TRUE(layout_for({{3, channels, 1, 1}, DType::kFloat32}, start).is_plain());
   EXPECT_FALSE(layout_for({{3, 17, 1, 1}, DType::kFloat32}, Start::kBlocked).is_plain());
-  EXPECT_TRUE(same_layout(layout_for({{3, 16, 4, 4}, DType::kFloat32}, Start::kBlocked),
-                          layout_for({{3, 16, 4, 4}, DType::kFloat32}, Start::kChannelsLast)));
-  EXPECT_FALSE(same_layout(layout_for({{3, 32, 4, 4}, DType::kFloat32}, Start::kBlocked),
-                           layout_for({{3, 32, 4, 4}, DType::kFloat32}, Start::kChannelsLast)));
+  const auto equal = [](int64_t channels) {
+    const TensorSpec spec{{3, channels, 4, 4}, DType::kFloat32};
+    return same_layout(layout_for(spec, Start::kBlocked), layout_for(spec, Start::kChannelsLast));
+  };
+  EXPECT_TRUE(equal(onednn::channel_block()));
+  EXPECT_FALSE(equal(2 * onednn::channel_block()));
 }
 
 }  // namespace

@@ -114,8 +114,11 @@ bool is_channels_last(const Desc& d) {
          d.get_ndims() >= 3 && d.get_strides()[1] == 1;
 }
 
+int64_t channel_block() { return cpu::has_avx512() ? 16 : 8; }
+
 Desc blocked_of(const Shape& shape, DType dtype) {
-  return Desc(dims(shape), data_type(dtype), memory::format_tag::aBcd16b);
+  return Desc(dims(shape), data_type(dtype),
+              channel_block() == 16 ? memory::format_tag::aBcd16b : memory::format_tag::aBcd8b);
 }
 
 PixelLayout pixel_layout(const Layout& given, const Shape& shape) {

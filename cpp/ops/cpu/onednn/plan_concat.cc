@@ -27,7 +27,7 @@ size_t row_bytes(bool blocked, const TensorSpec& s, int axis) {
   const Shape& shape = s.shape;
   int64_t n = 1;
   for (int i = axis; i < shape.ndim(); ++i) n *= shape[i];
-  if (axis > 1) n *= blocked ? kChannelBlock : shape[1];
+  if (axis > 1) n *= blocked ? channel_block() : shape[1];
   if (axis == 1 && !blocked) n = shape[1];
   return static_cast<size_t>(n) * dtype_size(s.dtype);
 }
@@ -90,7 +90,7 @@ std::optional<Plan> plan_slice_rows(const PlanRequest& r) {
   const int axis = normalize_axis("slice_axis", p.axis, ndim);
   const int64_t begin = resolve_slice(p, input.shape).begin[axis];
   const bool blocked = lies_in(true, r.layouts[0], input) &&
-                       begin % (axis == 1 ? kChannelBlock : 1) == 0 && fills_blocks(output.shape);
+                       begin % (axis == 1 ? channel_block() : 1) == 0 && fills_blocks(output.shape);
   if (!blocked && !lies_in(false, r.layouts[0], input)) return std::nullopt;
   Plan plan;
   plan.inputs = {r.layouts[0]};

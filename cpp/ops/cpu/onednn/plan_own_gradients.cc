@@ -3,20 +3,15 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/winograd.h"
-#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/convolution.h"
 
 namespace mxlite::onednn {
 namespace {
 
-// Weights are transformed, or sums read and written, in every call: it takes this many tiles for
-// that to be little beside the products.
-constexpr int64_t kLeastTiles = 48;
-
 // The forward's problem; nullopt: not one that Winograd computes.
 std::optional<WinogradProblem> problem_of(const ConvolutionParams& p, const Shape& data) {
   if (data.ndim() != 4 || p.channels_last() || p.num_group != 1 || data[1] % 16 != 0 ||
-      p.num_filter % 16 != 0 || !cpu::has_avx512())
+      p.num_filter % 16 != 0)
     return std::nullopt;
   const SpatialWindow w = p.window();
   const auto both = [](const int64_t(&v)[3], int64_t x) { return v[1] == x && v[2] == x; };
@@ -53,7 +48,7 @@ std::optional<Plan> plan_own_backward_data(const PlanRequest& r) {
   problem.pad_width = problem.kernel - 1 - forward->pad_width;
   problem.data_blocked = problem.output_blocked = pixels.blocked;
   problem.rotated = true;
-  if (problem.tiles() < kLeastTiles) return std::nullopt;
+  if (problem.tiles() < winograd_least_tiles()) return std::nullopt;
   Plan plan;
   plan.inputs = {pixels.layout, make_layout(winograd_rotated_desc(r.inputs[1].shape))};
   plan.outputs = {
@@ -78,7 +73,7 @@ std::optional<Plan> plan_own_backward_weight(const PlanRequest& r) {
   if (!is_plannable(r) || r.inputs[0].dtype != DType::kFloat32) return std::nullopt;
   const auto& p = *static_cast<const ConvolutionParams*>(r.params);
   auto problem = problem_of(p, r.inputs[1].shape);
-  if (!problem || problem->tiles() < kLeastTiles) return std::nullopt;
+  if (!problem || problem->tiles() < winograd_least_tiles()) return std::nullopt;
   const PixelLayout grad = pixel_layout(r.layouts[0], r.inputs[0].shape);
   const PixelLayout data = pixel_layout(r.layouts[1], r.inputs[1].shape);
   problem->data_blocked = data.blocked;

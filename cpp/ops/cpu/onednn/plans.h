@@ -4,12 +4,13 @@
 
 namespace mxlite::onednn {
 
-// Our own AVX-512 convolutions, where they beat oneDNN's: Winograd and first layers.
+// Our own convolutions, where they beat oneDNN's: Winograd and first layers.
 std::optional<Plan> plan_own_convolution(const PlanRequest& r);
 std::optional<Plan> plan_own_backward_data(const PlanRequest& r);
 std::optional<Plan> plan_own_backward_weight(const PlanRequest& r);
 
-// Our own BatchNorm in training, where the data is channels-last or in blocks of 16 channels.
+// Our own BatchNorm in training, where the data is channels-last or in blocks of channel_block()
+// channels.
 std::optional<Plan> plan_own_norm(const PlanRequest& r);
 std::optional<Plan> plan_own_norm_backward(const PlanRequest& r);
 

@@ -1,7 +1,7 @@
 // 3 x 3 and 5 x 5 convolutions of stride 1 by Winograd's minimal filtering (Lavin and Gray, CVPR
 // 2016): F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) share tiles of 6 x 6 pixels and need 36 products where
-// the direct form needs 144 and 100. float32, channels-last data, AVX-512. oneDNN 3 has no such
-// kernel.
+// the direct form needs 144 and 100. float32, channels-last data, AVX-512 or AVX2. oneDNN 3 has no
+// such kernel.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ struct WinogradProblem {
   int64_t channels = 0, filters = 0;  // multiples of 16
   int64_t pad_height = 0, pad_width = 0;
   int kernel = 3;  // or 5
-  // Memory in blocks of 16 channels instead of channels-last.
+  // Memory in blocks of 16 channels (AVX2: 8) instead of channels-last.
   bool data_blocked = false, output_blocked = false;
   bool rotated = false;  // weight is that of the convolution whose gradient of data this is
   int threads = 1;       // at most; the scratch memory depends on it
@@ -35,6 +35,10 @@ struct WinogradArgs {
   float* output;
   bool add, relu;  // output += what it holds; then max(output, 0)
 };
+
+// Returns how many tiles a problem must have to be worth it if weights are transformed, or the sums
+// of their gradients read and written, in every call: 48 with AVX-512, 32 with AVX2.
+int64_t winograd_least_tiles();
 
 size_t winograd_weight_bytes(int64_t channels, int64_t filters);
 // Transforms all weights at once, in parallel; packed as above.

@@ -1,0 +1,35 @@
+// The kernels of Winograd convolutions for AVX-512. Nothing here may run unless the processor has
+// it.
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "cpp/ops/cpu/onednn/winograd_kernels.h"
+
+// After the headers that others include too: their inline functions must not get this target.
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
+#define MX_WIDE 1
+#include "cpp/ops/cpu/onednn/winograd_weight_grad_loops.h"
+
+namespace mxlite::onednn::avx512 {
+
+const WinogradKernels kWinogradKernels = {
+    .most_rows = kMostRows,
+    .panel = kPanel,
+    .worthwhile_tiles = 48,
+    .forward = {.bytes = 1 << 20, .least_tiles = 56, .most_tiles = 224},
+    // Many tiles, because each pass reads and writes all sums.
+    .weight_grad = {.bytes = 3 << 20, .least_tiles = 48, .most_tiles = 256},
+    .transform_tile = transform_tile,
+    .transform_weights = transform_weights,
+    .multiply_slab = multiply_slab,
+    .finish_tile = finish_tile,
+    .transform_output_grad = transform_output_grad,
+    .accumulate_panel = accumulate_panel,
+    .finish_weights = finish_weights,
+};
+
+}  // namespace mxlite::onednn::avx512
