@@ -1,5 +1,4 @@
 // Planned BatchNorm, alone and with what is fused after it, gives what the native kernels give.
-#include "cpp/ops/cpu/processor.h"
 #include "tests/cpp/planned_call.h"
 
 namespace mxlite::test {
@@ -64,8 +63,7 @@ TEST(PlannedKernel, BatchNormGradients) {
 const Shape kNormShapes[] = {{3, 32, 6, 7}, {3, 19, 6, 7}, {2, 48, 23, 29}};
 
 bool takes_norm(const Shape& shape, Start start) {
-  return cpu::has_avx512() && start != Start::kPlain &&
-         (start == Start::kChannelsLast || shape[1] % 16 == 0);
+  return start == Start::kChannelsLast || (start == Start::kBlocked && onednn::fills_blocks(shape));
 }
 
 TEST(PlannedKernel, BatchNormWithAdditionAndRelu) {

@@ -1,22 +1,28 @@
 #include "cpp/ops/cpu/onednn/norm.h"
 
-#include <immintrin.h>
 #include <omp.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "cpp/core/dtype.h"
 #include "cpp/ops/cpu/onednn/norm_rows.h"
+#include "cpp/ops/cpu/processor.h"
 
 namespace mxlite::onednn {
 namespace {
 
-using namespace norm;  // NOLINT: the other half of this file
+constexpr int64_t kMostLanes = 16;  // floats of the widest register
+
+template <class T>
+const NormRows<T>& norm_rows() {
+  return cpu::has_avx512() ? avx512::norm_rows<T>() : avx2::norm_rows<T>();
+}
 
 // Single-precision sums go into double ones after this many rows.
 constexpr int64_t kRows = 256;
 
-// A run of rows of contiguous channels: all of them, or a block of 16.
+// A run of rows of contiguous channels: all of them, or a block.
 struct Piece {
   int64_t offset;  // elements
   int64_t rows, channel;
@@ -26,20 +32,20 @@ struct Pieces {
   int64_t per_plane, count, plane_rows, width, blocks;
 
   explicit Pieces(const NormMemory& m)
-      : plane_rows(m.blocked ? m.pixels : m.batch * m.pixels),
-        width(m.blocked ? kLane : m.channels),
-        blocks(m.blocked ? m.channels / kLane : 1) {
+      : plane_rows(m.block ? m.pixels : m.batch * m.pixels),
+        width(m.block ? m.block : m.channels),
+        blocks(m.block ? m.channels / m.block : 1) {
     per_plane = (plane_rows + kRows - 1) / kRows;
-    count = per_plane * (m.blocked ? m.batch * blocks : 1);
+    count = per_plane * (m.block ? m.batch * blocks : 1);
   }
   Piece at(int64_t i) const {
     const int64_t plane = i / per_plane, first = i % per_plane * kRows;
     return {(plane * plane_rows + first) * width, std::min(kRows, plane_rows - first),
-            plane % blocks * kLane};
+            plane % blocks * width};
   }
 };
 
-int64_t padded(int64_t channels) { return (channels + kLane - 1) / kLane * kLane; }
+int64_t padded(int64_t channels) { return (channels + kMostLanes - 1) / kMostLanes * kMostLanes; }
 
 // Per channel, and per thread where every thread adds up its own.
 struct Scratch {
@@ -110,7 +116,8 @@ void for_pieces(const Pieces& pieces, Range mine, F&& fn) {
 template <class T>
 void first_row(const NormMemory& m, const T* data, float* pivot) {
   for (int64_t c = 0; c < m.channels; ++c)
-    pivot[c] = to_float(data[m.blocked ? c / kLane * m.pixels * kLane + c % kLane : c]);
+    pivot[c] =
+        static_cast<float>(data[m.block ? c / m.block * m.pixels * m.block + c % m.block : c]);
 }
 
 template <class T, NormEnd kEnd>
@@ -119,6 +126,8 @@ void forward(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
   auto* const output = static_cast<T*>(a.output);
   const double count = static_cast<double>(m.batch * m.pixels);
   const Pieces pieces(m);
+  const NormRows<T>& loops = norm_rows<T>();
+  const auto end = static_cast<size_t>(kEnd);
 #pragma omp parallel num_threads(m.threads)
   {
     const int threads = omp_get_num_threads(), me = omp_get_thread_num();
@@ -130,8 +139,8 @@ void forward(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
       if (me == 0) first_row(m, data, s.pivot);
 #pragma omp barrier
       add_up(pieces, mine, s, [&](const Piece& p) {
-        add_moments(data + p.offset, p.rows, pieces.width, s.pivot + p.channel, s.sums + p.channel,
-                    s.sums + s.channels + p.channel);
+        loops.add_moments(data + p.offset, p.rows, pieces.width, s.pivot + p.channel,
+                          s.sums + p.channel, s.sums + s.channels + p.channel);
       });
 #pragma omp barrier
     }
@@ -165,9 +174,9 @@ void forward(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
       s.shift[c] = a.beta[c];
     }
     for_pieces(pieces, mine, [&](const Piece& p) {
-      normalize<T, kEnd>(data + p.offset, added + (added ? p.offset : 0), output + p.offset, p.rows,
-                         pieces.width, s.mean + p.channel, s.scale + p.channel,
-                         s.shift + p.channel);
+      loops.normalize[end](data + p.offset, added + (added ? p.offset : 0), output + p.offset,
+                           p.rows, pieces.width, s.mean + p.channel, s.scale + p.channel,
+                           s.shift + p.channel);
     });
   }
 }
@@ -182,6 +191,8 @@ void backward(const NormMemory& m, const NormBackwardArgs& a, void* scratch) {
                                                             static_cast<T*>(a.added_grad);
   const double count = static_cast<double>(m.batch * m.pixels);
   const Pieces pieces(m);
+  const NormRows<T>& loops = norm_rows<T>();
+  const auto end = static_cast<size_t>(kEnd);
 #pragma omp parallel num_threads(m.threads)
   {
     const int threads = omp_get_num_threads(), me = omp_get_thread_num();
@@ -195,10 +206,10 @@ void backward(const NormMemory& m, const NormBackwardArgs& a, void* scratch) {
     }
     add_up(pieces, mine, s, [&](const Piece& p) {
       constexpr bool kAdd = kEnd == NormEnd::kAddRelu;
-      add_grads<T, kEnd>(grad + p.offset, data + p.offset, kAdd ? output + p.offset : nullptr,
-                         kAdd ? added_grad + p.offset : nullptr, p.rows, pieces.width,
-                         s.mean + p.channel, s.scale + p.channel, s.shift + p.channel,
-                         s.sums + p.channel, s.sums + s.channels + p.channel);
+      loops.add_grads[end](grad + p.offset, data + p.offset, kAdd ? output + p.offset : nullptr,
+                           kAdd ? added_grad + p.offset : nullptr, p.rows, pieces.width,
+                           s.mean + p.channel, s.scale + p.channel, s.shift + p.channel,
+                           s.sums + p.channel, s.sums + s.channels + p.channel);
     });
 #pragma omp barrier
 #pragma omp for schedule(static)
@@ -213,9 +224,9 @@ void backward(const NormMemory& m, const NormBackwardArgs& a, void* scratch) {
     // The first pass has put the gradient that relu passes into added_grad.
     const T* const passed = kEnd == NormEnd::kAddRelu ? added_grad : grad;
     for_pieces(pieces, mine, [&](const Piece& p) {
-      apply_grads<T, kEnd>(passed + p.offset, data + p.offset, data_grad + p.offset, p.rows,
-                           pieces.width, s.mean + p.channel, s.scale + p.channel,
-                           s.shift + p.channel, s.pivot + p.channel, s.slope + p.channel);
+      loops.apply_grads[end](passed + p.offset, data + p.offset, data_grad + p.offset, p.rows,
+                             pieces.width, s.mean + p.channel, s.scale + p.channel,
+                             s.shift + p.channel, s.pivot + p.channel, s.slope + p.channel);
     });
   }
 }

@@ -1,6 +1,6 @@
 // BatchNorm of executables, with a following addition and relu, in two passes over memory:
-// statistics (backward: sums), then the result. Channels-last memory or blocks of 16 channels,
-// float32 or bfloat16 data, AVX-512.
+// statistics (backward: sums), then the result. Channels-last memory or blocks of channels, float32
+// or bfloat16 data, AVX-512 or AVX2.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace mxlite::onednn {
 
 struct NormMemory {
-  bool blocked = false;   // in blocks of 16 channels; else channels-last
+  int64_t block = 0;      // channels of a block; 0: channels-last
   bool bfloat16 = false;  // data; statistics and parameters are float32
   int64_t batch = 0, pixels = 0, channels = 0;
   int threads = 1;  // upper bound
@@ -20,6 +20,7 @@ enum class NormEnd : uint8_t {
   kRelu,     // backward computes the data before relu again
   kAddRelu,  // another array is added before relu; backward reads the output
 };
+inline constexpr int kNormEnds = 3;
 
 struct NormForwardArgs {
   const void *data, *added;   // added: of kAddRelu

@@ -4,7 +4,6 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/norm.h"
 #include "cpp/ops/cpu/onednn/plans.h"
-#include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/registration.h"
 
@@ -17,9 +16,8 @@ std::optional<NormMemory> memory_of(const PlanRequest& r, const BatchNormParams&
   const TensorSpec& spec = r.inputs[data];
   const Layout& layout = r.layouts[data];
   const int ndim = spec.shape.ndim();
-  if (!cpu::has_avx512() || !is_plannable(r) || layout.is_plain() || ndim != 4 ||
-      !r.post_ops.empty() || (p.axis != 1 && p.axis != 1 - ndim) ||
-      r.inputs[gamma].dtype != DType::kFloat32 ||
+  if (!is_plannable(r) || layout.is_plain() || ndim != 4 || !r.post_ops.empty() ||
+      (p.axis != 1 && p.axis != 1 - ndim) || r.inputs[gamma].dtype != DType::kFloat32 ||
       (spec.dtype != DType::kFloat32 && spec.dtype != DType::kBFloat16))
     return std::nullopt;
   const Desc& desc = format_of(layout).desc;
@@ -27,7 +25,7 @@ std::optional<NormMemory> memory_of(const PlanRequest& r, const BatchNormParams&
   if (blocked ? !fills_blocks(spec.shape)
               : !same_memory(desc, channels_last_of(spec.shape, spec.dtype)))
     return std::nullopt;
-  return NormMemory{.blocked = blocked,
+  return NormMemory{.block = blocked ? channel_block() : 0,
                     .bfloat16 = spec.dtype == DType::kBFloat16,
                     .batch = spec.shape[0],
                     .pixels = spec.shape[2] * spec.shape[3],

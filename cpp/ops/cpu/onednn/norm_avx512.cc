@@ -1,0 +1,25 @@
+// The loops of BatchNorm for AVX-512. Nothing here may run unless the processor has it.
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "cpp/core/dtype.h"
+#include "cpp/ops/cpu/onednn/norm_rows.h"
+
+// After the headers that others include too: their inline functions must not get this target.
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
+#define MX_WIDE 1
+#include "cpp/ops/cpu/onednn/norm_loops.h"
+
+namespace mxlite::onednn::avx512 {
+
+template <class T>
+const NormRows<T>& norm_rows() {
+  return kLoops<T>;
+}
+template const NormRows<float>& norm_rows<float>();
+template const NormRows<bfloat16>& norm_rows<bfloat16>();
+
+}  // namespace mxlite::onednn::avx512
