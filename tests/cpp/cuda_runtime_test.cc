@@ -296,6 +296,22 @@ TEST_F(CudaRuntimeTest, AMarkOfABrokenDeviceThrows) {
   error_of([&] { timer.nanoseconds(mark); }, ErrorKind::kDevice);
 }
 
+// CUDA remembers "not ready" as the thread's last error, which launches report.
+TEST_F(CudaRuntimeTest, AnEventThatIsNotReachedLeavesNoError) {
+  PoolAndStream p;
+  p.pool.free(p.take(1), p.stream.raw());
+  cudaEvent_t event = nullptr;
+  MX_CUDA(cudaEventCreate(&event));
+  MX_CUDA(cudaEventRecord(event, p.stream.raw()));
+  EXPECT_FALSE(is_reached(event));
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  p.stream.synchronize();
+  EXPECT_TRUE(is_reached(event));
+  state().fails = "cudaEventQuery";
+  error_of([&] { is_reached(event); }, ErrorKind::kDevice);
+  MX_CUDA(cudaEventDestroy(event));
+}
+
 int64_t host_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())

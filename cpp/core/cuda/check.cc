@@ -40,6 +40,16 @@ void throw_cuda_error(cudaError_t status, const char* call) {
                                  : "");
 }
 
+bool is_reached(cudaEvent_t event) {
+  const cudaError_t status = cudaEventQuery(event);
+  if (status != cudaErrorNotReady) {
+    check(status, "cudaEventQuery");
+    return true;
+  }
+  cudaGetLastError();  // else the next launch of this thread would report it
+  return false;
+}
+
 void check_noexcept(cudaError_t status, const char* call) noexcept {
   if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
   cudaGetLastError();

@@ -19,6 +19,9 @@ inline void check(cudaError_t status, const char* call) {
     throw_cuda_error(status, call);
 }
 
+// Returns whether all work before the event is done, without waiting.
+bool is_reached(cudaEvent_t event);
+
 // Destructors call it: it prints the failure unless the process is ending.
 void check_noexcept(cudaError_t status, const char* call) noexcept;
 

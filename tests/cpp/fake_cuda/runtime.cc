@@ -170,6 +170,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
   fake_cuda::finish(e->recorded);
   return fails(__func__) ? state().error : cudaSuccess;
 }
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+  if (fails(__func__)) return state().error;
+  return e->recorded->freed.empty() ? cudaSuccess : state().last_error = cudaErrorNotReady;
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, cudaMemcpyKind, cudaStream_t s) {
   fake_cuda::touch();
   return fake_cuda::give(s, [=] { std::memcpy(to, from, n); });

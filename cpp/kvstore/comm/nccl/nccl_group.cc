@@ -91,10 +91,7 @@ class NcclGroup final : public DeviceGroup {
     const Deadline deadline(comm_timeout());
     for (const Member& m : members_) MX_CUDA(cudaEventRecord(m.done, m.stream));
     for (const Member& m : members_) {
-      for (;;) {
-        const cudaError_t status = cudaEventQuery(m.done);
-        if (status == cudaSuccess) break;
-        if (status != cudaErrorNotReady) MX_CUDA(status);
+      while (!cuda::is_reached(m.done)) {
         ncclResult_t async = ncclSuccess;
         MX_NCCL(ncclCommGetAsyncError(m.comm, &async));
         if (async != ncclSuccess && async != ncclInProgress)
