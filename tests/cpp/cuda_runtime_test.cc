@@ -140,7 +140,9 @@ TEST_F(CudaRuntimeTest, OtherFailuresAreNotRetried) {
 }
 
 TEST_F(CudaRuntimeTest, ErrorsThatBreakTheDeviceSaySo) {
-  for (const cudaError_t status : {cudaErrorIllegalAddress, cudaErrorMisalignedAddress}) {
+  for (const cudaError_t status :
+       {cudaErrorIllegalAddress, cudaErrorMisalignedAddress, cudaErrorContained,
+        cudaErrorNvlinkUncorrectable, cudaErrorTensorMemoryLeak, cudaErrorExternalDevice}) {
     const std::string text =
         error_of([&] { throw_cuda_error(status, "launch of relu"); }, ErrorKind::kDevice);
     EXPECT_NE(text.find("earlier work of the GPU may be the cause"), std::string::npos) << text;

@@ -16,6 +16,8 @@ enum cudaError_t {
   cudaErrorCudartUnloading = 4,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorECCUncorrectable = 214,
+  cudaErrorNvlinkUncorrectable = 220,
+  cudaErrorContained = 226,
   cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
@@ -27,7 +29,9 @@ enum cudaError_t {
   cudaErrorInvalidAddressSpace = 717,
   cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
+  cudaErrorTensorMemoryLeak = 721,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorExternalDevice = 911,
 };
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorName(cudaError_t);
