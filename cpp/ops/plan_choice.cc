@@ -11,7 +11,8 @@
 namespace mxlite {
 namespace {
 
-// Number of candidates measured; the library lists the good ones first.
+// Number of candidates measured; the library lists the good ones first. Barred ones, of which
+// float32 has many, are not counted.
 constexpr int64_t kMostMeasured = 12;
 
 int64_t build_first(PlanCandidates& candidates, int64_t from) {
@@ -35,19 +36,25 @@ float time_of(PlanCandidates& candidates, int64_t index) {
   }
 }
 
-int64_t build_fastest(PlanCandidates& candidates) {
-  int64_t best = -1;
+// Result of measuring: the fastest candidate, or -1 if none can run, and the first one that was not
+// tried.
+struct Measured {
+  int64_t best = -1, next = 0;
+};
+
+Measured measure_first(PlanCandidates& candidates) {
+  Measured result;
   float least = std::numeric_limits<float>::infinity();
-  const int64_t count = std::min(candidates.count(), kMostMeasured);
-  for (int64_t i = 0; i < count; ++i) {
-    if (!candidates.build(i)) continue;
-    const float time = time_of(candidates, i);
+  for (int64_t left = kMostMeasured; left > 0 && result.next < candidates.count(); ++result.next) {
+    if (!candidates.build(result.next)) continue;
+    --left;
+    const float time = time_of(candidates, result.next);
     if (time < least) {
       least = time;
-      best = i;
+      result.best = result.next;
     }
   }
-  return best;
+  return result;
 }
 
 int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tuning* tuning) {
@@ -56,12 +63,12 @@ int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tun
     if (const int64_t index = build_named(candidates, *known); index >= 0) return index;
   if (!tuning->budget.is_left()) return build_first(candidates, 0);
   const TuningBudget::Measuring measuring(tuning->budget);
-  const int64_t index = build_fastest(candidates);
+  const Measured measured = measure_first(candidates);
   // The measured ones cannot run, and nothing is known about the speed of the others.
-  if (index < 0) return build_first(candidates, kMostMeasured);
-  if (const std::string name = candidates.name(index); !name.empty())
+  if (measured.best < 0) return build_first(candidates, measured.next);
+  if (const std::string name = candidates.name(measured.best); !name.empty())
     tuning->store.add(problem, name);
-  return index;
+  return measured.best;
 }
 
 }  // namespace

@@ -202,6 +202,17 @@ TEST_F(PlanChoiceTest, OnlyTheFavouritesAreMeasured) {
   EXPECT_EQ(c.measured.size(), 12u);
 }
 
+// cuDNN lists many candidates with tensor cores before those that float32 may use.
+TEST_F(PlanChoiceTest, BarredCandidatesLeaveTheirMeasurementsToOthers) {
+  std::vector<Candidate> many(30, {.name = "tf32", .time = 1, .rounds = true});
+  many.push_back({.name = "slow", .time = 3});
+  many.push_back({.name = "fast", .time = 2});
+  FakeCandidates c(many);
+  EXPECT_EQ(choose(c, {.no_tensor_cores = true}), 31);
+  EXPECT_EQ(c.measured, (Indices{30, 31}));
+  EXPECT_EQ(store_.find("p"), "fast");
+}
+
 TEST_F(PlanChoiceTest, WhereTheFavouritesFailAnotherOneRunsAndIsNotKept) {
   std::vector<Candidate> many(14, {"a", kFails});
   many[12].builds = false;
