@@ -16,6 +16,8 @@ namespace {
 
 using Rows = NormalizedRows;
 
+constexpr int kMostThreads = 512;  // of a block that shares a row
+
 // Mean and standard deviation of a row, by all threads of a block; the variance in a second pass
 // over what the cache still holds.
 template <class T, class Acc = AccOf<T>>
@@ -34,8 +36,9 @@ __device__ __forceinline__ void row_stats(const Rows& rows, const T* x, Acc& mea
 }
 
 template <class T>
-__global__ void forward(const __grid_constant__ Rows rows, const T* data, const T* gamma,
-                        const T* beta, T* out, T* means, T* stds) {
+__global__ void __launch_bounds__(kMostThreads)
+    forward(const __grid_constant__ Rows rows, const T* data, const T* gamma, const T* beta, T* out,
+            T* means, T* stds) {
   using Acc = AccOf<T>;
   for (int64_t r = blockIdx.x; r < rows.count; r += gridDim.x) {
     const T* const x = data + rows.first(r);
@@ -60,8 +63,9 @@ __global__ void forward(const __grid_constant__ Rows rows, const T* data, const 
 // With g = output_grad * gamma: grad = (g - mean(g) - x_hat * mean(g * x_hat)) / std. Leaves mean
 // and 1 / std of every row for the gradients of gamma and beta.
 template <class T>
-__global__ void backward_data(const __grid_constant__ Rows rows, const T* grads, const T* data,
-                              const T* gamma, T* out, AccOf<T>* stats) {
+__global__ void __launch_bounds__(kMostThreads)
+    backward_data(const __grid_constant__ Rows rows, const T* grads, const T* data, const T* gamma,
+                  T* out, AccOf<T>* stats) {
   using Acc = AccOf<T>;
   for (int64_t r = blockIdx.x; r < rows.count; r += gridDim.x) {
     const T *const g = grads + rows.first(r), *const x = data + rows.first(r);
@@ -287,7 +291,7 @@ __global__ void backward_runs(const __grid_constant__ Rows rows, int64_t params,
 }
 
 unsigned threads_for(int64_t length) {
-  return static_cast<unsigned>(std::clamp<int64_t>((length / 4 + 31) / 32 * 32, 32, 512));
+  return static_cast<unsigned>(std::clamp<int64_t>((length / 4 + 31) / 32 * 32, 32, kMostThreads));
 }
 
 // Whether rows are contiguous and every element of one has a gamma of its own.

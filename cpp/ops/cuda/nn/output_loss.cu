@@ -11,6 +11,8 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
+constexpr int kCountingThreads = 1024;  // of the one block that counts or adds up
+
 struct Array {
   void* data;
   DType dtype;
@@ -58,7 +60,8 @@ void svm_output_backward(KernelContext& ctx, const SVMOutputParams& p, Inputs in
 
 // One block counts the elements above the threshold (unless the count is known).
 template <class C>
-__global__ void count_above(int64_t n, Array x, float threshold, double* count) {
+__global__ void __launch_bounds__(kCountingThreads)
+    count_above(int64_t n, Array x, float threshold, double* count) {
   int64_t above = 0;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
     above += static_cast<float>(load_as<C>(x.data, x.dtype, i)) > threshold;
@@ -81,7 +84,7 @@ void make_loss_backward(KernelContext& ctx, const MakeLossParams& p, Inputs in, 
   dispatch_float_compute(in[0].dtype, [&]<class C>(C) {
     if (p.normalization == LossNormalization::kValid) {
       count = static_cast<double*>(ctx.scratch(sizeof(double)));
-      launch(ctx, count_above<C>, 1, 1024, n, array(in[0]), p.valid_thresh, count);
+      launch(ctx, count_above<C>, 1, kCountingThreads, n, array(in[0]), p.valid_thresh, count);
     }
     launch_items(ctx, fill_share<C>, n, n, static_cast<double>(p.grad_scale), known, count,
                  array(out[0]));
@@ -122,7 +125,8 @@ __global__ void row_losses(int64_t batch, int64_t classes, Array x, Array label,
   }
 }
 template <class C>
-__global__ void sum_losses(int64_t n, const C* losses, Array out) {
+__global__ void __launch_bounds__(kCountingThreads)
+    sum_losses(int64_t n, const C* losses, Array out) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += static_cast<double>(losses[i]);
   sum = block_sum(sum);
@@ -135,7 +139,7 @@ void softmax_cross_entropy(KernelContext& ctx, const NoParams&, Inputs in, Outpu
     auto* losses = static_cast<C*>(ctx.scratch(static_cast<size_t>(batch) * sizeof(C)));
     launch(ctx, row_losses<C>, blocks_per_task(ctx, batch), kThreads, batch, classes, array(in[0]),
            array(in[1]), losses);
-    launch(ctx, sum_losses<C>, 1, 1024, batch, losses, array(out[0]));
+    launch(ctx, sum_losses<C>, 1, kCountingThreads, batch, losses, array(out[0]));
   });
 }
 

@@ -50,9 +50,12 @@ __device__ __forceinline__ C read(const Array& a, int64_t i) {
     return load_as<C>(a.data, a.dtype, i);
 }
 
+constexpr int kMostThreads = 1024;  // of a block that shares a row
+
 // The threads that share a row: all of a block, or one alone.
 template <bool by_block>
 struct Team {
+  static constexpr int kThreadsOfBlock = by_block ? kMostThreads : kThreads;
   static __device__ __forceinline__ int64_t rank() { return by_block ? threadIdx.x : 0; }
   static __device__ __forceinline__ int64_t size() { return by_block ? blockDim.x : 1; }
   static __device__ __forceinline__ int64_t first_row() {
@@ -74,7 +77,8 @@ struct Team {
 };
 
 template <class C, bool by_block>
-__global__ void forward_rows(const __grid_constant__ Rows rows, Array x, Array y) {
+__global__ void __launch_bounds__(Team<by_block>::kThreadsOfBlock)
+    forward_rows(const __grid_constant__ Rows rows, Array x, Array y) {
   using T = Team<by_block>;
   const int64_t n = rows.b.channels, step = rows.b.inner;
   const C factor = static_cast<C>(rows.factor);
@@ -106,7 +110,8 @@ __global__ void forward_rows(const __grid_constant__ Rows rows, Array x, Array y
 
 // softmax: y * (g - sum(g y)); log_softmax: g - exp(y) * sum(g); both times factor.
 template <class C, bool by_block>
-__global__ void backward_rows(const __grid_constant__ Rows rows, Array grad, Array y, Array out) {
+__global__ void __launch_bounds__(Team<by_block>::kThreadsOfBlock)
+    backward_rows(const __grid_constant__ Rows rows, Array grad, Array y, Array out) {
   using T = Team<by_block>;
   const int64_t n = rows.b.channels, step = rows.b.inner;
   const bool logarithm = rows.form == Form::kLogSoftmax;
@@ -248,7 +253,7 @@ bool dispatch_warps(const Rows& rows, std::initializer_list<const TensorRef*> ar
 unsigned threads_for(int64_t length) {
   constexpr int64_t kElementsPerThread = 4;
   const int64_t wanted = (length + kElementsPerThread - 1) / kElementsPerThread;
-  return static_cast<unsigned>(std::clamp<int64_t>((wanted + 31) / 32 * 32, 32, 1024));
+  return static_cast<unsigned>(std::clamp<int64_t>((wanted + 31) / 32 * 32, 32, kMostThreads));
 }
 
 template <class... Arrays>

@@ -12,10 +12,12 @@ void softmax_output(KernelContext& ctx, const SoftmaxOutputParams& p, Inputs in,
   softmax_forward(ctx, p.blocks(in[0].shape), in, out);
 }
 
+constexpr int kCountingThreads = 1024;
+
 // One block counts the labels that are not ignored.
 template <class C>
-__global__ void count_valid(int64_t n, const void* label, DType dtype, int64_t ignored,
-                            int64_t* count) {
+__global__ void __launch_bounds__(kCountingThreads)
+    count_valid(int64_t n, const void* label, DType dtype, int64_t ignored, int64_t* count) {
   int64_t valid = 0;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
     valid += static_cast<int64_t>(load_as<C>(label, dtype, i)) != ignored;
@@ -87,8 +89,8 @@ void backward(KernelContext& ctx, const SoftmaxOutputParams& p, Inputs in, Outpu
     call.divisor *= static_cast<double>(call.b.outer);
   if (by_valid) {
     auto* valid = static_cast<int64_t*>(ctx.scratch(sizeof(int64_t)));
-    launch(ctx, count_valid<C>, 1, 1024, in[1].size(), in[1].data, in[1].dtype, call.ignored,
-           valid);
+    launch(ctx, count_valid<C>, 1, kCountingThreads, in[1].size(), in[1].data, in[1].dtype,
+           call.ignored, valid);
     call.valid = valid;
   }
   launch_items(ctx, index_gradient<C>, n, n, call);
