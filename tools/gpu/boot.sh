@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by the steps beside it: unpacks build/gpu_kit/kit.tar.xz, compiles _core for this machine's Python (once),
-# and sets paths. Needs no network; of Python packages NumPy, ml_dtypes and SciPy, else g++, Python's headers, and the
-# GPU's driver and CUDA libraries.
+# Sourced by the steps beside it: unpacks build/gpu_kit/kit.tar.xz, compiles _core (once, unless the kit has it for this
+# machine's Python version), and sets paths. Needs no network; of Python packages NumPy, ml_dtypes and SciPy, and the GPU's
+# driver and CUDA libraries; to compile, g++ and Python's headers.
 #   MXLITE_GPU_DIR   where it unpacks (/tmp/mxlite_gpu)
 #   OUT              where results go (benchmarks/results/gpu/<device>)
 #   PYTHON           the interpreter (python3)
@@ -15,10 +15,12 @@ STEP_SECONDS=${STEP_SECONDS:-530}
 began=$SECONDS
 kit=$ROOT/build/gpu_kit/kit.tar.xz
 
-# The folder belongs to one kit and one Python: with another of either it is unpacked and compiled again.
+# The folder belongs to one kit and one Python: with another of either it is unpacked and compiled again. A compilation
+# that was cut short goes on.
 [ -e "$kit" ] || { echo "$kit is missing: run tools/gpu/pack.sh where the sources can be built" >&2; exit 2; }
 identity="$(cksum <"$kit") $("$PYTHON" -c 'import sys; print(sys.version)')" || exit 2
-if [ "$(cat "$MXLITE_GPU_DIR/ready" 2>/dev/null)" != "$identity" ]; then
+is_done() { [ "$(cat "$MXLITE_GPU_DIR/$1" 2>/dev/null)" = "$identity" ]; }
+if ! is_done unpacked; then
   rm -rf "$MXLITE_GPU_DIR"
   mkdir -p "$MXLITE_GPU_DIR/python"
   tar -C "$MXLITE_GPU_DIR" -xJf "$kit" || exit 2
@@ -26,7 +28,16 @@ if [ "$(cat "$MXLITE_GPU_DIR/ready" 2>/dev/null)" != "$identity" ]; then
   # Libraries of another machine or Python version do not come along.
   find "$MXLITE_GPU_DIR/python" -name '*.so*' -delete
   mv "$MXLITE_GPU_DIR"/mxlite/* "$MXLITE_GPU_DIR/python/mxlite/"
-  "$PYTHON" "$ROOT/tools/gpu/compile_core.py" "$ROOT" "$MXLITE_GPU_DIR" || exit 2
+  echo "$identity" >"$MXLITE_GPU_DIR/unpacked"
+fi
+if ! is_done ready; then
+  # The kit has _core for the Python version that packed it; for another one it is compiled.
+  core=$MXLITE_GPU_DIR/core/_core$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+  if [ -e "$core" ]; then
+    cp "$core" "$MXLITE_GPU_DIR/python/mxlite/"
+  else
+    "$PYTHON" "$ROOT/tools/gpu/compile_core.py" "$ROOT" "$MXLITE_GPU_DIR" || exit 2
+  fi
   echo "$identity" >"$MXLITE_GPU_DIR/ready"
 fi
 # The libraries that libmxlite needs lie beside it; its search path is that of the machine that built it.
@@ -59,6 +70,7 @@ part() {
     echo "not begun: the step has used its $STEP_SECONDS s" | tee -a "$RESULTS/$STEP.log"
     status=124
   else
+    # Tests that are cut short write their junit file: see tests/python/gpu/conftest.py.
     timeout --kill-after=10 "$((limit < left ? limit : left))" "$@" 2>&1 | tee -a "$RESULTS/$STEP.log"
     status=${PIPESTATUS[0]}
   fi
@@ -78,4 +90,6 @@ finish() {
   echo "passed; results in $RESULTS"
 }
 
+# Names each test, and prints where a test is that takes more than a minute.
+PYTEST=("$PYTHON" -m pytest -v -p no:cacheprovider -o faulthandler_timeout=60)
 has() { command -v "$1" >/dev/null; }

@@ -42,13 +42,19 @@ def main() -> int:
 
     def compile_one(source: Path) -> tuple[Path, str]:
         target = objects / (source.stem + ".o")
+        if target.exists():  # an earlier call was cut short
+            return target, ""
+        unfinished = target.with_suffix(".part")
         done = subprocess.run(
-            [compiler, *flags, "-c", str(source), "-o", str(target)],
+            [compiler, *flags, "-c", str(source), "-o", str(unfinished)],
             capture_output=True,
             text=True,
             check=False,
         )
-        return target, done.stderr if done.returncode else ""
+        if done.returncode:
+            return target, done.stderr
+        unfinished.replace(target)
+        return target, ""
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compiled = list(pool.map(compile_one, sources))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs what a machine with a GPU lacks into build/gpu_kit (at most 50 MiB; git ignores it): the libraries, pybind11's
-# headers, pytest and pytest-xdist (from PyPI), photographs. The sources come with the checkout; tools/gpu/boot.sh unpacks there.
+# Packs what a machine with a GPU lacks into build/gpu_kit (at most 50 MiB; git ignores it): the libraries, _core for this
+# Python version, pybind11's headers to compile it for another one, pytest and pytest-xdist (from PyPI), photographs. The sources come with the checkout; tools/gpu/boot.sh unpacks there.
 #   tools/gpu/pack.sh              builds libmxlite.so and libmxlite_cuda.so, kernels with line numbers
 #   tools/gpu/pack.sh --stand-in   the stand-in for a GPU (tests/cpp/fake_gpu) instead, to rehearse the steps
 set -euo pipefail
@@ -9,14 +9,14 @@ kit=build/gpu_kit
 build=build/gpu
 cuda=ON
 werror=OFF
-targets=(mxlite mxlite_cuda)
+targets=(mxlite mxlite_cuda _core)
 flags=(-DMXLITE_CUDA=ON)
 export CUDAFLAGS=-lineinfo  # as tools/build_cuda.sh, so that the compiler cache serves both
 [ -z "${CI:-}" ] || werror=ON
 if [ "${1:-}" = --stand-in ]; then
   build=build/gpu_stand_in
   cuda=OFF
-  targets=(mxlite mxlite_fake_gpu mxlite_fake_nvjpeg)
+  targets=(mxlite mxlite_fake_gpu mxlite_fake_nvjpeg _core)
   flags=(-DMXLITE_CUDA=OFF)
 fi
 # The steps need no MPI. The bindings need the image pipeline, whose libraries are packed.
@@ -25,7 +25,8 @@ cmake --preset dev -B "$build" -DCMAKE_BUILD_TYPE=Release -DMXLITE_MPI=OFF \
 ninja -C "$build" -j"${CUDA_JOBS:-2}" --quiet "${targets[@]}"
 
 rm -rf "$kit"
-mkdir -p "$kit/content/mxlite" "$kit/content/site" "$kit/content/include"
+mkdir -p "$kit"/content/{mxlite,core,site,include}
+cp "$build"/mxlite/_core.*.so "$kit/content/core/"
 cp "$build"/mxlite/libmxlite.so "$kit/content/mxlite/"
 if [ $cuda = ON ]; then
   cp "$build"/mxlite/libmxlite_cuda.so "$kit/content/mxlite/"
@@ -39,7 +40,7 @@ ldd "$build/mxlite/libmxlite.so" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \
     *) cp -L "$path" "$kit/content/mxlite/$name" ;;
   esac
 done
-strip --strip-unneeded "$kit"/content/mxlite/*.so*
+strip --strip-unneeded "$kit"/content/mxlite/*.so* "$kit"/content/core/*.so
 # nvJPEG is no part of the libraries that every machine with a GPU has.
 nvjpeg=$(sed -n 's/^MXLITE_libnvjpeg:[^=]*=//p' "$build/CMakeCache.txt" | grep -v NOTFOUND || true)
 [ -z "$nvjpeg" ] || cp -L "$nvjpeg" "$kit/content/mxlite/libnvjpeg.so.13"
