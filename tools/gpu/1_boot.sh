@@ -4,7 +4,7 @@
 cd "$ROOT" || exit 2
 has nvidia-smi && part smi 30 nvidia-smi
 part versions 120 "$PYTHON" tools/gpu/versions.py --json "$RESULTS/.$STEP.versions.json"
-part memory 240 "$PYTHON" -m pytest -p no:cacheprovider tests/python/gpu/test_memory_and_copies.py \
+part memory 240 "${PYTEST[@]}" tests/python/gpu/test_memory_and_copies.py \
   tests/python/gpu/test_several_devices.py tests/python/gpu/test_gpu_profile.py --junitxml "$RESULTS/$STEP.memory.xml"
 part copies 120 "$PYTHON" tools/gpu/copies.py --json "$RESULTS/.$STEP.copies.json"
 finish

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
+import threading
 from collections.abc import Callable, Generator, Iterator
 
 import mxlite as mx
 import pytest
+
+
+def interrupt(*_: object) -> None:
+    """Raise KeyboardInterrupt at the first of several signals."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def pytest_configure() -> None:
+    """Let a run that is asked to end (SIGTERM) write its junit file, as one that is interrupted."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, interrupt)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
