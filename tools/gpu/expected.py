@@ -135,6 +135,7 @@ EXPECTED = [
         "1_boot", "copies", "256 MiB to numpy at 5 GB/s or more", copies_at_least("GPU to numpy", 5)
     ),
     Expectation("2_operators", "table", "every row of the operator table passes", all_tests_pass),
+    Expectation("2_operators", "racecheck", sanitizer("racecheck"), ends_well),
     Expectation("2_operators", "memcheck", sanitizer("memcheck on the first failures"), ends_well),
     Expectation("3_networks", "graphs_0", "networks agree with the CPU, no graphs", all_tests_pass),
     Expectation("3_networks", "graphs_1", "the same with CUDA graphs", all_tests_pass),
@@ -196,7 +197,8 @@ def purpose(script: Path) -> str:
 def list_steps() -> None:
     """Print every step with its command and what is expected of it."""
     print(
-        "First, where the sources can be built: tools/gpu/pack.sh. Then, on a machine with a GPU:"
+        "First, where the sources can be built: tools/gpu/pack.sh. Then, on a machine with a GPU,\n"
+        "all steps in so many seconds (tools/gpu/all.sh SECONDS), or one by one:"
     )
     for script in steps():
         print(f"\ntools/gpu/{script.name}    {purpose(script)}")
