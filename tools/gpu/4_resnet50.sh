@@ -4,11 +4,15 @@
 . "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
 cd "$ROOT" || exit 2
 [ -z "${MXLITE_CUDA_LIBRARY:-}" ] || export MXLITE_GPU_MEMORY_LIMIT=0  # the stand-in has 1 GiB otherwise
+# Each of the two processes measures convolutions for at most a fifth of the step; the second one finds the first one's.
+tuning=$((STEP_SECONDS / 5))
+export MXLITE_TUNING_SECONDS=${MXLITE_TUNING_SECONDS:-$((tuning < 60 ? tuning : 60))}
 network=${NETWORK:-resnetv1-50}
 batch=${BATCH:-256}
 systems=(mxlite:hybrid)
 "$PYTHON" -c 'import torch' 2>/dev/null && systems+=(torch:eager torch:compile)
-part profile 150 "$PYTHON" tools/gpu/profile_step.py --network "$network" --batch "$batch" \
+# The log says which chains of pointwise operators NVRTC compiles, and why others are interpreted.
+part profile 150 env MXLITE_VERBOSE=rtc "$PYTHON" tools/gpu/profile_step.py --network "$network" --batch "$batch" \
   --steps "${STEPS:-20}" --json "$RESULTS/.$STEP.profile.json"
 part training 370 "$PYTHON" benchmarks/training/train_step.py --device gpu --networks "$network" --batches "$batch" \
   --dtypes bfloat16 --systems "${systems[@]}" --peers-python "$PYTHON" --json "$RESULTS/.$STEP.training.json"

@@ -246,10 +246,10 @@ def main() -> None:
         mine = factor / seconds(row.mxlite, nd.waitall)
         theirs = factor / seconds(row.torch, torch.cuda.synchronize) if row.torch else None
         figures.append({"name": row.name, "unit": row.unit, "mxlite": mine, "torch": theirs})
+        Path(options.json).write_text(json.dumps(figures))  # a run that is cut short has its rows
         print(
             f"{row.name:<52} {mine:>10.2f} {theirs or float('nan'):>10.2f} {row.unit}", flush=True
         )
-    Path(options.json).write_text(json.dumps(figures))
 
 
 if __name__ == "__main__":

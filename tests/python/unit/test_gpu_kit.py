@@ -1,0 +1,81 @@
+"""The driver of the first run on a GPU divides its seconds; cut-short tests leave their results."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[3]
+
+
+def run_all(folder: Path, *arguments: str, second: int = 1) -> subprocess.CompletedProcess[str]:
+    """Run all.sh beside three steps: each says its seconds, and the second one fails."""
+    shutil.copy(ROOT / "tools/gpu/all.sh", folder)
+    for name in ("1_first", "2_second", "3_third"):
+        status = second if name == "2_second" else 0
+        (folder / f"{name}.sh").write_text(f"echo {name} has $STEP_SECONDS\nexit {status}\n")
+    command = ["bash", str(folder / "all.sh"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_steps_share_the_seconds_and_go_on_after_a_failure(tmp_path: Path) -> None:
+    done = run_all(tmp_path, "110", "1_first:1", "2_second:3", "3_third:6")
+    assert done.returncode == 1
+    seconds = [int(line.split()[-1]) for line in done.stdout.splitlines() if " has " in line]
+    # 10 of the 110 s are kept, and what a step does not use goes to the others.
+    assert len(seconds) == 3
+    for found, expected in zip(seconds, (10, 33, 100)):
+        assert expected - 3 <= found <= expected
+    assert done.stdout.splitlines()[-1] == "not passed: 2_second"
+
+
+def test_nothing_runs_where_the_kit_cannot_be_unpacked(tmp_path: Path) -> None:
+    done = run_all(tmp_path, "100", "2_second:1", "3_third:1", second=2)
+    assert done.returncode == 2
+    assert "3_third has" not in done.stdout
+
+
+def test_steps_without_time_are_named(tmp_path: Path) -> None:
+    done = run_all(tmp_path, "25", "1_first:1", "3_third:1")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "not passed: 1_first"
+    assert "3_third has" in done.stdout  # the first one has left its time
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    for arguments, text in (
+        ((), "seconds expected"),
+        (("ten",), "seconds expected"),
+        (("100", "9_none:1"), "no step 9_none"),
+        (("100", "1_first"), "STEP:SHARE expected"),
+        (("100", "1_first:0"), "STEP:SHARE expected"),
+    ):
+        done = run_all(tmp_path, *arguments)
+        assert done.returncode == 2
+        assert text in done.stderr
+
+
+def test_a_run_that_is_ended_writes_its_junit_file(tmp_path: Path) -> None:
+    """What boot.sh cuts short has results: the conftest of the GPU's tests takes care of that."""
+    source = (ROOT / "tests/python/gpu/conftest.py").read_text()
+    begin, end = source.index("def interrupt("), source.index("def pytest_collection_modifyitems")
+    (tmp_path / "conftest.py").write_text(f"import signal, threading\n\n{source[begin:end]}")
+    (tmp_path / "test_slow.py").write_text(
+        "import os, signal, time\n"
+        "def test_fast(): pass\n"
+        "def test_ended():\n"
+        "    for _ in range(2):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    time.sleep(60)\n"
+        "def test_later(): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "--junitxml", "junit.xml", "."], cwd=tmp_path, timeout=50, check=False
+    )
+    assert done.returncode == 2  # interrupted
+    cases = ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
+    assert "test_fast" in {case.get("name") for case in cases}
