@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the steps one after the other in so many seconds altogether, for a machine that is lent by the minute:
+# Runs the steps one after the other in a given number of seconds, where a machine is there for minutes:
 #   tools/gpu/all.sh SECONDS [STEP:SHARE]...
 # Each step gets its share of the seconds that are left, so what one step does not use goes to the later ones, and a step
 # that fails or is cut short leaves its results and the next one begins. 10 s are kept for the end. For 15 minutes in calls

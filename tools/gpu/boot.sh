@@ -16,7 +16,7 @@ began=$SECONDS
 kit=$ROOT/build/gpu_kit/kit.tar.xz
 
 # The folder belongs to one kit and one Python: with another of either it is unpacked and compiled again. A compilation
-# that was cut short goes on.
+# that was cut short continues.
 [ -e "$kit" ] || { echo "$kit is missing: run tools/gpu/pack.sh where the sources can be built" >&2; exit 2; }
 identity="$(cksum <"$kit") $("$PYTHON" -c 'import sys; print(sys.version)')" || exit 2
 is_done() { [ "$(cat "$MXLITE_GPU_DIR/$1" 2>/dev/null)" = "$identity" ]; }

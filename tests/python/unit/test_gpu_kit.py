@@ -59,7 +59,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_ended_writes_its_junit_file(tmp_path: Path) -> None:
-    """What boot.sh cuts short has results: the conftest of the GPU's tests takes care of that."""
+    """Parts that boot.sh cuts short have results: the conftest of the GPU's tests sees to it."""
     source = (ROOT / "tests/python/gpu/conftest.py").read_text()
     begin, end = source.index("def interrupt("), source.index("def pytest_collection_modifyitems")
     (tmp_path / "conftest.py").write_text(f"import signal, threading\n\n{source[begin:end]}")

@@ -16,7 +16,7 @@ namespace {
 
 using Rows = NormalizedRows;
 
-constexpr int kMostThreads = 512;  // of a block that shares a row
+constexpr int kMostThreads = 512;  // the largest block that shares a row
 
 // Mean and standard deviation of a row, by all threads of a block; the variance in a second pass
 // over what the cache still holds.

@@ -11,7 +11,7 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-constexpr int kCountingThreads = 1024;  // of the one block that counts or adds up
+constexpr int kCountingThreads = 1024;  // one block counts or adds up
 
 struct Array {
   void* data;

@@ -50,7 +50,7 @@ __device__ __forceinline__ C read(const Array& a, int64_t i) {
     return load_as<C>(a.data, a.dtype, i);
 }
 
-constexpr int kMostThreads = 1024;  // of a block that shares a row
+constexpr int kMostThreads = 1024;  // the largest block that shares a row
 
 // The threads that share a row: all of a block, or one alone.
 template <bool by_block>
