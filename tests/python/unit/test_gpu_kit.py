@@ -1,7 +1,8 @@
-"""The driver of the first run on a GPU divides its seconds; cut-short tests leave their results."""
+"""The kit of the first run on a GPU: time of steps, compiling _core, results of ended tests."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,46 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         done = run_all(tmp_path, *arguments)
         assert done.returncode == 2
         assert text in done.stderr
+
+
+COMPILER = """#!/bin/sh
+echo "$*" >>calls
+case "$*" in *broken*) [ -e mended ] || { echo "no such thing" >&2; exit 1; } ;; esac
+while [ "$1" != -o ]; do shift; done
+echo made >"$2"
+"""
+
+
+def test_a_compilation_of_core_continues(tmp_path: Path) -> None:
+    sources, package = tmp_path / "cpp/python", tmp_path / "kit/python/mxlite"
+    for folder in (sources, package):
+        folder.mkdir(parents=True)
+    for name in ("array", "broken", "gil"):
+        (sources / f"{name}.cc").write_text("")
+    compiler = tmp_path / "compiler"
+    compiler.write_text(COMPILER)
+    compiler.chmod(0o755)
+    command = [sys.executable, str(ROOT / "tools/gpu/compile_core.py"), ".", "kit"]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "CXX": str(compiler)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    first = run()
+    assert first.returncode == 1
+    assert "no such thing" in first.stderr
+    (tmp_path / "mended").touch()
+    assert run().returncode == 0
+    assert [path.suffix for path in package.glob("_core*")] == [".so"]
+    compiled = [c for c in (tmp_path / "calls").read_text().splitlines() if " -c " in c]
+    assert sum("broken" in call for call in compiled) == 2
+    assert len(compiled) == 4  # the other two were compiled once
 
 
 def test_a_run_that_is_ended_writes_its_junit_file(tmp_path: Path) -> None:
