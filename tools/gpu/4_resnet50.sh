@@ -10,7 +10,10 @@ export MXLITE_TUNING_SECONDS=${MXLITE_TUNING_SECONDS:-$((tuning < 60 ? tuning : 
 network=${NETWORK:-resnetv1-50}
 batch=${BATCH:-256}
 systems=(mxlite:hybrid)
-"$PYTHON" -c 'import torch' 2>/dev/null && systems+=(torch:eager torch:compile)
+if "$PYTHON" -c 'import torch' 2>/dev/null; then
+  systems+=(torch:eager)
+  [ "$STEP_SECONDS" -lt 200 ] || systems+=(torch:compile)  # compiles for a minute or more
+fi
 # The log says which chains of pointwise operators NVRTC compiles, and why others are interpreted.
 part profile 150 env MXLITE_VERBOSE=rtc "$PYTHON" tools/gpu/profile_step.py --network "$network" --batch "$batch" \
   --steps "${STEPS:-20}" --json "$RESULTS/.$STEP.profile.json"
