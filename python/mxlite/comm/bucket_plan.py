@@ -120,9 +120,10 @@ def agree(
     if group.index == 0:
         order, learned = backward_order(list(gradients.values()))
         content += np.array([learned, *order], dtype="<i4").tobytes()
-    parts = exchange_bytes(group, content, f"{label}: plan of buckets")
+    parts = exchange_bytes(group, content, f"{label}: plan of buckets", ordered=True)
     if len({part[:hash_bytes] for part in parts}) > 1:
-        _raise_difference(label, group, exchange_texts(group, text, f"{label}: gradients"))
+        texts = exchange_texts(group, text, f"{label}: gradients", ordered=True)
+        _raise_difference(label, group, texts)
     numbers = np.frombuffer(parts[0], "<i4", offset=hash_bytes).tolist()
     return [names[i] for i in numbers[1:]], bool(numbers[0])
 
@@ -303,7 +304,7 @@ class BucketSizes:
     def _shortest(self, group: Group) -> int:
         mine = [statistics.median(times[_SKIPPED_STEPS:]) for times in self._times]
         form = struct.Struct(f"<{len(mine)}d")
-        parts = exchange_bytes(group, form.pack(*mine), self._name)
+        parts = exchange_bytes(group, form.pack(*mine), self._name, ordered=True)
         # A step ends when that of the slowest rank does.
         slowest = [max(times) for times in zip(*map(form.unpack, parts))]
         best = 0

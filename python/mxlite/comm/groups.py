@@ -33,7 +33,7 @@ __all__ = [
 
 # Variables in which launchers give the number of processes.
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MXLITE_JOB_SIZE")
-_LENGTH = struct.Struct("<Q")
+_LENGTHS = struct.Struct("<QQ")
 
 
 @dataclass(frozen=True)
@@ -142,17 +142,20 @@ def find_process_set(ranks: Sequence[int]) -> int | None:
     return None
 
 
-def exchange_bytes(group: Group, content: bytes, ordered: str | None = None) -> list[bytes]:
+def exchange_bytes(
+    group: Group, content: bytes, what: str, *, ordered: bool = False
+) -> list[bytes]:
     """Return what all ranks of a group give; all of them call this in the same order.
 
     Parameters
     ----------
     group : Group
     content : bytes
-    ordered : str, optional
-        A name for errors: the call has its place in the order of the set's ordered calls, and
-        nothing is negotiated. None: the call gets a name that tells its ranks and counts their
-        calls.
+    what : str
+        The call of the user that needs the exchange, in words that do not depend on the rank.
+    ordered : bool
+        The call has its place in the order of the set's ordered calls, and nothing is negotiated.
+        Otherwise the call gets a name that tells its ranks and counts their calls.
 
     Returns
     -------
@@ -162,31 +165,42 @@ def exchange_bytes(group: Group, content: bytes, ordered: str | None = None) -> 
     Raises
     ------
     MXNetError
-        If a rank is lost or does not call this within the deadline.
+        If a rank is lost or does not call this within the deadline; on all ranks, if they give
+        different values of ``what``.
     """
     if group.size == 1:
         return [content]
-    name = ordered
-    if name is None:
+    name = what
+    if not ordered:
         number = next(JOB.counters["exchange_bytes", group.number])
         name = f"exchange of settings between {ranks_text(group.ranks)}, number {number}"
-    message = np.frombuffer(_LENGTH.pack(len(content)) + content, dtype=np.uint8)
+    purpose = what.encode()
+    header = _LENGTHS.pack(len(purpose), len(content))
+    message = np.frombuffer(header + purpose + content, dtype=np.uint8)
     rows = nd.array(message, dtype="uint8")
-    is_ordered = ordered is not None
-    pending = submit("allgather", [name], [rows], [], set=group.number, ordered=is_ordered)
+    pending = submit("allgather", [name], [rows], [], set=group.number, ordered=ordered)
     gathered = waited(pending, [rows], rows.ctx)[0].asnumpy().tobytes()
-    parts = []
+    purposes, parts = [], []
     at = 0
     while at < len(gathered):
-        begin = at + _LENGTH.size
-        at = begin + _LENGTH.unpack_from(gathered, at)[0]
+        purpose_size, size = _LENGTHS.unpack_from(gathered, at)
+        begin = at + _LENGTHS.size + purpose_size
+        purposes.append(gathered[at + _LENGTHS.size : begin].decode())
+        at = begin + size
         parts.append(gathered[begin:at])
+    if len(set(purposes)) > 1:
+        calls = "; ".join(f"{call} on rank {rank}" for rank, call in zip(group.ranks, purposes))
+        raise CommunicatorError(
+            f"{ranks_text(group.ranks)} make different calls: {calls}; all of them must make the "
+            "same calls in the same order"
+        )
     return parts
 
 
-def exchange_texts(group: Group, text: str, ordered: str | None = None) -> list[str]:
+def exchange_texts(group: Group, text: str, what: str, *, ordered: bool = False) -> list[str]:
     """Return the texts that all ranks of a group give; see `exchange_bytes`."""
-    return [part.decode() for part in exchange_bytes(group, text.encode(), ordered)]
+    parts = exchange_bytes(group, text.encode(), what, ordered=ordered)
+    return [part.decode() for part in parts]
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

@@ -54,7 +54,7 @@ def check_agreement(
         return
     mine = {**_rule(optimizer), **_parameters(params)}
     mine.update((name, _text(value)) for name, value in options.items())
-    theirs = [json.loads(text) for text in exchange_texts(group, json.dumps(mine))]
+    theirs = [json.loads(text) for text in exchange_texts(group, json.dumps(mine), f"{who}.step")]
     if all(one == theirs[0] for one in theirs):
         return
     names = list(dict.fromkeys(name for one in theirs for name in one))

@@ -55,7 +55,8 @@ class Replicas:
         if not sharded or group.size == 1:
             return
         mine = {param.name: _described(param) for param in sharded}
-        all_ranks = [json.loads(text) for text in exchange_texts(group, json.dumps(mine))]
+        texts = exchange_texts(group, json.dumps(mine), f"{who}: sharded parameters")
+        all_ranks = [json.loads(text) for text in texts]
         for param in sharded:
             _check_same(who, param.name, group, all_ranks)
             self._sets[param.name] = {

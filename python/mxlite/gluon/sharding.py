@@ -321,7 +321,8 @@ class Shard:
             "failure": None if failure is None else str(failure)[:1000],
             "values": values,
         }
-        all_ranks = [json.loads(text) for text in exchange_texts(group, json.dumps(mine))]
+        texts = exchange_texts(group, json.dumps(mine), "initialize or load a sharded Parameter")
+        all_ranks = [json.loads(text) for text in texts]
         if failure is not None:
             raise failure
         for rank, theirs in zip(group.ranks, all_ranks):

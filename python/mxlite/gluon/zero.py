@@ -196,7 +196,9 @@ class StateShards:
         """
         trees = [
             tree_of_bytes(content, "states of another rank")
-            for content in exchange_bytes(self._replicas.group, bytes_of_tree(tree))
+            for content in exchange_bytes(
+                self._replicas.group, bytes_of_tree(tree), "states of a Trainer with zero=1"
+            )
         ]
         merged = trees[0]
         states: dict[Any, Any] = {}

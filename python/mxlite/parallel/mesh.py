@@ -117,7 +117,7 @@ class Mesh:
         MXNetError
             If a rank is lost, or does not call this before the deadline.
         """
-        exchange_texts(group_of("mesh", global_process_set), "")
+        exchange_texts(group_of("mesh", global_process_set), "", "Mesh.barrier")
 
     def _known(self, axis: str) -> str:
         if axis not in self.axes:
@@ -207,7 +207,7 @@ def _text(axes: dict[str, Any]) -> str:
 def _agree(everyone: Group, axes: dict[str, Any], failure: MXNetError | None) -> None:
     """Raise on all ranks unless all gave the same axes."""
     mine = {"axes": _text(axes), "failure": None if failure is None else str(failure)}
-    texts = exchange_texts(everyone, json.dumps(mine))
+    texts = exchange_texts(everyone, json.dumps(mine), "mesh")
     theirs = [json.loads(text) for text in texts]
     by_axes: dict[str, list[int]] = {}
     for rank, entry in enumerate(theirs):

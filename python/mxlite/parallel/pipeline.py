@@ -392,7 +392,7 @@ class Pipeline:
             "size": sizes[0] if sizes else None,
             "micro_batches": self._micro_batches,
         }
-        texts = exchange_texts(self._group, json.dumps(mine))
+        texts = exchange_texts(self._group, json.dumps(mine), "Pipeline.step")
         if failure is not None:
             raise failure
         theirs = [json.loads(text) for text in texts]

@@ -20,7 +20,7 @@ def test_an_exchange_is_named_by_its_ranks(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(groups, "waited", lambda pending, rows, ctx: rows)
     group = SimpleNamespace(number=77, ranks=[0, 2], size=2, index=0)
     for _ in range(2):
-        assert groups.exchange_texts(group, "lr") == ["lr"]
+        assert groups.exchange_texts(group, "lr", "Trainer.step") == ["lr"]
     assert [name.rsplit(" ", 1)[0] for name in names] == [
         "exchange of settings between ranks 0, 2, number"
     ] * 2

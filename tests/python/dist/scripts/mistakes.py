@@ -3,7 +3,7 @@
 import mxlite as mx
 import mxlite.horovod as hvd
 
-hvd.init()
+hvd.init(process_sets="dynamic")
 rank, size = hvd.rank(), hvd.size()
 
 
@@ -48,6 +48,14 @@ fails(lambda: hvd.allreduce(3.0), "NDArray", kind=TypeError)
 group = [one((2,)), one((3 + rank,))]
 fails(lambda: hvd.grouped_allreduce(group, name="g"), "g_2of2")
 fails(lambda: hvd.allreduce(one((2,)), average=True, op=hvd.Sum), "average", kind=ValueError)
+
+# Ranks that make different calls, each of which exchanges settings.
+part = mx.gluon.Parameter("part_weight", shape=(2 * size, 3), shard=(0, None))
+fails(
+    lambda: part.initialize() if rank == 0 else mx.parallel.mesh(data=size),
+    "make different calls: initialize or load a sharded Parameter on rank 0; mesh on rank 1",
+    kind=mx.base.CommunicatorError,
+)
 
 # Trainers of other optimizers, which would give each rank other weights.
 net = mx.gluon.nn.Dense(1, in_units=2, prefix="dense_")
