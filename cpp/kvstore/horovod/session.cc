@@ -21,7 +21,6 @@ constexpr double kLook = 0.02;                      // seconds asleep while some
 constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
                                                     // more than it saves
-constexpr uint32_t kProtocol = 6;
 constexpr size_t kAhead = 6;  // operations read ahead, because another core has written them
 
 uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
@@ -63,6 +62,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
       settings_(options.settings) {
   groups_[0] = std::move(world.communicator);
   check_versions();
+  check_process_sets();
   if (backend == "shm" || backend == "local") options_.settings.fuse_below = kFuseBelow;
   control_ = make_control(*groups_[0], [this] { return negotiator_.settings().cycle_ms; });
   negotiator_.propose(options_.settings);
@@ -70,9 +70,9 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
   slot_calls_->connect(*control_, shm::cores_for_all(topology.local_size));
   for (const auto& ranks : options_.process_sets) {
     for (const int r : ranks)
-      MX_CHECK(r >= 0 && r < size, "init: process set of rank ", r, " given, the job has ", size,
+      MX_CHECK(r >= 0 && r < size, "process set of rank ", r, " given, the job has ", size,
                " processes");
-    MX_CHECK(!negotiator_.find_set(ranks), "init: the process set of ", ranks_text(ranks),
+    MX_CHECK(!negotiator_.find_set(ranks), "the process set of ", ranks_text(ranks),
              " is given twice");
     const int number = negotiator_.add_set(ranks);
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
@@ -95,24 +95,6 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
 Session::~Session() {
   slot_calls_->close(as_exception("the session has ended"));
   if (rank == 0) timeline_.stop();
-}
-
-// All ranks must speak the same protocol, or a rank of another version would misread frames.
-void Session::check_versions() {
-  struct Version {
-    uint32_t protocol = kProtocol;
-    char build[28] = {};
-  } mine;
-  std::strncpy(mine.build, options_.version.c_str(), sizeof mine.build - 1);
-  std::vector<Version> all(static_cast<size_t>(size));
-  groups_[0]->describe("versions");
-  groups_[0]->all_gather(&mine, all.data(), std::vector<size_t>(all.size(), sizeof mine));
-  for (int r = 0; r < size; ++r) {
-    const Version& theirs = all[static_cast<size_t>(r)];
-    MX_CHECK_KIND(theirs.protocol == mine.protocol && !std::strcmp(theirs.build, mine.build),
-                  ErrorKind::kCommunicator, "rank ", r, " runs mxlite ", theirs.build, ", rank ",
-                  rank, " runs ", mine.build, ": all ranks need the same version");
-  }
 }
 
 void Session::loop() noexcept {

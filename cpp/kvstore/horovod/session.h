@@ -86,6 +86,7 @@ class Session {
  private:
   explicit Session(World world, const RuntimeOptions& options, Timeline& timeline);
   void check_versions();
+  void check_process_sets();
   bool step();  // returns false at the end
   void begin_round();
   std::vector<const SharedRequest*> take_news();

@@ -57,6 +57,12 @@ std::string own_mistake(const Request& r, size_t ranks) {
                    " expected");
       return {};
     }
+    case CollectiveKind::kAddSet:
+      for (const int64_t rank : r.splits)
+        if (rank < 0 || rank >= static_cast<int64_t>(ranks))
+          return str("process set of ranks ", shape_text(r.splits), " given, the job has ", ranks,
+                     " processes");
+      return {};
     default:
       return {};
   }

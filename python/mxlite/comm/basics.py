@@ -94,7 +94,7 @@ def _version() -> str:
 def _chosen(comm: Any) -> tuple[list[int], int]:
     """Return ranks, or the address of a communicator of mpi4py."""
     if isinstance(comm, (list, tuple)):
-        return [int(r) for r in comm], 0
+        return [sets.checked_rank("init: comm", r) for r in comm], 0
     mpi4py = sys.modules.get("mpi4py.MPI")
     if mpi4py is not None and isinstance(comm, mpi4py.Comm):
         return [], int(mpi4py._addressof(comm))

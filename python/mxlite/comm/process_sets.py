@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import _core
 from ..base import MXNetError, TypeError_, ValueError_
@@ -41,7 +44,7 @@ class ProcessSet:
                 f"ProcessSet: {ranks_or_comm!r} given, a list of ranks expected (with mpi4py: "
                 "comm.group.Translate_ranks)"
             )
-        ranks = [int(r) for r in ranks_or_comm]
+        ranks = [checked_rank("ProcessSet", r) for r in ranks_or_comm]
         if not ranks or len(set(ranks)) < len(ranks) or min(ranks) < 0:
             raise ProcessSetError(f"ProcessSet: ranks {ranks} given, different ranks expected")
         self.ranks: list[int] | None = sorted(ranks)
@@ -133,6 +136,25 @@ def _own_rank() -> int:
     return int(JOB.value("rank"))
 
 
+def checked_rank(who: str, rank: Any) -> int:
+    """Return the number of a rank.
+
+    Parameters
+    ----------
+    who : str
+        Begin of the error message.
+    rank : int
+
+    Raises
+    ------
+    TypeError
+        For anything but an integer.
+    """
+    if isinstance(rank, (bool, np.bool_)) or not hasattr(rank, "__index__"):
+        raise TypeError_(f"{who}: rank {rank!r} given, an integer expected")
+    return operator.index(rank)
+
+
 def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[ProcessSet]:
     """Check what was given to ``init`` and note whether sets may change later.
 
@@ -160,6 +182,10 @@ def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[Process
     for entry in given:
         if not isinstance(entry, ProcessSet):
             raise TypeError_(f"init: process set {entry!r} given, a ProcessSet expected")
+        if entry is global_process_set:
+            raise ProcessSetError(
+                "init: global_process_set given, which every job has; leave it out of process_sets"
+            )
     return given
 
 
@@ -251,10 +277,7 @@ def provide_process_set(ranks: Sequence[int]) -> ProcessSet:
 
 def _add(process_set: ProcessSet) -> ProcessSet:
     ranks = process_set.wanted_ranks()
-    size = len(_core.comm_set_members(0))
-    if max(ranks) >= size:
-        raise ProcessSetError(f"add_process_set: ranks {ranks} given, the job has {size} processes")
-    try:
+    try:  # the core checks the ranks, so that a mistake of one rank is an error of all
         pending = _core.comm_submit(
             "add_process_set", ["process_set.add"], [], [], {"splits": ranks}
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import _core
-from ..comm.process_sets import ProcessSet, global_process_set
+from ..comm.process_sets import ProcessSet, checked_rank, global_process_set
 from ..comm.rows import allgather, alltoall, grouped_allgather, grouped_reducescatter, reducescatter
 from ..comm.submitting import (
     Adasum,
@@ -244,7 +244,7 @@ def broadcast(
         [output],
         set=number,
         priority=priority,
-        root=int(root_rank),
+        root=checked_rank(kind, root_rank),
     )
     return returned(output, ctx)
 
@@ -271,6 +271,6 @@ def broadcast_(
         [checked(kind, tensor)],
         set=number,
         priority=priority,
-        root=int(root_rank),
+        root=checked_rank(kind, root_rank),
     )
     return tensor

@@ -65,6 +65,27 @@ def test_processes_of_another_open_mpi(start) -> None:
     assert "finds 1 of them" in text and "MXLITE_MPI_LIBRARY" in text
 
 
+@pytest.mark.parametrize("first", ["[0, 2]", "[0, 1], [1, 2]"])
+def test_ranks_that_give_different_process_sets(start, first: str) -> None:
+    program = f"""
+import os
+import mxlite as mx
+import mxlite.horovod as hvd
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+lists = [{first}] if rank == 0 else [[1, 2], [0, 1]]
+try:
+    hvd.init(process_sets=[hvd.ProcessSet(ranks) for ranks in lists])
+    raise SystemExit("joined ranks with other process sets")
+except ValueError as error:
+    print("refused:", error)
+"""
+    result = start(program, 3, timeout=60)
+    assert len(result.output) == 3
+    for text in result.output.values():
+        assert "refused: init: the ranks give different process sets" in text, text
+        assert "that of ranks 1, 2 and that of ranks 0, 1 on ranks 1, 2" in text, text
+
+
 def test_a_rank_of_another_version(start) -> None:
     program = """
 import os

@@ -49,6 +49,21 @@ group = [one((2,)), one((3 + rank,))]
 fails(lambda: hvd.grouped_allreduce(group, name="g"), "g_2of2")
 fails(lambda: hvd.allreduce(one((2,)), average=True, op=hvd.Sum), "average", kind=ValueError)
 
+# Ranks that are no integers, and process sets that one rank alone wants, or that no job can have.
+fails(lambda: hvd.broadcast(one((2,)), 0.5), "rank 0.5 given, an integer", kind=TypeError)
+fails(lambda: hvd.ProcessSet([0, 0.5]), "rank 0.5 given, an integer", kind=TypeError)
+fails(lambda: hvd.ProcessSet([False, 1]), "rank False given, an integer", kind=TypeError)
+fails(lambda: hvd.add_process_set([0, size]), f"the job has {size} processes", kind=ValueError)
+fails(
+    lambda: hvd.add_process_set([0, size + rank]),
+    "Mismatched ranks of the process set",
+    kind=ValueError,
+)
+fails(
+    lambda: hvd.add_process_set([0, size] if rank == 0 else [1]),
+    "Mismatched ranks",
+    kind=ValueError,
+)
 # Ranks that make different calls, each of which exchanges settings.
 part = mx.gluon.Parameter("part_weight", shape=(2 * size, 3), shard=(0, None))
 fails(
