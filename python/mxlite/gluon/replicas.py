@@ -38,7 +38,8 @@ class Replicas:
     ShapeError
         On all ranks of the group, if they disagree about how a parameter is sharded.
     CommunicatorError
-        After the deadline, if another rank of the group has no sharded parameter at all.
+        After the deadline, if another rank of the group has no sharded parameter at all and does
+        not call `compare`.
     ValueError
         On all ranks of the group, if the job has no process set of the ranks that hold a block.
     """
@@ -52,11 +53,11 @@ class Replicas:
         # Maps name and rank to the ranks among which the rank's parameter is divided.
         self._sets: dict[str, dict[int, list[int]]] = {}
         sharded = [param for param in params if param.shard is not None]
+        self._is_compared = group.size == 1
         if not sharded or group.size == 1:
             return
         mine = {param.name: _described(param) for param in sharded}
-        texts = exchange_texts(group, json.dumps(mine), f"{who}: sharded parameters")
-        all_ranks = [json.loads(text) for text in texts]
+        all_ranks = self._exchange(mine)
         for param in sharded:
             _check_same(who, param.name, group, all_ranks)
             self._sets[param.name] = {
@@ -80,6 +81,27 @@ class Replicas:
                     at = ranks.index(group.ranks[group.index])
                     # A lone rank needs no process set.
                     self._groups[param.name] = Group(number or 0, tuple(ranks), at)
+
+    def _exchange(self, mine: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return how each rank of the group divides its sharded parameters."""
+        self._is_compared = True
+        texts = exchange_texts(self.group, json.dumps(mine), f"{self._who}: sharded parameters")
+        return [json.loads(text) for text in texts]
+
+    def compare(self) -> None:
+        """Raise on all ranks if another rank of the group has sharded parameters and this one none.
+
+        All ranks of the group call this. Ranks with sharded parameters have compared them already.
+
+        Raises
+        ------
+        ShapeError
+        """
+        if self._is_compared:
+            return
+        all_ranks = self._exchange({})
+        for name in {name: None for theirs in all_ranks for name in theirs}:
+            _check_same(self._who, name, self.group, all_ranks)
 
     @property
     def differ(self) -> bool:

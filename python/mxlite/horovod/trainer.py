@@ -126,6 +126,7 @@ class DistributedTrainer(Trainer):
             self._ready()
         replicas = self._replicas
         assert replicas is not None
+        replicas.compare()
         by_group: dict[Group, list[tuple[str, NDArray]]] = {replicas.group: []}
         for i, param in enumerate(self._params):
             if param.grad_req != "null":

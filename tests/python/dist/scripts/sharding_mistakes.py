@@ -98,6 +98,20 @@ else:
     for _ in range(2):
         assert mx.nd.contrib.all_reduce(mx.nd.ones((2,))).asnumpy().tolist() == [size] * 2
 
+# A trainer over ranks of which one has the whole parameter.
+half = Parameter("half_weight", shape=(4, 3), shard=None if rank == 2 else (0, outside))
+half.initialize()
+with mx.autograd.record():
+    loss = (half.data() * 2).sum()
+loss.backward()
+trainer = hvd.DistributedTrainer([half], "sgd")
+fails(
+    lambda: trainer.step(1),
+    "DistributedTrainer: the ranks disagree about Parameter 'half_weight'",
+    "2 blocks on rank 1; not sharded on rank 2",
+    kind=ValueError,
+)
+
 # A file with another shape.
 path = str(folder / f"file{rank}")
 mx.nd.save(path, {"weight": mx.nd.ones((5, 3))})
