@@ -43,6 +43,9 @@ class PrivateNames:
     _grad_req: str
     # All ranks that have a block compute the same loss: gradients are not summed over them.
     _same_loss = False
+    # Process set whose ranks have the other stages of a pipeline; None outside of pipelines, -1 if
+    # a stage has no trained parameters.
+    _stages: int | None = None
 
     @property
     def _grad(self) -> list[NDArray] | None:

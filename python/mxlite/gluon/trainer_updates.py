@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _core
 from .. import ndarray as nd
-from ..base import ValueError_
+from ..base import NotSupportedError, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
 from ..optimizer import Updater
@@ -227,6 +227,23 @@ def update_arrays(
             updater(indices, grads, arrays, scale)
 
 
+def _stages_of(params: Sequence[Parameter]) -> int | None:
+    """Return the process set that has the other stages of the parameters' pipeline, or None."""
+    found = {param._stages for param in params} - {None}
+    if found == {-1}:
+        raise NotSupportedError(
+            "Trainer: clip_global_norm needs the gradients of all stages of the Pipeline, but a "
+            "stage has no trained parameters, so its trainer takes no part; give each stage a "
+            "trained parameter"
+        )
+    if len(found) > 1:
+        raise NotSupportedError(
+            "Trainer: clip_global_norm was given parameters of several Pipelines, whose norms have "
+            "no common process set; use a trainer for each"
+        )
+    return next(iter(found), None)
+
+
 def _clip_factor(
     grads: list[NDArray], params: Sequence[Parameter], rescale: float, max_norm: float
 ) -> NDArray:
@@ -250,6 +267,10 @@ def _clip_factor(
         if number >= 0:
             total = nd.contrib.all_reduce(total, process_set=number)
         squares.append(total)
-    norm = nd.sqrt(sum(squares[1:], squares[0])) * abs(rescale)
+    total = sum(squares[1:], squares[0])
+    stages = _stages_of(params)
+    if stages is not None:
+        total = nd.contrib.all_reduce(total, process_set=stages)
+    norm = nd.sqrt(total) * abs(rescale)
     # 0 * norm is NaN where the norm is NaN or infinite; a division by 0 gives infinity, cut to 1.
     return nd.minimum(max_norm / norm, 1.0) + 0.0 * norm

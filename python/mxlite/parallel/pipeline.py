@@ -19,61 +19,12 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from .failures import failure_text
 from .mesh import Mesh
+from .schedules import forwards_then_backwards, one_forward_one_backward
 
-__all__ = ["Pipeline", "one_forward_one_backward"]
+__all__ = ["Pipeline"]
 
 # Bytes of the message that describes the arrays of a boundary.
 _DESCRIPTION_BYTES = 1024
-
-
-def one_forward_one_backward(
-    stage: int, stages: int, micro_batches: int
-) -> Iterator[tuple[str, int]]:
-    """Yield the work of a stage in the order of the 1F1B schedule.
-
-    A stage holds the activations of ``stages - stage`` micro-batches at most.
-
-    Parameters
-    ----------
-    stage : int
-        Position of the stage, from 0.
-    stages : int
-        Number of stages.
-    micro_batches : int
-
-    Yields
-    ------
-    kind : {'forward', 'backward'}
-    micro_batch : int
-    """
-    ahead = min(micro_batches, stages - stage - 1)
-    for index in range(ahead):
-        yield "forward", index
-    for index in range(micro_batches - ahead):
-        yield "forward", index + ahead
-        yield "backward", index
-    for index in range(micro_batches - ahead, micro_batches):
-        yield "backward", index
-
-
-def forwards_then_backwards(micro_batches: int) -> Iterator[tuple[str, int]]:
-    """Yield the work of a stage if all micro-batches run forward before the first backward.
-
-    No stage sends forward while its neighbor sends backward, so sends may wait for their receivers.
-    A stage holds the activations of all micro-batches.
-
-    Parameters
-    ----------
-    micro_batches : int
-
-    Yields
-    ------
-    kind : {'forward', 'backward'}
-    micro_batch : int
-    """
-    for kind in ("forward", "backward"):
-        for index in range(micro_batches):
-            yield kind, index
 
 
 class _Spec(NamedTuple):
@@ -198,6 +149,7 @@ class Pipeline:
         self._loss = loss
         self._batch_axis = batch_axis
         self._group = group_of("Pipeline", mesh.group(axis))
+        self._stages: int | None = None
         self._cleared: set[str] = set()  # parameters whose gradients each step replaces
         self._before, self._after = (
             None if peer is None else _Boundary(peer)
@@ -238,7 +190,7 @@ class Pipeline:
             are read, stages before it where their gradients are read.
         """
         parts, labels = self._divided(data, label)
-        self._clear_gradients()
+        self._prepare_parameters()
         self._begin_messages()
         try:
             losses = self._run(parts, labels)
@@ -363,9 +315,13 @@ class Pipeline:
         if self._before is not None:
             self._send(self._before, [x.grad for x in held.inputs if x.grad is not None])
 
-    def _clear_gradients(self) -> None:
-        """Let gradients of the micro-batches add up from 0, unless the user adds up steps, too."""
+    def _prepare_parameters(self) -> None:
+        """Let gradients of the micro-batches add up from 0, unless the user adds up steps, too.
+
+        Trainers learn where the other stages are, for the norm of all gradients.
+        """
         for param in self.collect_params().values():
+            param._stages = self._stages
             if param.grad_req == "write":
                 param.grad_req = "add"
                 self._cleared.add(param.name)
@@ -391,6 +347,7 @@ class Pipeline:
             "failure": None if failure is None else str(failure),
             "size": sizes[0] if sizes else None,
             "micro_batches": self._micro_batches,
+            "trains": any(p.grad_req != "null" for p in self.collect_params().values()),
         }
         texts = exchange_texts(self._group, json.dumps(mine), "Pipeline.step")
         if failure is not None:
@@ -408,6 +365,9 @@ class Pipeline:
             if len(set(values.values())) > 1:
                 given = ", ".join(f"{value} on rank {rank}" for rank, value in values.items())
                 raise ShapeError(f"Pipeline.step: the ranks disagree about {what}: {given}")
+        if self._count > 1:
+            is_complete = all(entry["trains"] for entry in theirs)
+            self._stages = self._group.number if is_complete else -1
         return parts, labels
 
     def _check_sizes(self, arrays: dict[str, NDArray]) -> None:

@@ -98,6 +98,14 @@ def test_a_pipeline_runs_with_the_naive_engine(start) -> None:
     assert len(result.output) == 3
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_gradients_of_all_stages_are_clipped_together(start, ranks: int) -> None:
+    result = start("pipeline_norm.py", ranks, timeout=120)
+    assert [text.strip() for _, text in sorted(result.output.items())] == [
+        f"done {r}" for r in range(ranks)
+    ]
+
+
 @pytest.mark.parametrize(("data", "tensor"), [(2, 2), (1, 3)])
 def test_a_mesh_trains_a_language_model_like_one_process(start, data: int, tensor: int) -> None:
     sizes = (str(data), str(tensor))
