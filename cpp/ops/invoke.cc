@@ -226,6 +226,8 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     if (collective::Processes* processes = collective::running_processes()) {
       InvokeOptions placed = options;
       placed.device = device;
+      announcing_failure(op, params, inputs,
+                         [&] { collective::check_out(op, out_specs[0], placed); });
       return collective::run(*processes, op, params.get(), inputs[0], out_specs[0], placed);
     }
 

@@ -85,6 +85,12 @@ bool is_collective(const OpSchema& op) {
   return !kernels.empty() && is_collective(kernels[0]);
 }
 
+void check_out(const OpSchema& op, const TensorSpec& spec, const InvokeOptions& options) {
+  const NDArrayRef out = options.out.empty() ? nullptr : options.out[0];
+  MX_CHECK_SHAPE(!out || out->shape() == spec.shape, op.name, ": out has shape ", out->shape(),
+                 ", the result has ", spec.shape);
+}
+
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options) {
   Call call;
@@ -93,8 +99,6 @@ NDArrays run(Processes& processes, const OpSchema& op, const void* params, const
   call.origin = options.origin;
   terms_by_op().at (&op)(params, call.spec, call.terms);
   const NDArrayRef out = options.out.empty() ? nullptr : options.out[0];
-  MX_CHECK_SHAPE(!out || out->shape() == spec.shape, op.name, ": out has shape ", out->shape(),
-                 ", the result has ", spec.shape);
   const Kind kind = call.terms.kind;
   if (kind == Kind::kNone) {
     const NDArrayRef copy = out ? out : NDArray::empty(spec, options.device);

@@ -17,13 +17,16 @@ void add(OpRegistry& ops, OpSchema schema, TermsFn terms);
 bool is_collective(const OpSchema& op);
 bool is_collective(const Kernel& kernel);
 
+// Throws a shape error unless the array that shall get the result, if one is given, fits it.
+void check_out(const OpSchema& op, const TensorSpec& spec, const InvokeOptions& options);
+
 // Carries a call out together with other processes. The input is the operator's only one, `spec`
 // the result's.
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options);
 
-// The shape rule of a call has failed on this rank: other ranks that make the call get an error.
-// Does nothing for other operators.
+// A check of a call's arguments has failed on this rank: other ranks that make the call get an
+// error. Does nothing for other operators.
 void announce_failure(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       const char* reason) noexcept;
 

@@ -80,6 +80,12 @@ if rank == 0:
     fails(lambda: contrib.all_gather(one((3,)), axis=1), "axis 1", kind=IndexError)
 else:
     fails(lambda: contrib.all_gather(one((3,))), "rank 0 cannot take part", "axis 1")
+if rank == 2:
+    fails(
+        lambda: contrib.all_reduce(one((3,)), out=one((4,))), "out has shape (4,)", kind=ValueError
+    )
+else:
+    fails(lambda: contrib.all_reduce(one((3,))), "rank 2 cannot take part", "out has shape (4,)")
 # An input that one rank could not compute is an error on all ranks.
 broken = one((3,))
 if rank == 2:
