@@ -143,10 +143,10 @@ class CheckpointNode final : public TapeNode {
       for (const NDArrayRef& a : *list) {
         const uint64_t version = versions_[k++];
         if (has(call_.states, a)) continue;
-        MX_CHECK_KIND(is_readable(*a, version), ErrorKind::kError, "backward: an array of shape ",
+        // Values of set_data count as changes here: forward would compute other activations.
+        MX_CHECK_KIND(version_of(*a) == version, ErrorKind::kError, "backward: an array of shape ",
                       a->shape(), " that ", call_.name,
-                      " reads was changed in place after it was recorded; its forward cannot be "
-                      "run again");
+                      " reads was changed after it was recorded; its forward cannot be run again");
       }
   }
 
