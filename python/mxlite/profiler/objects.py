@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from ..base import ValueError_
-from .record import record
+from .record import record, this_thread
 
 __all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task"]
 
-_SCOPES = ("global", "process", "thread", "task", "marker")
+_counting = threading.Lock()  # one for all counters, so that these can be pickled
+# Chrome's letters for the scopes of markers; it has none for tasks and markers.
+_SCOPES = {"global": "g", "process": "p", "thread": "t", "task": "p", "marker": "p"}
 
 
 class Domain:
@@ -52,14 +55,16 @@ class _Span:
     def __init__(self, name: str, category: str) -> None:
         self.name = name
         self._category = category
+        self._thread: int | None = None  # the one that called start
 
     def start(self) -> None:
         """Begin."""
+        self._thread = this_thread()
         record.add(self.name, self._category, self._begin)
 
     def stop(self) -> None:
-        """End."""
-        record.add(self.name, self._category, self._end)
+        """End; another thread than that of ``start`` may call it."""
+        record.add(self.name, self._category, self._end, thread=self._thread)
 
     def __enter__(self) -> Any:
         self.start()
@@ -144,17 +149,22 @@ class Counter:
         return self.name
 
     def set_value(self, value: int) -> None:
-        """Set the number."""
-        self._value = value
-        record.add(self.name, str(self.domain), "C", value)
+        """Set the number; of others than int the whole part."""
+        with _counting:
+            self._set(value)
 
     def increment(self, delta: int = 1) -> None:
-        """Add ``delta``."""
-        self.set_value(self._value + delta)
+        """Add ``delta``; threads may do so at the same time."""
+        with _counting:
+            self._set(self._value + delta)
 
     def decrement(self, delta: int = 1) -> None:
-        """Subtract ``delta``."""
-        self.set_value(self._value - delta)
+        """Subtract ``delta``; threads may do so at the same time."""
+        self.increment(-delta)
+
+    def _set(self, value: int) -> None:
+        self._value = int(value)  # NumPy's numbers have no form in JSON
+        record.add(self.name, str(self.domain), "C", self._value)
 
     def __iadd__(self, delta: int) -> Counter:
         self.increment(delta)
@@ -193,5 +203,7 @@ class Marker:
             Another scope.
         """
         if scope not in _SCOPES:
-            raise ValueError_(f"Marker.mark: scope={scope!r} given, one of {_SCOPES} expected")
-        record.add(self.name, f"{self.domain},instant_marker", "n")
+            raise ValueError_(
+                f"Marker.mark: scope={scope!r} given, one of {tuple(_SCOPES)} expected"
+            )
+        record.add(self.name, f"{self.domain},instant_marker", "n", scope=_SCOPES[scope])

@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     """One event.
 
     ``phase`` is Chrome's letter: B, E, C, and for user objects b, e, (, ), n; ``value`` is that of
-    a counter.
+    a counter, ``scope`` that of a marker (Chrome's letter: g, p or t).
     """
 
     nanoseconds: int
@@ -32,6 +32,12 @@ class Entry(NamedTuple):
     phase: str
     thread: int
     value: int | None = None
+    scope: str = "p"
+
+
+def this_thread() -> int:
+    """Return the number of the calling thread in the record."""
+    return threading.get_ident() & 0x7FFFFFFF
 
 
 class Record:
@@ -74,18 +80,30 @@ class Record:
             self._entries.clear()
             self._mark = self.dropped = 0
 
-    def add(self, name: str, category: str, phase: str, value: int | None = None) -> None:
-        """Note an event of a user object, now; nothing when the profiler is off."""
+    def add(
+        self,
+        name: str,
+        category: str,
+        phase: str,
+        value: int | None = None,
+        *,
+        scope: str = "p",
+        thread: int | None = None,
+    ) -> None:
+        """Note an event of a user object, now; nothing when the profiler is off.
+
+        ``thread`` is the thread whose event it is, the calling one if None.
+        """
         if not self.running:
             return
-        now = time.perf_counter_ns()
-        thread = threading.get_ident() & 0x7FFFFFFF
+        number = this_thread() if thread is None else thread
         with self._lock:
-            self._entries.append(Entry(now, name, category, phase, thread, value))
+            now = time.perf_counter_ns()
+            self._entries.append(Entry(now, name, category, phase, number, value, scope))
 
     def add_span(self, name: str, category: str, begin: int, end: int) -> None:
         """Note something that began and ended at times of ``time.perf_counter_ns``."""
-        thread = threading.get_ident() & 0x7FFFFFFF
+        thread = this_thread()
         with self._lock:
             for phase, time_ns in (("B", begin), ("E", max(begin, end))):
                 self._entries.append(Entry(time_ns, name, category, phase, thread))

@@ -37,7 +37,7 @@ def _convert(e: Entry, process: int) -> dict[str, Any]:
     elif phase == "C":
         event["args"] = {e.name: e.value}
     elif phase == "n":
-        event["s"] = "p"
+        event["s"] = e.scope
         event["id"] = e.thread
     return event
 

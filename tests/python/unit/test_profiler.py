@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import mxlite as mx
+import numpy as np
 import pytest
 from mxlite import nd, profiler
 from mxlite.gluon import nn
@@ -194,6 +196,41 @@ def test_user_objects(tmp_path: Path) -> None:
     assert [e["args"]["c"] for e in named(events, "c")] == [5, 8, 6]
     assert named(events, "m")[0]["cat"] == "reading,instant_marker"
     assert named(events, "m")[0]["s"] == "p"
+
+
+def test_user_objects_of_several_threads(tmp_path: Path) -> None:
+    domain = profiler.Domain("loader")
+    counter = domain.new_counter("batches", 0)
+
+    def run(work: Any, count: int = 1) -> None:
+        threads = [threading.Thread(target=work) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def count() -> None:
+        for _ in range(500):
+            counter.increment()
+
+    def work() -> None:
+        for span in (domain.new_task("read"), domain.new_frame("step"), profiler.Event("wait")):
+            span.start()
+            run(span.stop)
+        run(count, 4)
+        counter.set_value(np.int64(7))
+        counter.increment(np.float32(2))
+        for scope in ("global", "thread", "task"):
+            domain.new_marker(scope).mark(scope)
+
+    events = trace(tmp_path, work, aggregate_stats=True)
+    for name in ("read", "step", "wait"):
+        begin, end = named(events, name)
+        assert begin["tid"] == end["tid"] and begin.get("id") == end.get("id")
+    values = [e["args"]["batches"] for e in named(events, "batches")]
+    assert values == [*range(1, 2001), 7, 9]
+    scopes = {e["name"]: e["s"] for e in events if e.get("ph") == "n"}
+    assert scopes == {"global": "g", "thread": "t", "task": "p"}
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
