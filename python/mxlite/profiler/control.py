@@ -31,6 +31,7 @@ _SORT_KEYS = ("total", "avg", "min", "max", "count")
 _config: dict[str, Any] = {**_FLAGS, **_OTHER}
 _lock = threading.Lock()
 _finished = False  # a finished dump ends recording until set_state("run")
+_paused = False  # pause stopped recording, so that resume starts it again
 _named = False  # whether the last set_config named the file
 _written: tuple[str, int] | None = None  # the written file and its number of events
 _writes_at_exit = False
@@ -134,7 +135,7 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     ValueError
         Another state.
     """
-    global _finished
+    global _paused
     if state not in ("run", "stop"):
         raise ValueError_(f"profiler.set_state: {state!r} given, 'run' or 'stop' expected")
     if _of_servers(profile_process):
@@ -143,19 +144,29 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
         _tell_servers("state", state)
         return
     with _lock:
+        _paused = False
         if state == "run":
-            _finished = False
-            record.running = True
-            memory = bool(_config["profile_all"] or _config["profile_memory"])
-            _core.profiler_start(_kinds(), memory)
-            WATCH.set(memory)
-            _write_at_exit()
+            _start()
         else:
             _wait()
-            _core.profiler_stop()
-            record.running = False
-            WATCH.set(False)
+            _stop()
         _write_by_the_way()
+
+
+def _start() -> None:
+    global _finished
+    _finished = False
+    record.running = True
+    memory = bool(_config["profile_all"] or _config["profile_memory"])
+    _core.profiler_start(_kinds(), memory)
+    WATCH.set(memory)
+    _write_at_exit()
+
+
+def _stop() -> None:
+    _core.profiler_stop()
+    record.running = False
+    WATCH.set(False)
 
 
 def _write_by_the_way() -> None:
@@ -205,22 +216,27 @@ def _wait_for_all() -> None:
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Stop recording until ``resume``."""
+    """Stop recording until ``resume``; ``set_state`` ends the pause, too."""
+    global _paused
     if _of_servers(profile_process):
         _tell_servers("state", "pause")
         return
-    _core.profiler_stop()
-    record.running = False
-    WATCH.set(False)
+    with _lock:
+        _paused = _paused or record.running
+        _stop()
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Continue after ``pause``."""
+    """Continue after ``pause``; nothing if the profiler was not paused while it recorded."""
+    global _paused
     if _of_servers(profile_process):
         _tell_servers("state", "resume")
         return
-    if not _finished:
-        set_state("run")
+    with _lock:
+        if _paused:
+            _start()
+            _write_by_the_way()
+        _paused = False
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
@@ -238,7 +254,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     OSError
         The file cannot be written; an older file then stays as it is.
     """
-    global _finished, _written
+    global _finished, _paused, _written
     if _of_servers(profile_process):
         _wait_for_all()
         _tell_servers("dump", "1" if finished else "0")
@@ -246,9 +262,8 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     with _lock:
         _wait()
         if finished:
-            _core.profiler_stop()
-            record.running = False
-            WATCH.set(False)
+            _paused = False
+            _stop()
         _write()
         if finished:
             _finished = True

@@ -107,6 +107,32 @@ def test_pause_and_kinds(tmp_path: Path) -> None:
     assert not [e for e in events if e.get("cat") in ("MXNET_C_API", "Device Storage")]
 
 
+def test_resume_starts_only_what_was_paused() -> None:
+    """1.9.1 records nothing in these states, and `set_state` ends a pause there, too."""
+
+    def recorded() -> bool:
+        nd.sin(nd.zeros((3,))).wait_to_read()
+        return "sin" in json.loads(profiler.dumps(True, "json"))["Time"].get("operator", {})
+
+    profiler.set_config(aggregate_stats=True)
+    profiler.resume()
+    assert not recorded()
+    profiler.pause()
+    profiler.set_state("run")
+    assert recorded()
+    profiler.resume()
+    assert recorded()
+    profiler.pause()
+    profiler.pause()
+    assert not recorded()
+    profiler.resume()
+    assert recorded()
+    profiler.pause()
+    profiler.set_state("stop")
+    profiler.resume()
+    assert not recorded()
+
+
 def test_tables() -> None:
     profiler.set_config(aggregate_stats=True, profile_all=True)
     profiler.set_state("run")
