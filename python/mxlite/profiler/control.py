@@ -12,7 +12,7 @@ from typing import Any
 from .. import _core
 from ..base import NotSupportedError, TypeError_, ValueError_, suggestion
 from .memory import WATCH
-from .record import API, COMM, DEVICE, IO, OPERATOR, PASS, record
+from .record import API, COMM, DEVICE, IO, OPERATOR, PASS, Entry, record
 from .tables import aggregate_json, aggregate_table
 from .trace import write_trace
 
@@ -194,9 +194,21 @@ def _write_at_exit() -> None:
         atexit.register(write)
 
 
+def _events(from_mark: bool = False) -> list[Entry]:
+    """Return what was recorded, and warn if events were lost."""
+    events = record.events(from_mark)
+    if lost := record.take_dropped():
+        warnings.warn(
+            f"profiler: {lost} events were lost, because a thread recorded more than 4 million of "
+            "them at once: call dump or dumps more often, or pause() between the steps of interest",
+            stacklevel=4,
+        )
+    return events
+
+
 def _write() -> None:
     global _written
-    path, events = str(_config["filename"]), record.events()
+    path, events = str(_config["filename"]), _events()
     if _written == (path, len(events)) and os.path.exists(path):
         return
     write_trace(path, events)
@@ -313,7 +325,7 @@ def dumps(
             return ""
         _wait()
         make = aggregate_table if format == "table" else aggregate_json
-        text = make(record.events(from_mark=True), sort_by, ascending)
+        text = make(_events(from_mark=True), sort_by, ascending)
         if reset:
             record.mark()
         return text

@@ -45,7 +45,7 @@ class Record:
 
     def __init__(self) -> None:
         self.running = False
-        self.dropped = 0
+        self._dropped = 0
         self._entries: list[Entry] = []
         self._mark = 0
         self._lock = threading.Lock()
@@ -78,7 +78,13 @@ class Record:
         with self._lock:
             self._take()
             self._entries.clear()
-            self._mark = self.dropped = 0
+            self._mark = self._dropped = 0
+
+    def take_dropped(self) -> int:
+        """Return how many events were lost since the last call."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, 0
+            return dropped
 
     def add(
         self,
@@ -110,7 +116,7 @@ class Record:
 
     def _take(self) -> None:
         taken: dict[str, Any] = _core.profiler_take()
-        self.dropped += int(taken["dropped"])
+        self._dropped += int(taken["dropped"])
         names = taken["names"]
         columns = ("nanoseconds", "name", "kind", "phase", "thread", "value")
         for time_ns, name, kind, phase, thread, value in zip(

@@ -133,6 +133,16 @@ def test_resume_starts_only_what_was_paused() -> None:
     assert not recorded()
 
 
+def test_lost_events_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = profiler.record._core  # type: ignore[attr-defined]
+    real = core.profiler_take
+    monkeypatch.setattr(core, "profiler_take", lambda: {**real(), "dropped": 7})
+    profiler.set_config(filename=str(tmp_path / "p.json"), continuous_dump=False)
+    profiler.set_state("run")
+    with pytest.warns(UserWarning, match="profiler: 7 events were lost"):
+        profiler.dump()
+
+
 def test_tables() -> None:
     profiler.set_config(aggregate_stats=True, profile_all=True)
     profiler.set_state("run")
