@@ -124,6 +124,9 @@ class CudaModule:
         TypeError
             If a parameter has another type.
         """
+        for what, text in (("name", name), ("signature", signature)):
+            if not isinstance(text, str):
+                raise TypeError_(f"get_kernel: {what} must be str, {type(text).__name__} given")
         is_const, is_ndarray = [], []
         dtypes: list[type[np.generic]] = []
         for position, text in enumerate(signature.split(",")):
@@ -225,6 +228,10 @@ class CudaKernel:
             raise ValueError_(
                 f"{who}: shared_mem {shared_mem} given, 0 to {_MOST_SHARED_BYTES} bytes expected"
             )
+        if not isinstance(args, (list, tuple)):
+            raise TypeError_(
+                f"{who}: args is {type(args).__name__}, a list of arrays and numbers expected"
+            )
         if len(args) != len(self._dtypes):
             raise ValueError_(f"{who}: {len(args)} arguments given, {len(self._dtypes)} expected")
         converted = [
@@ -254,19 +261,31 @@ class CudaKernel:
             raise TypeError_(
                 f"{who}: argument {i} is {type(arg).__name__}, a number for {dtype.name} expected"
             )
+        # Python's numbers are compared exactly, NumPy's only after a conversion.
+        value = arg.item() if isinstance(arg, np.generic) else arg
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
-            if not limits.min <= arg <= limits.max or int(arg) != arg:
+            if not limits.min <= value <= limits.max or int(value) != value:
                 raise ValueError_(
-                    f"{who}: argument {i} is {arg}, a whole number from {limits.min} to "
+                    f"{who}: argument {i} is {value}, a whole number from {limits.min} to "
                     f"{limits.max} expected"
                 )
-            return dtype.type(int(arg)).tobytes()
-        return dtype.type(arg).tobytes()
+            return dtype.type(int(value)).tobytes()
+        try:
+            with np.errstate(over="raise"):
+                return dtype.type(value).tobytes()
+        except (FloatingPointError, OverflowError):
+            limit = np.finfo(dtype).max
+            raise ValueError_(
+                f"{who}: argument {i} is {str(value)[:40]}, a number from -{limit:.6g} to "
+                f"{limit:.6g} expected, which {dtype.name} holds"
+            ) from None
 
 
 def _dims(who: str, what: str, dims: Any, most: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return three checked dimensions."""
+    if not isinstance(dims, (Sequence, np.ndarray)) or isinstance(dims, str):
+        raise TypeError_(f"{who}: {what} must be 3 ints, {type(dims).__name__} given")
     values = list(dims)
     if len(values) != 3:
         raise ValueError_(f"{who}: {what} has {len(values)} numbers, 3 expected")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mxlite as mx
+import numpy as np
 import pytest
 
 needs_none = pytest.mark.skipif(mx.num_gpus() > 0, reason="there is a GPU")
@@ -30,3 +33,70 @@ def test_texts_are_checked(arguments, message: str) -> None:
 def test_a_source_with_a_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="character of code 0"):
         mx.rtc.CudaModule("int x;\0int y;")
+
+
+class Launched:
+    """Takes the place of a compiled kernel, and keeps the last launch."""
+
+    def kernel(self, name: str, is_const: list[bool]) -> Launched:
+        return self
+
+    def launch(self, device: int, arguments: list[Any], *dims: Any) -> None:
+        self.arguments, self.dims = arguments, dims
+
+
+def made(signature: Any, name: Any = "f") -> mx.rtc.CudaKernel:
+    module = mx.rtc.CudaModule.__new__(mx.rtc.CudaModule)
+    module.handle = Launched()  # type: ignore[assignment]
+    return module.get_kernel(name, signature)
+
+
+ONE = (1, 1, 1)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("parameter", "value", "want"),
+    [
+        ("int n", np.float16(3), np.int32(3)),
+        ("int64_t n", 2**63 - 1, np.int64(2**63 - 1)),
+        ("float x", np.float64(0.1), np.float32(0.1)),
+        ("float x", float("inf"), np.float32("inf")),
+        ("__half x", np.bool_(True), np.float16(1)),
+    ],
+)
+def test_numbers_become_the_type_of_their_parameter(parameter: str, value: Any, want: Any) -> None:
+    kernel = made(parameter)
+    kernel.launch([value], mx.gpu(0), ONE, np.array(ONE))
+    assert kernel.handle.arguments == [want.tobytes()]  # type: ignore[attr-defined]
+    assert kernel.handle.dims == (ONE, ONE, 0)  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [
+        ("float x", 1e300, "argument 0 is 1e[+]300, a number from -3.40282e[+]38 to 3.40282e"),
+        ("float x", np.float64(-1e39), "argument 0 is -1e[+]39, a number from"),
+        pytest.param("double x", 10**400, "argument 0 is 1000", id="long integer"),
+        ("__half x", 1e6, "argument 0 is 1000000.0, a number from -65504 to 65504 expected"),
+        ("int64_t n", np.float64(2**63), "a whole number from -9223372036854775808 to"),
+        ("int n", np.float16("inf"), "argument 0 is inf, a whole number from"),
+    ],
+)
+def test_numbers_that_a_parameter_cannot_hold_are_refused(
+    parameter: str, value: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        made(parameter).launch([value], mx.gpu(0), ONE, ONE)
+
+
+def test_texts_lists_and_dimensions_are_checked() -> None:
+    with pytest.raises(TypeError, match="get_kernel: signature must be str, NoneType given"):
+        made(None)
+    with pytest.raises(TypeError, match="get_kernel: name must be str, int given"):
+        made("int n", 3)
+    with pytest.raises(TypeError, match="CudaKernel f: args is NDArray, a list of arrays"):
+        made("float *x").launch(mx.nd.ones((1,)), mx.gpu(0), ONE, ONE)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="CudaKernel f: grid_dims must be 3 ints, int given"):
+        made("int n").launch([1], mx.gpu(0), 1, ONE)  # type: ignore[arg-type]
