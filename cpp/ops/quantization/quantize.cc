@@ -35,11 +35,15 @@ void check_float32(const char* op, const TensorSpec& spec) {
                  " given, float32 expected");
 }
 
+DType fixed_dtype(const QuantizeParams& p) {
+  return p.out_type == Fixed::kInt8 ? DType::kInt8 : DType::kUInt8;
+}
+
 Specs infer_quantize(const QuantizeParams& p, std::span<const TensorSpec> in) {
   constexpr const char* kOp = "_contrib_quantize";
   check_float32(kOp, in[0]);
   check_ranges(kOp, in, 1, 2);
-  return with_range({in[0].shape, p.out_type == Fixed::kInt8 ? DType::kInt8 : DType::kUInt8});
+  return with_range({in[0].shape, fixed_dtype(p)});
 }
 
 Specs infer_quantize_v2(const CalibratedParams& p, std::span<const TensorSpec> in) {
@@ -104,6 +108,28 @@ void refine_ranged(const void* params, PartialShapes& shapes) {
   for (int i = 1; i < shapes.num_outputs(); ++i) shapes.refine_output(i, Shape{1});
 }
 
+// Fills unknown types in symbols: everything behind the first input and output is float32.
+void fill_ranged(KnownTypes in, KnownTypes out, KnownType data, KnownType result) {
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!in[i]) in[i] = i == 0 ? data : DType::kFloat32;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!out[i]) out[i] = i == 0 ? result : DType::kFloat32;
+}
+
+void fill_quantize(const QuantizeParams& p, KnownTypes in, KnownTypes out) {
+  fill_ranged(in, out, DType::kFloat32, fixed_dtype(p));
+}
+
+// Data that is quantized already keeps its type.
+void fill_quantize_v2(const CalibratedParams& p, KnownTypes in, KnownTypes out) {
+  const bool quantized = in[0] == DType::kInt8 || in[0] == DType::kUInt8;
+  fill_ranged(in, out, {}, quantized ? *in[0] : target_dtype(p.out_type, p.min_calib_range));
+}
+
+void fill_requantize(const CalibratedParams& p, KnownTypes in, KnownTypes out) {
+  fill_ranged(in, out, DType::kInt32, target_dtype(p.out_type, p.min_calib_range));
+}
+
 void refine_entropy(const void*, PartialShapes& shapes) {
   for (int i = 0; i < shapes.num_outputs(); ++i) shapes.refine_output(i, Shape{1});
 }
@@ -113,6 +139,7 @@ OpBuilder<P> ranged(const char* name, std::vector<std::string> inputs, int outpu
                     const char* doc) {
   OpBuilder<P> op(name);
   op.inputs(std::move(inputs)).outputs(outputs).doc(doc).infer(infer).refine(refine_ranged);
+  op.inputs_apart();
   return op;
 }
 
@@ -124,27 +151,38 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   const std::vector<std::string> inputs = {"data", "min_range", "max_range"};
   ops.add(ranged<QuantizeParams>("_contrib_quantize", inputs, 3, infer_quantize,
                                  "data as int8 or uint8, and the range that these stand for.")
+              .types(fill_quantize)
               .build());
   ops.add(ranged<CalibratedParams>("_contrib_quantize_v2", {"data"}, 3, infer_quantize_v2,
                                    "data as int8 or uint8 with a given range or that of data.")
-              .typed_by_parameter()
+              .types(fill_quantize_v2)
               .build());
   ops.add(ranged<RangeParams>(
               "_contrib_quantize_asym", {"data"}, 3, infer_asymmetric,
               "data * scale + shift as uint8, with scale and shift: the whole range is used.")
+              .types([](const RangeParams&, KnownTypes in, KnownTypes out) {
+                fill_ranged(in, out, {}, DType::kUInt8);
+              })
               .build());
   ops.add(ranged<DequantizeParams>("_contrib_dequantize", inputs, 1, infer_dequantize,
                                    "The floats that quantized data stand for.")
+              .types([](const DequantizeParams&, KnownTypes in, KnownTypes out) {
+                fill_ranged(in, out, {}, DType::kFloat32);
+              })
               .build());
   ops.add(
       ranged<CalibratedParams>("_contrib_requantize", inputs, 3, infer_requantize,
                                "int32 sums as int8 or uint8 with a given range or that of data.")
+          .types(fill_requantize)
           .build());
   ops.add(ranged<EntropyParams>(
               "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
               "The range whose quantization changes a histogram least, by its divergence, "
               "and that divergence.")
               .refine(refine_entropy)
+              .types([](const EntropyParams&, KnownTypes in, KnownTypes out) {
+                fill_ranged(in, out, {}, DType::kFloat32);
+              })
               .build());
 });
 

@@ -345,6 +345,51 @@ def test_quantized_pairs_tell_their_shapes_types_and_ranges(op, options, types, 
     assert net.infer_type()[1] == [np.dtype(out).type, *kinds]
 
 
+F32, I8, U8, I32 = np.float32, np.int8, np.uint8, np.int32
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "data", "types", "out"),
+    [
+        ("quantize", {"out_type": "int8"}, None, [F32, F32, F32], [I8, F32, F32]),
+        ("quantize", {"out_type": "uint8"}, F32, [F32, F32, F32], [U8, F32, F32]),
+        ("quantize_v2", {"out_type": "uint8"}, F32, [F32], [U8, F32, F32]),
+        ("quantize_v2", {"out_type": "auto"}, F32, [F32], [I8, F32, F32]),
+        (
+            "quantize_v2",
+            {"out_type": "auto", "min_calib_range": 0.0, "max_calib_range": 1.0},
+            F32,
+            [F32],
+            [U8, F32, F32],
+        ),
+        ("quantize_asym", {}, F32, [F32], [U8, F32, F32]),
+        ("dequantize", {}, U8, [U8, F32, F32], [F32]),
+        ("requantize", {"out_type": "int8"}, None, [I32, F32, F32], [I8, F32, F32]),
+        ("requantize", {"out_type": "uint8"}, I32, [I32, F32, F32], [U8, F32, F32]),
+        ("calibrate_entropy", {"num_quantized_bins": 3}, F32, [F32, F32], [F32, F32]),
+    ],
+)
+def test_conversions_tell_their_types(op, options, data, types, out) -> None:
+    net = getattr(sym.contrib, op)(sym.var("data"), name="q", **options)
+    given = {} if data is None else {"data": data}
+    assert net.infer_type(**given) == (types, out, [])
+
+
+def test_conversions_of_unknown_data_leave_its_type_open() -> None:
+    net = sym.contrib.quantize_v2(sym.var("data"), out_type="int8", name="q")
+    assert net.infer_type_partial()[:2] == ([None], [np.int8, np.float32, np.float32])
+
+
+def test_ends_of_ranges_are_bound_as_float32() -> None:
+    net = sym.contrib.requantize(sym.var("data"), sym.var("low"), sym.var("high"), out_type="int8")
+    executor = net.simple_bind(mx.cpu(), data=(2, 3), type_dict={"data": np.int32})
+    for name, value in {"data": 2**30, "low": -1, "high": 1}.items():
+        executor.arg_dict[name][:] = value
+    numbers, low, high = executor.forward()
+    assert numbers.dtype == np.int8 and (numbers.asnumpy() == 127).all()
+    assert float(high.asscalar()) == -float(low.asscalar()) == pytest.approx(0.5)
+
+
 def test_a_quantized_batch_norm_tells_its_statistics_and_ranges() -> None:
     norm = sym.contrib.quantized_batch_norm(
         sym.var("x"), min_calib_range=-1, max_calib_range=1, name="q"
