@@ -247,7 +247,6 @@ def resume(profile_process: str = "worker") -> None:
     with _lock:
         if _paused:
             _start()
-            _write_by_the_way()
         _paused = False
 
 

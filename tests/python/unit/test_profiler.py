@@ -133,6 +133,20 @@ def test_resume_starts_only_what_was_paused() -> None:
     assert not recorded()
 
 
+def test_resume_does_not_write_the_trace(tmp_path: Path) -> None:
+    """A loop that leaves a part of each step out would write a growing file in every step."""
+    path = tmp_path / "p.json"
+    profiler.set_config(filename=str(path))
+    profiler.set_state("run")
+    path.unlink()
+    nd.sin(nd.zeros((3,))).wait_to_read()
+    profiler.pause()
+    profiler.resume()
+    assert not path.exists()
+    profiler.set_state("stop")
+    assert named(json.loads(path.read_text())["traceEvents"], "sin")
+
+
 def test_lost_events_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     core = profiler.record._core  # type: ignore[attr-defined]
     real = core.profiler_take
