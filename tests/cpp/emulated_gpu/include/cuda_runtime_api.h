@@ -29,6 +29,7 @@
 
 enum cudaError_t { cudaSuccess = 0, cudaErrorUnknown = 999 };
 using cudaStream_t = struct EmulatedStream*;
+using cudaEvent_t = struct EmulatedEvent*;
 enum cudaMemcpyKind { cudaMemcpyDeviceToDevice, cudaMemcpyHostToDevice, cudaMemcpyDefault };
 
 struct dim3 {
