@@ -12,45 +12,18 @@ shift $(($# < 7 ? $# : 7))
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 : "${DATA_DIR:?runner.sh: DATA_DIR is not set, expected the folder of train.npz and vocab.txt}"
 
-for name in batch steps nodes run; do
-  if ! [[ ${!name} =~ ^[1-9][0-9]*$ ]]; then
-    echo "runner.sh: $name is '${!name}', a number from 1 expected" >&2
-    exit 2
-  fi
-done
-if ! [[ $gpus =~ ^[0-9]+(,[0-9]+)*$ ]]; then
-  echo "runner.sh: gpus is '$gpus', numbers with commas between such as 0,1,2 expected" >&2
-  exit 2
-fi
-commas=${gpus//[^,]/}
-per_node=$((${#commas} + 1))
+source "$root/benchmarks/dlperf/arguments.sh"
+check_numbers batch steps nodes run
+choose_type
+choose_processes
 ranks=$((nodes * per_node))
 case $model in
   base) network=bert_12_768_12 ;;
   large) network=bert_24_1024_16 ;;
   bert_*) network=$model ;;
-  *) echo "runner.sh: model '$model' given, base, large or bert_L_U_H expected" >&2; exit 2 ;;
-esac
-case $dtype in
-  fp32) type=float32 ;;
-  fp16) type=float16 ;;
-  bf16) type=bfloat16 ;;
-  *) echo "runner.sh: dtype '$dtype' given, fp32, fp16 or bf16 expected" >&2; exit 2 ;;
+  *) wrong_argument "model '$model' given, base, large or bert_L_U_H" ;;
 esac
 
-launch=(-np "$ranks")
-if [ "$nodes" -gt 1 ]; then
-  hosts=
-  for ((node = 1; node <= nodes; node++)); do
-    name=NODE$node
-    if [ -z "${!name:-}" ]; then
-      echo "runner.sh: $name is not set, expected the address of node $node" >&2
-      exit 2
-    fi
-    hosts+=${hosts:+,}${!name}:$per_node
-  done
-  launch+=(-H "$hosts")
-fi
 options=(--data "$DATA_DIR/train.npz" --vocab "$DATA_DIR/vocab.txt" --model "$network")
 options+=(--total_batch_size $((batch * ranks)) --num_steps "$steps" --dtype "$type" --log_interval 1)
 options+=(--max_seq_length 128 --max_predictions_per_seq 20 --lr 1e-4 --warmup_ratio 1)

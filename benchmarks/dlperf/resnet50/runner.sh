@@ -11,38 +11,11 @@ shift $(($# < 5 ? $# : 5))
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 : "${DATA_DIR:?runner.sh: DATA_DIR is not set, expected the folder of train.rec}"
 
-for name in batch nodes run; do
-  if ! [[ ${!name} =~ ^[1-9][0-9]*$ ]]; then
-    echo "runner.sh: $name is '${!name}', a number from 1 expected" >&2
-    exit 2
-  fi
-done
-if ! [[ $gpus =~ ^[0-9]+(,[0-9]+)*$ ]]; then
-  echo "runner.sh: gpus is '$gpus', numbers with commas between such as 0,1,2 expected" >&2
-  exit 2
-fi
-commas=${gpus//[^,]/}
-per_node=$((${#commas} + 1))
-case $dtype in
-  fp32) type=float32 ;;
-  fp16) type=float16 ;;
-  bf16) type=bfloat16 ;;
-  *) echo "runner.sh: dtype '$dtype' given, fp32, fp16 or bf16 expected" >&2; exit 2 ;;
-esac
+source "$root/benchmarks/dlperf/arguments.sh"
+check_numbers batch nodes run
+choose_type
+choose_processes
 
-launch=(-np $((nodes * per_node)))
-if [ "$nodes" -gt 1 ]; then
-  hosts=
-  for ((node = 1; node <= nodes; node++)); do
-    name=NODE$node
-    if [ -z "${!name:-}" ]; then
-      echo "runner.sh: $name is not set, expected the address of node $node" >&2
-      exit 2
-    fi
-    hosts+=${hosts:+,}${!name}:$per_node
-  done
-  launch+=(-H "$hosts")
-fi
 options=(--mode=hybrid --model=resnet50_v1b --use-rec --rec-train "$DATA_DIR/train.rec")
 if [ -e "$DATA_DIR/val.rec" ]; then
   options+=(--rec-val "$DATA_DIR/val.rec" --eval-frequency 0)

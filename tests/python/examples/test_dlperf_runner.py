@@ -54,7 +54,11 @@ def test_the_runner_of_dlperf_writes_logs_that_its_extractor_reads(
     [
         ([], {}, "DATA_DIR is not set, expected the folder of train.rec"),
         (["2", "0", "1", "fp8"], {"DATA_DIR": "x"}, "dtype 'fp8' given, fp32, fp16 or bf16"),
-        (["2", "0", "2", "fp32"], {"DATA_DIR": "x", "NODE1": "a"}, "NODE2 is not set, expected"),
+        (
+            ["2", "0", "2", "fp32"],
+            {"DATA_DIR": "x", "NODE1": "a"},
+            "NODE2 is not set, the address of node 2 expected",
+        ),
         (["0"], {"DATA_DIR": "x"}, "batch is '0', a number from 1 expected"),
         (["2", "0,"], {"DATA_DIR": "x"}, "gpus is '0,', numbers with commas between"),
         (["2", "0", "two"], {"DATA_DIR": "x"}, "nodes is 'two', a number from 1 expected"),
@@ -159,7 +163,7 @@ def test_the_runner_of_bert_writes_logs_that_the_extractor_reads(tmp_path: Path)
         (["base", "2", "3", "all"], "gpus is 'all', numbers with commas between"),
         (["huge"], "model 'huge' given, base, large or bert_L_U_H expected"),
         (["base", "2", "3", "0", "1", "fp8"], "dtype 'fp8' given, fp32, fp16 or bf16 expected"),
-        (["base", "2", "3", "0", "2"], "NODE1 is not set, expected the address of node 1"),
+        (["base", "2", "3", "0", "2"], "NODE1 is not set, the address of node 1 expected"),
     ],
 )
 def test_the_runner_of_bert_says_what_it_expects(
