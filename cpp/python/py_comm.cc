@@ -48,6 +48,7 @@ CollectiveTask::CollectiveTask(const char* task_name, engine::Origin task_origin
 
 std::string CollectiveTask::text() const {
   const Request& first = first_->terms;
+  if (first.kind == CollectiveKind::kGraph) return first.name;
   std::string text = str(first.name, " ", first.dtype, horovod::shape_text(first.shape));
   if (count_ > 1) text += str(" and ", count_ - 1, " more");
   return text;
@@ -95,6 +96,7 @@ void CollectiveTask::announce_failure() noexcept {
     for (const auto& o : operations_) {
       o->input.reset();
       o->output.reset();
+      o->graph.reset();
       Request failed = o->request();
       failed.failure = "an operation before it has failed";
       if (!why.empty()) failed.failure += ": " + why;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/engine/polling.h"
 #include "cpp/kvstore/comm/shm/channel.h"
@@ -21,7 +22,7 @@ constexpr double kLook = 0.02;                      // seconds asleep while some
 constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
                                                     // more than it saves
-constexpr uint32_t kProtocol = 6;
+constexpr uint32_t kProtocol = 7;
 constexpr size_t kAhead = 6;  // operations read ahead, because another core has written them
 
 uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
@@ -50,6 +51,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
       size(world.communicator->size()),
       topology(world.topology),
       backend(world.communicator->backend()),
+      graphs_are_calls(env_int("MXLITE_NCCL_GRAPHS", 0) != 0),
       options_(options),
       timeline_(timeline),
       negotiator_(rank, size, static_cast<size_t>(options.cache_capacity)),
@@ -102,7 +104,9 @@ void Session::check_versions() {
   struct Version {
     uint32_t protocol = kProtocol;
     char build[28] = {};
+    int32_t graphs = 0;
   } mine;
+  mine.graphs = graphs_are_calls;
   std::strncpy(mine.build, options_.version.c_str(), sizeof mine.build - 1);
   std::vector<Version> all(static_cast<size_t>(size));
   groups_[0]->describe("versions");
@@ -112,6 +116,11 @@ void Session::check_versions() {
     MX_CHECK_KIND(theirs.protocol == mine.protocol && !std::strcmp(theirs.build, mine.build),
                   ErrorKind::kCommunicator, "rank ", r, " runs mxlite ", theirs.build, ", rank ",
                   rank, " runs ", mine.build, ": all ranks need the same version");
+  }
+  for (int r = 1; r < size; ++r) {
+    const int32_t theirs = all[static_cast<size_t>(r)].graphs, first = all[0].graphs;
+    MX_CHECK_KIND(theirs == first, ErrorKind::kCommunicator, "MXLITE_NCCL_GRAPHS is ", theirs,
+                  " on rank ", r, " and ", first, " on rank 0, the same value expected");
   }
 }
 

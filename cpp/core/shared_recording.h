@@ -1,0 +1,18 @@
+// Recorded work of a GPU in which several processes take part: what they agree on before each run.
+#pragma once
+#include <cstdint>
+
+namespace mxlite {
+
+// What a process can do with a run.
+enum class GraphWay : int32_t { kStepByStep, kRecord, kReplay };
+
+// Something that refers to a communicator and must let go before the communicator ends.
+class CommunicatorUser {
+ public:
+  virtual ~CommunicatorUser() = default;
+  // Does not wait for work on the GPU. Thread-safe.
+  virtual void let_go() noexcept = 0;
+};
+
+}  // namespace mxlite
