@@ -4,7 +4,7 @@
 
 namespace mxlite {
 
-// What a process can do with a run.
+// Says what a process can do with a run.
 enum class GraphWay : int32_t { kStepByStep, kRecord, kReplay };
 
 // Something that refers to a communicator and must let go before the communicator ends.

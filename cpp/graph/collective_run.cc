@@ -13,7 +13,7 @@ namespace {
 using collective::Kind;
 using collective::Terms;
 
-constexpr size_t kCallsInText = 8;  // of the text in errors
+constexpr size_t kCallsInText = 8;  // texts of errors list so many
 
 bool is_collective(const Instruction& step) {
   return step.op && step.kernel && collective::is_collective(*step.op);
@@ -143,7 +143,7 @@ void CollectiveSteps::check_ranks() const {
   MX_CHECK_KIND(now.ranks == ranks_, ErrorKind::kCommunicator, name_,
                 ": was compiled for a process set ", process_set_, " of ", ranks_.size(),
                 " ranks, which has ", now.ranks.size(),
-                " or other ones now; call hybridize() again to compile it anew");
+                " or other ones now; call hybridize() to compile it anew");
 }
 
 void CollectiveSteps::describe(collective::GraphCall& call) const {

@@ -61,7 +61,7 @@ class CollectiveSteps final : public CommunicatorUser {
   std::vector<int> ranks_;
   std::string text_;
   uint64_t hash_ = 0;
-  size_t block_bytes_ = 0;  // of collective::step_bytes, the most of one step
+  size_t block_bytes_ = 0;  // the most of collective::step_bytes
   StorageRef memory_;
   collective::GraphCollectives* collectives_ = nullptr;
   std::mutex mutex_;                // guards against let_go while the executable is destroyed

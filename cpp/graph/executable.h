@@ -74,8 +74,8 @@ class Executable final : public RefCounted {
   size_t own_bytes_ = 0;
 
   // Used on a GPU only.
-  std::unique_ptr<Replay> replay_;                // of a program without collectives
-  std::shared_ptr<CollectiveSteps> collectives_;  // of one that holds some
+  std::unique_ptr<Replay> replay_;                // used without collectives
+  std::shared_ptr<CollectiveSteps> collectives_;  // used with collectives
   std::shared_ptr<OutputMemory> output_memory_;
 
   std::once_flag cut_once_;

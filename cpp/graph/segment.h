@@ -33,7 +33,7 @@ class Segment {
     Stream* stream = nullptr;
     const RandomState* random = nullptr;  // see KernelContext::device_random
     collective::GraphCollectives* collectives = nullptr;
-    void* memory = nullptr;  // of collectives, see collective::step_bytes
+    void* memory = nullptr;  // collective::step_bytes of it, for them
   };
   // Thread-safe. `random`: the first counter of this run. An error names the node.
   void run(std::span<void* const> bases, RandomState random, const OnDevice& device) const {

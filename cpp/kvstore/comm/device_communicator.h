@@ -33,7 +33,7 @@ class DeviceCommunicator : public Communicator {
   // Submits what follows to another stream, which records it for this communicator's own; null: to
   // its own again.
   virtual void submit_to(Stream* recording) { MX_ASSERT(!recording); }
-  // The object refers to this communicator. It is told to let go before the communicator ends.
+  // The communicator calls let_go of the user, which refers to it, before it ends.
   virtual void add_user(std::shared_ptr<CommunicatorUser> user) { (void)user; }
 
   // Calls `done` on another thread once the GPU has done all work that was submitted so far; with

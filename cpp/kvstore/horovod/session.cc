@@ -3,7 +3,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
@@ -22,7 +21,6 @@ constexpr double kLook = 0.02;                      // seconds asleep while some
 constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
                                                     // more than it saves
-constexpr uint32_t kProtocol = 7;
 constexpr size_t kAhead = 6;  // operations read ahead, because another core has written them
 
 uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
@@ -97,31 +95,6 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
 Session::~Session() {
   slot_calls_->close(as_exception("the session has ended"));
   if (rank == 0) timeline_.stop();
-}
-
-// All ranks must speak the same protocol, or a rank of another version would misread frames.
-void Session::check_versions() {
-  struct Version {
-    uint32_t protocol = kProtocol;
-    char build[28] = {};
-    int32_t graphs = 0;
-  } mine;
-  mine.graphs = graphs_are_calls;
-  std::strncpy(mine.build, options_.version.c_str(), sizeof mine.build - 1);
-  std::vector<Version> all(static_cast<size_t>(size));
-  groups_[0]->describe("versions");
-  groups_[0]->all_gather(&mine, all.data(), std::vector<size_t>(all.size(), sizeof mine));
-  for (int r = 0; r < size; ++r) {
-    const Version& theirs = all[static_cast<size_t>(r)];
-    MX_CHECK_KIND(theirs.protocol == mine.protocol && !std::strcmp(theirs.build, mine.build),
-                  ErrorKind::kCommunicator, "rank ", r, " runs mxlite ", theirs.build, ", rank ",
-                  rank, " runs ", mine.build, ": all ranks need the same version");
-  }
-  for (int r = 1; r < size; ++r) {
-    const int32_t theirs = all[static_cast<size_t>(r)].graphs, first = all[0].graphs;
-    MX_CHECK_KIND(theirs == first, ErrorKind::kCommunicator, "MXLITE_NCCL_GRAPHS is ", theirs,
-                  " on rank ", r, " and ", first, " on rank 0, the same value expected");
-  }
 }
 
 void Session::loop() noexcept {

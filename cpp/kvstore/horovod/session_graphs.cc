@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kTextBytes = 240;
 
-// What a rank can do with a run, or has done; a problem is why it cannot.
+// Says what a rank can do with a run, or has done; the problem is why it cannot.
 struct Report {
   int32_t way = 0;
   int32_t transient = 0;

@@ -71,7 +71,7 @@ struct GraphCall {
   Device device;
   engine::Origin origin;
   std::span<engine::Var*const> reads, overwrites, updates;
-  size_t bytes = 0;  // of the outputs
+  size_t bytes = 0;  // size of the outputs
 };
 
 }  // namespace mxlite::collective

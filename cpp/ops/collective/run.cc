@@ -58,7 +58,7 @@ NDArrayRef by_rank(const NDArrayRef& array, int axis, int64_t ranks) {
 // The same for the parameters of copy_strided.
 struct Blocks {
   Shape shape;
-  Strides apart, in_order;  // of the array, and of its blocks one behind the other
+  Strides apart, in_order;  // steps in the array, and in blocks that follow each other
 };
 Blocks blocks_of(const Shape& shape, int axis, int64_t ranks) {
   Blocks b;

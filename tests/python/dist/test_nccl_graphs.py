@@ -57,7 +57,7 @@ def test_all_ranks_submit_step_by_step_if_one_cannot_record(start, ranks: int, w
     program += """
 scope["compare"]()
 calls, recorded, replayed = scope["stats"]()
-# Of the three executables one never replays, the others do.
+# One of the three executables never replays, the others do.
 assert calls == 180 and 100 <= replayed < 125, (calls, recorded, replayed)
 print("done", scope["rank"])
 """
