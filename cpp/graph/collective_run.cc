@@ -143,7 +143,7 @@ void CollectiveSteps::check_ranks() const {
   MX_CHECK_KIND(now.ranks == ranks_, ErrorKind::kCommunicator, name_,
                 ": was compiled for a process set ", process_set_, " of ", ranks_.size(),
                 " ranks, which has ", now.ranks.size(),
-                " or other ones now; call hybridize() to compile it anew");
+                " or other ones now; call hybridize() to compile it for them");
 }
 
 void CollectiveSteps::describe(collective::GraphCall& call) const {

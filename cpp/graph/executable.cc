@@ -195,8 +195,9 @@ void Executable::prepare_for_gpu() {
       arrays.push_back({slots_.inputs + i, program_.input_specs[i].bytes(), false});
   for (uint32_t i = 0; i < output_buffers_.size(); ++i)
     if (!saved_[i]) arrays.push_back({slots_.outputs + i, output_buffers_[i].bytes(), true});
-  output_memory_ = std::make_shared<OutputMemory>();
   collectives_ = CollectiveSteps::make(program_, main_, device_, task_name_, arrays);
+  // Ranks replay what they have recorded together, so memory must not depend on time.
+  output_memory_ = std::make_shared<OutputMemory>(/*awaits_tasks=*/!collectives_);
   if (collectives_) return;
   replay_ = std::make_unique<Replay>(task_name_, allocate, std::move(arrays),
                                      [this](std::span<void* const> bases, RandomState random,

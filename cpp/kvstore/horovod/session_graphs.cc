@@ -121,6 +121,7 @@ void Session::submit_graph(OperationRef& operation, DeviceCommunicator& gpus) {
   std::exception_ptr error;
   if (!problem.empty()) error = as_exception(str(request.name, ": ", problem).c_str());
   gpus.when_done([operation, error](std::exception_ptr lost) {
+    operation->graph = nullptr;  // The arrays are released before waiters wake.
     notify({&operation, 1}, lost ? std::move(lost) : error);
   });
 }
