@@ -90,14 +90,14 @@ class Executable::CollectiveRun final : public collective::GraphRun, public RunO
   explicit CollectiveRun(Executable& e)
       : RunOperands(e.slots_.count), executable_(&e), steps_(e.collectives_) {}
 
-  GraphWay choose(Stream& stream, uint64_t& recorded) override {
+  GraphWay choose(Stream& stream, Recordings& recorded) override {
     take_deferred_memory();
     std::byte* const arena = steps_->arena();
     bases_[Slots::kArena] = arena;
     bases_[Slots::kScratch] = arena + executable_->program_.arena_bytes;
     set_constants(executable_->slots_, executable_->program_);
     const Replay::Way way = steps_->replay().choose(bases_, stream, kept_);
-    recorded = way == Replay::Way::kReplay ? steps_->replay().recorded_number() : 0;
+    if (way == Replay::Way::kReplay) recorded = steps_->replay().recorded(bases_, stream);
     return static_cast<GraphWay>(way);
   }
   void run_step_by_step(Stream& stream, collective::GraphCollectives& collectives) override {
@@ -110,7 +110,9 @@ class Executable::CollectiveRun final : public collective::GraphRun, public RunO
     return steps_->replay().record(bases_, stream, number, why, transient);
   }
   void drop_recording(uint64_t number) override { steps_->replay().drop(number); }
-  void replay(Stream& stream) override { steps_->replay().launch(bases_, random_, stream); }
+  void replay(Stream& stream, uint64_t number) override {
+    steps_->replay().launch(number, bases_, random_, stream);
+  }
   std::shared_ptr<CommunicatorUser> recordings() override { return steps_; }
 
  private:

@@ -117,7 +117,7 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream,
     in_copies_ |= transient;
   }
   if (way == Way::kReplay)
-    launch(bases, random, stream);
+    launch(0, bases, random, stream);
   else
     run_chosen_steps(bases, random, stream);
 }
@@ -151,7 +151,19 @@ void Replay::run_chosen_steps(std::span<void*> bases, RandomState random, Stream
   if (!forgets_) remember(key_of(bases, stream));
 }
 
-void Replay::launch(std::span<void*> bases, RandomState random, Stream& stream) {
+Recordings Replay::recorded(std::span<void* const> bases, Stream& stream) const {
+  Recordings numbers{};
+  const Key key = key_of(bases, stream);
+  size_t found = 0;
+  for (const Entry& entry : graphs_)
+    if (entry.key == key && found < numbers.size()) numbers[found++] = entry.number;
+  return numbers;
+}
+
+void Replay::launch(uint64_t number, std::span<void*> bases, RandomState random, Stream& stream) {
+  const auto chosen = std::ranges::find(graphs_, number, &Entry::number);
+  MX_ASSERT(chosen != graphs_.end());
+  std::rotate(graphs_.begin(), chosen, chosen + 1);
   count(stats_.replayed, totals_of_process.replayed);
   note_launch("the kernels of a CUDA graph (MXLITE_CUDA_GRAPHS=0 launches them one by one)");
   graphs_.front().graph->launch(stream, random);
@@ -258,8 +270,6 @@ bool Replay::may_record() {
 
 bool Replay::record(std::span<void*> bases, Stream& stream, uint64_t number, std::string& why,
                     bool& transient) {
-  const auto former = std::ranges::find(graphs_, key_of(bases, stream), &Entry::key);
-  if (former != graphs_.end()) drop(former);
   try {
     auto graph = graph_recorder()->record(
         stream, [&](Stream& s, const RandomState* random) { steps_(bases, {}, s, random); });

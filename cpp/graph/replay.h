@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cpp/core/shared_recording.h"
 #include "cpp/graph/device_graph.h"
 #include "cpp/ndarray/storage.h"
 
@@ -47,11 +48,13 @@ class Replay {
   Way choose(std::span<void*> bases, Stream& stream, std::span<const uint8_t> kept);
   void run_chosen_steps(std::span<void*> bases, RandomState random, Stream& stream);
   // Returns false, and why, if the steps cannot be recorded. transient: they may be in a later run.
+  // Several graphs for the same addresses have different numbers.
   bool record(std::span<void*> bases, Stream& stream, uint64_t number, std::string& why,
               bool& transient);
-  void launch(std::span<void*> bases, RandomState random, Stream& stream);
-  // The number that record got for the graph that launch would use.
-  uint64_t recorded_number() const { return graphs_.empty() ? 0 : graphs_.front().number; }
+  // Replays the graph that record got this number for.
+  void launch(uint64_t number, std::span<void*> bases, RandomState random, Stream& stream);
+  // Returns the numbers of graphs for these addresses.
+  Recordings recorded(std::span<void* const> bases, Stream& stream) const;
   void drop(uint64_t number);
   void drop_all() noexcept;
 

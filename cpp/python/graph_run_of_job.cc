@@ -83,7 +83,7 @@ class JobGraphRun final : public horovod::GraphRun {
  public:
   explicit JobGraphRun(IntrusivePtr<collective::GraphRun> run) : run_(std::move(run)) {}
 
-  GraphWay choose(Stream& stream, uint64_t& recorded) override {
+  GraphWay choose(Stream& stream, Recordings& recorded) override {
     return run_->choose(stream, recorded);
   }
   void run_step_by_step(DeviceCommunicator& group, std::span<const int> members) override {
@@ -96,7 +96,7 @@ class JobGraphRun final : public horovod::GraphRun {
     return run_->record(group.stream(), collectives, number, why, transient);
   }
   void drop_recording(uint64_t number) override { run_->drop_recording(number); }
-  void replay(Stream& stream) override { run_->replay(stream); }
+  void replay(Stream& stream, uint64_t number) override { run_->replay(stream, number); }
   bool group_failed() const override { return group_failed_; }
   std::shared_ptr<CommunicatorUser> recordings() override { return run_->recordings(); }
 

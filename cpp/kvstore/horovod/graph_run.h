@@ -15,8 +15,8 @@ namespace mxlite::horovod {
 // the arrays stay until the object is destroyed.
 class GraphRun : public RefCounted {
  public:
-  // recorded: receives the number of the recording that replay would use.
-  virtual GraphWay choose(Stream& stream, uint64_t& recorded) = 0;
+  // recorded: receives what replay could use.
+  virtual GraphWay choose(Stream& stream, Recordings& recorded) = 0;
   // members: ranks of the group in the job. An error of a step is thrown once all collectives are
   // submitted, in which other ranks take part.
   virtual void run_step_by_step(DeviceCommunicator& group, std::span<const int> members) = 0;
@@ -25,7 +25,7 @@ class GraphRun : public RefCounted {
                       std::string& why, bool& transient) = 0;
   // Another rank could not record.
   virtual void drop_recording(uint64_t number) = 0;
-  virtual void replay(Stream& stream) = 0;
+  virtual void replay(Stream& stream, uint64_t number) = 0;
   // Whether the group failed while a collective was submitted: it cannot be used any more.
   virtual bool group_failed() const = 0;
   virtual std::shared_ptr<CommunicatorUser> recordings() = 0;

@@ -19,7 +19,7 @@ constexpr size_t kTextBytes = 240;
 struct Report {
   int32_t way = 0;
   int32_t transient = 0;
-  uint64_t recorded = 0;
+  Recordings recorded{};
   char problem[kTextBytes] = {};
 };
 
@@ -46,16 +46,24 @@ std::string problem_of(std::span<const Report> reports, std::span<const int> mem
   return {};
 }
 
+// Returns the latest recording that all ranks have; 0 if there is none.
+uint64_t common_recording(std::span<const Report> reports) {
+  uint64_t latest = 0;
+  for (const uint64_t number : reports[0].recorded)
+    if (std::ranges::all_of(reports, [&](const Report& r) {
+          return std::ranges::find(r.recorded, number) != r.recorded.end();
+        }))
+      latest = std::max(latest, number);
+  return latest;
+}
+
 // The same on all ranks, which have the same reports.
 GraphWay common_way(std::span<const Report> reports) {
   const auto is = [](GraphWay way) {
     return [way](const Report& r) { return r.way == static_cast<int32_t>(way); };
   };
   if (std::ranges::any_of(reports, is(GraphWay::kStepByStep))) return GraphWay::kStepByStep;
-  const bool same = std::ranges::all_of(
-      reports, [&](const Report& r) { return r.recorded == reports[0].recorded; });
-  const bool all_have_it = std::ranges::all_of(reports, is(GraphWay::kReplay));
-  return all_have_it && same ? GraphWay::kReplay : GraphWay::kRecord;
+  return common_recording(reports) != 0 ? GraphWay::kReplay : GraphWay::kRecord;
 }
 
 }  // namespace
@@ -97,13 +105,14 @@ void Session::submit_graph(OperationRef& operation, DeviceCommunicator& gpus) {
     mine.way = static_cast<int32_t>(run.choose(stream, mine.recorded));
     if (!gpus.can_record()) mine.way = static_cast<int32_t>(GraphWay::kStepByStep);
   });
-  std::vector<Report> reports = exchange(processes, mine);
+  const std::vector<Report> reports = exchange(processes, mine);
   std::string problem = problem_of(reports, members);
   GraphWay way = common_way(reports);
   const bool records = problem.empty() && way == GraphWay::kRecord;
+  const uint64_t number = records ? operation->number : common_recording(reports);
   if (records) way = record_graph(*operation, gpus) ? GraphWay::kReplay : GraphWay::kStepByStep;
   if (problem.empty() && way == GraphWay::kReplay) {
-    run.replay(stream);
+    run.replay(stream, number);
   } else if (problem.empty()) {
     Report outcome;
     attempt(outcome, [&] { run.run_step_by_step(gpus, members); });

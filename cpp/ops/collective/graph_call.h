@@ -45,18 +45,18 @@ void run_step(GraphCollectives* collectives, const OpSchema& op, const void* par
 // of the communicator; the arrays stay as they are until the object is destroyed.
 class GraphRun : public RefCounted {
  public:
-  // Must be called first. recorded: receives the number of the recording that a replay would use.
-  virtual GraphWay choose(Stream& stream, uint64_t& recorded) = 0;
+  // Must be called first. recorded: receives what a replay could use.
+  virtual GraphWay choose(Stream& stream, Recordings& recorded) = 0;
   // When a step fails, submits the later collectives nevertheless, because other ranks take part in
   // them, and then throws the error.
   virtual void run_step_by_step(Stream& stream, GraphCollectives& collectives) = 0;
-  // Records the steps under a number; a former recording for the same memory is dropped. Returns
-  // false, and why, if that is impossible; transient: it may succeed in a later run.
+  // Records the steps under a number. Returns false, and why, if that is impossible; transient: it
+  // may succeed in a later run.
   virtual bool record(Stream& stream, GraphCollectives& collectives, uint64_t number,
                       std::string& why, bool& transient) = 0;
   // Another rank could not record: drops what record has made.
   virtual void drop_recording(uint64_t number) = 0;
-  virtual void replay(Stream& stream) = 0;
+  virtual void replay(Stream& stream, uint64_t number) = 0;
   // The holder of all recordings of the executable.
   virtual std::shared_ptr<CommunicatorUser> recordings() = 0;
 };
