@@ -17,6 +17,12 @@ void add(OpRegistry& ops, OpSchema schema, TermsFn terms);
 bool is_collective(const OpSchema& op);
 bool is_collective(const Kernel& kernel);
 
+// Returns what a call with these parameters asks for.
+Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data);
+// Returns whether such a call reads its input and writes its result where they are, both of them
+// contiguous: blocks of the ranks follow each other in memory, and no message is sent.
+bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result);
+
 // Carries a call out together with other processes. The input is the operator's only one, `spec`
 // the result's.
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
