@@ -92,7 +92,8 @@ def run_program(text: str, **environment: str) -> dict[str, Any]:
 def test_image_sizes_share_packed_weights(use: str, tmp_path: Any) -> None:
     prefix = f"prefix = {str(tmp_path / 'net')!r}\n"
     found = run_program(prefix + CONVOLUTIONS + USES[use] + MEASURE)
-    # 560 MiB where every shape keeps a copy of its own. Kernels for AVX2 want two layouts, by the width of the image.
+    # 560 MiB where every shape keeps a copy of its own. Kernels for AVX2 want two layouts, by the
+    # width of the image.
     assert found["packed_weights"] < 60 * 2**20
     assert found["growth"] < 60
 
