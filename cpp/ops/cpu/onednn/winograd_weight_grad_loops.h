@@ -112,5 +112,19 @@ void accumulate_panel(const WinogradProblem& p, const float* data, const float* 
   }
 }
 
+// Returns the sizes that an instruction set works best with, together with the kernels above.
+constexpr WinogradKernels with_kernels(WinogradKernels k) {
+  k.most_rows = kMostRows;
+  k.panel = kPanel;
+  k.transform_tile = transform_tile;
+  k.transform_weights = transform_weights;
+  k.multiply_slab = multiply_slab;
+  k.finish_tile = finish_tile;
+  k.transform_output_grad = transform_output_grad;
+  k.accumulate_panel = accumulate_panel;
+  k.finish_weights = finish_weights;
+  return k;
+}
+
 }  // namespace
 }  // namespace mxlite::onednn
