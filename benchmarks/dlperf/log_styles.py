@@ -159,6 +159,11 @@ class Style:
             )
         return value
 
+    def bounds(self, warm_up: int | None, batches: int | None) -> tuple[int, int | None]:
+        """Return the begin and end of the window that options give; None leaves the style's own."""
+        first, last = self.window
+        return first if warm_up is None else warm_up, last if batches is None else batches
+
     def read(
         self,
         lines: Sequence[str],
@@ -192,8 +197,7 @@ class Style:
             for number, line in enumerate(lines, 1)
             if self.matches(line)
         ]
-        first = self.window[0] if warm_up is None else warm_up
-        last = self.window[1] if batches is None else batches
+        first, last = self.bounds(warm_up, batches)
         scale = job.ranks if self.per_rank else 1
         needed = (last if last is not None else first + 1) * scale
         if len(values) < needed or not values:

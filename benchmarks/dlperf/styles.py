@@ -42,8 +42,8 @@ class TwoSteps(Style):
             found = re.search(self.pattern, line) if self.matches(line) else None
             if found is not None:
                 times.setdefault(int(found.group(1)), float(found.group(2)))
-        first = self.window[0] if warm_up is None else warm_up
-        last = (self.window[1] or 0) if batches is None else batches
+        first, end = self.bounds(warm_up, batches)
+        last = end or 0
         if self.after_step < 0 and times:  # the window counts from the first step in the log
             first, last = first + min(times), last + min(times)
         for step in (first, last):
@@ -101,8 +101,8 @@ class StampedSteps(Style):
             ranks[step] = ranks.get(step, 0) + 1
             if ranks[step] <= (job.ranks if self.per_rank else 1):
                 times[step] = value
-        first = self.window[0] if warm_up is None else warm_up
-        last = (self.window[1] or 0) if batches is None else batches
+        first, end = self.bounds(warm_up, batches)
+        last = end or 0
         base = min(times, default=0)
         kept = sorted(step for step in times if base + first <= step < base + last)
         if not times or max(times) < base + last - 1 or len(kept) < 2:
@@ -128,8 +128,8 @@ class MindSpore(Style):
         batches: int | None = None,
     ) -> float:
         """Return the rate of the steps in the window; see :meth:`Style.read`."""
-        first = self.window[0] if warm_up is None else warm_up
-        last = (self.window[1] or 0) if batches is None else batches
+        first, end = self.bounds(warm_up, batches)
+        last = end or 0
         # The lines of ranks mix, but each rank writes a step's number before its time.
         steps: list[int] = []
         times: list[float] = []
