@@ -208,7 +208,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
     add_executable(${benchmark} EXCLUDE_FROM_ALL ${source})
     set_target_properties(${benchmark} PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/benchmarks)
-    target_link_libraries(${benchmark} PRIVATE ${libraries} Threads::Threads)
+    target_link_libraries(${benchmark} PRIVATE ${libraries} ${MXLITE_OPENMP} Threads::Threads)
     add_dependencies(cpp_benchmarks ${benchmark})
   endforeach()
 endif()

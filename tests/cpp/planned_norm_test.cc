@@ -12,30 +12,34 @@ std::vector<Tensor> batch_norm_inputs(const Shape& data, DType dtype) {
           random_tensor({c, f32}, 5, 0.5, 1.5)};
 }
 
+// Shapes: whole registers of channels and not, more rows than one piece has.
+const Shape kNormShapes[] = {{3, 32, 6, 7}, {3, 19, 6, 7}, {2, 48, 23, 29}};
+
 TEST(PlannedKernel, BatchNorm) {
   for (const DType dtype : kTypes)
     for (const Start start : kStarts)
-      for (const bool training : {false, true})
-        for (const bool fix_gamma : {false, true}) {
-          const auto fresh = [&] { return batch_norm_inputs({3, 19, 6, 7}, dtype); };
-          const Attrs attrs = {{"fix_gamma", fix_gamma}, {"eps", 1e-3}};
-          PlannedCall native{{"BatchNorm", attrs, fresh()}, {}, {}, start, training};
-          PlannedCall planned{{"BatchNorm", attrs, fresh()}, {}, {}, start, training};
-          if (!onednn::computes_in(dtype)) continue;
-          const auto got = planned.run_planned();
-          // The native kernel adds up in doubles and is as fast.
-          ASSERT_EQ(got.has_value(), !(training && start == Start::kPlain));
-          if (!got) continue;
-          const auto expected = native.run_native();
-          for (size_t i = 0; i < 3; ++i)
-            EXPECT_LE(relative_error((*got)[i], expected[i]), tolerance(dtype)) << i;
-          for (size_t i = 3; i < 5; ++i)  // running statistics
-            EXPECT_LE(relative_error(planned.call.inputs[i], native.call.inputs[i]), 1e-4) << i;
-          if (!training) {
-            PlannedCall fused{{"BatchNorm", attrs, fresh()}, {activation("relu", {})}, {}, start};
-            fused.expect_equal("relu");
+      for (const Shape& shape : kNormShapes)
+        for (const bool training : {false, true})
+          for (const bool fix_gamma : {false, true}) {
+            const auto fresh = [&] { return batch_norm_inputs(shape, dtype); };
+            const Attrs attrs = {{"fix_gamma", fix_gamma}, {"eps", 1e-3}};
+            PlannedCall native{{"BatchNorm", attrs, fresh()}, {}, {}, start, training};
+            PlannedCall planned{{"BatchNorm", attrs, fresh()}, {}, {}, start, training};
+            if (!onednn::computes_in(dtype)) continue;
+            const auto got = planned.run_planned();
+            // The native kernel adds up in doubles and is as fast.
+            ASSERT_EQ(got.has_value(), !(training && start == Start::kPlain));
+            if (!got) continue;
+            const auto expected = native.run_native();
+            for (size_t i = 0; i < 3; ++i)
+              EXPECT_LE(relative_error((*got)[i], expected[i]), tolerance(dtype)) << i;
+            for (size_t i = 3; i < 5; ++i)  // running statistics
+              EXPECT_LE(relative_error(planned.call.inputs[i], native.call.inputs[i]), 1e-4) << i;
+            if (!training) {
+              PlannedCall fused{{"BatchNorm", attrs, fresh()}, {activation("relu", {})}, {}, start};
+              fused.expect_equal("relu");
+            }
           }
-        }
 }
 
 TEST(PlannedKernel, BatchNormGradients) {
@@ -58,9 +62,6 @@ TEST(PlannedKernel, BatchNormGradients) {
             call.expect_equal(str("batch_stats ", batch_stats), 5);
         }
 }
-
-// Shapes: whole registers of channels and not, more rows than one piece has.
-const Shape kNormShapes[] = {{3, 32, 6, 7}, {3, 19, 6, 7}, {2, 48, 23, 29}};
 
 bool takes_norm(const Shape& shape, Start start) {
   return start == Start::kChannelsLast || (start == Start::kBlocked && onednn::fills_blocks(shape));

@@ -146,31 +146,32 @@ void forward(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
     }
 #pragma omp for schedule(static)
     for (int64_t c = 0; c < m.channels; ++c) {
-      double mean, var;
       if (a.stats == NormForwardArgs::kGiven) {
         s.mean[c] = a.mean[c];
         s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
         s.shift[c] = a.beta[c];
         continue;
       }
+      float inv_std;
       if (batch_stats) {
         const double shifted = s.total(0, c, threads) / count;
-        mean = shifted + static_cast<double>(s.pivot[c]);
-        var = std::max(s.total(1, c, threads) / count - shifted * shifted, 0.0);
+        const double mean = shifted + static_cast<double>(s.pivot[c]);
+        const double var = std::max(s.total(1, c, threads) / count - shifted * shifted, 0.0);
         const auto momentum = static_cast<double>(a.momentum);
         const auto blend = [&](float old, double now) {
           return static_cast<float>(static_cast<double>(old) * momentum + now * (1 - momentum));
         };
         a.moving_mean[c] = blend(a.moving_mean[c], mean);
         a.moving_var[c] = blend(a.moving_var[c], var);
+        s.mean[c] = static_cast<float>(mean);
+        inv_std = static_cast<float>(1 / std::sqrt(var + static_cast<double>(a.eps)));
       } else {
-        mean = static_cast<double>(a.moving_mean[c]);
-        var = static_cast<double>(a.moving_var[c]);
+        s.mean[c] = a.moving_mean[c];
+        inv_std = 1 / std::sqrt(a.moving_var[c] + a.eps);
       }
-      const double inv_std = 1 / std::sqrt(var + static_cast<double>(a.eps));
-      a.mean[c] = s.mean[c] = static_cast<float>(mean);
-      a.inv_std[c] = static_cast<float>(inv_std);
-      s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
+      if (a.mean) a.mean[c] = s.mean[c];
+      if (a.inv_std) a.inv_std[c] = inv_std;
+      s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * inv_std;
       s.shift[c] = a.beta[c];
     }
     for_pieces(pieces, mine, [&](const Piece& p) {

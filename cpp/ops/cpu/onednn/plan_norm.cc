@@ -1,5 +1,5 @@
-// BatchNorm in training by our own kernels, alone or with the addition and relu after it, in the
-// layout of its producer.
+// BatchNorm by our own kernels, alone or with the addition and relu after it, in the layout of its
+// producer.
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/norm.h"
@@ -16,8 +16,8 @@ std::optional<NormMemory> memory_of(const PlanRequest& r, const BatchNormParams&
   const TensorSpec& spec = r.inputs[data];
   const Layout& layout = r.layouts[data];
   const int ndim = spec.shape.ndim();
-  if (!is_plannable(r) || layout.is_plain() || ndim != 4 || !r.post_ops.empty() ||
-      (p.axis != 1 && p.axis != 1 - ndim) || r.inputs[gamma].dtype != DType::kFloat32 ||
+  if (!is_plannable(r) || layout.is_plain() || ndim != 4 || (p.axis != 1 && p.axis != 1 - ndim) ||
+      r.inputs[gamma].dtype != DType::kFloat32 ||
       (spec.dtype != DType::kFloat32 && spec.dtype != DType::kBFloat16))
     return std::nullopt;
   const Desc& desc = format_of(layout).desc;
@@ -36,9 +36,10 @@ std::optional<NormMemory> memory_of(const PlanRequest& r, const BatchNormParams&
 template <NormEnd kEnd>
 std::optional<Plan> plan_forward(const PlanRequest& r) {
   const auto& p = *static_cast<const BatchNormParams*>(r.params);
-  if (!r.training) return std::nullopt;
   const auto memory = memory_of(r, p, 0, 1);
   if (!memory) return std::nullopt;
+  // In inference relu is the only operator that can_fuse of BatchNorm takes.
+  const NormEnd end = r.post_ops.empty() ? kEnd : NormEnd::kRelu;
   Plan plan;
   for (size_t i = 0; i < r.inputs.size(); ++i)
     plan.inputs.push_back({nullptr, r.inputs[i].bytes()});
@@ -46,13 +47,14 @@ std::optional<Plan> plan_forward(const PlanRequest& r) {
   if (kEnd == NormEnd::kAddRelu) plan.inputs[5] = r.layouts[0];
   plan.outputs = {r.layouts[0], plan.inputs[3], plan.inputs[3]};
   plan.scratch_bytes = norm_scratch_bytes(*memory);
-  plan.run = [memory = *memory, fix_gamma = p.fix_gamma,
-              stats = p.use_global_stats ? NormForwardArgs::kMoving : NormForwardArgs::kBatch,
+  plan.run = [memory = *memory, end, fix_gamma = p.fix_gamma,
+              stats = r.training && !p.use_global_stats ? NormForwardArgs::kBatch
+                                                        : NormForwardArgs::kMoving,
               eps = static_cast<float>(p.eps),
               momentum = p.momentum](KernelContext&, std::span<void* const> in,
                                      std::span<void* const> out, void* scratch) {
     const auto floats = [](void* data) { return static_cast<float*>(data); };
-    norm_forward(memory, kEnd,
+    norm_forward(memory, end,
                  {.data = in[0],
                   .added = kEnd == NormEnd::kAddRelu ? in[5] : nullptr,
                   .gamma = fix_gamma ? nullptr : floats(in[1]),
