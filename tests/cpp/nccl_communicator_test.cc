@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "cpp/base/error.h"
@@ -84,7 +85,9 @@ TEST(NcclCommunicator, FailsWorkInFlightWithTheReason) {
 // Passes calls to shared memory, as if it were the network between hosts.
 class Network final : public Communicator {
  public:
-  explicit Network(std::unique_ptr<Communicator> group) : group_(std::move(group)) {}
+  explicit Network(std::unique_ptr<Communicator> group, bool takes)
+      : group_(std::move(group)), takes_(takes) {}
+  bool takes_gpu_memory() const override { return takes_; }
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
   const char* backend() const override { return "network"; }
@@ -106,6 +109,7 @@ class Network final : public Communicator {
   }
   void all_to_all(const void* input, std::span<const size_t> send, void* output,
                   std::span<const size_t> receive) override {
+    if (takes_) inputs.push_back(input);
     group_->all_to_all(input, send, output, receive);
   }
   void barrier() override { group_->barrier(); }
@@ -114,17 +118,19 @@ class Network final : public Communicator {
   }
   void fail_all(const char* reason) noexcept override { group_->fail_all(reason); }
 
-  std::vector<void*> outputs;  // Outputs of all-reduces
+  std::vector<void*> outputs;       // Outputs of all-reduces
+  std::vector<const void*> inputs;  // Inputs of all_to_all
 
  private:
   std::unique_ptr<Communicator> group_;
+  const bool takes_;
 };
 
 // Runs ranks of hosts with these numbers of ranks; `network` is between the hosts, or null.
 std::atomic<bool> is_lost{false};  // a rank was lost, which every rank learns
 
 using HierarchyBody = std::function<void(DeviceCommunicator&, Network* network)>;
-void run_hosts(const std::vector<int>& hosts, const HierarchyBody& body) {
+void run_hosts(const std::vector<int>& hosts, bool takes_gpu_memory, const HierarchyBody& body) {
   is_lost = false;
   int size = 0;
   for (const int n : hosts) size += n;
@@ -139,6 +145,7 @@ void run_hosts(const std::vector<int>& hosts, const HierarchyBody& body) {
         DeviceHierarchy hierarchy;
         hierarchy.all = shm::make_communicator(segment, rank);
         hierarchy.even = even;
+        hierarchy.network_takes_gpu_memory = takes_gpu_memory;
         hierarchy.check_others = [] {
           if (is_lost) fail(ErrorKind::kCommunicator, "rank 3 is lost");
         };
@@ -146,7 +153,7 @@ void run_hosts(const std::vector<int>& hosts, const HierarchyBody& body) {
         const bool crosses = even || local == 0;
         auto cross = hierarchy.all->split(crosses ? local : -1, rank);
         if (cross) {
-          auto made = std::make_unique<Network>(std::move(cross));
+          auto made = std::make_unique<Network>(std::move(cross), takes_gpu_memory);
           network = made.get();
           hierarchy.cross = std::move(made);
         }
@@ -161,13 +168,16 @@ void run_hosts(const std::vector<int>& hosts, const HierarchyBody& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-class Hosts : public testing::TestWithParam<std::vector<int>> {};
+class Hosts : public testing::TestWithParam<std::tuple<std::vector<int>, bool>> {};
 INSTANTIATE_TEST_SUITE_P(Layouts, Hosts,
-                         testing::Values(std::vector{1, 1}, std::vector{2, 2}, std::vector{2, 1},
-                                         std::vector{1, 3}));
+                         testing::Combine(testing::Values(std::vector{1, 1}, std::vector{2, 2},
+                                                          std::vector{2, 1}, std::vector{1, 3},
+                                                          std::vector{1, 1, 1}),
+                                          testing::Bool()));
 
 TEST_P(Hosts, AllCollectivesGiveWhatOneHostGives) {
-  run_hosts(GetParam(), [](DeviceCommunicator& group, Network*) {
+  const auto& [hosts, takes_gpu_memory] = GetParam();
+  run_hosts(hosts, takes_gpu_memory, [](DeviceCommunicator& group, Network*) {
     const int n = group.size(), rank = group.rank();
     const auto ranks = static_cast<size_t>(n);
     for (const int64_t count : {0, 1, 5, 70001}) {
@@ -185,6 +195,17 @@ TEST_P(Hosts, AllCollectivesGiveWhatOneHostGives) {
     group.all_reduce(halves.data(), halves.data(), 1000, DType::kFloat16, ReduceOp::kSum);
     group.barrier();
     for (const float16 h : halves) ASSERT_EQ(static_cast<int>(h), n * (n + 1) / 2);
+    std::vector<int32_t> product(11, rank + 1), least(11, rank + 1);
+    group.all_reduce(product.data(), product.data(), 11, DType::kInt32, ReduceOp::kProduct);
+    group.all_reduce(least.data(), least.data(), 11, DType::kInt32, ReduceOp::kMin);
+    bool flags[] = {rank == n - 1, true, false};
+    group.all_reduce(flags, flags, 3, DType::kBool, ReduceOp::kSum);
+    group.barrier();
+    int factorial = 1;
+    for (int r = 1; r <= n; ++r) factorial *= r;
+    for (const int32_t p : product) ASSERT_EQ(p, factorial);
+    for (const int32_t l : least) ASSERT_EQ(l, 1);
+    ASSERT_TRUE(flags[0] && flags[1] && !flags[2]);
 
     const int32_t mine = 10 + rank;
     std::vector<int32_t> all(ranks);
@@ -212,7 +233,7 @@ TEST_P(Hosts, AllCollectivesGiveWhatOneHostGives) {
 }
 
 TEST(DeviceHierarchy, TheNetworkGetsHostMemory) {
-  run_hosts({2, 2}, [&](DeviceCommunicator& group, Network* network) {
+  run_hosts({2, 2}, false, [&](DeviceCommunicator& group, Network* network) {
     std::vector<float> values(1000, 1.0f);
     std::vector<float16> halves(1000, float16(1.0f));
     group.all_reduce(values.data(), values.data(), 1000, DType::kFloat32, ReduceOp::kSum);
@@ -226,8 +247,24 @@ TEST(DeviceHierarchy, TheNetworkGetsHostMemory) {
   });
 }
 
-TEST(DeviceHierarchy, AFailureOfTheNetworkEndsAllRanks) {
-  run_hosts({2, 2}, [](DeviceCommunicator& group, Network* network) {
+TEST(DeviceHierarchy, ANetworkThatTakesThemGetsTheArraysOfGpus) {
+  run_hosts({2, 2}, true, [&](DeviceCommunicator& group, Network* network) {
+    std::vector<float> values(1000, 1.0f);
+    group.all_reduce(values.data(), values.data(), 1000, DType::kFloat32, ReduceOp::kSum);
+    group.barrier();
+    for (const float v : values) ASSERT_EQ(v, 4);
+    EXPECT_TRUE(network->outputs.empty());
+    ASSERT_EQ(network->inputs.size(), 2u);  // to reduce, and to give the result to all
+    const auto* const part = static_cast<const float*>(network->inputs[0]);
+    EXPECT_EQ(part, values.data() + (group.rank() % 2) * 500);
+  });
+}
+
+class LostNetwork : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(TakesGpuMemory, LostNetwork, testing::Bool());
+
+TEST_P(LostNetwork, AFailureOfTheNetworkEndsAllRanks) {
+  run_hosts({2, 2}, GetParam(), [](DeviceCommunicator& group, Network* network) {
     group.barrier();  // Every rank has joined before one is lost.
     if (group.rank() == 3) network->fail_all("rank 3 is lost");
     std::vector<float> values(10, 1.0f);

@@ -40,6 +40,8 @@ class Communicator {
   // The input holds send[r] bytes for each rank r in turn, the output receive[r] bytes from each.
   virtual void all_to_all(const void* input, std::span<const size_t> send, void* output,
                           std::span<const size_t> receive) = 0;
+  // Returns whether all_to_all takes the memory of GPUs as well.
+  virtual bool takes_gpu_memory() const { return false; }
   virtual void barrier() = 0;
 
   // Collective. The ranks of one color form a group, ordered by key and then by rank; color -1 gets

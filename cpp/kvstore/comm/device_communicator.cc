@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -24,6 +25,7 @@ std::atomic<DeviceBackend*> the_backend{nullptr};
 struct Introduction {
   int32_t version = 0, devices = 0;
   int32_t connects_hosts = 1;  // MXLITE_NCCL_BETWEEN_HOSTS
+  int32_t network_takes_gpu_memory = 0;
   char host[64] = {};
   char boot[40] = {};  // distinguishes hosts of one name
   char gpu[64] = {};
@@ -61,8 +63,9 @@ void attempt(char (&problem)[N], Fn&& fn) {
   }
 }
 
-Introduction introduce(int device) {
+Introduction introduce(const Communicator& processes, int device) {
   Introduction mine;
+  mine.network_takes_gpu_memory = processes.takes_gpu_memory();
   attempt(mine.problem, [&] {
     gethostname(mine.host, sizeof mine.host - 1);
     std::string boot;
@@ -144,10 +147,12 @@ std::unique_ptr<DeviceCommunicator> connect(Communicator& processes, const Devic
 // collective.
 std::unique_ptr<DeviceCommunicator> connect_by_levels(Communicator& processes, const DeviceRank& me,
                                                       const HostLayout& layout,
+                                                      bool network_takes_gpu_memory,
                                                       std::string& problem) {
   const Topology& t = layout.topology;
   DeviceHierarchy hierarchy;
   hierarchy.even = t.homogeneous;
+  hierarchy.network_takes_gpu_memory = network_takes_gpu_memory;
   hierarchy.check_others = me.check_others;
   const auto host = processes.split(layout.here[0], me.rank);
   const bool crosses = t.homogeneous || t.local_rank == 0;
@@ -184,13 +189,16 @@ std::unique_ptr<DeviceCommunicator> make_device_communicator(Communicator& proce
                                                              const DeviceRank& me,
                                                              std::string& problem) {
   processes.describe("start of NCCL");
-  const std::vector<Introduction> all = gather(processes, introduce(me.device));
+  const std::vector<Introduction> all = gather(processes, introduce(processes, me.device));
   problem = problem_of(all, me.members);
   if (!problem.empty()) return nullptr;
   if (!all[0].connects_hosts) {
     const HostLayout layout = host_layout(gather_hosts(processes), me.rank);
+    const bool takes_gpu_memory = std::all_of(all.begin(), all.end(), [](const Introduction& r) {
+      return r.network_takes_gpu_memory != 0;
+    });
     if (layout.topology.local_size < me.size)
-      return connect_by_levels(processes, me, layout, problem);
+      return connect_by_levels(processes, me, layout, takes_gpu_memory, problem);
   }
   return connect(processes, me, problem);
 }

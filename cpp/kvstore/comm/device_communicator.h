@@ -23,6 +23,8 @@ class DeviceCommunicator : public Communicator {
   virtual Stream& stream() = 0;
   // Like scale_buffer, in the stream's order.
   virtual void scale(void* data, int64_t count, DType dtype, double factor) = 0;
+  // data = data op other, in the stream's order; halves in float32.
+  virtual void combine(void* data, const void* other, int64_t count, DType dtype, ReduceOp op) = 0;
   // Fills bytes with zeros, in the stream's order.
   virtual void clear(void* data, size_t bytes) = 0;
 

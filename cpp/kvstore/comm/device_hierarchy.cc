@@ -38,6 +38,9 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
   void scale(void* data, int64_t count, DType dtype, double factor) override {
     h_.gpus->scale(data, count, dtype, factor);
   }
+  void combine(void* data, const void* other, int64_t count, DType dtype, ReduceOp op) override {
+    h_.gpus->combine(data, other, count, dtype, op);
+  }
   void clear(void* data, size_t bytes) override { h_.gpus->clear(data, bytes); }
   void when_done(DoneFn done) override { h_.gpus->when_done(std::move(done)); }
   bool busy() override { return h_.gpus->busy(); }
@@ -106,13 +109,40 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
   }
 
  private:
-  // Replaces data on the GPU by its reduction over the hosts. No network gets the memory of a GPU:
-  // an MPI that says that it reads it need not do so in reductions that do not block.
+  // Replaces data on the GPU by its reduction over the hosts.
   void reduce_between_hosts(void* data, int64_t count, DType dtype, ReduceOp op) {
     const size_t bytes = static_cast<size_t>(count) * dtype_size(dtype);
     if (bytes == 0) return;
+    if (h_.network_takes_gpu_memory) return reduce_on_gpus(data, count, dtype, op);
     staged(data, bytes, data, bytes,
            [&](std::byte* in, std::byte* out) { h_.cross->all_reduce(in, out, count, dtype, op); });
+  }
+
+  // Does the same without host memory: each host gets its share of the data from all hosts, the GPU
+  // reduces it, in the order of hosts, and all hosts get the result. The network only passes
+  // messages, because an MPI that reads the memory of GPUs need not do so in reductions that do not
+  // block (Open MPI does not).
+  void reduce_on_gpus(void* data, int64_t count, DType dtype, ReduceOp op) {
+    const size_t width = dtype_size(dtype);
+    const int64_t hosts = h_.cross->size(), share = (count + hosts - 1) / hosts;
+    std::vector<size_t> shares;
+    for (int64_t h = 0; h < hosts; ++h)
+      shares.push_back(
+          static_cast<size_t>(std::min(count, share * (h + 1)) - std::min(count, share * h)) *
+          width);
+    const size_t mine = shares[static_cast<size_t>(h_.cross->rank())];
+    const std::vector<size_t> each(shares.size(), mine);
+    auto* const copies =
+        static_cast<std::byte*>(stream().scratch(std::max(mine * shares.size(), size_t{1})));
+    wait_for_gpu();
+    h_.cross->all_to_all(data, shares, copies, each);
+    const auto copy = [&](size_t h) { return copies + h * mine; };
+    for (size_t h = 1; h < shares.size(); ++h)
+      combine(copy(0), copy(h), static_cast<int64_t>(mine / width), dtype, op);
+    if (mine > 0)
+      for (size_t h = 1; h < shares.size(); ++h) stream().copy(copy(h), copy(0), mine);
+    wait_for_gpu();
+    h_.cross->all_to_all(copies, each, data, shares);
   }
 
   // Copies the input to page-locked memory, calls fn(input there, output there), and copies its

@@ -14,14 +14,16 @@ struct DeviceHierarchy {
   // The same local rank on each host; on uneven hosts only the first ranks have one, others null.
   std::unique_ptr<Communicator> cross;
   bool even = true;  // the same number of ranks on each host
+  // `cross` of every rank takes the memory of GPUs in all_to_all.
+  bool network_takes_gpu_memory = false;
   // Called while this process waits for GPUs; throws if another rank is lost.
   std::function<void()> check_others;
 };
 
 // An all-reduce sums inside each host first; each GPU of a host then sends its part to the other
-// hosts. The part stays on the GPU if `cross` takes the memory of GPUs, and passes through
-// page-locked host memory otherwise, as the data of all other collectives does. Calls return after
-// the part that travels between hosts has been sent and received.
+// hosts: from its own memory if the network takes that, and through page-locked host memory
+// otherwise, as the data of all other collectives travels. Calls return after the part that travels
+// between hosts has been sent and received.
 std::unique_ptr<DeviceCommunicator> make_device_hierarchy(DeviceHierarchy hierarchy);
 
 }  // namespace mxlite

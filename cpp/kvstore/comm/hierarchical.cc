@@ -62,6 +62,7 @@ class HierarchicalCommunicator final : public Communicator {
                   std::span<const size_t> receive) override {
     notifying([&] { g_.all->all_to_all(input, send, output, receive); });
   }
+  bool takes_gpu_memory() const override { return g_.all->takes_gpu_memory(); }
   void barrier() override {
     notifying([&] { g_.all->barrier(); });
   }

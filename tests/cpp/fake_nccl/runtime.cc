@@ -21,6 +21,13 @@ class FakeRuntime final : public Runtime {
   void scale(Stream& stream, void* data, int64_t count, DType dtype, double factor) override {
     static_cast<FakeStream&>(stream).give([=] { scale_buffer(data, count, dtype, factor); });
   }
+  void combine(Stream& stream, void* data, const void* other, int64_t count, DType dtype,
+               ReduceOp op) override {
+    static_cast<FakeStream&>(stream).give([=] {
+      const void* const inputs[] = {data, other};
+      reduce_buffers(inputs, data, count, dtype, op);
+    });
+  }
   void clear(Stream& stream, void* data, size_t bytes) override {
     static_cast<FakeStream&>(stream).give([=] { std::memset(data, 0, bytes); });
   }

@@ -75,10 +75,13 @@ assert mx._core.comm_info()["backend"] == sys.argv[3]
 """
 
 
+# The memory of the stand-in is host memory, which every MPI takes.
+@pytest.mark.parametrize("takes_gpu_memory", ["0", "1"])
 @pytest.mark.parametrize("hosts", ["ab", "aabb", "aab"])
-def test_nccl_inside_hosts_and_mpi_between_them(start, hosts: str) -> None:
+def test_nccl_inside_hosts_and_mpi_between_them(start, hosts: str, takes_gpu_memory: str) -> None:
     arguments = (str(HERE / "scripts" / "nccl_values.py"), hosts, "mpi+shm")
-    result = start(_BY_LEVELS, len(hosts), *arguments, env=_ENVIRONMENT, timeout=180)
+    env = {**_ENVIRONMENT, "MXLITE_CUDA_AWARE_MPI": takes_gpu_memory}
+    result = start(_BY_LEVELS, len(hosts), *arguments, env=env, timeout=180)
     assert all("done" in text for text in result.output.values()), result.text
     assert len(result.output) == len(hosts)
 

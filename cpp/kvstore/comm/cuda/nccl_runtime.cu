@@ -33,12 +33,77 @@ __global__ void scale_kernel(T* data, int64_t count, double factor) {
     multiply(data[i], factor);
 }
 
+// Halves are combined in float32.
 template <class T>
-void launch(cudaStream_t stream, void* data, int64_t count, double factor) {
+struct ComputeType {
+  using Type = T;
+};
+template <>
+struct ComputeType<__half> {
+  using Type = float;
+};
+template <>
+struct ComputeType<__nv_bfloat16> {
+  using Type = float;
+};
+
+template <class T>
+__device__ T combined(T a, T b, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return a + b;
+    case ReduceOp::kProduct:
+      return a * b;
+    case ReduceOp::kMin:
+      return b < a || b != b ? b : a;
+    case ReduceOp::kMax:
+      break;
+  }
+  return b > a || b != b ? b : a;
+}
+
+template <class T>
+__global__ void combine_kernel(T* data, const T* other, int64_t count, ReduceOp op) {
+  using Compute = typename ComputeType<T>::Type;
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step)
+    data[i] =
+        static_cast<T>(combined(static_cast<Compute>(data[i]), static_cast<Compute>(other[i]), op));
+}
+
+unsigned blocks_for(int64_t count) {
   const int64_t blocks = (count + kThreads - 1) / kThreads;
-  const auto grid = static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
-  scale_kernel<<<grid, kThreads, 0, stream>>>(static_cast<T*>(data), count, factor);
-  MX_CUDA_LAUNCHED("scale_kernel");
+  return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
+}
+
+// Calls fn with a value of the C++ type of numbers of this dtype.
+template <class Fn>
+void with_number(DType dtype, const char* what, Fn&& fn) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return fn(__half{});
+    case DType::kBFloat16:
+      return fn(__nv_bfloat16{});
+    case DType::kFloat32:
+      return fn(float{});
+    case DType::kFloat64:
+      return fn(double{});
+    case DType::kInt8:
+      return fn(int8_t{});
+    case DType::kUInt8:
+      return fn(uint8_t{});
+    case DType::kInt32:
+      return fn(int32_t{});
+    case DType::kUInt32:
+      return fn(uint32_t{});
+    case DType::kInt64:
+      return fn(int64_t{});
+    case DType::kUInt64:
+      return fn(uint64_t{});
+    default:
+      fail(ErrorKind::kNotSupported, "nccl: arrays of ", dtype_name(dtype), " cannot be ", what,
+           ", numbers expected");
+  }
 }
 
 class CudaRuntime final : public Runtime {
@@ -55,36 +120,30 @@ class CudaRuntime final : public Runtime {
   cudaStream_t raw(Stream& stream) override { return static_cast<cuda::CudaStream&>(stream).raw(); }
   void use(int device) override { MX_CUDA(cudaSetDevice(device)); }
   void scale(Stream& stream, void* data, int64_t count, DType dtype, double factor) override {
-    const cuda::DeviceGuard guard(stream.device().index);
-    const cudaStream_t to = raw(stream);
-    switch (dtype) {
-      case DType::kBool:
-        if (factor == 0) clear(stream, data, static_cast<size_t>(count));
-        return;
-      case DType::kFloat16:
-        return launch<__half>(to, data, count, factor);
-      case DType::kBFloat16:
-        return launch<__nv_bfloat16>(to, data, count, factor);
-      case DType::kFloat32:
-        return launch<float>(to, data, count, factor);
-      case DType::kFloat64:
-        return launch<double>(to, data, count, factor);
-      case DType::kInt8:
-        return launch<int8_t>(to, data, count, factor);
-      case DType::kUInt8:
-        return launch<uint8_t>(to, data, count, factor);
-      case DType::kInt32:
-        return launch<int32_t>(to, data, count, factor);
-      case DType::kUInt32:
-        return launch<uint32_t>(to, data, count, factor);
-      case DType::kInt64:
-        return launch<int64_t>(to, data, count, factor);
-      case DType::kUInt64:
-        return launch<uint64_t>(to, data, count, factor);
-      default:
-        fail(ErrorKind::kNotSupported, "nccl: arrays of ", dtype_name(dtype),
-             " cannot be scaled, numbers expected");
+    if (dtype == DType::kBool) {
+      if (factor == 0) clear(stream, data, static_cast<size_t>(count));
+      return;
     }
+    const cuda::DeviceGuard guard(stream.device().index);
+    with_number(dtype, "scaled", [&]<class T>(T) {
+      scale_kernel<<<blocks_for(count), kThreads, 0, raw(stream)>>>(static_cast<T*>(data), count,
+                                                                    factor);
+      MX_CUDA_LAUNCHED("scale_kernel");
+    });
+  }
+  void combine(Stream& stream, void* data, const void* other, int64_t count, DType dtype,
+               ReduceOp op) override {
+    if (dtype == DType::kBool) {  // "or" and "and" of bytes that are 0 or 1
+      dtype = DType::kUInt8;
+      if (op == ReduceOp::kSum) op = ReduceOp::kMax;
+      if (op == ReduceOp::kProduct) op = ReduceOp::kMin;
+    }
+    const cuda::DeviceGuard guard(stream.device().index);
+    with_number(dtype, "combined", [&]<class T>(T) {
+      combine_kernel<<<blocks_for(count), kThreads, 0, raw(stream)>>>(
+          static_cast<T*>(data), static_cast<const T*>(other), count, op);
+      MX_CUDA_LAUNCHED("combine_kernel");
+    });
   }
   void clear(Stream& stream, void* data, size_t bytes) override {
     const cuda::DeviceGuard guard(stream.device().index);

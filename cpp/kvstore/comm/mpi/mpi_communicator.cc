@@ -1,5 +1,6 @@
 #include "cpp/kvstore/comm/mpi/mpi_communicator.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpp/base/env.h"
 #include "cpp/kvstore/comm/deadline.h"
 #include "cpp/kvstore/comm/failure_text.h"
 #include "cpp/kvstore/comm/mpi/ulfm.h"
@@ -65,6 +67,18 @@ MPI_Op mpi_op(ReduceOp op, DType dtype) {
   return MPI_OP_NULL;
 }
 
+// Returns whether MPI takes the memory of GPUs in messages.
+bool reads_gpu_memory() {
+  static const bool reads = [] {
+    const int64_t wanted = env_int("MXLITE_CUDA_AWARE_MPI", -1);
+    if (wanted >= 0) return wanted != 0;
+    // Looked up at run time: not every MPI has the function.
+    const auto query = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+    return query && query() != 0;
+  }();
+  return reads;
+}
+
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(OwnedComm comm)
@@ -109,6 +123,7 @@ class MpiCommunicator final : public Communicator {
   }
   void all_to_all(const void* input, std::span<const size_t> send, void* output,
                   std::span<const size_t> receive) override;
+  bool takes_gpu_memory() const override { return reads_gpu_memory(); }
   void barrier() override {
     begin("barrier");
     MPI_Request request;

@@ -174,6 +174,10 @@ class NcclCommunicator final : public DeviceCommunicator {
     check_usable();
     if (count > 0 && factor != 1) runtime_.scale(*stream_, data, count, dtype, factor);
   }
+  void combine(void* data, const void* other, int64_t count, DType dtype, ReduceOp op) override {
+    check_usable();
+    if (count > 0) runtime_.combine(*stream_, data, other, count, dtype, op);
+  }
   void clear(void* data, size_t bytes) override {
     check_usable();
     if (bytes > 0) runtime_.clear(*stream_, data, bytes);

@@ -19,6 +19,8 @@ class Runtime {
   // Makes the GPU the calling thread's current one.
   virtual void use(int device) = 0;
   virtual void scale(Stream& stream, void* data, int64_t count, DType dtype, double factor) = 0;
+  virtual void combine(Stream& stream, void* data, const void* other, int64_t count, DType dtype,
+                       ReduceOp op) = 0;
   virtual void clear(Stream& stream, void* data, size_t bytes) = 0;
 };
 // The runtime of the CUDA library.
