@@ -90,4 +90,19 @@ RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int6
   return order;
 }
 
+int64_t* rows_to_order(KernelContext& ctx, int64_t count, size_t extra_bytes, void** extra) {
+  const Parts p = parts_of(count, extra_bytes);
+  void* const block = ctx.scratch(p.bytes);
+  if (extra) *extra = block;
+  return part<int64_t>(block, p.rows);
+}
+
+RowOrder order_written_rows(KernelContext& ctx, int64_t* rows, int64_t count, int64_t num_rows,
+                            size_t extra_bytes) {
+  const Parts p = parts_of(count, extra_bytes);
+  void* const block = reinterpret_cast<char*>(rows) - p.rows;
+  if (count > 0) sort(ctx, block, p, rows, count, bits_for(num_rows));
+  return {count, part<int64_t>(block, p.sorted), part<int64_t>(block, p.sorted_position)};
+}
+
 }  // namespace mxlite::cuda

@@ -11,6 +11,8 @@ struct RowAccumulation {
   DType dtype;
   int64_t outer, count, num_rows, inner;
   int64_t* rows = nullptr;  // from accumulation_rows, filled by the caller; overwritten
+  // Rows between outer parts of dst, if other than num_rows: then num_rows only bounds the rows.
+  int64_t outer_step = num_rows;
 };
 // The call's scratch memory: `count` numbers for the rows, then the memory of the sort and the
 // sums.
@@ -27,5 +29,11 @@ struct RowOrder {
 inline constexpr int64_t kAnyRow = -1;
 RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int64_t num_rows,
                     size_t extra_bytes = 0, void** extra = nullptr);
+// The same for rows that the caller writes itself: memory for `count` of them, in the call's
+// scratch memory with `extra_bytes` for the caller; then their order. All are in [0, num_rows).
+int64_t* rows_to_order(KernelContext& ctx, int64_t count, size_t extra_bytes = 0,
+                       void** extra = nullptr);
+RowOrder order_written_rows(KernelContext& ctx, int64_t* rows, int64_t count, int64_t num_rows,
+                            size_t extra_bytes = 0);
 
 }  // namespace mxlite::cuda

@@ -1,22 +1,12 @@
 // Lists in order that the threads of one block make together.
 #pragma once
-#include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/cuda/block_scan.cuh"
 
 namespace mxlite::cuda {
 
 // The sum of `own` over the threads before this one, and over all, in a block of kThreads.
 __device__ inline int64_t block_start(int64_t own, int64_t& total) {
-  __shared__ int64_t starts[kThreads + 1];
-  __syncthreads();  // the last call's have been read
-  starts[threadIdx.x + 1] = own;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    starts[0] = 0;
-    for (int t = 0; t < kThreads; ++t) starts[t + 1] += starts[t];
-  }
-  __syncthreads();
-  total = starts[kThreads];
-  return starts[threadIdx.x];
+  return block_running_sum(own, total) - own;
 }
 
 // Run by one block of kThreads: counts kept(i) of 0 .. count - 1, and calls put(i, place) for

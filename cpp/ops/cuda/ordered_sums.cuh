@@ -33,17 +33,17 @@ template <class C>
 __device__ __forceinline__ void store_sum(const RowAccumulation& a, const Column& at, int64_t row,
                                           void* dst, C sum) {
   if (row >= 0 && row < a.num_rows)
-    store_as<C>(dst, a.dtype, (at.outer * a.num_rows + row) * a.inner + at.inner, sum);
+    store_as<C>(dst, a.dtype, (at.outer * a.outer_step + row) * a.inner + at.inner, sum);
 }
 
 // source.template load<C>(a, position, column) is an element of a source.
 // parts: (chunks, 2, columns): of a run that began in an earlier chunk, and of one that begins here
 // and continues in the next.
 template <class C, class Source>
-__global__ void sum_chunks(const __grid_constant__ RowOrder order,
-                           const __grid_constant__ RowAccumulation a,
-                           const __grid_constant__ Source source, int64_t size, int64_t chunks,
-                           int64_t tiles, void* dst, C* parts) {
+__global__ void __launch_bounds__(kThreads)
+    sum_chunks(const __grid_constant__ RowOrder order, const __grid_constant__ RowAccumulation a,
+               const __grid_constant__ Source source, int64_t size, int64_t chunks, int64_t tiles,
+               void* dst, C* parts) {
   const int64_t columns = a.outer * a.inner;
   for (int64_t task = blockIdx.x; task < chunks * tiles; task += gridDim.x) {
     const int64_t chunk = task / tiles, k = task % tiles * blockDim.x + threadIdx.x;
@@ -71,9 +71,9 @@ __global__ void sum_chunks(const __grid_constant__ RowOrder order,
 
 // Each task belongs to a chunk: the run that begins there and continues, if there is one.
 template <class C>
-__global__ void join_chunks(const __grid_constant__ RowOrder order,
-                            const __grid_constant__ RowAccumulation a, int64_t size, int64_t chunks,
-                            int64_t tiles, const C* parts, void* dst) {
+__global__ void __launch_bounds__(kThreads)
+    join_chunks(const __grid_constant__ RowOrder order, const __grid_constant__ RowAccumulation a,
+                int64_t size, int64_t chunks, int64_t tiles, const C* parts, void* dst) {
   const int64_t columns = a.outer * a.inner;
   for (int64_t task = blockIdx.x; task < (chunks - 1) * tiles; task += gridDim.x) {
     const int64_t chunk = task / tiles, k = task % tiles * blockDim.x + threadIdx.x;

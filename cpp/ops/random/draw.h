@@ -43,6 +43,14 @@ class Stream {
   int used_ = 4;
 };
 
+// Rows are shuffled by sorting them by these numbers of 63 bits; equal ones keep their order, which
+// favors no order by more than rows^2 / 2^64.
+MX_HOST_DEVICE inline int64_t shuffle_key(RandomState state, int64_t row) {
+  Stream stream(state, row);
+  const uint64_t high = stream.word();
+  return static_cast<int64_t>((high << 32 | stream.word()) >> 1);
+}
+
 // Marsaglia and Tsang (2000); below 1 by a power of a uniform number.
 MX_HOST_DEVICE inline double draw_gamma(Stream& s, double alpha, double beta) {
   const double boost = alpha < 1 ? std::pow(s.positive(), 1.0 / alpha) : 1.0;

@@ -1,5 +1,5 @@
-// The kernels of the CUDA backend, compiled for the CPU. Kernels that need CUB are missing: those
-// operators get the CPU's kernels, all others none, so that a missing kernel shows.
+// The kernels of the CUDA backend, compiled for the CPU. What needs CUB or a library is computed by
+// the CPU here. No operator gets the CPU's kernel, so that a missing kernel shows.
 #include "tests/cpp/fake_gpu/kernels.h"
 
 #include <algorithm>
@@ -134,6 +134,24 @@ RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int6
   return {count, row, position};
 }
 
+// The caller's | rows | sorted rows | positions.
+int64_t* rows_to_order(KernelContext& ctx, int64_t count, size_t extra_bytes, void** extra) {
+  ScratchPlan plan;
+  plan.add(extra_bytes);
+  const size_t rows = plan.add(3 * static_cast<size_t>(count) * sizeof(int64_t));
+  void* const block = ctx.scratch(plan.bytes());
+  if (extra) *extra = block;
+  return part<int64_t>(block, rows);
+}
+
+RowOrder order_written_rows(KernelContext&, int64_t* rows, int64_t count, int64_t num_rows,
+                            size_t) {
+  if (std::any_of(rows, rows + count, [&](int64_t r) { return r < 0 || r >= num_rows; }))
+    fail(ErrorKind::kDevice, "order_written_rows: a row is out of range");
+  order_positions(rows, count, rows + count, rows + 2 * count);
+  return {count, rows + count, rows + 2 * count};
+}
+
 }  // namespace cuda
 
 namespace {
@@ -146,8 +164,7 @@ void register_own_kernels(OpRegistry& ops) {
   own_planner = find_chain_planner(DeviceType::kCUDA).plan;
 }
 
-// Their kernels need CUB. All others must have one of their own.
-bool borrows_kernels(const std::string& op) { return op == "cumsum" || op == "_cumsum_reverse"; }
+bool borrows_kernels(const std::string&) { return false; }
 
 LayoutBackend own_layouts() { return {cuda::same_channels_last, cuda::plan_channels_last_reorder}; }
 

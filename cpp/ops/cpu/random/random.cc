@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <limits>
+
+#include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/random/fast_fill.h"
 #include "cpp/ops/random/draw.h"
@@ -162,20 +166,41 @@ void multinomial_backward(KernelContext&, const NoParams&, Inputs in, Outputs ou
   });
 }
 
-// Fisher and Yates, from the front: entry i changes places with one of i .. n - 1.
+// Returns the order of the rows, which is in `entries`, a place for 2 * n. An entry beside an index
+// of 32 bits has the upper half of its row's key; the few equal ones are compared by the whole key.
+template <class Entry>
+const Entry* shuffled(RandomState state, Entry* entries, int64_t n) {
+  constexpr int kLeftOut = Entry::kKeyBits == 32 ? 31 : 0;
+  parallel_ranges(n, [=](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i)
+      entries[i] = Entry::make(static_cast<uint64_t>(shuffle_key(state, i)) >> kLeftOut, i);
+  });
+  Entry* const order = cpu::sort_entries(entries, entries + n, n);
+  for (int64_t first = 0, end = 1; first < n; first = end++) {
+    while (end < n && order[end].key() == order[first].key()) ++end;
+    if (end - first > 1)
+      std::stable_sort(order + first, order + end, [&](const Entry& a, const Entry& b) {
+        return shuffle_key(state, a.index()) < shuffle_key(state, b.index());
+      });
+  }
+  return order;
+}
+
 void shuffle(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const int64_t n = in[0].shape[0];
   if (in[0].size() == 0) return;
-  auto* order = static_cast<int64_t*>(ctx.scratch(static_cast<size_t>(n) * sizeof(int64_t)));
-  for (int64_t i = 0; i < n; ++i) order[i] = i;
-  for (int64_t i = 0; i + 1 < n; ++i) {
-    Stream stream(ctx.random, i);
-    std::swap(order[i],
-              order[i + static_cast<int64_t>(stream.below(static_cast<uint64_t>(n - i)))]);
-  }
-  const auto row = static_cast<int64_t>(in[0].bytes()) / n;
-  for (int64_t i = 0; i < n; ++i)
-    std::copy_n(in[0].as<std::byte>() + order[i] * row, row, out[0].as<std::byte>() + i * row);
+  const auto bytes = static_cast<int64_t>(in[0].bytes()) / n;
+  const auto move = [&]<class Entry>(Entry) {
+    const size_t room = 2 * static_cast<size_t>(n) * sizeof(Entry);
+    const Entry* const order = shuffled(ctx.random, static_cast<Entry*>(ctx.scratch(room)), n);
+    for (int64_t i = 0; i < n; ++i)
+      std::copy_n(in[0].as<std::byte>() + order[i].index() * bytes, bytes,
+                  out[0].as<std::byte>() + i * bytes);
+  };
+  if (n <= std::numeric_limits<uint32_t>::max())
+    move(cpu::NarrowEntry{});
+  else
+    move(cpu::WideEntry{});
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // The numbers of the CPU's kernels: element i depends on seed, offset and i only.
+#include <limits>
+
+#include "cpp/ops/cuda/accumulate_rows.cuh"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/random.cuh"
+#include "cpp/ops/cuda/reduce/cumsum.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/random/densities.h"
@@ -152,21 +156,23 @@ void randint(KernelContext& ctx, const RandintParams& p, Inputs, Outputs out) {
                static_cast<uint64_t>(p.high) - low, out[0].data, out[0].dtype);
 }
 
-// Running sums of each row of probabilities, and its last class that is not 0; -1 for rows that
-// are no distribution.
-__global__ void running_sums(int64_t rows, int64_t classes, const void* data, DType dtype,
-                             double* sums, int64_t* last) {
-  for (int64_t row = global_index(); row < rows; row += grid_stride()) {
-    double total = 0;
-    bool valid = true;
-    last[row] = -1;
-    for (int64_t k = 0; k < classes; ++k) {
+// The last class of each row of probabilities that is not 0; -1 for rows that are no distribution.
+// One block per row.
+__global__ void __launch_bounds__(kThreads)
+    last_classes(int64_t rows, int64_t classes, const void* data, DType dtype, const double* sums,
+                 int64_t* last) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    int64_t own = -1;
+    int invalid = 0;
+    for (int64_t k = threadIdx.x; k < classes; k += blockDim.x) {
       const double v = load_any<double>(data, dtype, row * classes + k);
-      if (v > 0) last[row] = k;
-      valid &= v >= 0;
-      sums[row * classes + k] = total += v;
+      if (v > 0) own = k;
+      if (!(v >= 0)) invalid = 1;
     }
-    if (!valid || !isfinite(total)) last[row] = -1;
+    own = block_max(own, int64_t{-1});
+    invalid = block_max(invalid, 0);
+    if (threadIdx.x == 0)
+      last[row] = invalid || !isfinite(sums[(row + 1) * classes - 1]) ? -1 : own;
   }
 }
 
@@ -196,7 +202,9 @@ __global__ void draw_classes(int64_t n, DeviceRandom random, const __grid_consta
       else
         low = middle + 1;
     }
-    const int64_t index = low < d.last[row] ? low : d.last[row];
+    int64_t index = low < d.last[row] ? low : d.last[row];
+    // Sums are rounded in the order of a block, and may rise at a class of probability 0.
+    while (index > 0 && load_any<double>(d.data, d.dtype, row * d.classes + index) == 0) --index;
     store_any<int64_t>(d.out, d.out_dtype, i, index);
     if (d.log_prob)
       store_any<double>(
@@ -215,7 +223,9 @@ void multinomial(KernelContext& ctx, const MultinomialParams& p, Inputs in, Outp
   void* const block = ctx.scratch(plan.bytes());
   double* const sums = part<double>(block, sums_at);
   int64_t* const last = part<int64_t>(block, last_at);
-  launch_items(ctx, running_sums, rows, rows, classes, in[0].data, in[0].dtype, sums, last);
+  running_sums(ctx, in[0], rows, sums);
+  launch(ctx, last_classes, blocks_per_task(ctx, rows), kThreads, rows, classes, in[0].data,
+         in[0].dtype, sums, last);
   const Draws d{n / rows,
                 classes,
                 sums,
@@ -258,18 +268,9 @@ void multinomial_backward(KernelContext& ctx, const NoParams&, Inputs in, Output
     run(float{});
 }
 
-// Fisher and Yates, from the front: each exchange depends on all before it, so one thread makes the
-// order; all of them move the rows.
-__global__ void shuffle_order(int64_t n, DeviceRandom random, int64_t* order) {
+__global__ void write_shuffle_keys(int64_t rows, DeviceRandom random, int64_t* keys) {
   const RandomState state = random.load();
-  for (int64_t i = 0; i < n; ++i) order[i] = i;
-  for (int64_t i = 0; i + 1 < n; ++i) {
-    Words stream(state, i);
-    const int64_t other = i + static_cast<int64_t>(stream.below(static_cast<uint64_t>(n - i)));
-    const int64_t kept = order[i];
-    order[i] = order[other];
-    order[other] = kept;
-  }
+  for (int64_t i = global_index(); i < rows; i += grid_stride()) keys[i] = shuffle_key(state, i);
 }
 template <class Word>
 __global__ void move_rows(int64_t n, int64_t row, const int64_t* order, const Word* from,
@@ -280,10 +281,12 @@ __global__ void move_rows(int64_t n, int64_t row, const int64_t* order, const Wo
 void shuffle(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   if (in[0].size() == 0) return;
   const int64_t rows = in[0].shape[0], n = in[0].size();
-  auto* order = static_cast<int64_t*>(ctx.scratch(static_cast<size_t>(rows) * sizeof(int64_t)));
-  launch(ctx, shuffle_order, 1, 1, rows, device_random(ctx), order);
+  int64_t* const keys = rows_to_order(ctx, rows);
+  launch_items(ctx, write_shuffle_keys, rows, rows, device_random(ctx), keys);
+  const RowOrder order = order_written_rows(ctx, keys, rows, std::numeric_limits<int64_t>::max());
   dispatch_size(dtype_size(in[0].dtype), [&]<class Word>(Word) {
-    launch_items(ctx, move_rows<Word>, n, n, n / rows, order, in[0].as<Word>(), out[0].as<Word>());
+    launch_items(ctx, move_rows<Word>, n, n, n / rows, order.position, in[0].as<Word>(),
+                 out[0].as<Word>());
   });
 }
 

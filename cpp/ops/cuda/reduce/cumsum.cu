@@ -1,7 +1,7 @@
 // Running sums: a block scans a row of neighbouring elements; otherwise each thread walks down a
 // column.
-#include <cub/block/block_scan.cuh>
-
+#include "cpp/ops/cuda/block_scan.cuh"
+#include "cpp/ops/cuda/reduce/cumsum.h"
 #include "cpp/ops/cuda/reduce/reduce.cuh"
 #include "cpp/ops/registration.h"
 
@@ -20,18 +20,15 @@ struct Call {
 };
 
 template <class W>
-__global__ void scan_rows(const __grid_constant__ Call c) {
-  using Scan = cub::BlockScan<W, kThreads>;
-  __shared__ typename Scan::TempStorage storage;
+__global__ void __launch_bounds__(kThreads) scan_rows(const __grid_constant__ Call c) {
   for (int64_t row = blockIdx.x; row < c.outer; row += gridDim.x) {
     W before = W(0);
     for (int64_t begin = 0; begin < c.n; begin += kThreads) {
       const int64_t k = begin + threadIdx.x, at = row * c.n + c.place(k);
-      W v = k < c.n ? load_any<W>(c.in, c.in_dtype, at) : W(0), all;
-      Scan(storage).InclusiveSum(v, v, all);
-      if (k < c.n) store_any<W>(c.out, c.out_dtype, at, before + v);
+      W all;
+      const W sum = block_running_sum(k < c.n ? load_any<W>(c.in, c.in_dtype, at) : W(0), all);
+      if (k < c.n) store_any<W>(c.out, c.out_dtype, at, before + sum);
       before += all;
-      __syncthreads();  // the storage is used again
     }
   }
 }
@@ -78,6 +75,12 @@ void cumsum(KernelContext& ctx, const CumsumParams& p, Inputs in, Outputs out) {
 }
 
 }  // namespace
+
+void running_sums(KernelContext& ctx, const TensorRef& data, int64_t rows, double* sums) {
+  const Call c{rows, data.size() / rows, 1, false, data.data, data.dtype, sums, DType::kFloat64};
+  launch(ctx, scan_rows<double>, blocks_per_task(ctx, rows), kThreads, c);
+}
+
 }  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {

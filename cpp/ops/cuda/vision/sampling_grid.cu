@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <limits>
 
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/memory.h"
+#include "cpp/ops/cuda/ordered_sums.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -91,19 +93,65 @@ void transformer(KernelContext& ctx, const SpatialTransformerParams&, Inputs in,
   sample(ctx, sampling(in[0], in[1], out[0].shape, true), out[0]);
 }
 
-// A thread owns a plane and takes the points in order, so that runs agree.
+// Neighbours of points are ordered by the pixel to which they give a gradient, so that each pixel
+// is summed in the order of its points and runs agree. A pixel's row is its place in the first
+// channel.
+struct NeighbourList {
+  int64_t* rows;
+  void* weights;  // their type is that of the sums
+};
+constexpr int64_t kMostNeighbours = int64_t{1} << 21;  // a pass has no more, unless it is one image
+
+// Entry 4 * point + q is neighbour q; those without a weight get row `none`.
 template <class C>
-__global__ void spread_gradient(int64_t planes, const __grid_constant__ Sampling s,
-                                const void* grad, C* sums, void* out) {
-  for (int64_t p = global_index(); p < planes; p += grid_stride()) {
-    C* const own = sums + p * s.plane();
-    for (int64_t k = 0; k < s.plane(); ++k) own[k] = C(0);
-    for (int64_t i = 0; i < s.total(); ++i) {
-      const Point<C> point(s, p / s.channels, i);
-      if (point.kind == Point<C>::kInside)
-        point.near.scatter(own, load_as<C>(grad, s.dtype, p * s.total() + i));
+__global__ void list_neighbours(int64_t n, const __grid_constant__ Sampling s, int64_t first_image,
+                                int64_t none, NeighbourList to) {
+  for (int64_t k = global_index(); k < n; k += grid_stride()) {
+    const int64_t image = first_image + k / s.total();
+    const Point<C> point(s, image, k % s.total());
+    for (int q = 0; q < 4; ++q) {
+      const C weight = point.kind == Point<C>::kInside ? point.near.weight[q] : C(0);
+      static_cast<C*>(to.weights)[4 * k + q] = weight;
+      to.rows[4 * k + q] =
+          weight != C(0) ? image * s.channels * s.plane() + point.near.at[q] : none;
     }
-    for (int64_t k = 0; k < s.plane(); ++k) store_as<C>(out, s.dtype, p * s.plane() + k, own[k]);
+  }
+}
+
+// Gradients of the entries above, for ordered_sums.cuh.
+struct PointGradients {
+  int64_t first_image, channels, total;
+  const void *grad, *weights;
+  template <class C>
+  __device__ C load(const RowAccumulation& a, int64_t entry, const Column& at) const {
+    const int64_t point = entry / 4, image = point / total, i = point - image * total;
+    const int64_t plane = (first_image + image) * channels + at.outer;
+    return static_cast<const C*>(weights)[entry] * load_as<C>(grad, a.dtype, plane * total + i);
+  }
+};
+
+template <class C>
+void image_gradient(KernelContext& ctx, const Sampling& s, const TensorRef& grad,
+                    const TensorRef& out) {
+  const int64_t batch = out.shape[0], plane = s.height * s.width;
+  const int64_t total = s.out_height * s.out_width, none = batch * s.channels * plane;
+  zero_bytes(ctx, out.data, out.bytes());
+  if (none == 0 || total == 0) return;
+  const int64_t images = std::clamp<int64_t>(kMostNeighbours / (4 * total), 1, batch);
+  for (int64_t first = 0; first < batch; first += images) {
+    const int64_t points = std::min(images, batch - first) * total;
+    const RowAccumulation sums{s.dtype, s.channels, 4 * points, none, 1, nullptr, plane};
+    ScratchPlan plan;
+    const size_t weights_at = plan.add(static_cast<size_t>(4 * points) * sizeof(C));
+    const size_t sums_at = plan.add(row_sum_bytes(sums));
+    void* block = nullptr;
+    int64_t* const rows = rows_to_order(ctx, sums.count, plan.bytes(), &block);
+    C* const weights = part<C>(block, weights_at);
+    launch_items(ctx, list_neighbours<C>, points, points, s, first, none,
+                 NeighbourList{rows, weights});
+    const RowOrder order = order_written_rows(ctx, rows, sums.count, none + 1, plan.bytes());
+    const PointGradients source{first, s.channels, total, grad.data, weights};
+    sum_in_chunks<C>(ctx, order, sums, source, out.data, part<void>(block, sums_at));
   }
 }
 
@@ -134,12 +182,9 @@ __global__ void grid_gradient(int64_t n, const __grid_constant__ Sampling s, con
 // in: output_grad, data, grid.
 void sampler_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const Sampling s = sampling(in[1], in[2], in[0].shape, false);
-  const int64_t planes = in[1].shape[0] * s.channels, plane = s.height * s.width;
   const int64_t points = in[0].shape[0] * s.out_height * s.out_width;
   dispatch_float_compute(s.dtype, [&]<class C>(C) {
-    auto* const sums =
-        static_cast<C*>(ctx.scratch(static_cast<size_t>(planes * plane + 1) * sizeof(C)));
-    launch_items(ctx, spread_gradient<C>, planes, planes, s, in[0].data, sums, out[0].data);
+    image_gradient<C>(ctx, s, in[0], out[0]);
     launch_items(ctx, grid_gradient<C>, points, points, s, in[0].data, out[1].data);
   });
 }
