@@ -158,7 +158,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
     file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cu
          ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cc)
     list(FILTER cuda_kernels EXCLUDE REGEX  # cuDNN, cuBLAS, CUB
-         "/(accumulate_rows|context|check|plans|dense_plan|gemm|convolution_plan|convolution_graph|attention_plan|attention_graph|sort)\\.cc?u?$")
+         "/(accumulate_rows|context|check|plans|dense_plan|gemm|gemm_preference|convolution_plan|convolution_graph|attention_plan|attention_graph|sort)\\.cc?u?$")
     add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
                 ${emulator} ${emulated_gpu}/guarded_memory.cc ${emulated_gpu}/kernel_symbols.cc
                 ${emulated_gpu}/backend.cc ${emulated_gpu}/attention.cc ${emulated_gpu}/int8.cc

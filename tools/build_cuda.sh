@@ -13,7 +13,7 @@ cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_
   -DMXLITE_OUTPUT_DIRECTORY="$PWD/build/cuda/mxlite" >build-cuda.log || { cat build-cuda.log; rm build-cuda.log; exit 1; }
 rm build-cuda.log
 ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda cuda_plugin_kernels_test \
-  cuda_plugin_convolution_graph_test cuda_plugin_attention_graph_test cuda_plugin_nvjpeg_test rtc_chain_test
+  cuda_plugin_convolution_graph_test cuda_plugin_attention_graph_test cuda_plugin_gemm_preference_test cuda_plugin_nvjpeg_test rtc_chain_test
 library=build/cuda/mxlite/libmxlite_cuda.so
 ls -l --block-size=MiB "$library"
 # The entry is exported, and all that it needs is either in libmxlite.so or in the CUDA libraries.

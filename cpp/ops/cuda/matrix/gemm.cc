@@ -9,7 +9,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/ops/cuda/context.h"
-#include "cpp/ops/cuda/matrix/gemm_alignment.h"
+#include "cpp/ops/cuda/matrix/gemm_preference.h"
 #include "cpp/ops/cuda/matrix/integer_gemm.h"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/dispatch_line.h"
@@ -179,19 +179,7 @@ class AlgorithmCache {
  private:
   static Algorithm choose(KernelContext& ctx, const Key& key, Descriptors& d,
                           size_t workspace_bytes) {
-    MX_CUBLAS(cublasLtMatmulPreferenceCreate(&d.preference));
-    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
-      MX_CUBLAS(cublasLtMatmulPreferenceSetAttribute(d.preference, what, &value, sizeof(value)));
-    };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.align.b);  // operands change places
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.align.a);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.align.c);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.align.c);
-    // Halves are rounded once: parts of a sum are added in float32, not in the type of C.
-    if (is_half(key.gemm.dtype))
-      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-             uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    d.preference = make_preference(key.gemm.dtype, key.align, workspace_bytes);
     cublasLtMatmulHeuristicResult_t result{};
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
