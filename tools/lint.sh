@@ -7,6 +7,7 @@ step "clang-format" tools/format.sh --dry-run -Werror
 step "ruff" ruff check --quiet .
 step "ruff format" ruff format --quiet --diff .
 step "mypy" mypy
+step "launches of kernels" python tools/check_launches.py
 step "include directions" python tools/check_includes.py
 step "imports" python tools/check_imports.py
 step "file lengths" python tools/check_lengths.py

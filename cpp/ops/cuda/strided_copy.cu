@@ -40,11 +40,12 @@ bool widen(const Walk<2>& walk, int64_t factor, Walk<2>& wide) {
 
 // Transposes of the last two axes through shared memory, so that both sides are read and written
 // in order. dst is (batch, columns, rows), src (batch, rows, columns).
-constexpr int kTile = 32, kTileLines = 8;
+constexpr int kTile = 32, kTileLines = 8, kTileThreads = kTile * kTileLines;
 
 template <class Word>
-__global__ void transpose_tiles(int64_t batch, int64_t rows, int64_t columns, int64_t dst_batch,
-                                int64_t src_batch, Word* dst, const Word* src) {
+__global__ void __launch_bounds__(kTileThreads)
+    transpose_tiles(int64_t batch, int64_t rows, int64_t columns, int64_t dst_batch,
+                    int64_t src_batch, Word* dst, const Word* src) {
   __shared__ Word tile[kTile][kTile + 1];
   const int lane = threadIdx.x % kTile, line = threadIdx.x / kTile;
   const int64_t row_tiles = (rows + kTile - 1) / kTile, tiles = (columns + kTile - 1) / kTile;
@@ -73,7 +74,7 @@ bool run_transpose(KernelContext& ctx, const Walk<2>& walk, void* dst, const voi
     return false;
   const int64_t batch = n == 3 ? walk.size(0) : 1;
   const int64_t tiles = batch * ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
-  launch(ctx, transpose_tiles<Word>, blocks_per_task(ctx, tiles), kTile * kTileLines, batch, rows,
+  launch(ctx, transpose_tiles<Word>, blocks_per_task(ctx, tiles), kTileThreads, batch, rows,
          columns, n == 3 ? walk.stride(0, 0) : 0, n == 3 ? walk.stride(1, 0) : 0,
          static_cast<Word*>(dst), static_cast<const Word*>(src));
   return true;

@@ -1,4 +1,4 @@
-"""The scripts of ``tools/lint.sh`` that judge imports, commit titles and comments."""
+"""The scripts of ``tools/lint.sh`` that judge imports, launches, commit titles and comments."""
 
 from __future__ import annotations
 
@@ -48,6 +48,51 @@ def test_imports_are_distinguished(tmp_path, monkeypatch):
     assert checks.layer_of("mxlite") == "mxlite"
     loaded = list(checks._loaded("mxlite.gluon.block", "mxlite.ndarray.sparse.storage"))
     assert loaded == ["mxlite.ndarray.sparse.storage", "mxlite.ndarray.sparse", "mxlite.ndarray"]
+
+
+KERNELS = """
+template <class T, class U>
+__global__ void wide(int64_t n) {}
+__global__ inline void __launch_bounds__(sizeof(int) * 128) bounded(int64_t n) {}
+__global__ void __launch_bounds__(kThreads)
+    computed(int64_t n) {}
+__global__ void plain(int64_t n) {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("launches", "kernels"),
+    [
+        ("launch(ctx, plain, blocks(ctx, n), kThreads, n);", []),
+        ("launch(ctx, wide<T, true>, 1, 1, n); launch_items(ctx, plain, n, n);", []),
+        ("launch(ctx, wide<T, true>, blocks(ctx, n), 512, n);", ["wide"]),
+        ("launch(ctx, double_ ? wide<T, U> : wide<U, T>,\n    1, threads_for(n), n);", ["wide"]),
+        ("launch_shared(ctx, bounded, 1, kMost, bytes, n);", []),
+        ("launch(ctx, computed, 1, std::min<int64_t>(n, 1024), n);", []),
+        # The kernel comes from elsewhere: all that are not launched with kThreads count.
+        ("launch(ctx, wide<T, U>, 1, kThreads, n); launch(ctx, fn, 1, most, n);", ["plain"]),
+        ("plain<<<blocks(n, m), cuda::kThreads, 0, stream>>>(n);", []),
+        ("wide<T, U><<<1, 512>>>(n); plain<<<1, 256>>>(n);", ["wide"]),
+        ("config.blockDim = dim3(1024);", ["plain", "wide"]),
+        ("config.blockDim = dim3(kThreads);", []),
+    ],
+)
+def test_kernels_of_large_blocks_need_launch_bounds(launches, kernels):
+    found = script("check_launches").problems({"a.cu": KERNELS + launches})
+    assert [line.split()[1] for line in found] == kernels
+
+
+def test_a_kernel_is_looked_up_in_its_own_file_first():
+    problems = script("check_launches").problems
+    launch = "launch(ctx, plain, 1, most, n);"
+    own = "__global__ void __launch_bounds__(512) plain(int64_t n) {}\n" + launch
+    assert problems({"a.cu": own, "b.cu": KERNELS}) == []
+    assert [line.split()[0] for line in problems({"a.cu": launch, "b.cuh": KERNELS})] == ["b.cuh:"]
+
+
+def test_kernels_of_another_form_are_reported():
+    found = script("check_launches").problems({"a.cu": "__global__ auto plain() -> void {}"})
+    assert found == ["a.cu: a __global__ function that tools/check_launches.py cannot read"]
 
 
 @pytest.mark.parametrize(

@@ -196,8 +196,8 @@ void csr_gather(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 
 // Counts values per row, preceded by a zero; then sums them. A block per row, then one block.
-__global__ void count_rows(int64_t rows, int64_t cols, const void* data, DType dtype,
-                           int64_t* counts) {
+__global__ void __launch_bounds__(kThreads)
+    count_rows(int64_t rows, int64_t cols, const void* data, DType dtype, int64_t* counts) {
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     int64_t own = 0;
     for (int64_t k = threadIdx.x; k < cols; k += blockDim.x)

@@ -49,8 +49,8 @@ void merge_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 
 // A block per row.
-__global__ void mark_nonzero(int64_t rows, int64_t width, const void* data, DType dtype,
-                             uint8_t* marks) {
+__global__ void __launch_bounds__(kThreads)
+    mark_nonzero(int64_t rows, int64_t width, const void* data, DType dtype, uint8_t* marks) {
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     int found = 0;
     for (int64_t k = threadIdx.x; k < width; k += blockDim.x)

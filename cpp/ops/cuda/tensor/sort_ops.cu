@@ -25,8 +25,9 @@ constexpr int64_t kMostSelected = 32;
 // taken, and its thread looks for its next one. Keys stand above indices, so all differ, and are
 // inverted: the largest wins, and 0 is no element.
 template <class T>
-__global__ void select_best(int64_t rows, bool ascend, const __grid_constant__ SortResults r,
-                            const T* data, T one) {
+__global__ void __launch_bounds__(kThreads)
+    select_best(int64_t rows, bool ascend, const __grid_constant__ SortResults r, const T* data,
+                T one) {
   const SortView& v = r.v;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const auto best_up_to = [&](uint64_t limit) {
