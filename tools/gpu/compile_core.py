@@ -56,6 +56,8 @@ def main() -> int:
         unfinished.replace(target)
         return target, ""
 
+    left = sum(not (objects / f"{source.stem}.o").exists() for source in sources)
+    print(f"compiling _core for Python {platform.python_version()}: {left} files", flush=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compiled = list(pool.map(compile_one, sources))
     for _, error in compiled:

@@ -131,29 +131,35 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
     paths = sorted(options.photos.glob("*.jpg")) if options.photos else []
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "photos.rec"
-        write_record(record, [path.read_bytes() for path in paths], options.images)
-        apart = difference(record, options)
-        rates = {
-            name: images_per_second(record, ctx, options)
-            for name, ctx in (("gpu", mx.gpu(0)), ("cpu", mx.cpu()))
-        }
-    figures = {
+    rates: dict[str, float] = {}
+    figures: dict[str, Any] = {
         "images": options.images,
         "batch": options.batch,
         "threads": options.threads,
         "photographs": len(paths),
-        "difference": apart,
-        "images_per_second": rates,
     }
-    Path(options.json).write_text(json.dumps(figures))
+
+    def keep() -> None:
+        # A run that is cut short has what it found so far.
+        Path(options.json).write_text(json.dumps(figures))
+
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "photos.rec"
+        write_record(record, [path.read_bytes() for path in paths], options.images)
+        apart = difference(record, options)
+        good = apart["mean"] <= MOST_MEAN and apart["share_far"] <= MOST_SHARE
+        good = good and apart["decoded_on_cpu"] == 0
+        figures.update(difference=apart, agrees=good)
+        keep()
+        for name, ctx in (("gpu", mx.gpu(0)), ("cpu", mx.cpu())):
+            rates[name] = images_per_second(record, ctx, options)
+            figures["images_per_second"] = rates
+            keep()
     print(f"levels apart: mean {apart['mean']:.3f}, largest {apart['largest']:.0f}, ", end="")
     print(f"more than {FAR}: {apart['share_far']:.4%}; decoded by the CPU: ", end="")
     print(f"{apart['decoded_on_cpu']:.0f}")
     print(f"images per second: GPU {rates['gpu']:.0f}, CPU {rates['cpu']:.0f}")
-    good = apart["mean"] <= MOST_MEAN and apart["share_far"] <= MOST_SHARE
-    return 0 if good and apart["decoded_on_cpu"] == 0 else 1
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

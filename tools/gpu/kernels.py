@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -233,24 +234,31 @@ def rows(scale: float) -> list[Row]:
     return out
 
 
-def main() -> None:
-    """Measure and write."""
+def main() -> int:
+    """Measure and write; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True)
     parser.add_argument("--scale", type=float, default=1.0)
     options = parser.parse_args()
-    figures = []
+    figures: list[dict[str, Any]] = []
     print(f"{'':<52} {'mxlite':>10} {'PyTorch':>10}")
     for row in rows(options.scale):
         factor = row.amount / (1e9 if row.unit == "GB/s" else 1e12)
-        mine = factor / seconds(row.mxlite, nd.waitall)
-        theirs = factor / seconds(row.torch, torch.cuda.synchronize) if row.torch else None
-        figures.append({"name": row.name, "unit": row.unit, "mxlite": mine, "torch": theirs})
+        figure: dict[str, Any] = {"name": row.name, "unit": row.unit}
+        figures.append(figure)
+        try:
+            mine = factor / seconds(row.mxlite, nd.waitall)
+            theirs = factor / seconds(row.torch, torch.cuda.synchronize) if row.torch else None
+        except Exception as error:  # one operator that fails leaves the others their rows
+            figure["error"] = f"{type(error).__name__}: {error}"
+            text = f"{row.name:<52} {figure['error']}"
+        else:
+            figure.update(mxlite=mine, torch=theirs)
+            text = f"{row.name:<52} {mine:>10.2f} {theirs or float('nan'):>10.2f} {row.unit}"
         Path(options.json).write_text(json.dumps(figures))  # a run that is cut short has its rows
-        print(
-            f"{row.name:<52} {mine:>10.2f} {theirs or float('nan'):>10.2f} {row.unit}", flush=True
-        )
+        print(text, flush=True)
+    return 1 if any("error" in figure for figure in figures) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

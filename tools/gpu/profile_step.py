@@ -72,13 +72,32 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
+    figures: dict[str, Any] = {
+        "network": options.network,
+        "batch": options.batch,
+        "dtype": options.dtype,
+    }
+
+    def keep(**found: Any) -> None:
+        # A run that is cut short has what it found so far.
+        figures.update(found)
+        Path(options.json).write_text(json.dumps(figures, default=str))
+
     step = make_step(options.network, options.batch, options.dtype)
     begin = time.perf_counter()
     first = float(step().mean().asscalar())
     first_seconds = time.perf_counter() - begin
+    keep(first_step_seconds=round(first_seconds, 3), first_loss=first)
     timed(step, min(5, options.steps))
     seconds = timed(step, options.steps)
     last = float(step().mean().asscalar())
+    keep(
+        step_seconds=round(seconds, 6),
+        examples_per_second=round(options.batch / seconds, 2),
+        last_loss=last,
+        graphs=mx._core.device_graph_stats(),
+        memory=mx.runtime.memory_stats(mx.gpu(0)),
+    )
     profiler.set_config(profile_all=True, aggregate_stats=True, filename="/dev/null")
     profiler.set_state("run")
     timed(step, 3)
@@ -88,22 +107,11 @@ def main() -> int:
         sorted(times.get(name, {}).items(), key=lambda row: -row[1]["Total"])
         for name in ("gpu/0", "gpu/0 kernels")
     )
-    figures = {
-        "network": options.network,
-        "batch": options.batch,
-        "dtype": options.dtype,
-        "first_step_seconds": round(first_seconds, 3),
-        "step_seconds": round(seconds, 6),
-        "examples_per_second": round(options.batch / seconds, 2),
-        "first_loss": first,
-        "last_loss": last,
-        "graphs": mx._core.device_graph_stats(),
-        "memory": mx.runtime.memory_stats(mx.gpu(0)),
-        "operators": [{"name": name, **row} for name, row in operators],
-        "kernels": [{"name": name, **row} for name, row in kernels],  # only with CUPTI
-        "memory_by_block": profiler.memory_by_block().get("gpu(0)", {}),
-    }
-    Path(options.json).write_text(json.dumps(figures, default=str))
+    keep(
+        operators=[{"name": name, **row} for name, row in operators],
+        kernels=[{"name": name, **row} for name, row in kernels],  # only with CUPTI
+        memory_by_block=profiler.memory_by_block().get("gpu(0)", {}),
+    )
     print(
         f"{options.network} batch {options.batch} {options.dtype}: {seconds * 1e3:.2f} ms a step, "
         f"{options.batch / seconds:.1f} examples/s; the first took {first_seconds:.1f} s"
