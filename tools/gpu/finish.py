@@ -55,8 +55,11 @@ def main() -> None:
     for part in parts:
         figures = results / f".{step}.{part['name']}.json"
         if figures.exists():
-            part["figures"] = json.loads(figures.read_text())
-            figures.unlink()
+            try:
+                part["figures"] = json.loads(figures.read_text())
+                figures.unlink()
+            except ValueError as error:  # ended while it wrote: the file stays for a look
+                part["figures_error"] = str(error)
         junit = results / f"{step}.{part['name']}.xml"
         if junit.exists():
             part["tests"] = tests(junit)
