@@ -50,8 +50,8 @@ def main() -> None:
         for name, run in runs.items():
             rate = count * 4 / best(run) / 1e9
             figures.append({"copy": name, "mebibytes": mebibytes, "gb_per_second": round(rate, 3)})
+            Path(options.json).write_text(json.dumps(figures))  # cut short, a run has its rows
             print(f"{name:<16} {mebibytes:>4} MiB {rate:9.2f} GB/s", flush=True)
-    Path(options.json).write_text(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -120,3 +121,20 @@ def test_a_run_that_is_ended_writes_its_junit_file(tmp_path: Path) -> None:
     assert done.returncode == 2  # interrupted
     cases = ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
     assert "test_fast" in {case.get("name") for case in cases}
+
+
+def test_a_step_reports_the_figures_of_parts_that_were_cut_short(tmp_path: Path) -> None:
+    (tmp_path / ".4_x.parts").write_text("profile\t124\t9\ntable\t137\t3\n")
+    (tmp_path / ".4_x.profile.json").write_text('{"first_loss": 7.5}')
+    (tmp_path / ".4_x.table.json").write_text('[{"name"')  # ended while it wrote
+    command = [sys.executable, str(ROOT / "tools/gpu/finish.py"), "4_x", str(tmp_path), "12"]
+    subprocess.run(command, check=True)
+    profile, table = json.loads((tmp_path / "4_x.json").read_text())["parts"]
+    assert profile == {
+        "name": "profile",
+        "exit_status": 124,
+        "seconds": 9,
+        "figures": {"first_loss": 7.5},
+    }
+    assert "figures" not in table and table["figures_error"]
+    assert [path.name for path in tmp_path.glob(".4_x.*.json")] == [".4_x.table.json"]
