@@ -20,6 +20,15 @@ def test_layers_equal_those_of_one_process(start, ranks: int) -> None:
     ]
 
 
+def test_exported_layers_run_where_they_are_right(start, tmp_path: Path) -> None:
+    # The second job also runs what the first one, of a single process, has exported.
+    for ranks in (1, 2):
+        result = start("exported_layers.py", ranks, str(tmp_path), timeout=120)
+        assert [text.strip() for _, text in sorted(result.output.items())] == [
+            f"done {r}" for r in range(ranks)
+        ]
+
+
 def test_meshes_and_mistakes(start) -> None:
     result = start("parallel_mesh.py", 4, timeout=120)
     assert all("done" in text for text in result.output.values()) and len(result.output) == 4

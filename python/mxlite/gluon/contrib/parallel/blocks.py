@@ -8,7 +8,7 @@ from ....base import ShapeError
 from ....comm.groups import Group
 from ...sharding import Shard
 
-__all__ = ["block_sizes", "gathered"]
+__all__ = ["block_sizes", "entering", "gathered", "summed"]
 
 
 def block_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bool) -> list[int]:
@@ -44,6 +44,40 @@ def block_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bo
     return [end - begin for begin, end in bounds]
 
 
+def entering(F: Any, data: Any, group: Group) -> Any:  # noqa: N803
+    """Return an array that all ranks have and of which each computes a part of the results.
+
+    A group of one rank has no collectives, so that an exported graph runs in any job.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    data : NDArray or Symbol
+        Its gradient is the sum of the gradients of all ranks.
+    group : Group
+    """
+    return data if group.size == 1 else F.contrib.sum_gradient(data, process_set=group.number)
+
+
+def summed(F: Any, part: Any, group: Group) -> Any:  # noqa: N803
+    """Return the sum of all ranks' arrays, which all ranks use in the same way.
+
+    A group of one rank has no collectives, so that an exported graph runs in any job.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    part : NDArray or Symbol
+        The array of this rank.
+    group : Group
+    """
+    if group.size == 1:
+        return part
+    return F.contrib.all_reduce(part, process_set=group.number, replicated=True)
+
+
 def gathered(F: Any, block: Any, sizes: list[int], group: Group) -> Any:  # noqa: N803
     """Return the blocks of all ranks, joined along the last axis, to all ranks.
 
@@ -69,4 +103,4 @@ def gathered(F: Any, block: Any, sizes: list[int], group: Group) -> Any:  # noqa
         block,
         *([F.repeat(column, repeats=after, axis=-1)] if after else []),
     ]
-    return F.contrib.all_reduce(F.concat(*parts, dim=-1), process_set=group.number, replicated=True)
+    return summed(F, F.concat(*parts, dim=-1), group)

@@ -10,7 +10,7 @@ from ....ndarray import NDArray
 from ...hybrid_block import HybridBlock
 from ...nn.activations import Activation
 from ...parameter import Parameter
-from .blocks import block_sizes, gathered
+from .blocks import block_sizes, entering, gathered, summed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -134,7 +134,7 @@ class ColumnParallelDense(_ParallelDense):
         group = self._group
         assert self._sizes is not None
         output = F.FullyConnected(
-            F.contrib.sum_gradient(x, process_set=group.number),
+            entering(F, x, group),
             weight,
             bias,
             no_bias=bias is None,
@@ -204,16 +204,15 @@ class RowParallelDense(_ParallelDense):
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Multiply by this rank's part, add up over ranks, add the bias, activate."""
-        number = self._group.number
         if not self._input_is_parallel:
-            x = F.contrib.sum_gradient(x, process_set=number)
+            x = entering(F, x, self._group)
             if self._flatten:
                 x = F.flatten(x)
             x = F.slice_axis(x, axis=-1, begin=self._begin, end=self._end)
         part = F.FullyConnected(
             x, weight, no_bias=True, num_hidden=self._units, flatten=self._flatten
         )
-        output = F.contrib.all_reduce(part, process_set=number, replicated=True)
+        output = summed(F, part, self._group)
         if bias is not None:
             output = F.broadcast_add(output, bias)
         return output if self.act is None else self.act(output)

@@ -8,7 +8,7 @@ from ...._typed_init import check_sizes
 from ....comm.groups import group_of
 from ....ndarray import NDArray
 from ...hybrid_block import HybridBlock
-from .blocks import block_sizes
+from .blocks import block_sizes, summed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -84,9 +84,7 @@ class VocabParallelEmbedding(HybridBlock):
         # Chosen, not multiplied: NaN in a row that is not asked for must not spread.
         flat = F.reshape(rows, shape=(-1, self._output_dim))
         flat = F.where(F.reshape(own, shape=(-1,)), flat, F.zeros_like(flat))
-        return F.contrib.all_reduce(
-            F.reshape_like(flat, rows), process_set=self._group.number, replicated=True
-        )
+        return summed(F, F.reshape_like(flat, rows), self._group)
 
     def __repr__(self) -> str:
         return (

@@ -10,7 +10,7 @@ from ....base import ShapeError, ValueError_
 from ....comm.groups import group_of
 from ....ndarray import NDArray
 from ...loss import Loss, _weighted
-from .blocks import block_sizes
+from .blocks import block_sizes, summed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -87,7 +87,7 @@ class VocabParallelSoftmaxCELoss(Loss):
         """Return the loss of each sample, shape ``(batch,)``."""
         if hasattr(pred, "shape"):
             self._check(pred.shape, label.shape)
-        number = self._group.number
+        group = self._group
         pred = F.cast(pred, dtype=self._dtype)
         label = F.cast(label, dtype="int64")
         position = F.clip(label, 0, self._classes - 1) - self._begin
@@ -95,13 +95,14 @@ class VocabParallelSoftmaxCELoss(Loss):
         pred = self._with_margin(F, pred, position, own)
         with autograd.pause(autograd.is_training()):  # in graphs, BlockGrad has this effect
             highest = F.max(F.BlockGrad(pred), axis=-1, keepdims=True)
-            highest = F.contrib.all_reduce(highest, op="max", process_set=number)
+            if group.size > 1:
+                highest = F.contrib.all_reduce(highest, op="max", process_set=group.number)
         highest = F.BlockGrad(highest)
         shifted = F.broadcast_sub(pred, highest)
         target = F.pick(shifted, position, axis=-1)
         target = F.where(own, target, F.zeros_like(target))
         sums = F.stack(F.sum(F.exp(shifted), axis=-1), target, axis=0)
-        sums = F.contrib.all_reduce(sums, process_set=number, replicated=True)
+        sums = summed(F, sums, group)
         total, target = F.split(sums, num_outputs=2, axis=0, squeeze_axis=True)
         loss = F.log(total) - target
         if self._ignore_label is not None:
