@@ -851,7 +851,9 @@ class Parameter(PrivateNames, TypedInit):
         Symbol
             The same one until shape, type or a factor changes.
         """
-        shard = None if self._shard is None else self._shard.attribute(self._shape)
+        shard = None
+        if self._shard is not None:
+            shard = self._shard.attribute(self._shape, self._graph_of_rank)
         # Blocks that may differ have a shape on each rank, which a file for all must not hold.
         shape = None if shard is not None and self._allow_uneven else self.local_shape
         described = (shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult, shard)

@@ -62,6 +62,8 @@ class Shard:
         self._axis = operator.index(axis)
         self.process_set: ProcessSet | int | None = process_set
         self.allow_uneven = bool(allow_uneven)
+        # Position of the rank that exported the graph of this array; None if all ranks may run it.
+        self.exported_by: int | None = None
 
     @property
     def given(self) -> tuple[int, Any]:
@@ -77,13 +79,16 @@ class Shard:
         """Return the process set; raises if this process does not belong to it."""
         return group_of(self._who, self.process_set)
 
-    def attribute(self, shape: _Shape | None) -> str | None:
+    def attribute(self, shape: _Shape | None, graph_of_rank: bool = False) -> str | None:
         """Return the attribute for a symbol's variable; None if one rank has the whole array.
 
         Parameters
         ----------
         shape : tuple of int or None
             Shape of the whole array, as far as it is known.
+        graph_of_rank : bool
+            The graph that uses the array depends on the position of this rank in the set, as it
+            does where blocks are uneven.
 
         Returns
         -------
@@ -94,7 +99,10 @@ class Shard:
         if group.size == 1:
             return None
         axis = self.axis(shape) if shape else self._axis
-        return json.dumps([axis, group.number, group.size, self.allow_uneven, shape])
+        described = [axis, group.number, group.size, self.allow_uneven, shape]
+        if graph_of_rank or (shape and shape[axis] > 0 and shape[axis] % group.size):
+            described.append(group.index)
+        return json.dumps(described)
 
     def axis(self, shape: Sequence[int]) -> int:
         """Return the axis as a number from 0.
@@ -315,6 +323,14 @@ class Shard:
         group = self.group()
         ndim = len(shape)
         axis = self._axis % ndim if -ndim <= self._axis < ndim else self._axis
+        exporter = group.index if self.exported_by is None else self.exported_by
+        if failure is None and exporter != group.index:
+            failure = ValueError_(
+                f"{self._who}: the symbol was exported by rank {group.ranks[exporter]} of process "
+                f"set {group.number} and computes with the block of that rank; let each "
+                "rank export to a path of its own and import from it, or load the parameters into "
+                "the network with load_parameters"
+            )
         uneven = ", allow_uneven=True" if self.allow_uneven else ""
         mine = {
             "what": f"{self._who} of shape {shape} and dtype {dtype}, shard axis {axis}{uneven}",
@@ -341,8 +357,11 @@ class Shard:
         return [int(theirs["values"]) for theirs in all_ranks]
 
 
-def options_of_attribute(name: str, attribute: str) -> dict[str, Any]:
+def options_of_attribute(name: str, attribute: str) -> tuple[dict[str, Any], int | None]:
     """Return the arguments of a parameter that a symbol's variable describes as sharded.
+
+    The second result is the position of the rank that exported the symbol, if only this rank can
+    run it, else None.
 
     Parameters
     ----------
@@ -354,6 +373,7 @@ def options_of_attribute(name: str, attribute: str) -> dict[str, Any]:
     Returns
     -------
     dict of str to Any
+    int or None
 
     Raises
     ------
@@ -363,13 +383,16 @@ def options_of_attribute(name: str, attribute: str) -> dict[str, Any]:
         If the process set of this process has another number of ranks.
     """
     try:
-        axis, number, size, allow_uneven, shape = json.loads(attribute)
-        if not all(type(value) is int for value in (axis, number, size, *(shape or ()))):
+        axis, number, size, allow_uneven, shape, *rest = json.loads(attribute)
+        if not all(type(value) is int for value in (axis, number, size, *(shape or ()), *rest)):
+            raise ValueError
+        exported_by = rest[0] if rest else None
+        if len(rest) > 1 or (exported_by is not None and not 0 <= exported_by < size):
             raise ValueError
     except (TypeError, ValueError):
         raise FileFormatError(
             f"variable {name!r}: {SHARD_ATTRIBUTE} is {attribute[:100]!r}, expected axis, process "
-            "set, number of ranks, a boolean and a shape"
+            "set, number of ranks, a boolean, a shape and perhaps the position of a rank"
         ) from None
     found = group_of(f"variable {name!r}", number).size
     if found != size:
@@ -381,7 +404,7 @@ def options_of_attribute(name: str, attribute: str) -> dict[str, Any]:
     options: dict[str, Any] = {"shard": (axis, number), "allow_uneven": bool(allow_uneven)}
     if shape:
         options["shape"] = tuple(shape)
-    return options
+    return options, exported_by
 
 
 def _checksum(array: NDArray) -> int:

@@ -116,10 +116,15 @@ class SymbolBlock(HybridBlock):
                 if shape is not None:
                     options["shape"] = tuple(0 if d == -1 else d for d in shape)
                 shard = node.attr(SHARD_ATTRIBUTE)
+                exported_by: int | None = None
                 if shard is not None:
                     options.pop("shape", None)  # that of a block
-                    options.update(options_of_attribute(node.name, shard))
-                self._params.get(node.name, **options)
+                    of_shard, exported_by = options_of_attribute(node.name, shard)
+                    options.update(of_shard)
+                param = self._params.get(node.name, **options)
+                if exported_by is not None and param._shard is not None:
+                    param._shard.exported_by = exported_by
+                    param._graph_of_rank = True
         common = os.path.commonprefix(list(self._params.keys()))
         cut = common.rfind("_") + 1 if len(self._params) > 1 else 0
         self._reg_params = {name[cut:]: param for name, param in self._params.items()}

@@ -127,7 +127,7 @@ class ColumnParallelDense(_ParallelDense):
         **options: Unpack[ParallelDenseOptions],
     ) -> None:
         super().__init__(units, process_set, **options)
-        self._gather_output = bool(gather_output)
+        self._gather_output = self.weight._graph_of_rank = bool(gather_output)
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Compute this rank's outputs."""
@@ -198,6 +198,7 @@ class RowParallelDense(_ParallelDense):
             )
         super().__init__(units, process_set, **options)
         self._input_is_parallel = bool(input_is_parallel)
+        self.weight._graph_of_rank = not self._input_is_parallel
         if self._sizes is not None:
             self._begin = sum(self._sizes[: self._group.index])
             self._end = self._begin + self._sizes[self._group.index]

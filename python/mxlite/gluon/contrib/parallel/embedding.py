@@ -72,7 +72,7 @@ class VocabParallelEmbedding(HybridBlock):
                 shard=(0, process_set),
                 allow_uneven=True,
             )
-            self.weight._same_loss = True
+            self.weight._same_loss = self.weight._graph_of_rank = True
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> NDArray:  # noqa: N803
         """Look up the rows that this rank has, and add up over ranks."""
