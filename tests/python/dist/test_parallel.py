@@ -15,7 +15,8 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "distributed"
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_layers_equal_those_of_one_process(start, ranks: int) -> None:
     result = start("parallel_layers.py", ranks, timeout=120)
-    assert [text.strip() for _, text in sorted(result.output.items())] == [
+    # Where the processor has no bfloat16 kernels, a line about them comes first.
+    assert [text.split("\n")[-2] for _, text in sorted(result.output.items())] == [
         f"done {r}" for r in range(ranks)
     ]
 
