@@ -107,6 +107,8 @@ class VocabParallelSoftmaxCELoss(Loss):
         loss = F.log(total) - target
         if self._ignore_label is not None:
             loss = F.where(label != self._ignore_label, loss, F.zeros_like(loss))
+        if sample_weight is not None:
+            sample_weight = F.cast(sample_weight, dtype=self._dtype)
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
 
     def _with_margin(self, F: Any, pred: Any, position: Any, own: Any) -> Any:  # noqa: N803
