@@ -48,6 +48,8 @@ class PrivateNames:
     # Process set whose ranks have the other stages of a pipeline; None outside of pipelines, -1 if
     # a stage has no trained parameters.
     _stages: int | None = None
+    # Steps of pipelines replace the gradient, although grad_req is 'add' for the micro-batches.
+    _cleared_by_pipelines = False
 
     @property
     def _grad(self) -> list[NDArray] | None:

@@ -150,7 +150,6 @@ class Pipeline:
         self._batch_axis = batch_axis
         self._group = group_of("Pipeline", mesh.group(axis))
         self._stages: int | None = None
-        self._cleared: set[str] = set()  # parameters whose gradients each step replaces
         self._before, self._after = (
             None if peer is None else _Boundary(peer)
             for peer in (mesh.peer(axis, -1), mesh.peer(axis, 1))
@@ -324,8 +323,8 @@ class Pipeline:
             param._stages = self._stages
             if param.grad_req == "write":
                 param.grad_req = "add"
-                self._cleared.add(param.name)
-            if param.name in self._cleared and param._data is not None:
+                param._cleared_by_pipelines = True
+            if param._cleared_by_pipelines and param.grad_req == "add" and param._data is not None:
                 param.zero_grad()
 
     def _divided(self, data: Any, label: Any) -> tuple[list[NDArray], list[NDArray]]:

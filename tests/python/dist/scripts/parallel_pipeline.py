@@ -187,6 +187,17 @@ for culprit, at in ((c, at) for c in range(stages_count) for at in (0, 2)):
         np.testing.assert_allclose(mine.grad().asnumpy(), wanted, rtol=1e-5, atol=3e-6)
 
 
+# A second pipeline over the same stage, for a smaller batch, replaces the gradients, too.
+stages = make_stages()
+wanted = None
+for count in (4, 2, 4):
+    Pipeline(stages, count, mesh, loss_function).step(mx.nd.ones((8, WIDTH)), mx.nd.zeros((8,)))
+    got = [param.grad().asnumpy() for param in stages[place].collect_params().values()]
+    wanted = wanted or got
+    for mine, theirs in zip(got, wanted):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
 def fails(what, kind, *words):
     begin = time.monotonic()
     with pytest.raises(kind) as caught:
