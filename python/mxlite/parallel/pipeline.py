@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core, autograd
 from .. import ndarray as nd
-from ..base import MXNetError, ShapeError, TypeError_, ValueError_
+from ..base import MXNetError, NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..comm.groups import exchange_texts, group_of
 from ..gluon import Block
 from ..gluon.parameter_dict import ParameterDict
@@ -115,6 +115,8 @@ class Pipeline:
     ------
     ValueError
         If the number of stages is not that of the ranks, or ``micro_batches`` is below 1.
+    NotSupportedError
+        If a trained parameter is in several stages.
     """
 
     def __init__(
@@ -142,6 +144,7 @@ class Pipeline:
             raise TypeError_(f"Pipeline: micro_batches is {micro_batches!r}, an integer expected")
         if micro_batches < 1:
             raise ValueError_(f"Pipeline: micro_batches is {micro_batches}, expected 1 or more")
+        _check_parameters(stages)
         self.stage = stages[self._position]
         self.is_first = self._position == 0
         self.is_last = self._position == self._count - 1
@@ -452,6 +455,20 @@ class Pipeline:
             f"Pipeline(stage {self._position} of {self._count}, {self._micro_batches} "
             f"micro-batches)"
         )
+
+
+def _check_parameters(stages: Sequence[Block]) -> None:
+    """Raise if a trained parameter is in several stages, whose ranks would train copies of it."""
+    places: dict[int, int] = {}
+    for position, stage in enumerate(stages):
+        for param in stage.collect_params().values():
+            first = places.setdefault(id(param), position)
+            if first != position and param.grad_req != "null":
+                raise NotSupportedError(
+                    f"Pipeline: Parameter {param.name!r} is in stages {first} and {position}, "
+                    "whose ranks would train copies that become different; give each trained "
+                    "parameter to one stage"
+                )
 
 
 def _spec(array: NDArray) -> _Spec:

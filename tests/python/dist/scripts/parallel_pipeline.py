@@ -227,5 +227,16 @@ if stages_count > 1:
         f"2 on rank {last}",
     )
 fails(lambda: Pipeline(make_stages() * 2, 2, mesh, loss_function), ValueError, "stages given")
+if stages_count > 1:
+    shared = nn.Dense(WIDTH, in_units=WIDTH)
+    tied = [*make_stages()[:-1], nn.Dense(WIDTH, in_units=WIDTH, params=shared.params)]
+    tied[0] = shared
+    fails(
+        lambda: Pipeline(tied, 2, mesh, loss_function),
+        mx.base.NotSupportedError,
+        f"stages 0 and {stages_count - 1}",
+    )
+    shared.collect_params().setattr("grad_req", "null")
+    Pipeline(tied, 2, mesh, loss_function)
 fails(lambda: Pipeline(make_stages(), 0, mesh, loss_function), ValueError, "micro_batches is 0")
 print("done", rank)
