@@ -132,6 +132,38 @@ _dynamic = False
 _added: list[ProcessSet] = []
 
 
+def chosen_process_set(who: str, process_set: ProcessSet | int | None) -> ProcessSet:
+    """Return the process set that an argument stands for.
+
+    Parameters
+    ----------
+    who : str
+        Begin of the error message.
+    process_set : ProcessSet, int or None
+        None is the set of all ranks; an integer is a ``process_set_id``.
+
+    Raises
+    ------
+    TypeError
+        For another type.
+    ValueError
+        If no process set has this number.
+    """
+    if process_set is None:
+        return global_process_set
+    if isinstance(process_set, ProcessSet):
+        return process_set
+    if isinstance(process_set, bool) or not hasattr(process_set, "__index__"):
+        raise TypeError_(
+            f"{who}: process_set {process_set!r} given, a ProcessSet or its process_set_id expected"
+        )
+    number = operator.index(process_set)
+    for known in (global_process_set, *_added):
+        if known.process_set_id == number:
+            return known
+    raise ProcessSetError(f"{who}: process set {number} does not exist")
+
+
 def _own_rank() -> int:
     return int(JOB.value("rank"))
 

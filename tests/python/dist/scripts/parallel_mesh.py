@@ -123,6 +123,35 @@ for make in (
         f"ranks {group.ranks[0]}, {group.ranks[1]}",
         "mesh.group('data')",
     )
+
+# Trainers take process sets as layers do: None is the set of all ranks, a number one of the sets.
+plain = gluon.nn.Dense(2, in_units=2, use_bias=False)
+plain.initialize()
+for given, ranks in (
+    (None, range(size)),
+    (mesh.group("data"), mesh.group("data").ranks),
+    (mesh.group("data").process_set_id, mesh.group("data").ranks),
+):
+    trainer = hvd.DistributedTrainer(
+        plain.collect_params(), "sgd", {"learning_rate": 1}, process_set=given
+    )
+    plain.weight.set_data(mx.nd.ones((2, 2)))
+    with mx.autograd.record():
+        loss = (plain.weight.data() * rank).sum()
+    loss.backward()
+    trainer.step(1)
+    np.testing.assert_array_equal(plain.weight.data().asnumpy(), 1 - np.mean(list(ranks)))
+for wrong in ("data", 1.5, True):
+    for make in (
+        lambda wrong=wrong: hvd.DistributedTrainer(*options, process_set=wrong),
+        lambda wrong=wrong: hvd.DistributedOptimizer(mx.optimizer.SGD(), process_set=wrong),
+    ):
+        fails(make, TypeError, repr(wrong), "a ProcessSet or its process_set_id expected")
+fails(
+    lambda: hvd.DistributedTrainer(*options, process_set=77),
+    ValueError,
+    "process set 77 does not exist",
+)
 hvd.broadcast_parameters(net.collect_params(), root_rank=0)
 mesh.barrier()
 print("done", rank)
