@@ -90,6 +90,7 @@ finish() {
   echo "passed; results in $RESULTS"
 }
 
-# Names each test, and prints where a test is that takes more than a minute.
-PYTEST=("$PYTHON" -m pytest -v -p no:cacheprovider -o faulthandler_timeout=60)
+# Names each test (-vv: the project's options have -q), so that the log has the results of a process that is killed before it
+# writes its junit file, and prints where a test is that takes more than a minute.
+PYTEST=("$PYTHON" -m pytest -vv -p no:cacheprovider -o faulthandler_timeout=60)
 has() { command -v "$1" >/dev/null; }
