@@ -53,7 +53,8 @@ for name, (make, data, for_all) in LAYERS.items():
     net.hybridize()
     wanted = net(data).asnumpy()
 
-    earlier = folder / f"{name}-1"  # of a job of one process: no collectives
+    # A job of one process has exported no collectives.
+    earlier = folder / f"{name}-1"
     if size > 1 and earlier.with_name(f"{name}-1-symbol.json").exists():
         alone = imported(str(earlier))(data).asnumpy()
         if alone.shape == wanted.shape:
