@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base import NotSupportedError, TypeError_, ValueError_
-from ..comm.groups import Group, exchange_bytes, group_of
+from ..comm.groups import Group, exchange_bytes, exchange_texts, group_of
 from ..comm.submitting import run_in_place
 from ..ndarray import NDArray
 from ..optimizer import Optimizer
@@ -20,8 +19,9 @@ from .replicas import Replicas
 
 __all__ = ["StateShards", "checked_stage"]
 
-# Trainers are made in the same order on all ranks: their numbers keep names of tensors apart.
-_numbers = itertools.count()
+# Numbers keep the tensor names of trainers apart. This rank has used those below; other ranks may
+# have taken part in more or fewer trainers, so that a trainer takes the highest of its ranks.
+_next_number = 0
 # Weights that travel together.
 _BUCKET_BYTES = 4 << 20
 
@@ -119,7 +119,7 @@ class StateShards:
         self._replicas = replicas
         self._owners: dict[int, int] = {}  # position in the parameter's group
         self._loads: dict[tuple[int, ...], list[int]] = {}
-        self._prefix = f"zero.{next(_numbers)}."
+        self._prefix = ""
 
     def assign(self, params: Sequence[tuple[int, Parameter]]) -> None:
         """Give parameters that have no rank yet to ranks; all ranks give the same ones.
@@ -161,6 +161,8 @@ class StateShards:
         params : list of (int, Parameter)
             The same ones on all ranks, in the same order.
         """
+        if not self._prefix:
+            self._prefix = f"zero.{self._agreed_number()}."
         batches: dict[tuple[Group, int], list[tuple[str, NDArray]]] = {}
         for i, param in params:
             group = self._replicas.of(param)
@@ -180,6 +182,16 @@ class StateShards:
             first, *others = param._arrays()
             for other in others:
                 first.copyto(other)
+
+    def _agreed_number(self) -> int:
+        """Return a number that no rank has used; all ranks call this."""
+        global _next_number
+        texts = exchange_texts(
+            self._replicas.group, str(_next_number), "first step of a Trainer with zero=1"
+        )
+        number = max(map(int, texts))
+        _next_number = number + 1
+        return number
 
     def merged(self, tree: dict[str, Any]) -> dict[str, Any]:
         """Return the states of all parameters; all ranks call this.

@@ -43,7 +43,7 @@ def test_divided_optimizer_states_change_no_bit(start, tmp_path: Path) -> None:
         folder.mkdir()
         if ranks == 3:
             folders[0].rename(folder / "earlier")
-        result = start("zero_training.py", ranks, str(folder), timeout=150)
+        result = start("zero_training.py", ranks, str(folder), str(ranks), timeout=150)
         assert all("done" in text for text in result.output.values())
         assert len(result.output) == ranks
 

@@ -12,8 +12,10 @@ from mxlite.contrib import amp
 from mxlite.gluon import nn
 
 folder = Path(sys.argv[1])
-hvd.init()
-rank, size = hvd.rank(), hvd.size()
+size = int(sys.argv[2])
+first_two = hvd.ProcessSet([0, 1])
+hvd.init(process_sets=[first_two] if size > 2 else [])
+rank = hvd.rank()
 
 
 def make_net(dtype="float32", contexts=None):
@@ -190,6 +192,19 @@ for zero in (0, 1):
     assert trainer.optimizer.num_update < 4
     results.append(weights(net))
 compare(results[1], results[0], "loss scale")
+
+# A trainer over all ranks follows one over some: ranks have made different numbers of trainers.
+if size > 2:
+    results = []
+    for zero in (0, 1):
+        some, net = make_net(), make_net()
+        trainer = hvd.DistributedTrainer(
+            some.collect_params(), "adam", process_set=first_two, zero=zero
+        )
+        train(some, trainer, range(2))
+        train(net, make_trainer(net, "adam", {}, "distributed", zero=zero), range(2))
+        results.append(weights(some) + weights(net))
+    compare(results[1], results[0], "trainers over different ranks")
 
 # Mistakes.
 net = make_net()
