@@ -5,6 +5,7 @@
 #include "cpp/base/error.h"
 #include "cpp/engine/blocking.h"
 #include "cpp/engine/fork.h"
+#include "cpp/engine/written.h"
 
 namespace mxlite::engine {
 
@@ -29,6 +30,15 @@ void GraphEngine::wait_for_write(Var& var) {
   const std::vector<TaskRef> users = scheduler_.unfinished_users(var);
   for (const TaskRef& user : users) scheduler_.check_may_wait(*user);
   for (const TaskRef& user : users) scheduler_.sleep_until_done(lock, *user);
+}
+
+bool GraphEngine::are_written(std::span<Var* const> vars) {
+  std::lock_guard lock(scheduler_.mutex);
+  return scheduler_.dependencies_met({vars, {}, {}});
+}
+
+bool are_written(Engine& engine, std::span<Var* const> vars) {
+  return dynamic_cast<GraphEngine&>(engine).are_written(vars);
 }
 
 void GraphEngine::host_wrote(Var& var) {

@@ -1,6 +1,7 @@
 #include "cpp/engine/polling.h"
 
 #include <atomic>
+#include <utility>
 
 namespace mxlite::engine {
 namespace {
@@ -14,5 +15,8 @@ void set_poll_hook(PollHook hook) { current_hook.store(hook, std::memory_order_r
 PollHook poll_hook() { return current_hook.load(std::memory_order_acquire); }
 bool on_polling_worker() { return polls; }
 void become_polling_worker() { polls = true; }
+
+PollingScope::PollingScope() : before_(std::exchange(polls, true)) {}
+PollingScope::~PollingScope() { polls = before_; }
 
 }  // namespace mxlite::engine

@@ -10,8 +10,20 @@ using PollHook = bool (*)(bool idle);
 void set_poll_hook(PollHook hook);
 PollHook poll_hook();  // null: none
 
-// Returns whether the calling thread is the CPU worker, which will call the hook.
+// Returns whether the calling thread will call the hook: it is the CPU worker, or in a scope.
 bool on_polling_worker();
 void become_polling_worker();  // called by the worker itself
+
+// While this exists, the thread calls the hook before it leaves what it has begun to others.
+class PollingScope {
+ public:
+  PollingScope();
+  ~PollingScope();
+  PollingScope(const PollingScope&) = delete;
+  PollingScope& operator=(const PollingScope&) = delete;
+
+ private:
+  const bool before_;
+};
 
 }  // namespace mxlite::engine

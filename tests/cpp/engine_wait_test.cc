@@ -7,6 +7,7 @@
 
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
+#include "cpp/engine/written.h"
 #include "tests/cpp/engine_test_util.h"
 
 namespace mxlite::engine {
@@ -27,6 +28,23 @@ TEST(EngineInline, RunsInTheCallerWhenNothingStandsInTheWay) {
   EXPECT_NE(runner, std::this_thread::get_id());
   EXPECT_EQ(engine.stats().pushed, 2u);
   EXPECT_EQ(engine.stats().run_by_caller, 1u);
+}
+
+TEST(EngineWritten, SaysWhetherTheLastWriteIsDone) {
+  ThreadedEngine engine;
+  Var x, y;
+  Var* const both[] = {&x, &y};
+  EXPECT_TRUE(are_written(engine, both));
+  Gate gate;
+  push(engine, {&y}, {&x}, {}, [&] {
+    gate.pass();
+    throw Error(ErrorKind::kValue, "failed");
+  });
+  EXPECT_FALSE(are_written(engine, both));
+  EXPECT_TRUE(are_written(engine, {both + 1, 1}));  // it is only read
+  gate.open();
+  engine.drain();
+  EXPECT_TRUE(are_written(engine, both));
 }
 
 TEST(EngineInline, IsQueuedBehindABusyWorkerOrAnUnmetDependency) {
