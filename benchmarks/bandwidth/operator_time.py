@@ -10,9 +10,10 @@ Each rank has one core. Two hybridized graphs take turns with direct calls of th
 - apart: as many all-reduces that do not need each other, whose results are added up;
 - communicator: all-reduces of 4 KB in place, called by the thread that waits for them.
 
-An operator's time is (with - without) / length; it includes that the graph is divided where
-collectives are. Reported is that time, and what it is over the communicator's own, in microseconds:
-medians and quartiles of rounds, the slowest rank of each round.
+An operator's time is (with - without) / length; it includes what the graph does to begin and end
+the collective. The time of independent operators is apart / length, with their multiplications and
+the sum. Reported is that time, and what it is over the communicator's own, in microseconds: medians
+and quartiles of rounds, the slowest rank of each round.
 """
 
 from __future__ import annotations

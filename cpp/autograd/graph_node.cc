@@ -5,6 +5,7 @@
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/graph/joined_parts.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/graph/split.h"
 #include "cpp/graph/walk.h"
@@ -153,8 +154,12 @@ NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
                   "forward instead of keeping it");
   graph::CachedGraph::Ready ready = cached.prepare(
       inputs, {mode.training, mode.recording, mode.recording ? needs_gradient : nullptr});
-  if (ready.entry->split)
-    return PartsRun(*ready.entry->split, origin).walk(inputs, *ready.parameters);
+  if (const auto& split = ready.entry->split) {
+    if (!mode.recording)
+      if (auto outputs = split->joined->push(split, inputs, *ready.parameters, origin))
+        return std::move(*outputs);
+    return PartsRun(*split, origin).walk(inputs, *ready.parameters);
+  }
   graph::Executable::Call args{inputs, *ready.parameters, origin};
   if (!ready.entry->recorded) return ready.entry->plain->launch(args);
 

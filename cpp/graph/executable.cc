@@ -12,14 +12,6 @@
 namespace mxlite::graph {
 namespace {
 
-// Task names live as long as the process: the profiler keeps the pointer.
-const char* intern(const std::string& text) {
-  static std::mutex mutex;
-  static auto* names = new std::unordered_set<std::string>;
-  std::lock_guard lock(mutex);
-  return names->insert(text.empty() ? "graph" : text).first->c_str();
-}
-
 std::atomic<size_t> total_own_bytes{0};
 
 std::vector<int> parameters_of(const Program& program, const std::vector<Instruction>& part,
@@ -39,6 +31,13 @@ std::vector<int> parameters_of(const Program& program, const std::vector<Instruc
 }
 
 }  // namespace
+
+const char* task_name_of(const std::string& graph_name) {
+  static std::mutex mutex;
+  static auto* names = new std::unordered_set<std::string>;
+  std::lock_guard lock(mutex);
+  return names->insert(graph_name.empty() ? "graph" : graph_name).first->c_str();
+}
 
 class Executable::MainTask final : public engine::Task {
  public:
@@ -154,7 +153,7 @@ Executable::Executable(Program program, Device device, bool may_inline)
     : program_(std::move(program)),
       device_(device),
       may_inline_(may_inline),
-      task_name_(intern(program_.name)),
+      task_name_(task_name_of(program_.name)),
       slots_(program_),
       main_(program_, program_.main, device),
       arena_(Arena::shared(device)),
@@ -272,19 +271,26 @@ void Executable::push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var*
   }
 }
 
-NDArrays Executable::launch(const Call& call) {
-  check_parameters(call.parameters);
+// A call that is ready to run, and what it uses.
+struct Executable::Prepared {
+  IntrusivePtr<MainTask> task;
+  SmallVector<engine::Var*, 8> reads;
+  SmallVector<engine::Var*, 4> updates, overwrites;
   SmallVector<NDArrayRef, 4> kept;  // contiguous copies, kept alive
+  std::vector<NDArrayRef> fresh;    // by output slot
+  NDArrays outputs;
+};
+
+Executable::Prepared Executable::prepare(const Call& call) {
+  check_parameters(call.parameters);
+  Prepared prepared{make_ref<MainTask>(*this, task_name_, call.origin), {}, {}, {}, {}, {}, {}};
+  auto& [task, reads, updates, overwrites, kept, fresh, outputs] = prepared;
   auto dense = [&](const NDArrayRef& a) -> const NDArray& {
     if (a->contiguous()) return *a;
     kept.push_back(contiguous(a));
     return *kept.back();
   };
-  SmallVector<engine::Var*, 8> reads;
-  SmallVector<engine::Var*, 4> updates, overwrites;
 
-  auto* task = new MainTask(*this, task_name_, call.origin);
-  engine::TaskRef task_ref(task);
   const Storage* donated = nullptr;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const NDArray& a = dense(call.inputs[i]);
@@ -316,7 +322,7 @@ NDArrays Executable::launch(const Call& call) {
     if (call.random) *call.random = random;
   }
 
-  std::vector<NDArrayRef> fresh(output_buffers_.size());
+  fresh.resize(output_buffers_.size());
   for (size_t k = 0; k < call.into.size(); ++k) {
     const auto slot = static_cast<size_t>(program_.root(program_.outputs[k].buffer).index);
     const NDArrayRef& given = call.into[k];
@@ -351,7 +357,6 @@ NDArrays Executable::launch(const Call& call) {
     task->set(slots_.outputs + static_cast<uint32_t>(i), *fresh[i]);
     if (!in_block) overwrites.push_back(&fresh[i]->storage()->var());
   }
-  NDArrays outputs;
   for (const Program::Output& o : program_.outputs) {
     const NDArrayRef& array = fresh[static_cast<size_t>(program_.root(o.buffer).index)];
     outputs.push_back(array->spec() == o.spec
@@ -359,15 +364,32 @@ NDArrays Executable::launch(const Call& call) {
                           : NDArray::from_storage(array->storage(), o.spec));  // reshaped to the
                                                                                // output's spec
   }
+  return prepared;
+}
+
+NDArrays Executable::launch(const Call& call) {
+  Prepared prepared = prepare(call);
+  MainTask& task = *prepared.task;
   if (call.in_pieces && pieces_on() && pieces().size() > 1) {
-    push_pieces(IntrusivePtr<MainTask>(task), reads, fresh);
-    return outputs;
+    push_pieces(std::move(prepared.task), prepared.reads, prepared.fresh);
+    return std::move(prepared.outputs);
   }
   engine::PushOptions push = push_options();
   push.bytes = output_bytes_;
-  push.keep_operands = replay_ && task->uses_foreign_memory();
-  engine::Engine::get().push(std::move(task_ref), {reads, overwrites, updates}, push);
-  return outputs;
+  push.keep_operands = replay_ && task.uses_foreign_memory();
+  engine::Engine::get().push(std::move(prepared.task),
+                             {prepared.reads, prepared.overwrites, prepared.updates}, push);
+  return std::move(prepared.outputs);
+}
+
+Executable::Work Executable::work(const Call& call) {
+  MX_ASSERT(can_be_part_of_a_task());
+  Prepared prepared = prepare(call);
+  return {std::move(prepared.task), std::move(prepared.outputs), std::move(prepared.reads)};
+}
+
+bool Executable::can_be_part_of_a_task() const {
+  return device_.type == DeviceType::kCPU && written_parameters_.empty();
 }
 
 }  // namespace mxlite::graph

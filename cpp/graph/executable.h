@@ -15,6 +15,10 @@
 
 namespace mxlite::graph {
 
+// Returns the name of a graph's tasks; it lives as long as the process, because the profiler keeps
+// the pointer.
+const char* task_name_of(const std::string& graph_name);
+
 class Executable final : public RefCounted {
  public:
   // Runs the passes, lowers the graph and plans memory.
@@ -36,6 +40,15 @@ class Executable final : public RefCounted {
   // Thread-safe.
   NDArrays launch(const Call& call);
 
+  // The work of one call, for a task of the caller, which runs it once and declares the reads.
+  struct Work {
+    engine::TaskRef task;  // never pushed
+    NDArrays outputs;
+    SmallVector<engine::Var*, 8> reads;
+  };
+  Work work(const Call& call);  // requires can_be_part_of_a_task
+  bool can_be_part_of_a_task() const;
+
   const Program& program() const { return program_; }
   bool may_inline() const { return may_inline_; }
   // Releases packed weights and, with them, the parameters from which they were computed. The next
@@ -49,8 +62,10 @@ class Executable final : public RefCounted {
  private:
   class MainTask;
   class PieceTask;
+  struct Prepared;
 
   void prepare_for_gpu();
+  Prepared prepare(const Call& call);
   engine::PushOptions push_options() const;
   void check_parameters(std::span<const NDArrayRef> parameters) const;
   void add_packed(const Call& call, MainTask& task, SmallVector<engine::Var*, 8>& reads);

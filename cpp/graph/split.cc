@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cpp/graph/joined_parts.h"
 #include "cpp/ops/collective/run.h"
 
 namespace mxlite::graph {
@@ -163,6 +164,7 @@ std::shared_ptr<const Split> split_at_calls(Graph graph) {
     split->parts.push_back(std::move(part));
   }
   add_parts();
+  split->joined = std::make_shared<const JoinedParts>(*split);
   return split;
 }
 

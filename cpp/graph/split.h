@@ -21,9 +21,12 @@ struct Part {
   std::string name;             // name of the node that is called
 };
 
+class JoinedParts;
+
 struct Split {
   Graph whole;
   std::vector<Part> parts;
+  std::shared_ptr<const JoinedParts> joined;
 };
 
 bool has_calls(const Graph& graph);  // host operators or collectives

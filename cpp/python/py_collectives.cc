@@ -5,6 +5,7 @@
 #include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/ops/collective/processes.h"
 #include "cpp/python/py_comm.h"
+#include "cpp/python/refused_call.h"
 
 namespace mxlite::python {
 namespace {
@@ -51,8 +52,7 @@ ReduceOp reduce_op_of(Reduction reduction) {
   return ReduceOp::kSum;
 }
 
-CallChannel channel_of(const Call& call, int rank) {
-  const collective::Terms& terms = call.terms;
+CallChannel channel_of(const collective::Terms& terms, int rank) {
   CallChannel channel;
   channel.set = terms.process_set;
   if (terms.kind == Kind::kSend) channel.from = rank, channel.to = terms.peer;
@@ -60,26 +60,31 @@ CallChannel channel_of(const Call& call, int rank) {
   return channel;
 }
 
-// Returns the call as an operation, with the next number of its channel.
-OperationRef operation_of(const Call& call, const std::string& failure, Session& session) {
-  const collective::Terms& terms = call.terms;
+Request request_of(const collective::Terms& terms, const TensorSpec& spec,
+                   const CallChannel& channel, Session& session) {
   Request request;
   request.name = terms.text;
   request.kind = kind_of(terms.kind);
-  request.dtype = call.spec.dtype;
+  request.dtype = spec.dtype;
   request.op = reduce_op_of(terms.reduction);
   request.set = terms.process_set;
-  const CallChannel channel = channel_of(call, session.rank);
   if (channel.is_message())
     request.splits = {channel.from, channel.to};
   else
     request.root = terms.peer;
   if (terms.reduction == Reduction::kMean)
     request.postscale = 1.0 / static_cast<double>(session.set_members(terms.process_set).size());
-  if (call.output) request.device = gpu_number(call.output->device());
-  const auto shape = call.spec.shape.span();
+  const auto shape = spec.shape.span();
   request.shape.assign(shape.begin(), shape.end());
   request.same_shapes = true;
+  return request;
+}
+
+// Returns the call as an operation, with the next number of its channel.
+OperationRef operation_of(const Call& call, const std::string& failure, Session& session) {
+  const CallChannel channel = channel_of(call.terms, session.rank);
+  Request request = request_of(call.terms, call.spec, channel, session);
+  if (call.output) request.device = gpu_number(call.output->device());
   request.failure = failure;
   auto operation = make_ref<NamedOperation>();
   // Own handles: backward may give the caller's handles other memory before this runs.
@@ -90,6 +95,72 @@ OperationRef operation_of(const Call& call, const std::string& failure, Session&
   operation->number = session.number_calls(1, channel);
   return operation;
 }
+
+// A call that the task of a graph makes.
+class JobCall final : public collective::PendingCall, public horovod::OperationOwner {
+ public:
+  JobCall(RequestRef asked, std::shared_ptr<Session> session)
+      : operation_(make_ref<NamedOperation>()), session_(std::move(session)) {
+    operation_->asked = std::move(asked);
+    operation_->channel.set = operation_->request().set;
+  }
+
+  void number() override { operation_->number = session_->number_calls(1, operation_->channel); }
+
+  void begin(collective::CallOwner& owner, size_t position, engine::TaskRef task, NDArrayRef input,
+             NDArrayRef output) override {
+    owner_ = &owner;
+    position_ = position;
+    task_ = std::move(task);
+    operation_->input = std::move(input);
+    operation_->output = std::move(output);
+    operation_->owner = this;
+    self_ = IntrusivePtr<JobCall>(this);
+    // The end may be another thread's, and an ended session notifies at once.
+    const auto session = std::move(session_);
+    session->submit({std::move(operation_)});
+  }
+
+  void refuse(const std::exception_ptr& cause) noexcept override {
+    const auto session = std::move(session_);
+    try {
+      operation_->asked = refused(operation_->request(), cause);
+      session->submit({std::move(operation_)});
+    } catch (...) {  // no memory to announce the failure
+      session->abort("a tensor could not be computed, and memory ran out");
+    }
+  }
+
+  void notify(size_t, std::exception_ptr error) override {
+    const auto self = std::move(self_);
+    const auto task = std::move(task_);
+    owner_->call_ended(position_, std::move(error));
+  }
+
+ private:
+  OperationRef operation_;
+  std::shared_ptr<Session> session_;
+  collective::CallOwner* owner_ = nullptr;
+  size_t position_ = 0;
+  engine::TaskRef task_;        // the owner, until it is notified
+  IntrusivePtr<JobCall> self_;  // until then
+};
+
+class PreparedJobCall final : public collective::PreparedCall {
+ public:
+  PreparedJobCall(RequestRef asked, std::shared_ptr<Session> session)
+      : asked_(std::move(asked)), session_(session) {}
+
+  collective::PendingCallRef make() const override {
+    auto session = Runtime::get().session();
+    if (!session || session != session_.lock()) return nullptr;
+    return make_ref<JobCall>(asked_, std::move(session));
+  }
+
+ private:
+  const RequestRef asked_;
+  const std::weak_ptr<Session> session_;
+};
 
 class JobProcesses final : public collective::Processes {
  public:
@@ -124,6 +195,14 @@ class JobProcesses final : public collective::Processes {
         make_ref<CollectiveTask>(call.op, call.origin, std::move(operations), std::move(session));
     engine::Engine::get().push(std::move(task), {reads, overwrites, {}},
                                {.may_inline = true, .bytes = call.output->spec().bytes()});
+  }
+
+  collective::PreparedCallRef prepare(const collective::Terms& terms,
+                                      const TensorSpec& spec) override {
+    auto session = Runtime::get().running_session();
+    const CallChannel channel = channel_of(terms, session->rank);
+    const RequestRef asked = session->share(request_of(terms, spec, channel, *session));
+    return make_ref<PreparedJobCall>(asked, std::move(session));
   }
 
   void refuse(Call call, const std::string& reason) override {

@@ -1,32 +1,12 @@
 #include "cpp/python/py_comm.h"
 
-#include <algorithm>
-
 #include "cpp/base/error.h"
 #include "cpp/engine/blocking.h"
 #include "cpp/engine/released_task.h"
 #include "cpp/kvstore/comm/device_communicator.h"
+#include "cpp/python/refused_call.h"
 
 namespace mxlite::python {
-namespace {
-
-constexpr size_t kMaxCause = 3000;  // bytes of a text that all ranks get
-
-// Returns why an input could not be computed, without the lines that say where: they are those of
-// this rank. A cause that has passed several ranks ends with the first one's.
-std::string cause_text(const std::exception_ptr& failure) {
-  std::string text;
-  try {
-    if (failure) std::rethrow_exception(failure);
-  } catch (const std::exception& e) {
-    text = e.what();
-  }
-  text.resize(std::min(text.size(), text.find("\n    while running ")));
-  if (text.size() > kMaxCause) text.replace(0, text.size() - kMaxCause, "...");
-  return text;
-}
-
-}  // namespace
 
 Device place_for_collectives(Device device, DType dtype, Session& session) {
   if (device.type != DeviceType::kCUDA) return device;
@@ -91,14 +71,10 @@ void CollectiveTask::announce_failure() noexcept {
   try {
     cause = std::make_exception_ptr(Error(
         ErrorKind::kCommunicator, text() + ": the tensor could not be computed on this rank"));
-    const std::string why = cause_text(engine::failure_of_released_task());
     for (const auto& o : operations_) {
       o->input.reset();
       o->output.reset();
-      Request failed = o->request();
-      failed.failure = "an operation before it has failed";
-      if (!why.empty()) failed.failure += ": " + why;
-      o->asked = make_ref<const SharedRequest>(std::move(failed));
+      o->asked = refused(o->request(), engine::failure_of_released_task());
     }
     session_->submit(std::move(operations_));
   } catch (...) {  // no memory to announce the failure

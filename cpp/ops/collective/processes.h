@@ -2,6 +2,7 @@
 // make; cpp/python, which joins the job, provides the processes that carry it out.
 #pragma once
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,39 @@ struct Call {
   engine::Origin origin;
 };
 
+// Gets the end of a call that a task makes while it runs.
+class CallOwner {
+ public:
+  // Called once for each call that begins, on any thread and perhaps before `begin` returns, with
+  // null for success. `position` is what `begin` was given.
+  virtual void call_ended(size_t position, std::exception_ptr error) noexcept = 0;
+
+ protected:
+  ~CallOwner() = default;
+};
+
+// A call of one run of a graph. After `number`, one of begin and refuse must be called.
+class PendingCall : public RefCounted {
+ public:
+  // Gives the call the next number of its process set.
+  virtual void number() = 0;
+  // Makes the call. The arrays are contiguous, and the input has been computed. `task` is the owner
+  // itself, which lives until `call_ended` returns.
+  virtual void begin(CallOwner& owner, size_t position, engine::TaskRef task, NDArrayRef input,
+                     NDArrayRef output) = 0;
+  // This rank cannot take part, because what the call needs has failed.
+  virtual void refuse(const std::exception_ptr& cause) noexcept = 0;
+};
+using PendingCallRef = IntrusivePtr<PendingCall>;
+
+// A call that each run of a graph makes in the same way.
+class PreparedCall : public RefCounted {
+ public:
+  // Returns null if the process is no longer in the job for which the call was prepared.
+  virtual PendingCallRef make() const = 0;
+};
+using PreparedCallRef = IntrusivePtr<const PreparedCall>;
+
 class Processes {
  public:
   virtual ~Processes() = default;
@@ -64,6 +98,8 @@ class Processes {
   virtual Device place_of(Kind kind, DType dtype, Device device) const = 0;
   // Gives the call the next number of its process set and pushes a task that writes the output.
   virtual void start(Call call) = 0;
+  // Prepares calls of arrays in host memory, none of which is a message.
+  virtual PreparedCallRef prepare(const Terms& terms, const TensorSpec& spec) = 0;
   // Gives the call the next number, too: this rank cannot take part, and the others must not wait.
   virtual void refuse(Call call, const std::string& reason) = 0;
 };

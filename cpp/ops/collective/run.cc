@@ -91,6 +91,18 @@ void check_out(const OpSchema& op, const TensorSpec& spec, const InvokeOptions& 
                  ", the result has ", spec.shape);
 }
 
+Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data) {
+  Terms terms;
+  terms_by_op().at (&op)(params, data, terms);
+  return terms;
+}
+
+bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result) {
+  if (terms.kind == Kind::kSend || terms.kind == Kind::kReceive) return false;
+  if (splits(terms.kind) && product(data.shape, 0, terms.split_axis) != 1) return false;
+  return !joins(terms.kind) || product(result.shape, 0, terms.join_axis) == 1;
+}
+
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options) {
   Call call;

@@ -20,6 +20,12 @@ bool is_collective(const Kernel& kernel);
 // Throws a shape error unless the array that shall get the result, if one is given, fits it.
 void check_out(const OpSchema& op, const TensorSpec& spec, const InvokeOptions& options);
 
+// Returns what a call with these parameters asks for.
+Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data);
+// Returns whether such a call reads its input and writes its result where they are, both of them
+// contiguous: blocks of the ranks follow each other in memory, and no message is sent.
+bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result);
+
 // Carries a call out together with other processes. The input is the operator's only one, `spec`
 // the result's.
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,

@@ -170,3 +170,9 @@ def test_ranks_that_wait_for_a_stopped_one_get_an_error(serve, ranks: int, tmp_p
 )
 def test_operators_in_jobs_that_launch_started(serve, script: str, ranks: int) -> None:
     serve(script, workers=ranks, servers=0, timeout=120)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_graphs_run_as_one_task(start, ranks: int) -> None:
+    result = start("joined_parts.py", ranks, timeout=180)
+    assert _done(result) == list(range(ranks))

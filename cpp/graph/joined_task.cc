@@ -1,0 +1,176 @@
+#include "cpp/graph/joined_task.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "cpp/engine/engine.h"
+#include "cpp/engine/polling.h"
+#include "cpp/engine/released_task.h"
+
+namespace mxlite::graph {
+
+// Continues a task that has left its worker.
+class JoinedTask::Continuation final : public engine::Task {
+ public:
+  explicit Continuation(JoinedTask& joined) : Task(joined.name, joined.origin), joined_(&joined) {}
+
+  void run() override { std::exchange(joined_, nullptr)->advance(); }
+  void release_operands() noexcept override {
+    if (!joined_) return;
+    // The program ends early, and this task does not run.
+    const IntrusivePtr<JoinedTask> joined = std::move(joined_);
+    joined->refuse_rest(engine::failure_of_released_task());
+    joined->finish(engine::failure_of_released_task());
+  }
+
+ private:
+  IntrusivePtr<JoinedTask> joined_;
+};
+
+JoinedTask::JoinedTask(const char* task_name, engine::Origin task_origin,
+                       std::shared_ptr<const Split> split,
+                       const std::vector<JoinedParts::Step>& steps, std::vector<JoinedWork> work)
+    : DeferredTask(task_name, task_origin),
+      split_(std::move(split)),
+      steps_(steps),
+      states_(steps.size()),
+      left_(steps.size()) {
+  // Reserved now, because nothing may fail once calls have numbers.
+  ready_.reserve(steps.size());
+  calls_.reserve(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    states_[i].work = std::move(work[i]);
+    states_[i].needs = steps[i].needs;
+    if (steps[i].needs == 0) ready_.push_back(i);  // ascending: a heap
+  }
+}
+
+void JoinedTask::number_calls() {
+  for (State& state : states_)
+    if (state.work.call) state.work.call->number();
+}
+
+void JoinedTask::advance() {
+  started_ = true;
+  const engine::PollingScope polls;  // calls need not look for other ranks when they begin
+  for (;;) {
+    signal_.exchange(kNone, std::memory_order_acq_rel);
+    take_ended();
+    while (!ready_.empty()) {
+      std::pop_heap(ready_.begin(), ready_.end(), std::greater<>());
+      const size_t step = ready_.back();
+      ready_.pop_back();
+      run(step);
+      if (signal_.load(std::memory_order_acquire) == kNews) {
+        signal_.exchange(kNone, std::memory_order_acq_rel);
+        take_ended();
+      }
+    }
+    if (left_ == 0) return finish(error_);
+    if (!look_for_ranks()) return;
+  }
+}
+
+bool JoinedTask::look_for_ranks() {
+  const engine::PollHook poll = engine::poll_hook();
+  do {
+    if (signal_.load(std::memory_order_acquire) == kNews) return true;
+  } while (poll && poll(/*idle=*/true));
+  int none = kNone;
+  return !signal_.compare_exchange_strong(none, kSuspended, std::memory_order_acq_rel);
+}
+
+void JoinedTask::call_ended(size_t position, std::exception_ptr error) noexcept {
+  State& state = states_[position];
+  state.error = std::move(error);
+  state.ended.store(true, std::memory_order_release);
+  if (signal_.exchange(kNews, std::memory_order_acq_rel) != kSuspended) return;
+  try {
+    const engine::UnlimitedPushes unlimited;  // this thread may be the one that others wait for
+    engine::Engine::get().push(make_ref<Continuation>(*this), {}, {});
+  } catch (...) {  // no memory for the task
+    const std::exception_ptr cause = std::current_exception();
+    refuse_rest(cause);
+    finish(cause);
+  }
+}
+
+void JoinedTask::take_ended() {
+  std::erase_if(calls_, [this](size_t step) {
+    State& state = states_[step];
+    if (!state.ended.load(std::memory_order_acquire)) return false;
+    if (state.error) state.error = with_place(step, std::move(state.error));
+    end(step);
+    return true;
+  });
+}
+
+void JoinedTask::run(size_t step) {
+  State& state = states_[step];
+  JoinedWork& work = state.work;
+  try {
+    if (work.graph) {
+      if (!state.error) work.graph->run();
+    } else if (state.error) {
+      work.call->refuse(state.error);
+    } else if (work.call) {
+      calls_.push_back(step);
+      return work.call->begin(*this, step, engine::TaskRef(this), work.input, work.output);
+    }
+  } catch (...) {
+    state.error = std::current_exception();
+    if (work.call) calls_.pop_back();
+  }
+  end(step);
+}
+
+void JoinedTask::end(size_t step) {
+  State& state = states_[step];
+  if (state.work.graph) state.work.graph->release_operands();
+  state.work = {};
+  if (state.error && !error_) error_ = state.error;
+  --left_;
+  for (const uint32_t next : steps_[step].next) {
+    State& later = states_[next];
+    if (state.error && !later.error) later.error = state.error;
+    if (--later.needs > 0) continue;
+    ready_.push_back(next);
+    std::push_heap(ready_.begin(), ready_.end(), std::greater<>());
+  }
+}
+
+std::exception_ptr JoinedTask::with_place(size_t step, std::exception_ptr error) const noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    try {
+      Error placed = e;  // A copy: other threads may read it.
+      placed.add_context(
+          str("while running node ", steps_[step].part->name, " of ", split_->whole.name));
+      return std::make_exception_ptr(std::move(placed));
+    } catch (...) {  // no memory for the text
+      return error;
+    }
+  } catch (...) {
+    return error;
+  }
+}
+
+void JoinedTask::refuse_rest(const std::exception_ptr& cause) noexcept {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    JoinedWork& work = states_[i].work;
+    const bool runs = std::find(calls_.begin(), calls_.end(), i) != calls_.end();
+    if (work.call && !runs) work.call->refuse(cause);
+  }
+}
+
+void JoinedTask::release_operands() noexcept {
+  if (!started_) refuse_rest(engine::failure_of_released_task());
+  for (State& state : states_) {
+    if (state.work.graph) state.work.graph->release_operands();
+    state.work = {};
+  }
+  split_.reset();
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,12 @@
+// Requests of calls that a rank cannot make, because what they need has failed.
+#pragma once
+#include <exception>
+
+#include "cpp/kvstore/horovod/request.h"
+
+namespace mxlite::python {
+
+// Returns the request with which the other ranks get the cause.
+horovod::RequestRef refused(const horovod::Request& request, const std::exception_ptr& cause);
+
+}  // namespace mxlite::python
