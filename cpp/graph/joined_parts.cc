@@ -10,7 +10,7 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kInlineBytes = 64 << 10;  // of a call's operands; as in invoke.cc
+constexpr size_t kInlineBytes = 64 << 10;  // limit for the operands of a call, as in invoke.cc
 
 bool is_plain(const NDArray& array) {
   return array.device().type == DeviceType::kCPU && array.contiguous();

@@ -48,7 +48,7 @@ class JoinedParts {
     std::vector<Slot> inputs, outputs;
     std::vector<uint32_t> next;  // steps that need an output of this one
     uint32_t needs = 0;          // number of steps whose outputs this one needs
-    // Of a call:
+    // The rest is of calls only.
     collective::Terms terms;
     bool foreign_input = false;  // the graph's input or parameter
     bool is_result = false;      // the graph returns the output

@@ -25,7 +25,7 @@ class JoinedTask final : public engine::DeferredTask, public collective::CallOwn
   struct State {
     JoinedWork work;
     uint32_t needs = 0;
-    std::exception_ptr error;         // of a call that runs: written before `ended`
+    std::exception_ptr error;         // a running call writes it before `ended`
     std::atomic<bool> ended = false;  // a call that runs has ended
   };
 
@@ -36,7 +36,7 @@ class JoinedTask final : public engine::DeferredTask, public collective::CallOwn
   void take_ended();
   // Returns false if the task should leave the worker.
   bool look_for_ranks();
-  // What is left cannot run: tells the other ranks.
+  // Tells the other ranks that the calls which have not begun cannot run.
   void refuse_rest(const std::exception_ptr& cause) noexcept;
   std::exception_ptr with_place(size_t step, std::exception_ptr error) const noexcept;
 

@@ -176,3 +176,35 @@ def test_operators_in_jobs_that_launch_started(serve, script: str, ranks: int) -
 def test_graphs_run_as_one_task(start, ranks: int) -> None:
     result = start("joined_parts.py", ranks, timeout=180)
     assert _done(result) == list(range(ranks))
+
+
+@pytest.mark.parametrize("ranks", [3])
+def test_graphs_that_wait_for_a_killed_rank_name_it(start, ranks: int) -> None:
+    program = """
+import os, signal
+import mxlite as mx, mxlite.horovod as hvd
+from mxlite.gluon import HybridBlock
+hvd.init()
+class Net(HybridBlock):
+    def hybrid_forward(self, F, x):
+        for _ in range(10):
+            x = F.contrib.all_reduce(x * 0.5)
+        return x
+net = Net()
+net.hybridize()
+x = mx.nd.ones((4,))
+x.wait_to_read()
+for step in range(1000000):
+    if step == 20 and hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        net(x).wait_to_read()
+    except mx.MXNetError as error:
+        assert "rank 1" in str(error), error
+        print("done", flush=True)
+        break
+os._exit(0)
+"""
+    options = ("--mca", "orte_abort_on_non_zero_status", "0", "--enable-recovery")
+    result = start(program, ranks, ok=False, timeout=60, options=options)
+    assert _done(result) == [r for r in range(ranks) if r != 1], result.text

@@ -88,7 +88,7 @@ for _ in range(50):
     y = block(y)
 np.testing.assert_allclose(y.asnumpy(), mean, rtol=1e-4)
 
-# What the caller does to its arrays afterwards does not matter.
+# The caller may change its arrays afterwards.
 plain = hybridized(lambda F, x: F.contrib.all_reduce(x))
 for step in range(50):
     x = full(64)
