@@ -39,41 +39,11 @@ const char* task_name_of(const std::string& graph_name) {
   return names->insert(graph_name.empty() ? "graph" : graph_name).first->c_str();
 }
 
-class Executable::MainTask final : public engine::Task {
+class Executable::MainTask final : public engine::Task, public RunOperands {
  public:
   MainTask(Executable& e, const char* name, engine::Origin origin)
-      : Task(name, origin), executable_(&e), bases_(e.slots_.count, nullptr) {}
+      : Task(name, origin), RunOperands(e.slots_.count), executable_(&e) {}
 
-  void set(uint32_t slot, const NDArray& array) {
-    held_.push_back(array.storage());
-    const auto offset = static_cast<size_t>(array.offset()) * dtype_size(array.dtype());
-    if (is_deferred(*array.storage()))
-      deferred_.push_back({slot, array.storage().get(), offset});
-    else
-      bases_[slot] = array.data();
-  }
-  // Returns the block in which this array is a donated input.
-  void set_donated(const NDArray& array) {
-    const Storage& block = *array.storage();
-    if (is_deferred(block))
-      deferred_.push_back({Slots::kDonated, &block, 0});
-    else
-      bases_[Slots::kDonated] = block.data();
-  }
-  void set_packed(uint32_t slot, const StorageRef& storage) {
-    bases_[slot] = storage->data();
-    held_.push_back(storage);
-  }
-  void set_random(RandomState random) { random_ = random; }
-  // The caller keeps the memory of this output from run to run.
-  void set_kept(uint32_t slot) {
-    kept_.resize(bases_.size());
-    kept_[slot] = 1;
-  }
-  bool uses_foreign_memory() const {
-    return std::any_of(held_.begin(), held_.end(),
-                       [](auto& s) { return s->is_foreign() && !is_deferred(*s); });
-  }
   void run() override {
     const Executable& e = *executable_;
     const Program& p = e.program_;
@@ -81,8 +51,7 @@ class Executable::MainTask final : public engine::Task {
     Arena::Use memory(*e.arena_, p.arena_bytes + p.scratch_bytes);
     bases_[Slots::kArena] = memory.data();
     bases_[Slots::kScratch] = memory.data() + p.arena_bytes;
-    for (size_t i = 0; i < p.constants.size(); ++i)
-      bases_[e.slots_.constants + i] = p.constants[i]->data();
+    set_constants(e.slots_, p);
     if (Stream* stream = engine::current_stream())
       e.replay_->run(bases_, random_, *stream, kept_);
     else
@@ -97,8 +66,7 @@ class Executable::MainTask final : public engine::Task {
       between_ = Storage::allocate(e.device_, p.arena_bytes + p.scratch_bytes);
       bases_[Slots::kArena] = between_->data();
       bases_[Slots::kScratch] = static_cast<std::byte*>(between_->data()) + p.arena_bytes;
-      for (size_t i = 0; i < p.constants.size(); ++i)
-        bases_[e.slots_.constants + i] = p.constants[i]->data();
+      set_constants(e.slots_, p);
     }
     e.main_.run_steps(first, last, bases_, random_, {});
     if (last == p.main.size()) between_.reset();
@@ -110,24 +78,52 @@ class Executable::MainTask final : public engine::Task {
   }
 
  private:
-  struct Deferred {
-    uint32_t slot;
-    const Storage* storage;  // keeps it alive
-    size_t offset;
-  };
-  void take_deferred_memory() {
-    for (const Deferred& d : deferred_)
-      bases_[d.slot] = static_cast<std::byte*>(materialize(*d.storage)) + d.offset;
-  }
-
   IntrusivePtr<Executable> executable_;
-  std::vector<Deferred> deferred_;
-  SmallVector<void*, 12> bases_;
-  SmallVector<StorageRef, 6> held_;
-  std::vector<uint8_t> kept_;  // by slot; empty: none
-  RandomState random_;
   StorageRef between_;
   engine::Var order_;
+};
+
+// A run of an executable with collectives, which all ranks carry out together.
+class Executable::CollectiveRun final : public collective::GraphRun, public RunOperands {
+ public:
+  explicit CollectiveRun(Executable& e)
+      : RunOperands(e.slots_.count), executable_(&e), steps_(e.collectives_) {}
+
+  GraphWay choose(Stream& stream, Recordings& recorded) override {
+    take_deferred_memory();
+    std::byte* const arena = steps_->arena();
+    bases_[Slots::kArena] = arena;
+    bases_[Slots::kScratch] = arena + executable_->program_.arena_bytes;
+    set_constants(executable_->slots_, executable_->program_);
+    const Replay::Way way = steps_->replay().choose(bases_, stream, kept_);
+    if (way == Replay::Way::kReplay) recorded = steps_->replay().recorded(bases_, stream);
+    return static_cast<GraphWay>(way);
+  }
+  void run_step_by_step(Stream& stream, collective::GraphCollectives& collectives) override {
+    const Using use(*steps_, collectives);
+    steps_->replay().run_chosen_steps(bases_, random_, stream);
+  }
+  bool record(Stream& stream, collective::GraphCollectives& collectives, uint64_t number,
+              std::string& why, bool& transient) override {
+    const Using use(*steps_, collectives);
+    return steps_->replay().record(bases_, stream, number, why, transient);
+  }
+  void drop_recording(uint64_t number) override { steps_->replay().drop(number); }
+  void replay(Stream& stream, uint64_t number) override {
+    steps_->replay().launch(number, bases_, random_, stream);
+  }
+  std::shared_ptr<CommunicatorUser> recordings() override { return steps_; }
+
+ private:
+  struct Using {
+    Using(CollectiveSteps& s, collective::GraphCollectives& c) : steps(s) { steps.use(&c); }
+    ~Using() { steps.use(nullptr); }
+    Using(const Using&) = delete;
+    Using& operator=(const Using&) = delete;
+    CollectiveSteps& steps;
+  };
+  IntrusivePtr<Executable> executable_;
+  const std::shared_ptr<CollectiveSteps> steps_;
 };
 
 class Executable::PieceTask final : public engine::Task {
@@ -174,7 +170,10 @@ Executable::Executable(Program program, Device device, bool may_inline)
   total_own_bytes += own_bytes_;
 }
 
-Executable::~Executable() { total_own_bytes -= own_bytes_; }
+Executable::~Executable() {
+  if (collectives_) collectives_->end();
+  total_own_bytes -= own_bytes_;
+}
 
 size_t Executable::total_bytes() { return total_own_bytes; }
 
@@ -197,13 +196,16 @@ void Executable::prepare_for_gpu() {
       arrays.push_back({slots_.inputs + i, program_.input_specs[i].bytes(), false});
   for (uint32_t i = 0; i < output_buffers_.size(); ++i)
     if (!saved_[i]) arrays.push_back({slots_.outputs + i, output_buffers_[i].bytes(), true});
+  collectives_ = CollectiveSteps::make(program_, main_, device_, task_name_, arrays);
+  // Ranks replay what they have recorded together, so memory must not depend on time.
+  output_memory_ = std::make_shared<OutputMemory>(/*awaits_tasks=*/!collectives_);
+  if (collectives_) return;
   replay_ = std::make_unique<Replay>(task_name_, allocate, std::move(arrays),
                                      [this](std::span<void* const> bases, RandomState random,
                                             Stream& stream, const RandomState* device_random) {
                                        main_.run(bases, random,
                                                  {.stream = &stream, .random = device_random});
                                      });
-  output_memory_ = std::make_shared<OutputMemory>();
 }
 
 engine::PushOptions Executable::push_options() const {
@@ -220,7 +222,8 @@ void Executable::check_parameters(std::span<const NDArrayRef> parameters) const 
                    program_.parameter_specs[i]);
 }
 
-void Executable::add_packed(const Call& call, MainTask& task, SmallVector<engine::Var*, 8>& reads) {
+void Executable::add_packed(const Call& call, RunOperands& task,
+                            SmallVector<engine::Var*, 8>& reads) {
   std::lock_guard lock(mutex_);
   const auto is_current = [&](const PackedWeights::Use& use) {
     return use.is_current(call.parameters);
@@ -273,7 +276,8 @@ void Executable::push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var*
 
 // A call that is ready to run, and what it uses.
 struct Executable::Prepared {
-  IntrusivePtr<MainTask> task;
+  IntrusivePtr<MainTask> task;             // null with collectives
+  IntrusivePtr<CollectiveRun> collective;  // null without collectives
   SmallVector<engine::Var*, 8> reads;
   SmallVector<engine::Var*, 4> updates, overwrites;
   SmallVector<NDArrayRef, 4> kept;  // contiguous copies, kept alive
@@ -283,8 +287,15 @@ struct Executable::Prepared {
 
 Executable::Prepared Executable::prepare(const Call& call) {
   check_parameters(call.parameters);
-  Prepared prepared{make_ref<MainTask>(*this, task_name_, call.origin), {}, {}, {}, {}, {}, {}};
-  auto& [task, reads, updates, overwrites, kept, fresh, outputs] = prepared;
+  Prepared prepared;
+  auto& [main_task, collective, reads, updates, overwrites, kept, fresh, outputs] = prepared;
+  RunOperands* task = nullptr;
+  if (collectives_) {
+    collectives_->check_ranks();
+    task = (collective = make_ref<CollectiveRun>(*this)).get();
+  } else {
+    task = (main_task = make_ref<MainTask>(*this, task_name_, call.origin)).get();
+  }
   auto dense = [&](const NDArrayRef& a) -> const NDArray& {
     if (a->contiguous()) return *a;
     kept.push_back(contiguous(a));
@@ -329,7 +340,7 @@ Executable::Prepared Executable::prepare(const Call& call) {
     if (!given || fresh[slot] || given->spec() != output_buffers_[slot]) continue;
     MX_ASSERT(given->contiguous() && given->device() == device_);
     fresh[slot] = given;
-    if (replay_) task->set_kept(slots_.outputs + static_cast<uint32_t>(slot));
+    if (output_memory_) task->set_kept(slots_.outputs + static_cast<uint32_t>(slot));
   }
   StorageRef block;
   if (program_.saved_bytes) {
@@ -340,7 +351,10 @@ Executable::Prepared Executable::prepare(const Call& call) {
         const MemoryScope scope(name);
         return memory->take_saved(bytes, device);
       };
-    block = make_deferred_memory(device_, program_.saved_bytes, std::move(provide));
+    // A call of several processes says when it begins whether it has memory that is not written
+    // yet, so it is allocated here.
+    block = collectives_ ? provide()
+                         : make_deferred_memory(device_, program_.saved_bytes, std::move(provide));
     overwrites.push_back(&block->var());
   }
   for (size_t i = 0; i < output_buffers_.size(); ++i) {
@@ -369,6 +383,21 @@ Executable::Prepared Executable::prepare(const Call& call) {
 
 NDArrays Executable::launch(const Call& call) {
   Prepared prepared = prepare(call);
+  if (prepared.collective) {
+    collective::GraphCall graph;
+    collectives_->describe(graph);
+    graph.run = std::move(prepared.collective);
+    graph.origin = call.origin;
+    graph.reads = prepared.reads;
+    graph.overwrites = prepared.overwrites;
+    graph.updates = prepared.updates;
+    graph.bytes = output_bytes_;
+    collective::Processes* const processes = collective::running_processes();
+    MX_CHECK_KIND(processes, ErrorKind::kCommunicator, program_.name,
+                  ": was compiled for a job that has ended; call hybridize() to compile it again");
+    processes->start_graph(graph);
+    return std::move(prepared.outputs);
+  }
   MainTask& task = *prepared.task;
   if (call.in_pieces && pieces_on() && pieces().size() > 1) {
     push_pieces(std::move(prepared.task), prepared.reads, prepared.fresh);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpp/graph/arena.h"
+#include "cpp/graph/collective_run.h"
 #include "cpp/graph/output_memory.h"
 #include "cpp/graph/packed_weights.h"
 #include "cpp/graph/pieces.h"
@@ -61,6 +62,7 @@ class Executable final : public RefCounted {
 
  private:
   class MainTask;
+  class CollectiveRun;
   class PieceTask;
   struct Prepared;
 
@@ -68,7 +70,7 @@ class Executable final : public RefCounted {
   Prepared prepare(const Call& call);
   engine::PushOptions push_options() const;
   void check_parameters(std::span<const NDArrayRef> parameters) const;
-  void add_packed(const Call& call, MainTask& task, SmallVector<engine::Var*, 8>& reads);
+  void add_packed(const Call& call, RunOperands& task, SmallVector<engine::Var*, 8>& reads);
   const std::vector<Piece>& pieces();
   void push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var* const> reads,
                    std::span<const NDArrayRef> outputs);
@@ -87,7 +89,8 @@ class Executable final : public RefCounted {
   size_t own_bytes_ = 0;
 
   // Used on a GPU only.
-  std::unique_ptr<Replay> replay_;
+  std::unique_ptr<Replay> replay_;                // used without collectives
+  std::shared_ptr<CollectiveSteps> collectives_;  // used with collectives
   std::shared_ptr<OutputMemory> output_memory_;
 
   std::once_flag cut_once_;

@@ -1,5 +1,7 @@
 #include "cpp/graph/rewrite.h"
 
+#include "cpp/ops/collective/run.h"
+
 namespace mxlite::graph {
 
 Rewrite::Rewrite(const Graph& from) : old_(from), where_(from.nodes.size()) {
@@ -62,6 +64,7 @@ std::vector<std::vector<int>> count_uses(const Graph& graph) {
 
 bool mutates(const Graph& graph, const Node& node) {
   if (node.kind != NodeKind::kOp) return false;
+  if (collective::is_collective(*node.op())) return true;
   for (size_t i = 0; i < node.inputs.size(); ++i)
     if (node.op()->mutates(static_cast<int>(i), graph.training)) return true;
   return false;

@@ -41,7 +41,8 @@ std::vector<std::vector<int>> count_uses(const Graph& graph);
 // Finds nodes whose value changes between runs only if a parameter is written: parameters that
 // the graph does not write, constants, and deterministic nodes over them (of at least one).
 std::vector<uint8_t> find_static_nodes(const Graph& graph);
-// Returns whether the node writes one of its inputs.
+// Returns whether the node writes one of its inputs, or takes part in a collective, which passes
+// must neither merge nor drop: other ranks take part in it.
 bool mutates(const Graph& graph, const Node& node);
 bool is_random(const Node& node);
 // Returns whether the node is the sum of two arrays, broadcast or not.

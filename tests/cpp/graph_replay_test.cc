@@ -6,8 +6,6 @@
 #include <string>
 
 #include "cpp/core/scratch_shortage.h"
-#include "cpp/graph/deferred_memory.h"
-#include "cpp/graph/output_memory.h"
 #include "cpp/graph/replay.h"
 #include "tests/cpp/fake_stream.h"
 
@@ -29,6 +27,7 @@ struct FakeGraph final : DeviceGraph {
     log.push_back(str("replay ", text, random.offset));
     copy_values(bases, stream);
   }
+  void let_go() noexcept override { log.push_back("let go " + text); }
   std::vector<std::string>& log;
   std::string text;
   Bases bases;
@@ -371,55 +370,91 @@ TEST(ReplayMemory, IsLimitedForTheWholeProcess) {
   set_graph_recorder(nullptr);
 }
 
-TEST(OutputMemory, IsTakenAgainWhenTheCallerHasDroppedIt) {
-  OutputMemory memory;
-  const TensorSpec spec{{100}, DType::kFloat32};
-  const void* first;
-  {
-    const NDArrayRef a = memory.take(0, spec, {});
-    first = a->data();
-    EXPECT_NE(memory.take(0, spec, {})->data(), first);
-  }
-  EXPECT_EQ(memory.take(0, spec, {})->data(), first);
-  const NDArrayRef view = memory.take(0, spec, {})->reshaped({10, 10});
-  EXPECT_NE(memory.take(0, spec, {})->data(), view->data());
-  const size_t before = cpu_allocator().stats().in_use;
-  OutputMemory::release_all();
-  EXPECT_LT(cpu_allocator().stats().in_use, before);
-}
-
-TEST(OutputMemory, SavedValuesGetTheSameBlockUnlessItIsHeld) {
-  OutputMemory memory;
-  const void *first, *second;
-  {
-    const StorageRef a = memory.take_saved(4096, {});
-    first = a->data();
-    const StorageRef b = memory.take_saved(4096, {});
-    second = b->data();
-    EXPECT_NE(second, first);
-  }
-  EXPECT_EQ(memory.take_saved(4096, {})->data(), first);
-  const StorageRef held = memory.take_saved(4096, {});
-  EXPECT_EQ(memory.take_saved(4096, {})->data(), second);
-}
-
-TEST(OutputMemory, QueuedTasksHoldNoSavedValues) {
-  OutputMemory memory;
-  int provided = 0;
-  const auto make = [&] {
-    return make_deferred_memory({}, 4096, [&] {
-      ++provided;
-      return memory.take_saved(4096, {});
-    });
+// Ranks of a job do what all of them can, which may be other than what this one has chosen.
+TEST_F(ReplayTest, PartsOfARunFollowAnyChoice) {
+  using Way = Replay::Way;
+  Bases bases;
+  const auto choose = [&] {
+    bases = {at('a'), at('b'), at('c'), at('o')};
+    return replay_.choose(bases, stream_, {});
   };
-  StorageRef of_first_run = make();
-  const StorageRef of_second_run = make();  // queued before the first run has begun
-  EXPECT_EQ(provided, 0);
-  const void* const block = materialize(*of_first_run);
-  EXPECT_EQ(materialize(*of_first_run), block);
-  EXPECT_EQ(provided, 1);
-  of_first_run = nullptr;
-  EXPECT_EQ(materialize(*of_second_run), block);
+  std::string why;
+  bool transient = true;
+  const auto run_steps = [&](uint64_t offset) {
+    replay_.run_chosen_steps(bases, {0, offset}, stream_);
+    return recorder_.log.back();
+  };
+  EXPECT_EQ(choose(), Way::kStepByStep);
+  EXPECT_EQ(run_steps(1), "steps abco 1");
+  EXPECT_EQ(choose(), Way::kRecord);
+  EXPECT_EQ(run_steps(2), "steps abco 2");
+  EXPECT_EQ(choose(), Way::kRecord);
+  EXPECT_TRUE(replay_.record(bases, stream_, 7, why, transient));
+  EXPECT_EQ(replay_.recorded(bases, stream_), (Recordings{7}));
+  replay_.launch(7, bases, {0, 3}, stream_);
+  EXPECT_EQ(recorder_.log.back(), "replay abco 3");
+  EXPECT_EQ(choose(), Way::kReplay);
+  EXPECT_EQ(run_steps(4), "steps abco 4");
+  EXPECT_EQ(choose(), Way::kReplay);  // but another rank has other memory
+  EXPECT_TRUE(replay_.record(bases, stream_, 8, why, transient));
+  EXPECT_EQ(replay_.recorded(bases, stream_), (Recordings{8, 7}));
+  replay_.launch(7, bases, {0, 5}, stream_);
+  EXPECT_EQ(replay_.recorded(bases, stream_), (Recordings{7, 8}));
+  replay_.drop(7);
+  EXPECT_EQ(choose(), Way::kReplay);
+  replay_.drop(8);  // another rank could not record
+  EXPECT_EQ(choose(), Way::kRecord);
+  recorder_.lacks_scratch = true;
+  EXPECT_FALSE(replay_.record(bases, stream_, 9, why, transient));
+  EXPECT_TRUE(transient);
+  EXPECT_EQ(choose(), Way::kRecord);
+  recorder_.fails = true;
+  EXPECT_FALSE(replay_.record(bases, stream_, 10, why, transient));
+  EXPECT_FALSE(transient);
+  EXPECT_EQ(why, "this kernel cannot be recorded");
+  EXPECT_EQ(choose(), Way::kStepByStep);
+  EXPECT_EQ(run_steps(5), "steps abco 5");
+  stream_.synchronize();
+}
+
+TEST_F(ReplayTest, RanksWithoutACommonRecordingStopRecordingInTheEnd) {
+  Bases bases = {at('a'), at('b'), at('c'), at('o')};
+  std::string why;
+  bool transient = false;
+  uint64_t number = 0;
+  while (number < 100 && replay_.record(bases, stream_, number + 1, why, transient)) ++number;
+  EXPECT_EQ(number, 16u);
+  EXPECT_EQ(why, "its memory changes at each run");
+  EXPECT_TRUE(transient);
+  for (int i = 0; i < 8; ++i) replay_.launch(number, bases, {}, stream_);
+  EXPECT_TRUE(replay_.record(bases, stream_, 101, why, transient));  // the replays pay for it
+  EXPECT_FALSE(replay_.record(bases, stream_, 102, why, transient));
+  stream_.synchronize();
+}
+
+TEST_F(ReplayTest, GraphsWithOtherProcessesAreFreedWithoutAWait) {
+  auto replay = std::make_unique<Replay>(
+      "net", [](size_t bytes) { return Storage::allocate({}, bytes); },
+      std::vector<Replay::CallerArray>{},
+      [this](std::span<void* const>, RandomState, Stream&, const RandomState*) {
+        recorder_.log.push_back("record x");
+      },
+      /*waits=*/false);
+  Bases bases = {at('a'), at('b'), at('c'), at('o')};
+  std::string why;
+  bool transient = false;
+  const auto record = [&](uint64_t number) {
+    ASSERT_TRUE(replay->record(bases, stream_, number, why, transient));
+  };
+  record(1);
+  record(2);
+  replay->drop(1);
+  EXPECT_EQ(recorder_.log, (std::vector<std::string>{"let go x"}));
+  replay->drop_all();
+  EXPECT_EQ(recorder_.log.size(), 2u);
+  record(3);
+  replay.reset();
+  EXPECT_EQ(recorder_.log.size(), 3u);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace mxlite::horovod {
 
 const char* collective_name(CollectiveKind kind) {
   constexpr std::array<const char*, kNumCollectiveKinds> kNames = {
-      "allreduce", "allgather",       "broadcast",          "alltoall", "reducescatter",
-      "barrier",   "add_process_set", "remove_process_set", "reduce",   "message"};
+      "allreduce",       "allgather",          "broadcast", "alltoall", "reducescatter", "barrier",
+      "add_process_set", "remove_process_set", "reduce",    "message",  "graph"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -23,8 +23,9 @@ enum class CollectiveKind : uint8_t {
   kRemoveSet,
   kReduce,   // the sum for the root, zeros for the other ranks
   kMessage,  // from one rank to another
+  kGraph,    // a run of an executable that holds collectives; splits: their hash
 };
-inline constexpr size_t kNumCollectiveKinds = 10;
+inline constexpr size_t kNumCollectiveKinds = 11;
 const char* collective_name(CollectiveKind kind);  // "allreduce"
 
 // All ranks of the set use the same name. validate() checks what must be equal among them.

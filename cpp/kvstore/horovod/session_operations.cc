@@ -13,16 +13,15 @@ namespace {
 constexpr double kGrace = 3;
 constexpr auto kPause = std::chrono::milliseconds(20);
 
-// Aborts the group. When this returns, none of the group's work uses its arrays any more.
-void end_work(DeviceCommunicator& gpus, const char* reason) noexcept {
+}  // namespace
+
+void Session::end_gpu_work(DeviceCommunicator& gpus, const char* reason) noexcept {
   gpus.fail_all(reason);
   try {
     gpus.stream().synchronize();
   } catch (const std::exception&) {  // A broken GPU does no work.
   }
 }
-
-}  // namespace
 
 void Session::run_operations(std::vector<OperationRef>& operations,
                              std::span<const Request> requests) {
@@ -72,7 +71,7 @@ void Session::run_operations(std::vector<OperationRef>& operations,
     else
       notify(operations, nullptr);
   } catch (const std::exception& e) {
-    if (gpus) end_work(*gpus, e.what());
+    if (gpus) end_gpu_work(*gpus, e.what());
     notify(operations, as_exception(e.what()));
     throw;
   }

@@ -86,6 +86,8 @@ class PreparedCall : public RefCounted {
 };
 using PreparedCallRef = IntrusivePtr<const PreparedCall>;
 
+struct GraphCall;  // graph_call.h
+
 class Processes {
  public:
   virtual ~Processes() = default;
@@ -102,6 +104,10 @@ class Processes {
   virtual PreparedCallRef prepare(const Terms& terms, const TensorSpec& spec) = 0;
   // Gives the call the next number, too: this rank cannot take part, and the others must not wait.
   virtual void refuse(Call call, const std::string& reason) = 0;
+  // Returns whether executables with collectives run as one call (MXLITE_NCCL_GRAPHS).
+  virtual bool graphs_are_calls() const = 0;
+  // Gives a run of an executable the next number and pushes a task that carries it out.
+  virtual void start_graph(const GraphCall& call) = 0;
 };
 
 // The object must live until the process ends. Until this is called a process is alone.

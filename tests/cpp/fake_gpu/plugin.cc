@@ -22,6 +22,7 @@
 #include "cpp/core/device_code.h"
 #include "cpp/core/device_timer.h"
 #include "cpp/core/launch_log.h"
+#include "cpp/core/waits.h"
 #include "cpp/graph/device_graph.h"
 #include "cpp/kvstore/comm/device_group.h"
 #include "cpp/ndarray/copy.h"
@@ -30,7 +31,7 @@
 #include "tests/cpp/fake_gpu/kernels.h"
 #include "tests/cpp/fake_nccl/runtime.h"
 #include "tests/cpp/fake_rtc/host_code.h"
-#include "tests/cpp/fake_stream.h"
+#include "tests/cpp/recording_stream.h"
 
 namespace mxlite {
 namespace {
@@ -38,52 +39,44 @@ namespace {
 constexpr int64_t kTotal = int64_t{1} << 30;  // bytes of each device
 constexpr int kPoison = 0xA5;                 // content of fresh and freed memory: reads of it show
 
-// Records work instead of running it, as in a capture.
-class RecordingStream final : public Stream {
- public:
-  explicit RecordingStream(FakeStream& owner) : owner_(owner) {}
-  Device device() const override { return owner_.device(); }
-  void enter() override {}
-  void wait_for(Stream&) override { fail(ErrorKind::kDevice, "wait in a recording"); }
-  void synchronize() override { fail(ErrorKind::kDevice, "synchronize in a recording"); }
-  void copy(void* to, const void* from, size_t bytes) override {
-    keep([=](RandomState) { std::memcpy(to, from, bytes); });
-  }
-  void* scratch(size_t bytes) override { return owner_.scratch(bytes); }
-  std::unique_ptr<Attachment>& attachment() override { return owner_.attachment(); }
-
-  using Work = std::function<void(RandomState)>;
-  void keep(Work work) { works.push_back(std::move(work)); }
-  std::vector<Work> works;
-
- private:
-  FakeStream& owner_;
-};
-
 class FakeGraph final : public graph::DeviceGraph {
  public:
-  explicit FakeGraph(std::vector<RecordingStream::Work> works)
-      : works_(std::make_shared<const std::vector<RecordingStream::Work>>(std::move(works))) {}
+  explicit FakeGraph(RecordingStream& recording)
+      : works_(
+            std::make_shared<const std::vector<RecordingStream::Work>>(std::move(recording.works))),
+        waits_for_others_(recording.waits_for_others) {}
   void launch(Stream& stream, RandomState random) override {
     // Uses only what the executable owns: the executable may be destroyed when this returns.
     auto& target = static_cast<FakeStream&>(stream);
     target.give([works = works_, random] {
       for (const auto& work : *works) work(random);
     });
-    target.synchronize();
+    // A run with other processes holds the executable until it is done.
+    if (!waits_for_others_) target.synchronize();
   }
+  // Work in the stream keeps what it uses.
+  void let_go() noexcept override { works_.reset(); }
 
  private:
   std::shared_ptr<const std::vector<RecordingStream::Work>> works_;
+  const bool waits_for_others_;
 };
 
 class FakeRecorder final : public graph::GraphRecorder {
+  // The n-th recording with collectives cannot be made.
+  static bool refuses() {
+    static const int64_t refused = env_int("MXLITE_FAKE_GPU_REFUSES_RECORDING", 0);
+    static std::atomic<int64_t> recordings{0};
+    return ++recordings == refused;
+  }
+
  public:
   std::unique_ptr<graph::DeviceGraph> record(Stream& stream, const FillFn& fill) override {
     static const RandomState marker;  // kernels only look whether there is one
     RecordingStream recording(static_cast<FakeStream&>(stream));
     fill(recording, &marker);
-    return std::make_unique<FakeGraph>(std::move(recording.works));
+    if (recording.waits_for_others && refuses()) fail(ErrorKind::kDevice, "the stand-in refuses");
+    return std::make_unique<FakeGraph>(recording);
   }
 };
 
@@ -158,7 +151,15 @@ void run_on_host(size_t number, KernelContext ctx, RandomState base, const void*
   if (tracer().runs) tracer().add({begin, now(), kernel.name, ctx.device.index, 0});
 }
 
+// MXLITE_FAKE_GPU_REFUSES_STEP names a kernel that cannot be submitted in a run of several ranks.
+bool refuses_kernel(const std::string& name) {
+  static const std::string refused = env_string("MXLITE_FAKE_GPU_REFUSES_STEP", "");
+  return name == refused;
+}
+
 void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs in, Outputs out) {
+  if (!may_wait_for_work() && refuses_kernel(cpu_kernels[number].name))
+    fail(ErrorKind::kValue, "refused by the stand-in");
   if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream)) {
     recording->keep([number, ctx, params, inputs = std::vector<TensorRef>(in.begin(), in.end()),
                      outputs = std::vector<TensorRef>(out.begin(), out.end())](RandomState random) {
@@ -168,6 +169,13 @@ void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs i
   }
   // A plan of give_plan runs the kernel.
   if (ctx.stream == own_stream()) return run_on_host(number, ctx, {}, params, in, out);
+  if (!may_wait_for_work()) {  // The parameters live until the run has ended.
+    return give_to(*ctx.stream,
+                   [number, ctx, params, inputs = std::vector<TensorRef>(in.begin(), in.end()),
+                    outputs = std::vector<TensorRef>(out.begin(), out.end())] {
+                     run_on_host(number, ctx, {}, params, inputs, outputs);
+                   });
+  }
   // Parameters live until this returns.
   ctx.stream->synchronize();
   note_launch(cpu_kernels[number].name);
@@ -230,6 +238,7 @@ void give_plan(Plan& plan) {
     };
     if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream))
       return recording->keep([work](RandomState) { work(); });
+    if (!may_wait_for_work()) return give_to(*ctx.stream, work);
     ctx.stream->synchronize();
     work();
   };
@@ -364,10 +373,7 @@ std::unique_ptr<DeviceGroup> make_fake_group(const std::vector<int>& devices,
 void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
                     const StridedData& dst) {
   const auto work = [shape, src, dst] { copy_strided(shape, src, dst); };
-  if (auto* recording = dynamic_cast<RecordingStream*>(&stream))
-    recording->keep([work](RandomState) { work(); });
-  else
-    static_cast<FakeStream&>(stream).give(work);
+  give_to(stream, work);
 }
 
 // Counts what is in use; the memory is plain.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cpp/base/env.h"
+#include "cpp/core/waits.h"
 #include "cpp/ops/cuda/context.h"
 #include "cpp/ops/cuda/nn/convolution_epilogue.h"
 #include "cpp/ops/cuda/nn/convolution_graph.h"
@@ -161,7 +162,9 @@ std::shared_ptr<ConvolutionPlan> make_plan(KernelContext& ctx, const Convolution
   make_convolution_nodes(plan->graph, p);
   Candidates candidates(ctx, *plan, o);
   std::optional<Tuning> tuning;
-  if (p.tuning != ConvolutionTuning::kOff && !is_capturing(ctx))
+  // Measuring waits for the stream.
+  const bool may_wait = may_wait_for_work() && !is_capturing(ctx);
+  if (p.tuning != ConvolutionTuning::kOff && may_wait)
     tuning.emplace(Tuning{plan_store(ctx.device.index), TuningBudget::of_process()});
   const PlanChoice choice =
       choose_plan(candidates, plan_rules(p), p.text(), tuning ? &*tuning : nullptr);
