@@ -145,7 +145,7 @@ void run_hosts(const std::vector<int>& hosts, bool takes_gpu_memory, const Hiera
         DeviceHierarchy hierarchy;
         hierarchy.all = shm::make_communicator(segment, rank);
         hierarchy.even = even;
-        hierarchy.network_takes_gpu_memory = takes_gpu_memory;
+        if (takes_gpu_memory) hierarchy.direct = Device{};
         hierarchy.check_others = [] {
           if (is_lost) fail(ErrorKind::kCommunicator, "rank 3 is lost");
         };
@@ -257,6 +257,22 @@ TEST(DeviceHierarchy, ANetworkThatTakesThemGetsTheArraysOfGpus) {
     ASSERT_EQ(network->inputs.size(), 2u);  // to reduce, and to give the result to all
     const auto* const part = static_cast<const float*>(network->inputs[0]);
     EXPECT_EQ(part, values.data() + (group.rank() % 2) * 500);
+  });
+}
+
+// Small arrays are reduced together in memory that the stream gives for a time.
+TEST_P(Hosts, ReducesScratchMemoryOfTheStream) {
+  const auto& [hosts, takes_gpu_memory] = GetParam();
+  run_hosts(hosts, takes_gpu_memory, [](DeviceCommunicator& group, Network*) {
+    constexpr size_t kCount = 1000;
+    const std::vector<float> ones(kCount, 1.0f);
+    std::vector<float> sums(kCount);
+    auto* const joined = static_cast<float*>(group.stream().scratch(kCount * sizeof(float)));
+    group.stream().copy(joined, ones.data(), kCount * sizeof(float));
+    group.all_reduce(joined, joined, kCount, DType::kFloat32, ReduceOp::kSum);
+    group.stream().copy(sums.data(), joined, kCount * sizeof(float));
+    group.barrier();
+    for (const float sum : sums) ASSERT_EQ(sum, group.size());
   });
 }
 

@@ -152,7 +152,7 @@ std::unique_ptr<DeviceCommunicator> connect_by_levels(Communicator& processes, c
   const Topology& t = layout.topology;
   DeviceHierarchy hierarchy;
   hierarchy.even = t.homogeneous;
-  hierarchy.network_takes_gpu_memory = network_takes_gpu_memory;
+  if (network_takes_gpu_memory) hierarchy.direct = Device{DeviceType::kCUDA, me.device};
   hierarchy.check_others = me.check_others;
   const auto host = processes.split(layout.here[0], me.rank);
   const bool crosses = t.homogeneous || t.local_rank == 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "cpp/core/accelerator.h"
 #include "cpp/ndarray/ndarray.h"
 
 namespace mxlite {
@@ -113,7 +114,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
   void reduce_between_hosts(void* data, int64_t count, DType dtype, ReduceOp op) {
     const size_t bytes = static_cast<size_t>(count) * dtype_size(dtype);
     if (bytes == 0) return;
-    if (h_.network_takes_gpu_memory) return reduce_on_gpus(data, count, dtype, op);
+    if (h_.direct) return reduce_on_gpus(data, count, dtype, op);
     staged(data, bytes, data, bytes,
            [&](std::byte* in, std::byte* out) { h_.cross->all_reduce(in, out, count, dtype, op); });
   }
@@ -132,8 +133,8 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
           width);
     const size_t mine = shares[static_cast<size_t>(h_.cross->rank())];
     const std::vector<size_t> each(shares.size(), mine);
-    auto* const copies =
-        static_cast<std::byte*>(stream().scratch(std::max(mine * shares.size(), size_t{1})));
+    // The data may be scratch memory of the stream, so the copies need their own.
+    std::byte* const copies = memory_on(*h_.direct, copies_, mine * shares.size());
     wait_for_gpu();
     h_.cross->all_to_all(data, shares, copies, each);
     const auto copy = [&](size_t h) { return copies + h * mine; };
@@ -149,19 +150,23 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
   // output back, in the stream's order.
   template <class Fn>
   void staged(const void* input, size_t input_bytes, void* output, size_t output_bytes, Fn&& fn) {
-    std::byte* const in = host_memory(input_, input_bytes);
-    std::byte* const out = host_memory(output_, output_bytes);
+    const Device host{DeviceType::kPinned, 0};
+    std::byte* const in = memory_on(host, input_, input_bytes);
+    std::byte* const out = memory_on(host, output_, output_bytes);
     if (input_bytes > 0) stream().copy(in, input, input_bytes);
     wait_for_gpu();  // the copies of the call before have ended, too
     fn(in, out);
     if (output_bytes > 0) stream().copy(output, out, output_bytes);
   }
 
-  std::byte* host_memory(NDArrayRef& memory, size_t bytes) {
+  // Returns the memory, which grows if it is too small.
+  std::byte* memory_on(Device device, NDArrayRef& memory, size_t bytes) {
     if (!memory || static_cast<size_t>(memory->size()) < bytes) {
-      if (memory) wait_for_gpu();  // a copy may still read the old memory
+      if (memory) wait_for_gpu();  // a copy may still use the old memory
       const TensorSpec spec{{static_cast<int64_t>(std::max(bytes, size_t{1}))}, DType::kUInt8};
-      memory = NDArray::empty(spec, {DeviceType::kPinned, 0});
+      memory = NDArray::empty(spec, device, StreamKind::kCopyIn);
+      if (device.type == DeviceType::kCUDA)
+        accelerator()->stream(device.index, StreamKind::kCopyIn).synchronize();
     }
     return static_cast<std::byte*>(memory->data());
   }
@@ -191,8 +196,9 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     if (*outcome) std::rethrow_exception(*outcome);
   }
 
-  // Page-locked memory. Declared before h_, whose destructor waits for copies that use the memory.
-  NDArrayRef input_, output_;
+  // Page-locked memory, and memory of the GPU for reduce_on_gpus. Declared before h_, whose
+  // destructor waits for copies that use the memory.
+  NDArrayRef input_, output_, copies_;
   DeviceHierarchy h_;
   const std::string backend_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "cpp/kvstore/comm/device_communicator.h"
 
@@ -14,8 +15,8 @@ struct DeviceHierarchy {
   // The same local rank on each host; on uneven hosts only the first ranks have one, others null.
   std::unique_ptr<Communicator> cross;
   bool even = true;  // the same number of ranks on each host
-  // `cross` of every rank takes the memory of GPUs in all_to_all.
-  bool network_takes_gpu_memory = false;
+  // The GPU, if `cross` of every rank takes the memory of GPUs in all_to_all.
+  std::optional<Device> direct;
   // Called while this process waits for GPUs; throws if another rank is lost.
   std::function<void()> check_others;
 };
