@@ -27,7 +27,7 @@ def arguments(text: str, begin: int) -> list[str]:
     found, depth, first = [], 0, begin
     for at in range(begin, len(text)):
         c = text[at]
-        # As clang-format writes them: no space before the < of a template, one before "less".
+        # clang-format writes no space before the < of a template, and one before "less".
         if c in "([{" or (c == "<" and re.match(r"\w", text[at - 1])):
             depth += 1
         elif depth and (c in ")]}" or (c == ">" and text[at - 1] not in "- ")):

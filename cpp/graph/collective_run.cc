@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cpp/base/hash.h"
 #include "cpp/core/accelerator.h"
 #include "cpp/graph/host_op.h"
 #include "cpp/ops/collective/run.h"
@@ -21,11 +22,6 @@ bool is_collective(const Instruction& step) {
 
 Terms terms_of(const Instruction& step) {
   return collective::terms_of(*step.op, step.params.get(), step.inputs[0].spec);
-}
-
-void add_to_hash(uint64_t& hash, const std::string& text) {  // FNV-1a
-  for (const char c : text)
-    hash = (hash ^ static_cast<uint64_t>(static_cast<unsigned char>(c))) * 0x100000001b3;
 }
 
 // Memory that is first used in a stream of a communicator, which waits for no allocation.
@@ -97,7 +93,7 @@ std::shared_ptr<CollectiveSteps> CollectiveSteps::make(
 
 CollectiveSteps::CollectiveSteps(const Program& program, const Segment& main, Device device,
                                  const char* name, std::vector<Replay::CallerArray> arrays)
-    : program_(program), main_(main), device_(device), name_(name), hash_(0xcbf29ce484222325) {
+    : program_(program), main_(main), device_(device), name_(name), hash_(kHashOfNothing) {
   std::string all;
   for (size_t i = 0; i < program.main.size(); ++i) {
     const Instruction& step = program.main[i];
@@ -111,7 +107,7 @@ CollectiveSteps::CollectiveSteps(const Program& program, const Segment& main, De
     steps_.push_back(i);
     process_set_ = terms.process_set;
     const std::string one = str(terms.text, " of ", spec.dtype, spec.shape);
-    add_to_hash(hash_, one + ";");
+    hash_ = hash_of(std::as_bytes(std::span(std::string_view(one + ";"))), hash_);
     if (steps_.size() <= kCallsInText) all += str(all.empty() ? "" : ", ", one);
   }
   if (steps_.size() > kCallsInText) all += str(", and ", steps_.size() - kCallsInText, " more");

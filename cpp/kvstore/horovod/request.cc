@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cpp/base/error.h"
+#include "cpp/base/hash.h"
 
 namespace mxlite::horovod {
 
@@ -49,9 +50,7 @@ uint64_t call_hash(const Request& request) {
     common.shape[0] = 0;
   FrameWriter bytes;
   write_request(bytes, common);
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const std::byte b : bytes.take()) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001b3;
-  return hash;
+  return hash_of(bytes.take());
 }
 
 uint64_t SharedRequest::hash() const {

@@ -10,6 +10,7 @@
 
 #include "cpp/base/byte_reader.h"
 #include "cpp/base/crc32c.h"
+#include "cpp/base/hash.h"
 
 namespace mxlite::rtc {
 namespace {
@@ -38,12 +39,9 @@ std::string take_text(ByteReader& reader) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// FNV-1a with 64 bits. Two keys of one hash share a file name, and each finds the other's key in
-// it.
+// Two keys of one hash share a file name, and each finds the other's key in it.
 uint64_t hash_of(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return hash;
+  return mxlite::hash_of(std::as_bytes(std::span(text)));
 }
 
 }  // namespace

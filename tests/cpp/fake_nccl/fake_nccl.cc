@@ -351,8 +351,8 @@ ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, n
   return ncclSuccess;
 }
 
-// For tests in Python: collectives that were recorded, that graphs have run, and that were run
-// without a graph.
+// Tests in Python read how many collectives were recorded, how many ran in graphs, and how many
+// ran without one.
 extern "C" __attribute__((visibility("default"))) void mxlite_fake_nccl_counts(int64_t* counts) {
   counts[0] = recorded_calls;
   counts[1] = calls_of_graphs;

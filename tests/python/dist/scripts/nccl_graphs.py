@@ -85,7 +85,7 @@ def compare(group=0, members=None):
         found = results(nets[1], x.copy(), heads)
         for k, (a, b) in enumerate(zip(found, wanted)):
             np.testing.assert_array_equal(a, b, err_msg=f"step {step}, result {k}")
-        # Without gradients it is another executable.
+        # A call without gradients runs another executable.
         for a, b in zip(nets[1](x), nets[0](x)):
             np.testing.assert_array_equal(a.asnumpy(), b.asnumpy(), err_msg=f"step {step}")
     return nets
