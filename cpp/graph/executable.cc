@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "cpp/core/cpu/large_blocks.h"
 #include "cpp/graph/deferred_memory.h"
 #include "cpp/graph/passes/passes.h"
 #include "cpp/ndarray/memory_profile.h"
@@ -173,6 +174,9 @@ Executable::Executable(Program program, Device device, bool may_inline)
 Executable::~Executable() {
   if (collectives_) collectives_->end();
   total_own_bytes -= own_bytes_;
+  // The block of the saved values, which its last run has freed.
+  if (device_.type == DeviceType::kCPU && program_.saved_bytes)
+    discard_cached(program_.saved_bytes);
 }
 
 size_t Executable::total_bytes() { return total_own_bytes; }

@@ -129,6 +129,14 @@ class CpuAllocator final : public Allocator {
     system_free(block.data, bytes);
   }
 
+  void discard_cached(size_t asked) noexcept {
+    const size_t bytes = size_class(asked);
+    if (bytes < kOwnPages) return;
+    std::lock_guard lock(mutex_);
+    const auto known = size_classes_.find(bytes);
+    if (known != size_classes_.end()) release_locked(known->first, known->second);
+  }
+
   void release_cached() override {
     std::lock_guard lock(mutex_);
     release_locked();
@@ -232,12 +240,13 @@ class CpuAllocator final : public Allocator {
     }
   }
   void release_locked() noexcept {
-    for (auto& [bytes, blocks] : size_classes_) {
-      for (void* data : blocks.cached) system_free(data, bytes);
-      blocks.blocks -= blocks.cached.size();
-      blocks.cached.clear();
-    }
-    stats_.cached = 0;
+    for (auto& [bytes, blocks] : size_classes_) release_locked(bytes, blocks);
+  }
+  void release_locked(size_t bytes, SizeClass& blocks) noexcept {
+    for (void* data : blocks.cached) system_free(data, bytes);
+    blocks.blocks -= blocks.cached.size();
+    stats_.cached -= blocks.cached.size() * bytes;
+    blocks.cached.clear();
   }
   [[noreturn]] void throw_out_of_memory(size_t asked) {
     fail(ErrorKind::kOutOfMemory, "out of memory on cpu: ", asked, " bytes asked, ", stats_.in_use,
@@ -271,6 +280,9 @@ std::optional<LargeBlock> large_block_at(const void* address) {
 }
 void discard(Block block) noexcept {
   guard_pages_wanted() ? guarded_allocator().free(block) : instance().discard(block);
+}
+void discard_cached(size_t bytes) noexcept {
+  if (!guard_pages_wanted()) instance().discard_cached(bytes);
 }
 void lock_cpu_allocator() { instance().lock(); }
 void unlock_cpu_allocator() { instance().unlock(); }

@@ -20,5 +20,7 @@ std::optional<LargeBlock> large_block_at(const void* address);
 
 // Frees a block of a size that will not be reused: large blocks go back to the system.
 void discard(Block block) noexcept;
+// Returns cached large blocks of this size to the system, because nobody will ask for it again.
+void discard_cached(size_t bytes) noexcept;
 
 }  // namespace mxlite
