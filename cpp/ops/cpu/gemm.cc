@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/convert_run.h"
 #include "cpp/ops/cpu/matrix_vector.h"
 #include "cpp/ops/cpu/packed_product.h"
 
@@ -118,11 +119,15 @@ void gemm_native(const Problem& p, const T* a, const T* b, T* c) {
 
 // ---- halves ----------------------------------------------------------------------------------
 
-template <class T>
-void to_float(bool trans, int64_t rows, int64_t cols, const T* src, int64_t ld, float* dst) {
-  if (trans) std::swap(rows, cols);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j) dst[i * cols + j] = src[i * ld + j];
+template <class To, class From>
+void convert_rows(int64_t rows, int64_t cols, const From* src, int64_t src_ld, To* dst,
+                  int64_t dst_ld) {
+  constexpr int64_t kWorkPerThread = 1 << 15;
+  const int64_t worthwhile = std::min(rows * cols / kWorkPerThread, rows);
+  const int threads =
+      omp_in_parallel() ? 1 : static_cast<int>(std::min<int64_t>(cpu_threads(), worthwhile));
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+  for (int64_t i = 0; i < rows; ++i) convert_run(src + i * src_ld, dst + i * dst_ld, cols);
 }
 
 // If the processor has no instructions for T, uses float copies.
@@ -133,13 +138,14 @@ void gemm_as_float(const Problem& p, const T* a, const T* b, T* c) {
   float* const fa = buffer.data();
   float* const fb = fa + p.m * p.k;
   float* const fc = fb + p.k * p.n;
-  to_float(p.trans_a, p.m, p.k, a, p.lda, fa);
-  to_float(p.trans_b, p.k, p.n, b, p.ldb, fb);
-  if (p.beta != 0) to_float(false, p.m, p.n, c, p.ldc, fc);
-  gemm(DType::kFloat32, p.trans_a, p.trans_b, p.m, p.n, p.k, fa, p.trans_a ? p.m : p.k, fb,
-       p.trans_b ? p.k : p.n, fc, p.n, p.alpha, p.beta);
-  for (int64_t i = 0; i < p.m; ++i)
-    for (int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] = T(fc[i * p.n + j]);
+  const int64_t a_rows = p.trans_a ? p.k : p.m, a_cols = p.trans_a ? p.m : p.k;
+  const int64_t b_rows = p.trans_b ? p.n : p.k, b_cols = p.trans_b ? p.k : p.n;
+  convert_rows(a_rows, a_cols, a, p.lda, fa, a_cols);
+  convert_rows(b_rows, b_cols, b, p.ldb, fb, b_cols);
+  if (p.beta != 0) convert_rows(p.m, p.n, c, p.ldc, fc, p.n);
+  gemm(DType::kFloat32, p.trans_a, p.trans_b, p.m, p.n, p.k, fa, a_cols, fb, b_cols, fc, p.n,
+       p.alpha, p.beta);
+  convert_rows(p.m, p.n, fc, p.n, c, p.ldc);
 }
 
 const dnnl::engine& dnnl_cpu() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/convert_run.h"
 
 namespace mxlite::cpu {
 
@@ -64,7 +65,7 @@ T* part(void* block, size_t at) {
 template <class To, class From>
 void convert(const From* from, To* to, int64_t count) {
   parallel_ranges(count, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<To>(from[i]);
+    convert_run(from + begin, to + begin, end - begin);
   });
 }
 

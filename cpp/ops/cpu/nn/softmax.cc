@@ -4,7 +4,10 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
+#include "cpp/ops/cpu/convert_run.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/softmax.h"
 #include "cpp/ops/nn/channel_blocks.h"
@@ -107,6 +110,26 @@ void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t lengt
   std::fill(y + length, y + n, To(0));
 }
 
+// Halves are converted block by block, because loops over float16 do not become vectors.
+template <class T, class To>
+constexpr bool kConverts = sizeof(T) == 2 && !std::is_same_v<To, double>;
+
+// Memory of this thread for `count` values.
+float* values(int64_t count) {
+  static thread_local std::vector<float> memory;
+  if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
+  return memory.data();
+}
+
+// Copies n runs of neighbouring rows.
+template <class From, class To>
+void convert_block(const From* from, int64_t from_stride, To* to, int64_t to_stride, int64_t n,
+                   int64_t rows) {
+  if (rows == 1 && from_stride == 1 && to_stride == 1) return cpu::convert_run(from, to, n);
+  for (int64_t k = 0; k < n; ++k)
+    cpu::convert_run(from + k * from_stride, to + k * to_stride, rows);
+}
+
 template <Form kForm>
 void run_forward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outputs out) {
   const double factor = (kForm == Form::kSoftmin ? -1.0 : 1.0) / p.temperature.value_or(1.0);
@@ -118,10 +141,20 @@ void run_forward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outp
           lengths[r] = row_length(p, in.size() > 1 ? &in[1] : nullptr, row + r, b.channels);
         const T* x = in[0].as<T>() + at;
         To* y = out[0].as<To>() + at;
-        if (b.inner == 1)
-          forward_row<kForm>(factor, x, y, b.channels, lengths[0]);
-        else
-          forward_block<kForm>(factor, x, y, b.channels, b.inner, rows, lengths);
+        const auto forward = [&](const auto* from, auto* to, int64_t stride) {
+          if (b.inner == 1)
+            forward_row<kForm>(factor, from, to, b.channels, lengths[0]);
+          else
+            forward_block<kForm>(factor, from, to, b.channels, stride, rows, lengths);
+        };
+        if constexpr (kConverts<T, To>) {
+          float* const block = values(b.channels * rows);
+          convert_block(x, b.inner, block, rows, b.channels, rows);
+          forward(block, block, rows);
+          convert_block(block, rows, y, b.inner, b.channels, rows);
+        } else {
+          forward(x, y, b.inner);
+        }
       });
     });
   });
@@ -188,10 +221,22 @@ void run_backward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Out
         int64_t lengths[kBlock];
         for (int64_t r = 0; r < rows; ++r)
           lengths[r] = row_length(p, in.size() > 2 ? &in[2] : nullptr, row + r, b.channels);
-        if (b.inner == 1)
-          backward_row<kForm>(factor, grad, y, target, b.channels, lengths[0]);
-        else
-          backward_block<kForm>(factor, grad, y, target, b.channels, b.inner, rows, lengths);
+        const auto backward = [&](const auto* g, const auto* v, auto* to, int64_t stride) {
+          if (b.inner == 1)
+            backward_row<kForm>(factor, g, v, to, b.channels, lengths[0]);
+          else
+            backward_block<kForm>(factor, g, v, to, b.channels, stride, rows, lengths);
+        };
+        if constexpr (kConverts<T, To>) {
+          const int64_t count = b.channels * rows;
+          float *const block = values(2 * count), *const results = block + count;
+          convert_block(grad, b.inner, block, rows, b.channels, rows);
+          convert_block(y, b.inner, results, rows, b.channels, rows);
+          backward(block, results, block, rows);
+          convert_block(block, rows, target, b.inner, b.channels, rows);
+        } else {
+          backward(grad, y, target, b.inner);
+        }
       });
     });
   });

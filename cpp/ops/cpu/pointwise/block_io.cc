@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "cpp/ops/cpu/convert_run.h"
+
 namespace mxlite::pointwise {
 namespace {
 
@@ -12,7 +14,7 @@ void load(const void* src, int64_t stride, int64_t n, void* out) {
   const T* from = static_cast<const T*>(src);
   C* to = static_cast<C*>(out);
   if (stride == 1) {
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<C>(from[i]);
+    cpu::convert_run(from, to, n);
   } else if (stride == 0) {
     const C value = static_cast<C>(from[0]);
     for (int64_t i = 0; i < n; ++i) to[i] = value;
@@ -21,23 +23,13 @@ void load(const void* src, int64_t stride, int64_t n, void* out) {
   }
 }
 
-// The compiler does not vectorize the conversion instruction by itself.
-template <>
-void load<float16, float>(const void* src, int64_t stride, int64_t n, void* out) {
-  const float16* from = static_cast<const float16*>(src);
-  float* to = static_cast<float*>(out);
-  int64_t i = 0;
-  if (stride == 1)
-    for (; i + 8 <= n; i += 8)
-      _mm256_storeu_ps(
-          to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-  for (; i < n; ++i) to[i] = from[i * stride];
-}
-
 template <class C, class T>
 void store(const void* in, int64_t n, void* dst) {
   const C* from = static_cast<const C*>(in);
   T* to = static_cast<T*>(dst);
+  if constexpr (std::is_same_v<C, float> &&
+                (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>))
+    return cpu::convert_run(from, to, n);
   for (int64_t i = 0; i < n; ++i) {
     if constexpr (std::is_same_v<T, bool>)
       to[i] = from[i] != C(0);
@@ -48,17 +40,6 @@ void store(const void* in, int64_t n, void* dst) {
     else
       to[i] = static_cast<T>(from[i]);
   }
-}
-
-template <>
-void store<float, float16>(const void* in, int64_t n, void* dst) {
-  const float* from = static_cast<const float*>(in);
-  float16* to = static_cast<float16*>(dst);
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-  for (; i < n; ++i) to[i] = float16(from[i]);
 }
 
 template <class F>
