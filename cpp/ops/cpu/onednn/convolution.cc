@@ -1,7 +1,7 @@
 // Eager convolutions: plain arrays in and out, reordered to the library's layouts inside.
 #include "cpp/ops/cpu/onednn/convolution.h"
 
-#include "cpp/ops/cpu/onednn/eager.h"
+#include "cpp/ops/cpu/onednn/float_copies.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
@@ -114,12 +114,13 @@ const char* check_common(SpecSpan inputs, SpecSpan outputs) {
 }
 
 static const Registration registration(Stage::kLibraryKernels, [](OpRegistry& ops) {
-  add_kernel<ConvolutionParams, prepare_forward, &forward>(ops, "Convolution");
-  add_kernel<ConvolutionDataGradParams, prepare_backward_data, &backward_data>(
+  add_kernel_for_halves<ConvolutionParams, prepare_forward, &forward>(ops, "Convolution");
+  add_kernel_for_halves<ConvolutionDataGradParams, prepare_backward_data, &backward_data>(
       ops, "_convolution_backward_data");
-  add_kernel<ConvolutionParams, prepare_backward_weight, &backward_weight>(
+  add_kernel_for_halves<ConvolutionParams, prepare_backward_weight, &backward_weight>(
       ops, "_convolution_backward_weight");
-  add_kernel<DeconvolutionParams, prepare_deconvolution, &deconvolution>(ops, "Deconvolution");
+  add_kernel_for_halves<DeconvolutionParams, prepare_deconvolution, &deconvolution>(
+      ops, "Deconvolution");
 });
 
 }  // namespace mxlite::onednn

@@ -93,7 +93,7 @@ bool computes_in(DType dtype) {
       if (!fast)
         std::fputs(
             "mxlite: this processor has no bfloat16 kernels (AVX-512 needed); bfloat16 "
-            "layers are correct but slow, float32 is faster here\n",
+            "layers convert to float32 and back, which takes longer than float32 itself\n",
             stderr);
       return fast;
     }();

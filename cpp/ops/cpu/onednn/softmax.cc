@@ -1,7 +1,7 @@
 // softmax and log_softmax over the last axis; LRN. Eager kernels on plain arrays.
 #include "cpp/ops/nn/softmax.h"
 
-#include "cpp/ops/cpu/onednn/eager.h"
+#include "cpp/ops/cpu/onednn/float_copies.h"
 #include "cpp/ops/nn/lrn.h"
 #include "cpp/ops/registration.h"
 
@@ -59,7 +59,7 @@ void lrn(KernelContext& ctx, const LRNParams& p, Inputs in, Outputs out) {
 static const Registration registration(Stage::kLibraryKernels, [](OpRegistry& ops) {
   add_kernel<SoftmaxParams, prepare_softmax<false>, &softmax<false>>(ops, "softmax");
   add_kernel<SoftmaxParams, prepare_softmax<true>, &softmax<true>>(ops, "log_softmax");
-  add_kernel<LRNParams, prepare_lrn, &lrn>(ops, "LRN");
+  add_kernel_for_halves<LRNParams, prepare_lrn, &lrn>(ops, "LRN");
 });
 
 }  // namespace mxlite::onednn
