@@ -182,7 +182,7 @@ void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, 
   }
 }
 
-// LayerNorm along the last axis, in float32 and bfloat16: the loops of vector_kernels.h.
+// LayerNorm along the last axis, in float32 and the halves: the loops of vector_kernels.h.
 template <class P, class T>
 bool is_vector_case(const Rows& rows) {
   return std::is_same_v<P, LayerNormParams> && cpu::kHasVectorKernels<T> && rows.inner == 1;

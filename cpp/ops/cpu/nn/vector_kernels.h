@@ -1,4 +1,4 @@
-// Loops over contiguous float32 and bfloat16 in the widest vectors of the processor: AVX-512, else
+// Loops over contiguous float32 and halves in the widest vectors of the processor: AVX-512, else
 // AVX2. They run in the calling thread; their callers share the work among threads.
 #pragma once
 #include <cstdint>
@@ -26,7 +26,8 @@ struct LayerNormGradRows {
   double eps;
 };
 
-// T is float or bfloat16. Arrays of one call may be the same, but must not overlap otherwise.
+// T is float, bfloat16 or float16. Arrays of one call may be the same, but must not overlap
+// otherwise.
 template <class T>
 struct VectorKernels {
   using Map = void (*)(const T* x, T* y, int64_t n);
@@ -50,7 +51,8 @@ struct VectorKernels {
 };
 
 template <class T>
-constexpr bool kHasVectorKernels = std::is_same_v<T, float> || std::is_same_v<T, bfloat16>;
+constexpr bool kHasVectorKernels =
+    std::is_same_v<T, float> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
 template <class T>
 const VectorKernels<T>& vector_kernels();
 

@@ -23,6 +23,7 @@ const VectorKernels<T>& vector_kernels() {
 }
 template const VectorKernels<float>& vector_kernels<float>();
 template const VectorKernels<bfloat16>& vector_kernels<bfloat16>();
+template const VectorKernels<float16>& vector_kernels<float16>();
 
 void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask) {
   draw_words(seed, first, counters, threshold, mask);
@@ -36,6 +37,7 @@ const VectorKernels<T>& vector_kernels() {
 }
 template const VectorKernels<float>& vector_kernels<float>();
 template const VectorKernels<bfloat16>& vector_kernels<bfloat16>();
+template const VectorKernels<float16>& vector_kernels<float16>();
 
 void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask) {
   (has_avx512() ? avx512::draw_mask : avx2::draw_mask)(seed, first, counters, threshold, mask);

@@ -24,6 +24,7 @@ const VectorKernels<T>& vector_kernels() {
 }
 template const VectorKernels<float>& vector_kernels<float>();
 template const VectorKernels<bfloat16>& vector_kernels<bfloat16>();
+template const VectorKernels<float16>& vector_kernels<float16>();
 
 void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask) {
   draw_words(seed, first, counters, threshold, mask);

@@ -10,18 +10,23 @@
 namespace mxlite::cpu {
 namespace {
 
-// Loops over bfloat16 become vectors only where the conversions are loops of their own.
+template <class T>
+concept HalfType = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
+// Loops over halves become vectors only where the conversions are loops of their own.
 constexpr int64_t kMapBlock = 512;
 
-inline void widen(const bfloat16* from, float* to, int64_t n) {
+template <HalfType Half>
+void widen(const Half* from, float* to, int64_t n) {
   int64_t i = 0;
   for (; i + kVectorLanes <= n; i += kVectorLanes) store(to + i, load(from + i));
   for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
 }
-inline void narrow(const float* from, bfloat16* to, int64_t n) {
+template <HalfType Half>
+void narrow(const float* from, Half* to, int64_t n) {
   int64_t i = 0;
   for (; i + kVectorLanes <= n; i += kVectorLanes) store(to + i, load(from + i));
-  for (; i < n; ++i) to[i] = static_cast<bfloat16>(from[i]);
+  for (; i < n; ++i) to[i] = static_cast<Half>(from[i]);
 }
 
 template <class Form>
@@ -29,8 +34,8 @@ void map_values(const float* x, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = Form::value(x[i]);
 }
-template <class Form>
-void map_values(const bfloat16* x, bfloat16* y, int64_t n) {
+template <class Form, HalfType Half>
+void map_values(const Half* x, Half* y, int64_t n) {
   alignas(64) float block[kMapBlock];
   for (int64_t first = 0; first < n; first += kMapBlock) {
     const int64_t m = std::min(kMapBlock, n - first);
@@ -45,8 +50,8 @@ void map_grads(const float* grad, const float* x, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = grad[i] * Form::slope(x[i]);
 }
-template <class Form>
-void map_grads(const bfloat16* grad, const bfloat16* x, bfloat16* y, int64_t n) {
+template <class Form, HalfType Half>
+void map_grads(const Half* grad, const Half* x, Half* y, int64_t n) {
   alignas(64) float block[2][kMapBlock];
   for (int64_t first = 0; first < n; first += kMapBlock) {
     const int64_t m = std::min(kMapBlock, n - first);
@@ -66,8 +71,8 @@ void map_both(const float* grad, const float* x, float* x_grad, float* y, int64_
     y[i] = Form::value(v);
   }
 }
-template <class Form>
-void map_both(const bfloat16* grad, const bfloat16* x, bfloat16* x_grad, bfloat16* y, int64_t n) {
+template <class Form, HalfType Half>
+void map_both(const Half* grad, const Half* x, Half* x_grad, Half* y, int64_t n) {
   alignas(64) float block[2][kMapBlock];
   for (int64_t first = 0; first < n; first += kMapBlock) {
     const int64_t m = std::min(kMapBlock, n - first);
@@ -83,8 +88,8 @@ inline void mask_values(const float* x, const uint8_t* mask, float scale, float*
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = mask[i] != 0 ? x[i] * scale : 0.0f;
 }
-inline void mask_values(const bfloat16* x, const uint8_t* mask, float scale, bfloat16* y,
-                        int64_t n) {
+template <HalfType Half>
+void mask_values(const Half* x, const uint8_t* mask, float scale, Half* y, int64_t n) {
   alignas(64) float block[kMapBlock];
   for (int64_t first = 0; first < n; first += kMapBlock) {
     const int64_t m = std::min(kMapBlock, n - first);

@@ -1,5 +1,5 @@
-// A register of floats, loaded from float32 or bfloat16. Included once per instruction set, so
-// everything has internal linkage.
+// A register of floats, loaded from float32, bfloat16 or float16. Included once per instruction
+// set, so everything has internal linkage.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -30,6 +30,30 @@ MX_LANES_INLINE Floats load(const bfloat16* from) {
   std::memcpy(&half, from, sizeof half);
   return reinterpret_cast<Floats>(__builtin_convertvector(half, Words) << 16);
 }
+
+#if MX_WIDE
+constexpr __mmask16 kAllLanes = 0xffff;  // GCC warns of the forms without a mask
+MX_LANES_INLINE Floats load(const float16* from) {
+  __m256i half;
+  std::memcpy(&half, from, sizeof half);
+  return reinterpret_cast<Floats>(_mm512_maskz_cvtph_ps(kAllLanes, half));
+}
+MX_LANES_INLINE void store(float16* to, Floats v) {
+  const __m256i half =
+      _mm512_maskz_cvtps_ph(kAllLanes, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT);
+  std::memcpy(&to->bits, &half, sizeof half);
+}
+#else
+MX_LANES_INLINE Floats load(const float16* from) {
+  __m128i half;
+  std::memcpy(&half, from, sizeof half);
+  return reinterpret_cast<Floats>(_mm256_cvtph_ps(half));
+}
+MX_LANES_INLINE void store(float16* to, Floats v) {
+  const __m128i half = _mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT);
+  std::memcpy(&to->bits, &half, sizeof half);
+}
+#endif
 
 MX_LANES_INLINE void store(float* to, Floats v) { std::memcpy(to, &v, sizeof v); }
 // Rounds as bfloat16's constructor does.
