@@ -14,7 +14,9 @@ namespace mxlite::cpu {
 namespace {
 
 template <class T>
-constexpr double kStep = std::is_same_v<T, float> ? 0x1p-23 : 0x1p-8;
+constexpr double kStep = std::is_same_v<T, float>     ? 0x1p-23
+                         : std::is_same_v<T, float16> ? 0x1p-11
+                                                      : 0x1p-8;
 
 template <class T>
 std::vector<T> numbers(int64_t n, double seed, double range) {
@@ -39,7 +41,7 @@ std::vector<const VectorKernels<T>*> tables() {
 
 template <class T>
 class Vectors : public testing::Test {};
-using Types = testing::Types<float, bfloat16>;
+using Types = testing::Types<float, bfloat16, float16>;
 TYPED_TEST_SUITE(Vectors, Types);
 
 template <class T>
