@@ -263,3 +263,36 @@ def test_lars_scales_biases_that_have_no_names():
     optimizer = opt.create("lars", learning_rate=0.1, param_idx2name={0: "fc_bias"})
     opt.get_updater(optimizer)(0, nd.array(grad), named)
     np.testing.assert_allclose(named.asnumpy(), bias - 0.1 * grad, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", sorted(set(opt.Optimizer.opt_registry) - {"test"}))
+def test_weights_without_gradients_or_rate_stay_finite(name: str, dtype: str) -> None:
+    """Inputs that are always 0 give gradients of 0; warm-ups begin with a rate of 0."""
+    start = nd.array([[1.5, -2.0], [0.25, 3.0]], dtype=dtype)
+    for rate, grad in ((0.1, 0.0), (0.0, 0.5), (0.0, 0.0)):
+        # Adagrad by rows takes no weight decay, and AdaDelta has no learning rate.
+        update = opt.get_updater(opt.create(name, learning_rate=rate, wd=0.0))
+        weight = start.copy()
+        for _ in range(3):
+            update(0, nd.full(start.shape, grad, dtype=dtype), weight)
+        values = weight.astype("float32").asnumpy()
+        assert np.isfinite(values).all(), (rate, grad, values)
+        if rate == 0 and name != "adadelta":
+            np.testing.assert_array_equal(values, start.astype("float32").asnumpy())
+
+
+@pytest.mark.parametrize("name", ["ftrl", "ftml"])
+def test_a_warm_up_from_a_rate_of_0_goes_on_as_without_it(name: str) -> None:
+    grad = nd.array(GRADS[0])
+    warmed, plain = nd.array(WEIGHT), nd.array(WEIGHT)
+    optimizer = opt.create(name, learning_rate=0.0)
+    update = opt.get_updater(optimizer)
+    update(0, grad, warmed)
+    optimizer.set_learning_rate(0.1)
+    optimizer._index_update_count.clear()
+    optimizer.num_update = optimizer.begin_num_update
+    update(0, grad, warmed)
+    opt.get_updater(opt.create(name, learning_rate=0.1))(0, grad, plain)
+    assert (plain != nd.array(WEIGHT)).asnumpy().any()
+    np.testing.assert_array_equal(warmed.asnumpy(), plain.asnumpy())

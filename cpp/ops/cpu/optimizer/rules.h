@@ -25,6 +25,13 @@ MX_HOST_DEVICE inline double corrected_rate(double lr, double beta1, double beta
   return t == 0 ? lr : lr * (std::sqrt(1 - std::pow(beta2, n)) / (1 - std::pow(beta1, n)));
 }
 
+// The update of rules that divide by the learning rate where that is 0, as at the start of a
+// warm-up: the weight and the states stay.
+template <class C>
+MX_HOST_DEVICE void keep_weight(const Block<C>& b) {
+  MX_FOR_BLOCK(b) b.new_weight[i] = b.weight[i];
+}
+
 template <class C>
 struct Sgd {
   C lr, wd, rescale, bound;
@@ -186,6 +193,7 @@ struct Ftrl {
   MX_HOST_DEVICE explicit Ftrl(const FtrlParams& p)
       : base(p), lamda1(static_cast<C>(p.lamda1)), beta(static_cast<C>(p.beta)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
+    if (base.lr == C(0)) return keep_weight(b);
     C *z = b.state[0], *n = b.state[1];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i], base.bound);
@@ -212,6 +220,7 @@ struct Ftml {
         correction1(static_cast<C>(1 - std::pow(p.beta1, static_cast<double>(p.t)))),
         correction2(static_cast<C>(1 - std::pow(p.beta2, static_cast<double>(p.t)))) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
+    if (lr == C(0)) return keep_weight(b);
     C *d = b.state[0], *v = b.state[1], *z = b.state[2];
     MX_FOR_BLOCK(b) {
       const C g = limited(rescale * b.grad[i] + wd * b.weight[i], bound);
@@ -266,7 +275,9 @@ struct Adamax {
       mean[i] = beta1 * mean[i] + (C(1) - beta1) * g;
       const C old = beta2 * largest[i], now = std::fabs(g);
       largest[i] = old > now ? old : now;
-      b.new_weight[i] = b.weight[i] - base.lr * mean[i] / largest[i];
+      // All gradients have been 0, as of an input that is always 0: 0 / 0 would be NaN.
+      const C step = largest[i] == C(0) ? C(0) : base.lr * mean[i] / largest[i];
+      b.new_weight[i] = b.weight[i] - step;
     }
   }
 };
