@@ -16,11 +16,14 @@ import re
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "intel_xeon_amx_2_cores"
+ALL_RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = ALL_RESULTS / "intel_xeon_amx_2_cores"
+AVX2_RESULTS = ALL_RESULTS / "amd_epyc_avx2_2_cores"
 PAGES = [ROOT / name for name in ("README.md", "docs/performance.md", "docs/distributed.md")]
 NETWORKS = {
     "vgg": "vgg (11 layers)",
@@ -173,10 +176,10 @@ def training() -> Lines:
     ]
 
 
-def bert_inference() -> Lines:
-    """Return the table of BERT's inference in both dtypes."""
+def bert_inference(results: Path = RESULTS) -> Lines:
+    """Return the table of BERT's inference in the dtypes that were measured."""
     lines, systems, rows, ratios = [], [], [], []
-    for path in sorted(RESULTS.glob("bert_inference_*.json")):
+    for path in sorted(results.glob("bert_inference_*.json")):
         content = json.loads(path.read_text())
         lines += [origin("peers/run.py", content)]
         systems = systems or systems_of(content)
@@ -191,10 +194,10 @@ def bert_inference() -> Lines:
     return [*source_lines(lines), "", *markdown(head, rows), "", mean_line(ratios)]
 
 
-def bert_training() -> Lines:
+def bert_training(results: Path = RESULTS) -> Lines:
     """Return the table of BERT's training steps, with each system's peak memory."""
     contents = [
-        json.loads(path.read_text()) for path in sorted(RESULTS.glob("bert_training*.json"))
+        json.loads(path.read_text()) for path in sorted(results.glob("bert_training*.json"))
     ]
     systems = list(dict.fromkeys(entry["system"] for one in contents for entry in one["results"]))
     rows, ratios = [], []
@@ -321,6 +324,8 @@ TABLES = {
     "training": training,
     "bert_inference": bert_inference,
     "bert_training": bert_training,
+    "bert_inference_avx2": partial(bert_inference, AVX2_RESULTS),
+    "bert_training_avx2": partial(bert_training, AVX2_RESULTS),
     "neighbours": neighbours,
     "processes": processes,
 }
