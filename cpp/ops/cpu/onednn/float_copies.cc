@@ -3,13 +3,6 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 
 namespace mxlite::onednn {
-namespace {
-
-size_t aligned_bytes(const TensorRef& ref) {
-  return (static_cast<size_t>(ref.size()) * sizeof(float) + 63) / 64 * 64;
-}
-
-}  // namespace
 
 SpecList as_float32(SpecSpan specs) {
   SpecList result;
@@ -27,18 +20,18 @@ const char* check_float_copies(SpecSpan in, SpecSpan out) {
 }
 
 FloatCopies::FloatCopies(Inputs in, Outputs out) : inputs_(in.size()) {
-  size_t bytes = 0;
-  for (const Inputs list : {in, out})
-    for (const TensorRef& ref : list) bytes += aligned_bytes(ref);
-  block_ = cpu_allocator().allocate(bytes);
-  auto* at = static_cast<std::byte*>(block_.data);
+  cpu::ScratchPlan plan;
+  SmallVector<size_t, 4> offsets;
   for (const Inputs list : {in, out})
     for (const TensorRef& ref : list) {
-      TensorRef& copy = refs_.emplace_back(ref);
-      copy.data = at;
-      copy.dtype = DType::kFloat32;
-      at += aligned_bytes(ref);
+      refs_.push_back(ref);
+      offsets.push_back(plan.add<float>(ref.size()));
     }
+  block_ = cpu_allocator().allocate(plan.bytes());
+  for (size_t i = 0; i < refs_.size(); ++i) {
+    refs_[i].data = cpu::part<float>(block_.data, offsets[i]);
+    refs_[i].dtype = DType::kFloat32;
+  }
   for (size_t i = 0; i < in.size(); ++i)
     dispatch_floating("float copies", in[i].dtype, [&]<class T>(T) {
       cpu::convert(in[i].as<T>(), refs_[i].as<float>(), in[i].size());
