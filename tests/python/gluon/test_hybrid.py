@@ -475,28 +475,3 @@ def test_a_forward_of_its_own_is_called_by_its_name():
     for _ in range(2):
         assert net(x).asnumpy().tolist() == net.forward(x).asnumpy().tolist() == [3, 5]
         net.hybridize()
-
-
-def test_hybridize_frees_the_activations_of_the_graph_before() -> None:
-    """A user who hybridizes again, as after a warm-up, does not hold both graphs' memory."""
-    net = nn.HybridSequential()
-    for _ in range(8):
-        net.add(nn.Dense(1024, activation="tanh", in_units=1024))
-    net.initialize()
-    net.hybridize(static_alloc=True, static_shape=True)
-    x = mx.nd.ones((1000, 1024))
-    with autograd.record():
-        y = net(x)
-    mx.nd.waitall()
-    y.backward()
-    del y
-    mx.nd.waitall()
-
-    def held() -> int:
-        stats = mx.runtime.memory_stats(mx.cpu())
-        return stats["in_use"] + stats["cached"]
-
-    before = held()
-    net.hybridize(static_alloc=True, static_shape=True)
-    freed = before - held()
-    assert freed >= 7 * x.size * 4, freed

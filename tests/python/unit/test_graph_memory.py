@@ -262,3 +262,28 @@ def test_predictions_while_recording_share_weights() -> None:
     recorded.backward()
     np.testing.assert_allclose(recorded.asnumpy(), plain, rtol=1e-3, atol=1e-4)
     assert np.abs(net[0].weight.grad().asnumpy()).sum() > 0
+
+
+def test_hybridize_frees_the_activations_of_the_graph_before() -> None:
+    """A user who hybridizes again, as after a warm-up, does not hold both graphs' memory."""
+    net = gluon.nn.HybridSequential()
+    for _ in range(8):
+        net.add(gluon.nn.Dense(1024, activation="tanh", in_units=1024))
+    net.initialize()
+    net.hybridize(static_alloc=True, static_shape=True)
+    x = mx.nd.ones((1000, 1024))
+    with autograd.record():
+        y = net(x)
+    mx.nd.waitall()
+    y.backward()
+    del y
+    mx.nd.waitall()
+
+    def held() -> int:
+        stats = mx.runtime.memory_stats(mx.cpu())
+        return stats["in_use"] + stats["cached"]
+
+    before = held()
+    net.hybridize(static_alloc=True, static_shape=True)
+    freed = before - held()
+    assert freed >= 7 * x.size * 4, freed
