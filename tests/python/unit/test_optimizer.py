@@ -19,6 +19,10 @@ DATA = Path(__file__).parents[2] / "data" / "mxnet_1_9_1"
 GOLDEN = json.loads((DATA / "golden.json").read_text())
 WEIGHT = np.float32(GOLDEN["weight"])
 GRADS = [np.float32(grad) for grad in GOLDEN["grads"]]
+NAMES = (
+    "adadelta adagrad adam adamax ccsgd dcasgd ftml ftrl groupadagrad lamb lars lbsgd nadam "
+    "nag rmsprop sgd sgld signum"
+).split()
 
 
 @pytest.mark.parametrize("case", GOLDEN["optimizers"], ids=lambda c: f"{c['name']}-{c['options']}")
@@ -238,11 +242,7 @@ def test_an_unknown_option_is_named() -> None:
 
 
 def test_all_names_of_mxnet_are_registered() -> None:
-    names = (
-        "adadelta adagrad adam adamax ccsgd dcasgd ftml ftrl groupadagrad lamb lars lbsgd nadam "
-        "nag rmsprop sgd sgld signum test"
-    )
-    assert set(names.split()) <= set(opt.Optimizer.opt_registry)
+    assert {*NAMES, "test"} <= set(opt.Optimizer.opt_registry)
     assert isinstance(opt.create("AdaGrad"), opt.AdaGrad)
 
 
@@ -266,7 +266,7 @@ def test_lars_scales_biases_that_have_no_names():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("name", sorted(set(opt.Optimizer.opt_registry) - {"test"}))
+@pytest.mark.parametrize("name", [*NAMES, "adamw"])
 def test_weights_without_gradients_or_rate_stay_finite(name: str, dtype: str) -> None:
     """Inputs that are always 0 give gradients of 0; warm-ups begin with a rate of 0."""
     start = nd.array([[1.5, -2.0], [0.25, 3.0]], dtype=dtype)
