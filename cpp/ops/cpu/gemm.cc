@@ -14,6 +14,7 @@
 #include "cpp/ops/cpu/convert_run.h"
 #include "cpp/ops/cpu/matrix_vector.h"
 #include "cpp/ops/cpu/packed_product.h"
+#include "cpp/ops/cpu/processor.h"
 
 namespace mxlite::cpu {
 namespace {
@@ -287,6 +288,40 @@ bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c
   return false;
 }
 
+dnnl_status_t sgemm(const Problem& p, const float* a, const float* b, float* c) {
+  return dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.m, p.n, p.k,
+                    static_cast<float>(p.alpha), a, std::max<int64_t>(p.lda, 1), b,
+                    std::max<int64_t>(p.ldb, 1), static_cast<float>(p.beta), c,
+                    std::max<int64_t>(p.ldc, 1));
+}
+
+// With few rows of A, oneDNN's sgemm for AVX2 reads a plain B where it lies. Rows that are
+// multiples of 4 KiB apart share their sets of the first-level cache, and it runs at half its
+// speed.
+bool is_slow_for_avx2(const Problem& p) {
+  constexpr int64_t kLeastRows = 96, kMostRows = 256, kFloatsOfPage = 1024;
+  return !p.trans_b && p.ldb % kFloatsOfPage == 0 && p.m >= kLeastRows && p.m <= kMostRows &&
+         !has_avx512() && !omp_in_parallel();
+}
+
+// Copies B part by part to rows that lie apart by another distance; a part stays in the caches.
+dnnl_status_t sgemm_on_copies(const Problem& p, const float* a, const float* b, float* c) {
+  constexpr int64_t kFloats = int64_t{1} << 20, kLeastDepth = 64, kLine = 16;
+  const int64_t most = std::max(kLeastDepth, kFloats / p.n);
+  static thread_local std::vector<float> copies;
+  Problem part = p;
+  part.ldb = (p.n + kLine - 1) / kLine * kLine + kLine;
+  copies.resize(std::max(copies.size(), static_cast<size_t>(std::min(most, p.k) * part.ldb)));
+  for (int64_t l = 0; l < p.k; l += most) {
+    part.k = std::min(most, p.k - l);
+    convert_rows(part.k, p.n, b + l * p.ldb, p.ldb, copies.data(), part.ldb);
+    const auto status = sgemm(part, a + (p.trans_a ? l * p.lda : l), copies.data(), c);
+    if (status != dnnl_success) return status;
+    part.beta = 1;
+  }
+  return dnnl_success;
+}
+
 void run_one(const Problem& p, const void* a, const void* b, void* c) {
   if (p.m == 0 || p.n == 0) return;
   if (is_half(p.dtype)) return run_half(p, a, b, c);
@@ -294,11 +329,11 @@ void run_one(const Problem& p, const void* a, const void* b, void* c) {
   if (as_matrix_vector(p, static_cast<const float*>(a), static_cast<const float*>(b),
                        static_cast<float*>(c)))
     return;
-  const auto status = dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.m, p.n, p.k,
-                                 static_cast<float>(p.alpha), static_cast<const float*>(a),
-                                 std::max<int64_t>(p.lda, 1), static_cast<const float*>(b),
-                                 std::max<int64_t>(p.ldb, 1), static_cast<float>(p.beta),
-                                 static_cast<float*>(c), std::max<int64_t>(p.ldc, 1));
+  const auto status = is_slow_for_avx2(p)
+                          ? sgemm_on_copies(p, static_cast<const float*>(a),
+                                            static_cast<const float*>(b), static_cast<float*>(c))
+                          : sgemm(p, static_cast<const float*>(a), static_cast<const float*>(b),
+                                  static_cast<float*>(c));
   if (status != dnnl_success) run_native(p, a, b, c);
 }
 
