@@ -4,8 +4,8 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "cpp/ops/cpu/convert_run.h"
 #include "cpp/ops/cpu/nn/parallel.h"
@@ -28,15 +28,20 @@ int64_t row_length(const SoftmaxParams& p, const TensorRef* length, int64_t row,
   return std::clamp<int64_t>(given, 0, n);
 }
 
-// fn(first element, row index, rows of the block, stride along the axis)
+int64_t block_size(const ChannelBlocks& b) { return b.channels * std::min(kBlock, b.inner); }
+
+// fn(first element, row index, rows of the block, thread)
 template <class F>
 void for_blocks(const ChannelBlocks& b, F&& fn) {
   const int64_t blocks = (b.inner + kBlock - 1) / kBlock;
-  cpu::parallel_for(b.outer * blocks, b.channels * std::min(kBlock, b.inner) * 2, [&](int64_t i) {
-    const int64_t outer = i / blocks, inner = i % blocks * kBlock;
-    fn(outer * b.channels * b.inner + inner, outer * b.inner + inner,
-       std::min(kBlock, b.inner - inner));
-  });
+  cpu::parallel_ranges(b.outer * blocks, block_size(b) * 2,
+                       [&](int64_t begin, int64_t end, int thread) {
+                         for (int64_t i = begin; i < end; ++i) {
+                           const int64_t outer = i / blocks, inner = i % blocks * kBlock;
+                           fn(outer * b.channels * b.inner + inner, outer * b.inner + inner,
+                              std::min(kBlock, b.inner - inner), thread);
+                         }
+                       });
 }
 
 // Results in float64 are computed in it, whatever the input's type.
@@ -114,12 +119,20 @@ void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t lengt
 template <class T, class To>
 constexpr bool kConverts = sizeof(T) == 2 && !std::is_same_v<To, double>;
 
-// Memory of this thread for `count` values.
-float* values(int64_t count) {
-  static thread_local std::vector<float> memory;
-  if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
-  return memory.data();
-}
+// Memory of each thread for `arrays` blocks as float, allocated before the threads start, because
+// an error inside them would end the process.
+class FloatBlocks {
+ public:
+  FloatBlocks(const ChannelBlocks& b, int64_t arrays)
+      : size_(block_size(b) * arrays),
+        memory_(
+            std::make_unique_for_overwrite<float[]>(static_cast<size_t>(size_ * cpu_threads()))) {}
+  float* of(int thread) const { return memory_.get() + thread * size_; }
+
+ private:
+  const int64_t size_;
+  const std::unique_ptr<float[]> memory_;
+};
 
 // Copies n runs of neighbouring rows.
 template <class From, class To>
@@ -135,7 +148,8 @@ void run_forward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outp
   const double factor = (kForm == Form::kSoftmin ? -1.0 : 1.0) / p.temperature.value_or(1.0);
   dispatch_floating("softmax", in[0].dtype, [&]<class T>(T) {
     dispatch_floating("softmax", out[0].dtype, [&]<class To>(To) {
-      for_blocks(b, [&](int64_t at, int64_t row, int64_t rows) {
+      const FloatBlocks memory(b, kConverts<T, To> ? 1 : 0);
+      for_blocks(b, [&](int64_t at, int64_t row, int64_t rows, [[maybe_unused]] int thread) {
         int64_t lengths[kBlock];
         for (int64_t r = 0; r < rows; ++r)
           lengths[r] = row_length(p, in.size() > 1 ? &in[1] : nullptr, row + r, b.channels);
@@ -148,7 +162,7 @@ void run_forward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outp
             forward_block<kForm>(factor, from, to, b.channels, stride, rows, lengths);
         };
         if constexpr (kConverts<T, To>) {
-          float* const block = values(b.channels * rows);
+          float* const block = memory.of(thread);
           convert_block(x, b.inner, block, rows, b.channels, rows);
           forward(block, block, rows);
           convert_block(block, rows, y, b.inner, b.channels, rows);
@@ -215,7 +229,8 @@ void run_backward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Out
   const double factor = (kForm == Form::kSoftmin ? -1.0 : 1.0) / p.temperature.value_or(1.0);
   dispatch_floating("softmax", in[1].dtype, [&]<class T>(T) {
     dispatch_floating("softmax", out[0].dtype, [&]<class To>(To) {
-      for_blocks(b, [&](int64_t at, int64_t row, int64_t rows) {
+      const FloatBlocks memory(b, kConverts<T, To> ? 2 : 0);
+      for_blocks(b, [&](int64_t at, int64_t row, int64_t rows, [[maybe_unused]] int thread) {
         const T *grad = in[0].as<T>() + at, *y = in[1].as<T>() + at;
         To* target = out[0].as<To>() + at;
         int64_t lengths[kBlock];
@@ -228,8 +243,7 @@ void run_backward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Out
             backward_block<kForm>(factor, g, v, to, b.channels, stride, rows, lengths);
         };
         if constexpr (kConverts<T, To>) {
-          const int64_t count = b.channels * rows;
-          float *const block = values(2 * count), *const results = block + count;
+          float *const block = memory.of(thread), *const results = block + b.channels * rows;
           convert_block(grad, b.inner, block, rows, b.channels, rows);
           convert_block(y, b.inner, results, rows, b.channels, rows);
           backward(block, results, block, rows);
