@@ -72,6 +72,7 @@ void check(double tolerance) {
 }
 
 TEST(Gemm, Float32MatchesTheDefinition) { check<float>(1e-5); }
+
 // Rows of B that lie multiples of 4 KiB apart take a way of their own on processors with AVX2 only.
 // Small whole numbers: the sums are exact.
 TEST(Gemm, RowsThatLiePagesApart) {

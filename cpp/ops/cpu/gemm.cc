@@ -13,6 +13,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/convert_run.h"
 #include "cpp/ops/cpu/matrix_vector.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/packed_product.h"
 #include "cpp/ops/cpu/processor.h"
 
@@ -123,12 +124,8 @@ void gemm_native(const Problem& p, const T* a, const T* b, T* c) {
 template <class To, class From>
 void convert_rows(int64_t rows, int64_t cols, const From* src, int64_t src_ld, To* dst,
                   int64_t dst_ld) {
-  constexpr int64_t kWorkPerThread = 1 << 15;
-  const int64_t worthwhile = std::min(rows * cols / kWorkPerThread, rows);
-  const int threads =
-      omp_in_parallel() ? 1 : static_cast<int>(std::min<int64_t>(cpu_threads(), worthwhile));
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (int64_t i = 0; i < rows; ++i) convert_run(src + i * src_ld, dst + i * dst_ld, cols);
+  parallel_for(rows, cols,
+               [=](int64_t i) { convert_run(src + i * src_ld, dst + i * dst_ld, cols); });
 }
 
 // If the processor has no instructions for T, uses float copies.
@@ -295,9 +292,8 @@ dnnl_status_t sgemm(const Problem& p, const float* a, const float* b, float* c) 
                     std::max<int64_t>(p.ldc, 1));
 }
 
-// With few rows of A, oneDNN's sgemm for AVX2 reads a plain B where it lies. Rows that are
-// multiples of 4 KiB apart share their sets of the first-level cache, and it runs at half its
-// speed.
+// oneDNN's sgemm for AVX2 reads a plain B where it lies if A has few rows. Rows of B that lie
+// multiples of 4 KiB apart share their sets of the first-level cache, which halves its speed.
 bool is_slow_for_avx2(const Problem& p) {
   constexpr int64_t kLeastRows = 96, kMostRows = 256, kFloatsOfPage = 1024;
   return !p.trans_b && p.ldb % kFloatsOfPage == 0 && p.m >= kLeastRows && p.m <= kMostRows &&
@@ -326,14 +322,10 @@ void run_one(const Problem& p, const void* a, const void* b, void* c) {
   if (p.m == 0 || p.n == 0) return;
   if (is_half(p.dtype)) return run_half(p, a, b, c);
   if (p.dtype != DType::kFloat32 || is_small_gemm(p.m, p.n, p.k)) return run_native(p, a, b, c);
-  if (as_matrix_vector(p, static_cast<const float*>(a), static_cast<const float*>(b),
-                       static_cast<float*>(c)))
-    return;
-  const auto status = is_slow_for_avx2(p)
-                          ? sgemm_on_copies(p, static_cast<const float*>(a),
-                                            static_cast<const float*>(b), static_cast<float*>(c))
-                          : sgemm(p, static_cast<const float*>(a), static_cast<const float*>(b),
-                                  static_cast<float*>(c));
+  const auto *fa = static_cast<const float*>(a), *fb = static_cast<const float*>(b);
+  auto* const fc = static_cast<float*>(c);
+  if (as_matrix_vector(p, fa, fb, fc)) return;
+  const auto status = is_slow_for_avx2(p) ? sgemm_on_copies(p, fa, fb, fc) : sgemm(p, fa, fb, fc);
   if (status != dnnl_success) run_native(p, a, b, c);
 }
 

@@ -38,7 +38,7 @@ std::optional<Plan> plan_forward(const PlanRequest& r) {
   const auto& p = *static_cast<const BatchNormParams*>(r.params);
   const auto memory = memory_of(r, p, 0, 1);
   if (!memory) return std::nullopt;
-  // In inference can_fuse of BatchNorm accepts relu and nothing else.
+  // The rule that fuses into BatchNorm accepts relu and nothing else in inference.
   const NormEnd end = r.post_ops.empty() ? kEnd : NormEnd::kRelu;
   Plan plan;
   for (size_t i = 0; i < r.inputs.size(); ++i)
