@@ -307,11 +307,26 @@ def step_flops(case: Case) -> float:
 _BERT_VOCABULARY, _MASK_SHARE, _MOST_MASKS = 30522, 0.15, 80
 
 
+def encoder_flops(layers: int, units: int, tokens: int) -> int:
+    """Return the operations of a transformer's forward pass on one sequence: products, attention.
+
+    Parameters
+    ----------
+    layers, units, tokens : int
+        Size of the encoder, whose feed-forward parts have four times its units, and length.
+
+    Returns
+    -------
+    int
+        Operations, multiply and add apart.
+    """
+    return layers * (24 * units**2 * tokens + 4 * units * tokens**2)
+
+
 def _bert_flops(case: Case) -> float:
     """Return the operations of the encoder's and decoder's products and of attention."""
     layers, units, _ = map(int, case.network.split("_")[1:])
     masks = min(_MOST_MASKS, round(case.size * _MASK_SHARE) + 1)
-    encoder = 6 * 12 * layers * units**2 * case.size
-    attention = 12 * layers * case.size**2 * units
+    encoder = 3 * encoder_flops(layers, units, case.size)
     decoder = 6 * masks * (units**2 + units * _BERT_VOCABULARY)
-    return float(encoder + attention + decoder) * case.samples
+    return float(encoder + decoder) * case.samples

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 import mxlite as mx  # noqa: E402
 from command_line import add_options  # noqa: E402
+from dlperf.cases import encoder_flops  # noqa: E402
 
 SOURCE = Path(__file__).with_suffix(".cc")
 # Outputs and inputs of the products of a layer, and the rows of 1 and 8 texts of 128 tokens.
@@ -32,11 +33,6 @@ PRODUCTS = ((2304, 768), (768, 768), (3072, 768), (768, 3072))
 ROWS = (128, 1024)
 LAYERS, UNITS = 12, 768
 TOKENS = {"bert-base": 128, "bert-base-512": 512}
-
-
-def forward_flop(tokens: int) -> float:
-    """Return the arithmetic of BERT-base's forward pass on one text, in FLOP."""
-    return LAYERS * (24.0 * UNITS**2 * tokens + 4.0 * UNITS * tokens**2)
 
 
 def product_seconds(rows: int, outputs: int, inputs: int) -> float:
@@ -57,7 +53,7 @@ def peer_rates(inference: list[Path], training: list[Path]) -> list[tuple[str, s
     found = []
     for path in inference:
         for entry in _cells(json.loads(path.read_text())):
-            flop = forward_flop(TOKENS[entry["network"]])
+            flop = encoder_flops(LAYERS, UNITS, TOKENS[entry["network"]])
             name = f"inference, {entry['batch']} x {TOKENS[entry['network']]}"
             found.append((name, entry["system"], entry["median"] * flop))
     for path in training:
