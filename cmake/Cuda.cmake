@@ -60,9 +60,6 @@ find_path(MXLITE_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
 if(NOT MXLITE_CUDNN_FRONTEND_INCLUDE)
   list(APPEND cuda_missing "cudnn_frontend.h (pip install nvidia-cudnn-frontend)")
 endif()
-# nvJPEG is loaded while programs run. Its header and library are for a test of our declarations.
-find_path(MXLITE_NVJPEG_INCLUDE nvjpeg.h HINTS ${cuda_roots} PATH_SUFFIXES include NO_DEFAULT_PATH)
-find_library(MXLITE_libnvjpeg NAMES libnvjpeg.so.13 libnvjpeg.so HINTS ${cuda_roots} PATH_SUFFIXES lib64 lib NO_DEFAULT_PATH)
 if(cuda_missing)
   string(REPLACE ";" ", " cuda_missing "${cuda_missing}")
   message(FATAL_ERROR "MXLITE_CUDA=ON: not found: ${cuda_missing}; install the CUDA 13 toolkit with cuDNN 9 "

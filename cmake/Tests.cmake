@@ -17,9 +17,6 @@ else()
   else()
     list(FILTER test_sources EXCLUDE REGEX "/cuda_plugin_[a-z0-9_]*_test.cc$")
   endif()
-  if(NOT MXLITE_OPENCV)
-    list(FILTER test_sources EXCLUDE REGEX "/cuda_plugin_nvjpeg_test.cc$")
-  endif()
 endif()
 
 # A library that only core_plugin_loader_test finds, and one that needs it.
@@ -60,9 +57,6 @@ foreach(source ${test_sources})
     # No test names a symbol of the plug-in, whose kernels register themselves.
     target_link_options(${test} PRIVATE -Wl,--no-as-needed)
     target_compile_definitions(${test} PRIVATE MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  endif()
-  if(test STREQUAL cuda_plugin_nvjpeg_test AND MXLITE_NVJPEG_INCLUDE)
-    target_include_directories(${test} SYSTEM PRIVATE ${MXLITE_NVJPEG_INCLUDE})
   endif()
   if(test STREQUAL core_plugin_loader_test)
     add_dependencies(${test} mxlite_test_needy)
@@ -126,30 +120,10 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set_target_properties(mxlite_emulator mxlite_fake_nvrtc PROPERTIES
                         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   set_property(SOURCE ${fake_gpu}/plugin.cc APPEND PROPERTY COMPILE_DEFINITIONS
-               FAKE_NVRTC="${PROJECT_BINARY_DIR}/tests/libmxlite_fake_nvrtc.so"
-               FAKE_NVJPEG="${PROJECT_BINARY_DIR}/tests/libmxlite_fake_nvjpeg.so")
-
-  # Samples of ImageRecordIter: an nvJPEG over libjpeg-turbo, and the kernel of the CUDA backend on the emulator.
-  set(fake_samples "")
-  set(emulator_launches "")
-  if(MXLITE_OPENCV AND NOT MXLITE_CUDA)
-    add_library(mxlite_fake_nvjpeg SHARED EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cpp/fake_nvjpeg/fake_nvjpeg.cc)
-    target_link_libraries(mxlite_fake_nvjpeg PRIVATE mxlite mxlite::imaging Threads::Threads)
-    set_target_properties(mxlite_fake_nvjpeg PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-    set(sample_kernel ${PROJECT_SOURCE_DIR}/cpp/io/cuda/sample_kernel.cu)
-    set_source_files_properties(${sample_kernel} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
-    add_library(mxlite_fake_samples OBJECT EXCLUDE_FROM_ALL ${sample_kernel} ${fake_gpu}/sample_device.cc)
-    add_library(mxlite_emulator_launches OBJECT EXCLUDE_FROM_ALL ${emulator} ${emulated_gpu}/kernel_symbols.cc
-                ${emulated_gpu}/launch_errors.cc)
-    foreach(library mxlite_fake_samples mxlite_emulator_launches)
-      target_include_directories(${library} BEFORE PRIVATE ${emulated_gpu}/include ${PROJECT_SOURCE_DIR})
-    endforeach()
-    set(fake_samples $<TARGET_OBJECTS:mxlite_fake_samples>)
-    set(emulator_launches $<TARGET_OBJECTS:mxlite_emulator_launches>)
-  endif()
+               FAKE_NVRTC="${PROJECT_BINARY_DIR}/tests/libmxlite_fake_nvrtc.so")
 
   add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc
-              ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl> ${fake_samples} ${emulator_launches})
+              ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl>)
   add_dependencies(cpp_tests mxlite_fake_gpu)
 
   set(stand_ins mxlite_fake_gpu)
@@ -163,7 +137,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
                 ${emulator} ${emulated_gpu}/guarded_memory.cc ${emulated_gpu}/kernel_symbols.cc
                 ${emulated_gpu}/backend.cc ${emulated_gpu}/attention.cc ${emulated_gpu}/int8.cc
                 ${emulated_gpu}/launch_errors.cc ${cuda_kernels} ${fake_rtc}/host_code.cc
-                $<TARGET_OBJECTS:mxlite_fake_nccl> ${fake_samples})
+                $<TARGET_OBJECTS:mxlite_fake_nccl>)
     set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;${kernel_options}")
     target_include_directories(mxlite_emulated_gpu BEFORE PRIVATE ${emulated_gpu}/include)
     target_compile_options(mxlite_emulated_gpu PRIVATE -O1 -w)
@@ -174,9 +148,6 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
     set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     target_link_libraries(${library} PRIVATE mxlite Threads::Threads)
     add_dependencies(${library} mxlite_fake_nvrtc)
-    if(TARGET mxlite_fake_nvjpeg)
-      add_dependencies(${library} mxlite_fake_nvjpeg)
-    endif()
   endforeach()
 endif()
 

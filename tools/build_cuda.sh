@@ -13,7 +13,7 @@ cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_
   -DMXLITE_OUTPUT_DIRECTORY="$PWD/build/cuda/mxlite" >build-cuda.log || { cat build-cuda.log; rm build-cuda.log; exit 1; }
 rm build-cuda.log
 ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda cuda_plugin_kernels_test \
-  cuda_plugin_convolution_graph_test cuda_plugin_attention_graph_test cuda_plugin_gemm_preference_test cuda_plugin_nvjpeg_test rtc_chain_test
+  cuda_plugin_convolution_graph_test cuda_plugin_attention_graph_test cuda_plugin_gemm_preference_test rtc_chain_test
 library=build/cuda/mxlite/libmxlite_cuda.so
 ls -l --block-size=MiB "$library"
 # The entry is exported, and all that it needs is either in libmxlite.so or in the CUDA libraries.
@@ -23,6 +23,4 @@ if ldd -r "$library" 2>&1 | grep -E 'not found|undefined symbol'; then exit 1; f
 export MXLITE_REQUIRE_NVRTC=1
 MXLITE_NVRTC_LIBRARY=$(sed -n 's/^MXLITE_libnvrtc:[^=]*=//p' build/cuda/CMakeCache.txt)
 export MXLITE_NVRTC_LIBRARY
-MXLITE_NVJPEG_LIBRARY=$(sed -n 's/^MXLITE_libnvjpeg:[^=]*=//p' build/cuda/CMakeCache.txt | grep -v NOTFOUND || true)
-export MXLITE_NVJPEG_LIBRARY
 ctest --test-dir build/cuda --output-on-failure --no-tests=error -R '^cuda_plugin_|RealNvrtc'

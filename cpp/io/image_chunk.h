@@ -20,13 +20,6 @@ struct ImagePipeline::Chunk {
   int64_t missing = 0;            // rows not done; guarded by mutex_
 };
 
-struct ImagePipeline::Sample {
-  size_t slot = 0;         // decoder of the thread, if a GPU decodes
-  Chunk* chunk = nullptr;  // null: nothing is unfinished
-  int64_t row = 0;
-  Record record;  // the GPU may read its bytes until the sample is finished
-};
-
 inline uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = a * 0x9E3779B97F4A7C15ULL + b + 0xD1B54A32D192ED03ULL;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;

@@ -1,12 +1,10 @@
 #include "cpp/io/image_pipeline.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <thread>
 #include <utility>
 
-#include "cpp/base/env.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/blocking.h"
 #include "cpp/io/image_chunk.h"
@@ -83,10 +81,6 @@ ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(optio
   }
   choose_part();
   choose_label_width();
-  if (options_.gpu >= 0 && env_int("MXLITE_NVJPEG", 0) != 0) {
-    check_gpu_options(options_.image, options_.detection);
-    *gpu_ = std::make_unique<GpuSamples>(options_.gpu, options_.image, options_.threads);
-  }
   order_.resize(offsets_.size());
   start();
 }
@@ -105,10 +99,10 @@ void ImagePipeline::start(int64_t chunk) {
   taken_ = chunk;
   next_sample_ = chunk * options_.batch_size;
   for (int i = 0; i < options_.threads; ++i)
-    workers_->emplace_back([this, i](std::stop_token token) {
+    workers_->emplace_back([this](std::stop_token token) {
       std::unique_lock lock(mutex_);
       ++running_;
-      work(i, std::move(token), lock);
+      work(std::move(token), lock);
       --running_;
       changed_->notify_all();
     });
@@ -161,10 +155,6 @@ std::string ImagePipeline::last_skipped() const {
   return last_skipped_;
 }
 
-int64_t ImagePipeline::decoded_on_cpu() const { return gpu() ? gpu()->decoded_on_cpu() : 0; }
-
-std::string ImagePipeline::first_on_cpu() const { return gpu() ? gpu()->first_on_cpu() : ""; }
-
 void ImagePipeline::seek(const PipelinePosition& position) {
   check_owner();
   const Turn turn(*this);
@@ -198,7 +188,7 @@ ImageBatch ImagePipeline::new_batch() const {
   const int64_t size = options_.batch_size, width = label_width_;
   ImageBatch batch;
   const TensorSpec data{{size, image.channels, image.height, image.width}, image.dtype};
-  batch.data = gpu() ? gpu()->empty(data) : empty_for_transfer(data);
+  batch.data = empty_for_transfer(data);
   batch.label =
       empty_for_transfer({width == 1 ? Shape{size} : Shape{size, width}, DType::kFloat32});
   batch.index.resize(static_cast<size_t>(size));
@@ -215,43 +205,17 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::new_chunk(int64_t number) c
   return chunk;
 }
 
-void ImagePipeline::finish_sample(Sample& sample, int thread, std::unique_lock<std::mutex>& lock) {
-  if (!sample.chunk) return;
-  Chunk& chunk = *std::exchange(sample.chunk, nullptr);
-  if (gpu()) {
-    lock.unlock();
-    std::exception_ptr& error = chunk.failures[static_cast<size_t>(sample.row)].error;
-    try {
-      gpu()->finish(thread, sample.slot);
-    } catch (...) {
-      if (!error) error = std::current_exception();
-    }
-    lock.lock();
-  }
-  if (--chunk.missing == 0) changed_->notify_all();
-}
-
-// A GPU decodes a thread's last sample while the thread does the host's part of the next one.
-void ImagePipeline::work(int thread, std::stop_token token, std::unique_lock<std::mutex>& lock) {
+void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lock) {
   const int64_t batch = options_.batch_size;
   TransformScratch scratch;
-  std::array<Sample, GpuSamples::kSlots> samples;
-  for (size_t i = 0; i < samples.size(); ++i) samples[i].slot = i;
-  size_t slot = 0;
+  Record record;
   const auto ends = [&] {
     return token.stop_requested() || closed_ || next_sample_ >= num_records();
   };
   const auto has_room = [&] { return next_sample_ / batch < taken_ + 1 + options_.prefetch; };
   while (true) {
-    finish_sample(samples[slot], thread, lock);
-    if (ends() || !has_room())  // no other sample would finish them
-      for (Sample& sample : samples) finish_sample(sample, thread, lock);
     const bool more = changed_->wait(lock, token, [&] { return ends() || has_room(); });
-    if (!more || ends()) {
-      // A stop may be requested at any time, also after the check above.
-      for (Sample& sample : samples) finish_sample(sample, thread, lock);
-      return;
-    }
+    if (!more || ends()) return;
     const int64_t position = next_sample_++;
     if (position % batch == 0) {
       try {
@@ -263,21 +227,17 @@ void ImagePipeline::work(int thread, std::stop_token token, std::unique_lock<std
         continue;
       }
     }
-    Sample& sample = samples[slot];
-    sample.chunk = chunks_[static_cast<size_t>(position / batch - chunks_.front()->number)].get();
-    sample.row = position % batch;
+    Chunk& chunk = *chunks_[static_cast<size_t>(position / batch - chunks_.front()->number)];
+    const int64_t row = position % batch;
     lock.unlock();
     try {
       const ProfileScope profile("ImageRecordIter: sample", ProfileKind::kIo);
-      make_sample(sample, position, thread, scratch);
+      make_sample(chunk, row, position, record, scratch);
     } catch (...) {
-      sample.chunk->failures[static_cast<size_t>(sample.row)].error = std::current_exception();
+      chunk.failures[static_cast<size_t>(row)].error = std::current_exception();
     }
     lock.lock();
-    if (gpu())
-      slot = (slot + 1) % samples.size();
-    else
-      finish_sample(sample, thread, lock);
+    if (--chunk.missing == 0) changed_->notify_all();
   }
 }
 
@@ -310,11 +270,7 @@ void ImagePipeline::copy_row(const ImageBatch& from, int64_t row, ImageBatch& to
   const int64_t rows = options_.batch_size;
   const std::span<std::byte> data = row_of(*to.data, target, rows);
   const std::span<std::byte> label = row_of(*to.label, target, rows);
-  const void* const source = row_of(*from.data, row, rows).data();
-  if (gpu())
-    gpu()->copy(data.data(), source, data.size());
-  else
-    std::memcpy(data.data(), source, data.size());
+  std::memcpy(data.data(), row_of(*from.data, row, rows).data(), data.size());
   std::memcpy(label.data(), row_of(*from.label, row, rows).data(), label.size());
   to.index[static_cast<size_t>(target)] = from.index[static_cast<size_t>(row)];
 }
@@ -322,10 +278,7 @@ void ImagePipeline::copy_row(const ImageBatch& from, int64_t row, ImageBatch& to
 void ImagePipeline::clear_row(ImageBatch& batch, int64_t row) const {
   const std::span<std::byte> data = row_of(*batch.data, row, options_.batch_size);
   const std::span<std::byte> label = row_of(*batch.label, row, options_.batch_size);
-  if (gpu())
-    gpu()->clear(data.data(), data.size());
-  else
-    std::memset(data.data(), 0, data.size());
+  std::memset(data.data(), 0, data.size());
   std::memset(label.data(), 0, label.size());
   batch.index[static_cast<size_t>(row)] = -1;
 }

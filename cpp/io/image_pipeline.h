@@ -13,7 +13,6 @@
 
 #include "cpp/base/kept_in_fork.h"
 #include "cpp/io/detection_transform.h"
-#include "cpp/io/gpu/gpu_samples.h"
 #include "cpp/io/image_transform.h"
 #include "cpp/io/record_file.h"
 #include "cpp/ndarray/ndarray.h"
@@ -32,7 +31,6 @@ struct PipelineOptions {
   int64_t shuffle_bytes = 0;  // above 0: stretches of the file are shuffled
   uint64_t seed = 0, augment_seed = 0, shuffle_bytes_seed = 0;
   ImageParams image;
-  int gpu = -1;  // GPU that decodes and holds the images if MXLITE_NVJPEG=1; -1: none
 
   bool detection = false;  // with boxes; label_width is -1 or required of each record
   DetectionParams boxes;
@@ -98,15 +96,10 @@ class ImagePipeline {
   // Returns numbers of bad records skipped since the beginning, by what was bad.
   BadRecords skipped() const;
   std::string last_skipped() const;
-  // Returns the number of images that the CPU has decoded instead of the GPU.
-  int64_t decoded_on_cpu() const;
-  // Returns the first of them with the reason; empty if there is none.
-  std::string first_on_cpu() const;
 
  private:
   class Turn;
   struct Chunk;   // batch_size consecutive samples of the epoch's order
-  struct Sample;  // row that a thread makes
   struct Place {  // location of a record
     const RecordFile& file;
     int64_t offset;
@@ -118,13 +111,11 @@ class ImagePipeline {
   void choose_order();
   void start(int64_t chunk = 0);
   void stop();
-  void work(int thread, std::stop_token token, std::unique_lock<std::mutex>& lock);
+  void work(std::stop_token token, std::unique_lock<std::mutex>& lock);
   std::span<const float> labels_of(const Record& record, const std::string& name) const;
-  void make_sample(Sample& sample, int64_t position, int thread, TransformScratch& scratch);
-  // Waits for what the GPU does for the sample, and counts its row as done.
-  void finish_sample(Sample& sample, int thread, std::unique_lock<std::mutex>& lock);
-  void check_owner() const;                        // throws in a forked child
-  GpuSamples* gpu() const { return gpu_->get(); }  // null if the CPU decodes
+  void make_sample(Chunk& chunk, int64_t row, int64_t position, Record& record,
+                   TransformScratch& scratch);
+  void check_owner() const;  // throws in a forked child
   ImageBatch new_batch() const;
   std::unique_ptr<Chunk> new_chunk(int64_t number) const;
   std::unique_ptr<Chunk> take_chunk();
@@ -141,7 +132,6 @@ class ImagePipeline {
   std::vector<int64_t> begins_;   // begin of each file and the end of all, in bytes
   std::vector<int64_t> offsets_;  // this part's records, in the bytes of all files
   int64_t label_width_ = 1;
-  KeptInFork<std::unique_ptr<GpuSamples>> gpu_;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;
 

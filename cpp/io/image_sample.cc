@@ -78,11 +78,8 @@ void ImagePipeline::choose_label_width() {
   label_width_ = kShapeLabels + std::max(given, widest);
 }
 
-void ImagePipeline::make_sample(Sample& sample, int64_t position, int thread,
+void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Record& record,
                                 TransformScratch& scratch) {
-  Chunk& chunk = *sample.chunk;
-  const int64_t row = sample.row;
-  Record& record = sample.record;
   const int64_t number = order_[static_cast<size_t>(position)];
   const int64_t global = offsets_[static_cast<size_t>(number)];
   const auto [file, offset] = place_of_offset(global);
@@ -110,10 +107,7 @@ void ImagePipeline::make_sample(Sample& sample, int64_t position, int thread,
   if (!options_.detection) {
     std::copy(labels.begin(), labels.end(), label.begin());
     stage = SampleStage::kImage;
-    if (gpu())
-      gpu()->make(thread, sample.slot, bytes, random, name, scratch, output);
-    else
-      transform_image(bytes, options_.image, random, name, scratch, output);
+    transform_image(bytes, options_.image, random, name, scratch, output);
     return;
   }
   DetectionSample boxes;

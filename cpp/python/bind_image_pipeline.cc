@@ -43,7 +43,7 @@ io::PipelineOptions options_from(const py::dict& given, const std::string& owner
   used += read_fields<io::AugmentOptions>(given, owner, image);
   used += read("batch_size", o.batch_size) + read("skip_bad", o.skip_bad);
   used += read("shuffle_bytes", o.shuffle_bytes) + read("detection", o.detection);
-  used += read("augment_seed", o.augment_seed) + read("gpu", o.gpu);
+  used += read("augment_seed", o.augment_seed);
   used += read("paths", o.paths) + read("offsets", o.offsets);
   used += read("labels", o.labels) + read("channels", image.channels);
   used += read("height", image.height) + read("width", image.width);
@@ -127,11 +127,7 @@ void bind_image_pipeline(py::module_& m) {
                                counts["image"] = bad.image;
                                return counts;
                              })
-      .def_property_readonly("last_skipped", &io::ImagePipeline::last_skipped)
-      .def_property_readonly("decoded_on_cpu", &io::ImagePipeline::decoded_on_cpu,
-                             "Number of images that the CPU has decoded instead of the GPU.")
-      .def_property_readonly("first_on_cpu", &io::ImagePipeline::first_on_cpu,
-                             "The first of them with the reason; empty if there is none.");
+      .def_property_readonly("last_skipped", &io::ImagePipeline::last_skipped);
 }
 
 }  // namespace mxlite::python

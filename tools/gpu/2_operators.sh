@@ -8,8 +8,7 @@ export MXLITE_CUDA_GRAPHS=0 MXNET_CUDNN_AUTOTUNE_DEFAULT=0
 export OMP_NUM_THREADS=1
 # What the other steps run is left out.
 others=()
-for file in memory_and_copies several_devices device_buckets_on_gpus gpu_profile networks_on_gpu quantized_on_gpu \
-  nvjpeg_on_gpu; do
+for file in memory_and_copies several_devices device_buckets_on_gpus gpu_profile networks_on_gpu quantized_on_gpu; do
   others+=("--ignore=tests/python/gpu/test_$file.py")
 done
 part table 400 "${PYTEST[@]}" -q -n "${PROCESSES:-$(nproc)}" --max-worker-restart 200 \

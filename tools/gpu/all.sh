@@ -5,7 +5,7 @@
 # that fails or is cut short leaves its results and the next one begins. 10 s are kept for the end. For 15 minutes in calls
 # of at most 10, the start of the machine included: tools/gpu/all.sh 570, then what its results ask for, such as
 #   tools/gpu/all.sh 200 2_operators:1                          the failures under the memory checker, with LIMIT
-#   tools/gpu/all.sh 200 4_resnet50:3 7_images:2 5_kernels:1    longer measurements
+#   tools/gpu/all.sh 200 4_resnet50:3 5_kernels:1    longer measurements
 set -uo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 case ${1:-} in
@@ -14,7 +14,7 @@ esac
 end=$((SECONDS + $1 - 10))
 shift
 # Correct kernels come before fast ones; ResNet-50 is what the tuning is for.
-[ $# -gt 0 ] || set -- 1_boot:10 2_operators:17 3_networks:9 4_resnet50:9 6_bert:4 5_kernels:4 7_images:3
+[ $# -gt 0 ] || set -- 1_boot:10 2_operators:17 3_networks:9 4_resnet50:9 6_bert:4 5_kernels:4
 for one in "$@"; do
   case ${one##*:} in '' | 0 | *[!0-9]*) echo "$one: STEP:SHARE expected" >&2; exit 2 ;; esac
   [ -e "$folder/${one%%:*}.sh" ] || { echo "no step ${one%%:*} in $folder" >&2; exit 2; }

@@ -50,7 +50,6 @@ export MXLITE_REQUIRE_GPU=1  # tests fail instead of being skipped where the bac
 export MXLITE_CACHE_DIR=${MXLITE_CACHE_DIR:-$MXLITE_GPU_DIR/cache}
 if [ -e "$MXLITE_GPU_DIR/libmxlite_fake_gpu.so" ]; then
   export MXLITE_CUDA_LIBRARY=$MXLITE_GPU_DIR/libmxlite_fake_gpu.so
-  export MXLITE_NVJPEG_LIBRARY=$MXLITE_GPU_DIR/libmxlite_fake_nvjpeg.so
   device=stand_in
 else
   device=$(nvidia-smi --query-gpu=name --format=csv,noheader --id=0 2>/dev/null | tr '[:upper:] ' '[:lower:]_' | tr -cd 'a-z0-9_')

@@ -107,23 +107,6 @@ def step_is_replayed(part: Part) -> Finding | None:
     return graphs["replayed"] > 0, f"{graphs['recorded']} recorded, {graphs['replayed']} replayed"
 
 
-def batches_agree(part: Part) -> Finding | None:
-    """Report the differences that images.py has judged."""
-    apart = (part.get("figures") or {}).get("difference")
-    if not apart:
-        return None
-    found = f"mean {apart['mean']:.2f} levels, {apart['share_far']:.3%} above {apart['far']}"
-    return part["figures"]["agrees"], f"{found}, {apart['decoded_on_cpu']} decoded by the CPU"
-
-
-def decodes_faster_than_cpu(part: Part) -> Finding | None:
-    """Compare the images per second of images.py."""
-    found = (part.get("figures") or {}).get("images_per_second")
-    if not found or len(found) < 2:
-        return None
-    return found["gpu"] > found["cpu"], f"{found['gpu']:.0f} and {found['cpu']:.0f} images/s"
-
-
 def sanitizer(tool: str) -> str:
     """Return the text of an expectation of compute-sanitizer."""
     return f"{tool} finds nothing (only where compute-sanitizer is installed)"
@@ -168,16 +151,6 @@ EXPECTED = [
     ),
     Expectation("6_bert", "profile", "a training step of BERT, its loss finite", ends_well),
     Expectation("6_bert", "profile", "steps are replayed CUDA graphs", step_is_replayed),
-    Expectation("7_images", "tests", "all tests of nvJPEG pass", all_tests_pass),
-    Expectation(
-        "7_images", "batches", "batches of photographs agree with the CPU's", batches_agree
-    ),
-    Expectation(
-        "7_images",
-        "batches",
-        "more images per second than the CPU decodes",
-        decodes_faster_than_cpu,
-    ),
 ]
 
 

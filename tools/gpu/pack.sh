@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs what a machine with a GPU lacks into build/gpu_kit (at most 50 MiB; git ignores it): the libraries, _core for this
-# Python version, pybind11's headers to compile it for another one, pytest and pytest-xdist (from PyPI), photographs. The sources come with the checkout; tools/gpu/boot.sh unpacks there.
+# Python version, pybind11's headers to compile it for another one, pytest and pytest-xdist (from PyPI). The sources come with the checkout; tools/gpu/boot.sh unpacks there.
 #   tools/gpu/pack.sh              builds libmxlite.so and libmxlite_cuda.so, kernels with line numbers
 #   tools/gpu/pack.sh --stand-in   the stand-in for a GPU (tests/cpp/fake_gpu) instead, to rehearse the steps
 set -euo pipefail
@@ -16,7 +16,7 @@ export CUDAFLAGS=-lineinfo  # as tools/build_cuda.sh, so that the compiler cache
 if [ "${1:-}" = --stand-in ]; then
   build=build/gpu_stand_in
   cuda=OFF
-  targets=(mxlite mxlite_fake_gpu mxlite_fake_nvjpeg _core)
+  targets=(mxlite mxlite_fake_gpu _core)
   flags=(-DMXLITE_CUDA=OFF)
 fi
 # The steps need no MPI. The bindings need the image pipeline, whose libraries are packed.
@@ -31,7 +31,7 @@ cp "$build"/mxlite/libmxlite.so "$kit/content/mxlite/"
 if [ $cuda = ON ]; then
   cp "$build"/mxlite/libmxlite_cuda.so "$kit/content/mxlite/"
 else
-  cp "$build"/tests/libmxlite_fake_{gpu,nvjpeg}.so "$kit/content/"
+  cp "$build"/tests/libmxlite_fake_gpu.so "$kit/content/"
 fi
 # The libraries that libmxlite.so needs (oneDNN, OpenCV and theirs), except those of any g++.
 ldd "$build/mxlite/libmxlite.so" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | while read -r name path; do
@@ -41,15 +41,6 @@ ldd "$build/mxlite/libmxlite.so" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \
   esac
 done
 strip --strip-unneeded "$kit"/content/mxlite/*.so* "$kit"/content/core/*.so
-# nvJPEG is no part of the libraries that every machine with a GPU has.
-nvjpeg=$(sed -n 's/^MXLITE_libnvjpeg:[^=]*=//p' "$build/CMakeCache.txt" | grep -v NOTFOUND || true)
-[ -z "$nvjpeg" ] || cp -L "$nvjpeg" "$kit/content/mxlite/libnvjpeg.so.13"
-# Photographs that come with packages of this environment, for 7_images.sh.
-mkdir "$kit/content/photos"
-packages=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-for photo in sklearn/datasets/images/{china,flower} skimage/data/{retina,rocket} matplotlib/mpl-data/sample_data/grace_hopper; do
-  [ ! -e "$packages/$photo.jpg" ] || cp "$packages/$photo.jpg" "$kit/content/photos/"
-done
 pybind11=$(python -c 'import pathlib, pybind11; print(pathlib.Path(pybind11.__file__).parent / "include/pybind11")')
 cp -r "$pybind11" "$kit/content/include/"
 # Wheels of Python alone, so they serve another version of Python as well.

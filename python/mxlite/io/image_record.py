@@ -13,7 +13,6 @@ from .._files.native import int64_of, native_name
 from .._files.whole import open_text
 from .._native.ending import close_at_exit
 from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
-from ..context import Context
 from ..ndarray import array, load, save
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
@@ -110,17 +109,6 @@ def _read_list(path: str) -> dict[int, list[float]]:
     return labels
 
 
-def _gpu_of(owner: str, ctx: Any, device_id: int) -> int:
-    """Return the number of the GPU that ``ctx`` and ``device_id`` name; -1 for the CPU."""
-    if isinstance(ctx, Context):
-        return ctx.device_id if ctx.device_type == "gpu" else -1
-    if ctx not in ("cpu", "gpu"):
-        raise ValueError_(f"{owner}: ctx {ctx!r} given, 'cpu', 'gpu' or a context expected")
-    if ctx == "gpu" and device_id < 0:
-        raise ValueError_(f"{owner}: device_id {device_id} given, at least 0 expected")
-    return device_id if ctx == "gpu" else -1
-
-
 class ImageRecordIter(MXDataIter):
     """Iterator over batches of images from a record file.
 
@@ -134,14 +122,11 @@ class ImageRecordIter(MXDataIter):
     on_error_limit : float
         Share of an epoch's records that may be skipped; an error if there are more.
     ctx : str or Context
-        With ``MXLITE_NVJPEG=1``, ``'gpu'`` (the default) decodes JPEG images by nvJPEG on the GPU
-        ``device_id``, or on the given context, and batches have their data there; ``'cpu'``
-        decodes on the CPU, as every ``ctx`` does without that variable.
+        Accepted as in 1.x and ignored: images are decoded on the CPU and batches have their data
+        there.
 
     Attributes
     ----------
-    decoded_on_cpu : int
-        Images that the CPU has decoded although ``MXLITE_NVJPEG=1`` asks for the GPU.
     num_records : int
         Records of this part.
     skipped : int
@@ -153,10 +138,6 @@ class ImageRecordIter(MXDataIter):
         If a file is missing or damaged, or this part of it has no records.
     ShapeError
         If a record does not have label_width labels.
-    DeviceError
-        If ``MXLITE_NVJPEG=1`` and there is no such GPU, or nvJPEG is missing.
-    NotSupportedError
-        If ``MXLITE_NVJPEG=1`` and an option is one that samples on a GPU do not have.
 
     Notes
     -----
@@ -181,7 +162,6 @@ class ImageRecordIter(MXDataIter):
                 f"{type(self).__name__}: batch_size is {given['batch_size']}, expected 1 or more"
             )
         super().__init__(int(given["batch_size"]))
-        self._has_warned = False
         self._pipeline = _core.ImagePipeline(self._options(given), type(self).__name__)
         close_at_exit(self._pipeline)
         shape = (self.batch_size, *(int(side) for side in given["data_shape"]))
@@ -231,7 +211,6 @@ class ImageRecordIter(MXDataIter):
             "dtype": dtype.name,
             "mean": [float(given[f"mean_{c}"]) for c in "rgba"],
             "std": [float(given[f"std_{c}"]) for c in "rgba"],
-            "gpu": _gpu_of(name, given["ctx"], int(given["device_id"])),
         }
         options.update({key: given[key] for key in _OF_CORE if key in given})
         if given["path_imgidx"]:
@@ -279,23 +258,9 @@ class ImageRecordIter(MXDataIter):
         self._check_state(state, num_records=self.num_records, batch_size=self.batch_size)
         self._pipeline.seek(*state["position"])
 
-    @property
-    def decoded_on_cpu(self) -> int:
-        """Images that the CPU has decoded although ``MXLITE_NVJPEG=1`` asks for the GPU."""
-        count: int = self._pipeline.decoded_on_cpu
-        return count
-
     def _load(self) -> DataBatch | None:
         before = self.skipped
         found = self._pipeline.next()
-        if not self._has_warned and self.decoded_on_cpu:
-            self._has_warned = True
-            _LOG.warning(
-                "%s: nvJPEG does not decode all images, the CPU decodes the others "
-                "(decoded_on_cpu counts them); the first: %s",
-                type(self).__name__,
-                self._pipeline.first_on_cpu,
-            )
         if self.skipped > before:
             _LOG.warning(
                 "%s: %d bad records skipped, the last: %s",
@@ -313,7 +278,7 @@ def _write_mean_image(path: str, options: dict[str, Any], verbose: bool) -> None
     """Write the mean of all images of the files, cut as the iterator's own are."""
     if verbose:
         _LOG.info("Cannot find %s: create mean image, this will take some time...", path)
-    plain = {"num_parts": 1, "part_index": 0, "shuffle": False, "shuffle_bytes": 0, "gpu": -1}
+    plain = {"num_parts": 1, "part_index": 0, "shuffle": False, "shuffle_bytes": 0}
     numbers = {"dtype": "float32", "mean": [0.0] * 4, "std": [1.0] * 4, "scale": 1.0}
     pipeline = _core.ImagePipeline({**options, **plain, **numbers}, "ImageRecordIter")
     total, count = np.zeros((1,)), 0

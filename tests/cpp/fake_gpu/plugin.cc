@@ -469,7 +469,6 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
   // The host's compiler takes seconds for a chain, so that tests ask for generated ones.
   setenv("MXLITE_NVRTC_LIBRARY", FAKE_NVRTC, 0);
   setenv("MXLITE_NVRTC", "0", 0);
-  setenv("MXLITE_NVJPEG_LIBRARY", FAKE_NVJPEG, 0);
   set_code_loader(new FakeCodeLoader);
   set_chain_planner(DeviceType::kCUDA, {.plan = plan_chain, .takes_rows = &rtc::generates_chains});
   set_device_timer(new FakeTimer);
