@@ -44,15 +44,6 @@ RuntimeOptions runtime_options(const py::dict& d) {
   o.timeline = option<std::string>(d, "timeline", "");
   o.timeline_marks_cycles = option(d, "timeline_marks_cycles", false);
   o.process_sets = option(d, "process_sets", o.process_sets);
-  AutotuneOptions& a = o.autotune;
-  a.enabled = option(d, "autotune", false);
-  a.log = option<std::string>(d, "autotune_log", "");
-  a.warmup_samples = option(d, "autotune_warmup_samples", a.warmup_samples);
-  a.rounds_per_sample = option(d, "autotune_steps_per_sample", a.rounds_per_sample);
-  a.max_samples = option(d, "autotune_max_samples", a.max_samples);
-  a.noise = option(d, "autotune_noise", a.noise);
-  a.fixed_fusion = option(d, "autotune_fixed_fusion", false);
-  a.fixed_cycle = option(d, "autotune_fixed_cycle", false);
   return o;
 }
 

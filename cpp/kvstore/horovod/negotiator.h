@@ -39,7 +39,7 @@ struct Response {
   std::string error;                   // not empty: nothing runs, all ranks get this text
 };
 
-// Settings that rank 0 sends with each frame, so that all ranks change them in the same round.
+// Settings that rank 0 sends with each frame, so that all ranks use the same ones.
 struct NegotiationSettings {
   int64_t fusion_bytes = int64_t{128} << 20;
   int64_t fuse_below = INT64_MAX;  // larger tensors are not copied into a fusion buffer

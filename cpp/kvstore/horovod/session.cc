@@ -54,7 +54,6 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
       timeline_(timeline),
       negotiator_(rank, size, static_cast<size_t>(options.cache_capacity)),
       runner_(timeline),
-      autotuner_(options.autotune, options.settings),
       calls_(size,
              [this](int32_t set) {
                return negotiator_.has_set(set) ? &negotiator_.members(set) : nullptr;
@@ -172,7 +171,7 @@ void Session::begin_round() {
 
 double Session::seconds_to_next_round() const {
   double ms = burst_ ? kBurstMs : 0;
-  if (options_.wait_for_cycle || autotuning()) ms = negotiator_.settings().cycle_ms;
+  if (options_.wait_for_cycle) ms = negotiator_.settings().cycle_ms;
   return ms * 1e-3 - static_cast<double>(ns_since(round_began_)) * 1e-9;
 }
 
@@ -295,25 +294,11 @@ void Session::process() {
     settings_ = negotiator_.settings();
   }
   for (const Response& response : outcome.responses) carry_out(response);
-  int64_t bytes = carry_out_calls();
+  carry_out_calls();
   slot_calls_->wake_for_calls(calls_.has_waiting());
   if (!outcome.responses.empty()) {
     std::lock_guard lock(mutex_);
     last_operation_ = Clock::now();
-  }
-  if (autotuning())
-    for (const Response& response : outcome.responses)
-      for (const ResponseEntry& entry : response.entries)
-        bytes += static_cast<int64_t>(entry.first().bytes());
-  if (autotuning() && bytes > 0) {
-    const double seconds = static_cast<double>(ns_since(last_traffic_)) * 1e-9;
-    last_traffic_ = Clock::now();
-    if (rank == 0)
-      if (const auto settings = autotuner_.record(bytes, seconds)) {
-        NegotiationSettings next = *settings;
-        next.fuse_below = options_.settings.fuse_below;
-        negotiator_.propose(next);
-      }
   }
   if (outcome.stalled) {
     stalled_ = true;

@@ -15,9 +15,9 @@
 #include "cpp/kvstore/comm/device_communicator.h"
 #include "cpp/kvstore/comm/ordered_calls.h"
 #include "cpp/kvstore/comm/world.h"
-#include "cpp/kvstore/horovod/autotune.h"
 #include "cpp/kvstore/horovod/control.h"
 #include "cpp/kvstore/horovod/named_operation.h"
+#include "cpp/kvstore/horovod/negotiator.h"
 #include "cpp/kvstore/horovod/operation_runner.h"
 #include "cpp/kvstore/horovod/request_table.h"
 #include "cpp/kvstore/horovod/slot_calls.h"
@@ -33,7 +33,6 @@ struct RuntimeOptions {
   double stall_shutdown = 0;  // 0: the timeout, if one was set
   std::string timeline;       // path of the file that rank 0 writes
   bool timeline_marks_cycles = false;
-  AutotuneOptions autotune;
   std::vector<std::vector<int>> process_sets;  // in addition to the set of all ranks
 };
 
@@ -98,7 +97,6 @@ class Session {
   OperationRef close(const ResponseEntry& entry);  // null: not submitted on this rank
   void forget(const std::vector<uint32_t>& numbers);
   double seconds_to_next_round() const;
-  bool autotuning() const { return options_.autotune.enabled; }
   void process();
   void carry_out(const Response& response);
   void announce_call(OperationRef& operation);
@@ -108,7 +106,7 @@ class Session {
   void attend_slot_calls();
   void complete_slot_calls();  // withdraws those that were announced
   void withdraw(std::span<const OperationRef> completed);
-  int64_t carry_out_calls();  // runs calls that are due; returns their bytes
+  void carry_out_calls();  // runs calls that are due
   // Returns the NCCL communicator of a process set. All its ranks take part in the first call,
   // which makes it; if that fails, `problem` has the same text on all ranks.
   DeviceCommunicator* gpu_group(int set, std::string& problem);
@@ -153,7 +151,6 @@ class Session {
   std::map<int, GpuGroup> gpu_groups_;  // by process set; made when they are needed
   HostMemory host_memory_;
   OperationRunner runner_;
-  Autotuner autotuner_;
   // Maps names to operations: by number if the cache has the name, else by the request's key.
   struct Known {
     uint32_t stamp = 0;
@@ -183,7 +180,6 @@ class Session {
   std::set<std::pair<CallChannel, uint64_t>> lacks_left_;
   std::atomic<bool> ranks_have_left_{false};
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
-  Clock::time_point last_traffic_ = Clock::now();
 
   std::atomic<uint64_t> next_call_{1};  // in the channel of all ranks
   std::atomic<int> gpu_{-1};            // index of the GPU that this process uses

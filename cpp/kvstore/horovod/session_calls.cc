@@ -99,8 +99,7 @@ void Session::withdraw(std::span<const OperationRef> completed) {
 
 // Calls stay in ordered_ until their owners are notified: after an error the end of the session
 // notifies the rest. Every rank takes the calls of its process sets in the same order.
-int64_t Session::carry_out_calls() {
-  int64_t bytes_of_all = 0;
+void Session::carry_out_calls() {
   // Fuses small all-reduces of one type, in the position where the bucket is full.
   struct Bucket {
     std::vector<OperationRef> operations;
@@ -138,7 +137,6 @@ int64_t Session::carry_out_calls() {
       continue;
     }
     const auto bytes = static_cast<int64_t>(operation->asked->bytes);
-    bytes_of_all += bytes;
     if (request.kind != CollectiveKind::kAllReduce || bytes >= fuse_below || operation->is_bucket) {
       std::vector<OperationRef> one = {std::move(operation)};
       run_call(one);
@@ -159,7 +157,6 @@ int64_t Session::carry_out_calls() {
     fits->bytes += bytes;
   }
   for (Bucket& bucket : buckets) run_call(bucket.operations);
-  return bytes_of_all;
 }
 
 void Session::run_call(std::vector<OperationRef>& operations) {

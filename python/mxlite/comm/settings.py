@@ -59,25 +59,15 @@ def runtime_options() -> dict[str, Any]:
     ValueError
         For a variable that is not a number, with its name.
     """
-    cycle_given = bool(os.environ.get("HOROVOD_CYCLE_TIME", "").strip())
-    fusion_given = bool(os.environ.get("HOROVOD_FUSION_THRESHOLD", "").strip())
     timeline = os.environ.get("HOROVOD_TIMELINE", "")
     warning = _number("HOROVOD_STALL_CHECK_TIME_SECONDS", 60)
     return {
         "fusion_bytes": int(_number("HOROVOD_FUSION_THRESHOLD", 128 * MB)),
         "cycle_ms": _number("HOROVOD_CYCLE_TIME", 1),
-        "wait_for_cycle": cycle_given,
+        "wait_for_cycle": bool(os.environ.get("HOROVOD_CYCLE_TIME", "").strip()),
         "cache_capacity": int(_number("HOROVOD_CACHE_CAPACITY", 1024)),
         "stall_warning": 0.0 if _flag("HOROVOD_STALL_CHECK_DISABLE") else warning,
         "stall_shutdown": _number("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", 0),
         "timeline": "" if timeline.upper() == "DYNAMIC" else timeline,
         "timeline_marks_cycles": timeline_marks_cycles(),
-        "autotune": _flag("HOROVOD_AUTOTUNE"),
-        "autotune_log": os.environ.get("HOROVOD_AUTOTUNE_LOG", ""),
-        "autotune_warmup_samples": int(_number("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", 3)),
-        "autotune_steps_per_sample": int(_number("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", 10)),
-        "autotune_max_samples": int(_number("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", 20)),
-        "autotune_noise": _number("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", 0.8),
-        "autotune_fixed_fusion": fusion_given,
-        "autotune_fixed_cycle": cycle_given,
     }

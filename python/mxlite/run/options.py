@@ -167,7 +167,7 @@ def option_parser() -> argparse.ArgumentParser:
     tuning.add_argument("--num-nccl-streams", type=int)
 
     autotune = p.add_argument_group("autotune")
-    _switch(autotune, "autotune", "look for the best fusion threshold and cycle time")
+    _switch(autotune, "autotune", "accepted for old command lines and ignored")
     autotune.add_argument("--autotune-log-file")
     autotune.add_argument("--autotune-warmup-samples", type=int)
     autotune.add_argument("--autotune-steps-per-sample", type=int)

@@ -268,31 +268,6 @@ except ValueError as error:
     start(program, 1, env={"HOROVOD_CYCLE_TIME": "soon"})
 
 
-AUTOTUNE = """
-import mxlite as mx, mxlite.horovod as hvd
-hvd.init()
-for i in range(130):
-    hvd.grouped_allreduce([mx.nd.ones((1000,))] * 3, name="g")[0].wait_to_read()
-assert mx._core.comm_stats()["rounds"] > 0
-"""
-
-
-def test_autotune_writes_what_it_tries(start, tmp_path: Path) -> None:
-    log = tmp_path / "tune.csv"
-    env = {
-        "HOROVOD_AUTOTUNE": "1",
-        "HOROVOD_AUTOTUNE_LOG": str(log),
-        "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "5",
-        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "6",
-    }
-    start(AUTOTUNE, 2, env=env, timeout=90)
-    lines = log.read_text().splitlines()
-    assert lines[0] == "state,fusion_threshold_mb,cycle_time_ms,bytes_per_us"
-    assert [line.split(",")[0] for line in lines[1:]] == ["warmup"] * 3 + ["sample"] * 6 + [
-        "chosen"
-    ]
-
-
 def test_digits_learn_alike_with_one_and_two_processes(start, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     script = Path(__file__).resolve().parents[3] / "examples" / "distributed" / "digits.py"
