@@ -317,6 +317,35 @@ def report(
     }
 
 
+def json_text(value: Any, indent: str = "") -> str:
+    """Return JSON text in which a row of 240 characters or of plain numbers is one line.
+
+    Parameters
+    ----------
+    value : object
+        What ``json.dumps`` accepts.
+    indent : str
+        Spaces before the lines of the value.
+
+    Returns
+    -------
+    str
+    """
+    line = json.dumps(value)
+    nested = [*value.values()] if isinstance(value, dict) else value
+    if not isinstance(nested, (list, tuple)) or len(indent) + len(line) <= 240:
+        return line
+    if not isinstance(value, dict) and not any(isinstance(i, (dict, list, tuple)) for i in value):
+        return line
+    inner = indent + " "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {json_text(item, inner)}" for key, item in value.items()]
+    else:
+        parts = [json_text(item, inner) for item in value]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return begin + "\n" + inner + f",\n{inner}".join(parts) + "\n" + indent + end
+
+
 def write_json(path: str | Path, content: dict[str, Any]) -> None:
     """Write a result file; an existing one is replaced only by a complete new one.
 
@@ -330,7 +359,7 @@ def write_json(path: str | Path, content: dict[str, Any]) -> None:
     target = Path(path)
     partial = target.with_name(target.name + ".partial")
     try:
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        partial.write_text(json_text(content) + "\n", encoding="utf-8")
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
