@@ -403,3 +403,15 @@ def test_a_second_init_is_checked_and_warns_of_another_type(bf16: None) -> None:
         amp.init("float8")
     with pytest.warns(UserWarning, match="float16 given, amp runs in bfloat16 already"):
         amp.init("float16")
+
+
+def test_bfloat16_needs_no_scale(bf16: None) -> None:
+    weight = gluon.Parameter("weight", shape=(1,), init="ones")
+    weight.initialize()
+    trainer = gluon.Trainer([weight], "sgd", {"learning_rate": 0.5})
+    with autograd.record():
+        loss = weight.data() * 3
+        with amp.scale_loss(loss, trainer) as scaled:
+            autograd.backward(scaled)
+    trainer.step(1)
+    assert weight.data().asscalar() == -0.5

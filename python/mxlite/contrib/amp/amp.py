@@ -266,11 +266,17 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     ----------
     loss : NDArray or list of NDArray
     optimizer_or_trainer : gluon.Trainer
-        After `init_trainer`.
+        After `init_trainer`. Without it the loss is given as it is if amp runs in bfloat16, whose
+        range needs no scale.
 
     Yields
     ------
     NDArray or list of NDArray
+
+    Raises
+    ------
+    AmpStateError
+        In float16, before `init_trainer`.
 
     Examples
     --------
@@ -282,6 +288,9 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     """
     scaler = getattr(optimizer_or_trainer, "_amp_loss_scaler", None)
     if scaler is None:
+        if ACTIVE.rules is not None and ACTIVE.rules.target == "bfloat16":
+            yield loss
+            return
         raise AmpStateError(
             "Loss scaler is not initialized, did you forget to call amp.init_trainer()?"
         )
