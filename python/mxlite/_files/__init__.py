@@ -1,1 +1,1 @@
-"""Readers of packed files and pickles from elsewhere, which trust nothing that they read."""
+"""Readers of packed files and pickles that trust nothing, and the writer of all saved files."""

@@ -21,10 +21,11 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
+from .._files.saving import replacing_file
 from ..base import FileFormatError, NotSupportedError
 from ..ndarray import sparse
 from ..ndarray.file_bytes import FileBytes, opened_file
-from ..ndarray.serialization import array_from_bits, array_to_bits, replacing_file
+from ..ndarray.serialization import array_from_bits, array_to_bits
 from ..ndarray.sparse.storage import parts
 
 __all__ = ["describe_file", "read_file", "write_file"]

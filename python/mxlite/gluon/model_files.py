@@ -10,9 +10,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from .._files.saving import replacing_file
 from .._files.whole import read_file
 from ..base import FileAccessError, FileFormatError, MissingFileError
-from ..ndarray.serialization import replacing_file
 from .parameter import Parameter
 from .parameter_dict import load_into, load_named
 

@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from .. import optimizer as opt
+from .._files.saving import replacing_file
 from ..base import MXNetError, NotSupportedError
 from ..kvstore.base import read_states
 from ..ndarray import NDArray
-from ..ndarray.serialization import replacing_file
 from ..optimizer.states import (
     bytes_of_tree,
     copied,

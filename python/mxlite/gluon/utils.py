@@ -13,10 +13,10 @@ from typing import Any
 
 from .. import ndarray as nd
 from .._files.checksum import check_sha1
+from .._files.saving import replacing_file
 from ..base import FileAccessError, FileFormatError, ShapeError, TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
-from ..ndarray.serialization import replacing_file
 from .hooks import HookHandle
 from .parameter import shape_is_known
 

@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 from .. import autograd
 from .. import optimizer as opt
+from .._files.saving import replacing_file
 from ..base import (
     InputError,
     MXNetError,
@@ -23,7 +24,6 @@ from ..base import (
     suggestion,
 )
 from ..ndarray import NDArray
-from ..ndarray.serialization import replacing_file
 from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase, all_reduced, read_states, summed
 from .compression import Compression

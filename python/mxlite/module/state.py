@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import ndarray as nd
+from .._files.saving import replacing_file
 from ..base import ShapeError, ValueError_
 from ..context import cpu
 from ..initializer import InitDesc
@@ -16,7 +17,6 @@ from ..io import DataDesc
 from ..kvstore.base import read_states
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
-from ..ndarray.serialization import replacing_file
 from .base_module import BaseModule
 from .checkpoint_files import save_checkpoint
 from .common import DEFAULT_INITIALIZER, ModuleStateError

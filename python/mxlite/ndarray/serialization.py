@@ -2,18 +2,13 @@
 
 A file is a header, a list of array blobs and a list of names (`dict` files only). All versions
 that MXNet ever wrote are read: blobs V0 to V3, dense and sparse, and the npz files of
-MXNet 2.0. What is written is version 2, byte for byte what 1.9.1 writes. Files are
-written beside their destination, flushed to disk and renamed, so a full disk or a killed process
-leaves the old file unchanged.
+MXNet 2.0. What is written is version 2, byte for byte what 1.9.1 writes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import math
 import os
-import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
@@ -21,8 +16,8 @@ from typing import Any, Union
 import numpy as np
 
 from .._core import NDArray
+from .._files.saving import replacing_file
 from ..base import (
-    FileAccessError,
     FileFormatError,
     MXNetError,
     NotSupportedError,
@@ -76,7 +71,8 @@ def save(fname: str | os.PathLike[str], data: Any) -> None:
     TypeError
         If ``data`` is something else.
     FileAccessError
-        If the file cannot be written; an old file of that name is unchanged.
+        If the file cannot be written; an old file of that name is unchanged then, unless it has
+        several hard links: these files are written in place.
 
     Notes
     -----
@@ -223,71 +219,6 @@ def array_from_bits(dtype: str, raw: memoryview, shape: tuple[int, ...]) -> NDAr
         Array on the CPU, with memory of its own.
     """
     return _from_storage(_CODES[dtype], raw, shape)
-
-
-@contextlib.contextmanager
-def replacing_file(path: str) -> Iterator[io.BufferedWriter]:
-    """Open a file whose content replaces ``path`` only if the block ends without error.
-
-    Parameters
-    ----------
-    path : str
-        Destination. Symbolic links are followed; pipes and devices are written directly.
-
-    Yields
-    ------
-    io.BufferedWriter
-        The stream to write to.
-
-    Raises
-    ------
-    FileAccessError
-        If writing, flushing or renaming fails; ``path`` is unchanged then.
-    """
-    target = os.path.realpath(path)
-    try:
-        mode = os.stat(target).st_mode
-    except OSError:
-        mode = None
-    try:
-        if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            with open(target, "wb") as stream:
-                yield stream
-            return
-        if mode is not None and stat.S_ISDIR(mode):
-            raise IsADirectoryError(21, "Is a directory")
-        temporary = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        descriptor = os.open(temporary, flags, 0o666)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                if mode is not None:
-                    os.fchmod(stream.fileno(), stat.S_IMODE(mode))
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync_folder(os.path.dirname(target))
-    except MXNetError:
-        raise
-    except OSError as error:
-        kept = "; the old file is unchanged" if mode is not None and stat.S_ISREG(mode) else ""
-        reason = error.strerror or str(error)
-        raise FileAccessError(f"save: cannot write file {path!r}: {reason}{kept}") from error
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a rename durable; some file systems refuse to open folders, which is not a failure."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder or ".", os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _named_arrays(op: str, data: Any) -> tuple[list[str], list[NDArray]]:

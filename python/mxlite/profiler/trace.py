@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..ndarray.serialization import replacing_file
+from .._files.saving import replacing_file
 from .record import CATEGORIES, OPERATOR, Entry
 
 _DEVICE = "cpu/0"  # operators run there

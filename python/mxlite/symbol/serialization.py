@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from .. import _core
+from .._files.saving import replacing_file
 from .._files.whole import read_file
 from ..base import FileFormatError, MissingFileError, TypeError_
-from ..ndarray.serialization import replacing_file
 from ..numpy_mode import is_np_shape
 from . import symbol as _symbol
 from .symbol import Symbol

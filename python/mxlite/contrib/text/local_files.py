@@ -8,8 +8,8 @@ import warnings
 
 from ..._files.checksum import check_sha1
 from ..._files.packed import check_unpacked_size
+from ..._files.saving import replacing_file
 from ...base import FileFormatError, MissingFileError
-from ...ndarray.serialization import replacing_file
 
 __all__ = ["published_file"]
 
