@@ -253,7 +253,7 @@ class Constant(Initializer):
     Parameters
     ----------
     value : float or NDArray
-        An array must have the parameter's shape.
+        An array is broadcast to the parameter's shape.
     """
 
     def __init__(self, value: Any) -> None:
@@ -267,12 +267,13 @@ class Constant(Initializer):
         if not isinstance(value, (NDArray, int, float, np.number)):
             value = host_array(value, "Constant", arr.dtype)
             value = value[()] if value.ndim == 0 else value
-        if isinstance(value, (np.ndarray, NDArray)) and tuple(value.shape) != tuple(arr.shape):
+        try:
+            arr[:] = value
+        except ShapeError as error:
             raise ShapeError(
-                f"Constant: the value of shape {tuple(value.shape)} does not fit parameter "
-                f"{str(desc)!r} of shape {tuple(arr.shape)}"
-            )
-        arr[:] = value
+                f"Constant: the value must have a shape that is broadcast to that of parameter "
+                f"{str(desc)!r}, {tuple(arr.shape)}, got {tuple(value.shape)}"
+            ) from error
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Constant):

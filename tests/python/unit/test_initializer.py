@@ -239,3 +239,16 @@ def test_descriptions_take_no_further_arguments() -> None:
     assert init.create('{"initializer": "uniform", "scale": 3}').dumps() == (
         init.create('["uniform", {"scale": 3}]').dumps()
     )
+
+
+@pytest.mark.parametrize("make", [nd.array, np.array, list])
+def test_a_constant_array_is_broadcast(make: Any) -> None:
+    cases = [([2.0], (4,)), ([1.0, 2.0], (3, 2)), ([[1.0], [2.0]], (2, 3)), ([[1.0, 2.0]], (2,))]
+    for value, shape in cases:
+        parameter = mx.gluon.Parameter("w", shape=shape, init=init.Constant(make(value)))
+        parameter.initialize()
+        expected = np.broadcast_to(np.reshape(value, np.shape(value)[-len(shape) :]), shape)
+        np.testing.assert_array_equal(parameter.data().asnumpy(), expected)
+    parameter = mx.gluon.Parameter("w", shape=(4,), init=init.Constant(make([1.0, 2.0, 3.0])))
+    with pytest.raises(ValueError, match=r"Constant: .*'w', \(4,\), got \(3,\)"):
+        parameter.initialize()
