@@ -167,6 +167,19 @@ def test_interrupted_program_does_not_finish_its_queue() -> None:
     assert took < SECONDS
 
 
+def test_interrupted_program_does_not_wait_for_threads_of_a_loader() -> None:
+    text = (
+        "import time\n"
+        "from mxlite import gluon\n"
+        "class Slow:\n"
+        "    def __len__(self): return 8\n"
+        "    def __getitem__(self, i): print('reading', flush=True); time.sleep(600)\n"
+        "next(iter(gluon.data.DataLoader(Slow(), 2, num_workers=2, thread_pool=True)))\n"
+    )
+    _, seen, code = interrupt([sys.executable, "-c", text], "reading")  # fails if it waits
+    assert code == -signal.SIGINT, seen
+
+
 def test_im2rec_is_interrupted(tmp_path: Path) -> None:
     image = np.random.RandomState(0).randint(0, 255, (400, 400, 3)).astype("uint8")
     (tmp_path / "images").mkdir()

@@ -6,14 +6,18 @@ Imported by the first loader that has workers: what processes need takes megabyt
 from __future__ import annotations
 
 import concurrent.futures
+import queue
 import random
+import threading
 import zlib
 from collections import deque
-from typing import Any, Callable, Protocol
+from typing import Any, Callable, Optional, Protocol
 
 import numpy as np
 
+from ... import _core
 from ... import random as mx_random
+from ..._native.ending import close_at_exit
 from .errors import WorkerDiedError, WorkerTimeoutError
 from .worker_pool import WorkerPool
 
@@ -67,20 +71,34 @@ class Processes:
         self._workers.forget(list(self._numbers))
 
 
+Requests = queue.SimpleQueue[Optional[tuple[concurrent.futures.Future[Any], Any]]]
+
+
 class Threads:
-    """A pass in threads of its own."""
+    """A pass in threads of its own.
+
+    Threads of a `concurrent.futures.ThreadPoolExecutor` would make a program that Ctrl-C ends wait
+    for the samples that they are reading.
+    """
 
     def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
-        self._executor = concurrent.futures.ThreadPoolExecutor(
-            size, thread_name_prefix="mxlite-dataloader"
-        )
         self._size = size
         self._prepare = prepare
+        self._requests: Requests = queue.SimpleQueue()
         self._futures: deque[concurrent.futures.Future[Any]] = deque()
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"mxlite-dataloader_{number}", daemon=True)
+            for number in range(size)
+        ]
+        for thread in self._threads:
+            thread.start()
+        close_at_exit(self)
 
     def submit(self, indices: Any) -> None:
         """Request a batch."""
-        self._futures.append(self._executor.submit(self._prepare, indices))
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._futures.append(future)
+        self._requests.put((future, indices))
 
     def take(self, timeout: float) -> Any:
         """Wait for the oldest requested batch."""
@@ -93,7 +111,26 @@ class Threads:
         """Forget batches that were not taken."""
         for future in self._futures:
             future.cancel()
-        self._executor.shutdown(wait=False)
+        for _ in range(self._size):
+            self._requests.put(None)
+
+    def close(self) -> None:
+        """End the threads before the interpreter ends; their samples may be in native code."""
+        self.end()
+        if not _core.ended_by_interrupt():
+            for thread in self._threads:
+                thread.join()
+
+    def _serve(self) -> None:
+        while (request := self._requests.get()) is not None:
+            future, indices = request
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(self._prepare(indices))
+            except BaseException as error:
+                future.set_exception(error)
+            del request, future  # the batch may be large
 
 
 def draw_entropy() -> tuple[int, ...]:
