@@ -80,13 +80,14 @@ def test_the_default_metrics_and_lines() -> None:
 
 def test_validation_after_each_epoch() -> None:
     made, lines = make(train_metrics=accuracy())
-    made.fit(loader(), loader(), epochs=1)
+    made.fit(loader(), loader(), epochs=2)
     assert lines[2:6] == [
         "[Epoch 0] Begin, current learning rate: 0.1000",
         "Validation Begin",
         "[Epoch 0] Finished in T, validation accuracy: 0.8750",
         "[Epoch 0] Finished in T, training accuracy: 0.3333",
     ]
+    assert lines[8].startswith("[Epoch 1] Finished in T, validation accuracy")
 
 
 def test_a_number_of_batches_goes_over_epochs() -> None:

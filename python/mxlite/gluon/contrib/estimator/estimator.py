@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import logging
 import sys
 import warnings
@@ -72,6 +73,8 @@ class Estimator:
     ----------
     logger : logging.Logger
         Writes to the standard output.
+    current_epoch : int
+        Epoch that `fit` is in or was in last, from 0.
 
     Examples
     --------
@@ -114,6 +117,7 @@ class Estimator:
         self._initialize(initializer)
         self.trainer = self._checked_trainer(trainer)
         self.batch_processor = _checked_processor(batch_processor)
+        self.current_epoch = 0
 
     def _name_metrics(self) -> None:
         if not self._train_metrics:
@@ -236,7 +240,7 @@ class Estimator:
         )
         for handler in train_begin:
             handler.train_begin(self)
-        while True:
+        for self.current_epoch in itertools.count():
             for handler in epoch_begin:
                 handler.epoch_begin(self)
             for batch in train_data:

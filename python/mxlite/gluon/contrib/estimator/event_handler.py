@@ -248,6 +248,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
                 estimator.trainer.learning_rate,
             )
         else:
+            self.current_epoch = estimator.current_epoch
             estimator.logger.info("Validation Begin")
 
     def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
