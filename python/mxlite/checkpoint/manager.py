@@ -121,8 +121,8 @@ def load(
             )
         if name not in kinds:
             raise FileFormatError(
-                f"checkpoint: file {path!r} has no {name!r}{suggestion(name, kinds)} It has "
-                f"{', '.join(map(repr, kinds)) or 'nothing'}"
+                f"checkpoint: file {path!r} has no {name!r}, it has "
+                f"{', '.join(map(repr, kinds)) or 'nothing'}{suggestion(name, kinds)}"
             )
         source = f"checkpoint: file {path!r}, {name!r}"
         step = prepare(value, kinds[name], states[name], source, blocks)

@@ -437,16 +437,16 @@ def load_into(
             if id(param) not in given:
                 raise MissingParameterError(
                     f"Parameter {name!r} is missing in {source}, which contains parameters: "
-                    f"{brief(arrays)}{suggestion(name, arrays)} Set allow_missing=True to ignore "
-                    "missing parameters."
+                    f"{brief(arrays)}{suggestion(name, arrays) or '.'} Set allow_missing=True to "
+                    "ignore missing parameters."
                 )
     if not ignore_extra:
         for name in arrays:
             if name not in params:
                 raise ParameterNameError(
                     f"Parameter {name!r} loaded from {source} is not present in ParameterDict, "
-                    f"which contains parameters {brief(params)}{suggestion(name, params)} Set "
-                    "ignore_extra=True to ignore."
+                    f"which contains parameters {brief(params)}"
+                    f"{suggestion(name, params) or '.'} Set ignore_extra=True to ignore."
                 )
     for name, value in arrays.items():
         for param in params.get(name, ()):

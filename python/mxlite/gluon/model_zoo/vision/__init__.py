@@ -241,7 +241,7 @@ def get_model(name: str, **kwargs: Any) -> HybridBlock:
     key = name.lower()
     if key not in _MODELS:
         raise ValueError_(
-            f"get_model: no network {name!r}{suggestion(key, _MODELS)} "
+            f"get_model: no network {name!r}{suggestion(key, _MODELS) or '.'} "
             f"Available: {', '.join(_MODELS)}"
         )
     return _MODELS[key](**kwargs)
