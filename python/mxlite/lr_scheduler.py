@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Sequence
 from math import cos, pi
@@ -62,6 +63,11 @@ class LRScheduler(TypedInit):
         self.warmup_begin_lr = warmup_begin_lr
         self.warmup_final_lr = base_lr
         self.warmup_mode = warmup_mode
+
+    def __repr__(self) -> str:
+        names = inspect.signature(type(self)).parameters
+        given = [f"{name}={vars(self)[name]!r}" for name in names if name in vars(self)]
+        return f"{type(self).__name__}({', '.join(given)})"
 
     def get_warmup_lr(self, num_update: int) -> float:
         """Return the rate of an update inside the warm-up.

@@ -132,6 +132,9 @@ class Trainer(TrainerStates, TypedInit):
         self._warned_of_copies = False
         self._reset_kvstore()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._optimizer!r}, {len(self._params)} parameters)"
+
     def _init_optimizer(self, optimizer: str | opt.Optimizer, options: dict[str, Any]) -> None:
         param_dict = dict(enumerate(self._params))
         if isinstance(optimizer, opt.Optimizer):

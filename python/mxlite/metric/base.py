@@ -130,6 +130,9 @@ class EvalMetric(NeedsInit, TypedInit):
         self._kwargs = kwargs
         self.reset()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
+
     def __str__(self) -> str:
         return f"EvalMetric: {dict(self.get_name_value())}"
 

@@ -12,7 +12,7 @@ from .. import _core
 from .._core import NDArray
 from ..base import AxisError, IndexError_, TypeError_, ValueError_, shape_tuple
 from .functions import split_v2
-from .serialization import array_from_blob, load_frombuffer, save_tobuffer
+from .serialization import array_from_blob, dtype_name, load_frombuffer, save_tobuffer
 from .sparse import BaseSparseNDArray, cast_storage
 
 __all__ = ["NDArray", "waitall"]
@@ -272,10 +272,12 @@ def _array_ufunc(self: NDArray, ufunc: Any, method: str, *inputs: Any, **kwargs:
 
 
 def _repr(self: NDArray) -> str:
-    shape = "x".join(str(d) for d in self.shape)
+    about = "x".join(str(d) for d in self.shape)
+    if dtype_name(self.dtype) == "bfloat16":  # its values are printed as those of float32
+        about += " bfloat16"
     if self._traced:
-        return f"<NDArray {shape} @{self.ctx}, traced>"
-    return f"\n{self.asnumpy()}\n<NDArray {shape} @{self.ctx}>"
+        return f"<NDArray {about} @{self.ctx}, traced>"
+    return f"\n{self.asnumpy()}\n<NDArray {about} @{self.ctx}>"
 
 
 def _neg(self: NDArray) -> NDArray:

@@ -261,6 +261,10 @@ class DataLoader(TypedInit):
             sampler = RandomSampler(size) if shuffle else SequentialSampler(size)
         return BatchSampler(sampler, int(batch_size), last_batch or "keep")
 
+    def __repr__(self) -> str:
+        data = f"{type(self._dataset).__name__} of {len(self._dataset)} samples"
+        return f"{type(self).__name__}({data}, num_workers={self._num_workers})"
+
     def __len__(self) -> int:
         return len(self._batch_sampler)
 

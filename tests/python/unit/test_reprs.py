@@ -1,0 +1,27 @@
+"""Texts that say what an object is."""
+
+from __future__ import annotations
+
+import mxlite as mx
+from mxlite import gluon, nd
+
+
+def test_objects_of_a_training_say_what_they_are() -> None:
+    net = gluon.nn.Dense(2, in_units=3)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    assert repr(trainer) == "Trainer(SGD(learning_rate=0.5, wd=0.0), 2 parameters)"
+    loader = gluon.data.DataLoader(gluon.data.ArrayDataset([1, 2, 3]), 2)
+    assert repr(loader) == "DataLoader(ArrayDataset of 3 samples, num_workers=0)"
+    metric = mx.metric.Accuracy()
+    assert repr(metric) == "Accuracy(name='accuracy')"
+    assert str(metric).startswith("EvalMetric: {'accuracy'")
+    schedule = mx.lr_scheduler.FactorScheduler(100, 0.5, base_lr=0.2)
+    assert repr(schedule).startswith("FactorScheduler(step=100, factor=0.5, ")
+    assert "base_lr=0.2" in repr(schedule)
+
+
+def test_arrays_of_bfloat16_say_so() -> None:
+    array = nd.ones((2, 3))
+    assert repr(array).endswith("<NDArray 2x3 @cpu(0)>")
+    assert repr(array.astype("bfloat16")).endswith("<NDArray 2x3 bfloat16 @cpu(0)>")
