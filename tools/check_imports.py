@@ -23,7 +23,7 @@ executor visualization
 initializer optimizer metric io image comm kvstore contrib.text gluon parallel module monitor
 callback contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp
 contrib.svrg_optimization
-checkpoint run tools horovod legacy mxlite compat test_utils _dev
+checkpoint run tools horovod legacy mxlite compat test_utils _dev __main__
 """.split()
 
 MOST_INSIDE_FUNCTIONS = 10

@@ -1,6 +1,10 @@
-"""Texts that say what an object is."""
+"""Texts that say what an object is, and what `python -m mxlite` prints."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
 
 import mxlite as mx
 from mxlite import gluon, nd
@@ -25,3 +29,14 @@ def test_arrays_of_bfloat16_say_so() -> None:
     array = nd.ones((2, 3))
     assert repr(array).endswith("<NDArray 2x3 @cpu(0)>")
     assert repr(array.astype("bfloat16")).endswith("<NDArray 2x3 bfloat16 @cpu(0)>")
+
+
+def test_the_package_as_a_program_says_what_is_installed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mxlite"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith(f"mxlite {mx.__version__} in ")
+    folder = Path(mx.__file__).parent / "tools"
+    programs = [p.stem for p in folder.glob("*.py") if "\nif __name__ ==" in p.read_text()]
+    assert f"--help): {', '.join(sorted(programs))}\n" in done.stdout
+    assert "OPENMP" in done.stdout
