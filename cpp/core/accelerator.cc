@@ -24,9 +24,10 @@ Loaded load() {
   const std::string path = given.empty() ? own_folder() + "libmxlite_cuda.so" : given;
   struct stat status;
   if (stat(path.c_str(), &status) != 0)
-    return {nullptr, given.empty() ? "this build has no CUDA (MXLITE_CUDA=OFF); docs/gpus.md says "
-                                     "how to build one, mx.cpu() is always there"
-                                   : "there is no MXLITE_CUDA_LIBRARY=" + given};
+    return {nullptr, given.empty()
+                         ? "this build has no CUDA (MXLITE_CUDA=OFF): build mxlite from its "
+                           "sources with -C cmake.define.MXLITE_CUDA=ON, or use mx.cpu()"
+                         : "there is no MXLITE_CUDA_LIBRARY=" + given};
   if (given.empty() && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
     return {nullptr, "this machine has no NVIDIA driver (libcuda.so.1)"};
   std::string why_not;

@@ -175,7 +175,7 @@ class DoorFinder(MetaPathFinder):
             # Files that name it at their top mostly have other things to offer.
             return ModuleSpec(fullname, _NumpyModeLoader(), origin="mxlite", is_package=True)
         if is_module(rest):
-            raise MissingModuleError(f"{fullname} is not built in mxlite (docs/compat.md)")
+            raise MissingModuleError(f"{fullname}: mxlite does not have this module of 1.9.1")
         return None
 
 

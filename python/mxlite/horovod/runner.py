@@ -123,8 +123,8 @@ def run(
     elastic = (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, min_np, max_np)
     if any(value is not None for value in elastic):
         raise NotSupportedError(
-            "run: arguments of elastic training given, which needs a program of its own: "
-            "mxlite-run --elastic (docs/distributed.md)"
+            "run: arguments of elastic training given, which needs a program of its own, "
+            "started by `mxlite-run --elastic`"
         )
     if hosts is not None and hostfile is not None:
         raise ValueError_("run: hosts and hostfile given, one of them expected")
