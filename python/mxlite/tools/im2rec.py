@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from .. import _core
 from .._files.whole import open_text
-from ..base import MXNetError
+from ..base import MissingFileError, MXNetError
 from ..recordio import pack
 from .partial import PartialRecord, fingerprint
 from .progress import Progress
@@ -70,6 +70,10 @@ def list_images(root: str, recursive: bool, exts: Sequence[str]) -> Iterator[Lis
         print(os.path.relpath(folder, root), label)
 
 
+def _warn(text: str) -> None:
+    print(f"im2rec: warning: {text}", file=sys.stderr)
+
+
 def _write_list(path: str, items: Sequence[ListItem]) -> None:
     partial = path + ".partial"
     try:
@@ -90,7 +94,15 @@ def make_list(options: argparse.Namespace) -> None:
     options : argparse.Namespace
         Parsed command line.
     """
+    if not os.path.isdir(options.root):
+        raise MissingFileError(f"there is no folder {options.root!r}")
     items = list(list_images(options.root, options.recursive, options.exts))
+    if not items:
+        where = "it or its folders" if options.recursive else "it (--recursive: or its folders)"
+        _warn(
+            f"there are no images in {options.root!r}: files of {', '.join(options.exts)} are "
+            f"expected in {where}"
+        )
     if options.shuffle:
         random.seed(100)
         random.shuffle(items)
@@ -155,6 +167,8 @@ def make_record(path: str, options: argparse.Namespace) -> list[str]:
         Errors of the images that were left out.
     """
     items = read_list(path)
+    if not items:
+        _warn(f"the list {path!r} names no images, its record file is empty")
     settings = {
         key: getattr(options, key)
         for key in "root pass_through color center_crop resize encoding quality pack_label".split()
@@ -257,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0, or 1 if images were left out or no list was found.
+        Exit status: 0, or 1 if images were left out, or no folder or list was found.
     """
     options = _parse(arguments)
     try:

@@ -1,4 +1,4 @@
-"""Progress of a tool: a bar on a terminal, else the lines that 1.x prints."""
+"""Progress of a tool: a bar on a terminal, else the lines that 1.x prints and one at the end."""
 
 from __future__ import annotations
 
@@ -53,9 +53,12 @@ class Progress:
             self._bar.update(count)
             return
         for number in range(-(-before // 1000) * 1000, self.done, 1000):
-            now = time.time()
-            self.say(f"time: {now - self._shown}  count: {number}")
-            self._shown = now
+            self._say_count(number)
+
+    def _say_count(self, number: int) -> None:
+        now = time.time()
+        self.say(f"time: {now - self._shown}  count: {number}")
+        self._shown = now
 
     def say(self, line: str) -> None:
         """Print a line without spoiling the bar.
@@ -80,3 +83,5 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
+        elif error is None:
+            self._say_count(self.done)

@@ -67,6 +67,20 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         vision.CIFAR100(str(tmp_path))
     with pytest.raises(FileNotFoundError, match="no folder"):
         vision.ImageFolderDataset(str(tmp_path / "none"))
+
+
+def test_a_folder_without_images_is_said(tmp_path: Path) -> None:
+    (tmp_path / "class").mkdir()
+    with pytest.warns(
+        UserWarning, match="there are no images in .* a folder for each class"
+    ) as said:
+        assert len(vision.ImageFolderDataset(str(tmp_path))) == 0
+    assert said[0].filename == __file__
+    with mx.recordio.MXIndexedRecordIO(str(tmp_path / "a.idx"), str(tmp_path / "a.rec"), "w"):
+        pass
+    for kind in (vision.ImageRecordDataset, data.RecordFileDataset):
+        with pytest.warns(UserWarning, match="a.idx' names no records"):
+            assert len(kind(str(tmp_path / "a.rec"))) == 0
     with pytest.raises(FileNotFoundError, match=r"a\.rec"):
         vision.ImageRecordDataset(str(tmp_path / "a.rec"))
 

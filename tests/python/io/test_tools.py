@@ -250,6 +250,25 @@ def test_wrong_calls(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere" in capsys.readouterr().err
 
 
+def test_nothing_to_pack_is_said(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prefix = images.parent / "x"
+    for recursive in ([], ["--recursive"]):
+        assert run("--list", *recursive, prefix, images / "nowhere") == 1
+        assert "there is no folder" in capsys.readouterr().err
+        assert not prefix.with_suffix(".lst").exists()
+    assert run("--list", prefix, images) == 0
+    assert "there are no images in" in capsys.readouterr().err
+    assert run(prefix, images) == 0
+    assert "names no images, its record file is empty" in capsys.readouterr().err
+
+
+def test_the_last_line_counts_all_images(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prefix = images.parent / "x"
+    assert run("--list", "--recursive", prefix, images) == 0
+    assert run(prefix, images) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("count: 10")
+
+
 def test_an_index_is_made_again(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prefix, rec = images.parent / "x", images.parent / "x.rec"
     run("--list", "--recursive", "--no-shuffle", prefix, images)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
@@ -203,6 +204,10 @@ class RecordFileDataset(Dataset):
             if not os.path.isfile(path):
                 raise MissingFileError(f"{type(self).__name__}: there is no file {path!r}")
         self._open()
+        if not self._record.keys:
+            warnings.warn(
+                f"{type(self).__name__}: index {self.idx_file!r} names no records", stacklevel=2
+            )
 
     def _open(self) -> None:
         self._record = recordio.MXIndexedRecordIO(self.idx_file, self.filename, "r")

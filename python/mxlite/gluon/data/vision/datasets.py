@@ -280,7 +280,7 @@ class ImageFolderDataset(Dataset):
         for folder in sorted(os.listdir(root)):
             path = os.path.join(root, folder)
             if not os.path.isdir(path):
-                warnings.warn(f"Ignoring {path}, which is not a directory.", stacklevel=4)
+                warnings.warn(f"Ignoring {path}, which is not a directory.", stacklevel=3)
                 continue
             label = len(self.synsets)
             self.synsets.append(folder)
@@ -292,8 +292,14 @@ class ImageFolderDataset(Dataset):
                     warnings.warn(
                         f"Ignoring {os.path.join(path, name)} of type {extension}. Only support "
                         f"{', '.join(_EXTENSIONS)}",
-                        stacklevel=4,
+                        stacklevel=3,
                     )
+        if not self.items:
+            warnings.warn(
+                f"ImageFolderDataset: there are no images in {root!r}: a folder for each class "
+                f"is expected there, with files of {', '.join(_EXTENSIONS)}",
+                stacklevel=3,
+            )
 
     def __getitem__(self, idx: int) -> Any:
         name, label = self.items[idx]
