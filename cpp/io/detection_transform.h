@@ -15,22 +15,27 @@ struct CropSampler {
 
   static constexpr auto fields() {
     using S = CropSampler;
-    return std::tuple(
-        field("min_crop_scales", &S::min_scale, "Smallest side, as a share of the image's."),
-        field("max_crop_scales", &S::max_scale, "Largest side, as a share of the image's."),
-        field("min_crop_aspect_ratios", &S::min_ratio, "Smallest ratio of width to height."),
-        field("max_crop_aspect_ratios", &S::max_ratio, "Largest ratio of width to height."),
-        field("min_crop_overlaps", &S::min_overlap, "Smallest intersection over union."),
-        field("max_crop_overlaps", &S::max_overlap, "Largest intersection over union."),
-        field("min_crop_sample_coverages", &S::min_sample_coverage,
-              "Smallest share of the rectangle that the box covers."),
-        field("max_crop_sample_coverages", &S::max_sample_coverage,
-              "Largest share of the rectangle that the box covers."),
-        field("min_crop_object_coverages", &S::min_object_coverage,
-              "Smallest share of the box that the rectangle covers."),
-        field("max_crop_object_coverages", &S::max_object_coverage,
-              "Largest share of the box that the rectangle covers."),
-        field("max_crop_trials", &S::trials, "Rectangles that are tried."));
+    return std::tuple(field("min_crop_scales", &S::min_scale,
+                            "Smallest side of a crop, as a share of the image's side."),
+                      field("max_crop_scales", &S::max_scale,
+                            "Largest side of a crop, as a share of the image's side."),
+                      field("min_crop_aspect_ratios", &S::min_ratio,
+                            "Smallest ratio of a crop's width to its height."),
+                      field("max_crop_aspect_ratios", &S::max_ratio,
+                            "Largest ratio of a crop's width to its height."),
+                      field("min_crop_overlaps", &S::min_overlap,
+                            "Smallest intersection over union of the crop and a box."),
+                      field("max_crop_overlaps", &S::max_overlap,
+                            "Largest intersection over union of the crop and a box."),
+                      field("min_crop_sample_coverages", &S::min_sample_coverage,
+                            "Smallest share of the crop that a box covers."),
+                      field("max_crop_sample_coverages", &S::max_sample_coverage,
+                            "Largest share of the crop that a box covers."),
+                      field("min_crop_object_coverages", &S::min_object_coverage,
+                            "Smallest share of a box that the crop covers."),
+                      field("max_crop_object_coverages", &S::max_object_coverage,
+                            "Largest share of a box that the crop covers."),
+                      field("max_crop_trials", &S::trials, "Number of crops that are tried."));
   }
 };
 
@@ -76,26 +81,38 @@ struct DetectionParams {
   static constexpr auto fields() {
     using P = DetectionParams;
     return std::tuple(
-        field("rand_crop_prob", &P::rand_crop_prob, "Share of images that are cropped."),
+        field("rand_crop_prob", &P::rand_crop_prob, "Probability of a random crop."),
         field("crop_emit_mode", &P::crop_emit_mode,
-              "Which boxes go after a crop: those whose center is outside, or by overlap."),
+              "Boxes that a crop removes: 'center', those whose center is outside; 'overlap', "
+              "those of "
+              "which no more than emit_overlap_thresh is left."),
         field("emit_overlap_thresh", &P::emit_overlap_thresh,
-              "Boxes of which not more than this share is left go."),
-        field("rand_pad_prob", &P::rand_pad_prob, "Share of images that get borders."),
-        field("max_pad_scale", &P::max_pad_scale, "Largest factor of the sides by borders."),
-        field("max_random_hue", &P::max_random_hue, "Range of random hue."),
-        field("random_hue_prob", &P::random_hue_prob, "Share of images with it."),
-        field("max_random_saturation", &P::max_random_saturation, "Range of random saturation."),
-        field("random_saturation_prob", &P::random_saturation_prob, "Share of images with it."),
-        field("max_random_illumination", &P::max_random_illumination, "Range of random lightness."),
-        field("random_illumination_prob", &P::random_illumination_prob, "Share of images with it."),
-        field("max_random_contrast", &P::max_random_contrast, "Range of random contrast."),
-        field("random_contrast_prob", &P::random_contrast_prob, "Share of images with it."),
-        field("rand_mirror_prob", &P::rand_mirror_prob, "Share of images that are mirrored."),
+              "Share of a box that must be left with crop_emit_mode='overlap'."),
+        field("rand_pad_prob", &P::rand_pad_prob, "Probability of a random border."),
+        field("max_pad_scale", &P::max_pad_scale,
+              "Largest size with the border, as a factor of the image's size."),
+        field("max_random_hue", &P::max_random_hue, "Largest random change of hue (0 to 180)."),
+        field("random_hue_prob", &P::random_hue_prob, "Probability of a change of hue."),
+        field("max_random_saturation", &P::max_random_saturation,
+              "Largest random change of saturation (0 to 255)."),
+        field("random_saturation_prob", &P::random_saturation_prob,
+              "Probability of a change of saturation."),
+        field("max_random_illumination", &P::max_random_illumination,
+              "Largest random change of lightness (0 to 255)."),
+        field("random_illumination_prob", &P::random_illumination_prob,
+              "Probability of a change of lightness."),
+        field("max_random_contrast", &P::max_random_contrast,
+              "Largest random change of contrast, as a share."),
+        field("random_contrast_prob", &P::random_contrast_prob,
+              "Probability of a change of contrast."),
+        field("rand_mirror_prob", &P::rand_mirror_prob, "Probability of a mirrored image."),
         field("resize_mode", &P::resize_mode,
-              "To data_shape; only smaller, keeping the ratio; to fit, keeping the ratio."),
-        field("label_pad_width", &P::label_pad_width, "Length of labels; 0: the longest."),
-        field("label_pad_value", &P::label_pad_value, "Value behind shorter labels."));
+              "'force': resize to data_shape; 'shrink': only to a smaller size, keeping the ratio; "
+              "'fit': "
+              "to a smaller or larger size, keeping the ratio."),
+        field("label_pad_width", &P::label_pad_width,
+              "Length of the labels in a batch; 0: that of the longest label in the file."),
+        field("label_pad_value", &P::label_pad_value, "Value that fills shorter labels."));
   }
 };
 

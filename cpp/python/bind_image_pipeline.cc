@@ -74,14 +74,14 @@ void bind_image_pipeline(py::module_& m) {
              return std::make_unique<io::ImagePipeline>(std::move(read));
            }),
            py::arg("options"), py::arg("owner"), "owner: whom errors name.")
-      .def_static("reading_defaults", &default_fields<io::PipelineOptions>,
-                  "Options of files, order and threads, and their defaults.")
-      .def_static("augment_defaults", &default_fields<io::AugmentOptions>,
-                  "Options of the augmentation and their defaults.")
-      .def_static("box_defaults", &default_fields<io::DetectionParams>,
-                  "Options of the augmentation with boxes and their defaults.")
-      .def_static("sampler_defaults", &default_fields<io::CropSampler>,
-                  "Limits of one crop sampler and their defaults.")
+      .def_static("reading_options", &describe_fields<io::PipelineOptions>,
+                  "Options of files, order and threads: (default, documentation) by name.")
+      .def_static("augment_options", &describe_fields<io::AugmentOptions>,
+                  "Options of the augmentation: (default, documentation) by name.")
+      .def_static("box_options", &describe_fields<io::DetectionParams>,
+                  "Options of the augmentation with boxes: (default, documentation) by name.")
+      .def_static("sampler_options", &describe_fields<io::CropSampler>,
+                  "Limits of one crop sampler: (default, documentation) by name.")
       .def(
           "next",
           [](io::ImagePipeline& self) -> py::object {

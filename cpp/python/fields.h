@@ -30,14 +30,15 @@ size_t read_fields(const py::dict& given, const std::string& owner, P& target) {
   return found;
 }
 
-// The default of every field by its name, in order.
+// Returns (default, documentation) of every field by its name, in order.
 template <class P>
-py::dict default_fields() {
+py::dict describe_fields() {
   const P defaults{};
   py::dict result;
   for_each_field<P>([&](const auto& f) {
     const auto& member = defaults.*(f.member);
-    result[f.name] = attr_to_python(AttrTraits<std::remove_cvref_t<decltype(member)>>::to(member));
+    using Traits = AttrTraits<std::remove_cvref_t<decltype(member)>>;
+    result[f.name] = py::make_tuple(attr_to_python(Traits::to(member)), f.doc);
   });
   return result;
 }

@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .image_record import _DEFAULTS, ImageRecordIter
+from .image_record import _DEFAULTS, _OPTIONS, ImageRecordIter
+from .options import documented
 
 __all__ = ["ImageDetRecordIter"]
 
 # Options that the core declares and checks; they are passed to it by name. Those of samplers are
 # lists with an entry for each sampler; a shorter list is continued by its last entry.
-_BOXES: dict[str, Any] = _core.ImagePipeline.box_defaults()
-_SAMPLER: dict[str, Any] = _core.ImagePipeline.sampler_defaults()
+_BOX_OPTIONS: dict[str, tuple[Any, str]] = _core.ImagePipeline.box_options()
+_SAMPLER_OPTIONS: dict[str, tuple[Any, str]] = _core.ImagePipeline.sampler_options()
+_BOXES = {name: default for name, (default, _) in _BOX_OPTIONS.items()}
+_SAMPLER = {name: default for name, (default, _) in _SAMPLER_OPTIONS.items()}
 # Parameters shared with ImageRecordIter; the class below changes some defaults.
 _SHARED = (
     "path_imgrec path_imgidx path_imglist data_shape preprocess_threads verbose num_parts "
@@ -24,6 +27,14 @@ _SHARED = (
 ).split()
 
 
+_TEXTS = {
+    name: text
+    for options in (_OPTIONS, _BOX_OPTIONS, _SAMPLER_OPTIONS)
+    for name, (_, text) in options.items()
+}
+
+
+@documented(_TEXTS)
 class ImageDetRecordIter(ImageRecordIter):
     """Iterator over batches of images and their boxes from a record file.
 
@@ -31,30 +42,19 @@ class ImageDetRecordIter(ImageRecordIter):
     right, bottom, ...`` with places as shares of the sides. A row of the batch's label is
     ``channels, height, width, length``, this label as the augmentation left it, and padding.
 
-    The parameters are those of 1.x, by keyword: those of `ImageRecordIter` for files, parts, order,
-    batches, means and deviations, and:
+    Parameters are given by keyword; a warning names those that the iterator does not have. Those of
+    ``min_`` and ``max_crop_...`` are lists with an entry for each crop sampler, or numbers for all.
 
     Parameters
     ----------
-    label_width : int
-        Width that every label must have; -1: any.
-    label_pad_width : int
-        Length of labels in a batch; 0: that of the longest in the file.
-    label_pad_value : float
-    resize : int
-        New length of the short side, before all others.
-    rand_crop_prob, num_crop_sampler, max_crop_trials, crop_emit_mode, emit_overlap_thresh
-        Random crops, by samplers with a list entry each in ``min_`` and ``max_`` of
-        ``crop_scales, crop_aspect_ratios, crop_overlaps, crop_sample_coverages,
-        crop_object_coverages``. Boxes whose ``'center'`` is outside go, or (``'overlap'``) those of
-        which less than the threshold is left.
-    rand_pad_prob, max_pad_scale, fill_value
-        Random borders.
-    max_random_hue, max_random_saturation, max_random_illumination, max_random_contrast
-        Ranges of colors, each applied with ``random_..._prob``.
-    rand_mirror_prob : float
-    resize_mode : {'force', 'shrink', 'fit'}
-        Resize to data_shape; only shrink, keeping the ratio; smaller or larger, keeping the ratio.
+    path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, seed_aug, shuffle_chunk_size
+        As for `ImageRecordIter`, and so are mean_r, mean_g, mean_b, mean_a, std_r, std_g, std_b,
+        std_a, mean_img, dtype, data_name, label_name, verbose, on_error, ctx and device_id.
+    num_crop_sampler : int
+        Number of crop samplers; 0: no random crops.
+    aug_seq : str
+        Must be the default.
+    {options}
 
     Raises
     ------

@@ -16,7 +16,7 @@ from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
 from ..ndarray import array, load, save
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
-from .options import known_options
+from .options import documented, known_options
 
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
 
@@ -24,10 +24,11 @@ __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
 _LOG = logging.getLogger(__name__)
 
 # Options that the core declares and checks; they are passed to it by name.
-_OF_CORE: dict[str, Any] = {
-    **_core.ImagePipeline.reading_defaults(),
-    **_core.ImagePipeline.augment_defaults(),
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    **_core.ImagePipeline.reading_options(),
+    **_core.ImagePipeline.augment_options(),
 }
+_OF_CORE = {name: default for name, (default, _) in _OPTIONS.items()}
 _DEFAULTS: dict[str, Any] = {
     "path_imgrec": "",
     "path_imgidx": "",
@@ -109,21 +110,47 @@ def _read_list(path: str) -> dict[int, list[float]]:
     return labels
 
 
+@documented({name: text for name, (_, text) in _OPTIONS.items()})
 class ImageRecordIter(MXDataIter):
     """Iterator over batches of images from a record file.
 
-    The parameters are those of 1.x, by keyword (others are ignored with a warning), and:
+    Parameters are given by keyword; a warning names those that the iterator does not have.
 
     Parameters
     ----------
+    path_imgrec : str
+        Record file, several with ``;`` between, or a folder of them.
+    data_shape : tuple of int
+        (channels, height, width) of a sample, with 1, 3 or 4 channels. A smaller image is enlarged
+        until it covers height and width.
+    batch_size : int
+    path_imgidx : str, optional
+        Index of the record file: its records are found without reading the whole file.
+    path_imglist : str, optional
+        List file whose labels replace those of the records.
+    mean_r, mean_g, mean_b, mean_a : float
+        Subtracted from the values of each channel.
+    std_r, std_g, std_b, std_a : float
+        The values are divided by them.
+    mean_img : str, optional
+        File of an image that is subtracted instead; it is computed and written if it is missing.
+    dtype : str, optional
+    data_name, label_name : str
+    seed_aug : int, optional
+        Seed of the augmentation; default is `seed`.
+    shuffle_chunk_size : int
+        MB of the chunks that are shuffled as a whole; 0: records are shuffled one by one.
+    verbose : bool
+        Log the file, the number of records and of threads.
+    aug_seq : str
+        Must be the default.
     on_error : str
         ``'raise'``: a damaged record's error is raised in place of its batch. ``'skip'``: its batch
         is filled by the records after it; ``skipped`` and ``bad_records`` count.
-    on_error_limit : float
-        Share of an epoch's records that may be skipped; an error if there are more.
-    ctx : str or Context
+    ctx, device_id : str or Context, int
         Accepted as in 1.x and ignored: images are decoded on the CPU and batches have their data
         there.
+    {options}
 
     Attributes
     ----------

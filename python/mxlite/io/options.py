@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from ..base import suggestion
 
-__all__ = ["known_options"]
+__all__ = ["documented", "known_options"]
+
+_Iterator = TypeVar("_Iterator", bound="type[Any]")
+
+
+def documented(texts: Mapping[str, str]) -> Callable[[_Iterator], _Iterator]:
+    """Return a decorator that lists the options of an iterator in its docstring.
+
+    The list replaces ``{options}`` there: the names of `texts` that the class has in ``_defaults``.
+
+    Parameters
+    ----------
+    texts : dict
+        Documentation by the option's name.
+
+    Returns
+    -------
+    callable
+    """
+
+    def document(cls: _Iterator) -> _Iterator:
+        lines = [
+            f"{name} : {type(default).__name__}, default {default!r}\n        {texts[name]}"
+            for name, default in cls._defaults.items()
+            if name in texts
+        ]
+        cls.__doc__ = (cls.__doc__ or "").replace("{options}", "\n    ".join(lines))
+        return cls
+
+    return document
 
 
 def known_options(name: str, given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,15 @@ def test_cameras_that_were_turned(tmp_path: Path, orientation: int) -> None:
     np.testing.assert_array_equal(
         pixels_of(write(tmp_path, [image]), (3, 40, 56))[0], stored.transpose(2, 0, 1)
     )
+
+
+@pytest.mark.parametrize("kind", [mx.io.ImageRecordIter, mx.io.ImageDetRecordIter])
+def test_every_option_is_documented(kind: Any) -> None:
+    text = kind.__doc__
+    assert "{options}" not in text
+    missing = [name for name in kind._defaults if not re.search(rf"\b{name}\b", text)]
+    assert not missing
+    assert "resize : int, default -1\n        Length in pixels" in text
 
 
 def test_superfluous_bytes_are_no_damage(tmp_path: Path) -> None:
