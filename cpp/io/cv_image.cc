@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <opencv2/imgproc.hpp>
+#include <utility>
 
 #include "cpp/io/image_geometry.h"
+#include "cpp/io/orientation.h"
 
 namespace mxlite::io {
 
@@ -23,6 +25,13 @@ cv::Mat resized(const cv::Mat& image, cv::Size size, const ImageParams& params, 
   return result;
 }
 
+cv::Mat upright(const cv::Mat& image, int orientation) {
+  if (orientation == 1) return image;
+  cv::Mat result(orientation >= 5 ? cv::Size(image.rows, image.cols) : image.size(), image.type());
+  orient_pixels(image.data, image.rows, image.cols, image.channels(), orientation, result.data);
+  return result;
+}
+
 cv::Mat decode_short_side(std::span<const std::byte> bytes, const ImageInfo& info,
                           const ImageParams& params, const std::string& name, Random& random) {
   DecodeOptions options;
@@ -30,12 +39,15 @@ cv::Mat decode_short_side(std::span<const std::byte> bytes, const ImageInfo& inf
   options.order = params.channels == 1   ? ColorOrder::kGray
                   : params.channels == 3 ? ColorOrder::kRGB
                                          : ColorOrder::kRGBA;
-  const Extent whole{info.width, info.height}, wanted = short_side_size(whole, params);
+  const int orientation = used_orientation(bytes, params);
+  Extent whole{info.width, info.height};
+  if (orientation >= 5) std::swap(whole.width, whole.height);
+  const Extent wanted = short_side_size(whole, params);
   if (info.jpeg && !(wanted == whole)) options.denominator = scaled_decode(whole, wanted);
   const int d = options.denominator;
   cv::Mat image(scaled_side(info.height, d), scaled_side(info.width, d), CV_8UC(params.channels));
   decode_image_into(bytes, options, image.data);
-  return resized(image, {wanted.width, wanted.height}, params, random);
+  return resized(upright(image, orientation), {wanted.width, wanted.height}, params, random);
 }
 
 void shift_hls(cv::Mat& image, int hue, int light, int saturation) {

@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "cpp/engine/blocking.h"
+#include "cpp/io/cv_image.h"
 #include "cpp/io/file_bytes.h"
-#include "cpp/io/orientation.h"
 
 namespace mxlite::io {
 namespace {
@@ -72,12 +72,7 @@ cv::Mat decode_upright(std::span<const std::byte> bytes, const PackItem& item, i
                                   : ColorOrder::kBGRA;
   cv::Mat image(info.height, info.width, CV_8UC(channels));
   decode_image_into(bytes, options, image.data);
-  const int orientation = color == -1 ? 1 : exif_orientation(bytes);
-  if (orientation == 1) return image;
-  cv::Mat upright = orientation >= 5 ? cv::Mat(info.width, info.height, image.type())
-                                     : cv::Mat(info.height, info.width, image.type());
-  orient_pixels(image.data, info.height, info.width, channels, orientation, upright.data);
-  return upright;
+  return upright(image, color == -1 ? 1 : exif_orientation(bytes));
 }
 
 cv::Mat shaped(cv::Mat image, const PackOptions& options) {

@@ -123,7 +123,7 @@ void transform_image(std::span<const std::byte> bytes, const ImageParams& p, Ran
   const ImageInfo info = read_image_header(bytes, name);
   MX_CHECK_KIND(p.channels != 4 || info.channels == 4, ErrorKind::kRecord, name, ": an image of ",
                 info.channels, " channels given, data_shape expects 4");
-  if (direct_transform_fits(p) &&
+  if (direct_transform_fits(p) && used_orientation(bytes, p) == 1 &&
       direct_transform(bytes, info, p, random, name, scratch.window, output))
     return;
   try {

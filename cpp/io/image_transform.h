@@ -16,6 +16,7 @@ namespace mxlite::io {
 
 // Options of 1.x's iterators, under its names and with its defaults.
 struct AugmentOptions {
+  bool apply_exif_orientation = true;
   int resize = -1;
   bool rand_crop = false, random_resized_crop = false;
   int max_rotate_angle = 0, rotate = -1;
@@ -35,6 +36,8 @@ struct AugmentOptions {
   static constexpr auto fields() {
     using P = AugmentOptions;
     return std::tuple(
+        field("apply_exif_orientation", &P::apply_exif_orientation,
+              "Turn images upright as their Exif orientation says; False: keep pixels as stored."),
         field("resize", &P::resize,
               "Length in pixels that the shorter side is resized to, before cropping; -1: no "
               "resize."),
@@ -125,6 +128,11 @@ inline int uniform_int(Random& random, int low, int high) {
 struct TransformScratch {
   Window window;
 };
+
+// Returns the orientation in which an image is used: its Exif tag's, or 1 if params ignore the tag.
+inline int used_orientation(std::span<const std::byte> bytes, const ImageParams& params) {
+  return params.apply_exif_orientation ? exif_orientation(bytes) : 1;
+}
 
 // Throws kValue for contradictory params.
 void check_image_params(const ImageParams& params);

@@ -40,6 +40,9 @@ class ImageDetIter(ImageIter):
         Default is `CreateDetAugmenter` with the further arguments.
     data_name, label_name : str
     last_batch_handle : {'pad', 'discard', 'roll_over'}
+    apply_exif_orientation : bool, optional
+        Whether images are turned upright as their Exif orientation says; see `imdecode`. Boxes are
+        shares of the image as it is used.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class ImageDetIter(ImageIter):
         data_name: str = "data",
         label_name: str = "label",
         last_batch_handle: str = "pad",
+        apply_exif_orientation: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -84,6 +88,7 @@ class ImageDetIter(ImageIter):
             data_name=data_name,
             label_name=label_name,
             last_batch_handle=last_batch_handle,
+            apply_exif_orientation=apply_exif_orientation,
         )
         if aug_list is None:
             self.auglist = CreateDetAugmenter(self.data_shape, **kwargs)

@@ -64,6 +64,8 @@ class ImageIter(DataIter):
         The last batch is filled from the beginning (and `DataBatch.pad` counts what was added),
         dropped, or begins the next pass; in that pass's first batch `DataBatch.pad` counts the
         samples of the pass itself.
+    apply_exif_orientation : bool, optional
+        Whether images are turned upright as their Exif orientation says; see `imdecode`.
 
     Raises
     ------
@@ -93,6 +95,7 @@ class ImageIter(DataIter):
         label_name: str = "softmax_label",
         dtype: str = "float32",
         last_batch_handle: str = "pad",
+        apply_exif_orientation: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(batch_size)
@@ -117,6 +120,7 @@ class ImageIter(DataIter):
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
         self._label_dtype = dtype
+        self._apply_exif_orientation = apply_exif_orientation
         self.imgrec: Any = None
         self.imgidx: list[Any] | None = None
         self.imglist = self._read_list(path_imglist, imglist)
@@ -364,7 +368,7 @@ class ImageIter(DataIter):
         RecordError
         """
         try:
-            return imdecode(s)
+            return imdecode(s, apply_exif_orientation=self._apply_exif_orientation)
         except RecordError as error:
             raise RecordError(f"Broken image {self._location()}, {error}") from error
 

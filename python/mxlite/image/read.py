@@ -14,19 +14,30 @@ from ..base import MissingFileError, RecordError, TypeError_
 __all__ = ["imdecode", "imread"]
 
 
-def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None) -> NDArray:
-    """Decode an image, JPEG or PNG, turned upright as its Exif tag says.
+def imdecode(
+    buf: Any,
+    flag: int = 1,
+    to_rgb: bool = True,
+    out: NDArray | None = None,
+    *,
+    apply_exif_orientation: bool | None = None,
+) -> NDArray:
+    """Decode an image, JPEG or PNG.
 
     Parameters
     ----------
     buf : bytes, bytearray, memoryview, numpy.ndarray or NDArray
         The file's bytes, in an array the numbers 0 to 255 of any dtype and layout.
     flag : int
-        1: three channels, 0: gray, -1: the channels of the file, not turned.
+        1: three channels, 0: gray, -1: the channels of the file.
     to_rgb : bool
         RGB instead of OpenCV's BGR.
     out : NDArray, optional
         Array for the result.
+    apply_exif_orientation : bool, optional
+        True: turn the image upright as its Exif orientation says. False: keep the pixels as stored.
+        None: as MXNet 1.9.1, which keeps JPEG files that begin with a JFIF header as stored and
+        turns the others (photographs as cameras write them); flag -1 keeps all as stored.
 
     Returns
     -------
@@ -40,16 +51,25 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
     TypeError
         If `buf` holds no bytes.
     """
-    return _decode(buf, flag, to_rgb, out, "imdecode")
+    return _decode(buf, flag, to_rgb, out, apply_exif_orientation, "imdecode")
 
 
-def _decode(buf: Any, flag: int, to_rgb: bool, out: NDArray | None, name: str) -> NDArray:
+def _decode(
+    buf: Any, flag: int, to_rgb: bool, out: NDArray | None, upright: bool | None, name: str
+) -> NDArray:
     buf = _contiguous_bytes(buf, name)
+    if upright is None:
+        upright = flag != -1 and not _begins_with_jfif(buf)
     channels = _core.image_info(buf, name)[2] if flag == -1 else 3 if flag else 1
     image = _core.decode_image(
-        buf, channels=channels, to_rgb=bool(to_rgb), upright=flag != -1, name=name
+        buf, channels=channels, to_rgb=bool(to_rgb), upright=bool(upright), name=name
     )
     return image if out is None else image.copyto(out)
+
+
+def _begins_with_jfif(buf: Any) -> bool:
+    head = bytes(memoryview(buf).cast("B")[:11])
+    return head[2:4] == b"\xff\xe0" and head[6:] == b"JFIF\0"
 
 
 def _contiguous_bytes(buf: Any, name: str) -> Any:
@@ -75,14 +95,19 @@ def _contiguous_bytes(buf: Any, name: str) -> Any:
 
 
 def imread(
-    filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None
+    filename: str,
+    flag: int = 1,
+    to_rgb: bool = True,
+    out: NDArray | None = None,
+    *,
+    apply_exif_orientation: bool | None = None,
 ) -> NDArray:
     """Read and decode an image file.
 
     Parameters
     ----------
     filename : str
-    flag, to_rgb, out
+    flag, to_rgb, out, apply_exif_orientation
         See :func:`imdecode`.
 
     Returns
@@ -103,4 +128,4 @@ def imread(
         raise MissingFileError(f"imread: there is no file {filename!r}") from error
     except OSError as error:
         raise RecordError(f"imread: {filename!r} cannot be read: {error.strerror}") from error
-    return _decode(data, flag, to_rgb, out, f"imread {filename!r}")
+    return _decode(data, flag, to_rgb, out, apply_exif_orientation, f"imread {filename!r}")

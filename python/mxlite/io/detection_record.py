@@ -23,7 +23,7 @@ _SHARED = (
     "path_imgrec path_imgidx path_imglist data_shape preprocess_threads verbose num_parts "
     "part_index device_id shuffle_chunk_size shuffle_chunk_seed seed_aug shuffle seed batch_size "
     "round_batch prefetch_buffer ctx dtype data_name label_name mean_img on_error on_error_limit "
-    "mean_r mean_g mean_b mean_a scale resize inter_method"
+    "mean_r mean_g mean_b mean_a scale resize inter_method apply_exif_orientation"
 ).split()
 
 

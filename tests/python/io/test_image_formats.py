@@ -136,10 +136,14 @@ def test_four_channels(tmp_path: Path) -> None:
         pixels_of(write(tmp_path, [encode(PHOTO[:40, :50])]), (4, 40, 50))
 
 
-def with_orientation(image: bytes, orientation: int) -> bytes:
+def with_orientation(image: bytes, orientation: int, behind_jfif: bool = False) -> bytes:
     tiff = b"II*\0" + struct.pack("<IHHHIHHI", 8, 1, 0x112, 3, 1, orientation, 0, 0)
     segment = b"Exif\0\0" + tiff
-    return image[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + image[2:]
+    at = 2
+    if behind_jfif:
+        assert image[2:4] == b"\xff\xe0"
+        at = 4 + int.from_bytes(image[4:6], "big")
+    return image[:at] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + image[at:]
 
 
 TURNS = {
@@ -154,17 +158,81 @@ TURNS = {
 }
 
 
+@pytest.mark.parametrize("behind_jfif", [False, True])
 @pytest.mark.parametrize("orientation", TURNS)
-def test_cameras_that_were_turned(tmp_path: Path, orientation: int) -> None:
+def test_cameras_that_were_turned(tmp_path: Path, orientation: int, behind_jfif: bool) -> None:
     plain = encode(PHOTO[:40, :56])
-    image = with_orientation(plain, orientation)
+    image = with_orientation(plain, orientation, behind_jfif)
     stored = mx.image.imdecode(plain).asnumpy()
-    np.testing.assert_array_equal(mx.image.imdecode(image).asnumpy(), TURNS[orientation](stored))
+    upright = TURNS[orientation](stored)
+    # imdecode of 1.9.1 does not turn what begins with a JFIF header, its iterators turn all.
+    for choice, expected in ((None, stored if behind_jfif else upright), (True, upright)):
+        got = mx.image.imdecode(image, apply_exif_orientation=choice).asnumpy()
+        np.testing.assert_array_equal(got, expected)
+    kept = mx.image.imdecode(image, apply_exif_orientation=False).asnumpy()
+    np.testing.assert_array_equal(kept, stored)
     np.testing.assert_array_equal(mx.image.imdecode(image, flag=-1).asnumpy(), stored)
-    # As 1.x, the iterator takes pixels as they are stored.
+    unpacked = recordio.unpack_img(recordio.pack((0, 1, 2, 0), image), 1)[1]
+    np.testing.assert_array_equal(unpacked[..., ::-1], upright)
+    path = write(tmp_path, [image])
     np.testing.assert_array_equal(
-        pixels_of(write(tmp_path, [image]), (3, 40, 56))[0], stored.transpose(2, 0, 1)
+        pixels_of(path, (3, *upright.shape[:2]))[0], upright.transpose(2, 0, 1)
     )
+    np.testing.assert_array_equal(
+        pixels_of(path, (3, 40, 56), apply_exif_orientation=False)[0], stored.transpose(2, 0, 1)
+    )
+
+
+def test_turned_images_are_resized_and_cropped_as_upright_ones(tmp_path: Path) -> None:
+    image = with_orientation(encode(PHOTO[:300, :220]), 6)
+    upright = mx.image.imdecode(image)
+    height, width = upright.shape[:2]
+    assert (height, width) == (220, 300)
+    (got,) = pixels_of(write(tmp_path, [image]), (3, 96, 96), resize=120)
+    resized = mx.image.imresize(upright, 120 * width // height, 120).asnumpy()
+    x = (resized.shape[1] - 96) // 2
+    np.testing.assert_array_equal(got, resized[12:108, x : x + 96].transpose(2, 0, 1))
+
+
+def test_every_reader_can_turn_images(tmp_path: Path) -> None:
+    folder = tmp_path / "root" / "class"
+    folder.mkdir(parents=True)
+    image = with_orientation(encode(PHOTO[:40, :56]), 6, behind_jfif=True)
+    (folder / "a.jpg").write_bytes(image)
+    box = [2.0, 5.0, 0.0, 0.1, 0.1, 0.5, 0.5]
+    records, boxes = str(tmp_path / "r"), str(tmp_path / "b")
+    for path, label in ((records, 1.0), (boxes, box)):
+        with recordio.MXIndexedRecordIO(path + ".idx", path + ".rec", "w") as file:
+            assert isinstance(file, recordio.MXIndexedRecordIO)
+            file.write_idx(0, recordio.pack((0, label, 0, 0), image))
+    vision = mx.gluon.data.vision
+    names = [[1.0, "class/a.jpg"]]
+
+    def first(batches: Any) -> Any:
+        return batches.next().data[0][0].transpose((1, 2, 0))
+
+    def iterator(kind: Any, path: str, **choice: Any) -> Any:
+        given = {"path_imgrec": path + ".rec", "path_imgidx": path + ".idx", **choice}
+        return first(kind(batch_size=1, data_shape=(3, *shape), **given))
+
+    readers = {
+        "imread": lambda **choice: mx.image.imread(str(folder / "a.jpg"), **choice),
+        "folder": lambda **choice: vision.ImageFolderDataset(tmp_path / "root", **choice)[0][0],
+        "list": lambda **choice: vision.ImageListDataset(tmp_path / "root", names, **choice)[0][0],
+        "records": lambda **choice: vision.ImageRecordDataset(records + ".rec", **choice)[0][0],
+        "ImageIter": lambda **choice: iterator(mx.image.ImageIter, records, **choice),
+        "ImageDetIter": lambda **choice: iterator(mx.image.ImageDetIter, boxes, **choice),
+        "ImageRecordIter": lambda **choice: iterator(mx.io.ImageRecordIter, records, **choice),
+        "ImageDetRecordIter": lambda **choice: iterator(mx.io.ImageDetRecordIter, boxes, **choice),
+    }
+    stored = mx.image.imdecode(image, apply_exif_orientation=False).asnumpy()
+    for name, read in readers.items():
+        default = "Record" in name  # those that turn all images
+        for choice in ({}, {"apply_exif_orientation": True}, {"apply_exif_orientation": False}):
+            turned = choice.get("apply_exif_orientation", default)
+            expected = np.rot90(stored, -1) if turned else stored
+            shape = expected.shape[:2]
+            np.testing.assert_array_equal(read(**choice).asnumpy(), expected, f"{name} {choice}")
 
 
 @pytest.mark.parametrize("kind", [mx.io.ImageRecordIter, mx.io.ImageDetRecordIter])

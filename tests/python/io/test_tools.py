@@ -119,6 +119,19 @@ def test_resize_crop_color_and_encoding(images: Path) -> None:
     )
 
 
+def test_photographs_of_turned_cameras(images: Path) -> None:
+    tag = b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06" + bytes(7)
+    name = images / "a" / "0.JPG"
+    content = name.read_bytes()
+    name.write_bytes(content[:20] + tag + content[20:])  # behind the JFIF header
+    prefix = images.parent / "x"
+    assert run("--list", "--recursive", "--no-shuffle", prefix, images) == 0
+    for options, shape in (((), (90, 60, 3)), (("--color", -1), (60, 90, 3))):
+        assert run(*options, prefix, images) == 0
+        image = records(prefix.with_suffix(".rec"))[0][1]
+        assert mx.image.imdecode(image).shape == shape
+
+
 def test_several_labels_need_pack_label(images: Path) -> None:
     prefix = images.parent / "x"
     (images.parent / "x.lst").write_text("5\t1.5\t2.5\ta/0.JPG\n\n3\tno number\ta/3.JPG\nshort\n")

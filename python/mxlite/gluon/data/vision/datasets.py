@@ -215,20 +215,35 @@ class ImageRecordDataset(RecordFileDataset):
         1: color (RGB), 0: gray.
     transform : callable, optional
         Gets image and label.
+    apply_exif_orientation : bool, optional
+        Whether images are turned upright as their Exif orientation says; see `mx.image.imdecode`.
 
     Notes
     -----
     Matches ``mxnet.gluon.data.vision.ImageRecordDataset``.
     """
 
-    def __init__(self, filename: str, flag: int = 1, transform: Transform | None = None) -> None:
+    # Subclasses of 1.x scripts set the other attributes themselves.
+    _apply_exif_orientation: bool | None = None
+
+    def __init__(
+        self,
+        filename: str,
+        flag: int = 1,
+        transform: Transform | None = None,
+        *,
+        apply_exif_orientation: bool | None = None,
+    ) -> None:
         super().__init__(filename)
         self._flag = flag
         self._transform = transform
+        self._apply_exif_orientation = apply_exif_orientation
 
     def __getitem__(self, idx: int) -> Any:
         header, content = recordio.unpack(super().__getitem__(idx))
-        picture = image.imdecode(content, self._flag)
+        picture = image.imdecode(
+            content, self._flag, apply_exif_orientation=self._apply_exif_orientation
+        )
         if self._transform is not None:
             return self._transform(picture, header.label)
         return picture, header.label
@@ -248,6 +263,8 @@ class ImageFolderDataset(Dataset):
         1: color (RGB), 0: gray.
     transform : callable, optional
         Gets image and label.
+    apply_exif_orientation : bool, optional
+        Whether images are turned upright as their Exif orientation says; see `mx.image.imdecode`.
 
     Attributes
     ----------
@@ -266,10 +283,21 @@ class ImageFolderDataset(Dataset):
     Matches ``mxnet.gluon.data.vision.ImageFolderDataset``.
     """
 
-    def __init__(self, root: str, flag: int = 1, transform: Transform | None = None) -> None:
+    # Subclasses of 1.x scripts set the other attributes themselves.
+    _apply_exif_orientation: bool | None = None
+
+    def __init__(
+        self,
+        root: str,
+        flag: int = 1,
+        transform: Transform | None = None,
+        *,
+        apply_exif_orientation: bool | None = None,
+    ) -> None:
         self._root = os.path.expanduser(root)
         self._flag = flag
         self._transform = transform
+        self._apply_exif_orientation = apply_exif_orientation
         self.synsets: list[str] = []
         self.items: list[tuple[str, int]] = []
         self._list_images(self._root)
@@ -303,7 +331,9 @@ class ImageFolderDataset(Dataset):
 
     def __getitem__(self, idx: int) -> Any:
         name, label = self.items[idx]
-        picture = image.imread(name, self._flag)
+        picture = image.imread(
+            name, self._flag, apply_exif_orientation=self._apply_exif_orientation
+        )
         return (picture, label) if self._transform is None else self._transform(picture, label)
 
     def __len__(self) -> int:
@@ -322,6 +352,8 @@ class ImageListDataset(Dataset):
         the number.
     flag : {0, 1}
         1: color (RGB), 0: gray.
+    apply_exif_orientation : bool, optional
+        Whether images are turned upright as their Exif orientation says; see `mx.image.imdecode`.
 
     Raises
     ------
@@ -334,10 +366,16 @@ class ImageListDataset(Dataset):
     """
 
     def __init__(
-        self, root: str = ".", imglist: str | Iterable[Any] | None = None, flag: int = 1
+        self,
+        root: str = ".",
+        imglist: str | Iterable[Any] | None = None,
+        flag: int = 1,
+        *,
+        apply_exif_orientation: bool | None = None,
     ) -> None:
         self._root = os.path.expanduser(root)
         self._flag = flag
+        self._apply_exif_orientation = apply_exif_orientation
         if imglist is None:
             raise ValueError_("ImageListDataset: imglist is None, a file or a list is expected")
         lines = _read_list(imglist) if isinstance(imglist, str) else imglist
@@ -353,7 +391,8 @@ class ImageListDataset(Dataset):
 
     def __getitem__(self, idx: int) -> Any:
         name, label = self.items[idx]
-        return image.imread(name, self._flag), label
+        upright = self._apply_exif_orientation
+        return image.imread(name, self._flag, apply_exif_orientation=upright), label
 
     def __len__(self) -> int:
         return len(self.items)
