@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -29,11 +30,12 @@ def documented(texts: Mapping[str, str]) -> Callable[[_Iterator], _Iterator]:
     """
 
     def document(cls: _Iterator) -> _Iterator:
-        lines = [
-            f"{name} : {type(default).__name__}, default {default!r}\n        {texts[name]}"
-            for name, default in cls._defaults.items()
-            if name in texts
-        ]
+        lines = []
+        for name, default in cls._defaults.items():
+            if name in texts:
+                shown = f"{default:g}" if isinstance(default, float) else repr(default)
+                lines.append(f"{name} : {type(default).__name__}, default {shown}")
+                lines += [f"    {line}" for line in textwrap.wrap(texts[name], 92)]
         cls.__doc__ = (cls.__doc__ or "").replace("{options}", "\n    ".join(lines))
         return cls
 
