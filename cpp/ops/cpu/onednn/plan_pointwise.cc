@@ -124,7 +124,10 @@ std::optional<Plan> plan_binary(const PlanRequest& r) {
         r.op.name == "add_n" ? dnnl::algorithm::binary_add : *binary_algorithm(r.op.name);
     const dnnl::binary::primitive_desc pd(engine(), algorithm, da, db, da, fused_attr(r.post_ops),
                                           /*allow_empty=*/true);
-    if (!pd.get(true)) return plan_any(r);
+    // The reference kernel, which oneDNN takes for padded memory and division, is slow, and it
+    // clears its output before it reads a second source in the same memory.
+    if (!pd.get(true) || std::string_view(pd.impl_info_str()).starts_with("ref"))
+      return plan_any(r);
     plan.outputs = {make_layout(pd.dst_desc())};
     bind_run(plan, pd, {{DNNL_ARG_SRC_0, DNNL_ARG_SRC_1}, {DNNL_ARG_DST}});
     return plan;
