@@ -218,18 +218,18 @@ class Lowering {
     return n.op()->select_kernel(context_.device.type, n.params().get(), specs, n.outputs);
   }
 
-  // Every output lies in a fresh array of its own; see Note [Copied outputs].
+  // Every output lies in a fresh array of its own; see Note [Copied outputs]. Saved values are only
+  // read, so one of them may lie in the memory of another output.
   void add_outputs() {
-    std::vector<ValueId> done;
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ValueId v = graph_.outputs[i];
-      const auto same = std::find(done.begin(), done.end(), v) - done.begin();
-      done.push_back(v);
-      if (static_cast<size_t>(same) < i) {
-        program_.outputs.push_back(program_.outputs[static_cast<size_t>(same)]);
+      const bool plain = i < border_.num_plain_outputs;
+      const auto same = std::find(graph_.outputs.begin(), graph_.outputs.end(), v);
+      const auto first = static_cast<size_t>(same - graph_.outputs.begin());
+      if (!plain && first < i) {
+        program_.outputs.push_back(program_.outputs[first]);
         continue;
       }
-      const bool plain = i < border_.num_plain_outputs;
       const Version version = plain ? in_layout(v, {}, program_.main) : versions(v)[0];
       int32_t id = version.buffer;
       if (buffer(id).place != Place::kArena || is_static_[static_cast<size_t>(v.node)])
