@@ -119,6 +119,10 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
   const engine::Origin origin_;
 };
 
+NDArrayRef zeros_like(const NDArrayRef& a) {
+  return call_op("_zeros", {}, {{"shape", a->shape()}, {"dtype", a->dtype()}}, a->device());
+}
+
 // Returns the inputs that get a gradient, in the order in which the program finishes it.
 std::vector<size_t> order_of(const graph::RecordedGraph::Backward& plan) {
   const std::vector<size_t> finished = graph::finishing_instructions(plan.executable->program());
@@ -252,8 +256,13 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
       {.inputs = inputs, .parameters = *ready_.parameters, .into = targets, .in_pieces = true});
   if (notes_order()) gradient_order_ = order_of(*plan);
   std::vector<NDArrayRef> result(needs.size());
-  for (size_t i = 0; i < needs.size(); ++i)
+  for (size_t i = 0; i < needs.size(); ++i) {
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];
+    // Operators before this call may be losses, which have a gradient where zeros arrive.
+    if (needs[i] && plan->grads[i] == graph::BackwardGraph::kZero && this->inputs()[i]->node)
+      result[i] =
+          zeros_like(i < inputs_.size() ? inputs_[i] : (*ready_.parameters)[i - inputs_.size()]);
+  }
   return result;
 }
 

@@ -95,16 +95,38 @@ class GraphGradBuilder final : public GradBuilder {
   std::vector<ValueId> values_;
 };
 
-// Returns whether a gradient has to reach the node's outputs.
-std::vector<uint8_t> propagate_needs(const Graph& g, std::span<const uint8_t> needs) {
-  std::vector<uint8_t> result(g.nodes.size());
+// Returns whether the operator has a gradient although that of its output is zero: losses, and a
+// penalty that is added to what arrives.
+bool starts_gradient(const OpSchema& op) {
+  return op.loss_output || op.name == "MakeLoss" || op.name == "make_loss" ||
+         op.name == "SVMOutput" || op.name == "IdentityAttachKLSparseReg";
+}
+
+// Says by node which gradients have to reach its outputs.
+struct Needs {
+  std::vector<uint8_t> any;    // any gradient, also one of zeros
+  std::vector<uint8_t> value;  // one that changes a gradient of an input or parameter
+  std::vector<uint8_t> loss;   // even zeros, because an operator below starts a gradient
+};
+
+Needs propagate_needs(const Graph& g, std::span<const uint8_t> needs) {
+  Needs result;
+  for (auto* list : {&result.any, &result.value, &result.loss}) list->resize(g.nodes.size());
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node& n = g.nodes[i];
-    if (n.kind == NodeKind::kInput) result[i] = needs[static_cast<size_t>(n.index)];
+    auto &any = result.any[i], &value = result.value[i], &loss = result.loss[i];
+    if (n.kind == NodeKind::kInput) any = value = needs[static_cast<size_t>(n.index)];
     if (n.kind == NodeKind::kParameter)
-      result[i] = needs[g.inputs.size() + static_cast<size_t>(n.index)];
-    if (n.kind != NodeKind::kOp || n.op()->zero_gradient) continue;
-    for (ValueId v : n.inputs) result[i] |= result[static_cast<size_t>(v.node)];
+      any = value = needs[g.inputs.size() + static_cast<size_t>(n.index)];
+    if (n.kind != NodeKind::kOp) continue;
+    for (ValueId v : n.inputs) {
+      const auto input = static_cast<size_t>(v.node);
+      any |= result.any[input];
+      value |= result.value[input];
+      loss |= result.loss[input];
+    }
+    if (n.op()->zero_gradient) value = loss;
+    loss |= value && starts_gradient(*n.op());
   }
   return result;
 }
@@ -119,6 +141,15 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived,
   for (size_t k = 0; k < grads.size() && k < inputs.size(); ++k)
     if (grads[k] && needs[static_cast<size_t>(inputs[k].node)])
       arrived.add(inputs[k], builder.value(grads[k]));
+}
+
+// The node's gradient is zero, but that of a loss below it is not.
+void pass_zeros_to_losses(Graph& joint, const Node& node, Arrived& arrived, const Needs& needs) {
+  for (ValueId v : node.inputs) {
+    if (!needs.loss[static_cast<size_t>(v.node)]) continue;
+    const TensorSpec& spec = joint.spec(v);
+    arrived.add(v, joint.add_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}));
+  }
 }
 
 // Extracts the gradient's part of the joint graph; forward values that it uses become inputs.
@@ -281,7 +312,7 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
                              std::span<const uint8_t> heads, bool repeats) {
   Graph joint = forward;
   const size_t num_forward = forward.nodes.size();
-  const std::vector<uint8_t> node_needs = propagate_needs(forward, needs);
+  const Needs node_needs = propagate_needs(forward, needs);
   BackwardGraph result;
   result.graph.name = forward.name + "_backward";
   result.graph.training = forward.training;
@@ -295,12 +326,21 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
     result.heads.push_back(static_cast<int>(i));
     arrived.add(forward.outputs[i], {head_nodes.back(), 0});
   }
+  std::vector<uint8_t> gets_zero(num_forward);  // a gradient of zeros flows to the node's outputs
   for (size_t i = num_forward; i-- > 0;) {
     const auto id = static_cast<int32_t>(i);
     const Node& n = forward.nodes[i];
-    if (n.kind != NodeKind::kOp || !node_needs[i] || !arrived.any(id)) continue;
-    if (n.op()->gradient)
-      differentiate(joint, id, arrived, node_needs);
+    const bool arrives = arrived.any(id);
+    if (n.kind != NodeKind::kOp || !node_needs.any[i] || !(arrives || gets_zero[i])) continue;
+    for (ValueId v : n.inputs) {
+      const auto input = static_cast<size_t>(v.node);
+      if (!arrives || n.op()->zero_gradient || !node_needs.value[input]) gets_zero[input] = 1;
+    }
+    if (!arrives || !node_needs.value[i]) continue;
+    if (n.op()->zero_gradient)
+      pass_zeros_to_losses(joint, n, arrived, node_needs);
+    else if (n.op()->gradient)
+      differentiate(joint, id, arrived, node_needs.value);
     else if (!result.not_differentiable)
       result.not_differentiable = n.op();
   }
@@ -308,7 +348,9 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
   std::vector<ValueId> grads;
   auto take = [&](int32_t node, size_t index) {
     const ValueId grad = needs[index] ? arrived.at({node, 0}) : kNothing;
-    result.grads.push_back(exists(grad) ? static_cast<int>(grads.size()) : -1);
+    const bool zero = needs[index] && gets_zero[static_cast<size_t>(node)];
+    result.grads.push_back(exists(grad) ? static_cast<int>(grads.size())
+                                        : (zero ? BackwardGraph::kZero : BackwardGraph::kNone));
     if (exists(grad)) grads.push_back(grad);
   };
   for (size_t i = 0; i < forward.inputs.size(); ++i) take(forward.inputs[i], i);

@@ -30,7 +30,7 @@ class RecordedGraph {
     ExecutableRef executable;
     std::vector<int> saved;  // positions in saved(), the executable's first inputs
     std::vector<int> heads;  // outputs whose gradients arrive
-    std::vector<int> grads;  // by input, then parameter: output of the executable or -1
+    std::vector<int> grads;  // as BackwardGraph::grads, of the executable
   };
   // heads: by output of the block. last: saved values that only this node holds are not needed
   // afterwards, so their memory is reused. Compiled on first use; throws when an operator between

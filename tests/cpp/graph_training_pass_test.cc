@@ -265,6 +265,38 @@ TEST(Gradient, ComputesLargeResultsOfLayerNormAgain) {
   EXPECT_EQ(count_ops(backward(16, true).graph, "LayerNorm"), 0) << "small results are kept";
 }
 
+// Returns the backward of BlockGrad, above the value that `build` makes.
+template <class Build>
+BackwardGraph backward_below_block_grad(Build build) {
+  Maker m;
+  m.graph.training = true;
+  const ValueId x = m.input({4, 3}), w = m.parameter({3, 3});
+  const Graph graph = m.finish({m.op("BlockGrad", {build(m, x, w)})});
+  const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1), heads(1, 1);
+  return build_backward(graph, needs, heads, false);
+}
+
+TEST(Gradient, LossesBelowBlockGradHaveTheirs) {
+  const Attrs dense{{"num_hidden", int64_t{3}}, {"no_bias", true}};
+  const BackwardGraph loss = backward_below_block_grad([&](Maker& m, ValueId x, ValueId w) {
+    return m.op("tanh", {m.op("MakeLoss", {m.op("FullyConnected", {x, w}, dense)})});
+  });
+  EXPECT_EQ(loss.grads, (std::vector<int>{0, 1})) << loss.graph.text();
+  EXPECT_EQ(count_ops(loss.graph, "_make_loss_backward"), 1);
+}
+
+TEST(Gradient, NothingElseBelowBlockGradIsDifferentiated) {
+  const Attrs dense{{"num_hidden", int64_t{3}}, {"no_bias", true}};
+  const BackwardGraph plain = backward_below_block_grad([&](Maker& m, ValueId x, ValueId w) {
+    return m.op("tanh", {m.op("FullyConnected", {x, w}, dense)});
+  });
+  EXPECT_EQ(plain.grads, (std::vector<int>{BackwardGraph::kZero, BackwardGraph::kZero}));
+  EXPECT_EQ(plain.saved.size(), 0u);
+  const BackwardGraph other =
+      backward_below_block_grad([&](Maker& m, ValueId x, ValueId) { return m.op("tanh", {x}); });
+  EXPECT_EQ(other.grads, (std::vector<int>{BackwardGraph::kZero, BackwardGraph::kNone}));
+}
+
 // Bytes that the backward of a residual block keeps of the values after the addition.
 TEST(FuseNorm, KeepsABitPerElementOnGpus) {
   const auto kept = [](DeviceType device) {
