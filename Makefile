@@ -75,12 +75,17 @@ test-sanitizers: $(SETUP)  ## C++ tests of the lower folders under the thread an
 	@$(STEP) "tsan" tools/sanitize.sh tsan
 	@$(STEP) "asan" tools/sanitize.sh asan
 
-test-fuzz: $(BUILD)  ## each fuzz target for 20 s
+test-fuzz: $(BUILD)  ## each fuzz target for 20 s, and 500 random graphs
 	@$(STEP) "fuzz targets" python tests/fuzz/run.py --seconds 20
+	@$(STEP) "random graphs" python tests/fuzz/operators.py --graphs --calls 500 --seed 2
 
-fuzz: $(BUILD)  ## all fuzz targets, HOURS=1 together, SEED random; figures into tests/fuzz/figures.json
+fuzz: fuzz-graphs  ## all fuzz targets, HOURS=1 together, SEED random; figures into tests/fuzz/figures.json
 	@$(STEP) "fuzz targets" python tests/fuzz/run.py --hours $(or $(HOURS),1) --seed $(or $(SEED),random) \
 	  --output tests/fuzz/figures.json
+
+fuzz-graphs: $(BUILD)  ## 20,000 random graphs, eager, hybridized, bound and in float64; about 10 minutes
+	@$(STEP) "random graphs" python tests/fuzz/operators.py --graphs --calls 20000 --seed $(or $(SEED),1) \
+	  --json tests/fuzz/results/graphs.json
 
 test-wheel: $(REPAIRED)  ## the bundled wheel in a clean environment
 	@$(STEP) "wheel in a clean environment" tools/check_wheel.sh
@@ -134,4 +139,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-fuzz fuzz test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators mutation format clean
+.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-fuzz fuzz fuzz-graphs test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators mutation format clean

@@ -2,6 +2,7 @@
 
     python tests/fuzz/operators.py --calls 100000 --seed 1 --json results.json
     python tests/fuzz/operators.py --seed 1 --only 4711          # one call, in this process
+    python tests/fuzz/operators.py --graphs --calls 20000        # random graphs (graphs.py) instead
 
 A call that ends its process by a signal, or takes more than ``--limit`` seconds, is reported with
 its number; the next process continues after it. Wrong values, errors of undocumented classes and
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first call")
+    parser.add_argument("--graphs", action="store_true", help="run random graphs")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--limit", type=float, default=10.0, help="seconds of CPU time per call")
     parser.add_argument("--memory", type=int, default=1024, help="MiB above what the import needs")
@@ -51,14 +54,24 @@ def _limit_memory(mebibytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _work(args: argparse.Namespace) -> None:
-    """Run the calls [first, first + calls) and write the number of each before it begins."""
+def _functions(graphs: bool) -> tuple[Callable[..., Any], Callable[..., tuple[str, str]]]:
+    """Return what makes a call and what runs it."""
     sys.path[:0] = [str(HERE), str(UNIT)]
-    import warnings
+    if graphs:
+        import graphs as source
 
+        return source.make_call, source.run_call
     from operator_calls import make_call
     from operator_run import run_call
 
+    return make_call, run_call
+
+
+def _work(args: argparse.Namespace) -> None:
+    """Run the calls [first, first + calls) and write the number of each before it begins."""
+    import warnings
+
+    make_call, run_call = _functions(args.graphs)
     warnings.simplefilter("ignore")
     _limit_memory(args.memory)
     with open(args.worker, "r+b") as file, open(f"{args.worker}.log", "a") as log:
@@ -69,7 +82,7 @@ def _work(args: argparse.Namespace) -> None:
             kind, text = run_call(call)
             entry = {"n": number, "kind": kind, "op": call.op, "mode": call.mode}
             if kind in FAULTS:
-                entry.update(call=str(call)[:500], text=text[:500])
+                entry.update(call=str(call)[:500], text=text[: 4000 if args.graphs else 500])
             log.write(json.dumps(entry) + "\n")
             log.flush()
         place[8:16] = struct.pack("q", 1)
@@ -97,7 +110,11 @@ class _Worker:
             ("memory", self.args.memory),
         ):  # fmt: skip
             command += [f"--{name}", str(value)]
-        env = {**os.environ, "MXLITE_CPU_GUARD_PAGES": "1", "MXLITE_CPU_THREADS": "1"}
+        env = {**os.environ, "MXLITE_CPU_THREADS": "1"}
+        if self.args.graphs:
+            command.append("--graphs")
+        else:
+            env["MXLITE_CPU_GUARD_PAGES"] = "1"  # takes most of the time of a graph
         self.process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
         self.number, self.since = -1, self._cpu_seconds()
 
@@ -142,30 +159,35 @@ class _Worker:
 
 
 def _summary(args: argparse.Namespace, entries: list[dict[str, Any]], seconds: float) -> Any:
-    sys.path[:0] = [str(HERE), str(UNIT)]
     import mxlite as mx
-    from operator_calls import make_call
 
+    make_call, _ = _functions(args.graphs)
     for entry in entries:
         if "op" not in entry:  # the process ended before it could report its call
             call = make_call(args.seed, entry["n"])
             entry.update(op=call.op, mode=call.mode, call=str(call)[:500])
     kinds = Counter(e["kind"] for e in entries)
-    names = {op["name"]: op["aliases"] for op in mx._core.list_ops()}
-    called = {e["op"] for e in entries}
-    return {
-        "command": f"tests/fuzz/operators.py --calls {args.calls} --seed {args.seed}",
+    graphs = " --graphs" if args.graphs else ""
+    summary: dict[str, Any] = {
+        "command": f"tests/fuzz/operators.py{graphs} --calls {args.calls} --seed {args.seed}",
         "calls": len(entries),
-        "operators": sum(not called.isdisjoint((n, *aliases)) for n, aliases in names.items()),
-        "operators in the registry": len(names),
         "seconds": round(seconds),
         "faults": {fault: kinds.pop(fault, 0) for fault in FAULTS},
         "results": dict(kinds.most_common()),
+        "findings": [e for e in entries if e["kind"] in FAULTS],
+    }
+    if args.graphs:
+        return summary
+    names = {op["name"]: op["aliases"] for op in mx._core.list_ops()}
+    called = {e["op"] for e in entries}
+    return {
+        **summary,
+        "operators": sum(not called.isdisjoint((n, *aliases)) for n, aliases in names.items()),
+        "operators in the registry": len(names),
         "modes": dict(Counter(e["mode"] for e in entries).most_common()),
         "operators compared with NumPy or a row of the op table": len(
             {e["op"] for e in entries if e["kind"] == "values"}
         ),
-        "findings": [e for e in entries if e["kind"] in FAULTS],
     }
 
 
@@ -176,12 +198,11 @@ def main() -> int:
         _work(args)
         return 0
     if args.only is not None:
-        sys.path[:0] = [str(HERE), str(UNIT)]
-        from operator_calls import make_call
-        from operator_run import run_call
-
+        make_call, run_call = _functions(args.graphs)
         call = make_call(args.seed, args.only)
-        print(call, [a.values for a in call.arrays if a.values.size < 100], flush=True)
+        print(call, flush=True)
+        if not args.graphs:
+            print([a.values for a in call.arrays if a.values.size < 100], flush=True)
         print(*run_call(call))
         return 0
     begin = time.monotonic()
@@ -198,8 +219,9 @@ def main() -> int:
         entries = [entry for worker in workers for entry in worker.entries()]
     summary = _summary(args, entries, time.monotonic() - begin)
     print(json.dumps({k: v for k, v in summary.items() if k != "findings"}, indent=1))
+    limit = 5000 if args.graphs else 600
     for finding in summary["findings"]:
-        print(f"{finding['n']}: {finding['kind']}: {finding['call']}: {finding['text']}"[:600])
+        print(f"{finding['n']}: {finding['kind']}: {finding['call']}: {finding['text']}"[:limit])
     if args.json:
         args.json.write_text(json.dumps(summary, indent=1) + "\n")
     return 1 if summary["findings"] else 0
