@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/gradient_order.h"
@@ -316,6 +317,10 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
   }
   start(walk, heads, head_grads);
   std::vector<NDArrayRef> result;
+  // Memory of the caller's arrays, which must not change when a gradient is written.
+  std::unordered_set<const Storage*> taken;
+  for (const NDArrayRef& grad : head_grads)
+    if (grad && !grad->is_sparse()) taken.insert(grad->storage().get());
   for (const NDArrayRef& v : variables) {
     ArrayInfo* info = info_of(*v);
     NDArrayRef grad =
@@ -325,7 +330,10 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
       grad = make_sparse_from_dense(info->stype, grad);
     if (!grad && info->stype != StorageType::kDefault)
       grad = empty_sparse(info->stype, v->spec(), v->device());
-    result.push_back(grad ? moved(grad, v->device()) : filled("_zeros", v->spec(), v->device()));
+    grad = grad ? moved(grad, v->device()) : filled("_zeros", v->spec(), v->device());
+    if (!grad->is_sparse() && !taken.insert(grad->storage().get()).second)
+      grad = call_op("_copy", {grad}, {}, grad->device());
+    result.push_back(std::move(grad));
   }
   walk.release();
   return result;

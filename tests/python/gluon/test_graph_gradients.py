@@ -125,6 +125,24 @@ def test_outputs_of_one_value_lie_in_memory_of_their_own(hybridize: bool) -> Non
     np.testing.assert_array_equal(x.asnumpy(), X)
 
 
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_gradients_lie_in_memory_of_their_own(hybridize: bool) -> None:
+    net = Net(lambda F, a, b: F.elemwise_add(a, b))
+    net.hybridize(hybridize)
+    a, b, head = nd.ones(2), nd.ones(2), nd.array([3, 4])
+    a.attach_grad()
+    b.attach_grad()
+    for create_graph in (False, True):
+        with autograd.record():
+            y = net(a, b)
+            found = autograd.grad(y, [a, b], [head], create_graph=create_graph)
+        for gradient in found:
+            gradient.detach()[:] = 7
+        np.testing.assert_array_equal(head.asnumpy(), [3, 4])
+        found[0].detach()[:] = 8
+        np.testing.assert_array_equal(found[1].asnumpy(), [7, 7])
+
+
 def layer(name: str, F: Any, x: Any, w: Any) -> Any:
     if name == "Convolution":
         return F.Convolution(x, w, no_bias=True, kernel=(2,), num_filter=1)
