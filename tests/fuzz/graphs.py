@@ -30,13 +30,13 @@ from mxlite.base import MXNetError
 
 __all__ = ["Graph", "make_call", "run_call"]
 
-_ROUNDING = 2.0**-24  # of float32
+_ROUNDING = 2.0**-24  # relative error of float32
 _NOISE = 8 * _ROUNDING
 _RUNS = 3  # with noise; before a difference is reported there are _MORE_RUNS others
 _MORE_RUNS = 30
-_FACTOR = 8.0  # of what the runs with noise differ
-_FLOOR = 16 * _ROUNDING  # of the largest element, and of 1, the size of most values
-_MOST_TRIES = 200  # of the search for a shorter program
+_FACTOR = 8.0  # allowed error, in units of what the runs with noise differ
+_FLOOR = 16 * _ROUNDING  # allowed error at least, relative to the largest element or to 1
+_MOST_TRIES = 200  # candidates in the search for a shorter program
 
 Arrays = dict[str, np.ndarray]
 
