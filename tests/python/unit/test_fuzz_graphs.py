@@ -35,17 +35,19 @@ def test_random_graphs_agree(graphs: Any) -> None:
 
 
 @pytest.mark.parametrize("what", ["output", "gradient"])
-def test_a_small_error_is_found_and_shortened(graphs: Any, what: str) -> None:
-    found = 0
-    for number in range(10):
-        program = graphs.make_call(3, number).program
+def test_a_small_error_is_found_and_shortened(
+    graphs: Any, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(program: Any) -> Any:
+        results = graphs._run_symbol(program)
+        name = next(name for name in results if name.startswith(what))
+        results[name] = results[name] * np.float32(1.001) + np.float32(1e-4)
+        return results
 
-        def run(program: Any) -> Any:
-            results = graphs._run_symbol(program)
-            for name in [n for n in results if n.startswith(what)][:1]:
-                results[name] = results[name] * np.float32(1.001) + np.float32(1e-4)
-            return results
-
-        kind, text = graphs.compare(program, {"planted": run})
-        found += kind == "wrong value" and f"planted: {what}" in text
-    assert found >= 8  # the others are ill-conditioned
+    monkeypatch.setattr(graphs, "_MODES", {"planted": run})
+    call = graphs.make_call(3, 0)
+    kind, text = graphs.run_call(call)
+    assert kind == "wrong value"
+    assert text.startswith(f"planted: {what}")
+    steps = [line for line in text.splitlines() if line.startswith("v") and " = F." in line]
+    assert len(steps) < len(call.program.steps) / 2
