@@ -29,7 +29,8 @@ class LRScheduler(TypedInit):
     Parameters
     ----------
     base_lr : float
-        Rate after the warm-up; an optimizer with an explicit learning rate overwrites it.
+        Rate after the warm-up. An explicit ``learning_rate`` of the optimizer replaces it, except
+        in `PolyScheduler` and `CosineScheduler`.
     warmup_steps : int
         Number of updates of the warm-up.
     warmup_begin_lr : float
@@ -206,7 +207,9 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class _DecayScheduler(LRScheduler):
-    """Schedules that fall from ``base_lr`` to ``final_lr`` until ``max_update``."""
+    """Schedules that fall from ``base_lr`` to ``final_lr``, kept after ``max_update``."""
+
+    _follows_base_lr = False  # rates are computed from `base_lr_orig`
 
     def __init__(
         self,
@@ -236,10 +239,11 @@ class _DecayScheduler(LRScheduler):
         """Return the learning rate; `LRScheduler.__call__`."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        if num_update <= self.max_update:
-            done = (num_update - self.warmup_steps) / self.max_steps if self.max_steps else 1.0
-            fall = self.base_lr_orig - self.final_lr
-            self.base_lr = self.final_lr + fall * self._shape(done)
+        done = 1.0
+        if num_update < self.max_update:
+            done = (num_update - self.warmup_steps) / self.max_steps
+        fall = self.base_lr_orig - self.final_lr
+        self.base_lr = self.final_lr + fall * self._shape(done)
         return self.base_lr
 
 

@@ -50,7 +50,8 @@ class Adam(_TwoMoments):
 
     Parameters
     ----------
-    learning_rate : float
+    learning_rate : float, optional
+        Default is the base rate of ``lr_scheduler``, else 0.001.
     beta1, beta2 : float
         Decay of mean and variance.
     epsilon : float
@@ -61,10 +62,11 @@ class Adam(_TwoMoments):
     """
 
     _on_servers = True
+    _default_rate = 0.001
 
     def __init__(
         self,
-        learning_rate: float | None = 0.001,
+        learning_rate: float | None = None,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -87,7 +89,8 @@ class AdamW(_TwoMoments):
 
     Parameters
     ----------
-    learning_rate : float
+    learning_rate : float, optional
+        Default is the base rate of ``lr_scheduler``, else 0.001.
     beta1, beta2 : float
     epsilon : float
     correct_bias : bool
@@ -98,10 +101,11 @@ class AdamW(_TwoMoments):
 
     _decoupled = True
     _on_servers = True
+    _default_rate = 0.001
 
     def __init__(
         self,
-        learning_rate: float | None = 0.001,
+        learning_rate: float | None = None,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-6,
@@ -126,17 +130,19 @@ class Adamax(_TwoMoments):
 
     Parameters
     ----------
-    learning_rate : float
+    learning_rate : float, optional
+        Default is the base rate of ``lr_scheduler``, else 0.002.
     beta1, beta2 : float
     **kwargs
         As in `Optimizer`.
     """
 
     _on_servers = True
+    _default_rate = 0.002
 
     def __init__(
         self,
-        learning_rate: float | None = 0.002,
+        learning_rate: float | None = None,
         beta1: float = 0.9,
         beta2: float = 0.999,
         **kwargs: Any,
@@ -153,7 +159,8 @@ class Nadam(_TwoMoments):
 
     Parameters
     ----------
-    learning_rate : float
+    learning_rate : float, optional
+        Default is the base rate of ``lr_scheduler``, else 0.001.
     beta1, beta2 : float
     epsilon : float
     schedule_decay : float
@@ -166,9 +173,11 @@ class Nadam(_TwoMoments):
     m_schedule = Settled[float]()
     _counts = (*_TwoMoments._counts, "m_schedule")
 
+    _default_rate = 0.001
+
     def __init__(
         self,
-        learning_rate: float | None = 0.001,
+        learning_rate: float | None = None,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -234,7 +243,8 @@ class LAMB(_TwoMoments):
 
     Parameters
     ----------
-    learning_rate : float
+    learning_rate : float, optional
+        Default is the base rate of ``lr_scheduler``, else 0.001.
     beta1, beta2 : float
     epsilon : float
     lower_bound, upper_bound : float, optional
@@ -247,9 +257,11 @@ class LAMB(_TwoMoments):
     _by_element = False
     _sums_blocks = True
 
+    _default_rate = 0.001
+
     def __init__(
         self,
-        learning_rate: float | None = 0.001,
+        learning_rate: float | None = None,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-6,

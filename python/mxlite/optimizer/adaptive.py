@@ -78,7 +78,8 @@ class RMSProp(FusedOptimizer):
 
     Parameters
     ----------
-    learning_rate : float
+    learning_rate : float, optional
+        Default is the base rate of ``lr_scheduler``, else 0.001.
     gamma1 : float
         Decay of the mean square.
     gamma2 : float
@@ -93,10 +94,11 @@ class RMSProp(FusedOptimizer):
     """
 
     _on_servers = True
+    _default_rate = 0.001
 
     def __init__(
         self,
-        learning_rate: float | None = 0.001,
+        learning_rate: float | None = None,
         gamma1: float = 0.9,
         gamma2: float = 0.9,
         epsilon: float = 1e-8,
@@ -134,18 +136,20 @@ class Ftrl(FusedOptimizer):
     ----------
     lamda1 : float
         L1 regularization.
-    learning_rate : float
+    learning_rate : float, optional
+        Default is the base rate of ``lr_scheduler``, else 0.1.
     beta : float
     **kwargs
         As in `Optimizer`.
     """
 
     _on_servers = True
+    _default_rate = 0.1
 
     def __init__(
         self,
         lamda1: float = 0.01,
-        learning_rate: float | None = 0.1,
+        learning_rate: float | None = None,
         beta: float = 1,
         **kwargs: Any,
     ) -> None:

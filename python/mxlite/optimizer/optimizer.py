@@ -39,7 +39,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     clip_gradient : float, optional
         Clip gradients to ``[-clip_gradient, clip_gradient]``.
     learning_rate : float, optional
-        Default is the scheduler's base rate, else 0.01.
+        Default is the base rate of ``lr_scheduler``, else 0.01.
     lr_scheduler : LRScheduler, optional
     sym : Symbol, optional
         Its variables may have factors of their own: attributes ``lr_mult`` and ``wd_mult``.
@@ -64,6 +64,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     # Weights of which this process updates a block: number of the process set that has the others.
     _blocks: Mapping[Any, int] = MappingProxyType({})
     _transient = (*Settling._transient, "_blocks")
+    _default_rate: ClassVar[float] = 0.01  # without an explicit rate and a scheduler
     aggregate_num = 0  # weights in one call of update_multi_precision; above 1 it gets lists
     # Counts wait for the overflow check of the step before. `_counts` are those that a skipped
     # step takes back.
@@ -99,18 +100,13 @@ class Optimizer(NeedsInit, TypedInit, Settling):
             raise TypeError_(
                 f"{type(self).__name__}: lr_scheduler is {lr_scheduler!r}, expected an LRScheduler"
             )
-        if lr_scheduler is not None and learning_rate is None:
-            learning_rate = lr_scheduler.base_lr
-        elif lr_scheduler is not None and learning_rate is not None:
-            if lr_scheduler.base_lr != learning_rate:
-                print(
-                    "learning rate from ``lr_scheduler`` has been overwritten by "
-                    "``learning_rate`` in optimizer."
-                )
-            lr_scheduler.base_lr = learning_rate
         if learning_rate is not None:
             check_number(type(self).__name__, "learning_rate", learning_rate)
-        self.lr = 0.01 if learning_rate is None else learning_rate
+            if lr_scheduler is not None:
+                self._replace_base_rate(lr_scheduler, learning_rate)
+        elif lr_scheduler is not None:
+            learning_rate = lr_scheduler.base_lr
+        self.lr = self._default_rate if learning_rate is None else learning_rate
         self.wd = wd
         self.lr_mult: dict[Any, float] = {}
         self.wd_mult: dict[Any, float] = {}
@@ -126,6 +122,22 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         self.sym_info = () if sym is None else (sym.attr_dict(), sym.list_arguments())
         self.set_lr_mult({})
         self.set_wd_mult({})
+
+    def _replace_base_rate(self, scheduler: LRScheduler, rate: float) -> None:
+        """Give a scheduler the explicit rate as its base rate, and say what becomes of both."""
+        before, name = scheduler.base_lr, type(scheduler).__name__
+        scheduler.base_lr = rate
+        if before != rate and getattr(scheduler, "_follows_base_lr", True):
+            print(
+                "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in "
+                f"optimizer: {type(self).__name__} uses learning_rate={rate} instead of "
+                f"base_lr={before} of the {name}; give only one of them"
+            )
+        elif before != rate:
+            print(
+                f"{type(self).__name__}: learning_rate={rate} has no effect, the {name} computes "
+                f"its rates from base_lr={before}; give the rate as base_lr only"
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(learning_rate={self.learning_rate}, wd={self.wd})"

@@ -265,7 +265,8 @@ class Signum(FusedOptimizer):
 
     Parameters
     ----------
-    learning_rate : float
+    learning_rate : float, optional
+        Default is the base rate of ``lr_scheduler``, else 0.01.
     momentum : float
         0 gives signSGD.
     wd_lh : float
@@ -275,10 +276,11 @@ class Signum(FusedOptimizer):
     """
 
     _on_servers = True
+    _default_rate = 0.01
 
     def __init__(
         self,
-        learning_rate: float | None = 0.01,
+        learning_rate: float | None = None,
         momentum: float = 0.9,
         wd_lh: float = 0.0,
         **kwargs: Any,

@@ -54,8 +54,39 @@ def test_an_optimizer_says_that_its_rate_overwrites_the_scheduler_s(
     assert scheduler.base_lr == 0.5
     assert capsys.readouterr().out == (
         "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in "
-        "optimizer.\n"
+        "optimizer: SGD uses learning_rate=0.5 instead of base_lr=1.0 of the FactorScheduler; give "
+        "only one of them\n"
     )
+    poly = PolyScheduler(10, base_lr=1.0)
+    assert mx.optimizer.SGD(learning_rate=0.5, lr_scheduler=poly).learning_rate == 1.0
+    assert capsys.readouterr().out == (
+        "SGD: learning_rate=0.5 has no effect, the PolyScheduler computes its rates from "
+        "base_lr=1.0; give the rate as base_lr only\n"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(mx.optimizer.Optimizer.opt_registry))
+def test_only_an_explicit_rate_replaces_the_base_rate(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = mx.optimizer.Optimizer.opt_registry[name]
+    if not kind.__module__.startswith("mxlite."):
+        pytest.skip("registered by another test")
+    scheduler = FactorScheduler(100, 0.5, base_lr=0.05)
+    assert mx.optimizer.create(name, lr_scheduler=scheduler).learning_rate == 0.05
+    assert capsys.readouterr().out == ""
+    own = mx.optimizer.create(name).learning_rate
+    expected = {"adamax": 0.002, "ftrl": 0.1}
+    thousandth = {"adam", "adamw", "nadam", "lamb", "rmsprop"}
+    assert own == expected.get(name, 0.001 if name in thousandth else 0.01)
+
+
+@pytest.mark.parametrize("kind", [PolyScheduler, CosineScheduler])
+def test_a_resumed_decay_is_at_its_end_beyond_the_last_update(
+    kind: type[_DecayScheduler],
+) -> None:
+    assert kind(10, base_lr=1.0, final_lr=0.1)(11) == pytest.approx(0.1)
+    assert kind(10, base_lr=1.0, final_lr=0.1, warmup_steps=12)(13) == pytest.approx(0.1)
 
 
 def test_poly_counts_the_warm_up_and_stays_at_the_end() -> None:
