@@ -11,7 +11,7 @@ from typing import Any
 
 from .base import TypeError_, ValueError_
 
-__all__ = ["TypedInit", "check_number", "check_sizes"]
+__all__ = ["TypedInit", "check_argument", "check_number", "check_sizes"]
 
 
 def check_number(who: str, name: str, value: Any) -> None:
@@ -37,6 +37,39 @@ def check_number(who: str, name: str, value: Any) -> None:
         raise _unexpected(who, name, value, "a number")
     if isinstance(value, float) and math.isnan(value):
         raise ValueError_(f"{who}: {name} is nan, expected a number")
+
+
+def check_argument(klass: type, name: str, value: Any) -> bool:
+    """Check a value by the annotation of an argument of a class or of one of its bases.
+
+    Parameters
+    ----------
+    klass : type
+    name : str
+    value : object
+
+    Returns
+    -------
+    bool
+        Whether there is such an argument, annotated as a number, a text or a switch.
+
+    Raises
+    ------
+    TypeError
+        If the value does not fit.
+    """
+    for base in klass.__mro__:
+        init = vars(base).get("__init__")
+        known = inspect.signature(init).parameters if inspect.isfunction(init) else {}
+        kind = _KINDS.get(str(known[name].annotation)) if name in known else None
+        if kind is not None:
+            fits, expected, optional = kind
+            if not fits(value) and not (
+                value is None and (optional or known[name].default is None)
+            ):
+                raise _unexpected(klass.__name__, name, value, expected)
+            return True
+    return False
 
 
 def check_sizes(who: str, least: int, **sizes: int) -> None:

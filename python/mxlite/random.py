@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random as _python_random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as _np
 
 from . import _core
+from ._files.likeness import check_like
 from ._names_1x import attributes as _attributes
 from ._typed_init import check_number
+from .base import FileFormatError
 from .ndarray.random import (
     exponential,
     gamma,
@@ -40,6 +43,8 @@ __all__ = [
     "shuffle",
     "uniform",
 ]
+
+_DEVICE_TYPES = (1, 2, 3, 5)  # CPU, GPU, pinned and shared memory of the CPU
 
 
 def seed(seed_state: int, ctx: Any = "all") -> None:
@@ -88,12 +93,71 @@ def set_random_state(state: dict[str, Any]) -> None:
     Parameters
     ----------
     state : dict
+
+    Raises
+    ------
+    FileFormatError
+        If it is something else; no generator has changed then.
     """
-    _core.set_random_states(state["mxlite"]["seed"], state["mxlite"]["devices"])
-    own = state["numpy"]
-    _np.random.set_state((own["kind"], own["key"], own["pos"], own["has_gauss"], own["gauss"]))
-    own = state["python"]
-    _python_random.setstate((own["version"], tuple(own["words"].tolist()), own["spare"]))
+    prepare_random_state(state, "set_random_state")()
+
+
+def prepare_random_state(state: Any, source: str) -> Callable[[], None]:
+    """Check a state of the generators; return the function that sets them to it.
+
+    Parameters
+    ----------
+    state : object
+        What `random_state` returned, or what a damaged file has in its place.
+    source : str
+        Named in messages.
+
+    Returns
+    -------
+    callable
+        Takes no arguments and does not fail.
+
+    Raises
+    ------
+    FileFormatError
+        If the state is something else.
+    """
+    now = random_state()
+    now["python"]["spare"] = None
+    check_like(state, now, f"{source}: the random state")
+    try:
+        seed, devices = state["mxlite"]["seed"], state["mxlite"]["devices"]
+        _check_words([seed])
+        for entry in devices:
+            kind, index, *numbers = entry
+            _check_words(entry)
+            if kind not in _DEVICE_TYPES or index >= 1 << 31 or len(numbers) != 2:
+                raise ValueError(f"no device has the state {entry}")
+        own = state["numpy"]
+        numpy_state = (own["kind"], own["key"], own["pos"], own["has_gauss"], own["gauss"])
+        if not 0 <= own["pos"] <= len(own["key"]):
+            raise ValueError(f"position {own['pos']} is outside of NumPy's key")
+        _np.random.RandomState(0).set_state(numpy_state)
+        own = state["python"]
+        python_state = (own["version"], tuple(own["words"].tolist()), own["spare"])
+        _python_random.Random(0).setstate(python_state)
+        if own["spare"] is not None and not isinstance(own["spare"], float):
+            raise TypeError(f"'spare' is {own['spare']!r}, expected a float or None")
+    except (IndexError, TypeError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"{source}: the random state is not understood: {error}") from error
+
+    def apply() -> None:
+        _core.set_random_states(seed, devices)
+        _np.random.set_state(numpy_state)
+        _python_random.setstate(python_state)
+
+    return apply
+
+
+def _check_words(numbers: list[Any]) -> None:
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < 1 << 64:
+            raise ValueError(f"{number!r} is no unsigned integer of 64 bits")
 
 
 if not TYPE_CHECKING:

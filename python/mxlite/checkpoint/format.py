@@ -28,7 +28,7 @@ from ..ndarray.file_bytes import FileBytes, opened_file
 from ..ndarray.serialization import array_from_bits, array_to_bits
 from ..ndarray.sparse.storage import parts
 
-__all__ = ["describe_file", "read_file", "write_file"]
+__all__ = ["UNREADABLE", "describe_file", "read_file", "write_file"]
 
 _BEGIN = b"MXLCKPT1" + bytes(56)
 _END = b"MXLCKEND"
@@ -213,7 +213,7 @@ def _join(place: str, key: Any) -> str:
 
 
 # Reading JSON of a damaged or forged table can raise these.
-_UNREADABLE = (
+UNREADABLE = (
     KeyError,
     IndexError,
     TypeError,
@@ -300,7 +300,7 @@ class _Table:
             self.entries = [_Entry.read(entry) for entry in content["arrays"]]
             self._tree = content["tree"]
             self.saved: str = content["saved"]
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise self._error(f"its table of contents is not understood: {error!r}") from error
 
     def _error(self, what: str) -> FileFormatError:
@@ -330,7 +330,7 @@ class _Table:
         """Return the values."""
         try:
             return self._decode(self._tree)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise self._error(f"its table of contents is not understood: {error!r}") from error
 
     def _decode(self, value: Any) -> Any:

@@ -7,14 +7,16 @@ import functools
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..base import FileFormatError, MissingFileError, ValueError_, suggestion
+from ..base import FileFormatError, MissingFileError, MXNetError, ValueError_, suggestion
 from ..gluon.base_block import Block
-from ..random import random_state, set_random_state
-from .format import describe_file, read_file, write_file
-from .objects import finish_block, prepare, state_of, state_of_kind
+from ..gluon.trainer import Trainer
+from ..optimizer.states import copied
+from ..random import prepare_random_state, random_state
+from .format import UNREADABLE, describe_file, read_file, write_file
+from .objects import Apply, finish_block, prepare, state_of, state_of_kind
 
 __all__ = ["CheckpointManager", "load", "save", "verify"]
 
@@ -70,7 +72,11 @@ def load(
     restore_random: bool = True,
     **named: Any,
 ) -> dict[str, Any]:
-    """Restore the states of objects and return the plain values.
+    """Restore the states of objects and return the plain values, or raise and change nothing.
+
+    Everything in the file is compared with the objects before the first of them changes. Objects
+    that check their own states in ``load_state_dict`` come first; if one of them raises, those
+    before it get back the states that they had.
 
     Parameters
     ----------
@@ -94,9 +100,12 @@ def load(
     MissingFileError, FileAccessError
         If the file cannot be read.
     FileFormatError
-        If it is damaged, has no object of a name, or one of another kind or with other parameters.
+        If it is damaged, has no object of a name, or one of another kind, with other parameters or
+        with another class of optimizer, metric or scheduler.
     ShapeError
-        If a parameter has another shape. In all cases nothing was changed.
+        If a parameter has another shape.
+    ValueError
+        If a position is that of other data, another batch size or another order.
 
     Examples
     --------
@@ -106,11 +115,15 @@ def load(
     """
     path = os.fspath(path)
     tree = read_file(path)
-    if not isinstance(tree, dict) or not {"kinds", "states", _RANDOM} <= set(tree):
+    parts = ("kinds", "states", _RANDOM)
+    if not isinstance(tree, dict) or not all(isinstance(tree.get(p), dict) for p in parts):
         raise FileFormatError(f"checkpoint: file {path!r} holds something else than a checkpoint")
     kinds, states = tree["kinds"], tree["states"]
-    steps = []
-    last = []
+    if kinds.keys() != states.keys():
+        raise FileFormatError(
+            f"checkpoint: file {path!r} has kinds of {[*kinds][:9]} and states of {[*states][:9]}"
+        )
+    steps: list[tuple[int, str, Any, Apply]] = []  # first to last, source, object, what to do
     values = {**(objects or {}), **named}
     blocks = {name: value for name, value in values.items() if isinstance(value, Block)}
     for name, value in values.items():
@@ -125,18 +138,42 @@ def load(
                 f"{', '.join(map(repr, kinds)) or 'nothing'}{suggestion(name, kinds)}"
             )
         source = f"checkpoint: file {path!r}, {name!r}"
-        step = prepare(value, kinds[name], states[name], source, blocks)
-        steps.append((kinds[name] != "block", step))
-        if kinds[name] == "block":
-            last.append(functools.partial(finish_block, value, states[name]))
-    # Networks come before the trainers that refer to them.
-    for _, step in sorted(steps, key=lambda entry: entry[0]):
-        step()
-    for step in last:
-        step()
+        with _named(source):
+            step = prepare(value, kinds[name], states[name], source, blocks)
+        if kinds[name] == "block":  # networks come before the trainers that refer to them
+            finish = functools.partial(finish_block, value, states[name])
+            steps += [(1, source, value, step), (3, source, value, finish)]
+        else:
+            checks_itself = kinds[name] == "state_dict" and not isinstance(value, Trainer)
+            steps.append((0 if checks_itself else 2, source, value, step))
+    restore = prepare_random_state(tree[_RANDOM], f"checkpoint: file {path!r}")
+    changed: list[tuple[Any, Any]] = []
+    try:
+        for order, source, value, step in sorted(steps, key=lambda entry: entry[0]):
+            if order == 0:
+                changed.append((value, copied(value.state_dict())))
+            with _named(source):
+                step()
+    except BaseException:
+        for value, before in reversed(changed):
+            value.load_state_dict(before)
+        raise
     if restore_random:
-        set_random_state(tree[_RANDOM])
+        restore()
     return {name: states[name] for name, kind in kinds.items() if kind == "value"}
+
+
+@contextlib.contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Name the file and the entry in errors about a state that is not understood."""
+    try:
+        yield
+    except MXNetError as error:
+        if source in str(error):
+            raise
+        raise type(error)(f"{source}: {error}") from error
+    except UNREADABLE as error:
+        raise FileFormatError(f"{source}: the state is not understood: {error!r}") from error
 
 
 def verify(path: Path) -> dict[str, Any]:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from .. import autograd
+from .._files.likeness import check_class, check_like, is_number
+from .._typed_init import check_argument
 from ..base import FileFormatError, NotSupportedError, ShapeError
 from ..gluon.base_block import Block
-from ..gluon.parameter_dict import load_into
+from ..gluon.parameter_files import check_arrays, load_into
 from ..gluon.trainer import Trainer
 from ..lr_scheduler import LRScheduler
 from ..metric import CompositeEvalMetric, EvalMetric
 from ..module import Module
 from ..ndarray import NDArray
-from ..optimizer.states import states_from_tree, states_tree
+from ..optimizer.states import prepare_states, states_tree
 from .trainers import matched_state, trainer_state
 
 __all__ = ["Apply", "finish_block", "prepare", "state_of", "state_of_kind"]
 
 Apply = Callable[[], None]
+_CLASS = "class"  # key of a class's name among attributes; absent in files of older versions
 
 
 def state_of(value: Any, blocks: Mapping[str, Block]) -> tuple[str, Any]:
@@ -46,7 +53,7 @@ def state_of(value: Any, blocks: Mapping[str, Block]) -> tuple[str, Any]:
     if isinstance(value, EvalMetric):
         return "metric", _metric_state(value)
     if isinstance(value, LRScheduler):
-        return "scheduler", _plain_attributes(value)
+        return "scheduler", {_CLASS: type(value).__name__, **_plain_attributes(value)}
     if isinstance(value, Trainer):
         return "state_dict", trainer_state(value, blocks)
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
@@ -71,7 +78,8 @@ def prepare(value: Any, kind: str, state: Any, source: str, blocks: Mapping[str,
     Returns
     -------
     callable
-        Takes no arguments. Nothing changes before it is called.
+        Takes no arguments. Nothing changes before it is called. It does not fail, except for an
+        object with ``load_state_dict``, which checks its own state.
 
     Raises
     ------
@@ -90,9 +98,9 @@ def prepare(value: Any, kind: str, state: Any, source: str, blocks: Mapping[str,
     if kind == "module":
         return _prepare_module(value, state, source)
     if kind == "metric":
-        return lambda: _load_metric(value, state)
+        return _prepare_metric(value, state, source)
     if kind == "scheduler":
-        return lambda: vars(value).update(state)
+        return _prepare_attributes(value, kind, state, _plain_attributes(value), source)
     if isinstance(value, Trainer):
         matched = matched_state(value, state, blocks, source)
         return lambda: value.load_state_dict(matched)
@@ -141,8 +149,16 @@ def _block_state(block: Block) -> dict[str, Any]:
 
 def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
     params = block._collect_params_with_prefix()
+    empty: dict[str, Any] = {"params": {}, "copies": {}, "gradients": {}, "uninitialized": []}
+    check_like(state, empty, f"{source}: the state")
     arrays: dict[str, NDArray] = state["params"]
     unknown = set(state["uninitialized"])
+    for name, array in arrays.items():
+        if not isinstance(array, NDArray):
+            raise FileFormatError(
+                f"{source}: parameter {str(name)[:100]!r} is a {type(array).__name__}, expected "
+                "an array"
+            )
     for name, param in params.items():
         if name in arrays and param.shape is not None:
             saved = tuple(arrays[name].shape)
@@ -159,16 +175,30 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
             cast_dtype=False, dtype_source="current",
         )  # fmt: skip
         for name, gradients in state["gradients"].items():
-            for own, gradient in zip(params[name].list_grad(), gradients):
-                own[:] = params[name]._as_block(gradient)
+            if params[name].grad_req != "null":
+                for own, gradient in zip(params[name].list_grad(), gradients):
+                    own[:] = params[name]._as_block(gradient)
 
     missing = [name for name in wanted if name not in arrays]
-    extra = [name for name in arrays if name not in wanted]
+    extra = [
+        name for name in (*arrays, *unknown) if name not in (*wanted, *unknown & params.keys())
+    ]
     if missing or extra:
         raise FileFormatError(
             f"{source}: the network differs: not in the file: {missing[:5]}, not in the network: "
             f"{extra[:5]}"
         )
+    check_arrays(wanted, arrays, source)
+    for kind in ("copies", "gradients"):
+        for name, others in state[kind].items():
+            check_like(others, [], f"{source}: {kind} of {name!r}")
+            if name not in arrays or any(
+                type(other) is not NDArray or other.shape != arrays[name].shape for other in others
+            ):
+                raise FileFormatError(
+                    f"{source}: {kind} of {str(name)[:100]!r} are not understood: arrays of the "
+                    "parameter's shape expected"
+                )
     return apply
 
 
@@ -210,19 +240,33 @@ def _module_state(module: Module) -> dict[str, Any]:
 
 
 def _prepare_module(module: Module, state: dict[str, Any], source: str) -> Apply:
+    check_like(state, {"args": {}, "aux": {}, "optimizer": None}, f"{source}: the state")
     if not module.binded:
         raise NotSupportedError(f"{source}: bind the module before its state is loaded")
     if state["optimizer"] is not None and not module.optimizer_initialized:
         raise NotSupportedError(
             f"{source}: the state has an optimizer; call init_optimizer before it is loaded"
         )
-    names = set(module._param_names) | set(module._aux_names)
-    saved = set(state["args"]) | set(state["aux"])
-    if names != saved:
-        raise FileFormatError(
-            f"{source}: the module differs: not in the file: {sorted(names - saved)[:5]}, not in "
-            f"the module: {sorted(saved - names)[:5]}"
-        )
+    for key, own, kind in (("args", module._param_names, 0), ("aux", module._aux_names, 1)):
+        saved, arrays = state[key], module.get_params()[kind]
+        if set(own) != set(saved):
+            raise FileFormatError(
+                f"{source}: the module differs: not in the file: "
+                f"{sorted(set(own) - set(saved))[:5]}, not in the module: "
+                f"{sorted(set(saved) - set(own), key=str)[:5]}"
+            )
+        for name in own:
+            if not isinstance(saved[name], NDArray) or saved[name].shape != arrays[name].shape:
+                raise ShapeError(
+                    f"{source}: parameter {name!r} was saved with shape "
+                    f"{getattr(saved[name], 'shape', None)}, here it has {arrays[name].shape}"
+                )
+    restore_optimizer = None
+    if state["optimizer"] is not None:
+        updater = _module_updater(module)
+        own_optimizer = updater.optimizer
+        check_class(source, "optimizer", state["optimizer"]["optimizer"]["name"], own_optimizer)
+        restore_optimizer = prepare_states(state["optimizer"], own_optimizer, source)
 
     def apply() -> None:
         module.init_params(
@@ -230,11 +274,9 @@ def _prepare_module(module: Module, state: dict[str, Any], source: str) -> Apply
         )
         if module.optimizer_initialized and module._kvstore is not None:
             _refresh_store(module)
-        if state["optimizer"] is not None:
+        if restore_optimizer is not None:
             updater = _module_updater(module)
-            updater.states, optimizer = states_from_tree(
-                state["optimizer"], updater.optimizer, source
-            )
+            updater.states, optimizer = restore_optimizer()
             if optimizer is not None:
                 updater.optimizer = optimizer
                 module._optimizer = optimizer
@@ -265,18 +307,76 @@ def _plain_attributes(value: Any) -> dict[str, Any]:
 
 def _metric_state(metric: EvalMetric) -> dict[str, Any]:
     if isinstance(metric, CompositeEvalMetric):
-        return {"metrics": [_metric_state(part) for part in metric.metrics]}
+        return {
+            _CLASS: type(metric).__name__, "metrics": [_metric_state(m) for m in metric.metrics]
+        }  # fmt: skip
     kept = (int, float, str, bool, list, tuple, dict, NDArray, type(None))
-    return {
+    attributes = {
         key: entry
         for key, entry in _plain_attributes(metric).items()
         if key != "_kwargs" and (isinstance(entry, kept) or hasattr(entry, "dtype"))
     }
+    return {_CLASS: type(metric).__name__, **attributes}
 
 
-def _load_metric(metric: EvalMetric, state: dict[str, Any]) -> None:
-    if isinstance(metric, CompositeEvalMetric):
-        for part, saved in zip(metric.metrics, state["metrics"]):
-            _load_metric(part, saved)
-    else:
-        vars(metric).update(state)
+def _prepare_metric(metric: EvalMetric, state: Any, source: str) -> Apply:
+    own = _metric_state(metric)
+    if not isinstance(metric, CompositeEvalMetric):
+        del own[_CLASS]
+        return _prepare_attributes(metric, "metric", state, own, source)
+    check_class(source, "metric", state.get(_CLASS, own[_CLASS]), metric)
+    parts = state["metrics"]
+    if not isinstance(parts, list) or len(parts) != len(metric.metrics):
+        raise FileFormatError(
+            f"{source}: it was saved with {len(parts)} metrics, here there are "
+            f"{len(metric.metrics)}"
+        )
+    steps = [
+        _prepare_metric(part, saved, f"{source}, metric {i}")
+        for i, (part, saved) in enumerate(zip(metric.metrics, parts))
+    ]
+
+    def apply() -> None:
+        for step in steps:
+            step()
+
+    return apply
+
+
+def _prepare_attributes(
+    value: Any, what: str, state: dict[str, Any], own: dict[str, Any], source: str
+) -> Apply:
+    """Check the attributes of a metric or scheduler; those that it has by now are needed."""
+    attributes = dict(state)
+    check_class(source, what, attributes.pop(_CLASS, type(value).__name__), value)
+    options = inspect.signature(type(value).__init__).parameters
+    changed = []
+    for key, entry in own.items():
+        if key not in attributes:
+            raise FileFormatError(f"{source}: its state has no {key!r}")
+        saved = attributes[key]
+        one_value = isinstance(saved, (NDArray, np.ndarray)) and saved.size == 1
+        if key in options:
+            try:
+                check_argument(type(value), key, saved)
+            except TypeError as error:
+                raise FileFormatError(f"{source}: {error}") from None
+        elif not (is_number(entry) and one_value):
+            like = type(entry)() if isinstance(entry, (dict, list, tuple)) else entry
+            check_like(saved, like, f"{source}: {key!r}", whole=False)
+        if key in options and isinstance(entry, (bool, int, float, str)) and entry != saved:
+            changed.append(f"{key} {entry!r} (saved: {saved!r})")
+    for key in attributes:
+        if not isinstance(key, str) or callable(getattr(type(value), key, None)):
+            raise FileFormatError(f"{source}: {str(key)[:100]!r} names no attribute of a {what}")
+
+    def apply() -> None:
+        if changed and what == "metric":  # the numbers of a schedule change while it is used
+            warnings.warn(
+                f"{source}: the {what} was made here with {', '.join(changed)}. The saved options "
+                "are restored",
+                stacklevel=4,
+            )
+        vars(value).update(attributes)
+
+    return apply

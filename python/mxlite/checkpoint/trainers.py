@@ -73,9 +73,11 @@ def matched_state(
         raise FileFormatError(f"{source}: unexpected structure of states: {error!r}") from error
     params = trainer._params
     trees = arranged(state["contexts"], saved, params, trainer.optimizer, source, known)
-    if saved is None:
-        return {**state, "contexts": trees}
-    return {**state, "contexts": trees, "parameters": described(params)}
+    matched = {**state, "contexts": trees}
+    if saved is not None:
+        matched["parameters"] = described(params)
+    trainer._check_state(matched, source)
+    return matched
 
 
 def _known(

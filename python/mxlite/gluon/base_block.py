@@ -23,7 +23,8 @@ from .hooks import HookHandle
 from .left_out import warn_of_hidden_blocks, warn_of_left_out
 from .model_files import load_model, save_model
 from .parameter import Parameter
-from .parameter_dict import ParameterDict, load_into, load_named, strip_kind
+from .parameter_dict import ParameterDict
+from .parameter_files import load_into, load_named, strip_kind
 from .scope import BlockScope
 from .summary import indented, summary_text, tree
 

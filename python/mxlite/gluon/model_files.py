@@ -14,7 +14,7 @@ from .._files.saving import replacing_file
 from .._files.whole import read_file
 from ..base import FileAccessError, FileFormatError, MissingFileError
 from .parameter import Parameter
-from .parameter_dict import load_into, load_named
+from .parameter_files import load_into, load_named
 
 if TYPE_CHECKING:
     from .base_block import Block

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,9 @@ __all__ = [
 tensor_types = (NDArray,)
 
 _NOT_INITIALIZED = (
-    "has not been initialized. Note that you should initialize parameters and create Trainer with "
-    "Block.collect_params() instead of Block.params because the latter does not include Parameters "
-    "of nested child Blocks"
+    "has not been initialized. Call net.initialize() before the network is used. Note that you "
+    "should initialize parameters and create Trainer with Block.collect_params() instead of "
+    "Block.params because the latter does not include Parameters of nested child Blocks"
 )
 
 
@@ -73,10 +73,12 @@ def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:
         return [current_context()]
     if isinstance(ctx, Context):
         return [ctx]
-    contexts = list(ctx)
+    contexts = list(ctx) if isinstance(ctx, Iterable) and not isinstance(ctx, str) else [ctx]
     for entry in contexts:
         if not isinstance(entry, Context):
-            raise TypeError_(f"ctx: {entry!r} is no context, expected mx.cpu(), mx.gpu(0), ...")
+            raise TypeError_(
+                f"ctx: {entry!r} is no context, expected mx.cpu(), mx.gpu(0) or a list of them"
+            )
     if not contexts:
         raise ValueError_("ctx: the list of contexts is empty")
     return contexts
@@ -434,6 +436,37 @@ class Parameter(PrivateNames, TypedInit):
         dtype_source: str = "current",
     ) -> None:
         """Take a value read from a file, the whole one; the array becomes the parameter's own."""
+        self._check_loaded(data, ctx, cast_dtype, dtype_source)
+        saved = tuple(int(extent) for extent in data.shape)
+        self._shape = saved
+        if dtype_name(self._dtype) != dtype_name(data.dtype):
+            if dtype_source == "current":
+                data = data.astype(self._dtype)
+            else:
+                self.cast(data.dtype)
+        data = self._stored(data)
+        if self._shard is not None:
+            if self._data is None:
+                self._shard.check_ranks(saved, dtype_name(self._dtype))
+            data = self._shard.block(data)
+        if self._data is None:
+            contexts = None if ctx is None else _as_context_list(ctx)
+            if self._deferred_init:
+                contexts = self._deferred_init[1]
+            with autograd.pause():
+                self._init_impl(data, contexts or [cpu()])
+        else:
+            self.set_data(data)
+        self._deferred_init = ()
+
+    def _check_loaded(
+        self,
+        data: NDArray,
+        ctx: Context | Sequence[Context] | None,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Raise if `_load_init` would refuse a value; nothing changes."""
         saved = tuple(int(extent) for extent in data.shape)
         known = self._shape
         if known is not None and (
@@ -444,50 +477,25 @@ class Parameter(PrivateNames, TypedInit):
                 f"expected {known} vs saved {saved}"
             )
         if self._shard is not None:
-            self._shard.bounds(saved)  # raises before anything is changed
-        self._shape = saved
-        data = self._stored(self._checked_dtype(data, cast_dtype, dtype_source))
-        if self._shard is not None:
-            if self._data is None:
-                self._shard.check_ranks(saved, dtype_name(self._dtype))
-            data = self._shard.block(data)
-        contexts = None if ctx is None else _as_context_list(ctx)
-        if self._data is None:
-            if self._deferred_init:
-                before = self._deferred_init[1]
-                self._check_contexts(contexts, before)
-                contexts = before
-            with autograd.pause():
-                self._init_impl(data, contexts or [cpu()])
-        else:
-            self._check_contexts(contexts, self.list_ctx())
-            self.set_data(data)
-        self._deferred_init = ()
-
-    def _checked_dtype(self, data: NDArray, cast_dtype: bool, dtype_source: str) -> NDArray:
+            self._shard.bounds(saved)
         if dtype_source not in ("current", "saved"):
             raise ValueError_(
                 f"load: dtype_source is {dtype_source!r}, expected 'current' or 'saved'"
             )
-        mine, saved = dtype_name(self._dtype), dtype_name(data.dtype)
-        if mine == saved:
-            return data
-        if not cast_dtype:
+        own, given = dtype_name(self._dtype), dtype_name(data.dtype)
+        if own != given and not cast_dtype:
             raise DTypeError(
                 f"Failed loading Parameter {self.name!r} from saved params: dtype incompatible "
-                f"expected {mine} vs saved {saved}. Set cast_dtype=True to cast the dtype of saved "
+                f"expected {own} vs saved {given}. Set cast_dtype=True to cast the dtype of saved "
                 "params."
             )
-        if dtype_source == "current":
-            return data.astype(self._dtype)
-        self.cast(data.dtype)
-        return data
-
-    def _check_contexts(self, given: list[Context] | None, before: Sequence[Context]) -> None:
-        if given is not None and set(given) != set(before):
+        if ctx is None or (self._data is None and not self._deferred_init):
+            return
+        contexts, before = _as_context_list(ctx), self.list_ctx()
+        if set(contexts) != set(before):
             raise ValueError_(
-                f"Failed to load Parameter {self.name!r} on {given} because it was previously "
-                f"initialized on {list(before)}."
+                f"Failed to load Parameter {self.name!r} on {contexts} because it was previously "
+                f"initialized on {before}."
             )
 
     def reset_ctx(self, ctx: Context | Sequence[Context]) -> None:

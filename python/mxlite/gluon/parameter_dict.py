@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any
 
 from .. import initializer
 from .. import ndarray as nd
-from ..base import MXNetError, TypeError_, ValueError_, suggestion
+from ..base import suggestion
 from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from . import parameter as _parameter
 from .parameter import Constant, Parameter
+from .parameter_files import (
+    MissingParameterError,
+    ParameterNameError,
+    brief,
+    load_into,
+    load_named,
+    strip_kind,
+)
 
 __all__ = ["MissingParameterError", "ParameterDict", "ParameterNameError"]
-
-
-class ParameterNameError(ValueError_):
-    """A name in a parameter file that the network does not have."""
-
-
-class MissingParameterError(ParameterNameError, AssertionError):
-    """A parameter of the network that a file does not have (1.x: ``AssertionError``)."""
 
 
 class ParameterDict:
@@ -360,121 +361,6 @@ class ParameterDict:
             {name: [param] for name, param in self.items()},
             arrays, source, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source,
         )  # fmt: skip
-
-
-def strip_kind(name: str) -> str:
-    """Return a name without the ``arg:`` or ``aux:`` of exported files.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    str
-    """
-    return name[4:] if name.startswith(("arg:", "aux:")) else name
-
-
-def load_named(filename: str | os.PathLike[str]) -> dict[str, NDArray]:
-    """Load a file that must hold named arrays.
-
-    Parameters
-    ----------
-    filename : str or path
-
-    Returns
-    -------
-    dict of str to NDArray
-
-    Raises
-    ------
-    TypeError
-        If the arrays of the file have no names.
-    """
-    arrays = nd.load(filename)
-    if isinstance(arrays, list) and not arrays:
-        return {}
-    if not isinstance(arrays, dict):
-        raise TypeError_(
-            f"load: file {os.fspath(filename)!r} holds a list of {len(arrays)} arrays without "
-            "names, a dict of parameters was expected"
-        )
-    return arrays
-
-
-def load_into(
-    params: Mapping[str, Sequence[Parameter]],
-    arrays: Mapping[str, NDArray],
-    source: str,
-    ctx: Context | Sequence[Context] | None,
-    allow_missing: bool,
-    ignore_extra: bool,
-    cast_dtype: bool,
-    dtype_source: str,
-) -> None:
-    """Check the names, then give every parameter its array.
-
-    Parameters
-    ----------
-    params : mapping of str to sequence of Parameter
-        The parameter of each name.
-    arrays : mapping of str to NDArray
-        Loaded arrays, under the same kind of names.
-    source : str
-        Named in messages.
-    ctx, allow_missing, ignore_extra, cast_dtype, dtype_source
-        As in `ParameterDict.load`.
-
-    Raises
-    ------
-    ParameterNameError
-        For missing or extra names, before any parameter was changed.
-    """
-    given = {id(param) for name in arrays for param in params.get(name, ())}
-    if not allow_missing:
-        for name, (param, *_) in params.items():
-            if id(param) not in given:
-                raise MissingParameterError(
-                    f"Parameter {name!r} is missing in {source}, which contains parameters: "
-                    f"{brief(arrays)}{suggestion(name, arrays) or '.'} Set allow_missing=True to "
-                    "ignore missing parameters."
-                )
-    if not ignore_extra:
-        for name in arrays:
-            if name not in params:
-                raise ParameterNameError(
-                    f"Parameter {name!r} loaded from {source} is not present in ParameterDict, "
-                    f"which contains parameters {brief(params)}"
-                    f"{suggestion(name, params) or '.'} Set ignore_extra=True to ignore."
-                )
-    for name, value in arrays.items():
-        for param in params.get(name, ()):
-            if value is None:
-                raise ValueError_(f"load: parameter {name!r} in {source} is an array without value")
-            try:
-                param._load_init(value, ctx, cast_dtype, dtype_source)
-            except MXNetError as error:
-                raise type(error)(f"{error} ({source})") from None
-
-
-def brief(names: Mapping[str, Any], limit: int = 6) -> str:
-    """Return the first names of a mapping as text.
-
-    Parameters
-    ----------
-    names : mapping
-    limit : int
-        Number of names shown.
-
-    Returns
-    -------
-    str
-    """
-    shown = [repr(name) for name in list(names)[:limit]]
-    if len(names) > limit:
-        shown.append(f"... ({len(names)} in all)")
-    return ", ".join(shown) or "none"
 
 
 vars(_parameter)["ParameterDict"] = ParameterDict  # 1.x has it there

@@ -19,7 +19,8 @@ from ..symbol.node import schema_of
 from .formats import regroup
 from .hybrid_block import HybridBlock
 from .parameter import StorageTypeError
-from .parameter_dict import ParameterDict, load_named
+from .parameter_dict import ParameterDict
+from .parameter_files import load_named
 from .sharding import SHARD_ATTRIBUTE, options_of_attribute
 from .symbolic import has_symbol
 

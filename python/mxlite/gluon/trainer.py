@@ -30,6 +30,7 @@ from .trainer_checks import (
     TrainerModeError,
     checked_batch_size,
     checked_options,
+    given_options,
     is_fresh,
     sparse_parts,
 )
@@ -117,6 +118,7 @@ class Trainer(TrainerStates, TypedInit):
         self._max_norm = checked_norm(clip_global_norm, update_on_kvstore)
         self._compression_params = compression_params
         self._contexts: list[Context] | None = None
+        self._given = given_options(optimizer_params)
         self._init_optimizer(optimizer, checked_options(optimizer_params))
         self._zero = checked_stage(zero, update_on_kvstore, self._optimizer)
         self._state_shards = None

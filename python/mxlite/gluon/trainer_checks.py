@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +16,13 @@ __all__ = [
     "TrainerModeError",
     "checked_batch_size",
     "checked_options",
+    "given_options",
     "is_fresh",
     "sparse_parts",
+    "warn_of_options",
 ]
+
+_PLAIN = (bool, int, float, str)
 
 
 class StaleGradientWarning(MXNetError, UserWarning):
@@ -126,3 +131,52 @@ def checked_options(options: Any) -> dict[str, Any]:
             "{'learning_rate': 0.1}"
         )
     return dict(options or {})
+
+
+def given_options(options: Any) -> dict[str, Any]:
+    """Return the options that a program gives an optimizer as plain values, for checkpoints.
+
+    Parameters
+    ----------
+    options : mapping or None
+
+    Returns
+    -------
+    dict
+        A scheduler is a text with its class and numbers.
+    """
+    found = {k: v for k, v in dict(options or {}).items() if v is None or isinstance(v, _PLAIN)}
+    scheduler = (options or {}).get("lr_scheduler")
+    if scheduler is not None:
+        numbers = {
+            k: v for k, v in sorted(vars(scheduler).items()) if isinstance(v, (*_PLAIN, list))
+        }
+        inside = ", ".join(f"{key}={value!r}" for key, value in numbers.items())
+        found["lr_scheduler"] = f"{type(scheduler).__name__}({inside})"
+    return found
+
+
+def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
+    """Warn of options that the program gives and a restored state replaces.
+
+    Parameters
+    ----------
+    given : dict
+        `given_options` of the trainer that takes the state.
+    state : dict
+        Has the ``given`` of the trainer that was saved, unless the file is of an older version.
+    """
+    saved = state.get("given")
+    if saved is None:
+        return
+    optimizer = state["contexts"][0]["optimizer"] or {"attributes": {}}
+    restored = {"learning_rate": optimizer["attributes"].get("lr"), **optimizer["attributes"]}
+    restored = {"lr_scheduler": None, **restored, **saved}
+    for key in {**given, "lr_scheduler": None}:
+        if key in restored and given.get(key) != restored[key]:
+            warnings.warn(
+                f"Trainer: the program gives {key} {given.get(key)!r}, the checkpoint was saved "
+                f"with {restored[key]!r}. The checkpoint's options are restored; to use the "
+                "program's, set them in trainer.optimizer after the load",
+                stacklevel=4,
+            )

@@ -6,21 +6,23 @@ import os
 from typing import Any
 
 from .. import optimizer as opt
+from .._files.likeness import check_class, check_like
 from .._files.saving import replacing_file
-from ..base import MXNetError, NotSupportedError
+from ..base import FileFormatError, MXNetError, NotSupportedError
 from ..kvstore.base import read_states
 from ..ndarray import NDArray
 from ..optimizer.states import (
     bytes_of_tree,
     copied,
     parsed_states,
+    prepare_states,
     states_from_tree,
     states_tree,
 )
 from .parameter import Parameter
 from .replicas import Replicas, tell_blocks
 from .state_matching import arranged, described
-from .trainer_checks import TrainerModeError
+from .trainer_checks import TrainerModeError, warn_of_options
 from .trainer_updates import has_grad
 from .zero import StateShards
 
@@ -37,6 +39,7 @@ class TrainerStates:
     _distributed: bool
     _update_on_kvstore: bool | None
     _amp_loss_scaler: Any
+    _given: dict[str, Any]
     _state_shards: StateShards | None = None
     _replicas: Replicas | None = None
     _kv_initialized: bool
@@ -124,10 +127,14 @@ class TrainerStates:
             "contexts": [self._tree(i) for i in range(len(self._updaters))],
             "parameters": described(self._params),
             "loss_scaler": None if scaler is None else dict(vars(scaler)),
+            "given": self._given,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` returned, of this trainer or of one with other names.
+
+        The optimizer gets the saved options; a warning names those for which the program gave this
+        trainer other values than the one that was saved.
 
         Parameters
         ----------
@@ -136,17 +143,38 @@ class TrainerStates:
         Raises
         ------
         FileFormatError
-            If it is the state of a trainer with other parameters.
+            If it is the state of a trainer with other parameters or another class of optimizer.
         ShapeError
             If a state does not have the shape of its parameter.
         """
         self._ready()
         self._refuse_distributed("load")
         self._settle()
+        self._check_state(state, "the state of a trainer")
+        warn_of_options(self._given, state)
         trees = [copied(tree) for tree in state["contexts"]]
         self._restore(trees, state.get("parameters"), "the state of a trainer")
         if self._amp_loss_scaler is not None and state["loss_scaler"] is not None:
             vars(self._amp_loss_scaler).update(state["loss_scaler"])
+
+    def _check_state(self, state: Any, source: str) -> None:
+        """Raise if a state whose states are numbered as this trainer's does not fit."""
+        own: dict[str, Any] = {"contexts": [], "loss_scaler": None}
+        for key, value in own.items():
+            check_like(state.get(key), value, f"{source}: {key!r}")
+        trees = state["contexts"]
+        for i, tree in enumerate(trees or [None]):
+            saved = tree.get("optimizer", i) if isinstance(tree, dict) else i
+            if not isinstance(saved, type(None) if i else dict):
+                raise FileFormatError(f"{source}: its states of context {i} are not understood")
+            if saved is not None:
+                check_class(source, "optimizer", saved.get("name"), self._optimizer)
+            prepare_states(tree, self._optimizer, source)
+        if state.get("given") is not None:  # files of older versions have none
+            check_like(state["given"], {}, f"{source}: 'given'")
+        if self._amp_loss_scaler is not None and state["loss_scaler"] is not None:
+            scaler = dict(vars(self._amp_loss_scaler))
+            check_like(state["loss_scaler"], scaler, f"{source}: 'loss_scaler'", whole=False)
 
     def _restore(self, trees: list[dict[str, Any]], saved: Any, source: str) -> None:
         """Take over options and states by context, whose arrays become the trainer's own."""

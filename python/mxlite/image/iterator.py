@@ -233,10 +233,21 @@ class ImageIter(DataIter):
             raise ValueError_(
                 f"{type(self).__name__}: the saved position belongs to another list of images"
             )
+        least, most = 0, float("inf") if self.seq is None else len(self.seq)
+        pairs = [(type(picture), type(label)) for picture, label in state["rolled"]]
+        if not least <= state["cur"] <= most or set(pairs) - {(NDArray, np.ndarray)}:
+            raise FileFormatError(
+                f"{type(self).__name__}: the saved position after image {state['cur']} with "
+                f"{len(pairs)} images left over is not understood"
+            )
         self._rewind()
         if state["seq"] is None:
             for _ in range(state["cur"]):
-                self.imgrec.read()
+                if self.imgrec.read() is None:
+                    raise ValueError_(
+                        f"{type(self).__name__}: the saved position is after image "
+                        f"{state['cur']}, the record file has fewer"
+                    )
         else:
             self.seq = list(state["seq"])
         self.cur = state["cur"]

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import NeedsInit, NotSupportedError, TypeError_, ValueError_
+from .._files.likeness import check_like
+from ..base import FileFormatError, NeedsInit, NotSupportedError, TypeError_, ValueError_
 
 __all__ = ["DataBatch", "DataDesc", "DataIter"]
 
@@ -228,10 +229,19 @@ class DataIter(NeedsInit):
         )
 
     def _check_state(self, state: dict[str, Any], **expected: Any) -> None:
-        """Refuse a position of other data."""
+        """Refuse a position of other data, and what is no position of such an iterator."""
+        check_like(state, self.state_dict(), f"{type(self).__name__}: the saved position")
         for key, value in expected.items():
-            if state.get(key) != value:
+            if state[key] != value:
                 raise ValueError_(
-                    f"{type(self).__name__}: the saved position has {key} {state.get(key)!r}, this "
+                    f"{type(self).__name__}: the saved position has {key} {state[key]!r}, this "
                     f"iterator {value!r}"
                 )
+
+    def _check_order(self, saved: Any, own: Any, cursor: int, least: int, most: int) -> None:
+        """Refuse a position whose samples are not those of this iterator, or that is outside."""
+        if not np.array_equal(np.sort(saved), np.sort(own)) or not least <= cursor <= most:
+            raise FileFormatError(
+                f"{type(self).__name__}: the saved position after sample {cursor} is not one of "
+                f"{len(own)} samples"
+            )

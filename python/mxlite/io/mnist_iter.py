@@ -126,6 +126,7 @@ class MNISTIter(MXDataIter):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position that `state_dict` returned."""
         self._check_state(state, batch_size=self.batch_size, images=len(self._labels))
+        self._check_order(state["index"], self._index, state["cursor"], 0, len(self._index))
         self._index, self._cursor = state["index"].copy(), state["cursor"]
 
     def _load(self) -> DataBatch | None:

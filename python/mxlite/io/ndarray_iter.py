@@ -218,6 +218,11 @@ class NDArrayIter(DataIter, TypedInit):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position that `state_dict` returned."""
         self._check_state(state, num_data=self.num_data, batch_size=self.batch_size)
+        least, most = -2 * self.batch_size, self.num_data + self.batch_size
+        for key, own in (("idx", self.idx), ("order", self._order)):
+            self._check_order(state[key], own, state["cursor"], least, most)
+        rolled = state["rolled"]
+        self._check_order(rolled, rolled[np.isin(rolled, self.idx)], 0, 0, 0)
         self.idx, self._order = state["idx"].copy(), state["order"].copy()
         self._rolled = state["rolled"].copy()
         self.cursor = state["cursor"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._native.ending import close_at_exit
 from .._typed_init import TypedInit
-from ..base import MXNetError, NotSupportedError, ValueError_
+from ..base import FileFormatError, MXNetError, NotSupportedError, ValueError_
 from .batch import DataBatch, DataDesc, DataIter
 
 __all__ = ["PrefetchingIter", "ResizeIter"]
@@ -89,6 +89,10 @@ class ResizeIter(_CurrentBatch, TypedInit):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position that `state_dict` returned."""
         self._check_state(state, size=self.size)
+        if not 0 <= state["cur"] <= self.size:
+            raise FileFormatError(
+                f"ResizeIter: the saved position is after {state['cur']} of {self.size} batches"
+            )
         self.data_iter.load_state_dict(state["inside"])
         self.cur = state["cur"]
 
@@ -244,6 +248,7 @@ class PrefetchingIter(_CurrentBatch):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position that `state_dict` returned; the epoch's batches before it are read."""
+        self._check_state(state)
         if len(state["begin"]) != len(self.iters):
             raise ValueError_(
                 f"PrefetchingIter: the saved position is that of {len(state['begin'])} iterators, "
@@ -251,11 +256,17 @@ class PrefetchingIter(_CurrentBatch):
             )
         with self._lock:
             self._stop()
-            for source, begin in zip(self.iters, state["begin"]):
-                source.load_state_dict(begin)
-            self._start()
-            for _ in range(state["delivered"]):
-                self.iter_next()
+            try:
+                for source, begin in zip(self.iters, state["begin"]):
+                    source.load_state_dict(begin)
+            finally:
+                self._start()
+            while self._delivered < state["delivered"]:
+                if not self.iter_next():
+                    raise ValueError_(
+                        f"PrefetchingIter: the saved position is after {state['delivered']} "
+                        f"batches, the iterators inside give {self._delivered}"
+                    )
             self._ended = state["ended"]
 
     def reset(self) -> None:

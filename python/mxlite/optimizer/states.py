@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from .. import lr_scheduler as _schedulers
 from ..base import FileFormatError, NotSupportedError
@@ -17,6 +20,7 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import load_frombuffer, save_tobuffer
 from .legacy_states import LegacyObject, read_legacy_states
 from .optimizer import Optimizer
+from .saved_options import NOT_SAVED, SCHEDULER, prepare_options
 
 __all__ = [
     "bytes_of_tree",
@@ -24,6 +28,7 @@ __all__ = [
     "dump_states",
     "load_states",
     "parsed_states",
+    "prepare_states",
     "states_from_tree",
     "states_tree",
     "tree_of_bytes",
@@ -31,17 +36,6 @@ __all__ = [
 
 _MAGIC = b"MXLSTATE"
 _VERSION = 1
-_NOT_SAVED = (
-    "param_dict",
-    "lr_scheduler",
-    "_index_update_count",
-    "sym_info",
-    "allow_np_array",
-    "aggregate_num",
-    "_plans",
-    "_blocks",
-)
-_SCHEDULER = "learning rate scheduler"  # key of a container that stands for one: its class
 
 
 def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
@@ -191,7 +185,7 @@ def states_tree(states: dict[Any, Any], optimizer: Optimizer | None) -> dict[str
         scheduler = optimizer.lr_scheduler
         tree["optimizer"] = {
             "name": type(optimizer).__name__,
-            "attributes": _attributes(optimizer, _NOT_SAVED),
+            "attributes": _attributes(optimizer, NOT_SAVED),
             "lr_scheduler": None if scheduler is None else _scheduler_tree(scheduler),
         }
     return tree
@@ -213,19 +207,40 @@ def states_from_tree(
     states : dict
     optimizer : Optimizer or None
     """
+    return prepare_states(tree, optimizer, source)()
+
+
+def prepare_states(
+    tree: dict[str, Any], optimizer: Optimizer, source: str
+) -> Callable[[], tuple[dict[Any, Any], Optimizer | None]]:
+    """Check the result of `states_tree`; the function returned is `states_from_tree`.
+
+    Parameters
+    ----------
+    tree : dict
+    optimizer : Optimizer
+        Changes only when the function is called.
+    source : str
+
+    Returns
+    -------
+    callable
+        Takes no arguments and does not fail.
+    """
     try:
         states, saved = tree["states"], tree["optimizer"]
         _check_states(states, source)
         if saved is None:
-            return states, None
+            return lambda: (states, None)
         name, attributes, scheduler = saved["name"], saved["attributes"], saved["lr_scheduler"]
         if scheduler is not None:
-            scheduler = {_SCHEDULER: scheduler["name"], "attributes": scheduler["attributes"]}
+            scheduler = {SCHEDULER: scheduler["name"], "attributes": scheduler["attributes"]}
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise FileFormatError(
             f"load_states: {source} has an unexpected structure: {error!r}"
         ) from error
-    return states, _restored(optimizer, name, attributes, scheduler, source)
+    apply = prepare_options(optimizer, name, attributes, scheduler, source)
+    return lambda: (states, apply())
 
 
 def copied(tree: Any) -> Any:
@@ -235,7 +250,7 @@ def copied(tree: Any) -> Any:
     ----------
     tree : object
     """
-    if isinstance(tree, NDArray):
+    if isinstance(tree, (NDArray, np.ndarray)):
         return tree.copy()
     if isinstance(tree, dict):
         return {key: copied(value) for key, value in tree.items()}
@@ -282,7 +297,7 @@ def _scheduler_tree(scheduler: Any) -> dict[str, Any]:
 def _without_objects(value: Any) -> Any:
     """Return what a scheduler holds, with the schedulers among it as containers."""
     if isinstance(value, _schedulers.LRScheduler):
-        return {_SCHEDULER: type(value).__name__, "attributes": _without_objects(vars(value))}
+        return {SCHEDULER: type(value).__name__, "attributes": _without_objects(vars(value))}
     if isinstance(value, dict):
         return {key: _without_objects(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -326,61 +341,6 @@ def _decode(value: Any, arrays: list[NDArray]) -> Any:
     return tuple(entries) if kind == "tuple" else entries
 
 
-def _restored(
-    optimizer: Optimizer,
-    name: str,
-    attributes: dict[str, Any],
-    scheduler: dict[str, Any] | None,
-    source: str,
-) -> Optimizer:
-    """Return an optimizer of class ``name`` with the saved options."""
-    if type(name) is not str or not isinstance(attributes, dict):
-        raise FileFormatError(f"load_states: {source} names no optimizer")
-    if type(optimizer).__name__ != name:
-        klass = Optimizer.opt_registry.get(name.lower())
-        if klass is None:
-            raise FileFormatError(
-                f"load_states: the states belong to the optimizer {name[:100]!r}, which is not "
-                "registered"
-            )
-        fresh = klass()
-        fresh.param_dict = optimizer.param_dict
-        fresh.lr_scheduler = optimizer.lr_scheduler
-        optimizer = fresh
-    for key, value in attributes.items():
-        _check_attribute(optimizer, key, value, source)
-    restored_scheduler = _with_objects(scheduler, optimizer.lr_scheduler)
-    for key, value in attributes.items():
-        if key not in _NOT_SAVED:
-            setattr(optimizer, key, value)
-    counts = optimizer._all_index_update_counts
-    optimizer._index_update_count = counts.setdefault(0, {})
-    optimizer.lr_scheduler = restored_scheduler
-    return optimizer
-
-
-def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) -> None:
-    """Refuse unknown options, and values of another kind than the optimizer's own."""
-    own = getattr(type(optimizer), key, None) if type(key) is str else None
-    if type(key) is not str or not key.isidentifier() or key.startswith("__"):
-        raise FileFormatError(f"load_states: {source}: {str(key)[:100]!r} names no option")
-    if callable(own) or isinstance(own, property):
-        raise FileFormatError(
-            f"load_states: {source}: {key!r} is a method of {type(optimizer).__name__}, not an "
-            "option"
-        )
-    current = vars(optimizer).get(key)
-    number = isinstance(current, (int, float)) and not isinstance(value, (int, float, type(None)))
-    counts = key == "_all_index_update_counts" and not (
-        isinstance(value, dict) and all(isinstance(entry, dict) for entry in value.values())
-    )
-    if number or counts or (isinstance(current, dict) and not isinstance(value, dict)):
-        raise FileFormatError(
-            f"load_states: {source}: option {key!r} of {type(optimizer).__name__} is a "
-            f"{type(value).__name__}, {type(current).__name__} expected"
-        )
-
-
 def _check_states(states: Any, source: str) -> None:
     """Refuse states that are not arrays, numbers or containers of them."""
     if not isinstance(states, dict):
@@ -397,42 +357,6 @@ def _check_states(states: Any, source: str) -> None:
                 f"load_states: {source}: the state of parameter {str(key)[:100]!r} holds a "
                 f"{type(value).__name__}, an array expected"
             )
-
-
-def _with_objects(saved: Any, current: Any) -> Any:
-    """Return a saved value with its schedulers as objects: those at the same place if they fit."""
-    if isinstance(saved, dict) and _SCHEDULER in saved:
-        scheduler = _scheduler_of_class(saved[_SCHEDULER], current)
-        attributes = saved.get("attributes")
-        if not isinstance(attributes, dict):
-            raise FileFormatError(
-                f"load_states: the scheduler {str(saved[_SCHEDULER])[:100]} has a "
-                f"{type(attributes).__name__} of attributes, dict expected"
-            )
-        for key, value in attributes.items():
-            vars(scheduler)[key] = _with_objects(value, vars(scheduler).get(key))
-        return scheduler
-    if isinstance(saved, dict):
-        known = current if isinstance(current, dict) else {}
-        return {key: _with_objects(value, known.get(key)) for key, value in saved.items()}
-    if isinstance(saved, (list, tuple)):
-        same = isinstance(current, (list, tuple)) and len(current) == len(saved)
-        places = current if same else [None] * len(saved)
-        return type(saved)(_with_objects(*pair) for pair in zip(saved, places))
-    return saved
-
-
-def _scheduler_of_class(name: str, current: Any) -> Any:
-    """Return the current scheduler if it is of that class, else a new one of ours."""
-    if type(current).__name__ == name:
-        return current
-    klass = getattr(_schedulers, name, None) if name in _schedulers.__all__ else None
-    if klass is None:
-        raise FileFormatError(
-            f"load_states: the states have a learning rate scheduler {name!r}; give the "
-            "optimizer one of that class before loading"
-        )
-    return klass.__new__(klass)
 
 
 def _legacy_tree(data: bytes, optimizer: Optimizer, source: str) -> dict[str, Any]:
@@ -458,6 +382,8 @@ def _legacy_tree(data: bytes, optimizer: Optimizer, source: str) -> dict[str, An
         )
     for key in ("param_dict", "sym_info", "allow_np_array", "aggregate_num"):
         attributes.pop(key, None)
+    if attributes.get("lr", 0) is None:  # 1.x keeps None if a program gave no rate
+        del attributes["lr"]
     if isinstance(attributes.get("rescale_grad"), NDArray):  # gluon-nlp's BERTAdam leaves one
         attributes["rescale_grad"] = float(attributes["rescale_grad"].asscalar())
     if isinstance(attributes.get("last_lr"), (int, float)):  # LARS of 1.x keeps one for all
@@ -477,7 +403,7 @@ def _legacy_tree(data: bytes, optimizer: Optimizer, source: str) -> dict[str, An
 def _plain(value: Any) -> Any:
     """Return attributes with the schedulers of 1.x as containers."""
     if isinstance(value, LegacyObject):
-        return {_SCHEDULER: value.class_name, "attributes": _plain(value.attributes)}
+        return {SCHEDULER: value.class_name, "attributes": _plain(value.attributes)}
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):

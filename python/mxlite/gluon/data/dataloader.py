@@ -17,7 +17,7 @@ from ...ndarray.array_like import host_array
 from ...profiler.scope import IO_SCOPE, scope
 from .dataset import Dataset
 from .errors import WorkerDiedError, WorkerError, WorkerTimeoutError
-from .order import Order, left_over, set_left_over
+from .order import Order, check_position, left_over, set_left_over, settings
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 if TYPE_CHECKING:
@@ -278,6 +278,7 @@ class DataLoader(TypedInit):
             for batch in started:
                 order.taken += 1
                 yield batch
+            order.total = order.taken
         finally:
             order.ended = True
         if self._iter is None and self.auto_reload:
@@ -302,28 +303,36 @@ class DataLoader(TypedInit):
             self._iter = self._start(pools.Processes(self._processes, entropy, order.taken), order)
 
     def clean(self) -> None:
-        """Drop a pass that was started and not taken."""
+        """Drop a pass that was started and not taken, and the position of one that was left."""
         self._iter = None
+        if self._pass is not None and self._pass.ended:
+            self._pass = None
 
     def _start(self, pool: Pool, order: Order) -> _MultiWorkerIter:
         return _MultiWorkerIter(pool, order, self._prefetch, self._timeout, self._finish)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how far the pass is that is iterated, and what its order was drawn from.
+        """Return how far the pass is that is iterated, and the random state of its order.
 
         Returns
         -------
         dict
-            For `load_state_dict` of a loader made alike. Between two passes it says that the next
-            one begins at its first batch.
+            For `load_state_dict` of a loader made alike. After a complete pass it says that the
+            next one begins at its first batch. A pass that was left before its last batch, by
+            ``break`` or an exception, keeps its position until another one begins.
         """
+        own = settings(self._dataset, self._batch_sampler)
+        if self._resumed is not None:
+            return {**self._resumed, **own}
         running = self._pass
         if running is None or running.ended:
-            # A pass that was started ahead has drawn its order.
-            running = None if self._iter is None else self._refreshed
+            if self._iter is not None:  # a pass that was started ahead has drawn its order
+                running = self._refreshed
+            elif running is not None and running.taken == running.total:
+                running = None
         if running is None or running.begin is None:
-            return {"begin": None, "taken": 0, "left": left_over(self._batch_sampler)}
-        return {"begin": running.begin, "taken": running.taken}
+            return {"begin": None, "taken": 0, "left": left_over(self._batch_sampler), **own}
+        return {"begin": running.begin, "taken": running.taken, **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Make the next iteration continue where `state_dict` was called.
@@ -333,7 +342,15 @@ class DataLoader(TypedInit):
         Parameters
         ----------
         state : dict
+
+        Raises
+        ------
+        ValueError
+            If it was saved by a loader of another data set length, batch size or sampler. Nothing
+            has changed then.
         """
+        own = settings(self._dataset, self._batch_sampler)
+        check_position(state, own, self._batch_sampler)
         self._iter = self._pass = None
         self._resumed = None if state["begin"] is None else dict(state)
         if self._resumed is None:

@@ -6,9 +6,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, Callable, TypeVar
 
-from ...random import random_state, set_random_state
+from ..._files.likeness import check_like
+from ...base import FileFormatError, ValueError_
+from ...random import prepare_random_state, random_state, set_random_state
 
-__all__ = ["Order", "left_over", "set_left_over"]
+__all__ = ["Order", "check_position", "left_over", "set_left_over", "settings"]
 
 _T = TypeVar("_T")
 
@@ -25,7 +27,8 @@ class Order:
 
     def __init__(self, batch_sampler: Any, resumed: dict[str, Any] | None) -> None:
         self.taken = 0 if resumed is None else int(resumed["taken"])
-        self.ended = False
+        self.ended = False  # the loop over the pass was left, at its end or before
+        self.total: int | None = None  # number of batches, if the sampler knows it
         self.begin: dict[str, Any] | None = None if resumed is None else resumed["begin"]
         self._sampler = batch_sampler
         self._lists: Iterator[Any] | None = None
@@ -38,6 +41,7 @@ class Order:
         """
         if self.begin is None:
             self.begin = {"random": random_state(), "left": left_over(self._sampler)}
+            self.total = known_length(self._sampler)
             drawn = draw()
             self._lists = iter(self._sampler)
             return drawn
@@ -45,6 +49,7 @@ class Order:
         try:
             set_random_state(self.begin["random"])
             set_left_over(self._sampler, self.begin["left"])
+            self.total = known_length(self._sampler)
             drawn = draw()
             lists = itertools.islice(iter(self._sampler), self.taken, None)
             self._lists = itertools.chain(list(itertools.islice(lists, 1)), lists)
@@ -63,6 +68,68 @@ class Order:
             self.start(lambda: None)
         assert self._lists is not None
         return next(self._lists)
+
+
+def known_length(sampler: Any) -> int | None:
+    """Return the number of batches or samples of a sampler; None if it does not tell."""
+    try:
+        return len(sampler)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def settings(dataset: Any, batch_sampler: Any) -> dict[str, Any]:
+    """Return what a saved position depends on: the loader's data set, batches and order."""
+    sampler = getattr(batch_sampler, "_sampler", batch_sampler)
+    return {
+        "samples": known_length(dataset),
+        "batch_size": getattr(batch_sampler, "_batch_size", None),
+        "last_batch": getattr(batch_sampler, "_last_batch", None),
+        "sampler": type(sampler).__name__,
+    }
+
+
+def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
+    """Raise unless a saved position belongs to a loader.
+
+    Parameters
+    ----------
+    state : object
+        What ``DataLoader.state_dict`` returned, or what a damaged file has in its place.
+    own : dict
+        The loader's `settings`; files of older versions have none.
+    batch_sampler : Sampler
+
+    Raises
+    ------
+    ValueError
+        If it is the position of a loader with other settings.
+    FileFormatError
+        If it is something else than a position.
+    """
+    who = "DataLoader: the saved position"
+    if not isinstance(state, dict) or "begin" not in state:
+        raise FileFormatError(f"{who} is not understood: a dict with 'begin' expected")
+    for key, value in own.items():
+        if state.get(key, value) != value:
+            raise ValueError_(
+                f"{who} has {key} {state[key]!r}, this loader {value!r}; make the loader as the "
+                "one that was saved, or do not give it to load"
+            )
+    begin = state["begin"]
+    if begin is not None:
+        check_like(begin, {"random": {}, "left": []}, f"{who}: 'begin'")
+        prepare_random_state(begin["random"], who)
+    left = state.get("left") if begin is None else begin["left"]
+    numbered = own["sampler"] in ("RandomSampler", "SequentialSampler")
+    if not isinstance(left, list) or not all(
+        type(index) is int and 0 <= index < own["samples"] for index in left if numbered
+    ):
+        raise FileFormatError(f"{who} has samples {left!r} left over, expected a list of numbers")
+    taken, total = state.get("taken"), known_length(batch_sampler)
+    most = (1 << 31) if total is None else total + len(left) + 1
+    if type(taken) is not int or not 0 <= taken <= most:
+        raise FileFormatError(f"{who} is after {taken!r} batches, expected 0 to {most}")
 
 
 def left_over(sampler: Any) -> list[Any]:

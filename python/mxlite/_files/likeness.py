@@ -1,0 +1,75 @@
+"""Compares values from a file with those of the object that will take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core import NDArray
+from ..base import FileFormatError
+
+__all__ = ["check_class", "check_like", "is_number"]
+
+_NUMBERS = (bool, int, float, np.generic)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number of Python or NumPy."""
+    return isinstance(value, _NUMBERS)
+
+
+def check_class(source: str, what: str, saved: Any, value: Any) -> None:
+    """Raise FileFormatError unless a saved class name is that of an object."""
+    own = type(value).__name__
+    if saved != own:
+        raise FileFormatError(
+            f"{source}: it was saved with the {what} {str(saved)[:100]!r}, here it is {own!r}; "
+            f"make the same {what} as in the program that saved it"
+        )
+
+
+def check_like(saved: Any, own: Any, what: str, whole: bool = True) -> None:
+    """Raise unless a saved value is of the same kind as an object's own one.
+
+    Parameters
+    ----------
+    saved : object
+        Value from a file.
+    own : object
+        Any saved value may replace None and objects that files do not hold. A dict must have
+        the same texts as keys, unless it is empty or has other keys.
+    what : str
+        Begin of the message: the file and the entry.
+    whole : bool
+        Only integers may replace integers.
+
+    Raises
+    ------
+    FileFormatError
+        If the kinds differ.
+    """
+    if isinstance(own, dict) and isinstance(saved, dict):
+        if own and all(isinstance(key, str) for key in own):
+            for key in {**own, **saved}:
+                if key not in saved or key not in own:
+                    where = "an unknown entry" if key in saved else "no entry"
+                    raise FileFormatError(f"{what} has {where} {str(key)[:100]!r}")
+                check_like(saved[key], own[key], f"{what}: {key!r}", whole)
+        return
+    for kinds, expected in (
+        (_NUMBERS, "a number"), (str, "a text"), (dict, "a dict"), ((list, tuple), "a list"),
+        (NDArray, "an NDArray"), (np.ndarray, "a NumPy array"),
+    ):  # fmt: skip
+        if isinstance(own, kinds) and not isinstance(saved, kinds):
+            shown = repr(saved) if is_number(saved) or saved is None else type(saved).__name__
+            raise FileFormatError(f"{what} is {shown}, expected {expected}")
+    if whole and type(own) is int and (type(saved) is not int or abs(saved) >= 1 << 64):
+        raise FileFormatError(f"{what} is {saved!r}, expected an integer of 64 bits")
+    if isinstance(own, (list, tuple)) and own and all(map(is_number, own)):
+        for i, entry in enumerate(saved):
+            check_like(entry, own[0], f"{what}[{i}]", whole)
+    if isinstance(own, (NDArray, np.ndarray)):
+        expected, given = (f"{len(a.shape)} axes and type {a.dtype}" for a in (own, saved))
+        if expected != given:
+            raise FileFormatError(f"{what} is an array of {given}, expected {expected}")
