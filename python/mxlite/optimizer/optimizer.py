@@ -125,19 +125,18 @@ class Optimizer(NeedsInit, TypedInit, Settling):
 
     def _replace_base_rate(self, scheduler: LRScheduler, rate: float) -> None:
         """Give a scheduler the explicit rate as its base rate, and say what becomes of both."""
-        before, name = scheduler.base_lr, type(scheduler).__name__
+        name, before = type(scheduler).__name__, scheduler.base_lr
         scheduler.base_lr = rate
-        if before != rate and getattr(scheduler, "_follows_base_lr", True):
-            print(
-                "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in "
-                f"optimizer: {type(self).__name__} uses learning_rate={rate} instead of "
-                f"base_lr={before} of the {name}; give only one of them"
-            )
-        elif before != rate:
-            print(
-                f"{type(self).__name__}: learning_rate={rate} has no effect, the {name} computes "
-                f"its rates from base_lr={before}; give the rate as base_lr only"
-            )
+        if before == rate:
+            return
+        text = f"learning_rate={rate} has no effect, because the {name} computes its rates from "
+        text += f"base_lr={before}; give the rate as base_lr only"
+        if getattr(scheduler, "_follows_base_lr", True):
+            print("learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` "
+                  "in optimizer.")  # fmt: skip
+            text = f"learning_rate={rate} is used instead of base_lr={before} of the {name}; give "
+            text += "only one of them"
+        warnings.warn(f"{type(self).__name__}: {text}", stacklevel=4)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(learning_rate={self.learning_rate}, wd={self.wd})"

@@ -67,7 +67,7 @@ image = mx.nd.array(rng.uniform(-0.1, 0.1, (1, 3) + SIZE))
 cross = mx.nd.array(np.array([[0, -1, 0], [-1, 4, -1], [0, -1, 0]]).reshape((1, 1, 3, 3))) / 8.0
 variation = (smooth * 0.01).bind(mx.cpu(), args={"image": image, "kernel": cross})
 schedule = mx.lr_scheduler.FactorScheduler(step=4, factor=0.9, base_lr=0.05)
-optimizer = mx.optimizer.Adam(wd=0.0005, lr_scheduler=schedule)
+optimizer = mx.optimizer.Adam(learning_rate=0.001, wd=0.0005, lr_scheduler=schedule)
 state = optimizer.create_state(0, image)
 old = image.copyto(mx.cpu())
 for epoch in range(8):
