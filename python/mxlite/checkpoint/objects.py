@@ -346,14 +346,18 @@ def _prepare_metric(metric: EvalMetric, state: Any, source: str) -> Apply:
 def _prepare_attributes(
     value: Any, what: str, state: dict[str, Any], own: dict[str, Any], source: str
 ) -> Apply:
-    """Check the attributes of a metric or scheduler; those that it has by now are needed."""
+    """Check the attributes of a metric or scheduler."""
     attributes = dict(state)
     check_class(source, what, attributes.pop(_CLASS, type(value).__name__), value)
     options = inspect.signature(type(value).__init__).parameters
     changed = []
+    for key in {**own, **attributes} if type(value).__module__.startswith("mxlite.") else ():
+        if key not in attributes or key not in own:  # a metric of a program may add attributes
+            which = "no" if key in own else "an unknown"
+            raise FileFormatError(f"{source}: its state has {which} entry {str(key)[:100]!r}")
     for key, entry in own.items():
         if key not in attributes:
-            raise FileFormatError(f"{source}: its state has no {key!r}")
+            continue
         saved = attributes[key]
         one_value = isinstance(saved, (NDArray, np.ndarray)) and saved.size == 1
         if key in options:
