@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base import ShapeError, ValueError_
-from .base import EvalMetric, check_label_shapes, register, to_numpy
+from .base import EvalMetric, check_label_shapes, has_nan, register, to_numpy
 
 __all__ = [
     "F1",
@@ -27,6 +27,7 @@ class _BinaryCounts:
     def reset(self) -> None:
         self.true_positives = self.false_positives = 0
         self.true_negatives = self.false_negatives = 0
+        self.diverged = False  # predictions had NaN
 
     def update(self, label: Any, pred: Any) -> None:
         scores, truth = to_numpy(pred), to_numpy(label).astype("int32").ravel()
@@ -42,6 +43,8 @@ class _BinaryCounts:
                 f"binary classification: labels {np.unique(truth).tolist()} were given, "
                 "expected 0 and 1"
             )
+        if has_nan("binary classification", scores):
+            self.diverged = True
         self.true_positives += int(((found == 1) & (truth == 1)).sum())
         self.false_positives += int(((found == 1) & (truth == 0)).sum())
         self.true_negatives += int(((found == 0) & (truth == 0)).sum())
@@ -55,14 +58,16 @@ class _BinaryCounts:
 
     @property
     def f1(self) -> float:
+        if self.diverged:
+            return math.nan
         doubled = 2 * self.true_positives
         below = doubled + self.false_positives + self.false_negatives
         return doubled / below if doubled else 0.0
 
     @property
     def matthews(self) -> float:
-        if not self.total:
-            return 0.0
+        if self.diverged or not self.total:
+            return math.nan if self.diverged else 0.0
         tp, fp = float(self.true_positives), float(self.false_positives)
         tn, fn = float(self.true_negatives), float(self.false_negatives)
         below = 1.0
@@ -195,6 +200,9 @@ class PCC(EvalMetric):
         for label, pred in zip(labels, preds):
             truth = to_numpy(label).astype("int32", copy=False).ravel()
             found = to_numpy(pred)
+            if has_nan("PCC", found):
+                self.lcm, self.gcm = self.lcm + math.nan, self.gcm + math.nan
+                continue
             if found.shape != to_numpy(label).shape:
                 found = found.argmax(axis=1)
             found = found.astype("int32", copy=False).ravel()

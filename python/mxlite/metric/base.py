@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_label_shapes",
     "create",
     "from_function",
+    "has_nan",
     "register",
     "to_numpy",
 ]
@@ -85,6 +87,29 @@ def check_classes(who: str, labels: np.ndarray[Any, Any], count: int) -> None:
         raise IndexError_(
             f"{who}: label {outside.flat[0]:g} given, classes from 0 to {count - 1} expected"
         )
+
+
+def has_nan(who: str, scores: np.ndarray[Any, Any]) -> bool:
+    """Return whether predictions have NaN, and warn of it: the largest score of NaN is class 0.
+
+    Parameters
+    ----------
+    who : str
+        Metric, for the warning.
+    scores : numpy.ndarray
+
+    Returns
+    -------
+    bool
+    """
+    if scores.dtype.kind != "f" or not scores.size or not np.isnan(scores.min()):
+        return False
+    warnings.warn(
+        f"{who}: predictions have NaN, so the metric is nan; autograd.detect_anomaly() finds the "
+        "operator that computes NaN first",
+        stacklevel=3,
+    )
+    return True
 
 
 def to_numpy(array: Any) -> np.ndarray[Any, Any]:

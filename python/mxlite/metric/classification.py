@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..base import AxisError, ShapeError, ValueError_
-from .base import EvalMetric, alias, check_classes, check_label_shapes, register, to_numpy
+from .base import (
+    EvalMetric,
+    alias,
+    check_classes,
+    check_label_shapes,
+    has_nan,
+    register,
+    to_numpy,
+)
 
 __all__ = [
     "Accuracy",
@@ -47,6 +55,7 @@ class Accuracy(EvalMetric):
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):
             scores, truth = to_numpy(pred), to_numpy(label)
+            diverged = has_nan("Accuracy", scores)
             if scores.shape != truth.shape:
                 if not -scores.ndim <= self.axis < scores.ndim:
                     raise AxisError(
@@ -55,9 +64,12 @@ class Accuracy(EvalMetric):
                         "expected; update takes labels first"
                     )
                 scores = scores.argmax(axis=self.axis)
-            found, wanted = scores.astype("int32").ravel(), truth.astype("int32").ravel()
-            check_label_shapes(wanted, found)
-            self._add(float((found == wanted).sum()), len(found))
+            wanted = truth.astype("int32").ravel()
+            check_label_shapes(wanted, scores.ravel())
+            if diverged:
+                self._add(math.nan, len(wanted))
+                continue
+            self._add(float((scores.astype("int32").ravel() == wanted).sum()), len(wanted))
 
 
 @alias("top_k_accuracy", "top_k_acc")
@@ -94,6 +106,9 @@ class TopKAccuracy(EvalMetric):
             if scores.ndim > 2:
                 raise ShapeError("Predictions should be no more than 2 dims")
             check_label_shapes(truth, scores)
+            if has_nan("TopKAccuracy", scores):
+                self._add(math.nan, len(truth))
+                continue
             if scores.ndim == 1:
                 self._add(float((scores.astype("int32") == truth.ravel()).sum()), len(truth))
                 continue
