@@ -12,7 +12,7 @@ import difflib
 import inspect
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypeVar, Union
 
 import numpy as np
@@ -229,13 +229,36 @@ def c2pyerror(err_msg: str) -> tuple[str, str | None]:
     return err_msg, word if word in error_types else None
 
 
-# Names that other libraries, or other functions of this one, have for the same thing.
+_TRAINING = "autograd.record() chooses training mode, a network called outside of it predicts"
+# Names that other libraries, or other functions of this one, have for the same thing. A value with
+# blanks is a hint for every object.
 _OTHER_NAMES = {
     "axis": ("dim",), "betas": ("beta1",), "dim": ("axis",), "eps": ("epsilon",),
     "hidden": ("units", "hidden_size"), "in_features": ("in_units",), "keepdim": ("keepdims",),
     "kernel": ("kernel_size",), "lr": ("learning_rate",), "num_filter": ("channels",),
     "num_hidden": ("units", "hidden_size"), "out_features": ("units",), "pad": ("padding",),
     "size": ("shape",), "stride": ("strides",), "weight_decay": ("wd",),
+    # PyTorch's: modules and layers
+    "BCEWithLogitsLoss": ("SigmoidBinaryCrossEntropyLoss",), "BatchNorm1d": ("BatchNorm",),
+    "BatchNorm2d": ("BatchNorm",), "BatchNorm3d": ("BatchNorm",),
+    "CrossEntropyLoss": ("use gluon.loss.SoftmaxCrossEntropyLoss",), "Linear": ("Dense",),
+    "L1Loss": ("use gluon.loss.L1Loss",), "LSTM": ("use gluon.rnn.LSTM",),
+    "MSELoss": ("use gluon.loss.L2Loss",), "Module": ("Block", "HybridBlock"),
+    "ReLU": ("Activation",), "Sigmoid": ("Activation",), "Tanh": ("Activation",),
+    "cat": ("concat", "use nd.concat"), "cuda": ("gpu", "as_in_context", "collect_params"),
+    "no_grad": ("use autograd.pause()",), "optim": ("optimizer",), "tensor": ("use nd.array",),
+    # PyTorch's: methods of arrays and networks
+    "bmm": ("batch_dot",), "bool": ("astype",), "clamp": ("clip",), "clone": ("copy",),
+    "cpu": ("as_in_context",),
+    "device": ("ctx",), "double": ("astype",), "eval": (_TRAINING,), "float": ("astype",),
+    "half": ("astype", "cast"), "int": ("astype",), "item": ("asscalar",),
+    "load_state_dict": ("load_parameters",), "long": ("astype",), "matmul": ("dot",),
+    "mm": ("dot",), "named_parameters": ("collect_params",), "numel": ("size",),
+    "numpy": ("asnumpy",), "parameters": ("collect_params",), "permute": ("transpose",),
+    "requires_grad": ("attach_grad",), "requires_grad_": ("attach_grad",),
+    "state_dict": ("save_parameters",), "to": ("as_in_context", "astype", "cast", "collect_params"),
+    "train": (_TRAINING,), "unsqueeze": ("expand_dims",), "view": ("reshape",),
+    "zero_grad": ("use collect_params().zero_grad()",),
 }  # fmt: skip
 
 
@@ -285,11 +308,40 @@ def suggestion(name: str, known: Iterable[str]) -> str:
         Text to be appended to an error message.
     """
     names = list(known)
-    near = [other for other in _OTHER_NAMES.get(name, ()) if other in names]
-    near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    if not near:
-        return ""
-    return "; did you mean " + " or ".join(repr(match) for match in near) + "?"
+    hint = _other_name(name, names)
+    if hint:
+        return hint
+    return _did_you_mean(difflib.get_close_matches(name, names, n=3, cutoff=0.6))
+
+
+def _did_you_mean(names: Sequence[str]) -> str:
+    return "; did you mean " + " or ".join(map(repr, names)) + "?" if names else ""
+
+
+def _other_name(name: str, known: Iterable[str]) -> str:
+    """Return the hint of `_OTHER_NAMES` for a name, or an empty string."""
+    others = _OTHER_NAMES.get(name, ())
+    near = [other for other in others if other in known]
+    return _did_you_mean(near) or "".join(f"; {other}" for other in others if " " in other)
+
+
+def missing_attribute(owner: object, name: str) -> Any:
+    """Raise the error for an attribute that an object lacks; for its class's ``__getattr__``.
+
+    Parameters
+    ----------
+    owner : object
+    name : str
+
+    Raises
+    ------
+    AttributeError
+        With the name that mxlite has, if it is one of another library.
+    """
+    hint = _other_name(name, dir(type(owner))) if name in _OTHER_NAMES else ""
+    if not hint:
+        return object.__getattribute__(owner, name)  # the usual error, or that of a property
+    raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{hint}")
 
 
 def unknown_keyword(kind: type, given: str) -> TypeError_:
@@ -334,7 +386,7 @@ class NeedsInit:
                     f"{kind!r} object has no attribute {name!r}: {kind}.__init__ has not called "
                     "super().__init__(), which must come first"
                 )
-            return object.__getattribute__(self, name)  # the usual error
+            return missing_attribute(self, name)
 
 
 class Provided:

@@ -249,7 +249,7 @@ def _member(name: str, member: Any) -> str | None:
 def array_stub() -> str:
     """Return the class NDArray as stub text."""
     skip = set(dir(object)) - {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
-    skip |= {"__module__", "__weakref__", "__array_ufunc__", "__reduce__"}
+    skip |= {"__getattr__", "__module__", "__weakref__", "__array_ufunc__", "__reduce__"}
     lines = ["class NDArray:\n", _docstring(_core.NDArray.__doc__ or "")]
     for name in sorted(_core.NDArray.__dict__):
         if name in skip:

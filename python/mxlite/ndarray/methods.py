@@ -26,5 +26,20 @@ def _transpose(self: NDArray, *axes: int | Sequence[int], **kwargs: object) -> N
     return _core.op("transpose")(self, *axes, **kwargs)
 
 
+def _mean(
+    self: NDArray,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = False,
+    exclude: bool | None = False,
+    out: NDArray | None = None,
+    name: str | None = None,
+    *,
+    dtype: object = None,
+) -> NDArray:
+    """Return the mean, by the operator `mean`; ``numpy.mean`` gives a dtype to compute in."""
+    data = self if dtype is None else self.astype(dtype)
+    return _core.op("mean")(data, axis, keepdims, exclude, out=out, name=name)
+
+
 attach({name: _core.op(name) for name in METHODS})
-attach({"transpose": _transpose, "squeeze": _squeeze})
+attach({"transpose": _transpose, "mean": _mean, "squeeze": _squeeze})

@@ -10,7 +10,15 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import AxisError, IndexError_, TypeError_, ValueError_, shape_tuple
+from ..base import (
+    AxisError,
+    IndexError_,
+    ShapeError,
+    TypeError_,
+    ValueError_,
+    missing_attribute,
+    shape_tuple,
+)
 from .functions import split_v2
 from .serialization import array_from_blob, dtype_name, load_frombuffer, save_tobuffer
 from .sparse import BaseSparseNDArray, cast_storage
@@ -112,6 +120,22 @@ def _reshape_method(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
     if kwargs:
         raise TypeError_(f"reshape() got an unexpected keyword argument '{next(iter(kwargs))}'")
     return self._reshape_view(_core.infer_reshape(self.shape, shape, bool(reverse)))
+
+
+def _matmul(self: NDArray, other: Any) -> NDArray:
+    """Return the matrix product, ``a @ b``; of stacks of matrices with equal leading axes."""
+    if not isinstance(other, NDArray):
+        return NotImplemented
+    if self.ndim <= 2 and other.ndim <= 2:
+        return _core.op("dot")(self, other)
+    if self.ndim != other.ndim or self.shape[:-2] != other.shape[:-2]:
+        raise ShapeError(
+            f"@: arrays of shapes {self.shape} and {other.shape} were given, expected the same "
+            "axes before the last two; use nd.broadcast_to, or nd.dot for other products"
+        )
+    left, right = (a.reshape((-1, *a.shape[-2:])) for a in (self, other))
+    product = _core.op("batch_dot")(left, right)
+    return product.reshape((*self.shape[:-1], other.shape[-1]))
 
 
 def _expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:
@@ -398,6 +422,8 @@ attach(
         "__repr__": _repr,
         "__str__": _repr,
         "__neg__": _neg,
+        "__matmul__": _matmul,
+        "__getattr__": missing_attribute,
         "__abs__": _core.op("abs"),
         "__reduce__": _reduce,
         "__setstate__": _setstate,
