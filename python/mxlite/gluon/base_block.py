@@ -312,9 +312,14 @@ class Block(Checkpointing, NeedsInit, TypedInit):
             If it is no Block.
         """
         if not isinstance(block, Block):
+            cure = "make it a Block"
+            if isinstance(block, (list, tuple)):
+                cure = "give the blocks one by one, as net.add(*blocks)"
+            elif callable(block):
+                cure = "wrap a function: nn.Lambda(function), nn.HybridLambda('relu')"
             raise TypeError_(
-                f"{type(self).__name__}: a {type(block).__name__} given as child, a Block "
-                "expected; add blocks one by one, and functions as nn.Lambda(function)"
+                f"{type(self).__name__}: a {type(block).__name__} was given as child, expected a "
+                f"Block; {cure}"
             )
         self._children[str(len(self._children)) if name is None else name] = block
         self._bindings.expire(retrace=True)

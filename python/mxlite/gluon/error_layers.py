@@ -6,14 +6,14 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base import MXNetError
+from ..base import MXNetError, ShapeError
 from ..ndarray import NDArray
 from ..symbol import Symbol
 
 if TYPE_CHECKING:
     from .base_block import Block
 
-__all__ = ["add_layer", "described_line"]
+__all__ = ["add_layer", "channels_hint", "described_line"]
 
 _LONGEST = 6  # inputs that are described
 _PACKAGE = str(Path(__file__).parents[1])
@@ -38,6 +38,40 @@ def _key_of(child: int, block: Block) -> str:
     return "?"
 
 
+def channels_hint(shape: tuple[int, ...], channels: int, axis: int, option: str) -> str:
+    """Return what to do with data whose channels a layer looks for along another axis.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the data.
+    channels : int
+        Number that the layer was made for; 0 if it takes any.
+    axis : int
+        Where the layer looks for them.
+    option : str
+        Argument of the layer that says so.
+
+    Returns
+    -------
+    str
+        Empty if the channels are right.
+    """
+    if channels <= 0 or not 1 <= axis < len(shape) or shape[axis] == channels:
+        return ""
+    text = f"the layer takes {channels} channels along axis {axis} ({option}), the data has "
+    text += f"{shape[axis]} there"
+    last = len(shape) - 1
+    other = last if axis == 1 else 1
+    if shape[other] == channels:
+        order = (0, last, *range(1, last)) if axis == 1 else (0, *range(2, last + 1), 1)
+        text += (
+            f" and {channels} along axis {other}: move them by data.transpose({order}), or make "
+            f"the layer with another {option.partition('=')[0]}"
+        )
+    return text
+
+
 def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
     """Add to an error's text that it passed through a block's call.
 
@@ -59,7 +93,7 @@ def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
         trail = {
             "text": error.args[0],
             "layer": f"{type(block).__name__} {block.name!r}",
-            "inputs": ", ".join(_input_text(value) for value in args),
+            "inputs": ", ".join(_input_text(value) for value in args) + _hint(error, block, args),
             "path": [],
             "last": id(block),
         }
@@ -70,6 +104,16 @@ def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
     path = ".".join([type(block).__name__, *trail["path"]])
     where = f"{path} ({trail['layer']})" if trail["path"] else trail["layer"]
     error.args = (f"{trail['text']}\n    in {where}, called with {trail['inputs']}",)
+
+
+def _hint(error: MXNetError, block: Block, args: tuple[Any, ...]) -> str:
+    """Return a line about inputs that a layer was not made for, in the layer's own terms."""
+    found = getattr(block, "_shape_hint", None)
+    if found is None or not isinstance(error, ShapeError) or not args:
+        return ""
+    shape = tuple(getattr(args[0], "shape", ()))
+    text = found(shape) if len(shape) > 1 else ""
+    return f"\n    {text}" if text else ""
 
 
 def described_line(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, overload
 
 from .. import _core
@@ -12,7 +13,9 @@ from ..base import (
     MXNetError,
     NotSupportedError,
     ShapeError,
+    TypeError_,
     ValueError_,
+    suggestion,
 )
 from ..context import Context, current_context
 from ..ndarray import NDArray
@@ -127,10 +130,13 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         name : str, optional
         """
         if not isinstance(block, HybridBlock):
+            if not isinstance(block, Block):
+                super().register_child(block, name)  # raises
             raise ValueError_(
                 f"Children of HybridBlock must also be HybridBlock, but {block!r} has type "
-                f"{type(block).__name__}. If you are using Sequential, please try HybridSequential "
-                "instead."
+                f"{type(block).__name__}. Derive it from HybridBlock (hybrid_forward instead of "
+                "forward), or put it into a Block such as nn.Sequential, which is not hybridized "
+                "as a whole."
             )
         super().register_child(block, name)
         if self._active:
@@ -182,10 +188,15 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         **kwargs
             Refused.
         """
-        if backend is not None or kwargs:
-            asked = backend if backend is not None else ", ".join(kwargs)
+        if backend is not None:
             raise NotSupportedError(
-                f"hybridize: backend {asked!r} was given, mxlite has its own graph passes only"
+                f"hybridize: backend {backend!r} was given, mxlite has its own graph passes only"
+            )
+        for name in kwargs:
+            known = [n for n in inspect.signature(HybridBlock.hybridize).parameters if n != "self"]
+            raise TypeError_(
+                f"hybridize: the keyword {name!r} is unknown"
+                f"{suggestion(name, known) or '; known: ' + ', '.join(known[:-1])}"
             )
         if static_shape and not static_alloc:
             raise ValueError_("hybridize: static_shape=True needs static_alloc=True")

@@ -222,8 +222,16 @@ class ParameterDict:
             init = initializer.create(init)
         if verbose and hasattr(init, "set_verbosity"):
             init.set_verbosity(verbose=verbose)
+        kept = [] if force_reinit else [p for p in self.values() if p._data is not None]
+        if len(kept) > 1:
+            warnings.warn(
+                f"{len(kept)} of {len(self)} Parameters are already initialized, ignoring them: "
+                f"{brief({p.name: p for p in kept}, 3)}. Set force_reinit=True to re-initialize.",
+                stacklevel=3,
+            )
         for param in self.values():
-            param.initialize(None, ctx, init, force_reinit=force_reinit)
+            if len(kept) <= 1 or param._data is None or force_reinit:
+                param.initialize(None, ctx, init, force_reinit=force_reinit)
 
     def zero_grad(self) -> None:
         """Set all gradients to 0."""
@@ -255,6 +263,22 @@ class ParameterDict:
         name : str
         value : Any
         """
+        if not self._params:
+            warnings.warn(
+                f"setattr: no Parameter gets {name}={value!r}, because this dict has none; the "
+                "pattern given to collect_params must match the begin of whole names, such as "
+                "'.*bias' or 'dense0_'",
+                stacklevel=2,
+            )
+        for param in self.values():
+            if not hasattr(param, name):
+                near = suggestion(name, (n for n in dir(param) if not n.startswith("_")))
+                warnings.warn(
+                    f"setattr: a Parameter has no attribute {name!r}{near or '.'} It is set, but "
+                    "nothing in mxlite reads it",
+                    stacklevel=2,
+                )
+                break
         for param in self.values():
             setattr(param, name, value)
 

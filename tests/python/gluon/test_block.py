@@ -468,10 +468,14 @@ def test_registered_blocks_in_containers_are_no_cause_of_warnings(recwarn: Any) 
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("child", [[nn.Dense(2)], nd.relu, None], ids=["list", "function", "None"])
-def test_children_must_be_blocks(child: Any) -> None:
-    with pytest.raises(TypeError, match=r"Sequential: a \w+ given as child, a Block expected"):
-        nn.Sequential().add(child)
+@pytest.mark.parametrize("container", [nn.Sequential, nn.HybridSequential])
+@pytest.mark.parametrize(
+    ("child", "words"),
+    [([nn.Dense(2)], "one by one"), (nd.relu, r"nn.Lambda\(function\)"), (None, "make it a Block")],
+)
+def test_children_must_be_blocks(container: Any, child: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=f"Sequential: a.* was given as child, .*{words}"):
+        container().add(child)
 
 
 class WithOwnParameter(nn.Block):

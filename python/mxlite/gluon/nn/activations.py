@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from ... import initializer
-from ...base import ValueError_
+from ... import _core, initializer
+from ...base import ValueError_, suggestion
 from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
 from ..parameter_dict import ParameterDict
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ..call_types import BlockOptions
 
 __all__ = ["ELU", "GELU", "SELU", "Activation", "LeakyReLU", "PReLU", "Swish"]
+
+_ACTIVATIONS = re.findall(r"'(\w+)'", _core.describe_op("Activation")["params"][0]["python_type"])
 
 
 class Activation(HybridBlock):
@@ -36,6 +39,11 @@ class Activation(HybridBlock):
         prefix: str | None = None,
         params: ParameterDict | None = None,
     ) -> None:
+        if activation not in _ACTIVATIONS:
+            raise ValueError_(
+                f"Activation: {activation!r} is unknown{suggestion(activation, _ACTIVATIONS)}; "
+                f"expected one of {', '.join(_ACTIVATIONS)}"
+            )
         self._act_type = activation
         super().__init__(prefix, params)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
@@ -104,6 +105,13 @@ class Dense(HybridBlock):
             self.act = (
                 Activation(activation, prefix=activation + "_") if activation is not None else None
             )
+
+    def _shape_hint(self, shape: tuple[int, ...]) -> str:
+        wanted = (self.weight.shape or (0, 0))[1]
+        given = math.prod(shape[1:]) if self._flatten else shape[-1]
+        if wanted <= 0 or given == wanted:
+            return ""
+        return f"the layer has in_units={wanted}, each row of the data has {given} values"
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Multiply, add, activate."""

@@ -11,6 +11,7 @@ import numpy as np
 from ..._names_1x import attributes as _attributes
 from ...base import ShapeError, TypeError_, ValueError_
 from ...ndarray import NDArray
+from ..error_layers import channels_hint
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from .activations import Activation
@@ -138,6 +139,13 @@ class _Conv(HybridBlock):
             self.act: Activation | None = None
             if activation is not None:
                 self.act = Activation(activation, prefix=activation + "_")
+
+    def _shape_hint(self, shape: tuple[int, ...]) -> str:
+        layout, weight = self._kwargs["layout"], self.weight.shape or self._weight_shape()
+        channels = weight[0]
+        if not self._transposed:
+            channels = weight[-1 if layout.endswith("C") else 1] * self._kwargs["num_group"]
+        return channels_hint(shape, channels, layout.index("C"), f"layout={layout!r}")
 
     def _weight_shape(self) -> tuple[int, ...]:
         """Return the weight's shape, with 0 for unknown channels."""

@@ -8,6 +8,7 @@ from ..._core import is_half
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
 from ..cast_check import check_cast
+from ..error_layers import channels_hint
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 
@@ -111,6 +112,10 @@ class _BatchNorm(_NormLayer):
                 allow_deferred_init=True,
                 differentiable=False,
             )
+
+    def _shape_hint(self, shape: tuple[int, ...]) -> str:
+        channels = (self.gamma.shape or (0,))[0]
+        return channels_hint(shape, channels, self._axis % len(shape), f"axis={self._axis}")
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters; half types leave them in float32."""

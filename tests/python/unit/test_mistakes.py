@@ -1,0 +1,228 @@
+"""Mistakes of new users: errors and warnings say what to do instead of training wrongly."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any, Callable
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import gluon, metric, nd
+from mxlite.gluon import nn
+
+
+def network() -> Any:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3, in_units=2), nn.Dense(2, in_units=3))
+    net.initialize()
+    return net
+
+
+# -- loading and freezing parameters -------------------------------------------------------------
+
+
+class Model(nn.HybridBlock):
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = network()
+
+
+def test_a_file_of_which_nothing_fits_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "model.params")
+    Model().save_parameters(path)
+    words = "0 of the 4 arrays .*model.params.*all names in the file begin with 'features.'"
+    with pytest.warns(UserWarning, match=words):
+        network().load_parameters(path, allow_missing=True, ignore_extra=True)
+    with pytest.raises(AssertionError, match=words):  # it does not recommend to ignore everything
+        network().load_parameters(path)
+    network().save_parameters(path)
+    with pytest.warns(UserWarning, match="all names of this block begin with 'features.'"):
+        Model().load_parameters(path, allow_missing=True, ignore_extra=True)
+
+
+def test_a_file_of_which_something_fits_gives_no_warning(tmp_path: Path) -> None:
+    path = str(tmp_path / "model.params")
+    network()[:1].save_parameters(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        network().load_parameters(path, allow_missing=True, ignore_extra=True)
+
+
+def test_attributes_that_no_parameter_has_are_named() -> None:
+    params = network().collect_params()
+    with pytest.warns(UserWarning, match="no attribute 'lr_mul'; did you mean 'lr_mult'") as caught:
+        params.setattr("lr_mul", 0)
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match=r"no Parameter gets grad_req='null', because"):
+        network().collect_params("xyz").setattr("grad_req", "null")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        params.setattr("lr_mult", 0)
+
+
+def test_initialized_parameters_are_named_in_one_warning() -> None:
+    net = network()
+    net.add(nn.Dense(1, in_units=2))
+    with pytest.warns(UserWarning) as caught:
+        net.initialize()
+    assert len(caught) == 1
+    assert "4 of 6 Parameters are already initialized, ignoring them" in str(caught[0].message)
+    assert net[2].weight.data().shape == (1, 2)
+
+
+# -- predictions with NaN ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        metric.Accuracy(), metric.TopKAccuracy(2), metric.F1(), metric.F1(average="micro"),
+        metric.MCC(), metric.PCC(),
+    ],
+    ids=lambda measure: measure.name,
+)  # fmt: skip
+def test_metrics_of_nan_are_nan(measure: Any) -> None:
+    good = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]], "float32")
+    labels = nd.array([0, 1, 0])
+    measure.update([labels], [nd.array(good)])
+    before = measure.get()
+    assert not math.isnan(before[1])
+    bad = good.copy()
+    bad[1, 0] = math.nan
+    with pytest.warns(UserWarning, match="predictions have NaN, so the metric is nan"):
+        measure.update([labels], [nd.array(bad)])
+    assert math.isnan(measure.get()[1])
+    assert measure.num_inst in (2, 6)
+    measure.reset()
+    measure.update([labels], [nd.array(good)])
+    assert measure.get() == before
+
+
+# -- networks ------------------------------------------------------------------------------------
+
+
+def initialized(layer: Any) -> Any:
+    layer.initialize()
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: network().initialize(ctx="cpu", force_reinit=True), "ctx: 'cpu' is no context"),
+        (lambda: network().initialize(ctx=1, force_reinit=True), "ctx: 1 is no context"),
+        (lambda: network().hybridize(staticalloc=True), "'staticalloc'.*mean 'static_alloc'"),
+        (lambda: nn.Dense(2)(nd.ones((1, 2))), r"Call net\.initialize\(\)"),
+        (lambda: network()(nd.ones((1, 5))), "in_units=2, each row of the data has 5 values"),
+        (
+            lambda: initialized(nn.Conv2D(8, 3, in_channels=3))(nd.ones((2, 9, 9, 3))),
+            r"3 channels along axis 1 \(layout='NCHW'\).*data.transpose\(\(0, 3, 1, 2\)\)",
+        ),
+        (
+            lambda: initialized(nn.Conv2D(8, 3, in_channels=3, layout="NHWC"))(
+                nd.ones((2, 3, 9, 9))
+            ),
+            r"3 channels along axis 3 \(layout='NHWC'\).*data.transpose\(\(0, 2, 3, 1\)\)",
+        ),
+        (
+            lambda: initialized(nn.BatchNorm(in_channels=3))(nd.ones((2, 9, 9, 3))),
+            r"3 channels along axis 1 \(axis=1\), the data has 9 there and 3 along axis 3",
+        ),
+        (
+            lambda: initialized(gluon.rnn.LSTM(4, input_size=3))(nd.ones((2, 5, 7))),
+            "input_size=3, each step of the data has 7 values",
+        ),
+        (lambda: nn.Dense(2, activation="rellu"), "'rellu' is unknown; did you mean 'relu'"),
+        (lambda: nn.Conv2D(2, 3, activation="rellu"), "'rellu' is unknown; did you mean 'relu'"),
+    ],
+)  # fmt: skip
+def test_errors_of_networks_say_what_to_do(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(mx.MXNetError, match=words):
+        call()
+
+
+def test_an_lstm_names_the_layout_of_batches_first() -> None:
+    lstm = initialized(gluon.rnn.LSTM(4, input_size=3))
+    with pytest.raises(ValueError, match="axis 1 of data in layout 'TNC'.*layout='NTC'"):
+        lstm(nd.ones((2, 5, 3)), lstm.begin_state(2))
+
+
+def test_hints_of_layers_understand_every_way_to_give_channels() -> None:
+    x = nd.ones((2, 9, 9, 4))
+    for layer in (
+        nn.Conv2DTranspose(6, 3, in_channels=4),
+        nn.Conv2D(6, 3, groups=2, in_channels=4),
+    ):
+        with pytest.raises(ValueError, match="4 channels along axis 1 .* 4 along axis 3"):
+            initialized(layer)(x)
+    layer = initialized(nn.Conv2D(6, 3))
+    layer(x.transpose((0, 3, 1, 2)))
+    with pytest.raises(ValueError, match="4 channels along axis 1"):
+        layer(x)
+
+
+# -- names of PyTorch and NumPy ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "words"),
+    [
+        (nd.ones(1), "item", "did you mean 'asscalar'"),
+        (nd.ones(1), "numpy", "did you mean 'asnumpy'"),
+        (nd.ones(1), "view", "did you mean 'reshape'"),
+        (nd.ones(1), "to", "did you mean 'as_in_context' or 'astype'"),
+        (nn.Dense(1), "train", r"autograd.record\(\) chooses training mode"),
+        (nn.Dense(1), "parameters", "did you mean 'collect_params'"),
+        (nn, "Linear", "did you mean 'Dense'"),
+        (nn, "CrossEntropyLoss", "use gluon.loss.SoftmaxCrossEntropyLoss"),
+        (mx, "cuda", "did you mean 'gpu'"),
+        (nd.ones(1), "nothing_alike", "has no attribute 'nothing_alike'$"),
+    ],
+)
+def test_names_of_pytorch_are_translated(owner: Any, name: str, words: str) -> None:
+    assert not hasattr(owner, name)
+    with pytest.raises(AttributeError) as caught:
+        getattr(owner, name)
+    assert caught.match(words)
+
+
+def test_an_error_in_a_property_of_a_block_stays() -> None:
+    class Own(nn.Block):
+        @property
+        def width(self) -> Any:
+            return self.missing
+
+    with pytest.raises(AttributeError, match="'missing'"):
+        _ = Own().width
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3,), (3,)), ((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)), ((2, 5, 2, 3), (2, 5, 3, 1))]
+)
+def test_matrix_products_by_operator(shapes: tuple[Any, Any]) -> None:
+    a, b = (np.random.RandomState(0).rand(*shape).astype("float32") for shape in shapes)
+    x, y = nd.array(a), nd.array(b)
+    x.attach_grad()
+    with mx.autograd.record():
+        product = x @ y
+    product.backward()
+    expected = np.asarray(a @ b)
+    np.testing.assert_allclose(product.asnumpy().reshape(expected.shape), expected, rtol=1e-5)
+    assert x.grad.asnumpy().any()
+
+
+def test_stacks_of_matrices_that_differ_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"@: arrays of shapes \(5, 2, 3\) and \(3, 4\)"):
+        nd.ones((5, 2, 3)) @ nd.ones((3, 4))
+    with pytest.raises(TypeError):
+        nd.ones((2, 3)) @ "x"
+
+
+def test_numpy_s_mean_of_an_array() -> None:
+    x = nd.array([[1, 2], [3, 6]], dtype="int32")
+    assert np.mean(x.astype("float32")).asscalar() == 3
+    assert np.mean(x, axis=0, dtype="float32").asnumpy().tolist() == [2, 4]
+    assert x.astype("float32").mean(1, True).shape == (2, 1)
