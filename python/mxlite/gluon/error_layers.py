@@ -13,7 +13,7 @@ from ..symbol import Symbol
 if TYPE_CHECKING:
     from .base_block import Block
 
-__all__ = ["add_layer", "channels_hint", "described_line"]
+__all__ = ["add_layer", "channels_hint", "conv_hint", "described_line"]
 
 _LONGEST = 6  # inputs that are described
 _PACKAGE = str(Path(__file__).parents[1])
@@ -72,6 +72,15 @@ def channels_hint(shape: tuple[int, ...], channels: int, axis: int, option: str)
     return text
 
 
+def conv_hint(layer: Any, shape: tuple[int, ...]) -> str:
+    """Return `channels_hint` for a convolution."""
+    layout, weight = layer._kwargs["layout"], layer.weight.shape or layer._weight_shape()
+    channels = weight[0]
+    if not layer._transposed:
+        channels = weight[-1 if layout.endswith("C") else 1] * layer._kwargs["num_group"]
+    return channels_hint(shape, channels, layout.index("C"), f"layout={layout!r}")
+
+
 def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
     """Add to an error's text that it passed through a block's call.
 
@@ -108,11 +117,17 @@ def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
 
 def _hint(error: MXNetError, block: Block, args: tuple[Any, ...]) -> str:
     """Return a line about inputs that a layer was not made for, in the layer's own terms."""
-    found = getattr(block, "_shape_hint", None)
-    if found is None or not isinstance(error, ShapeError) or not args:
+    shape = tuple(getattr(args[0], "shape", ())) if args else ()
+    if not isinstance(error, ShapeError) or len(shape) < 2:
         return ""
-    shape = tuple(getattr(args[0], "shape", ()))
-    text = found(shape) if len(shape) > 1 else ""
+    found = getattr(block, "_shape_hint", None)
+    text = "" if found is None else found(shape)
+    for name in ("l0_i2h_weight", "i2h_weight"):  # recurrent layers and cells
+        wanted = (block._reg_params[name].shape or (0, 0))[1] if name in block._reg_params else 0
+        if wanted > 0 and shape[-1] != wanted:
+            text = (
+                f"the layer has input_size={wanted}, each step of the data has {shape[-1]} values"
+            )
     return f"\n    {text}" if text else ""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..._names_1x import attributes as _attributes
 from ...base import ShapeError, TypeError_, ValueError_
 from ...ndarray import NDArray
-from ..error_layers import channels_hint
+from ..error_layers import conv_hint
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from .activations import Activation
@@ -76,6 +76,7 @@ class _Conv(HybridBlock):
 
     _node_op = "convolution"
     _ndim = 0
+    _shape_hint = conv_hint
     _layouts: tuple[str, ...] = ()
     _transposed = False
 
@@ -140,13 +141,6 @@ class _Conv(HybridBlock):
             if activation is not None:
                 self.act = Activation(activation, prefix=activation + "_")
 
-    def _shape_hint(self, shape: tuple[int, ...]) -> str:
-        layout, weight = self._kwargs["layout"], self.weight.shape or self._weight_shape()
-        channels = weight[0]
-        if not self._transposed:
-            channels = weight[-1 if layout.endswith("C") else 1] * self._kwargs["num_group"]
-        return channels_hint(shape, channels, layout.index("C"), f"layout={layout!r}")
-
     def _weight_shape(self) -> tuple[int, ...]:
         """Return the weight's shape, with 0 for unknown channels."""
         groups, kernel = self._kwargs["num_group"], self._kwargs["kernel"]
@@ -171,8 +165,7 @@ class _Conv(HybridBlock):
         return "conv"
 
     def __repr__(self) -> str:
-        options = self._kwargs
-        ndim = self._ndim
+        options, ndim = self._kwargs, self._ndim
         shape = self.weight.shape
         assert shape is not None
         axis = -1 if options["layout"].endswith("C") else 1

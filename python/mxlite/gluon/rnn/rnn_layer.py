@@ -273,19 +273,11 @@ class _RNNLayer(HybridBlock):
         expected = [info["shape"] for info in self.state_info(batch)]
         shapes = [tuple(state.shape) for state in states]
         if shapes != expected:
-            other = "NTC" if self._layout == "TNC" else "TNC"
             raise ShapeError(
                 f"{self.name}: states of shapes {shapes} given, {expected} expected for a batch of "
-                f"{batch}, which is axis {self._layout.find('N')} of data in layout "
-                f"{self._layout!r}; for data in the other layout make the layer with "
-                f"layout={other!r}"
+                f"{batch}, axis {self._layout.find('N')} in layout {self._layout!r}; layout= is "
+                "that of the data, 'TNC' or 'NTC'"
             )
-
-    def _shape_hint(self, shape: tuple[int, ...]) -> str:
-        wanted = (self._reg_params["l0_i2h_weight"].shape or (0, 0))[1]
-        if wanted <= 0 or shape[-1] == wanted:
-            return ""
-        return f"the layer has input_size={wanted}, each step of the data has {shape[-1]} values"
 
     def _find_input_size(self, inputs: NDArray, params: dict[str, Any]) -> None:
         """Infer the width of unknown input weights from an unused product."""
