@@ -310,7 +310,7 @@ def _metric_state(metric: EvalMetric) -> dict[str, Any]:
         return {
             _CLASS: type(metric).__name__, "metrics": [_metric_state(m) for m in metric.metrics]
         }  # fmt: skip
-    kept = (int, float, str, bool, list, tuple, dict, NDArray, type(None))
+    kept = (int, float, str, bytes, bool, list, tuple, dict, NDArray, type(None))
     attributes = {
         key: entry
         for key, entry in _plain_attributes(metric).items()
