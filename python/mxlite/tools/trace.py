@@ -128,15 +128,27 @@ def _paired(events: list[Any]) -> Trace:
 def top_operators(intervals: Iterable[Interval]) -> list[tuple[str, int, float]]:
     """Return (name, count, microseconds) of the operators, longest in all first.
 
+    Time inside of an operator counts for that one only: the row of a hybridized block has what its
+    operators leave.
+
     Parameters
     ----------
     intervals : iterable of Interval
     """
     found: dict[str, tuple[int, float]] = {}
-    for entry in intervals:
-        if entry.category == "operator":
-            count, total = found.get(entry.name, (0, 0.0))
-            found[entry.name] = count + 1, total + entry.end - entry.begin
+    around: dict[Any, list[Interval]] = {}  # open intervals of each thread
+    operators = (entry for entry in intervals if entry.category == "operator")
+    for entry in sorted(operators, key=lambda entry: (entry.begin, -entry.end)):
+        length = entry.end - entry.begin
+        count, total = found.get(entry.name, (0, 0.0))
+        found[entry.name] = count + 1, total + length
+        stack = around.setdefault(entry.thread, [])
+        while stack and stack[-1].end < entry.end:
+            stack.pop()
+        if stack:
+            count, total = found[stack[-1].name]
+            found[stack[-1].name] = count, total - length
+        stack.append(entry)
     rows = [(name, count, total) for name, (count, total) in found.items()]
     return sorted(rows, key=lambda row: -row[2])
 

@@ -45,6 +45,21 @@ def test_time_is_divided_once(tmp_path: Path) -> None:
     assert trace.top_operators(found.intervals) == [("conv", 2, 70), ("relu", 1, 10)]
 
 
+def test_time_counts_for_the_innermost_operator(tmp_path: Path) -> None:
+    events = [
+        *event("block", "operator", 0, 100),
+        *event("dense", "operator", 5, 45),
+        *event("dense", "operator", 45, 95),
+        *event("dense", "operator", 20, 40, thread=1),
+        *event("block", "operator", 100, 130),
+        *event("relu", "operator", 100, 130),
+    ]
+    found = trace.read_trace(written(tmp_path / "p.json", events))
+    assert trace.top_operators(found.intervals) == [
+        ("dense", 3, 110), ("relu", 1, 30), ("block", 2, 10),
+    ]  # fmt: skip
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "p.json")
     assert trace.main([path, "--no-picture", "--top", "1"]) == 0
