@@ -53,6 +53,7 @@ def make(seed: int) -> dict[str, Any]:
         gluon.data.ArrayDataset(x, x[:, 0]), 5, shuffle=True, last_batch="rollover"
     )
     metric = mx.metric.CompositeEvalMetric([mx.metric.Accuracy(), mx.metric.TopKAccuracy(2)])
+    metric.add(mx.metric.F1(average="micro"))
     metric.update([mx.nd.array([0, 1])], [mx.nd.array(x[:2])])
     rows = mx.io.NDArrayIter(x, x[:, 0], 5, shuffle=True, last_batch_handle="roll_over")
     rows.next()

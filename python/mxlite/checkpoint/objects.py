@@ -316,7 +316,13 @@ def _metric_state(metric: EvalMetric) -> dict[str, Any]:
         for key, entry in _plain_attributes(metric).items()
         if key != "_kwargs" and (isinstance(entry, kept) or hasattr(entry, "dtype"))
     }
+    attributes.update({k: dict(vars(v)) for k, v in vars(metric).items() if _is_part(v)})
     return {_CLASS: type(metric).__name__, **attributes}
+
+
+def _is_part(value: Any) -> bool:
+    """Return whether a value is an object of a metric of mxlite, such as the counts of F1."""
+    return type(value).__module__.startswith("mxlite.metric") and not isinstance(value, EvalMetric)
 
 
 def _prepare_metric(metric: EvalMetric, state: Any, source: str) -> Apply:
@@ -351,8 +357,10 @@ def _prepare_attributes(
     check_class(source, what, attributes.pop(_CLASS, type(value).__name__), value)
     options = inspect.signature(type(value).__init__).parameters
     changed = []
+    parts = {key: entry for key, entry in vars(value).items() if _is_part(entry)}
     for key in {**own, **attributes} if type(value).__module__.startswith("mxlite.") else ():
-        if key not in attributes or key not in own:  # a metric of a program may add attributes
+        # A metric of a program may add attributes, and files of older versions have no parts.
+        if key not in own or (key not in attributes and key not in parts):
             which = "no" if key in own else "an unknown"
             raise FileFormatError(f"{source}: its state has {which} entry {str(key)[:100]!r}")
     for key, entry in own.items():
@@ -366,7 +374,8 @@ def _prepare_attributes(
             except TypeError as error:
                 raise FileFormatError(f"{source}: {error}") from None
         elif not (is_number(entry) and one_value):
-            like = type(entry)() if isinstance(entry, (dict, list, tuple)) else entry
+            open_ended = isinstance(entry, (dict, list, tuple)) and key not in parts
+            like = type(entry)() if open_ended else entry
             check_like(saved, like, f"{source}: {key!r}", whole=False)
         if key in options and isinstance(entry, (bool, int, float, str)) and entry != saved:
             changed.append(f"{key} {entry!r} (saved: {saved!r})")
@@ -381,6 +390,10 @@ def _prepare_attributes(
                 "are restored",
                 stacklevel=4,
             )
-        vars(value).update(attributes)
+        for key, saved in attributes.items():
+            if key in parts:
+                vars(parts[key]).update(saved)
+            else:
+                vars(value)[key] = saved
 
     return apply

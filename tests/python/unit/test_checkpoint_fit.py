@@ -224,6 +224,38 @@ def test_options_of_a_metric_are_restored_with_a_warning(tmp_path: Path) -> None
     assert metric.top_k == 3
 
 
+@pytest.mark.parametrize("kind", [mx.metric.F1, mx.metric.MCC])
+def test_counts_of_a_metric_go_on(tmp_path: Path, kind: Any) -> None:
+    path = tmp_path / "a.ckpt"
+    labels, scores = nd.array([1, 0, 1, 1]), nd.array([[0, 1], [1, 0], [1, 0], [0, 1]])
+    first, second = kind(average="micro"), kind(average="micro")
+    first.update([labels], [scores])
+    checkpoint.save(path, metric=first)
+    checkpoint.load(path, metric=second)
+    for metric in (first, second):
+        metric.update([labels], [nd.ones((4, 2))])
+    assert second.get() == first.get()
+    assert second.num_inst == 8
+
+
+def test_a_module_keeps_its_optimizer_class(tmp_path: Path) -> None:
+    path = tmp_path / "a.ckpt"
+    net = mx.sym.LinearRegressionOutput(
+        mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1), mx.sym.var("y"), name="y"
+    )
+    modules = []
+    for optimizer in ("adam", "sgd"):
+        module = mx.mod.Module(net, label_names=["y"])
+        module.bind([("data", (2, 3))], [("y", (2, 1))])
+        module.init_params()
+        module.init_optimizer(optimizer=optimizer)
+        modules.append(module)
+    checkpoint.save(path, module=modules[0])
+    with pytest.raises(FileFormatError, match=r"'module'.*optimizer 'Adam', here it is 'SGD'"):
+        checkpoint.load(path, module=modules[1])
+    checkpoint.load(path, module=modules[0])
+
+
 def test_an_option_that_is_none_takes_numbers_only() -> None:
     _, trainer = trained("sgd")
     state = trainer.state_dict()
