@@ -137,6 +137,7 @@ def initialized(layer: Any) -> Any:
         ),
         (lambda: nn.Dense(2, activation="rellu"), "'rellu' is unknown; did you mean 'relu'"),
         (lambda: nn.Conv2D(2, 3, activation="rellu"), "'rellu' is unknown; did you mean 'relu'"),
+        (lambda: gluon.rnn.RNNCell(2, activation="thanh"), "'thanh' is unknown; did you.* 'tanh'"),
     ],
 )  # fmt: skip
 def test_errors_of_networks_say_what_to_do(call: Callable[[], Any], words: str) -> None:

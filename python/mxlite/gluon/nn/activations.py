@@ -16,9 +16,29 @@ if TYPE_CHECKING:
 
     from ..call_types import BlockOptions
 
-__all__ = ["ELU", "GELU", "SELU", "Activation", "LeakyReLU", "PReLU", "Swish"]
+__all__ = ["ELU", "GELU", "SELU", "Activation", "LeakyReLU", "PReLU", "Swish", "checked_activation"]
 
 _ACTIVATIONS = re.findall(r"'(\w+)'", _core.describe_op("Activation")["params"][0]["python_type"])
+
+
+def checked_activation(activation: Any) -> Any:
+    """Return a layer's activation: a block, a function, or a name of the operator Activation.
+
+    Parameters
+    ----------
+    activation : str, HybridBlock or callable
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+    """
+    if isinstance(activation, str) and activation not in _ACTIVATIONS:
+        raise ValueError_(
+            f"Activation: {activation!r} is unknown{suggestion(activation, _ACTIVATIONS)} Expected "
+            f"one of {', '.join(_ACTIVATIONS)}"
+        )
+    return activation
 
 
 class Activation(HybridBlock):
@@ -39,12 +59,7 @@ class Activation(HybridBlock):
         prefix: str | None = None,
         params: ParameterDict | None = None,
     ) -> None:
-        if activation not in _ACTIVATIONS:
-            raise ValueError_(
-                f"Activation: {activation!r} is unknown{suggestion(activation, _ACTIVATIONS)}; "
-                f"expected one of {', '.join(_ACTIVATIONS)}"
-            )
-        self._act_type = activation
+        self._act_type = checked_activation(activation)
         super().__init__(prefix, params)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ndarray import NDArray
+from ..nn.activations import checked_activation
 from ..parameter_dict import ParameterDict
 from .base_cell import HybridRecurrentCell
 
@@ -108,7 +109,7 @@ class RNNCell(_DenseCell):
             h2h_bias_initializer,
         )
         super().__init__(hidden_size, input_size, inits, prefix, params)
-        self._activation = activation
+        self._activation = checked_activation(activation)
 
     def _alias(self) -> str:
         return "rnn"
@@ -178,8 +179,8 @@ class LSTMCell(_DenseCell):
             h2h_bias_initializer,
         )
         super().__init__(hidden_size, input_size, inits, prefix, params)
-        self._activation = activation
-        self._recurrent_activation = recurrent_activation
+        self._activation = checked_activation(activation)
+        self._recurrent_activation = checked_activation(recurrent_activation)
 
     def _alias(self) -> str:
         return "lstm"
