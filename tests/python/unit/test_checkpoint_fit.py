@@ -196,6 +196,10 @@ def test_another_scheduler_of_a_trainer_is_replaced_with_a_warning(tmp_path: Pat
     net, trainer = trained("adam", lr_scheduler=mx.lr_scheduler.CosineScheduler(9, base_lr=0.4))
     with pytest.warns(UserWarning, match='lr_scheduler "Cosine.*saved with "FactorScheduler'):
         checkpoint.load(path, net=net, trainer=trainer)
+    own = mx.optimizer.Adam(lr_scheduler=mx.lr_scheduler.FactorScheduler(3, 0.5, base_lr=0.4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the same scheduler, given in another way
+        checkpoint.load(path, net=net, trainer=gluon.Trainer(net.collect_params(), own))
     assert type(trainer.optimizer.lr_scheduler).__name__ == "FactorScheduler"
     assert trainer.optimizer.lr_scheduler(4) == 0.2
 
