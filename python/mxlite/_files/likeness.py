@@ -42,7 +42,7 @@ def check_like(saved: Any, own: Any, what: str, whole: bool = True) -> None:
     what : str
         Begin of the message: the file and the entry.
     whole : bool
-        Only integers may replace integers.
+        Only integers may replace integers, and True and False each other.
 
     Raises
     ------
@@ -64,6 +64,8 @@ def check_like(saved: Any, own: Any, what: str, whole: bool = True) -> None:
         if isinstance(own, kinds) and not isinstance(saved, kinds):
             shown = repr(saved) if is_number(saved) or saved is None else type(saved).__name__
             raise FileFormatError(f"{what} is {shown}, expected {expected}")
+    if whole and isinstance(own, bool) and not isinstance(saved, bool):
+        raise FileFormatError(f"{what} is {saved!r}, expected True or False")
     if whole and type(own) is int and (type(saved) is not int or abs(saved) >= 1 << 64):
         raise FileFormatError(f"{what} is {saved!r}, expected an integer of 64 bits")
     if isinstance(own, (list, tuple)) and own and all(map(is_number, own)):
