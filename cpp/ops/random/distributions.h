@@ -9,7 +9,7 @@ namespace mxlite::random {
 
 struct Uniform {
   static constexpr const char* name = "uniform";
-  static constexpr const char* doc = "Uniform distribution on [low, high).";
+  static constexpr const char* doc = "Uniform distribution between low and high; neither is drawn.";
   static constexpr int count = 2;
   static constexpr const char* a_name = "low";
   static constexpr const char* b_name = "high";

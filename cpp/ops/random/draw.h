@@ -2,6 +2,7 @@
 // independent of every other element, on every device.
 #pragma once
 #include <cmath>
+#include <type_traits>
 
 #include "cpp/core/random.h"
 #include "cpp/ops/pointwise/math.h"
@@ -25,7 +26,8 @@ class Stream {
     const uint32_t high = word();
     return to_uniform_double(high, word());
   }
-  MX_HOST_DEVICE double positive() { return 1.0 - uniform(); }  // (0, 1]
+  // In (0, 1), for logarithms.
+  MX_HOST_DEVICE double positive() { return 1.0 - std::fmax(uniform(), 0x1p-53); }
   MX_HOST_DEVICE double normal() {
     const double radius = std::sqrt(-2.0 * std::log(positive()));
     return radius * std::cos(6.283185307179586 * uniform());
@@ -91,8 +93,57 @@ MX_HOST_DEVICE inline double draw_poisson(Stream& s, double lam) {
   }
 }
 
+// The numbers of a floating dtype between two bounds in either order, neither of which belongs to
+// them; `low` if there are none.
+class OpenInterval {
+ public:
+  MX_HOST_DEVICE OpenInterval(double low, double high, DType dtype) {
+    first_ = -below(-(low < high ? low : high), dtype);
+    last_ = below(low < high ? high : low, dtype);
+    if (first_ > last_) first_ = last_ = low;
+  }
+  // Rounding of the result to the dtype stays in the interval. NaN stays NaN.
+  template <class C>
+  MX_HOST_DEVICE C clamp(C value) const {
+    const C first = static_cast<C>(first_), last = static_cast<C>(last_);
+    const C more = value < first ? first : value;
+    return more > last ? last : more;
+  }
+
+ private:
+  struct Format {
+    int digits, least_exponent;
+    double largest;
+  };
+  MX_HOST_DEVICE static Format format_of(DType dtype) {
+    switch (dtype) {
+      case DType::kFloat16:
+        return {10, -14, 65504};
+      case DType::kBFloat16:
+        return {7, -126, 0x1.FEp127};
+      case DType::kFloat32:
+        return {23, -126, 0x1.FFFFFEp127};
+      default:
+        return {52, -1022, 0x1.FFFFFFFFFFFFFp1023};
+    }
+  }
+  // Returns the largest number of the dtype below x, or the one next to it if there is none.
+  MX_HOST_DEVICE static double below(double x, DType dtype) {
+    const Format f = format_of(dtype);
+    if (!(x <= f.largest)) return f.largest;
+    if (x <= -f.largest) return -f.largest;
+    const double near = std::nextafter(x, -f.largest);
+    const int exponent = std::ilogb(near);
+    const double step =
+        std::ldexp(1.0, (exponent < f.least_exponent ? f.least_exponent : exponent) - f.digits);
+    return std::floor(near / step) * step;
+  }
+
+  double first_, last_;
+};
+
 MX_HOST_DEVICE inline double draw(Uniform, Stream& s, double low, double high) {
-  return low + (high - low) * s.uniform();
+  return low + (high - low) * std::fmax(s.uniform(), 0x1p-54);
 }
 MX_HOST_DEVICE inline double draw(Normal, Stream& s, double mean, double deviation) {
   return mean + deviation * s.normal();
@@ -114,6 +165,15 @@ MX_HOST_DEVICE inline double draw(GeneralizedNegativeBinomial, Stream& s, double
   return draw_poisson(s, alpha == 0 ? mu : draw_gamma(s, 1 / alpha, alpha * mu));
 }
 
+// Returns one draw for an array of the dtype; NaN for parameters that cannot be drawn from.
+template <class D>
+MX_HOST_DEVICE double draw_number(D d, Stream& s, double a, double b, DType dtype) {
+  if (!drawable(d, a, b)) return NAN;
+  const double value = draw(d, s, a, b);
+  if constexpr (std::is_same_v<D, Uniform>) return OpenInterval(a, b, dtype).clamp(value);
+  return value;
+}
+
 struct SinCos {
   float sin, cos;
 };
@@ -133,9 +193,19 @@ MX_HD SinCos sincos_turn(float u) {
 // belongs to element w * counters + j.
 constexpr int64_t kFillBlock = 512;
 
-// Keeps as many bits as the dtype has, so that rounding cannot give 1.
-inline float uniform_steps(DType dtype) {
-  return dtype == DType::kFloat16 ? 0x1p11f : dtype == DType::kBFloat16 ? 0x1p8f : 0x1p24f;
+// Uniform numbers are multiples of 1 / steps, which the dtype represents, and half a step where
+// that is 0.
+inline double uniform_steps(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return 0x1p11;
+    case DType::kBFloat16:
+      return 0x1p8;
+    case DType::kFloat32:
+      return 0x1p24;
+    default:
+      return 0x1p53;
+  }
 }
 
 }  // namespace mxlite::random

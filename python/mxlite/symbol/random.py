@@ -34,7 +34,7 @@ def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: Any
 def uniform(
     low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
-    """Draw from the uniform distribution on [low, high)."""
+    """Draw from the uniform distribution between low and high; neither is drawn."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 

@@ -81,9 +81,55 @@ def test_uniform_numbers(count: int) -> None:
 
 @pytest.mark.parametrize(("dtype", "steps"), [("float16", 2**11), ("bfloat16", 2**8)])
 def test_uniform_halves_keep_their_bits(dtype: str, steps: int) -> None:
-    want = np.floor(uniform_floats(700) * steps) / steps
+    want = np.maximum(np.floor(uniform_floats(700) * steps) / steps, 0.5 / steps)
     got = mx.nd.random.uniform(shape=(700,), dtype=dtype).astype("float32").asnumpy()
     np.testing.assert_array_equal(got, want)
+
+
+def test_uniform_numbers_are_not_0() -> None:
+    """Word 0 of this counter is 0 to 24 bits."""
+    counter = 36_858_136
+    assert philox(counter)[0] >> 8 == 0
+    mx._core.set_random_states(0, [(mx.cpu().device_typeid, 0, KEY, counter)])
+    assert mx.nd.random.uniform(shape=(1,)).asscalar() == 2.0**-25
+
+
+DTYPES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("form", ["numbers", "arrays", "like"])
+@pytest.mark.parametrize(("low", "steps"), [(1, 4), (-2, 4), (-1, 3)])
+def test_uniform_numbers_lie_between_the_bounds(
+    dtype: str, form: str, low: int, steps: int
+) -> None:
+    """There are three numbers between these bounds; below -1 steps are half as long as above."""
+    high = low + steps * DTYPES[dtype]
+    if form == "numbers":
+        draws = mx.nd.random.uniform(low, high, shape=(4000,), dtype=dtype)
+    elif form == "like":
+        draws = mx.nd.random.uniform_like(mx.nd.zeros((4000,), dtype=dtype), low=low, high=high)
+    else:
+        bounds = (mx.nd.array([value], dtype="float64") for value in (low, high))
+        draws = mx.nd.random.uniform(*bounds, shape=(4000,), dtype=dtype)
+    found = np.unique(draws.astype("float64").asnumpy())
+    step = DTYPES[dtype] if low > 0 else DTYPES[dtype] / (2 if low == -1 else 1)
+    want = np.arange(low, high, step)[1:]
+    np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_uniform_numbers_between_neighbors_and_equal_bounds_are_low(dtype: str) -> None:
+    for high in (1, 1 + DTYPES[dtype]):
+        draws = mx.nd.random.uniform(1, high, shape=(1000,), dtype=dtype).astype("float64")
+        assert (draws.asnumpy() == 1).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_logarithms_of_uniform_numbers_are_finite_and_not_0(dtype: str) -> None:
+    logarithms = mx.nd.log(mx.nd.random.uniform(shape=(100_000,), dtype=dtype).astype("float64"))
+    assert np.isfinite(logarithms.asnumpy()).all()
+    assert (logarithms.asnumpy() < 0).all()
 
 
 @pytest.mark.parametrize("count", [1, 511, 512, 1300])

@@ -68,20 +68,41 @@ void normal_block(const RandomState& state, int64_t block, double* out) {
   }
 }
 
-// block(index, values) makes one block of C; it is scaled, offset and stored.
+// block(index, values) makes one block of C, which is stored.
 template <class C, class F>
-void fill(double offset, double scale, const TensorRef& out, F&& block) {
+void fill(const TensorRef& out, F&& block) {
   const auto store =
       pointwise::store_fn(std::is_same_v<C, float> ? Compute::kFloat : Compute::kDouble, out.dtype);
   const auto width = static_cast<int64_t>(dtype_size(out.dtype));
-  const C a = static_cast<C>(offset), b = static_cast<C>(scale);
   pointwise::parallel_ranges(out.size(), [&](int64_t first, int64_t last) {
     alignas(64) C values[kBlock];
     for (; first < last; first += kBlock) {
       block(first / kBlock, values);
-      for (int64_t i = 0; i < kBlock; ++i) values[i] = a + b * values[i];
       store(values, std::min(kBlock, last - first), out.as<std::byte>() + first * width);
     }
+  });
+}
+
+template <class C>
+void fill_uniform(RandomState state, double low, double high, const TensorRef& out) {
+  const OpenInterval interval(low, high, out.dtype);
+  const C a = static_cast<C>(low), b = static_cast<C>(high - low);
+  const C steps = static_cast<C>(uniform_steps(out.dtype));
+  fill<C>(out, [=, halves = is_half(out.dtype)](int64_t block, C* values) {
+    uniform_block(state, block, values);
+    if (halves)
+      for (int64_t i = 0; i < kBlock; ++i) values[i] = std::floor(values[i] * steps) / steps;
+    for (int64_t i = 0; i < kBlock; ++i)
+      values[i] = interval.clamp(a + b * std::max(values[i], C(0.5) / steps));
+  });
+}
+
+template <class C>
+void fill_normal(RandomState state, double mean, double deviation, const TensorRef& out) {
+  const C a = static_cast<C>(mean), b = static_cast<C>(deviation);
+  fill<C>(out, [=](int64_t block, C* values) {
+    normal_block(state, block, values);
+    for (int64_t i = 0; i < kBlock; ++i) values[i] = a + b * values[i];
   });
 }
 
@@ -95,26 +116,13 @@ void first_words(RandomState state, int64_t first, uint32_t* high, uint32_t* low
 }
 
 void fill_uniform(RandomState state, double low, double high, const TensorRef& out) {
-  if (out.dtype == DType::kFloat64) {
-    fill<double>(low, high - low, out,
-                 [&](int64_t block, double* values) { uniform_block(state, block, values); });
-    return;
-  }
-  const float steps = uniform_steps(out.dtype);
-  fill<float>(low, high - low, out, [&](int64_t block, float* values) {
-    uniform_block(state, block, values);
-    if (out.dtype == DType::kFloat32) return;
-    for (int64_t i = 0; i < kBlock; ++i) values[i] = std::floor(values[i] * steps) / steps;
-  });
+  (out.dtype == DType::kFloat64 ? fill_uniform<double> : fill_uniform<float>)(state, low, high,
+                                                                              out);
 }
 
 void fill_normal(RandomState state, double mean, double deviation, const TensorRef& out) {
-  if (out.dtype == DType::kFloat64)
-    fill<double>(mean, deviation, out,
-                 [&](int64_t block, double* values) { normal_block(state, block, values); });
-  else
-    fill<float>(mean, deviation, out,
-                [&](int64_t block, float* values) { normal_block(state, block, values); });
+  (out.dtype == DType::kFloat64 ? fill_normal<double> : fill_normal<float>)(state, mean, deviation,
+                                                                            out);
 }
 
 }  // namespace mxlite::random

@@ -4,7 +4,7 @@
 
 namespace mxlite::random {
 
-// Fills a floating array with low + (high - low) * [0, 1), or mean + deviation * N(0, 1).
+// Fills a floating array with numbers between low and high, or with mean + deviation * N(0, 1).
 void fill_uniform(RandomState state, double low, double high, const TensorRef& out);
 void fill_normal(RandomState state, double mean, double deviation, const TensorRef& out);
 

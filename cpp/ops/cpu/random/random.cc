@@ -69,7 +69,7 @@ void sample(KernelContext& ctx, const SampleParams&, Inputs in, Outputs out) {
     load(in[0].as<std::byte>() + i / row * width, 1, 1, &a);
     if (D::count == 2) load(in[1].as<std::byte>() + i / row * width, 1, 1, &b);
     Stream stream(ctx.random, i);
-    return drawable(D{}, a, b) ? draw(D{}, stream, a, b) : std::nan("");
+    return draw_number(D{}, stream, a, b, out[0].dtype);
   });
 }
 

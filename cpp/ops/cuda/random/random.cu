@@ -20,11 +20,20 @@ using namespace mxlite::random;  // NOLINT: distributions and their draws
 using Words = mxlite::random::Stream;
 
 struct Fill {
-  double offset, scale;
-  float steps;  // for uniform numbers of a half type; 0: all bits
+  double offset, scale, steps;  // uniform_steps of the dtype
+  OpenInterval interval;        // bounds of uniform numbers
   void* out;
   DType dtype;
 };
+
+// Returns the uniform number of the CPU's kernels that `u` in [0, 1) gives.
+template <class C>
+__device__ C uniform_in(const Fill& f, C u) {
+  const C steps = static_cast<C>(f.steps);
+  const C least = C(0.5) / steps, value = std::floor(u * steps) / steps;
+  return f.interval.clamp(static_cast<C>(f.offset) +
+                          static_cast<C>(f.scale) * (value < least ? least : value));
+}
 
 // One counter per thread: four elements of a block of kFillBlock.
 template <bool normal>
@@ -50,9 +59,8 @@ __global__ void fill_float(int64_t n, DeviceRandom random, const __grid_constant
     const int64_t first = c / kCounters * kFillBlock + c % kCounters;
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-      if (f.steps > 0) v[w] = floorf(v[w] * f.steps) / f.steps;
-      if (first + w * kCounters < n)
-        store_as<float>(f.out, f.dtype, first + w * kCounters, a + b * v[w]);
+      const float value = normal ? a + b * v[w] : uniform_in(f, v[w]);
+      if (first + w * kCounters < n) store_as<float>(f.out, f.dtype, first + w * kCounters, value);
     }
   }
 }
@@ -73,16 +81,18 @@ __global__ void fill_double(int64_t n, DeviceRandom random, const __grid_constan
       second = radius * sin(angle);
     }
     const int64_t at = c / kCounters * kFillBlock + c % kCounters;
-    if (at < n) out[at] = f.offset + f.scale * first;
-    if (at + kCounters < n) out[at + kCounters] = f.offset + f.scale * second;
+    if (at < n) out[at] = normal ? f.offset + f.scale * first : uniform_in(f, first);
+    if (at + kCounters < n)
+      out[at + kCounters] = normal ? f.offset + f.scale * second : uniform_in(f, second);
   }
 }
 
+// Numbers between a and b, or normal ones with mean a and deviation b.
 template <bool normal>
-void fill(KernelContext& ctx, double offset, double scale, const TensorRef& out) {
+void fill(KernelContext& ctx, double a, double b, const TensorRef& out) {
   const int64_t n = out.size();
-  Fill f{offset, scale, 0, out.data, out.dtype};
-  if (!normal && is_half(out.dtype)) f.steps = uniform_steps(out.dtype);
+  const Fill f{a,        normal ? b : b - a, uniform_steps(out.dtype), {a, b, out.dtype},
+               out.data, out.dtype};
   const int64_t blocks = (n + kFillBlock - 1) / kFillBlock;
   if (out.dtype == DType::kFloat64)
     launch_items(ctx, fill_double<normal>, blocks * kFillBlock / 2, n, device_random(ctx), f);
@@ -107,14 +117,14 @@ __global__ void draw_elements(int64_t n, DeviceRandom random, const __grid_const
     const double a = p.a_array ? load_any<double>(p.a_array, p.dtype, i / p.row) : p.a;
     const double b = p.b_array ? load_any<double>(p.b_array, p.dtype, i / p.row) : p.b;
     Words stream(state, i);
-    store_any<double>(out, dtype, i, drawable(D{}, a, b) ? draw(D{}, stream, a, b) : nan(""));
+    store_any<double>(out, dtype, i, draw_number(D{}, stream, a, b, dtype));
   }
 }
 
 template <class D>
 void fill_with(KernelContext& ctx, double a, double b, const TensorRef& out) {
   if constexpr (std::is_same_v<D, Uniform>)
-    fill<false>(ctx, a, b - a, out);
+    fill<false>(ctx, a, b, out);
   else if constexpr (std::is_same_v<D, Normal>)
     fill<true>(ctx, a, b, out);
   else
