@@ -199,6 +199,14 @@ Specs infer_outputs(const OpSchema& op, const void* params, std::span<const Tens
   }
 }
 
+uint64_t count_random(const OpSchema& op, const void* params, std::span<const TensorSpec> outputs,
+                      bool training) {
+  if (!op.random_count) return 0;
+  const bool draws =
+      op.is_identity ? !op.is_identity(params, training) : training || !op.training_dependent;
+  return draws ? op.random_count(params, outputs) : 0;
+}
+
 // Calls `check`; if it throws, the other ranks of a collective operator get the error.
 template <class Check>
 auto announcing_failure(const OpSchema& op, const ParamsRef& params,
@@ -232,8 +240,8 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     }
 
   KernelContext ctx{device, options.training, {}};
-  if (op.random_count)
-    ctx.random = reserve_random(device, op.random_count(params.get(), out_specs));
+  if (const uint64_t count = count_random(op, params.get(), out_specs, options.training))
+    ctx.random = reserve_random(device, count);
   auto* task = new OpTask(op, kernel, params, ctx, options.origin);
   engine::TaskRef task_ref(task);
 

@@ -24,6 +24,10 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
 // Inference with the op's name and the input shapes in every error.
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
 
+// Returns how many random counters a call uses: 0 if it draws nothing, as Dropout in inference.
+uint64_t count_random(const OpSchema& op, const void* params, std::span<const TensorSpec> outputs,
+                      bool training);
+
 // Copies values, converting dtype, between any strides and devices; dst keeps its storage.
 void copy_to(const NDArrayRef& src, const NDArrayRef& dst);
 NDArrayRef copy_to_device(const NDArrayRef& src, Device device);  // a fresh contiguous array

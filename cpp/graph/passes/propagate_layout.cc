@@ -199,10 +199,8 @@ class Lowering {
           static_cast<size_t>(p.output) < n.outputs.size() &&
           !(step.plan && read_twice(step, static_cast<size_t>(p.input))))
         step.may_share.push_back(p);
-    if (n.op()->random_count) {
-      step.random_offset = program_.random_count;
-      program_.random_count += n.op()->random_count(n.params().get(), n.outputs);
-    }
+    step.random_offset = program_.random_count;
+    program_.random_count += count_random(*n.op(), n.params().get(), n.outputs, graph_.training);
     list.push_back(std::move(step));
   }
 

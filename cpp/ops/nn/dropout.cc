@@ -37,24 +37,23 @@ std::vector<ValueRef> second_order(GradBuilder& g) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<DropoutParams>("Dropout")
-              .doc("Sets random elements to zero and scales the others by 1 / (1 - p).")
-              .inputs({"data"})
-              .outputs(2)
-              .visible_outputs(1)
-              .infer(infer)
-              .gradient(gradient)
-              .inplace(0, 0)
-              .identity_if([](const DropoutParams& p, bool training) {
-                return !training && p.mode != DropoutMode::kAlways;
-              })
-              .training_dependent()
-              .random(counters)
-              .output_names({"output"})
-              .names_single_input()
-              .total_outputs(2)
-              .refine(refine_like_first)
-              .build());
+  ops.add(
+      OpBuilder<DropoutParams>("Dropout")
+          .doc("Sets random elements to zero and scales the others by 1 / (1 - p).")
+          .inputs({"data"})
+          .outputs(2)
+          .visible_outputs(1)
+          .infer(infer)
+          .gradient(gradient)
+          .inplace(0, 0)
+          .identity_if([](const DropoutParams& p, bool training) { return !p.is_active(training); })
+          .training_dependent()
+          .random(counters)
+          .output_names({"output"})
+          .names_single_input()
+          .total_outputs(2)
+          .refine(refine_like_first)
+          .build());
   ops.add(OpBuilder<DropoutParams>("_dropout_add")
               .internal()
               .doc("data after Dropout, plus added. The second output is Dropout's mask.")
@@ -65,7 +64,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient_of_sum)
               .inplace(0, 0)
               .inplace(1, 0)
-              .training_dependent()
               .random(counters)
               .build());
   ops.add(OpBuilder<DropoutParams>("_dropout_backward")
