@@ -11,6 +11,12 @@
 namespace mxlite {
 namespace {
 
+// A pass over a data set draws its seed from a stream of its own. The passes since the generator of
+// cpu(0) was seeded are counted beside the devices; no operator runs on shared memory.
+constexpr Device kMain{DeviceType::kCPU, 0};
+constexpr std::pair<DeviceType, int> kLoading{DeviceType::kShared, -1};
+constexpr uint64_t kLoadingStream = ~uint64_t{0};
+
 struct Generators {
   std::mutex mutex;
   uint64_t base_seed = 0;                                       // guarded by mutex
@@ -96,6 +102,7 @@ RandomState reserve_random(Device device, uint64_t count) {
 }
 
 void seed_random(uint64_t seed) {
+  if (replayed) return void(*replayed = {Generators::derive(seed, 0), 0});
   Generators& g = generators();
   std::lock_guard lock(g.mutex);
   g.base_seed = seed;
@@ -103,11 +110,22 @@ void seed_random(uint64_t seed) {
 }
 
 void seed_random(uint64_t seed, Device device) {
+  if (replayed) return seed_random(seed);
   Generators& g = generators();
   std::lock_guard lock(g.mutex);
   // The device's index does not enter, as in MXNet 1.9.1. Each device gets the stream that
   // seed_random(seed) gives to device 0.
   g.by_device[{device.type, device.index}] = {Generators::derive(seed, 0), 0};
+  if (device == kMain) g.by_device.erase(kLoading);
+}
+
+uint64_t draw_loading_seed() {
+  Generators& g = generators();
+  std::lock_guard lock(g.mutex);
+  const uint64_t seed = replayed ? replayed->seed : g.get(kMain).seed;
+  const uint64_t pass = replayed ? replayed->offset++ : g.by_device[kLoading].offset++;
+  const auto words = philox(seed, pass, kLoadingStream);
+  return uint64_t{words[0]} << 32 | words[1];
 }
 
 AllRandomStates random_states() {

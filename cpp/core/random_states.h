@@ -16,4 +16,8 @@ struct AllRandomStates {
 AllRandomStates random_states();
 void set_random_states(const AllRandomStates& all);
 
+// Returns the seed of one pass over a data set. It follows the seed of cpu(0), whose generator
+// stays where it is: what a network draws does not depend on how its data are loaded.
+uint64_t draw_loading_seed();
+
 }  // namespace mxlite

@@ -40,6 +40,14 @@ void states_from_python(uint64_t seed, const py::list& devices) {
   set_random_states(all);
 }
 
+// Calls a function whose random numbers, and no others, follow `seed` as if it had been given to
+// mx.random.seed.
+py::object call_seeded(uint64_t seed, const py::object& function, const py::object& argument) {
+  const RandomReplayScope own({});
+  seed_random(seed);
+  return function(argument);
+}
+
 }  // namespace
 
 void bind_checkpoint(py::module_& m) {
@@ -49,6 +57,10 @@ void bind_checkpoint(py::module_& m) {
         "(seed, [(device type, index, seed, offset)]): the states of all generators.");
   m.def("set_random_states", states_from_python, py::arg("seed"), py::arg("devices"),
         "Restore the states that random_states returned.");
+  m.def("draw_loading_seed", draw_loading_seed,
+        "The seed of one pass over a data set; the generators of the devices stay as they are.");
+  m.def("call_seeded", call_seeded, py::arg("seed"), py::arg("function"), py::arg("argument"),
+        "function(argument), with a random generator of its own.");
 }
 
 }  // namespace mxlite::python

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
+from ... import _core
 from ... import ndarray as nd
 from ..._typed_init import TypedInit
 from ...base import ShapeError, TypeError_, ValueError_
@@ -17,7 +18,7 @@ from ...ndarray.array_like import host_array
 from ...profiler.scope import IO_SCOPE, scope
 from .dataset import Dataset
 from .errors import WorkerDiedError, WorkerError, WorkerTimeoutError
-from .order import Order, check_position, left_over, set_left_over, settings
+from .order import Order, batch_seed, check_position, left_over, set_left_over, settings
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 if TYPE_CHECKING:
@@ -175,10 +176,13 @@ class DataLoader(TypedInit):
 
     Notes
     -----
-    Matches ``mxnet.gluon.data.DataLoader``. In workers, ``random``, ``numpy.random`` and
-    ``mx.random`` are seeded for each batch from the three generators of the loader's process, so
-    that the samples do not depend on the number of workers; MXNet 1.x hands all workers the same
-    state. The order of shuffling comes from ``numpy.random`` as there.
+    Matches ``mxnet.gluon.data.DataLoader``, except for random numbers. Those of ``mx.random`` that
+    the data set, a transform or ``batchify_fn`` draws have a stream of their own, which is seeded
+    for each batch from the seed of ``mx.cpu(0)``: neither the samples nor what the program draws
+    depend on ``num_workers`` and ``thread_pool``. Worker processes seed ``random`` and
+    ``numpy.random`` for each batch, too, from the states in the loader's process; without workers
+    and in threads, these are the program's own generators. The order of shuffling comes from
+    ``numpy.random`` as in MXNet 1.x.
     """
 
     def __init__(
@@ -290,26 +294,30 @@ class DataLoader(TypedInit):
         resumed, self._resumed = self._resumed, None
         order = self._refreshed = Order(self._batch_sampler, resumed)
         if self._num_workers == 0:
-            self._iter = (self._finish(prepare(indices)) for indices in order)
+            self._iter = self._prepare_here(prepare, order)
             return
         from . import pools  # here: multiprocessing takes megabytes that only workers need
 
         if self._thread_pool:
-            self._iter = self._start(pools.Threads(self._num_workers, prepare), order)
+            seed = order.start(_core.draw_loading_seed)
+            pool: Pool = pools.Threads(self._num_workers, prepare, seed, order.taken)
         else:
             if self._processes is None or not self._processes.usable:
                 self._processes = pools.WorkerPool(self._num_workers, prepare)
-            entropy = order.start(pools.draw_entropy)
-            self._iter = self._start(pools.Processes(self._processes, entropy, order.taken), order)
+            seed, entropy = order.start(pools.draw_entropy)
+            pool = pools.Processes(self._processes, seed, entropy, order.taken)
+        self._iter = _MultiWorkerIter(pool, order, self._prefetch, self._timeout, self._finish)
+
+    def _prepare_here(self, prepare: Callable[[Any], Any], order: Order) -> Iterator[Any]:
+        seed = order.start(_core.draw_loading_seed)
+        for batch, indices in enumerate(order, order.taken):
+            yield self._finish(_core.call_seeded(batch_seed(seed, batch), prepare, indices))
 
     def clean(self) -> None:
         """Drop a pass that was started and not taken, and the position of one that was left."""
         self._iter = None
         if self._pass is not None and self._pass.ended:
             self._pass = None
-
-    def _start(self, pool: Pool, order: Order) -> _MultiWorkerIter:
-        return _MultiWorkerIter(pool, order, self._prefetch, self._timeout, self._finish)
 
     def state_dict(self) -> dict[str, Any]:
         """Return how far the pass is that is iterated, and the random state of its order.

@@ -10,7 +10,7 @@ from ..._files.likeness import check_like
 from ...base import FileFormatError, ValueError_
 from ...random import prepare_random_state, random_state, set_random_state
 
-__all__ = ["Order", "check_position", "left_over", "set_left_over", "settings"]
+__all__ = ["Order", "batch_seed", "check_position", "left_over", "set_left_over", "settings"]
 
 _T = TypeVar("_T")
 
@@ -64,8 +64,6 @@ class Order:
         return self
 
     def __next__(self) -> Any:
-        if self._lists is None:
-            self.start(lambda: None)
         assert self._lists is not None
         return next(self._lists)
 
@@ -130,6 +128,11 @@ def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
     most = (1 << 31) if total is None else total + len(left) + 1
     if type(taken) is not int or not 0 <= taken <= most:
         raise FileFormatError(f"{who} is after {taken!r} batches, expected 0 to {most}")
+
+
+def batch_seed(seed: int, batch: int) -> int:
+    """Return the seed of ``mx.random`` for one batch of the pass that drew ``seed``."""
+    return (seed + batch) % 2**64
 
 
 def left_over(sampler: Any) -> list[Any]:

@@ -16,9 +16,9 @@ from typing import Any, Callable, Optional, Protocol
 import numpy as np
 
 from ... import _core
-from ... import random as mx_random
 from ..._native.ending import close_at_exit
 from .errors import WorkerDiedError, WorkerTimeoutError
+from .order import batch_seed
 from .worker_pool import WorkerPool
 
 __all__ = ["Pool", "Processes", "Threads", "WorkerPool", "draw_entropy"]
@@ -40,16 +40,18 @@ class Pool(Protocol):
 class Processes:
     """A pass in a pool of processes, which outlives it."""
 
-    def __init__(self, pool: WorkerPool, entropy: tuple[int, ...], first: int) -> None:
+    def __init__(self, pool: WorkerPool, seed: int, entropy: tuple[int, ...], first: int) -> None:
         self._workers = pool
         self._numbers: deque[int] = deque()
         self._count = first
+        self._seed = seed
         self._entropy = entropy
 
     def submit(self, indices: Any) -> None:
         """Request a batch."""
         try:
-            number = self._workers.submit(self._count, indices, (*self._entropy, self._count))
+            seed = batch_seed(self._seed, self._count)
+            number = self._workers.submit(self._count, indices, seed, (*self._entropy, seed))
         except WorkerDiedError:
             self._workers.close()
             raise
@@ -71,7 +73,7 @@ class Processes:
         self._workers.forget(list(self._numbers))
 
 
-Requests = queue.SimpleQueue[Optional[tuple[concurrent.futures.Future[Any], Any]]]
+Requests = queue.SimpleQueue[Optional[tuple[concurrent.futures.Future[Any], int, Any]]]
 
 
 class Threads:
@@ -81,9 +83,10 @@ class Threads:
     for the samples that they are reading.
     """
 
-    def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
+    def __init__(self, size: int, prepare: Callable[[Any], Any], seed: int, first: int) -> None:
         self._size = size
         self._prepare = prepare
+        self._seed = batch_seed(seed, first)
         self._requests: Requests = queue.SimpleQueue()
         self._futures: deque[concurrent.futures.Future[Any]] = deque()
         self._threads = [
@@ -98,7 +101,8 @@ class Threads:
         """Request a batch."""
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._futures.append(future)
-        self._requests.put((future, indices))
+        self._requests.put((future, self._seed, indices))
+        self._seed = batch_seed(self._seed, 1)
 
     def take(self, timeout: float) -> Any:
         """Wait for the oldest requested batch."""
@@ -123,26 +127,24 @@ class Threads:
 
     def _serve(self) -> None:
         while (request := self._requests.get()) is not None:
-            future, indices = request
+            future, seed, indices = request
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(self._prepare(indices))
+                future.set_result(_core.call_seeded(seed, self._prepare, indices))
             except BaseException as error:
                 future.set_exception(error)
             del request, future  # the batch may be large
 
 
-def draw_entropy() -> tuple[int, ...]:
-    """Return numbers that follow the seeds of this process and differ from pass to pass.
+def draw_entropy() -> tuple[int, tuple[int, ...]]:
+    """Return the seed of a pass for ``mx.random``, and numbers for the two other generators.
 
     NumPy's and Python's generators are only read: shuffling stays as without workers.
     """
-    drawn = int(mx_random.randint(0, 2**31 - 1, shape=(1,)).asscalar())
     numpy_state = np.random.get_state(legacy=False)["state"]
     _, python_state, _ = random.getstate()
-    return (
-        drawn,
+    return _core.draw_loading_seed(), (
         zlib.crc32(numpy_state["key"].tobytes()),
         int(numpy_state["pos"]),
         zlib.crc32(np.asarray(python_state, np.uint32).tobytes()),

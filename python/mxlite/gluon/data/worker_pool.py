@@ -55,7 +55,8 @@ class Task(NamedTuple):
     number: int  # unique in the pool
     batch: int  # position in its pass, for messages
     indices: Any
-    entropy: tuple[int, ...]
+    seed: int  # seeds mx.random
+    entropy: tuple[int, ...]  # seeds the two other generators
 
 
 class _Worker(NamedTuple):
@@ -110,10 +111,10 @@ class WorkerPool:
             self.close()
             raise
 
-    def submit(self, batch: int, indices: Any, entropy: tuple[int, ...]) -> int:
+    def submit(self, batch: int, indices: Any, seed: int, entropy: tuple[int, ...]) -> int:
         """Request a batch and return its number for `result`."""
         with self._lock:
-            task = Task(next(self._numbers), batch, indices, entropy)
+            task = Task(next(self._numbers), batch, indices, seed, entropy)
             self._results[task.number] = None
             self._waiting.append(task)
             self._send_waiting()
@@ -291,7 +292,7 @@ def _run(channel: Channel, other_end: Channel, prepare: Callable[[Any], Any], pa
 
 def _answer(task: Task, prepare: Callable[[Any], Any]) -> tuple[int, bool, Any]:
     try:
-        _seed(task.entropy)
+        _seed(task)
         return task.number, True, prepare(task.indices)
     except BaseException as error:  # noqa: BLE001 - SystemExit too must reach the loader
         return task.number, False, _portable(error)
@@ -309,9 +310,9 @@ def _portable(error: BaseException) -> tuple[BaseException, str]:
     return WorkerError(f"DataLoader: a worker raised {type(error).__name__}: {error}"), text
 
 
-def _seed(entropy: tuple[int, ...]) -> None:
+def _seed(task: Task) -> None:
     """Seed the three generators, so that a batch does not depend on the worker that makes it."""
-    words = np.random.SeedSequence(entropy).generate_state(4, np.uint32).tolist()
+    words = np.random.SeedSequence(task.entropy).generate_state(2, np.uint32).tolist()
     np.random.seed(words[0])
     random.seed(words[1])
-    mx_random.seed(words[2] << 32 | words[3])
+    mx_random.seed(task.seed)
