@@ -9,7 +9,8 @@ set_target_properties(mxlite PROPERTIES LINKER_LANGUAGE CXX
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
 target_include_directories(mxlite PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_options(mxlite PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map
-                                   -Wl,-Bsymbolic-functions -Wl,--no-undefined)
+                                   -Wl,-Bsymbolic-functions -Wl,--no-undefined
+                                   -Wl,--wrap=GOMP_parallel)  # cpp/ops/cpu/parallel_regions.cc
 get_property(foreign GLOBAL PROPERTY MXLITE_FOREIGN)
 target_link_libraries(mxlite PRIVATE ${foreign} Threads::Threads)
 foreach(folder ${folders})

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 
 namespace mxlite::cpu {
@@ -45,6 +46,7 @@ void some_rows(const MatrixVector& p, int64_t row) {
 }  // namespace
 
 void matrix_vector(const MatrixVector& p) {
+  const FlushSubnormals flush;
   const int64_t row_bytes = p.columns * static_cast<int64_t>(sizeof(float));
   const int64_t take = std::max<int64_t>(1, kTakeBytes / std::max<int64_t>(1, row_bytes * kRows));
   const int64_t groups = (p.rows + kRows - 1) / kRows;

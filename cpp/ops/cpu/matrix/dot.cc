@@ -1,5 +1,6 @@
 #include "cpp/ops/matrix/dot.h"
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
@@ -82,13 +83,14 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   // Small products may run in the caller's thread; the others open parallel regions.
   const Kernel worker_only{.inline_ok = false};
-  ops.kernel<&dot_native>("dot", DeviceType::kCPU,
-                          {.name = "small", .supports = supports_if<&small_dot>()});
-  ops.kernel<&dot_native>("dot", DeviceType::kCPU, worker_only);
-  ops.kernel<&batch_dot_native>("batch_dot", DeviceType::kCPU,
-                                {.name = "small", .supports = supports_if<&small_batch_dot>()});
-  ops.kernel<&batch_dot_native>("batch_dot", DeviceType::kCPU, worker_only);
-  ops.kernel<&matmul_native>("_matmul", DeviceType::kCPU, worker_only);
+  ops.kernel<cpu::flushing<&dot_native>>("dot", DeviceType::kCPU,
+                                         {.name = "small", .supports = supports_if<&small_dot>()});
+  ops.kernel<cpu::flushing<&dot_native>>("dot", DeviceType::kCPU, worker_only);
+  ops.kernel<cpu::flushing<&batch_dot_native>>(
+      "batch_dot", DeviceType::kCPU,
+      {.name = "small", .supports = supports_if<&small_batch_dot>()});
+  ops.kernel<cpu::flushing<&batch_dot_native>>("batch_dot", DeviceType::kCPU, worker_only);
+  ops.kernel<cpu::flushing<&matmul_native>>("_matmul", DeviceType::kCPU, worker_only);
 });
 
 }  // namespace mxlite

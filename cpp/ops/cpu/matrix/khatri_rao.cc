@@ -1,4 +1,5 @@
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -31,7 +32,7 @@ void khatri_rao_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&khatri_rao_native>("khatri_rao", DeviceType::kCPU);
+  ops.kernel<cpu::flushing<&khatri_rao_native>>("khatri_rao", DeviceType::kCPU);
 });
 
 }  // namespace mxlite

@@ -1,3 +1,4 @@
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/matrix/linalg.h"
@@ -44,9 +45,9 @@ void syrk_native(KernelContext&, const LinalgSyrkParams& p, Inputs in, Outputs o
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};
-  ops.kernel<&gemm_native>("linalg_gemm", DeviceType::kCPU, worker_only);
-  ops.kernel<&gemm2_native>("linalg_gemm2", DeviceType::kCPU, worker_only);
-  ops.kernel<&syrk_native>("linalg_syrk", DeviceType::kCPU, worker_only);
+  ops.kernel<cpu::flushing<&gemm_native>>("linalg_gemm", DeviceType::kCPU, worker_only);
+  ops.kernel<cpu::flushing<&gemm2_native>>("linalg_gemm2", DeviceType::kCPU, worker_only);
+  ops.kernel<cpu::flushing<&syrk_native>>("linalg_syrk", DeviceType::kCPU, worker_only);
 });
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/matrix/linalg.h"
@@ -185,8 +186,8 @@ void sumlogdiag_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};
-  ops.kernel<&trmm_native>("linalg_trmm", DeviceType::kCPU, worker_only);
-  ops.kernel<&trsm_native>("linalg_trsm", DeviceType::kCPU, worker_only);
+  ops.kernel<cpu::flushing<&trmm_native>>("linalg_trmm", DeviceType::kCPU, worker_only);
+  ops.kernel<cpu::flushing<&trsm_native>>("linalg_trsm", DeviceType::kCPU, worker_only);
   ops.kernel<&triangle_native>("_linalg_triangle", DeviceType::kCPU);
   ops.kernel<&extractdiag_native>("linalg_extractdiag", DeviceType::kCPU);
   ops.kernel<&makediag_native>("linalg_makediag", DeviceType::kCPU);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/attention_parts.h"
@@ -88,14 +89,14 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel product{.inline_ok = false};
   const std::string prefix = "_contrib_interleaved_matmul_";
-  ops.kernel<self_qk_native>(prefix + "selfatt_qk", kCPU, product);
-  ops.kernel<self_value_native>(prefix + "selfatt_valatt", kCPU, product);
-  ops.kernel<enc_qk_native>(prefix + "encdec_qk", kCPU, product);
-  ops.kernel<enc_value_native>(prefix + "encdec_valatt", kCPU, product);
-  ops.kernel<self_qk_backward>(prefix + "selfatt_qk_backward", kCPU, product);
-  ops.kernel<self_value_backward>(prefix + "selfatt_valatt_backward", kCPU, product);
-  ops.kernel<enc_qk_backward>(prefix + "encdec_qk_backward", kCPU, product);
-  ops.kernel<enc_value_backward>(prefix + "encdec_valatt_backward", kCPU, product);
+  ops.kernel<cpu::flushing<self_qk_native>>(prefix + "selfatt_qk", kCPU, product);
+  ops.kernel<cpu::flushing<self_value_native>>(prefix + "selfatt_valatt", kCPU, product);
+  ops.kernel<cpu::flushing<enc_qk_native>>(prefix + "encdec_qk", kCPU, product);
+  ops.kernel<cpu::flushing<enc_value_native>>(prefix + "encdec_valatt", kCPU, product);
+  ops.kernel<cpu::flushing<self_qk_backward>>(prefix + "selfatt_qk_backward", kCPU, product);
+  ops.kernel<cpu::flushing<self_value_backward>>(prefix + "selfatt_valatt_backward", kCPU, product);
+  ops.kernel<cpu::flushing<enc_qk_backward>>(prefix + "encdec_qk_backward", kCPU, product);
+  ops.kernel<cpu::flushing<enc_value_backward>>(prefix + "encdec_valatt_backward", kCPU, product);
   ops.kernel<div_sqrt_dim_native>("_contrib_div_sqrt_dim", kCPU);
 });
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/activation.h"
 #include "cpp/ops/op_schema.h"
@@ -263,17 +264,20 @@ void add_relu_bits_backward_native(KernelContext& ctx, const BatchNormGradParams
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<batch_norm_native<End::kPlain>>("BatchNorm", kCPU);
-  ops.kernel<batch_norm_native<End::kRelu>>("_contrib_BatchNormWithReLU", kCPU);
-  ops.kernel<batch_norm_native<End::kRelu>>("_batch_norm_relu", kCPU);
-  ops.kernel<batch_norm_native<End::kAddRelu>>("_batch_norm_add_relu", kCPU);
-  ops.kernel<add_relu_bits_native>("_batch_norm_add_relu_bits", kCPU);
-  ops.kernel<add_relu_bits_backward_native>("_batch_norm_add_relu_bits_backward", kCPU);
-  ops.kernel<relu_again_native>("_batch_norm_relu_again", kCPU);
-  ops.kernel<sync_batch_norm_native>("_contrib_SyncBatchNorm", kCPU);
-  ops.kernel<batch_norm_backward_native<End::kPlain>>("_batch_norm_backward", kCPU);
-  ops.kernel<batch_norm_backward_native<End::kRelu>>("_batch_norm_relu_backward", kCPU);
-  ops.kernel<batch_norm_backward_native<End::kAddRelu>>("_batch_norm_add_relu_backward", kCPU);
+  ops.kernel<cpu::flushing<batch_norm_native<End::kPlain>>>("BatchNorm", kCPU);
+  ops.kernel<cpu::flushing<batch_norm_native<End::kRelu>>>("_contrib_BatchNormWithReLU", kCPU);
+  ops.kernel<cpu::flushing<batch_norm_native<End::kRelu>>>("_batch_norm_relu", kCPU);
+  ops.kernel<cpu::flushing<batch_norm_native<End::kAddRelu>>>("_batch_norm_add_relu", kCPU);
+  ops.kernel<cpu::flushing<add_relu_bits_native>>("_batch_norm_add_relu_bits", kCPU);
+  ops.kernel<cpu::flushing<add_relu_bits_backward_native>>("_batch_norm_add_relu_bits_backward",
+                                                           kCPU);
+  ops.kernel<cpu::flushing<relu_again_native>>("_batch_norm_relu_again", kCPU);
+  ops.kernel<cpu::flushing<sync_batch_norm_native>>("_contrib_SyncBatchNorm", kCPU);
+  ops.kernel<cpu::flushing<batch_norm_backward_native<End::kPlain>>>("_batch_norm_backward", kCPU);
+  ops.kernel<cpu::flushing<batch_norm_backward_native<End::kRelu>>>("_batch_norm_relu_backward",
+                                                                    kCPU);
+  ops.kernel<cpu::flushing<batch_norm_backward_native<End::kAddRelu>>>(
+      "_batch_norm_add_relu_backward", kCPU);
 });
 
 }  // namespace mxlite

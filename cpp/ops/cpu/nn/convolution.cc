@@ -2,6 +2,7 @@
 // computed in float and rounded once at the end.
 #include "cpp/ops/nn/convolution.h"
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/deconvolution.h"
 #include "cpp/ops/cpu/nn/unfold.h"
@@ -231,12 +232,12 @@ void cpu::deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel native{.inline_ok = false};
-  ops.kernel<convolution_native>("Convolution", DeviceType::kCPU, native);
-  ops.kernel<convolution_backward_data_native>("_convolution_backward_data", DeviceType::kCPU,
-                                               native);
-  ops.kernel<convolution_backward_weight_native>("_convolution_backward_weight", DeviceType::kCPU,
-                                                 native);
-  ops.kernel<cpu::deconvolution>("Deconvolution", DeviceType::kCPU, native);
+  ops.kernel<cpu::flushing<convolution_native>>("Convolution", DeviceType::kCPU, native);
+  ops.kernel<cpu::flushing<convolution_backward_data_native>>("_convolution_backward_data",
+                                                              DeviceType::kCPU, native);
+  ops.kernel<cpu::flushing<convolution_backward_weight_native>>("_convolution_backward_weight",
+                                                                DeviceType::kCPU, native);
+  ops.kernel<cpu::flushing<cpu::deconvolution>>("Deconvolution", DeviceType::kCPU, native);
 });
 
 }  // namespace mxlite

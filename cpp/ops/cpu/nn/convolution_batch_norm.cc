@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
@@ -53,7 +54,7 @@ void convolution_batch_norm(KernelContext& ctx, const ConvolutionBatchNormParams
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&convolution_batch_norm>("_convolution_batch_norm", DeviceType::kCPU);
+  ops.kernel<cpu::flushing<&convolution_batch_norm>>("_convolution_batch_norm", DeviceType::kCPU);
 });
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/attention_blocks.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
@@ -150,9 +151,9 @@ void attention_dropout_native(KernelContext&, const AttentionDropoutParams& p, I
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel fused{.strided_inputs = true, .inline_ok = false};
-  ops.kernel<cpu::run_attention>("_contrib_dot_product_attention", kCPU, fused);
-  ops.kernel<cpu::run_attention_backward>("_dot_product_attention_backward", kCPU,
-                                          {.strided_inputs = true, .inline_ok = false});
+  ops.kernel<cpu::flushing<cpu::run_attention>>("_contrib_dot_product_attention", kCPU, fused);
+  ops.kernel<cpu::flushing<cpu::run_attention_backward>>(
+      "_dot_product_attention_backward", kCPU, {.strided_inputs = true, .inline_ok = false});
   ops.kernel<attention_dropout_native>("_dot_product_attention_dropout", kCPU, fused);
 });
 

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/fully_connected.h"
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
@@ -25,7 +26,8 @@ void fully_connected_native(KernelContext&, const FullyConnectedParams& p, Input
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<fully_connected_native>("FullyConnected", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<fully_connected_native>>("FullyConnected", DeviceType::kCPU,
+                                                    {.inline_ok = false});
 });
 
 }  // namespace mxlite

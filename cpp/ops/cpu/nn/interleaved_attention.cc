@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/dot_product_attention.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -56,10 +57,10 @@ void backward(KernelContext& ctx, const Params& p, Inputs in, Outputs out) {
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel blocked{.inline_ok = false};
-  ops.kernel<forward<true>>("_interleaved_selfatt", kCPU, blocked);
-  ops.kernel<forward<false>>("_interleaved_encdec", kCPU, blocked);
-  ops.kernel<backward<true>>("_interleaved_selfatt_backward", kCPU, blocked);
-  ops.kernel<backward<false>>("_interleaved_encdec_backward", kCPU, blocked);
+  ops.kernel<cpu::flushing<forward<true>>>("_interleaved_selfatt", kCPU, blocked);
+  ops.kernel<cpu::flushing<forward<false>>>("_interleaved_encdec", kCPU, blocked);
+  ops.kernel<cpu::flushing<backward<true>>>("_interleaved_selfatt_backward", kCPU, blocked);
+  ops.kernel<cpu::flushing<backward<false>>>("_interleaved_encdec_backward", kCPU, blocked);
 });
 
 }  // namespace mxlite

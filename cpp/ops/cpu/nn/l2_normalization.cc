@@ -3,6 +3,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/op_schema.h"
@@ -83,8 +84,9 @@ void l2_normalization_backward_native(KernelContext&, const L2NormalizationParam
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<l2_normalization_native>("L2Normalization", DeviceType::kCPU);
-  ops.kernel<l2_normalization_backward_native>("_l2_normalization_backward", DeviceType::kCPU);
+  ops.kernel<cpu::flushing<l2_normalization_native>>("L2Normalization", DeviceType::kCPU);
+  ops.kernel<cpu::flushing<l2_normalization_backward_native>>("_l2_normalization_backward",
+                                                              DeviceType::kCPU);
 });
 
 }  // namespace mxlite

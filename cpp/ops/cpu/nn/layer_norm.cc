@@ -5,6 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/cpu/nn/vector_kernels.h"
@@ -259,12 +260,13 @@ void norm_backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<norm_native<LayerNormParams>>("LayerNorm", kCPU);
-  ops.kernel<norm_native<GroupNormParams>>("GroupNorm", kCPU);
-  ops.kernel<norm_native<InstanceNormParams>>("InstanceNorm", kCPU);
-  ops.kernel<norm_backward_native<LayerNormParams>>("_layer_norm_backward", kCPU);
-  ops.kernel<norm_backward_native<GroupNormParams>>("_group_norm_backward", kCPU);
-  ops.kernel<norm_backward_native<InstanceNormParams>>("_instance_norm_backward", kCPU);
+  ops.kernel<cpu::flushing<norm_native<LayerNormParams>>>("LayerNorm", kCPU);
+  ops.kernel<cpu::flushing<norm_native<GroupNormParams>>>("GroupNorm", kCPU);
+  ops.kernel<cpu::flushing<norm_native<InstanceNormParams>>>("InstanceNorm", kCPU);
+  ops.kernel<cpu::flushing<norm_backward_native<LayerNormParams>>>("_layer_norm_backward", kCPU);
+  ops.kernel<cpu::flushing<norm_backward_native<GroupNormParams>>>("_group_norm_backward", kCPU);
+  ops.kernel<cpu::flushing<norm_backward_native<InstanceNormParams>>>("_instance_norm_backward",
+                                                                      kCPU);
 });
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -78,8 +79,9 @@ void lrn_backward_native(KernelContext& ctx, const LRNParams& p, Inputs in, Outp
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<lrn_native>("LRN", DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<lrn_backward_native>("_lrn_backward", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<lrn_native>>("LRN", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<lrn_backward_native>>("_lrn_backward", DeviceType::kCPU,
+                                                 {.inline_ok = false});
 });
 
 }  // namespace mxlite

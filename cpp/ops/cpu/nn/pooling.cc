@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/op_schema.h"
@@ -338,8 +339,9 @@ void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inp
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<pooling_native>("Pooling", DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<pooling_backward_native>("_pooling_backward", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<pooling_native>>("Pooling", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<pooling_backward_native>>("_pooling_backward", DeviceType::kCPU,
+                                                     {.inline_ok = false});
 });
 
 }  // namespace mxlite

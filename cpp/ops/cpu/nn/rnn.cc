@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/rnn.h"
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/rnn_pass.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -184,7 +185,7 @@ void rnn_native(KernelContext& ctx, const RnnParams& p, Inputs in, Outputs out) 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<rnn_native>("RNN", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<rnn_native>>("RNN", DeviceType::kCPU, {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 // Backward of RNN, layer by layer from the last: the steps (rnn_steps.h), then the gradients of
 // weights and data as products over all steps at once.
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/rnn_pass.h"
 #include "cpp/ops/op_schema.h"
@@ -232,7 +233,8 @@ void rnn_backward_native(KernelContext& ctx, const RnnGradParams& p, Inputs in, 
 }  // namespace cpu
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::rnn_backward_native>("_rnn_backward", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<cpu::rnn_backward_native>>("_rnn_backward", DeviceType::kCPU,
+                                                      {.inline_ok = false});
 });
 
 }  // namespace mxlite

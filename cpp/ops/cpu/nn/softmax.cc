@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "cpp/ops/cpu/convert_run.h"
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/softmax.h"
 #include "cpp/ops/nn/channel_blocks.h"
@@ -282,14 +283,16 @@ void cpu::softmax_forward(const ChannelBlocks& b, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<softmax_native<Form::kSoftmax>>("softmax", kCPU);
-  ops.kernel<softmax_native<Form::kLogSoftmax>>("log_softmax", kCPU);
-  ops.kernel<softmax_native<Form::kSoftmin>>("softmin", kCPU);
-  ops.kernel<softmax_backward_native<Form::kSoftmax>>("_softmax_backward", kCPU);
-  ops.kernel<softmax_backward_native<Form::kLogSoftmax>>("_log_softmax_backward", kCPU);
-  ops.kernel<softmax_backward_native<Form::kSoftmin>>("_softmin_backward", kCPU);
-  ops.kernel<softmax_activation_native>("SoftmaxActivation", kCPU);
-  ops.kernel<softmax_activation_backward_native>("_softmax_activation_backward", kCPU);
+  ops.kernel<cpu::flushing<softmax_native<Form::kSoftmax>>>("softmax", kCPU);
+  ops.kernel<cpu::flushing<softmax_native<Form::kLogSoftmax>>>("log_softmax", kCPU);
+  ops.kernel<cpu::flushing<softmax_native<Form::kSoftmin>>>("softmin", kCPU);
+  ops.kernel<cpu::flushing<softmax_backward_native<Form::kSoftmax>>>("_softmax_backward", kCPU);
+  ops.kernel<cpu::flushing<softmax_backward_native<Form::kLogSoftmax>>>("_log_softmax_backward",
+                                                                        kCPU);
+  ops.kernel<cpu::flushing<softmax_backward_native<Form::kSoftmin>>>("_softmin_backward", kCPU);
+  ops.kernel<cpu::flushing<softmax_activation_native>>("SoftmaxActivation", kCPU);
+  ops.kernel<cpu::flushing<softmax_activation_backward_native>>("_softmax_activation_backward",
+                                                                kCPU);
 });
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/softmax.h"
 #include "cpp/ops/op_schema.h"
@@ -74,8 +75,9 @@ void softmax_output_backward_native(KernelContext&, const SoftmaxOutputParams& p
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<softmax_output_native>("SoftmaxOutput", DeviceType::kCPU);
-  ops.kernel<softmax_output_backward_native>("_softmax_output_backward", DeviceType::kCPU);
+  ops.kernel<cpu::flushing<softmax_output_native>>("SoftmaxOutput", DeviceType::kCPU);
+  ops.kernel<cpu::flushing<softmax_output_backward_native>>("_softmax_output_backward",
+                                                            DeviceType::kCPU);
 });
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/onednn/engine.h"
 #include "cpp/ops/cpu/onednn/primitive_cache.h"
 #include "cpp/ops/op_schema.h"
@@ -44,7 +45,7 @@ void add_kernel(OpRegistry& ops, const char* op) {
   k.name = "onednn";
   k.supports = supports_if<&supports<P, Prepare>>();
   k.inline_ok = false;  // oneDNN opens parallel regions
-  ops.kernel<Run>(op, DeviceType::kCPU, k);
+  ops.kernel<cpu::flushing<Run>>(op, DeviceType::kCPU, k);
 }
 
 }  // namespace mxlite::onednn

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cpp/base/small_vector.h"
+#include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 
 namespace mxlite::onednn {
@@ -146,6 +147,7 @@ Primitive::Primitive(const dnnl::primitive_desc_base& pd)
 Desc Primitive::desc(int which) const { return pd_.query_md(dnnl::query::exec_arg_md, which); }
 
 void Primitive::run(std::span<const Arg> args, void* scratch) const {
+  const FlushSubnormals flush;
   // The C interface: the C++ one builds a map and a shared pointer per argument on every call.
   SmallVector<dnnl_exec_arg_t, 8> bound;
   struct Release {

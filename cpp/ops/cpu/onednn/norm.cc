@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cpp/core/dtype.h"
+#include "cpp/core/subnormals.h"
 #include "cpp/ops/cpu/onednn/norm_rows.h"
 #include "cpp/ops/cpu/processor.h"
 
@@ -268,10 +269,12 @@ struct Backward {
 size_t norm_scratch_bytes(const NormMemory& m) { return Scratch::bytes(m); }
 
 void norm_forward(const NormMemory& m, NormEnd end, const NormForwardArgs& args, void* scratch) {
+  const FlushSubnormals flush;
   dispatch<Forward>(m, end, args, scratch);
 }
 
 void norm_backward(const NormMemory& m, NormEnd end, const NormBackwardArgs& args, void* scratch) {
+  const FlushSubnormals flush;
   dispatch<Backward>(m, end, args, scratch);
 }
 

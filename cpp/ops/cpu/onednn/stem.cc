@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 
 namespace mxlite::onednn {
@@ -97,6 +98,7 @@ size_t stem_scratch_bytes(const StemProblem& p) {
 }
 
 void stem_convolution(const StemProblem& p, const StemArgs& args, void* scratch) {
+  const FlushSubnormals flush;
 #pragma omp parallel num_threads(p.threads)
   {
     float* const rows = static_cast<float*>(scratch) + omp_get_thread_num() * rows_floats(p);

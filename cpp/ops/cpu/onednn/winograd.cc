@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/onednn/winograd_kernels.h"
 #include "cpp/ops/cpu/processor.h"
@@ -60,6 +61,7 @@ size_t winograd_weight_bytes(int64_t channels, int64_t filters) {
 
 void winograd_transform(int64_t channels, int64_t filters, int kernel, const float* weight,
                         float* transformed) {
+  const FlushSubnormals flush;
   const WinogradProblem p{.channels = channels, .filters = filters, .kernel = kernel};
 #pragma omp parallel num_threads(cpu_threads())
   transform_share(p, weight, transformed, omp_get_thread_num(), omp_get_num_threads());
@@ -72,6 +74,7 @@ size_t winograd_scratch_bytes(const WinogradProblem& p, bool transformed) {
 }
 
 void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, void* scratch) {
+  const FlushSubnormals flush;
   const Block block = block_for(p);
   auto* const bytes = static_cast<std::byte*>(scratch);
   auto* const own = reinterpret_cast<float*>(bytes);

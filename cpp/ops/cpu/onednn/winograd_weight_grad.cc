@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "cpp/core/subnormals.h"
 #include "cpp/ops/cpu/onednn/winograd_kernels.h"
 
 namespace mxlite::onednn {
@@ -42,6 +43,7 @@ Layout layout_for(const WinogradProblem& p) {
 size_t winograd_weight_grad_scratch_bytes(const WinogradProblem& p) { return layout_for(p).bytes; }
 
 void winograd_weight_grad(const WinogradProblem& p, const WinogradGradArgs& args, void* scratch) {
+  const FlushSubnormals flush;
   const Layout l = layout_for(p);
   const auto part = [&](size_t at) {
     return reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + at);

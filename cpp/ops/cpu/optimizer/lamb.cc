@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/optimizer/multi_operands.h"
 #include "cpp/ops/cpu/optimizer/rules.h"
@@ -178,8 +179,8 @@ void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in,
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
-  ops.kernel<&multi_lamb<false>>("_multi_lamb_update", DeviceType::kCPU);
-  ops.kernel<&multi_lamb<true>>("_multi_mp_lamb_update", DeviceType::kCPU);
+  ops.kernel<cpu::flushing<&multi_lamb<false>>>("_multi_lamb_update", DeviceType::kCPU);
+  ops.kernel<cpu::flushing<&multi_lamb<true>>>("_multi_mp_lamb_update", DeviceType::kCPU);
 });
 
 }  // namespace mxlite

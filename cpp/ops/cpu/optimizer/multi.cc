@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/optimizer/multi_operands.h"
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/cpu/reduce/run.h"
@@ -108,12 +109,13 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
                       const Update<P, R, kStates, kPreloaded>& u) {
     for (const char* form : {"", "preloaded"}) {
       if (*form && !kPreloaded) continue;
-      ops.kernel<&multi<R, P, kStates, false>>(form + multi_name(u.name, false), kCPU);
-      ops.kernel<&multi<R, P, kStates, true>>(form + multi_name(u.name, true), kCPU);
+      ops.kernel<cpu::flushing<&multi<R, P, kStates, false>>>(form + multi_name(u.name, false),
+                                                              kCPU);
+      ops.kernel<cpu::flushing<&multi<R, P, kStates, true>>>(form + multi_name(u.name, true), kCPU);
     }
   });
-  ops.kernel<&multi_sum_sq>("multi_sum_sq", kCPU);
-  ops.kernel<&multi_lars>("multi_lars", kCPU);
+  ops.kernel<cpu::flushing<&multi_sum_sq>>("multi_sum_sq", kCPU);
+  ops.kernel<cpu::flushing<&multi_lars>>("multi_lars", kCPU);
   ops.kernel<&reset_arrays>("reset_arrays", kCPU);
   ops.kernel<&all_finite<FiniteParams>>("all_finite", kCPU);
   ops.kernel<&all_finite<MultiFiniteParams>>("multi_all_finite", kCPU);

@@ -1,3 +1,4 @@
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -69,14 +70,14 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
                       const Update<P, R, kStates, kPreloaded>& u) {
-    ops.kernel<&update<R, P, kStates, false>>(u.name, kCPU);
-    if (u.mixed_name) ops.kernel<&update<R, P, kStates, true>>(u.mixed_name, kCPU);
+    ops.kernel<cpu::flushing<&update<R, P, kStates, false>>>(u.name, kCPU);
+    if (u.mixed_name) ops.kernel<cpu::flushing<&update<R, P, kStates, true>>>(u.mixed_name, kCPU);
   });
-  ops.kernel<&lamb_phase1<false>>("lamb_update_phase1", kCPU);
-  ops.kernel<&lamb_phase1<true>>("mp_lamb_update_phase1", kCPU);
-  ops.kernel<&lamb_phase2<false>>("lamb_update_phase2", kCPU);
-  ops.kernel<&lamb_phase2<true>>("mp_lamb_update_phase2", kCPU);
-  ops.kernel<&group_adagrad>("_contrib_group_adagrad_update", kCPU);
+  ops.kernel<cpu::flushing<&lamb_phase1<false>>>("lamb_update_phase1", kCPU);
+  ops.kernel<cpu::flushing<&lamb_phase1<true>>>("mp_lamb_update_phase1", kCPU);
+  ops.kernel<cpu::flushing<&lamb_phase2<false>>>("lamb_update_phase2", kCPU);
+  ops.kernel<cpu::flushing<&lamb_phase2<true>>>("mp_lamb_update_phase2", kCPU);
+  ops.kernel<cpu::flushing<&group_adagrad>>("_contrib_group_adagrad_update", kCPU);
 });
 
 }  // namespace mxlite

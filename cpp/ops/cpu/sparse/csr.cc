@@ -1,5 +1,6 @@
 // Parts of csr arrays come from users: rows are cut to the stored values and columns out of range
 // are left out, so that damaged arrays give wrong values but never touch foreign memory.
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
@@ -215,8 +216,8 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace sparse;  // NOLINT: this file's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel worker_only{.inline_ok = false};  // cost and parallel regions depend on values
-  ops.kernel<&csr_dot>("_csr_dot", kCPU, worker_only);
-  ops.kernel<&csr_sampled_dot>("_csr_sampled_dot", kCPU, worker_only);
+  ops.kernel<cpu::flushing<&csr_dot>>("_csr_dot", kCPU, worker_only);
+  ops.kernel<cpu::flushing<&csr_sampled_dot>>("_csr_sampled_dot", kCPU, worker_only);
   ops.kernel<&csr_spread>("_csr_spread", kCPU);
   ops.kernel<&csr_to_dense>("_csr_to_dense", kCPU);
   ops.kernel<&csr_gather>("_csr_gather", kCPU);

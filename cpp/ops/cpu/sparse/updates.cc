@@ -1,3 +1,4 @@
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/cpu/sparse/row_groups.h"
@@ -127,12 +128,14 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: the rules of the dense updates
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel worker_only{.inline_ok = false};  // the cost of one row is that of a whole rule
-  ops.kernel<&update_rows<Sgd, SgdParams>>("_rows_sgd_update", kCPU, worker_only);
-  ops.kernel<&update_rows<SgdMom, SgdMomParams>>("_rows_sgd_mom_update", kCPU, worker_only);
-  ops.kernel<&update_rows<Adam, AdamParams>>("_rows_adam_update", kCPU, worker_only);
-  ops.kernel<&update_rows<Ftrl, FtrlParams>>("_rows_ftrl_update", kCPU, worker_only);
-  ops.kernel<&update_rows<Adagrad, AdagradParams>>("_rows_adagrad_update", kCPU, worker_only);
-  ops.kernel<&group_adagrad_rows>("_rows_group_adagrad_update", kCPU, worker_only);
+  ops.kernel<cpu::flushing<&update_rows<Sgd, SgdParams>>>("_rows_sgd_update", kCPU, worker_only);
+  ops.kernel<cpu::flushing<&update_rows<SgdMom, SgdMomParams>>>("_rows_sgd_mom_update", kCPU,
+                                                                worker_only);
+  ops.kernel<cpu::flushing<&update_rows<Adam, AdamParams>>>("_rows_adam_update", kCPU, worker_only);
+  ops.kernel<cpu::flushing<&update_rows<Ftrl, FtrlParams>>>("_rows_ftrl_update", kCPU, worker_only);
+  ops.kernel<cpu::flushing<&update_rows<Adagrad, AdagradParams>>>("_rows_adagrad_update", kCPU,
+                                                                  worker_only);
+  ops.kernel<cpu::flushing<&group_adagrad_rows>>("_rows_group_adagrad_update", kCPU, worker_only);
 });
 
 }  // namespace mxlite

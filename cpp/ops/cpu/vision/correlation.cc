@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
@@ -185,8 +186,9 @@ void correlation_backward_native(KernelContext& ctx, const CorrelationParams& p,
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<correlation_native>("Correlation", kCPU, {.inline_ok = false});
-  ops.kernel<correlation_backward_native>("_correlation_backward", kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<correlation_native>>("Correlation", kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<correlation_backward_native>>("_correlation_backward", kCPU,
+                                                         {.inline_ok = false});
 });
 
 }  // namespace mxlite

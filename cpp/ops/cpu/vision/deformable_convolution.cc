@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/vision/bilinear.h"
@@ -300,8 +301,8 @@ void backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
 
 template <class P>
 void register_one(OpRegistry& ops, const char* forward, const char* backward) {
-  ops.kernel<forward_native<P>>(forward, DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<backward_native<P>>(backward, DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<forward_native<P>>>(forward, DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<cpu::flushing<backward_native<P>>>(backward, DeviceType::kCPU, {.inline_ok = false});
 }
 
 }  // namespace

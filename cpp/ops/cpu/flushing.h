@@ -1,0 +1,24 @@
+// Kernels of heavy arithmetic treat subnormal numbers as 0, as TensorFlow and XLA do on CPUs:
+// vanishing gradients would make products and convolutions tens of times slower. Element-wise
+// operators, reductions and copies keep subnormal numbers.
+#pragma once
+#include "cpp/core/subnormals.h"
+#include "cpp/ops/kernel.h"
+
+namespace mxlite::cpu {
+
+template <auto Fn>
+struct Flushing;
+template <class P, void (*Fn)(KernelContext&, const P&, Inputs, Outputs)>
+struct Flushing<Fn> {
+  static void run(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
+    const FlushSubnormals flush;
+    Fn(ctx, p, in, out);
+  }
+};
+// ops.kernel<flushing<kernel>>(...) registers `kernel` so that it flushes. The threads of its
+// parallel regions do, too (parallel_regions.cc).
+template <auto Fn>
+constexpr auto flushing = &Flushing<Fn>::run;
+
+}  // namespace mxlite::cpu
