@@ -47,19 +47,19 @@ class AttrScope(metaclass=_AttrScopeType):
         self._attr = kwargs
         self._outer: AttrScope | None = None
 
-    def get(self, attrs: dict[str, str] | None) -> dict[str, str]:
-        """Return the scope's attributes updated by ``attrs``.
+    def get(self, attr: dict[str, str] | None) -> dict[str, str]:
+        """Return the scope's attributes updated by ``attr``.
 
         Parameters
         ----------
-        attrs : dict of str to str, or None
+        attr : dict of str to str, or None
             Attributes that the user gave for one symbol.
 
         Returns
         -------
         dict of str to str
         """
-        return {**self._attr, **(attrs or {})}
+        return {**self._attr, **(attr or {})}
 
     def __enter__(self) -> AttrScope:
         self._outer = current()

@@ -39,8 +39,8 @@ __all__ = [
 def _weighted(
     F: Any,  # noqa: N803
     loss: Any,
-    weight: float | None,
-    sample_weight: Any,
+    weight: float | None = None,
+    sample_weight: Any = None,
 ) -> Any:
     """Multiply by the weights that are given."""
     if sample_weight is not None:

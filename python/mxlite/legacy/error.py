@@ -12,5 +12,8 @@ register = register_error
 class InternalError(MXNetError):
     """A broken promise inside the library: please report it."""
 
+    def __init__(self, msg: str) -> None:
+        super().__init__(msg)
+
 
 error_types["InternalError"] = InternalError

@@ -181,6 +181,8 @@ class PCC(EvalMetric):
     Parameters
     ----------
     name : str
+    has_global_stats : bool
+        Whether `get_global` has values of its own, which `reset_local` keeps.
     """
 
     def __init__(
@@ -188,11 +190,12 @@ class PCC(EvalMetric):
         name: str = "pcc",
         output_names: Sequence[str] | None = None,
         label_names: Sequence[str] | None = None,
+        has_global_stats: bool = True,
     ) -> None:
         self.k = 2
         self.lcm: np.ndarray[Any, Any] = np.zeros((2, 2))
         self.gcm: np.ndarray[Any, Any] = np.zeros((2, 2))
-        super().__init__(name, output_names, label_names, has_global_stats=True)
+        super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
     def update(self, labels: Any, preds: Any) -> None:
         """Add a batch of labels and class scores or class numbers."""
@@ -250,4 +253,6 @@ class PCC(EvalMetric):
 
     def get_global(self) -> tuple[str, float]:
         """Return name and value of everything since `reset`."""
+        if not self._has_global_stats:
+            return self.get()
         return self.name, self._correlation(self.gcm) if self.global_num_inst else math.nan

@@ -354,14 +354,17 @@ class CompositeEvalMetric(EvalMetric):
             raise ValueError_(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
         return self.metrics[index]
 
-    def update_dict(self, label: Mapping[str, Array], pred: Mapping[str, Array]) -> None:
+    # 1.x has other names of the parameters here.
+    def update_dict(
+        self, labels: Mapping[str, Array], preds: Mapping[str, Array]
+    ) -> None:
         """Update every metric; see `EvalMetric.update_dict`."""
         if self.label_names is not None:
-            label = {name: array for name, array in label.items() if name in self.label_names}
+            labels = {name: array for name, array in labels.items() if name in self.label_names}
         if self.output_names is not None:
-            pred = {name: array for name, array in pred.items() if name in self.output_names}
+            preds = {name: array for name, array in preds.items() if name in self.output_names}
         for metric in self.metrics:
-            metric.update_dict(label, pred)
+            metric.update_dict(labels, preds)
 
     def update(self, labels: Any, preds: Any) -> None:
         """Update every metric."""

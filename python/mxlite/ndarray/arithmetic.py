@@ -75,13 +75,19 @@ multiply = _python("multiply", operator.mul, "Return lhs * rhs with broadcasting
 divide = _python("divide", operator.truediv, "Return lhs / rhs; integers stay integers.")
 true_divide = _python("true_divide", operator.truediv, "Return lhs / rhs.")
 modulo = _python("modulo", operator.mod, "Return lhs % rhs with the divisor's sign.")
-power = _python("power", operator.pow, "Return lhs ** rhs with broadcasting.")
 equal = _python("equal", operator.eq, "Return 1 where lhs == rhs, else 0, in lhs' dtype.")
 not_equal = _python("not_equal", operator.ne, "Return 1 where lhs != rhs, else 0.")
 greater = _python("greater", operator.gt, "Return 1 where lhs > rhs, else 0.")
 greater_equal = _python("greater_equal", operator.ge, "Return 1 where lhs >= rhs, else 0.")
 lesser = _python("lesser", operator.lt, "Return 1 where lhs < rhs, else 0.")
 lesser_equal = _python("lesser_equal", operator.le, "Return 1 where lhs <= rhs, else 0.")
+
+
+def power(base: Operand, exp: Operand) -> Any:
+    """Return base ** exp with broadcasting."""
+    return base**exp
+
+
 maximum = _ops("maximum", max, "Return the larger of lhs and rhs.")
 minimum = _ops("minimum", min, "Return the smaller of lhs and rhs.")
 logical_and = _ops(

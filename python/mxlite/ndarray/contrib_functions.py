@@ -39,7 +39,13 @@ uniform = random.uniform
 Arrays = Sequence[NDArray]
 
 
-def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) -> NDArray:
+def boolean_mask(
+    data: NDArray,
+    index: NDArray,
+    axis: int = 0,
+    out: NDArray | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Return the slices of data at which index is not zero.
 
     The output's shape depends on the values of index, so the call waits for index.
@@ -51,6 +57,9 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) ->
         Array of any dtype; a NaN counts as not zero.
     axis : int
         The axis that index masks. MXNet 1.x takes 0 only.
+    out : NDArray, optional
+    name : str, optional
+        Without effect.
 
     Returns
     -------
@@ -63,10 +72,10 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) ->
         While a graph is traced, because its shapes must be known. A hybridized block that
         calls this runs operator by operator from then on; its children keep their graphs.
     """
-    for name, value in (("data", data), ("index", index)):
+    for label, value in (("data", data), ("index", index)):
         if not isinstance(value, NDArray):
             raise TypeError_(
-                f"boolean_mask: {name}: a {type(value).__name__} given, an NDArray expected"
+                f"boolean_mask: {label}: a {type(value).__name__} given, an NDArray expected"
             )
     if not -data.ndim <= axis < data.ndim:
         raise IndexError_(
@@ -86,7 +95,7 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) ->
     chosen = array(positions, dtype="int64", ctx=data.context)
     if chosen.shape != positions.shape:
         chosen = chosen.reshape(positions.shape)
-    result: NDArray = _core.op("take")(data, chosen, axis=axis, out=kwargs.get("out"))
+    result: NDArray = _core.op("take")(data, chosen, axis=axis, out=out)
     return result
 
 
@@ -141,8 +150,9 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     output_mean_var: bool = False,
     ndev: int = 1,
     key: str = "",
+    out: Any = None,
+    name: str | None = None,
     process_set: Any = None,
-    **kwargs: Any,
 ) -> NDArray | list[NDArray]:
     """Normalize every channel over the batch of all devices of all ranks of a process set.
 
@@ -167,11 +177,12 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     key : str
         Name of the layer, by which the calls for several devices of this process find each other;
         ranks make their calls in the same order.
+    out : NDArray or list of NDArray, optional
+    name : str, optional
+        Without effect.
     process_set : ProcessSet or int, optional
         Ranks that normalize together in training; all of them make this call. None: all ranks of
         the job, or with ndev 1 this device alone.
-    **kwargs
-        ``name`` and ``out``.
 
     Returns
     -------
@@ -199,7 +210,7 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
         return _core.op("_contrib_SyncBatchNorm")(
             data, gamma, beta, moving_mean, moving_var, eps=eps, momentum=momentum,
             fix_gamma=fix_gamma, use_global_stats=use_global_stats,
-            output_mean_var=output_mean_var, ndev=ndev, key=key, **kwargs,
+            output_mean_var=output_mean_var, ndev=ndev, key=key, out=out,
         )  # fmt: skip
     from ..comm import batch_norm  # Here: it is made of functions of this package.
 
@@ -208,7 +219,6 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     found = batch_norm.sync_batch_norm(
         *arrays, process_set, ndev, eps, momentum, fix_gamma, exchange
     )
-    out = kwargs.get("out")
     if out is not None:
         for target, result in zip(out if isinstance(out, (list, tuple)) else [out], found):
             target[:] = result
@@ -222,8 +232,10 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     input_dim: int,
     output_dim: int,
     dtype: Any = "float32",
+    sparse_grad: bool = True,
+    out: NDArray | None = None,
+    name: str | None = None,
     deterministic: bool = False,
-    **kwargs: Any,
 ) -> NDArray:
     """Return the rows of a table that data's indices name; the table's gradient is by rows.
 
@@ -235,10 +247,11 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     input_dim, output_dim : int
     dtype : dtype
         Options of a weight that is made for this layer.
-    deterministic : bool
-        Without effect: sums are always made in the same order.
-    **kwargs
-        ``name`` and ``out``.
+    sparse_grad, deterministic : bool
+        Without effect: the gradient is always by rows, sums are made in the same order.
+    out : NDArray, optional
+    name : str, optional
+        Without effect.
 
     Returns
     -------
@@ -250,13 +263,13 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     """
     result: NDArray = _core.op("Embedding")(
         data, weight, input_dim=input_dim, output_dim=output_dim, dtype=dtype, sparse_grad=True,
-        **kwargs,
+        out=out,
     )  # fmt: skip
     return result
 
 
 def sample_unique_zipfian(
-    range_max: int, shape: tuple[int, int], **kwargs: Any
+    range_max: int, shape: tuple[int, int], out: Any = None, name: str | None = None
 ) -> tuple[NDArray, NDArray]:
     """Draw different classes from an approximately Zipfian distribution.
 
@@ -266,8 +279,9 @@ def sample_unique_zipfian(
         Number of classes, numbered by falling frequency as in :func:`rand_zipfian`.
     shape : tuple of int
         Number of rows and classes per row; a row has no class twice.
-    **kwargs
-        ``name`` and ``attr``, without effect.
+    out : pair of NDArray, optional
+    name : str, optional
+        Without effect.
 
     Returns
     -------
@@ -295,6 +309,9 @@ def sample_unique_zipfian(
     found = [_unique_classes(range_max, count) for _ in range(rows)]
     classes = np.array([row for row, _ in found], np.int64).reshape(rows, count)
     trials = np.array([trials for _, trials in found], np.int64)
+    if out is not None:
+        out[0][:], out[1][:] = classes, trials
+        return out[0], out[1]
     return array(classes, dtype="int64"), array(trials, dtype="int64")
 
 
@@ -324,15 +341,10 @@ def _in_turn(*lists: Arrays) -> list[NDArray]:
 
 
 def adamw_update(
-    weight: NDArray,
-    grad: NDArray,
-    mean: NDArray,
-    var: NDArray,
-    rescale_grad: Any,
-    lr: float,
-    eta: float,
-    **kwargs: Any,
-) -> NDArray:
+    weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, rescale_grad: Any, lr: float,
+    eta: float, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, wd: float = 0.0,
+    clip_gradient: float = -1.0, out: NDArray | None = None, name: str | None = None,
+) -> NDArray:  # fmt: skip
     """Take a step of AdamW: nothing changes if rescale_grad is 0 or not finite.
 
     Parameters
@@ -340,32 +352,33 @@ def adamw_update(
     rescale_grad : NDArray of one number, or float
     lr, eta : float
         Learning rate and its schedule multiplier.
-    **kwargs
-        beta1=0.9, beta2=0.999, epsilon=1e-8, wd=0, clip_gradient=-1, out.
+    beta1, beta2, epsilon, wd : float
+    clip_gradient : float
+        Limit of the scaled gradient; below 0: none.
+    out : NDArray, optional
+    name : str, optional
+        Without effect.
     """
     scale = _scale(rescale_grad, weight)
     result: NDArray = _core.op("_adamw_update")(
-        weight, grad, mean, var, scale, lr=lr, eta=eta, **kwargs
-    )
+        weight, grad, mean, var, scale, lr=lr, eta=eta, beta1=beta1, beta2=beta2,
+        epsilon=epsilon, wd=wd, clip_gradient=clip_gradient, out=out,
+    )  # fmt: skip
     return result
 
 
 def mp_adamw_update(
-    weight: NDArray,
-    grad: NDArray,
-    mean: NDArray,
-    var: NDArray,
-    weight32: NDArray,
-    rescale_grad: Any,
-    lr: float,
-    eta: float,
-    **kwargs: Any,
-) -> NDArray:
+    weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, weight32: NDArray,
+    rescale_grad: Any, lr: float, eta: float, beta1: float = 0.9, beta2: float = 0.999,
+    epsilon: float = 1e-8, wd: float = 0.0, clip_gradient: float = -1.0, out: NDArray | None = None,
+    name: str | None = None,
+) -> NDArray:  # fmt: skip
     """Take a step of AdamW with a float32 copy of the weight; see `adamw_update`."""
     scale = _scale(rescale_grad, weight)
     result: NDArray = _core.op("_mp_adamw_update")(
-        weight, grad, mean, var, weight32, scale, lr=lr, eta=eta, **kwargs
-    )
+        weight, grad, mean, var, weight32, scale, lr=lr, eta=eta, beta1=beta1, beta2=beta2,
+        epsilon=epsilon, wd=wd, clip_gradient=clip_gradient, out=out,
+    )  # fmt: skip
     return result
 
 

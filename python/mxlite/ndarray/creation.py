@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import AxisError, TypeError_, ValueError_
+from ..base import AxisError, NotSupportedError, TypeError_, ValueError_
 from . import sparse
 from .array_like import host_array
 
@@ -216,7 +216,9 @@ def _owner_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values
 
 
-def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray:
+def from_numpy(
+    ndarray: np.ndarray[Any, Any], zero_copy: bool = True, array_cls: type[NDArray] = NDArray
+) -> NDArray:
     """Return an array with a NumPy array's values.
 
     Parameters
@@ -225,9 +227,13 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     zero_copy : bool
         Share the memory; the NumPy array then becomes read-only, as in 1.x. Read-only memory
         that belongs to no NumPy array, as of ``bytes`` or a file, is copied.
+    array_cls : type
+        NDArray; 1.x makes arrays of ``mx.np`` with it, too.
 
     Raises
     ------
+    NotSupportedError
+        For another array_cls.
     TypeError
         If the memory is to be shared and the values are not real numbers in the machine's byte
         order.
@@ -238,6 +244,10 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
         raise TypeError_(
             f"from_numpy: a {type(ndarray).__name__} given, a numpy.ndarray expected; array() "
             "takes others"
+        )
+    if array_cls is not NDArray:
+        raise NotSupportedError(
+            f"from_numpy: array_cls: {array_cls.__name__} given, NDArray expected"
         )
     if not zero_copy:
         return array(ndarray, dtype=host_array(ndarray, "from_numpy").dtype)

@@ -41,5 +41,13 @@ def _mean(
     return _core.op("mean")(data, axis, keepdims, exclude, out=out, name=name)
 
 
+def _broadcast_like(
+    self: NDArray, other: NDArray | None = None, *args: object, **kwargs: object
+) -> NDArray:
+    """Return the array broadcast to the shape of ``other``, which symbols of 1.x call ``rhs``."""
+    return _core.op("broadcast_like")(self, kwargs.pop("rhs", other), *args, **kwargs)
+
+
 attach({name: _core.op(name) for name in METHODS})
-attach({"transpose": _transpose, "mean": _mean, "squeeze": _squeeze})
+attach({"broadcast_like": _broadcast_like, "mean": _mean})
+attach({"transpose": _transpose, "squeeze": _squeeze})

@@ -192,21 +192,10 @@ def shuffle(data: NDArray, **kwargs: Any) -> NDArray:
     return _core.op("_shuffle")(data, **kwargs)
 
 
-def _like(name: str, params: tuple[str, ...]) -> Any:
-    op = _core.op(f"_random_{name}_like")
-
-    def draw(data: NDArray, *args: Any, **kwargs: Any) -> NDArray:
-        return op(data, *args, **kwargs)
-
-    draw.__name__ = draw.__qualname__ = f"{name}_like"
-    draw.__doc__ = f"Draw from the {name} distribution ({', '.join(params)}) in data's shape."
-    return draw
-
-
-exponential_like = _like("exponential", ("lam",))
-gamma_like = _like("gamma", ("alpha", "beta"))
-generalized_negative_binomial_like = _like("generalized_negative_binomial", ("mu", "alpha"))
-negative_binomial_like = _like("negative_binomial", ("k", "p"))
-normal_like = _like("normal", ("loc", "scale"))
-poisson_like = _like("poisson", ("lam",))
-uniform_like = _like("uniform", ("low", "high"))
+exponential_like = _core.op("_random_exponential_like")
+gamma_like = _core.op("_random_gamma_like")
+generalized_negative_binomial_like = _core.op("_random_generalized_negative_binomial_like")
+negative_binomial_like = _core.op("_random_negative_binomial_like")
+normal_like = _core.op("_random_normal_like")
+poisson_like = _core.op("_random_poisson_like")
+uniform_like = _core.op("_random_uniform_like")

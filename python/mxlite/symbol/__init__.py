@@ -70,9 +70,6 @@ for _target in (op, _internal):
 _namespace("contrib", ("_contrib_",))
 for _source in (control_flow, contrib_functions):
     contrib.__dict__.update((_name, getattr(_source, _name)) for _name in _source.__all__)
-for _name, _op in _OPS.items():
-    if _name.startswith("_random_") and _name.endswith("_like"):
-        random.__dict__[_name[len("_random_") :]] = _op
 _namespace("linalg", ("linalg_", "_linalg_"))
 _namespace("image", ("_image_",))
 _namespace("sparse", ("_sparse_",))

@@ -11,28 +11,41 @@ from .symbol import Symbol
 
 __all__ = ["SparseEmbedding", "rand_zipfian"]
 
-_embedding = _core.op("_contrib_SparseEmbedding")
+_embedding = _core.op("_contrib_SparseEmbedding", composes=True)
 
 
 def SparseEmbedding(  # noqa: N802 - the operator's name
-    *args: Symbol, deterministic: bool = False, **kwargs: Any
+    data: Symbol | None = None,
+    weight: Symbol | None = None,
+    input_dim: int | None = None,
+    output_dim: int | None = None,
+    dtype: Any = "float32",
+    sparse_grad: bool = True,
+    name: str | None = None,
+    attr: Any = None,
+    out: Any = None,
+    deterministic: bool = False,
 ) -> Symbol:
     """Look rows up in a table whose gradient is by rows; see ``mx.nd.contrib.SparseEmbedding``.
 
     Parameters
     ----------
-    *args : Symbol
-        data and weight.
-    deterministic : bool
-        Without effect: sums are always made in the same order.
-    **kwargs
-        Inputs by name, ``name``, ``attr`` and the parameters of ``Embedding``.
+    data, weight : Symbol, optional
+    input_dim, output_dim : int
+    dtype : dtype
+    sparse_grad, deterministic : bool
+        Without effect: the gradient is always by rows, sums are made in the same order.
+    name : str, optional
+    attr : dict of str to str, optional
+    out
+        Without effect.
 
     Returns
     -------
     Symbol
     """
-    result: Symbol = _embedding(*args, **kwargs)
+    params = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
+    result: Symbol = _embedding(data, weight, **params, name=name, attr=attr)
     return result
 
 

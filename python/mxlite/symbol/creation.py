@@ -85,7 +85,7 @@ def _binary(
     arithmetic: str,
     doc: str,
     number: Callable[[Any, Any], Any] | None = None,
-) -> Callable[[Any, Any], Any]:
+) -> Callable[..., Any]:
     """Return a function of two symbols or numbers.
 
     Two symbols are broadcast, unless the function takes two numbers as well: 1.x's functions of
@@ -114,7 +114,14 @@ def _binary(
     return function
 
 
-pow = _binary("pow", "pow", "Return left ** right.", builtins.pow)  # noqa: A001 - name of 1.x
+_power = _binary("pow", "pow", "Return left ** right.", builtins.pow)
+
+
+def pow(base: Any, exp: Any) -> Any:  # noqa: A001 - name of 1.x
+    """Return base ** exp."""
+    return _power(base, exp)
+
+
 power = pow
 maximum = _binary("maximum", "maximum", "Return the larger one.", max)
 minimum = _binary("minimum", "minimum", "Return the smaller one.", min)

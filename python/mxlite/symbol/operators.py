@@ -22,15 +22,6 @@ def _refused(method: str) -> Any:
     return operator
 
 
-def _method(name: str) -> Any:
-    def method(self: Symbol, *args: Any, **kwargs: Any) -> Any:
-        return compose(name, (self, *args), kwargs)
-
-    method.__name__ = name
-    method.__doc__ = _core.op(name).__doc__
-    return method
-
-
 def _negated(self: Symbol) -> Any:
     return compose("_MulScalar", (self,), {"scalar": -1.0})
 
@@ -57,28 +48,43 @@ def _astype(self: Symbol, dtype: Any, **kwargs: Any) -> Any:
     return compose("cast", (self,), {"dtype": dtype, **kwargs})
 
 
+def _expand_dims(self: Symbol, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
+    """Return the symbol with an axis of length 1 more; inplace has no effect."""
+    return compose("expand_dims", (self,), {"axis": axis, **kwargs})
+
+
+def _squeeze(self: Symbol, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Any:
+    """Return the symbol without axes of length 1; inplace has no effect."""
+    return compose("squeeze", (self,), {"axis": axis, **kwargs})
+
+
+def _flatten(self: Symbol, inplace: bool = False, **kwargs: Any) -> Any:
+    """Return the symbol as a matrix; inplace has no effect."""
+    return compose("flatten", (self,), kwargs)
+
+
 _NAMED = {
-    "expand_dims": "expand_dims",
-    "flatten": "flatten",
-    "broadcast_to": "broadcast_to",
     "astype": _astype,
+    "expand_dims": _expand_dims,
+    "flatten": _flatten,
     "reshape": _reshape,
+    "squeeze": _squeeze,
     "transpose": _transpose,
-    "slice_assign": "_slice_assign",
-    "slice_assign_scalar": "_slice_assign_scalar",
 }
+_OPERATORS = {name: name for name in (*METHODS, "broadcast_to")}
+_OPERATORS |= {"__abs__": "abs", "slice_assign": "_slice_assign",
+               "slice_assign_scalar": "_slice_assign_scalar"}  # fmt: skip
 
 
 def _attach() -> None:
     _core.attach_signs(Symbol)
     for sign in ("add", "sub", "mul", "truediv"):
         setattr(Symbol, f"__i{sign}__", _refused(f"__i{sign}__"))
-    for name in METHODS:
-        setattr(Symbol, name, _method(name))
+    for name, op in _OPERATORS.items():
+        setattr(Symbol, name, _core.op(op, composes=True))
     for name, target in _NAMED.items():
-        setattr(Symbol, name, _method(target) if isinstance(target, str) else target)
+        setattr(Symbol, name, target)
     setattr(Symbol, "__neg__", _negated)  # noqa: B010 - attached like the others
-    setattr(Symbol, "__abs__", _method("abs"))  # noqa: B010
     setattr(Symbol, "T", property(_transpose))  # noqa: B010
     for name in ("asnumpy", "asscalar", "wait_to_read", "copy", "as_in_context", "detach",
                  "backward"):  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import _core
 from .._core import compose
 from ..base import TypeError_
 from .symbol import Symbol
@@ -20,7 +21,6 @@ def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: Any
     symbols = [value for value in params.values() if isinstance(value, Symbol)]
     common = {"shape": shape, "dtype": dtype, **kwargs}
     if not symbols:
-        common["shape"] = (1,) if shape is None else shape
         result: Symbol = compose("_random_" + name, (), {**params, **common})
         return result
     if len(symbols) != len(params):
@@ -110,14 +110,8 @@ def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
     return result
 
 
-def _like(name: str) -> Any:
-    def draw(data: Symbol, *args: Any, **kwargs: Any) -> Symbol:
-        result: Symbol = compose(f"_random_{name}_like", (data, *args), kwargs)
-        return result
-
-    draw.__name__ = draw.__qualname__ = f"{name}_like"
-    draw.__doc__ = f"Draw from the {name} distribution in data's shape; see mx.nd.random."
-    return draw
+def _like(name: str) -> _core.Op:
+    return _core.op(f"_random_{name}_like", composes=True)
 
 
 exponential_like = _like("exponential")

@@ -450,7 +450,18 @@ class Symbol(_Base):
         """
         save(self, fname, remove_amp_cast)
 
-    def optimize_for(self, backend: str | None, *args: Any, **kwargs: Any) -> Symbol:
+    def optimize_for(
+        self,
+        backend: str | None,
+        args: Any = None,
+        aux: Any = None,
+        ctx: Any = None,
+        shape_dict: Any = None,
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        skip_infer: bool = False,
+        **kwargs: Any,
+    ) -> Symbol:
         """Return the symbol itself: the engine's own passes always run when it is bound."""
         return self
 

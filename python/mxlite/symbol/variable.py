@@ -90,12 +90,16 @@ def var(
 Variable = var
 
 
-def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802 - name of 1.x
+def Group(  # noqa: N802 - name of 1.x
+    symbols: Sequence[Symbol], create_fn: type[Symbol] = Symbol
+) -> Symbol:
     """Return a symbol with the outputs of several.
 
     Parameters
     ----------
     symbols : sequence of Symbol
+    create_fn : type
+        Class of the result.
 
     Raises
     ------
@@ -105,4 +109,4 @@ def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802 - name of 1.x
     symbols = list(symbols)
     if not symbols or any(not isinstance(s, Symbol) for s in symbols):
         raise TypeError_("Expected a list of symbols as input")
-    return Symbol([entry for s in symbols for entry in s._outputs])
+    return create_fn([entry for s in symbols for entry in s._outputs])

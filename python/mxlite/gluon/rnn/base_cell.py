@@ -170,13 +170,15 @@ class RecurrentCell(Block):
             return F.LeakyReLU(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
         return activation(inputs)
 
-    def forward(self, *args: Any) -> tuple[NDArray, list[NDArray]]:
+    def forward(self, inputs: Any, states: Any, *args: Any) -> tuple[NDArray, list[NDArray]]:
         """Compute one step.
 
         Parameters
         ----------
+        inputs : NDArray, shape (batch, ...)
+        states : list of NDArray
         *args
-            Input (batch, ...) and states, a list of arrays.
+            Further arguments of a cell of one's own.
 
         Returns
         -------
@@ -184,13 +186,13 @@ class RecurrentCell(Block):
         states : list of NDArray
         """
         self._counter += 1
-        if len(args) == 2 and isinstance(args[1], (list, tuple)):
+        if not args and isinstance(states, (list, tuple)):
             count = len(self.state_info())
-            if len(args[1]) != count:
+            if len(states) != count:
                 raise ValueError_(
-                    f"{type(self).__name__}: {len(args[1])} states given, {count} expected"
+                    f"{type(self).__name__}: {len(states)} states given, {count} expected"
                 )
-        outputs: Any = super().forward(*args)
+        outputs: Any = super().forward(inputs, states, *args)
         output, states = outputs
         return output, states
 

@@ -291,11 +291,13 @@ class ModifierCell(BaseRNNCell):
         """The states of the wrapped cell."""
         return self.base_cell.state_info
 
-    def begin_state(self, func: Callable[..., Any] = symbol.zeros, **kwargs: Any) -> list[Any]:
-        """Return the first states of the wrapped cell; ``init_sym`` is another name of func."""
+    # 1.x has another name of the parameter here.
+    def begin_state(  # type: ignore[override]
+        self, init_sym: Callable[..., Any] = symbol.zeros, **kwargs: Any
+    ) -> list[Any]:
+        """Return the first states of the wrapped cell."""
         self._check_not_modified()
-        func = kwargs.pop("init_sym", func)
-        return self._unlocked(lambda cell: cell.begin_state(func, **kwargs))
+        return self._unlocked(lambda cell: cell.begin_state(init_sym, **kwargs))
 
     def _unlocked(self, use: Callable[[BaseRNNCell], Any]) -> Any:
         """Call something on the wrapped cell that refuses direct calls."""

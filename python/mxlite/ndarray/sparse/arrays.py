@@ -363,18 +363,21 @@ class RowSparseNDArray(BaseSparseNDArray):
     __slots__ = ("_was_unordered",)
     stype = "row_sparse"
 
-    def retain(self, indices: Any) -> NDArray:
+    def retain(self, indices: Any, out: NDArray | None = None, name: str | None = None) -> NDArray:
         """Return the rows that ``indices`` names; rows without stored values are 0.
 
         Parameters
         ----------
         indices : NDArray
+        out : RowSparseNDArray, optional
+        name : str, optional
+            Without effect.
 
         Returns
         -------
         RowSparseNDArray
         """
-        return _core.op("_sparse_retain")(self, as_rows(indices, self.context))
+        return storage.into(out, _core.op("_sparse_retain")(self, as_rows(indices, self.context)))
 
     def check_format(self, full_check: bool = True) -> None:
         """Check that the parts fit together; see `BaseSparseNDArray.check_format`."""
@@ -407,13 +410,18 @@ def _from_numpy(
     return storage.of_parts((found[0], found[1], found[2]), shape)
 
 
-def cast_storage(data: NDArray, stype: str) -> NDArray:
+def cast_storage(
+    data: NDArray, stype: str, out: NDArray | None = None, name: str | None = None
+) -> NDArray:
     """Return an array in a storage type, recorded.
 
     Parameters
     ----------
     data : NDArray
     stype : {'default', 'csr', 'row_sparse'}
+    out : NDArray, optional
+    name : str, optional
+        Without effect.
 
     Returns
     -------
@@ -422,7 +430,8 @@ def cast_storage(data: NDArray, stype: str) -> NDArray:
     """
     if not isinstance(data, NDArray):
         raise TypeError_(f"cast_storage: a {type(data).__name__} given, an NDArray expected")
-    return _core.cast_storage(data, storage.STYPES[storage.check_stype("cast_storage", stype)])
+    code = storage.STYPES[storage.check_stype("cast_storage", stype)]
+    return storage.into(out, _core.cast_storage(data, code))
 
 
 def as_rows(array: Any, ctx: Any) -> NDArray:

@@ -10,14 +10,14 @@ from ... import _core
 from ..._core import NDArray
 from ...base import ShapeError, TypeError_
 from . import storage
-from .arrays import CSRNDArray, RowSparseNDArray, as_rows
+from .arrays import CSRNDArray, RowSparseNDArray
 from .storage import parts
 
 __all__ = ["edge_id", "getnnz", "retain"]
 
 
 def retain(
-    data: NDArray, indices: Any = None, out: NDArray | None = None, **kwargs: Any
+    data: NDArray, indices: Any = None, out: NDArray | None = None, name: str | None = None
 ) -> NDArray:
     """Return the rows of a row-sparse array that ``indices`` names.
 
@@ -27,32 +27,33 @@ def retain(
     indices : NDArray
         Row numbers; rows without stored values are 0 in the result.
     out : RowSparseNDArray, optional
+    name : str, optional
+        Without effect.
 
     Raises
     ------
     TypeError
-        If ``data`` is not row-sparse or other arguments are given.
+        If ``data`` is not row-sparse or there are no indices.
     """
-    kwargs.pop("name", None)
-    if kwargs or indices is None:
-        wrong = f"argument {next(iter(kwargs))!r}" if kwargs else "no indices"
-        raise TypeError_(f"retain: {wrong} given, data and indices expected")
+    if indices is None:
+        raise TypeError_("retain: no indices given, data and indices expected")
     if not isinstance(data, RowSparseNDArray):
         raise TypeError_(f"retain: {type(data).__name__} given, a RowSparseNDArray expected")
-    result = _core.op("_sparse_retain")(data, as_rows(indices, data.context))
-    if out is None:
-        return result
-    storage.assign(out, result)
-    return out
+    return data.retain(indices, out)
 
 
-def getnnz(data: CSRNDArray, axis: int | None = None) -> NDArray:
+def getnnz(
+    data: CSRNDArray, axis: int | None = None, out: NDArray | None = None, name: str | None = None
+) -> NDArray:
     """Return how many values a csr array stores: in all, or by column (0) or row (1).
 
     Parameters
     ----------
     data : CSRNDArray
     axis : int, optional
+    out : NDArray, optional
+    name : str, optional
+        Without effect.
     """
     if not isinstance(data, CSRNDArray):
         raise TypeError_(f"getnnz: {type(data).__name__} given, a CSRNDArray expected")
@@ -66,10 +67,16 @@ def getnnz(data: CSRNDArray, axis: int | None = None) -> NDArray:
         counts = np.bincount(indices.asnumpy(), minlength=data.shape[1])
     else:
         raise ShapeError(f"getnnz: axis {axis} is out of range for a matrix")
-    return _core.array_from_numpy(counts, data.context, np.int64)
+    return storage.into(out, _core.array_from_numpy(counts, data.context, np.int64))
 
 
-def edge_id(data: CSRNDArray, u: NDArray, v: NDArray) -> NDArray:
+def edge_id(
+    data: CSRNDArray,
+    u: NDArray,
+    v: NDArray,
+    out: NDArray | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Return the values at (u[i], v[i]) of a csr array, -1 where none is stored.
 
     Parameters
@@ -77,6 +84,9 @@ def edge_id(data: CSRNDArray, u: NDArray, v: NDArray) -> NDArray:
     data : CSRNDArray
     u, v : NDArray
         Rows and columns, vectors of one length.
+    out : NDArray, optional
+    name : str, optional
+        Without effect.
     """
     if not isinstance(data, CSRNDArray):
         raise TypeError_(f"edge_id: {type(data).__name__} given, a CSRNDArray expected")
@@ -87,4 +97,5 @@ def edge_id(data: CSRNDArray, u: NDArray, v: NDArray) -> NDArray:
         wanted = u.astype(np.int64) * data.shape[1] + v.astype(np.int64)
         places = _core.op("_find_rows")(keys, wanted)
         found = _core.op("_row_sparse_take")(values, keys, wanted)
-        return _core.op("where")(places >= 0, found, _core.op("ones_like")(found) * -1)
+        values = _core.op("where")(places >= 0, found, _core.op("ones_like")(found) * -1)
+    return storage.into(out, values)

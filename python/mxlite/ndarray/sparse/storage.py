@@ -186,6 +186,14 @@ def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
         _core.set_sparse_parts(target, _cast(values, dtype=target.dtype), indices, indptr)
 
 
+def into(out: NDArray | None, result: NDArray) -> NDArray:
+    """Write a function's result into ``out=`` and return that; return the result without it."""
+    if out is None:
+        return result
+    assign(out, result)
+    return out
+
+
 def not_built(what: str) -> NotSupportedError:
     """Return the error for a function that sparse arrays do not have."""
     return NotSupportedError(f"{what} is not supported for sparse arrays; use tostype('default')")
