@@ -80,6 +80,3 @@ DIFFERENCES: dict[str, str] = {
     "mxnet.monitor.Monitor": "with monitor_all inputs of operators in forward, not in backward",
     "mxnet.runtime.Feature": "a Python object, no ctypes structure",
 }
-
-# Parameters that say how CUDA or the 1.x engine should work: not taking them harms no script.
-HINTS = frozenset({"workspace", "cudnn_tune", "cudnn_off", "name", "out", "attr"})

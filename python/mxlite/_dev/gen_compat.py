@@ -18,7 +18,8 @@ import mxlite
 from mxlite import _core, _names_1x
 from mxlite.compat.hooks import add_names_after_imports
 
-from .differences import DIFFERENCES, HINTS
+from ..base import Provided
+from .differences import DIFFERENCES
 from .schema import all_by_name
 
 ROOT = Path(mxlite.__file__).resolve().parents[2]
@@ -56,26 +57,25 @@ class Section:
         return len(self.done), len(self.differs), len(self.missing)
 
 
-def accepted_parameters(value: Any, schemas: dict[str, Any]) -> set[str] | None:
-    """Return the parameter names a callable takes; None if that cannot be known or it takes all."""
+def accepted_parameters(value: Any, schemas: dict[str, Any]) -> set[str]:
+    """Return the names of parameters that a callable takes by keyword.
+
+    Names that only ``**kwargs`` would take do not count: nobody can see what becomes of them.
+    """
     if isinstance(value, _core.Op):
         schema = schemas[value.schema_name]
-        return {*schema["inputs"], *(p["name"] for p in schema["params"]), "out", "name"}
-    try:
-        found = inspect.signature(value).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in found):
-        return None
-    return {p.name for p in found}
+        return {*schema["inputs"], *(p["name"] for p in schema["params"]), "out", "name", "attr"}
+    function = value.function if isinstance(value, Provided) else value
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = inspect.signature(function).parameters.values()
+    return {p.name for p in found if p.kind in by_keyword}
 
 
 def refused_parameters(wanted: list[str], value: Any, schemas: dict[str, Any]) -> list[str]:
     """Return the parameters of 1.9.1 that a callable here does not take."""
-    accepted = accepted_parameters(value, schemas)
-    if accepted is None:
-        return []
-    return [p for p in wanted if p != "self" and p[0] not in "*_" and p not in accepted | HINTS]
+    names = [p for p in wanted if p != "self" and p[0] not in "*_"]
+    accepted = accepted_parameters(value, schemas) if names else set()
+    return [name for name in names if name not in accepted]
 
 
 def difference(full_name: str) -> str | None:
@@ -135,12 +135,11 @@ class Survey:
         full_name = f"{self.section.module}.{name}"
         text = difference(full_name)
         refused = refused_parameters(wanted or [], value, self._schemas) if there else []
+        reasons = [text or "", not_taken(refused) if refused else ""]
         if not there:
             self.section.missing.append(name)
-        elif text is not None:
-            self.section.differs[name] = text
-        elif refused:
-            self.section.differs[name] = not_taken(refused)
+        elif any(reasons):
+            self.section.differs[name] = "; ".join(filter(None, reasons))
         else:
             self.section.done.append(name)
 

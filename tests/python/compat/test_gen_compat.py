@@ -28,17 +28,28 @@ def test_what_is_there_is_done_and_what_is_not_is_missing(found):
     assert "off is accepted" in found["mxnet.util"].differs["set_np"]
 
 
-def test_parameters_that_are_not_taken_are_a_difference():
-    def function(a, b):
-        return a + b
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        (lambda data, axis, name: None, []),
+        (lambda data, *axis, name: None, ["axis"]),
+        (lambda data, **others: None, ["axis", "name"]),
+        (eval("lambda data, /, axis, name: None"), ["data"]),
+        (mx.nd.op.softmax, []),
+        (mx.sym.relu, ["axis"]),
+        (mx.symbol.symbol.load_json, ["data", "axis", "name"]),
+    ],
+)
+def test_parameters_that_cannot_be_given_by_keyword_are_a_difference(value, refused):
+    wanted = ["self", "data", "axis", "name", "*args", "**kwargs"]
+    assert gen_compat.refused_parameters(wanted, value, gen_compat.all_by_name()) == refused
 
-    assert gen_compat.refused_parameters(["a", "b", "c"], function, {}) == ["c"]
-    assert gen_compat.refused_parameters(["self", "a", "*args", "name"], function, {}) == []
-    assert gen_compat.refused_parameters(["x"], lambda **kwargs: kwargs, {}) == []
-    schemas = gen_compat.all_by_name()
-    wanted = ["data", "act_type", "temperature"]
-    refused = gen_compat.refused_parameters(wanted, mx.nd.op.Activation, schemas)
-    assert refused == ["temperature"]
+
+def test_a_difference_does_not_hide_that_parameters_are_not_taken(monkeypatch):
+    monkeypatch.setitem(gen_compat.DIFFERENCES, "mxnet.ndarray._internal._linspace", "text")
+    survey = gen_compat.Survey("mxnet.ndarray._internal", gen_compat.all_by_name())
+    section = survey.run({"_linspace": ["start", "step"]})
+    assert section.differs == {"_linspace": "text; does not take `step`"}
 
 
 def test_table_of_differences_names_only_what_exists(monkeypatch):
