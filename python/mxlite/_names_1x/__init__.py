@@ -6,7 +6,7 @@ their name is first used, the error for a name that is not built, and ``docs/com
 
 from __future__ import annotations
 
-from .lists import VERSION, is_module, old_path, surface
+from .lists import MOVED, VERSION, is_module, module_paths, old_path, surface
 from .lookup import (
     AFTER_IMPORT,
     MissingModuleError,
@@ -20,12 +20,14 @@ from .lookup import (
 
 __all__ = [
     "AFTER_IMPORT",
+    "MOVED",
     "VERSION",
     "MissingModuleError",
     "MissingNameError",
     "UnknownNameError",
     "attributes",
     "is_module",
+    "module_paths",
     "moved_below",
     "not_built",
     "old_path",

@@ -76,6 +76,7 @@ class _RootLoader(Loader):
         names = {k: v for k, v in vars(mxlite).items() if not k.startswith("_")}
         module.__dict__.update(names)
         module.__dict__.update(__version__=VERSION, __file__=mxlite.__file__, __all__=sorted(names))
+        add_names()
 
 
 class _AliasLoader(Loader):

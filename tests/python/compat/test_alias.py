@@ -30,6 +30,33 @@ def test_modules_are_those_of_mxlite(alias):
         assert found.__spec__.name == module.__name__
 
 
+def test_importing_mxnet_loads_its_submodules(tmp_path):
+    text = run_code(
+        """
+        import sys
+        assert not any(name.startswith("mxnet") for name in sys.modules)
+        import mxnet
+        for name in ("ndarray", "ndarray.random", "symbol", "symbol.contrib", "gluon", "optimizer",
+                     "gluon.nn.basic_layers", "gluon.contrib.nn.basic_layers", "io.io", "rnn"):
+            module = sys.modules["mxnet." + name]
+            assert module is __import__("mxnet." + name, fromlist=["x"]), name
+        assert "mxnet.gluon.hybrid_block" not in sys.modules  # 1.9.1 has no such module
+        assert "mxnet.test_utils" not in sys.modules
+        mxnet.test_utils.list_gpus()
+        print(sys.modules["mxnet.test_utils"] is mxnet.test_utils)
+        """,
+        tmp_path,
+    )
+    assert text == "True\n"
+
+
+def test_stored_names_of_classes_are_found(alias):
+    """Programs store ``__module__`` and import it later, with the alias or without."""
+    dense = mx.gluon.nn.Dense
+    for path in (dense.__module__, dense.__module__.replace("mxlite", "mxnet")):
+        assert getattr(importlib.import_module(path), dense.__name__) is dense
+
+
 def test_from_imports_give_the_same_objects(alias):
     from mxnet import autograd, gluon
     from mxnet.base import MXNetError
