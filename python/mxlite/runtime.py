@@ -40,7 +40,7 @@ _FEATURES = {
     "OPENCV": True,
     "CAFFE": False,
     "PROFILER": True,
-    "DIST_KVSTORE": False,
+    "DIST_KVSTORE": True,
     "CXX14": True,
     "INT64_TENSOR_SIZE": True,
     "SIGNAL_HANDLER": False,

@@ -281,6 +281,7 @@ def test_module_aliases():
 def test_features():
     features = mx.runtime.Features()
     assert features.is_enabled("mkldnn") and not features.is_enabled("TENSORRT")
+    assert features.is_enabled("DIST_KVSTORE")
     assert {f.name for f in mx.runtime.feature_list()} == set(features)
     with pytest.raises(RuntimeError, match="OPENCVV.*OPENCV"):
         features.is_enabled("OPENCVV")
