@@ -51,8 +51,8 @@ class MissingModuleError(NotSupportedError, ImportError):
     """A module of MXNet 1.9.1, or a name imported from one, that mxlite does not have."""
 
 
-# Submodules that 1.9.1 does not have; imported when their name is first used.
-OWN_MODULES = {"mxlite": ("checkpoint",)}
+# Submodules that 1.9.1 lacks, or that a program has to import there; here their first use does it.
+OWN_MODULES = {"mxlite": ("checkpoint",), "mxlite.contrib": ("amp", "svrg_optimization")}
 
 # Called when a module was imported because its name was asked for.
 AFTER_IMPORT: list[Callable[[], None]] = []

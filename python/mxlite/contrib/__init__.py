@@ -13,5 +13,12 @@ sym = symbol
 
 __all__ = ["nd", "ndarray", "sym", "symbol"]
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:  # imported when they are first used
+    from . import amp as amp
+    from . import autograd as autograd
+    from . import io as io
+    from . import svrg_optimization as svrg_optimization
+    from . import tensorboard as tensorboard
+    from . import text as text
+else:
     __getattr__, __dir__ = _attributes(__name__)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from . import image as image
     from . import linalg as linalg
     from . import op as op
+    from . import utils as utils
     from .op import *  # noqa: F403
 
 

@@ -9,5 +9,7 @@ from . import cnn, data, nn, parallel, rnn
 
 __all__ = ["cnn", "data", "nn", "parallel", "rnn"]
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from . import estimator as estimator  # imported when it is first used
+else:
     __getattr__, __dir__ = _attributes(__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import mxlite as mx
 from mxlite import autograd, gluon
 from mxlite.gluon import nn, rnn
@@ -36,6 +38,8 @@ def main() -> None:
     schedule = mx.lr_scheduler.FactorScheduler(step=10, factor=0.5, base_lr=0.1)
     trainer = gluon.Trainer(net.collect_params(), mx.optimizer.Adam(lr_scheduler=schedule))
     print(trainer.learning_rate)
+    vocabulary = mx.contrib.text.vocab.Vocabulary(Counter("abcab"))
+    print(len(vocabulary), mx.contrib.amp.init.__name__, gluon.contrib.estimator.__name__)
     x = mx.nd.array([1.0, 2.0])
     x.attach_grad()
     with autograd.record():
