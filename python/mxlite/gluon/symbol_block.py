@@ -211,6 +211,12 @@ class SymbolBlock(HybridBlock):
                 f"{self.name}: {len(given)} inputs given, {len(self._input_names)} expected "
                 f"({', '.join(self._input_names)})"
             )
+        for name, value in zip(self._input_names, given):
+            if not isinstance(value, (NDArray, Symbol)):
+                raise TypeError_(
+                    f"{self.name}: input {name}: a {type(value).__name__} given, an NDArray or a "
+                    "Symbol expected; mx.nd.array(...) makes an NDArray of NumPy arrays and lists"
+                )
         fmt = self.__dict__.get("_given_formats", {}).get("out")
         if has_symbol(given):
             replaced = {n: s._outputs[0] for n, s in zip(self._input_names, given)}

@@ -274,6 +274,13 @@ def test_wrong_inputs_are_refused(tmp_path: Path) -> None:
         block(batch(), batch())
 
 
+@pytest.mark.parametrize(("value", "kind"), [(np.ones((2, 3)), "ndarray"), (3, "int")])
+def test_a_symbol_block_names_the_input_that_is_no_array(value: Any, kind: str) -> None:
+    block = gluon.SymbolBlock(sym.var("x") + sym.var("y"), [sym.var("x"), sym.var("y")])
+    with pytest.raises(TypeError, match=f"input y: a {kind} given, an NDArray or a Symbol"):
+        block(nd.ones((2, 3)), value)
+
+
 def test_an_argument_that_forward_does_not_use_stays_an_argument(tmp_path: Path) -> None:
     class Net(gluon.HybridBlock):
         def __init__(self) -> None:
