@@ -70,7 +70,6 @@ DIFFERENCES: dict[str, str] = {
     "mxnet.ndarray.random.normal": "impossible parameters are an error of the call, not of a wait",
     "mxnet.gluon.rnn.rnn_cell.RecurrentCell.unroll": "over symbols, states begin as zeros made "
     "from the input, not as a `_zeros` node of unknown size",
-    "mxnet.executor.Executor.reshape": "outputs of the old executor are not overwritten",
     "mxnet.kvstore.create": "an unknown name is a ValueError (1.9.1: a local store); dist_sync "
     "under mpirun needs no servers",
     "mxnet.kvstore.KVStore": "updaters get str keys as str (1.9.1: bytes); a value of another "

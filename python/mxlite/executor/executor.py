@@ -23,8 +23,8 @@ from ..ndarray.sparse.storage import assign, is_sparse
 from ..symbol.inference import Inference, infer
 from ..symbol.node import Node
 from ..symbol.placement import checked_groups, place
-from ..symbol.shown import renew, show
-from .shapes import check_kept, resized
+from ..symbol.shown import overwrite, renew, show
+from .shapes import check_kept, resized, shared
 
 __all__ = ["Executor"]
 
@@ -62,6 +62,7 @@ class Executor:
         self._aux_names = symbol.list_auxiliary_states()
         self._outputs: list[NDArray] = []  # outputs of the last forward
         self._shown: list[NDArray] | None = None  # value of `outputs`, renewed by every forward
+        self._shares_outputs = False  # with an executor that `reshape` made from this one
         self._recorded = False
         self._on_graph = False  # the last forward was a call of the compiled graph
         self._spent = False  # backward has given up what that saved
@@ -170,7 +171,9 @@ class Executor:
 
     def _keep(self, outputs: list[NDArray]) -> None:
         self._outputs = outputs
-        if self._shown is not None:
+        if self._shares_outputs:
+            overwrite(self.outputs, outputs)
+        elif self._shown is not None:
             renew(self._shown, outputs)
 
     # -- running ---------------------------------------------------------------------------------
@@ -409,7 +412,9 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any
     ) -> Executor:
-        """Return an executor for other shapes that shares this one's parameters.
+        """Return an executor for other shapes that shares this one's arrays, outputs included.
+
+        Arrays that are larger than this executor's are new.
 
         Parameters
         ----------
@@ -426,7 +431,10 @@ class Executor:
             If a change is not allowed.
         """
         named = {*self._arg_names, *self._aux_names} if partial_shaping else set(kwargs)
-        return self._reshaped(kwargs, named, allow_up_sizing)
+        reshaped = self._reshaped(kwargs, named, allow_up_sizing)
+        self._shares_outputs = reshaped._shares_outputs = True
+        reshaped._shown = shared(self.outputs, reshaped.outputs)
+        return reshaped
 
     def _reshaped(
         self, new_shapes: Mapping[str, Any], changing: Container[str], allow_up_sizing: bool

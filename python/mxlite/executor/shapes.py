@@ -11,8 +11,9 @@ from .. import ndarray as nd
 from ..base import ShapeError, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.sparse.storage import is_sparse
+from ..symbol.shown import renew
 
-__all__ = ["check_kept", "resized"]
+__all__ = ["check_kept", "resized", "shared"]
 
 
 def check_kept(
@@ -53,8 +54,7 @@ def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bo
         return array
     if is_sparse(array):
         return nd.sparse.zeros(array.stype, tuple(shape), ctx=array.context, dtype=array.dtype)
-    size = int(np.prod(shape, dtype=np.int64))
-    if size > array.size:
+    if np.prod(shape, dtype=np.int64) > array.size:
         if not allow_up_sizing:
             raise ValueError_(
                 f"New shape of arg:{name} larger than original. First making a big executor and "
@@ -62,4 +62,31 @@ def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bo
                 "up size, set allow_up_sizing=True to enable allocation of new arrays."
             )
         return nd.zeros(tuple(shape), ctx=array.ctx, dtype=array.dtype)
+    return _first_elements(array, shape)
+
+
+def _first_elements(array: NDArray, shape: Sequence[int]) -> NDArray:
+    size = int(np.prod(shape, dtype=np.int64))
     return array.reshape((-1,))[:size].reshape(tuple(shape))
+
+
+def shared(shown: list[NDArray], others: list[NDArray]) -> list[NDArray]:
+    """Return arrays like ``others`` in the memory of ``shown`` where that is large enough.
+
+    Parameters
+    ----------
+    shown : list of NDArray
+        Outputs of an executor. They get memory of their own first, because the tape needs what the
+        last forward has computed.
+    others : list of NDArray
+        Outputs of an executor of the same symbol for other shapes.
+
+    Returns
+    -------
+    list of NDArray
+    """
+    renew(shown, [array.copy() for array in shown])
+    return [
+        new if is_sparse(old) or new.size > old.size else _first_elements(old, new.shape)
+        for old, new in zip(shown, others)
+    ]

@@ -7,10 +7,11 @@ of the new values.
 
 from __future__ import annotations
 
+from .. import autograd
 from ..ndarray import NDArray
 from ..ndarray.sparse.storage import is_sparse
 
-__all__ = ["renew", "show"]
+__all__ = ["overwrite", "renew", "show"]
 
 
 def show(computed: list[NDArray]) -> list[NDArray]:
@@ -33,3 +34,13 @@ def renew(shown: list[NDArray], computed: list[NDArray]) -> None:
             shown[i] = new
         else:
             old._assign_handle(new)
+
+
+def overwrite(shown: list[NDArray], computed: list[NDArray]) -> None:
+    """Do as `renew`, but write into the memory of dense arrays, which other arrays share."""
+    with autograd.pause():
+        for i, (old, new) in enumerate(zip(shown, computed)):
+            if is_sparse(old) or is_sparse(new):
+                shown[i] = new
+            else:
+                old[:] = new

@@ -259,6 +259,23 @@ def test_reshape_shares_parameters() -> None:
         executor.reshape(x=(2, 4))
 
 
+def test_reshape_shares_outputs_that_are_not_larger() -> None:
+    x = sym.var("x")
+    big = (x * 1).bind(mx.cpu(), [nd.ones((3, 2))], [nd.zeros((3, 2))])
+    held = big.forward(is_train=True)[0]
+    small = big.reshape(x=(2, 2))
+    small.forward(x=nd.full((2, 2), 4))
+    assert small.outputs[0].asnumpy().tolist() == [[4, 4]] * 2
+    assert held is big.outputs[0] and held.asnumpy().tolist() == [[4, 4], [4, 4], [1, 1]]
+    big.backward(nd.ones((3, 2)))  # what the first forward has computed is still there
+    assert big.grad_arrays[0].asnumpy().tolist() == [[1, 1]] * 3
+    big.forward(x=nd.full((3, 2), 5))
+    assert small.outputs[0].asnumpy().tolist() == [[5, 5]] * 2
+    large = big.reshape(x=(4, 2), allow_up_sizing=True)
+    large.forward(x=nd.full((4, 2), 6))
+    assert held.asnumpy().tolist() == [[5, 5]] * 3
+
+
 def test_shared_executor_gives_its_parameters() -> None:
     net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
     one = net.simple_bind(mx.cpu(), x=(4, 5))
