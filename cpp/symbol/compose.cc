@@ -31,33 +31,57 @@ int given_count(const Attributes& attrs, const std::string& key) {
   return count;
 }
 
+// Returns the inputs that a call has with its parameters, as far as their names tell: `no_bias`
+// takes bias and the ends of its range away, `use_length` brings length.
+std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, const Given& given) {
+  const std::vector<AttrValue> values = op.params_values(call.params.get());
+  const auto is_on = [&](const std::string& param, bool otherwise) {
+    const int at = op.param_index(param);
+    return at < 0 ? otherwise : attr_to_bool(values[static_cast<size_t>(at)]);
+  };
+  const auto is_bias = [](const std::string& label) { return label.find("bias") != label.npos; };
+  const bool no_bias =
+      is_on("no_bias", false) && std::ranges::none_of(given.inputs, [&](auto& one) {
+        return is_bias(op.inputs[static_cast<size_t>(one.first)]);
+      });
+  std::vector<std::string> labels;
+  for (const std::string& label : op.inputs)
+    if (is_on("use_" + label, true) && !(no_bias && is_bias(label))) labels.push_back(label);
+  // No name tells of the others, such as the states of RNN: the last ones are left out.
+  const auto count = static_cast<size_t>(call.num_inputs());
+  for (size_t i = labels.size(); i-- > 0 && labels.size() > count;)
+    if (!is_on("use_" + labels[i], false)) labels.erase(labels.begin() + static_cast<int>(i));
+  return labels;
+}
+
 // The names of the node's inputs.
 std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_op, const Call& call,
                                    const Given& given) {
-  const int last = given.inputs.empty() ? -1 : given.inputs.rbegin()->first;
-  if (!op.variadic) {
-    std::vector<std::string> labels = op.inputs;
-    const auto bias = std::find(labels.begin(), labels.end(), "bias");
-    const int no_bias = op.param_index("no_bias");
-    if (bias != labels.end() && no_bias >= 0 &&
-        attr_to_bool(op.params_values(call.params.get())[static_cast<size_t>(no_bias)]) &&
-        last < bias - labels.begin())
-      std::erase_if(labels, [](const std::string& label) {  // the ends of the range of bias go, too
-        return label.find("bias") != std::string::npos;
-      });
-    labels.resize(std::min(labels.size(), static_cast<size_t>(call.num_inputs())));
-    return labels;
-  }
+  if (!op.variadic) return fixed_labels(op, call, given);
   const SymbolTraits& traits = op.symbol_traits(file_op);
   if (traits.named_inputs)
     if (std::vector<std::string> names = traits.named_inputs(call.params.get()); !names.empty())
       return names;
+  const int last = given.inputs.empty() ? -1 : given.inputs.rbegin()->first;
   const int count = std::max(last + 1, given_count(given.attrs, count_attribute(op, file_op)));
   MX_CHECK_KIND(count > 0, ErrorKind::kType, given.alias,
                 "() needs at least one input or num_args");
   std::vector<std::string> labels;
   for (int i = 0; i < count; ++i) labels.push_back(str("arg", i));
   return labels;
+}
+
+// Returns the inputs by their places among the labels, or as they are if one has no label.
+std::map<int, Entry> place(const OpSchema& op, const std::vector<std::string>& labels,
+                           const std::map<int, Entry>& inputs) {
+  if (op.variadic) return inputs;
+  std::map<int, Entry> placed;
+  for (const auto& [position, entry] : inputs) {
+    const auto at = std::ranges::find(labels, op.inputs[static_cast<size_t>(position)]);
+    if (at == labels.end()) return inputs;
+    placed[static_cast<int>(at - labels.begin())] = entry;
+  }
+  return placed;
 }
 
 const std::string* initial_value(const std::string& file_op, const OpSchema& op,
@@ -120,9 +144,9 @@ NodeRef compose(Given given, graph::NodeName name) {
   auto call = std::make_shared<Call>(make_call(file_op, std::move(own)));
   const std::vector<std::string> labels = labels_of(op, file_op, *call, given);
 
-  std::map<int, Entry>& taken = given.inputs;
+  std::map<int, Entry> taken = place(op, labels, given.inputs);
   if (!taken.empty() && taken.rbegin()->first >= static_cast<int>(labels.size())) {
-    // An optional input before a given one (CTCLoss with label_lengths only) leaves a gap.
+    // Inputs that were given by position do not know that one before them is left out.
     MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias, "() takes ",
                   labels.size(), " inputs with these parameters, ", taken.size(), " given");
     std::map<int, Entry> closed;

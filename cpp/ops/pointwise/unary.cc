@@ -27,6 +27,7 @@ struct Row {
   std::vector<std::string> aliases = {};
   bool keeps_zeros = false;
   bool identity = false;
+  std::vector<std::string> outputs = {};  // names of the outputs in symbols
 };
 
 // f(0) = 0. Only those are marked whose results for sparse arrays are sparse in 1.x, too.
@@ -36,6 +37,10 @@ Row keeps_zeros(Row row) {
 }
 Row identity(Row row) {
   row.identity = true;
+  return row;
+}
+Row named_output(const char* name, Row row) {
+  row.outputs = {name};
   return row;
 }
 
@@ -49,9 +54,10 @@ const Row kRows[] = {
                           nullptr,
                           AmpClass::kNeutral,
                           {"stop_gradient"}})),
-    identity(
-        keeps_zeros({"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
-                     MX_GRAD(g.emit("ones_like", {x(g)}))})),
+    named_output("loss",
+                 identity(keeps_zeros(
+                     {"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
+                      MX_GRAD(g.emit("ones_like", {x(g)}))}))),
     keeps_zeros({"abs", "Absolute value.", MX_GRAD(g.mul(dy(g), g.emit("sign", {x(g)})))}),
     keeps_zeros({"sign", "-1, 0 or 1 by the sign of data; a NaN stays.", nullptr}),
     keeps_zeros({"square", "data * data.", MX_GRAD(g.mul(dy(g), g.mul_scalar(x(g), 2.0))),
@@ -203,7 +209,7 @@ OpBuilder<P> one_number(const char* name, const char* doc) {
 }
 
 OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
-  op.amp(row.amp).alias(row.aliases);
+  op.amp(row.amp).alias(row.aliases).output_names(row.outputs);
   if (row.keeps_zeros) op.keeps_zeros();
   if (row.identity) op.identity();
   if (row.gradient)

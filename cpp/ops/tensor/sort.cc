@@ -150,6 +150,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_topk)
               .free_types({0})
               .constant_output()
+              .total_outputs_if([](const TopkParams& p, int visible) {
+                return p.ret_typ == TopkResult::kValue ? 2 : visible;
+              })
               .types([](const TopkParams& p, KnownTypes in, KnownTypes out) {
                 for (size_t i = 0; i < out.size(); ++i) {
                   const bool values = p.ret_typ == TopkResult::kValue ||
