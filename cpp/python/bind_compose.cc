@@ -93,6 +93,8 @@ class Arguments {
                            : op_.inputs[static_cast<size_t>(next_input_)]);
       ++next_input_;
     } else {
+      const bool takes_inputs = op_.variadic || !op_.inputs.empty();
+      if (takes_inputs && next_input_ == 0) fail_input(value, op_.input_name(0));
       MX_CHECK_KIND(next_param_ < op_.params.size(), ErrorKind::kType, given_.alias,
                     "() takes at most ", op_.inputs.size() + op_.params.size(),
                     " positional arguments");
@@ -177,12 +179,16 @@ class Arguments {
       has_arrays_ = true;
       return;
     }
-    MX_CHECK_KIND(is_symbol(value.ptr()), ErrorKind::kType, given_.alias, ": ", label, ": a ",
-                  type_name(value), " given, a Symbol expected");
+    if (!is_symbol(value.ptr())) fail_input(value, label);
     const Entries entries = value.attr("_outputs").cast<Entries>();
     MX_CHECK_KIND(entries.size() == 1, ErrorKind::kType, given_.alias, ": ", label, ": a group of ",
                   entries.size(), " outputs given, one output expected; index the symbol");
     given_.inputs[index] = entries[0];
+  }
+
+  [[noreturn]] void fail_input(py::handle value, const std::string& label) const {
+    fail(ErrorKind::kType, given_.alias, ": ", label, ": a ", type_name(value),
+         " given, an NDArray or a Symbol expected");
   }
 
   void param(int at, py::handle value) {

@@ -33,25 +33,15 @@ PyObject* interned(const char* text) {
   return o;
 }
 
-// Returns whether a call makes a node: its first operand is a symbol, or it names a node and leaves
-// all inputs out, which become variables. The first argument is an array in nearly all calls.
+// Returns whether a call makes a node: its first operand is a symbol, or it has none and the
+// callable is of mx.sym, where inputs that are left out become variables.
 bool composes(const OpObject& object, PyObject* const* args, size_t n, PyObject* keywords) {
-  if (!object.takes_inputs) return object.composes;
   const size_t count = n + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
-  for (size_t i = 0; i < count; ++i)
-    if (const OperandKind kind = operand_kind(args[i]); kind != OperandKind::kOther)
-      return kind == OperandKind::kSymbol;
-  bool named = false;
-  for (size_t i = n; i < count; ++i) {
-    PyObject* key = PyTuple_GET_ITEM(keywords, static_cast<Py_ssize_t>(i - n));
-    const auto found = find_keyword(object, key);
-    if (args[i] == Py_None) continue;
-    if (found != object.keywords->end() && found->second >= 0)
-      return false;  // no operand: an error
-    named |= PyUnicode_CompareWithASCIIString(key, "name") == 0 ||
-             PyUnicode_CompareWithASCIIString(key, "attr") == 0;
-  }
-  return named && symbol_type && (n == 0 || args[0] == Py_None);
+  if (object.takes_inputs)
+    for (size_t i = 0; i < count; ++i)
+      if (const OperandKind kind = operand_kind(args[i]); kind != OperandKind::kOther)
+        return kind == OperandKind::kSymbol;
+  return object.composes;
 }
 
 PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
@@ -188,14 +178,25 @@ void init_op_type() {
   op_type = &type;
 }
 
+// Returns the interned keywords of an operator; all of its callables share them.
+const std::unordered_map<PyObject*, int>* keywords_of(const OpSchema& op) {
+  static auto* made = new std::unordered_map<const OpSchema*, std::unordered_map<PyObject*, int>>;
+  const auto [at, added] = made->try_emplace(&op);
+  if (added) {
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      at->second[interned(op.inputs[i].c_str())] = static_cast<int>(i);
+    for (size_t i = 0; i < op.params.size(); ++i)
+      at->second[interned(op.params[i].name.c_str())] = -1 - static_cast<int>(i);
+  }
+  return &at->second;
+}
+
 }  // namespace
 
 py::object make_op_object(const OpSchema& op, std::string_view alias, bool composes) {
   using Key = std::tuple<std::string, bool>;
   static auto* made = new std::map<Key, PyObject*>;
-  const bool takes_inputs = op.variadic || !op.inputs.empty();
-  // A call of an operator with inputs composes if one of these is a symbol.
-  const auto at = made->try_emplace(Key(alias, composes && !takes_inputs)).first;
+  const auto at = made->try_emplace(Key(alias, composes)).first;
   if (!at->second) {
     MX_ASSERT(op.params.size() <= kMaxParams);
     auto* o = PyObject_New(OpObject, op_type);
@@ -203,15 +204,11 @@ py::object make_op_object(const OpSchema& op, std::string_view alias, bool compo
     o->vectorcall = call_op;
     o->op = &op;
     o->alias = &std::get<std::string>(at->first);
-    o->takes_inputs = takes_inputs;
-    o->composes = composes && !takes_inputs;
-    o->keywords = new std::unordered_map<PyObject*, int>;
-    for (size_t i = 0; i < op.inputs.size(); ++i)
-      (*o->keywords)[interned(op.inputs[i].c_str())] = static_cast<int>(i);
-    for (size_t i = 0; i < op.params.size(); ++i)
-      (*o->keywords)[interned(op.params[i].name.c_str())] = -1 - static_cast<int>(i);
+    o->takes_inputs = op.variadic || !op.inputs.empty();
+    o->composes = composes;
+    o->keywords = keywords_of(op);
     o->ctx_param = op.param_index("ctx");
-    o->shape_param = takes_inputs ? -1 : op.param_index("shape");
+    o->shape_param = o->takes_inputs ? -1 : op.param_index("shape");
     at->second = reinterpret_cast<PyObject*>(o);
   }
   return py::reinterpret_borrow<py::object>(at->second);
@@ -228,7 +225,7 @@ void bind_ops(py::module_& m) {
       },
       py::arg("name"), py::arg("composes") = false,
       "The operator of that name or alias. Raises ValueError, with near names, for unknown and\n"
-      "internal operators. Operators without inputs make nodes if they shall compose.");
+      "internal operators. Calls without operands make nodes if the operator shall compose.");
   m.def(
       "bind_arguments", &bind_arguments, py::arg("op"), py::arg("args"), py::arg("kwargs"),
       py::arg("shapes") = true,

@@ -52,12 +52,12 @@ def _value(text: str, kind: str) -> Any:
     return tuple(_value(part.strip(), kind) for part in inner.split(",")) if inner else ()
 
 
-def _inputs(op: dict[str, Any]) -> list[Parameter]:
+def _inputs(op: dict[str, Any], composes: bool) -> list[Parameter]:
     array = "NDArray | Symbol"
     if op["variadic"]:
         return [Parameter(op["inputs"][0], Parameter.VAR_POSITIONAL, annotation=array)]
     inputs = []
-    required = required_inputs(op)
+    required = 0 if composes else required_inputs(op)
     for i, name in enumerate(op["inputs"]):
         may_miss = i >= required
         default = None if may_miss else Parameter.empty
@@ -66,8 +66,10 @@ def _inputs(op: dict[str, Any]) -> list[Parameter]:
     return inputs
 
 
-def _signature(op: dict[str, Any], result: str, tail: dict[str, str]) -> Signature:
-    found = _inputs(op)
+def _signature(
+    op: dict[str, Any], result: str, tail: dict[str, str], composes: bool = False
+) -> Signature:
+    found = _inputs(op, composes)
     for p in op["params"]:
         default = Parameter.empty if p["required"] else _value(p["default"], p["python_type"])
         # A parameter without a default can follow one with a default only as a keyword.
@@ -95,7 +97,7 @@ def of_operator(name: str, composes: bool = False) -> Signature:
     name : str
         Name or alias.
     composes : bool
-        The signature of ``mx.sym`` for an operator without inputs, which makes a symbol.
+        The signature in ``mx.sym``, where all inputs may be left out.
 
     Returns
     -------
@@ -103,7 +105,8 @@ def of_operator(name: str, composes: bool = False) -> Signature:
     """
     op = _core.describe_op(name)
     if composes:
-        return _signature(op, "Symbol", {"name": "str", "attr": "Mapping[str, Any]"})
+        tail = {"name": "str", "attr": "Mapping[str, Any]", "out": "NDArray | Sequence[NDArray]"}
+        return _signature(op, "Symbol | NDArray" if op["inputs"] else "Symbol", tail, composes)
     result = {"one": "NDArray", "many": "list[NDArray]", "any": "NDArray | list[NDArray]"}
     tail = {"out": "NDArray | Sequence[NDArray]", "name": "str"}
     if not op["inputs"]:

@@ -1,8 +1,7 @@
 """Symbolic graphs: ``mx.sym`` (MXNet 1.x: ``mxnet.symbol``).
 
-Operators with inputs are the same objects in ``mx.nd``: a call on symbols composes, and so does one
-without any input that has ``name`` or ``attr``. Those without inputs, such as ``zeros``, compose
-here only.
+A call on symbols composes a symbol, and a call on arrays computes, as in ``mx.nd``. A call without
+either composes here only: inputs that are left out become variables.
 """
 
 from __future__ import annotations
