@@ -59,34 +59,55 @@ Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::str
 
 namespace {
 
-size_t shape_position(const Call& call) {
-  const int at = call.op->param_index("shape");
-  MX_ASSERT(at >= 0);
-  return static_cast<size_t>(at);
-}
-
-// The parameter `shape` of a call that makes an array.
-Shape shape_param(const Call& call) {
-  return std::get<Shape>(call.op->params_values(call.params.get())[shape_position(call)]);
+// Returns what the parameters of a call say of the shape that its users decide; empty if they say
+// the whole shape. A call without the parameter `shape` (_arange) leaves the number of values open.
+std::optional<Shape> open_shape(const Call& call, UnknownExtent unknown) {
+  if (!call.op || !call.traits().shape_from_users) return std::nullopt;
+  const std::vector<AttrValue> values = call.op->params_values(call.params.get());
+  const auto given = [&](const char* name) -> const AttrValue* {
+    const AttrValue& value = values[static_cast<size_t>(call.op->param_index(name))];
+    return std::holds_alternative<std::monostate>(value) ? nullptr : &value;
+  };
+  if (call.op->param_index("shape") < 0) {
+    if (given("stop") || !attr_to_bool(*given("infer_range"))) return std::nullopt;
+    return Shape{-1};
+  }
+  const AttrValue* value = given("shape");
+  const Shape shape = value ? known_shape(std::get<Shape>(*value), unknown) : Shape::unknown();
+  if (shape.is_known()) return std::nullopt;
+  return shape;
 }
 
 CallRef with_shape(const Call& call, const Shape& shape) {
-  std::vector<AttrValue> values = call.op->params_values(call.params.get());
-  values[shape_position(call)] = shape;
+  const OpSchema& op = *call.op;
+  const std::vector<AttrValue> values = op.params_values(call.params.get());
   std::vector<std::pair<std::string_view, AttrValue>> params;
-  for (size_t i = 0; i < values.size(); ++i)
-    params.emplace_back(call.op->params[i].name, values[i]);
+  for (size_t i = 0; i < values.size(); ++i) params.emplace_back(op.params[i].name, values[i]);
+  const auto value = [&](const char* name) -> AttrValue& {
+    return params[static_cast<size_t>(op.param_index(name))].second;
+  };
+  const bool has_shape = op.param_index("shape") >= 0;
+  AttrValue& found = value(has_shape ? "shape" : "stop");
+  if (has_shape) {
+    found = shape;
+  } else {
+    const auto repeat = attr_to_int(value("repeat"));
+    MX_CHECK_SHAPE(shape[0] % repeat == 0, call.name.text, ": its users need ", shape[0],
+                   " values, a multiple of repeat ", repeat, " expected");
+    // Half a step before the value that would come next: rounding cannot change the count.
+    const double steps = static_cast<double>(shape[0] / repeat) - 0.5;
+    found = attr_to_double(value("start")) + steps * attr_to_double(value("step"));
+  }
   auto made = std::make_shared<Call>(call);
-  made->params = call.op->make_params_by_name(params);
-  made->attrs["shape"] = attr_text(shape);
+  made->params = op.make_params_by_name(params);
+  made->attrs[has_shape ? "shape" : "stop"] = attr_text(found);
   return made;
 }
 
 }  // namespace
 
 bool shape_from_users(const Call& call, UnknownExtent unknown) {
-  return call.op && call.traits().shape_from_users &&
-         !known_shape(shape_param(call), unknown).is_known();
+  return open_shape(call, unknown).has_value();
 }
 
 void check_traced_shape(const Call& variable, const Shape& given) {
@@ -237,11 +258,23 @@ void Inference::run_shapes() {
       step.done = is_complete(step);
     }
     forward = !forward;
+    changed = changed || take_default_shapes();
   }
   // Rules from outputs to inputs may have filled a call: the operator's own rule decides.
   for (const Step& step : steps_)
     if (is_complete(step) && !shape_from_users(*step.call, unknown_))
       at_node(step, [&] { infer_known(step); });
+}
+
+bool Inference::take_default_shapes() {
+  bool changed = false;
+  for (const Step& step : steps_) {
+    const auto open = open_shape(*step.call, unknown_);
+    if (!open || open->ndim() >= 0 || shapes_[step.out].ndim() >= 0) continue;
+    const Shape shape = known_shape(step.call->infer({})[0].shape, unknown_);
+    if (shape.is_known()) changed |= merge(step.out, shape);
+  }
+  return changed;
 }
 
 bool Inference::is_known(const std::vector<graph::Route::Slot>& slots) const {
@@ -266,12 +299,8 @@ Specs Inference::specs_of(const Step& step) const {
   return specs;
 }
 
-Shape Inference::created_shape(const Step& step) const {
-  return known_shape(shape_param(*step.call), unknown_);
-}
-
 bool Inference::spread_shapes(Step& step) {
-  if (step.traits->shape_from_users && step.in.empty()) return merge(step.out, created_shape(step));
+  if (const auto open = open_shape(*step.call, unknown_)) return merge(step.out, *open);
   bool changed = complete_weights(step);
   if (is_known(step.in)) return infer_known(step) | changed;
   changed |= refine(step);

@@ -73,11 +73,12 @@ class Inference {
   bool refine(const Step& step);
   bool infer_known(const Step& step);
   bool infer_partly(const Step& step);
+  // Gives arrays of which neither parameters nor users say anything the operator's default shape.
+  bool take_default_shapes();
   bool merge(size_t slot, const Shape& shape);
   bool is_known(const std::vector<graph::Route::Slot>& slots) const;
   bool is_complete(const Step& step) const;
   Specs specs_of(const Step& step) const;
-  Shape created_shape(const Step& step) const;
   template <class F>
   void at_node(const Step& step, F&& fn);
 

@@ -136,10 +136,10 @@ struct DrawParams {
     };
     return std::tuple_cat(
         numbers(),
-        std::tuple(
-            field("shape", &DrawParams::shape, "Shape of the result; None means (1,).").at_least(0),
-            field("ctx", &DrawParams::ctx, "Device, as in cpu(0); default: current."),
-            field("dtype", &DrawParams::dtype, "Element type; None means float32.")));
+        std::tuple(field("shape", &DrawParams::shape, "Shape of the result; None means (1,).")
+                       .at_least(-1),
+                   field("ctx", &DrawParams::ctx, "Device, as in cpu(0); default: current."),
+                   field("dtype", &DrawParams::dtype, "Element type; None means float32.")));
   }
 };
 
@@ -177,7 +177,7 @@ struct RandintParams {
     return std::tuple(
         required_field("low", &RandintParams::low, "Smallest value."),
         required_field("high", &RandintParams::high, "One above the largest value."),
-        field("shape", &RandintParams::shape, "Shape of the result; None means (1,).").at_least(0),
+        field("shape", &RandintParams::shape, "Shape of the result; None means (1,).").at_least(-1),
         field("ctx", &RandintParams::ctx, "Device, as in cpu(0); default: current."),
         field("dtype", &RandintParams::dtype, "int32 or int64; None means int32."));
   }

@@ -6,6 +6,7 @@
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/random/distributions.h"
 #include "cpp/ops/registration.h"
+#include "cpp/ops/tensor/creation.h"
 
 namespace mxlite {
 namespace random {
@@ -34,12 +35,14 @@ OpSchema draw_schema() {
       .doc(D::doc)
       .infer([name](const DrawParams<D>& p, std::span<const TensorSpec>) -> Specs {
         const TensorSpec out{p.shape.value_or(Shape{1}), p.dtype.value_or(DType::kFloat32)};
+        check_made_shape(name, out.shape);
         check_floating(name, out.dtype);
         return {out};
       })
       .random(kCount)
       .zero_gradient()
       .typed_by_parameter()
+      .shape_from_users()
       .build();
 }
 
@@ -53,6 +56,7 @@ OpSchema like_schema() {
         check_floating(name, in[0].dtype);
         return {in[0]};
       })
+      .refine(refine_all_alike)
       .random(kCount)
       .zero_gradient()
       .build();
@@ -105,6 +109,7 @@ OpSchema sample_schema() {
 
 Specs infer_randint(const RandintParams& p, std::span<const TensorSpec>) {
   const TensorSpec out{p.shape.value_or(Shape{1}), p.dtype.value_or(DType::kInt32)};
+  check_made_shape("random_randint", out.shape);
   MX_CHECK_DTYPE(out.dtype == DType::kInt32 || out.dtype == DType::kInt64, "random_randint: dtype ",
                  out.dtype, " given, int32 or int64 expected");
   MX_CHECK(p.low < p.high, "random_randint: low ", p.low, " and high ", p.high,
@@ -175,7 +180,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_randint)
               .random(kCount)
               .zero_gradient()
-              .typed_by_parameter()
+              .types([](const RandintParams& p, KnownTypes, KnownTypes out) {
+                if (!out[0]) out[0] = p.dtype.value_or(DType::kInt32);
+              })
+              .shape_from_users()
               .build());
   ops.add(OpBuilder<MultinomialParams>("sample_multinomial")
               .inputs({"data"})

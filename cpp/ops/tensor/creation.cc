@@ -20,12 +20,19 @@ OpBuilder<P> from_nothing(const char* name, const char* doc) {
   return op;
 }
 
-constexpr auto kFillRule = [](const auto& p, std::span<const TensorSpec>) -> Specs {
-  return {spec(p.shape, p.dtype)};
-};
+OpSchema fill(const char* name, const char* doc) {
+  return from_nothing<FillParams>(name, doc)
+      .infer([name](const FillParams& p, std::span<const TensorSpec>) -> Specs {
+        check_made_shape(name, p.shape);
+        return {spec(p.shape, p.dtype)};
+      })
+      .shape_from_users()
+      .build();
+}
 
 // Integers wrap as in 1.x, but what no integer comes near has no value to wrap to.
 Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
+  check_made_shape("_full", p.shape);
   const Specs result = {spec(p.shape, p.dtype)};
   const DType dtype = result[0].dtype;
   MX_CHECK(integers_hold(p.value) || is_floating(dtype) || dtype == DType::kBool,
@@ -42,7 +49,7 @@ int64_t integers_between(__int128 first, __int128 last, __int128 step) {
 }
 
 Specs infer_arange(const ArangeParams& p, std::span<const TensorSpec>) {
-  MX_CHECK(!p.infer_range || p.stop, "_arange: infer_range=True without stop is not supported");
+  MX_CHECK(!p.infer_range || p.stop, "_arange: infer_range=True given, stop or a symbol expected");
   MX_CHECK(p.step != 0, "_arange: step 0 given, another value expected");
   const Number first = p.stop ? p.start : Number(0), last = p.stop.value_or(p.start);
   const double count = std::ceil((last - first) / p.step);
@@ -75,12 +82,13 @@ OpBuilder<LikeParams> like(const char* name, const char* doc) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(from_nothing<FillParams>("_zeros", "Zeros.").infer(kFillRule).shape_from_users().build());
-  ops.add(from_nothing<FillParams>("_ones", "Ones.").infer(kFillRule).shape_from_users().build());
+  ops.add(fill("_zeros", "Zeros."));
+  ops.add(fill("_ones", "Ones."));
   ops.add(
       from_nothing<FullParams>("_full", "One value.").infer(infer_full).shape_from_users().build());
   ops.add(from_nothing<ArangeParams>("_arange", "start, start + step, ... below stop.")
               .infer(infer_arange)
+              .shape_from_users()
               .build());
   ops.add(from_nothing<EyeParams>("_eye", "Ones on a diagonal, zeros elsewhere.")
               .infer(infer_eye)

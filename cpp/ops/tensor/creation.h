@@ -5,6 +5,13 @@
 
 namespace mxlite {
 
+// Throws if the shape of an array that `op` shall make has an extent of -1, which only symbols
+// may have, where the users of the array decide the extent.
+inline void check_made_shape(const std::string& op, const Shape& shape) {
+  for (const int64_t extent : shape)
+    MX_CHECK(extent >= 0, op, ": parameter shape: ", shape, " given, at least 0 expected");
+}
+
 using OptionalDType = std::optional<DType>;
 
 struct FillParams {
@@ -12,7 +19,7 @@ struct FillParams {
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
   static constexpr auto fields() {
-    return std::tuple(field("shape", &FillParams::shape, "Shape of the result.").at_least(0),
+    return std::tuple(field("shape", &FillParams::shape, "Shape of the result.").at_least(-1),
                       field("ctx", &FillParams::ctx, "Device, as in cpu(0); default: current."),
                       field("dtype", &FillParams::dtype, "Element type; None means float32."));
   }
@@ -32,7 +39,7 @@ struct FullParams {
   OptionalDType dtype = DType::kFloat32;
   Number value = 0;
   static constexpr auto fields() {
-    return std::tuple(field("shape", &FullParams::shape, "Shape of the result.").at_least(0),
+    return std::tuple(field("shape", &FullParams::shape, "Shape of the result.").at_least(-1),
                       field("ctx", &FullParams::ctx, "Device, as in cpu(0); default: current."),
                       field("dtype", &FullParams::dtype, "Element type; None means float32."),
                       required_field("value", &FullParams::value, "Value of every element."));
@@ -53,7 +60,8 @@ struct ArangeParams {
         field("stop", &ArangeParams::stop, "End, not included; None: count from 0 to start."),
         field("step", &ArangeParams::step, "Distance between values."),
         field("repeat", &ArangeParams::repeat, "How often each value occurs.").between(1, kMaxSize),
-        field("infer_range", &ArangeParams::infer_range, "Only False is supported."),
+        field("infer_range", &ArangeParams::infer_range,
+              "Symbols: let the users of the result decide how many values it has."),
         field("ctx", &ArangeParams::ctx, "Device, as in cpu(0); default: current."),
         field("dtype", &ArangeParams::dtype, "Element type; None means float32."));
   }

@@ -24,11 +24,12 @@ def _made(op: str, params: dict[str, Any], kwargs: dict[str, Any]) -> Symbol:
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Return a symbol of zeros; 0 in shape stands for a dimension that inference finds.
+    """Return a symbol of zeros.
 
     Parameters
     ----------
     shape : int or tuple of int
+        0 and -1 stand for dimensions, None and () for a shape, that inference finds.
     dtype : dtype, optional
         Default float32.
     """
@@ -55,10 +56,14 @@ def arange(
     name: str | None = None,
     dtype: Any = None,
 ) -> Symbol:
-    """Return evenly spaced values in [start, stop), each ``repeat`` times."""
-    if stop is None:
-        start, stop = 0, start
+    """Return evenly spaced values in [start, stop), each ``repeat`` times.
+
+    Without stop, values count from 0 to start. With infer_range=True and without stop, they count
+    from start, and the symbols that use the result decide how many there are.
+    """
     params = {"start": start, "stop": stop, "step": step, "repeat": repeat}
+    if infer_range:
+        params["infer_range"] = True
     return _made("_arange", {**params, "dtype": dtype or "float32"}, {"name": name})
 
 

@@ -274,6 +274,7 @@ BACKWARD = [
     (lambda x: sym.split(x, num_outputs=2, axis=1)[0], (0, 0), (5, 3), (5, 6)),
     (lambda x: sym.concat(x, sym.zeros((5, 4)), dim=1), (0, 0), (5, 7), (5, 0)),
     (lambda x: sym.Cast(x, "float64").astype("float32"), ANY, (5, 7), (5, 7)),
+    (lambda x: sym.random.normal_like(x), ANY, (5, 7), (5, 7)),
 ]
 
 

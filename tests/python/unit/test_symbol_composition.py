@@ -1,4 +1,4 @@
-"""Calls of ``mx.sym`` that leave inputs out."""
+"""Calls of ``mx.sym`` that leave something open: inputs, dimensions, or a whole shape."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from mxlite import sym
+from mxlite import nd, sym
 
 # Written by tests/data/make_compositions.py: {operator: [[parameters, arguments, states, outputs]]}
 PATH = Path(__file__).resolve().parents[2] / "data" / "compositions_1.9.1.json"
@@ -40,3 +41,65 @@ def test_any_one_input_may_be_given(op: str) -> None:
         shown = ["given" if other == name else other for other in arguments]
         hidden = ["given" if other == name else other for other in states]
         assert names(found) == [shown, hidden, outputs], name
+
+
+OPEN = {
+    "zeros": sym.zeros,
+    "ones": lambda shape: sym.ones(shape=shape),
+    "full": lambda shape: sym.full(shape, 3),
+    "uniform": lambda shape: sym.random.uniform(0, 1, shape=shape),
+    "normal": lambda shape: sym.random_normal(0, 1, shape=shape),
+    "gamma": lambda shape: sym.random.gamma(2, 1, shape=shape),
+    "randint": lambda shape: sym.random.randint(0, 5, shape=shape),
+}
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (-1, -1), (0, 3), (-1, 3), [2, -1], (), None], ids=str)
+@pytest.mark.parametrize("make", OPEN.values(), ids=OPEN)
+def test_users_decide_what_a_shape_leaves_open(make: Any, shape: Any) -> None:
+    x = sym.var("x")
+    net = sym.elemwise_add(sym.cast(make(shape), "float32"), x)
+    assert net.infer_shape(x=(2, 3))[:2] == ([(2, 3)], [(2, 3)])
+    assert net.eval(x=nd.zeros((2, 3)))[0].shape == (2, 3)
+    if shape and 3 in shape:
+        assert net.infer_shape_partial(x=(2, 0))[0] == [(2, 3)]
+
+
+@pytest.mark.parametrize("make", OPEN.values(), ids=OPEN)
+def test_what_stays_open_is_an_error(make: Any) -> None:
+    assert make((-1, 3)).infer_shape_partial()[1] == [(0, 3)]
+    with pytest.raises(ValueError, match="shape .* cannot be inferred"):
+        make((-1, 3)).eval()
+    with pytest.raises(ValueError, match="parameter shape: .*-2.* given, at least -1 expected"):
+        make((-2, 3))
+
+
+def test_integers_are_drawn_as_int32_whatever_users_take() -> None:
+    net = sym.random.randint(0, 5, shape=(0, 3))
+    assert net.infer_type()[1] == [np.int32]
+    assert (
+        sym.Group([net, sym.elemwise_add(net, sym.var("x", dtype="int32"))])
+        .eval(x=nd.zeros((2, 3), dtype="int32"))[0]
+        .dtype
+        == np.int32
+    )
+
+
+def test_a_drawing_without_shape_and_users_is_one_value() -> None:
+    assert sym.random.uniform().eval()[0].shape == (1,)
+
+
+@pytest.mark.parametrize("function", [nd.zeros, nd.ones, lambda s: nd.random.uniform(shape=s)])
+def test_arrays_have_no_open_dimensions(function: Any) -> None:
+    with pytest.raises(ValueError, match=r"parameter shape: \(-1, 2\) given, at least 0 expected"):
+        function((-1, 2))
+
+
+def test_users_decide_how_far_a_range_counts() -> None:
+    count = sym.arange(1, step=0.1, repeat=2, infer_range=True)
+    values = sym.elemwise_add(count, sym.var("x")).eval(x=nd.zeros(8))[0].asnumpy()
+    np.testing.assert_allclose(values, [1, 1, 1.1, 1.1, 1.2, 1.2, 1.3, 1.3], rtol=1e-6)
+    with pytest.raises(ValueError, match="7 values, a multiple of repeat 2 expected"):
+        sym.elemwise_add(count, sym.var("x")).eval(x=nd.zeros(7))
+    assert sym.arange(2, 7, infer_range=True).infer_shape()[1] == [(5,)]
+    assert sym.arange(3).eval()[0].asnumpy().tolist() == [0, 1, 2]
