@@ -45,7 +45,7 @@ struct PushOptions {
   WorkerKind worker = WorkerKind::kCpu;  // kComm runs strictly in order of push
   int device = 0;                        // index of a stream worker's device
   bool may_inline = false;               // may run in push if all dependencies are done
-  size_t bytes = 0;                      // memory that stays allocated until the task is done
+  size_t bytes = 0;                      // allocated already, and kept until the task is done
   bool keep_operands = false;  // compute tasks: for memory that is not freed in stream order
 };
 
@@ -109,6 +109,9 @@ inline void set_blocking_hooks(void* (*release)(), void (*acquire)(void*)) {
 
 // Returns whether this process is a fork of one that used the engine; tasks then run in the caller.
 bool in_forked_child();
+
+// Returns whether the calling thread runs a task.
+bool in_task();
 
 // Returns the stream that the current task submits to; null outside of stream tasks.
 Stream* current_stream();

@@ -57,7 +57,7 @@ void GraphEngine::wait_all() {
 }
 
 bool GraphEngine::drain() {
-  if (Scheduler::RunScope::innermost()) return false;
+  if (in_task()) return false;
   std::unique_lock lock(scheduler_.mutex);
   scheduler_.sleep_until_empty(lock);
   return true;

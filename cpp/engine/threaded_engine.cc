@@ -11,7 +11,7 @@ void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions&
   if (is_stream_worker(options.worker))
     start_stream_worker(scheduler_.stream_state(options.worker, options.device));
   std::unique_lock lock(scheduler_.mutex);
-  if (scheduler_.over_limit(options.bytes) && !Scheduler::RunScope::innermost())
+  if (scheduler_.over_limit(options.bytes) && !in_task())
     scheduler_.sleep_until_below_limit(lock, options.bytes);
   if (runs_in_caller_) return push_and_run(std::move(lock), std::move(task), access, options);
 

@@ -58,8 +58,10 @@ void set_interrupt_hooks(InterruptHooks hooks) {
 
 bool is_interruptible() {
   auto* may_run = may_run_handlers.load(std::memory_order_acquire);
-  return may_run && !Scheduler::RunScope::innermost() && may_run();
+  return may_run && !in_task() && may_run();
 }
+
+bool in_task() { return Scheduler::RunScope::innermost() != nullptr; }
 
 void run_interrupt_hook() { run_handlers.load(std::memory_order_acquire)(); }
 

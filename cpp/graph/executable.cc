@@ -6,7 +6,6 @@
 #include <unordered_set>
 
 #include "cpp/core/cpu/large_blocks.h"
-#include "cpp/graph/deferred_memory.h"
 #include "cpp/graph/passes/passes.h"
 #include "cpp/ndarray/memory_profile.h"
 
@@ -48,7 +47,7 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
   void run() override {
     const Executable& e = *executable_;
     const Program& p = e.program_;
-    take_deferred_memory();
+    take_addresses();
     Arena::Use memory(*e.arena_, p.arena_bytes + p.scratch_bytes);
     bases_[Slots::kArena] = memory.data();
     bases_[Slots::kScratch] = memory.data() + p.arena_bytes;
@@ -63,7 +62,7 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
     const Executable& e = *executable_;
     const Program& p = e.program_;
     if (first == 0) {
-      take_deferred_memory();
+      take_addresses();
       between_ = Storage::allocate(e.device_, p.arena_bytes + p.scratch_bytes);
       bases_[Slots::kArena] = between_->data();
       bases_[Slots::kScratch] = static_cast<std::byte*>(between_->data()) + p.arena_bytes;
@@ -91,7 +90,7 @@ class Executable::CollectiveRun final : public collective::GraphRun, public RunO
       : RunOperands(e.slots_.count), executable_(&e), steps_(e.collectives_) {}
 
   GraphWay choose(Stream& stream, Recordings& recorded) override {
-    take_deferred_memory();
+    take_addresses();
     std::byte* const arena = steps_->arena();
     bases_[Slots::kArena] = arena;
     bases_[Slots::kScratch] = arena + executable_->program_.arena_bytes;
@@ -162,7 +161,6 @@ Executable::Executable(Program program, Device device, bool may_inline)
     const int slot = program_.root(o.buffer).index;
     output_buffers_[static_cast<size_t>(slot)] = o.spec;
   }
-  for (const TensorSpec& s : output_buffers_) output_bytes_ += s.bytes();
   saved_.resize(output_buffers_.size());
   for (const Program::Output& o : program_.outputs)
     saved_[static_cast<size_t>(program_.root(o.buffer).index)] = o.saved;
@@ -272,7 +270,7 @@ void Executable::push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var*
     for (int slot : piece.overwrites) overwritten.push_back(var_of(slot));
     for (int slot : piece.updates) updated.push_back(var_of(slot));
     engine::PushOptions push = push_options();
-    if (&piece == &pieces_.back()) push.bytes = output_bytes_;
+    if (&piece == &pieces_.back()) push.bytes = task->new_bytes();
     engine::Engine::get().push(make_ref<PieceTask>(task, piece.first, piece.last),
                                {read, overwritten, updated}, push);
   }
@@ -348,17 +346,18 @@ Executable::Prepared Executable::prepare(const Call& call) {
   }
   StorageRef block;
   if (program_.saved_bytes) {
-    ProvideFn provide;
-    if (output_memory_)
-      provide = [memory = output_memory_, bytes = program_.saved_bytes, device = device_,
-                 name = task_name_] {
-        const MemoryScope scope(name);
-        return memory->take_saved(bytes, device);
-      };
+    const auto provide = [memory = output_memory_, bytes = program_.saved_bytes, device = device_,
+                          name = task_name_] {
+      const MemoryScope scope(name);
+      return memory->take_saved(bytes, device);
+    };
     // A call of several processes says when it begins whether it has memory that is not written
-    // yet, so it is allocated here.
-    block = collectives_ ? provide()
-                         : make_deferred_memory(device_, program_.saved_bytes, std::move(provide));
+    // yet, so it is allocated here. On a GPU the memory is otherwise allocated in the task, so it
+    // does not wait for queued tasks of other streams.
+    if (!output_memory_)
+      block = Storage::allocate(device_, program_.saved_bytes);
+    else
+      block = collectives_ ? provide() : Storage::provided(device_, program_.saved_bytes, provide);
     overwrites.push_back(&block->var());
   }
   for (size_t i = 0; i < output_buffers_.size(); ++i) {
@@ -390,12 +389,12 @@ NDArrays Executable::launch(const Call& call) {
   if (prepared.collective) {
     collective::GraphCall graph;
     collectives_->describe(graph);
+    graph.bytes = prepared.collective->new_bytes();
     graph.run = std::move(prepared.collective);
     graph.origin = call.origin;
     graph.reads = prepared.reads;
     graph.overwrites = prepared.overwrites;
     graph.updates = prepared.updates;
-    graph.bytes = output_bytes_;
     collective::Processes* const processes = collective::running_processes();
     MX_CHECK_KIND(processes, ErrorKind::kCommunicator, program_.name,
                   ": was compiled for a job that has ended; call hybridize() to compile it again");
@@ -408,7 +407,7 @@ NDArrays Executable::launch(const Call& call) {
     return std::move(prepared.outputs);
   }
   engine::PushOptions push = push_options();
-  push.bytes = output_bytes_;
+  push.bytes = task.new_bytes();
   push.keep_operands = replay_ && task.uses_foreign_memory();
   engine::Engine::get().push(std::move(prepared.task),
                              {prepared.reads, prepared.overwrites, prepared.updates}, push);
@@ -418,7 +417,8 @@ NDArrays Executable::launch(const Call& call) {
 Executable::Work Executable::work(const Call& call) {
   MX_ASSERT(can_be_part_of_a_task());
   Prepared prepared = prepare(call);
-  return {std::move(prepared.task), std::move(prepared.outputs), std::move(prepared.reads)};
+  const size_t bytes = prepared.task->new_bytes();
+  return {std::move(prepared.task), std::move(prepared.outputs), std::move(prepared.reads), bytes};
 }
 
 bool Executable::can_be_part_of_a_task() const {

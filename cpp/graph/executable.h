@@ -46,6 +46,7 @@ class Executable final : public RefCounted {
     engine::TaskRef task;  // never pushed
     NDArrays outputs;
     SmallVector<engine::Var*, 8> reads;
+    size_t new_bytes;  // PushOptions::bytes
   };
   Work work(const Call& call);  // requires can_be_part_of_a_task
   bool can_be_part_of_a_task() const;
@@ -85,7 +86,6 @@ class Executable final : public RefCounted {
   std::vector<int> read_parameters_, written_parameters_;  // used by the main part
   std::vector<TensorSpec> output_buffers_;                 // by output slot
   std::vector<Saved> saved_;  // by output slot: place in the block of saved values
-  size_t output_bytes_ = 0;
   size_t own_bytes_ = 0;
 
   // Used on a GPU only.

@@ -129,21 +129,21 @@ std::optional<NDArrays> JoinedParts::push(std::shared_ptr<const Split> owner,
       Executable& executable = *ready.entry->plain;
       Executable::Work one = executable.work({own, *ready.parameters, origin});
       work[i].graph = std::move(one.task);
+      bytes += one.new_bytes;
       for (engine::Var* var : one.reads) reads.push_back(var);
-      for (size_t k = 0; k < step.outputs.size(); ++k) {
-        bytes += one.outputs[k]->spec().bytes();
+      for (size_t k = 0; k < step.outputs.size(); ++k)
         values[step.outputs[k]] = std::move(one.outputs[k]);
-      }
       may_inline = may_inline && executable.may_inline();
       continue;
     }
     const TensorSpec& spec = step.part->collective->outputs[0];
     NDArrayRef output = NDArray::empty(spec, Device{});
+    output->data();  // allocated now, because nothing may fail once calls have numbers
     // Own handles: backward may give the caller's handles other memory before this runs.
     work[i].input = step.foreign_input ? own[0]->detached() : own[0];
     work[i].output = step.is_result ? output->detached() : output;
+    bytes += output->storage()->take_new_bytes();
     values[step.outputs[0]] = std::move(output);
-    bytes += spec.bytes();
     may_inline = may_inline && step.may_inline;
   }
   NDArrays outputs;

@@ -16,13 +16,14 @@ namespace {
 struct Attribution {
   MemoryOfBlock* row;
   int64_t bytes;
+  bool counted = false;
 };
 
 struct Profile {
   std::mutex mutex;
   bool runs = false;
   std::map<std::tuple<DeviceType, int, std::string>, MemoryOfBlock> rows;
-  std::unordered_map<const void*, Attribution> attributed;  // by address
+  std::unordered_map<const void*, Attribution> attributed;  // by storage
 };
 Profile& profile() {
   static auto* const instance = new Profile;  // leaked: arrays may outlive static destructors
@@ -53,7 +54,8 @@ std::vector<MemoryOfBlock> memory_by_block() {
   Profile& p = profile();
   const std::lock_guard lock(p.mutex);
   std::vector<MemoryOfBlock> rows;
-  for (const auto& [key, row] : p.rows) rows.push_back(row);
+  for (const auto& [key, row] : p.rows)
+    if (row.allocations > 0) rows.push_back(row);
   std::stable_sort(rows.begin(), rows.end(), [](const MemoryOfBlock& a, const MemoryOfBlock& b) {
     return std::tuple(a.device.type, a.device.index, -a.peak_bytes) <
            std::tuple(b.device.type, b.device.index, -b.peak_bytes);
@@ -67,30 +69,36 @@ void leave_memory_scope() noexcept {
   if (!scopes.empty()) scopes.pop_back();
 }
 
-void attribute_to_block(Device device, const void* data, size_t bytes) {
+void attribute_to_block(Device device, const void* storage, size_t bytes) {
   if (bytes == 0) return;
   Profile& p = profile();
   const std::lock_guard lock(p.mutex);
   if (!p.runs) return;
   const std::string block = scopes.empty() ? "" : scopes.back();
   MemoryOfBlock& row = p.rows[{device.type, device.index, block}];
-  if (row.allocations == 0) {
-    row.device = device;
-    row.block = block;
-  }
-  const auto size = static_cast<int64_t>(bytes);
-  p.attributed[data] = {&row, size};
+  row.device = device;
+  row.block = block;
+  p.attributed[storage] = {&row, static_cast<int64_t>(bytes)};
+}
+
+void count_attributed(const void* storage) noexcept {
+  Profile& p = profile();
+  const std::lock_guard lock(p.mutex);
+  const auto found = p.attributed.find(storage);
+  if (found == p.attributed.end()) return;
+  MemoryOfBlock& row = *found->second.row;
+  found->second.counted = true;
   ++row.allocations;
-  row.bytes += size;
+  row.bytes += found->second.bytes;
   row.peak_bytes = std::max(row.peak_bytes, row.bytes);
 }
 
-void forget_attribution(const void* data) noexcept {
+void forget_attribution(const void* storage) noexcept {
   Profile& p = profile();
   const std::lock_guard lock(p.mutex);
-  const auto found = p.attributed.find(data);
+  const auto found = p.attributed.find(storage);
   if (found == p.attributed.end()) return;
-  found->second.row->bytes -= found->second.bytes;
+  if (found->second.counted) found->second.row->bytes -= found->second.bytes;
   p.attributed.erase(found);
   if (!p.runs && p.attributed.empty()) memory_profile_has_entries = false;
 }

@@ -36,18 +36,23 @@ class MemoryScope {
 };
 
 extern std::atomic<bool> memory_profile_has_entries;
-void attribute_to_block(Device device, const void* data, size_t bytes);
-void forget_attribution(const void* data) noexcept;
+void attribute_to_block(Device device, const void* storage, size_t bytes);
+void count_attributed(const void* storage) noexcept;
+void forget_attribution(const void* storage) noexcept;
 
-// Called for every allocation and release of arrays. They cost one relaxed load while the profiler
-// is off.
-inline void attribute_memory(Device device, const void* data, size_t bytes) {
+// Called for every storage: in the block's call that makes it, when its memory is allocated, and
+// when it ends. They cost one relaxed load while the profiler is off.
+inline void attribute_memory(Device device, const void* storage, size_t bytes) {
   if (memory_profile_has_entries.load(std::memory_order_relaxed)) [[unlikely]]
-    attribute_to_block(device, data, bytes);
+    attribute_to_block(device, storage, bytes);
 }
-inline void forget_memory(const void* data) noexcept {
+inline void count_memory(const void* storage) noexcept {
   if (memory_profile_has_entries.load(std::memory_order_relaxed)) [[unlikely]]
-    forget_attribution(data);
+    count_attributed(storage);
+}
+inline void forget_memory(const void* storage) noexcept {
+  if (memory_profile_has_entries.load(std::memory_order_relaxed)) [[unlikely]]
+    forget_attribution(storage);
 }
 
 }  // namespace mxlite

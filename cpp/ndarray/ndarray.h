@@ -46,6 +46,10 @@ class NDArray final : public RefCounted {
   void* data() const {
     return static_cast<std::byte*>(storage_->data()) + offset_ * dtype_size(spec_.dtype);
   }
+  // Returns what a task keeps to find the first element when it runs.
+  StoragePlace place() const {
+    return {storage_, static_cast<size_t>(offset_) * dtype_size(spec_.dtype)};
+  }
   // Returns an array on the same storage with another shape; requires contiguity and equal sizes.
   NDArrayRef reshaped(const Shape& shape) const;
   // Returns an array on the same storage with any strides.

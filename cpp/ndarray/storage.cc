@@ -46,17 +46,42 @@ Block allocate_on_gpu(Device device, size_t bytes, StreamKind first_user) {
 void set_memory_reclaimer(void (*reclaim)()) { reclaimer = reclaim; }
 
 IntrusivePtr<Storage> Storage::allocate(Device device, size_t bytes, StreamKind first_user) {
-  if (device.type != DeviceType::kCUDA) {
-    IntrusivePtr<Storage> storage(
-        new Storage(device, host_allocator(device.type).allocate(bytes), nullptr));
-    attribute_memory(device, storage->data(), bytes);
-    return storage;
-  }
-  const Block block = allocate_on_gpu(device, bytes, first_user);
+  const bool on_gpu = device.type == DeviceType::kCUDA;
+  const Block block = on_gpu ? allocate_on_gpu(device, bytes, first_user) : Block{nullptr, bytes};
   IntrusivePtr<Storage> storage(new Storage(device, block, nullptr));
-  attribute_memory(device, block.data, bytes);
+  attribute_memory(device, storage.get(), bytes);
+  if (!on_gpu) return storage;
+  count_memory(storage.get());
   engine::Engine::get().allocated_on(storage->var_, worker_of(first_user), device.index);
   return storage;
+}
+
+IntrusivePtr<Storage> Storage::provided(Device device, size_t bytes,
+                                        std::function<IntrusivePtr<Storage>()> provide) {
+  IntrusivePtr<Storage> storage(new Storage(device, {nullptr, bytes}, nullptr));
+  storage->provide_ = std::move(provide);
+  return storage;
+}
+
+void* Storage::obtain() const {
+  if (provide_) {
+    whole_ = provide_();
+    provide_ = nullptr;
+    data_.store(whole_->data(), std::memory_order_release);
+    return whole_->data();
+  }
+  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;  // without bytes
+  Allocator& allocator = host_allocator(device_.type);
+  const Block block = allocator.allocate(bytes_);
+  void* first = nullptr;
+  // Nobody has written the memory yet, so two threads may read it at the same time.
+  if (!data_.compare_exchange_strong(first, block.data, std::memory_order_acq_rel)) {
+    allocator.free(block);
+    return first;
+  }
+  is_new_.store(!engine::in_task(), std::memory_order_relaxed);
+  count_memory(this);
+  return block.data;
 }
 
 IntrusivePtr<Storage> Storage::wrap(Device device, void* data, size_t bytes,
@@ -74,14 +99,16 @@ IntrusivePtr<Storage> Storage::part_of(const IntrusivePtr<Storage>& whole, size_
 }
 
 Storage::~Storage() {
-  if (whole_) return;
-  if (!release_) forget_memory(block_.data);
+  const Block block{data_.load(std::memory_order_relaxed), bytes_};
+  if (!release_) forget_memory(this);
   if (release_)
     release_();
+  else if (whole_ || !block.data)
+    return;
   else if (device_.type != DeviceType::kCUDA)
-    host_allocator(device_.type).free(block_);
+    host_allocator(device_.type).free(block);
   else if (!engine::in_forked_child())  // a child leaves the parent's memory alone
-    accelerator()->free(device_.index, block_, engine::freeing_stream(var_));
+    accelerator()->free(device_.index, block, engine::freeing_stream(var_));
 }
 
 }  // namespace mxlite

@@ -13,10 +13,15 @@ namespace mxlite {
 
 class Storage final : public RefCounted {
  public:
-  // Allocates from the device's allocator, not initialized. On a GPU, tasks of other streams than
-  // `first_user` wait for the work that this stream has been given so far.
+  // Returns memory of the device's allocator, not initialized. Memory of the host is allocated by
+  // the first call of data(): a queued operator holds no memory for its results. On a GPU, tasks of
+  // other streams than `first_user` wait for the work that this stream has been given so far.
   static IntrusivePtr<Storage> allocate(Device device, size_t bytes,
                                         StreamKind first_user = StreamKind::kCompute);
+  // Returns a storage of which the first call of data(), in a task, gets the memory from `provide`
+  // and holds it as long as the storage lives.
+  static IntrusivePtr<Storage> provided(Device device, size_t bytes,
+                                        std::function<IntrusivePtr<Storage>()> provide);
   // Wraps foreign memory (NumPy, DLPack); release runs after the last use, on any thread.
   static IntrusivePtr<Storage> wrap(Device device, void* data, size_t bytes,
                                     std::function<void()> release);
@@ -26,8 +31,13 @@ class Storage final : public RefCounted {
                                        size_t bytes);
   ~Storage() override;
 
-  void* data() const { return block_.data; }
-  size_t bytes() const { return block_.bytes; }
+  // Throws kOutOfMemory where it has to allocate. A task therefore calls it when it runs, and not
+  // when it is pushed.
+  void* data() const {
+    void* const known = data_.load(std::memory_order_acquire);
+    return known ? known : obtain();
+  }
+  size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
   // Whether wrap made it: its owner may reuse the memory as soon as release has run.
   bool is_foreign() const { return static_cast<bool>(release_); }
@@ -35,6 +45,13 @@ class Storage final : public RefCounted {
   // Number of arrays that lie here: handles of users and of the tape. Tasks in flight hold the
   // memory without being counted.
   uint32_t num_arrays() const { return num_arrays_.load(std::memory_order_relaxed); }
+  // Returns the bytes that were allocated outside of tasks, to the first caller only: what the task
+  // that it pushes keeps in memory until it is done (PushOptions::bytes).
+  size_t take_new_bytes() const {
+    const bool taken = is_new_.load(std::memory_order_relaxed) &&
+                       is_new_.exchange(false, std::memory_order_relaxed);
+    return taken ? bytes_ : 0;
+  }
 
  private:
   friend class NDArray;
@@ -51,16 +68,31 @@ class Storage final : public RefCounted {
   }
 
   Storage(Device device, Block block, std::function<void()> release)
-      : device_(device), block_(block), release_(std::move(release)) {}
+      : device_(device),
+        data_(block.data),
+        bytes_(block.bytes),
+        is_new_(block.data != nullptr),
+        release_(std::move(release)) {}
+  void* obtain() const;
 
   Device device_;
-  Block block_;
+  mutable std::atomic<void*> data_;  // null: not allocated yet
+  size_t bytes_;
+  mutable std::atomic<bool> is_new_;
   std::function<void()> release_;  // empty: the block goes back to the allocator
-  IntrusivePtr<Storage> whole_;    // the storage of which this is a part
+  mutable std::function<IntrusivePtr<Storage>()> provide_;
+  mutable IntrusivePtr<Storage> whole_;  // the storage of which this is a part
   mutable std::atomic<uint32_t> num_arrays_{0};
   mutable engine::Var var_;
 };
 using StorageRef = IntrusivePtr<Storage>;
+
+// An operand of a task: the task takes the address when it runs.
+struct StoragePlace {
+  StorageRef storage;
+  size_t offset = 0;  // in bytes
+  void* data() const { return static_cast<std::byte*>(storage->data()) + offset; }
+};
 
 // Called when a GPU's memory has run out: drops cached memory. There is one such function.
 void set_memory_reclaimer(void (*reclaim)());

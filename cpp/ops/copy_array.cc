@@ -18,10 +18,12 @@ class StridedCopyTask final : public engine::Task {
   StridedCopyTask(const NDArray& src, const NDArray& dst)
       : Task("_copyto"),
         shape_(src.shape()),
-        src_{src.data(), src.dtype(), src.strides()},
-        dst_{dst.data(), dst.dtype(), dst.strides()},
-        held_{src.storage(), dst.storage()} {}
+        src_{nullptr, src.dtype(), src.strides()},
+        dst_{nullptr, dst.dtype(), dst.strides()},
+        held_{src.place(), dst.place()} {}
   void run() override {
+    src_.data = held_[0].data();
+    dst_.data = held_[1].data();
     if (Stream* stream = engine::current_stream())
       copy_strided_on(*stream, shape_, src_, dst_);
     else
@@ -32,26 +34,20 @@ class StridedCopyTask final : public engine::Task {
  private:
   Shape shape_;
   StridedData src_, dst_;
-  SmallVector<StorageRef, 2> held_;
+  SmallVector<StoragePlace, 2> held_;
 };
 
 // Bytes, between host and device or two devices.
 class TransferTask final : public engine::Task {
  public:
   TransferTask(const NDArray& src, const NDArray& dst)
-      : Task("_copyto"),
-        src_(src.data()),
-        dst_(dst.data()),
-        bytes_(src.spec().bytes()),
-        held_{src.storage(), dst.storage()} {}
-  void run() override { engine::current_stream()->copy(dst_, src_, bytes_); }
+      : Task("_copyto"), bytes_(src.spec().bytes()), held_{src.place(), dst.place()} {}
+  void run() override { engine::current_stream()->copy(held_[1].data(), held_[0].data(), bytes_); }
   void release_operands() noexcept override { held_.clear(); }
 
  private:
-  const void* src_;
-  void* dst_;
   size_t bytes_;
-  SmallVector<StorageRef, 2> held_;
+  SmallVector<StoragePlace, 2> held_;
 };
 
 void push_copy(engine::Task* task, const NDArray& src, const NDArray& dst,

@@ -38,10 +38,22 @@ void* guarded_scratch(size_t bytes) {
   return last.block.data;
 }
 
-// Makes the view in the list: a temporary's shapes would be copied once more.
+// Makes the view in the list: a temporary's shapes would be copied once more. The task sets the
+// address when it runs.
 template <size_t N>
 void append_view(SmallVector<TensorRef, N>& views, const NDArray& a) {
-  views.emplace_back(a.data(), a.shape(), a.strides(), a.dtype(), a.contiguous());
+  views.emplace_back(nullptr, a.shape(), a.strides(), a.dtype(), a.contiguous());
+}
+
+// Calls `allocate`, and says in its error for which output the memory was.
+template <class Allocate>
+auto allocate_for(const OpSchema& op, const TensorSpec& spec, const Allocate& allocate) {
+  try {
+    return allocate();
+  } catch (Error& error) {
+    error.add_context(str("for the output ", spec, " of ", op.name));
+    throw;
+  }
 }
 
 class OpTask final : public engine::Task {
@@ -56,19 +68,25 @@ class OpTask final : public engine::Task {
 
   void add_input(const NDArray& a) {
     append_view(in_, a);
-    held_.push_back(a.storage());
+    hold(a);
   }
   void add_output(const NDArray& a) {
     append_view(out_, a);
-    held_.push_back(a.storage());
+    hold(a);
   }
 
   bool uses_foreign_memory() const {
-    return std::any_of(held_.begin(), held_.end(), [](auto& s) { return s->is_foreign(); });
+    return std::any_of(held_.begin(), held_.end(),
+                       [](auto& place) { return place.storage->is_foreign(); });
   }
+  size_t new_bytes() const { return new_bytes_; }  // PushOptions::bytes
 
   void run() override {
     ctx_.stream = engine::current_stream();
+    const StoragePlace* place = held_.begin();
+    for (TensorRef& in : in_) in.data = place++->data();
+    for (TensorRef& out : out_)
+      out.data = allocate_for(op_, {out.shape, out.dtype}, [&] { return place++->data(); });
     kernel_.run(ctx_, params_.get(), in_, out_);
   }
   void release_operands() noexcept override {
@@ -83,13 +101,19 @@ class OpTask final : public engine::Task {
   }
 
  private:
+  void hold(const NDArray& a) {
+    held_.push_back(a.place());
+    new_bytes_ += a.storage()->take_new_bytes();
+  }
+
   const OpSchema& op_;
   const Kernel& kernel_;
   ParamsRef params_;
   KernelContext ctx_;
   SmallVector<TensorRef, 3> in_;
   SmallVector<TensorRef, 2> out_;
-  SmallVector<StorageRef, 5> held_;
+  SmallVector<StoragePlace, 5> held_;  // inputs, then outputs
+  size_t new_bytes_ = 0;
 };
 static_assert(sizeof(OpTask) <= engine::kLargestReusedTask);
 
@@ -118,15 +142,6 @@ Device place_of(std::span<const NDArrayRef> inputs, const InvokeOptions& options
   if (inputs.empty() && !from_out) return options.device;
   const Device first = (from_out ? options.out[0] : inputs[0])->device();
   return is_transfer_memory(first) ? Device{DeviceType::kCPU, 0} : first;
-}
-
-NDArrayRef allocate_output(const OpSchema& op, const TensorSpec& spec, Device device) {
-  try {
-    return NDArray::empty(spec, device);
-  } catch (Error& error) {
-    error.add_context(str("for the output ", spec, " of ", op.name));
-    throw;
-  }
 }
 
 using Storages = SmallVector<const Storage*, 4>;
@@ -282,7 +297,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     NDArrayRef fresh;
     if (!target ||
         !writes_directly(op, *target, out_specs[i], static_cast<int>(i), inputs, storages))
-      fresh = allocate_output(op, out_specs[i], device);
+      fresh = allocate_for(op, out_specs[i], [&] { return NDArray::empty(out_specs[i], device); });
     const NDArray& written = fresh ? *fresh : *target;
     task->add_output(written);
     // A view is part of its storage: the rest, and an old error of it, stays.
@@ -300,7 +315,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     outputs.push_back(target);
   }
 
-  engine::PushOptions push{.bytes = out_bytes};
+  engine::PushOptions push{.bytes = task->new_bytes()};
   if (device.type == DeviceType::kCUDA) {
     push.worker = engine::WorkerKind::kCompute;
     push.device = device.index;

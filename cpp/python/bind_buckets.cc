@@ -169,8 +169,7 @@ class GradientBucket {
 
 }  // namespace
 
-void push_bucket_call(OperationRef operation, const Request& terms, const engine::Access& access,
-                      size_t bytes) {
+void push_bucket_call(OperationRef operation, const Request& terms, const engine::Access& access) {
   auto session = Runtime::get().running_session();
   operation->is_bucket = true;
   operation->asked = session->share(terms);
@@ -179,7 +178,7 @@ void push_bucket_call(OperationRef operation, const Request& terms, const engine
   std::vector<OperationRef> operations = {std::move(operation)};
   auto task = make_ref<CollectiveTask>(horovod::collective_name(terms.kind), current_origin(),
                                        std::move(operations), std::move(session));
-  engine::Engine::get().push(std::move(task), access, {.may_inline = true, .bytes = bytes});
+  engine::Engine::get().push(std::move(task), access, {.may_inline = true});
 }
 
 void bind_buckets(py::module_& m) {

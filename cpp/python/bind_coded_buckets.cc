@@ -112,7 +112,7 @@ class CodedBucket {
     for (size_t i = first; i < last; ++i)
       received_[i] = {output, static_cast<size_t>(begin_of(i) - begin_of(first)),
                       static_cast<size_t>(input->size()), ranks};
-    push_bucket_call(std::move(operation), terms, {reads, overwrites, {}}, output->spec().bytes());
+    push_bucket_call(std::move(operation), terms, {reads, overwrites, {}});
   }
 
   // Overwrites arrays by the sums of what was received last.

@@ -228,7 +228,7 @@ PendingCollective submit(const std::string& kind, std::vector<std::string> names
     if (!output) continue;
     const bool whole = !same && output->spec().bytes() == output->storage()->bytes();
     (whole ? overwrites : updates).push_back(&output->storage()->var());
-    bytes += output->spec().bytes();
+    bytes += output->storage()->take_new_bytes();
   }
   auto task = make_ref<CollectiveTask>(task_name(operations[0]->request().kind), current_origin(),
                                        operations, std::move(session));

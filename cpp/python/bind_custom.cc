@@ -159,7 +159,7 @@ void launch(Callback callback) {
                  [&](const NDArrayRef& a) { updates.push_back(&a->storage()->var()); });
   for_each_array(callback.writes, [&](const NDArrayRef& a) {
     overwrites.push_back(&a->storage()->var());
-    bytes += a->spec().bytes();
+    bytes += a->storage()->take_new_bytes();
   });
   const engine::TaskRef task(new CallbackTask(std::move(callback), {}));
   engine::Engine::get().push(task, {reads, overwrites, updates},

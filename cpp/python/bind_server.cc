@@ -67,6 +67,8 @@ class ServerTask final : public engine::DeferredTask {
         others_wait_(others_wait) {}
 
   void start() override {
+    for (const NDArrayRef* array : {&operation_.push, &operation_.pull})
+      if (*array) (*array)->data();  // throws here if there is no memory for a result
     started_ = true;
     ServerOperation operation = operation_;
     operation.done = [self = IntrusivePtr<ServerTask>(this)](std::exception_ptr error) {
@@ -227,7 +229,7 @@ class PyClient {
       const bool whole = o.pull->spec().bytes() == o.pull->storage()->bytes() &&
                          !(o.push && o.push->storage() == o.pull->storage());
       (whole ? overwrites : updates).push_back(&o.pull->storage()->var());
-      bytes += o.pull->spec().bytes();
+      bytes += o.pull->storage()->take_new_bytes();
     }
     // A push drops the failure of the one before, because that one's pulls have raised it.
     (o.push ? overwrites : reads).push_back(&o.stored->order);

@@ -193,10 +193,11 @@ class JobProcesses final : public collective::Processes {
     std::vector<OperationRef> operations = {operation_of(call, "", *session)};
     std::vector<engine::Var*> reads, overwrites = {&call.output->storage()->var()};
     if (call.input) reads.push_back(&call.input->storage()->var());
+    const size_t bytes = call.output->storage()->take_new_bytes();
     auto task =
         make_ref<CollectiveTask>(call.op, call.origin, std::move(operations), std::move(session));
     engine::Engine::get().push(std::move(task), {reads, overwrites, {}},
-                               {.may_inline = true, .bytes = call.output->spec().bytes()});
+                               {.may_inline = true, .bytes = bytes});
   }
 
   collective::PreparedCallRef prepare(const collective::Terms& terms,

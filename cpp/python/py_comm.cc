@@ -35,6 +35,10 @@ std::string CollectiveTask::text() const {
 }
 
 void CollectiveTask::start() {
+  // If there is no memory for a result, release_operands tells the other ranks.
+  for (const auto& o : operations_)
+    for (const NDArrayRef* array : {&o->input, &o->output})
+      if (*array) (*array)->data();
   started_ = true;
   // An ended session notifies at once, which releases the operands in here.
   const auto session = session_;

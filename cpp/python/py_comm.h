@@ -64,7 +64,6 @@ class CollectiveTask final : public engine::DeferredTask, public horovod::Operat
 
 // Gives an operation on a bucket the next number of its process set's ordered calls, and pushes the
 // task that runs it.
-void push_bucket_call(OperationRef operation, const Request& terms, const engine::Access& access,
-                      size_t bytes = 0);
+void push_bucket_call(OperationRef operation, const Request& terms, const engine::Access& access);
 
 }  // namespace mxlite::python

@@ -1,7 +1,6 @@
 // Memory of outputs and of values that are saved for backward.
 #include <gtest/gtest.h>
 
-#include "cpp/graph/deferred_memory.h"
 #include "cpp/graph/output_memory.h"
 
 namespace mxlite::graph {
@@ -57,7 +56,7 @@ TEST(OutputMemory, QueuedTasksHoldNoSavedValues) {
   OutputMemory memory;
   int provided = 0;
   const auto make = [&] {
-    return make_deferred_memory({}, 4096, [&] {
+    return Storage::provided({}, 4096, [&] {
       ++provided;
       return memory.take_saved(4096, {});
     });
@@ -65,11 +64,11 @@ TEST(OutputMemory, QueuedTasksHoldNoSavedValues) {
   StorageRef of_first_run = make();
   const StorageRef of_second_run = make();  // queued before the first run has begun
   EXPECT_EQ(provided, 0);
-  const void* const block = materialize(*of_first_run);
-  EXPECT_EQ(materialize(*of_first_run), block);
+  const void* const block = of_first_run->data();
+  EXPECT_EQ(of_first_run->data(), block);
   EXPECT_EQ(provided, 1);
   of_first_run = nullptr;
-  EXPECT_EQ(materialize(*of_second_run), block);
+  EXPECT_EQ(of_second_run->data(), block);
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ void all_reduce_on_devices(std::vector<DeviceOperand> operands, ReduceOp op,
   MX_CHECK_KIND(has_device_groups(), ErrorKind::kNotSupported,
                 "all_reduce_on_devices: the CUDA plug-in has no NCCL, build it with "
                 "-DMXLITE_CUDA=ON");
-  const size_t bytes = first.spec().bytes() * operands.size();
+  size_t bytes = 0;
+  for (const DeviceOperand& o : operands) bytes += o.output->storage()->take_new_bytes();
   engine::Engine::get().push(make_ref<ReduceTask>(std::move(operands), op), access,
                              {.worker = engine::WorkerKind::kComm, .bytes = bytes});
 }

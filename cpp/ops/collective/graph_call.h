@@ -69,7 +69,7 @@ struct GraphCall {
   Device device;
   engine::Origin origin;
   std::span<engine::Var*const> reads, overwrites, updates;
-  size_t bytes = 0;  // size of the outputs
+  size_t bytes = 0;  // PushOptions::bytes
 };
 
 }  // namespace mxlite::collective

@@ -1,0 +1,59 @@
+"""Operators that wait for their turn hold no memory for their results."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+LOOPS = Path(__file__).resolve().parents[3] / "benchmarks" / "overhead" / "run_ahead_loops.py"
+
+
+@pytest.mark.parametrize(
+    ("loop", "most"), [("chain", 60), ("unread", 30), ("training", 60), ("recurrent", 60)]
+)
+def test_loops_that_never_wait_stay_small(loop: str, most: float) -> None:
+    result = subprocess.run(
+        [sys.executable, LOOPS, "mxlite", loop], capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    assert float(result.stdout) < most  # MiB; MXNet 1.9.1: 1 to 13
+
+
+def test_memory_that_runs_out_later_names_the_operator() -> None:
+    program = """
+        import mxlite as mx
+        from mxlite import nd
+
+        x = nd.ones((1000, 1000))
+        nd.waitall()
+        y = nd.broadcast_to(x.reshape((1, 1000, 1000)), (100, 1000, 1000))  # does not raise
+        z = y + 1
+        for _ in range(2):
+            for array in (y, z):
+                try:
+                    array.wait_to_read()
+                except MemoryError as error:
+                    assert isinstance(error, mx.MXNetError), error
+                    text = str(error)
+                else:
+                    raise SystemExit("no error")
+                assert "out of memory on cpu: 400000000 bytes asked" in text, text
+                assert "limit 20000000" in text, text
+                assert "for the output (100, 1000, 1000) float32 of broadcast_to" in text, text
+                assert "called at <string>:6" in text, text
+        assert (x + 1).asnumpy().sum() == 2e6  # the process goes on
+    """
+    environment = {**os.environ, "MXLITE_CPU_MEMORY_LIMIT": "20000000"}
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
