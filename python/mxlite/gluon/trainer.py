@@ -118,9 +118,10 @@ class Trainer(TrainerStates, TypedInit):
         self._max_norm = checked_norm(clip_global_norm, update_on_kvstore)
         self._compression_params = compression_params
         self._contexts: list[Context] | None = None
+        options = checked_options(optimizer_params)
         scheduler = getattr(optimizer, "lr_scheduler", None)  # a name has none
-        self._given = given_options(optimizer_params or {"lr_scheduler": scheduler})
-        self._init_optimizer(optimizer, checked_options(optimizer_params))
+        self._given = given_options(options or {"lr_scheduler": scheduler})
+        self._init_optimizer(optimizer, options)
         self._zero = checked_stage(zero, update_on_kvstore, self._optimizer)
         self._state_shards = None
         self._scale = float(self._optimizer.rescale_grad)

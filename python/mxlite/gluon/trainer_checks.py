@@ -133,20 +133,20 @@ def checked_options(options: Any) -> dict[str, Any]:
     return dict(options or {})
 
 
-def given_options(options: Any) -> dict[str, Any]:
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a program gives an optimizer as plain values, for checkpoints.
 
     Parameters
     ----------
-    options : mapping or None
+    options : mapping
 
     Returns
     -------
     dict
         A scheduler is a text with its class and numbers.
     """
-    found = {k: v for k, v in dict(options or {}).items() if v is None or isinstance(v, _PLAIN)}
-    scheduler = (options or {}).get("lr_scheduler")
+    found = {k: v for k, v in options.items() if v is None or isinstance(v, _PLAIN)}
+    scheduler = options.get("lr_scheduler")
     if scheduler is not None:
         numbers = {
             k: v for k, v in sorted(vars(scheduler).items()) if isinstance(v, (*_PLAIN, list))
