@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, ShapeError
 from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
 from ..symbol import Symbol
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 def _input_text(value: Any) -> str:
     if isinstance(value, NDArray):
-        return f"{tuple(value.shape)} {value.dtype.__name__}"
+        return f"{tuple(value.shape)} {dtype_name(value.dtype)}"
     if isinstance(value, Symbol):
         return f"symbol {value.name or 'group'}"
     if isinstance(value, (list, tuple)):

@@ -13,6 +13,7 @@ from .._core import NDArray
 from ..base import (
     AxisError,
     IndexError_,
+    MXNetError,
     ShapeError,
     TypeError_,
     ValueError_,
@@ -295,13 +296,22 @@ def _array_ufunc(self: NDArray, ufunc: Any, method: str, *inputs: Any, **kwargs:
     return getattr(ufunc, method)(*arrays, **kwargs)
 
 
-def _repr(self: NDArray) -> str:
+def _str(self: NDArray) -> str:
     about = "x".join(str(d) for d in self.shape)
     if dtype_name(self.dtype) == "bfloat16":  # its values are printed as those of float32
         about += " bfloat16"
     if self._traced:
         return f"<NDArray {about} @{self.ctx}, traced>"
     return f"\n{self.asnumpy()}\n<NDArray {about} @{self.ctx}>"
+
+
+def _repr(self: NDArray) -> str:
+    """Return the text of `str`, or why the computation failed: debuggers and pools need a text."""
+    try:
+        return _str(self)
+    except MXNetError as error:
+        shape = "x".join(str(d) for d in self.shape)
+        return f"<NDArray {shape} @{self.ctx}, failed: {error}>"
 
 
 def _neg(self: NDArray) -> NDArray:
@@ -326,8 +336,8 @@ def _index(self: NDArray) -> int:
     if self.size == 1 and np.dtype(self.dtype).kind in "iu":
         return int(self.asscalar())
     raise TypeError_(
-        f"only integer arrays with one element can be an index, {self.dtype.__name__}{self.shape} "
-        "given"
+        f"only integer arrays with one element can be an index, {dtype_name(self.dtype)}"
+        f"{self.shape} given"
     )
 
 
@@ -420,7 +430,7 @@ attach(
         "__array__": _to_numpy,
         "__array_ufunc__": _array_ufunc,
         "__repr__": _repr,
-        "__str__": _repr,
+        "__str__": _str,
         "__neg__": _neg,
         "__matmul__": _matmul,
         "__getattr__": missing_attribute,

@@ -121,3 +121,12 @@ def test_layers_of_gluon_are_not_where_a_call_comes_from():
     with mx.autograd.detect_anomaly():
         text = error_of(lambda: nn.HybridLambda("log")(nd.array([-1.0])))
     assert f"called at {__file__}:" in text
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_an_error_of_a_block_called_with_bfloat16_is_kept(hybrid):
+    layer = nn.Dense(2, in_units=3, dtype="bfloat16")
+    layer.initialize()
+    layer.hybridize(hybrid)
+    with pytest.raises(mx.base.ShapeError, match=r"called with \(1, 4\) bfloat16"):
+        layer(nd.ones((1, 4), dtype="bfloat16"))

@@ -31,7 +31,7 @@ WAITS = [
     lambda x: x.wait_to_read(),
     lambda x: x.sum().asscalar(),
     lambda x: np.asarray(x),
-    lambda x: repr(x),
+    lambda x: str(x),
     lambda x: x.__dlpack__(),
 ]
 
@@ -236,6 +236,14 @@ def test_a_forked_child_computes_and_the_parent_goes_on():
     assert float(total) == 200.0**4
 
 
+def test_the_repr_of_a_failed_array_says_so():
+    x = fail(nd.ones((2, 3)))
+    text = repr([x])
+    assert "<NDArray 2x3 @cpu(0), failed: " in text and MATCH in text
+    with pytest.raises(mx.MXNetError, match=MATCH):
+        str(x)
+
+
 def test_a_value_under_way_at_the_fork_is_an_error_in_the_child_only():
     done = run(
         """
@@ -279,3 +287,23 @@ def test_worker_processes_of_a_pool_compute():
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == 50 * sum(range(8))
+
+
+def test_a_pool_whose_function_returns_a_failed_array_raises():
+    done = run(
+        """
+        import multiprocessing
+        import mxlite as mx
+
+        def work(i):
+            return mx.nd._internal._raise_async(mx.nd.ones((2,)))
+
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            try:
+                pool.map_async(work, [0]).get(timeout=60)
+            except multiprocessing.pool.MaybeEncodingError as error:
+                print(error)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert MATCH in done.stdout and "failed: " in done.stdout
