@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, overload
 
-from .. import _core
+from .. import _core, symbol
 from .. import ndarray as nd
 from ..base import (
     DynamicShapeError,
@@ -49,9 +49,9 @@ __all__ = ["HybridBlock"]
 class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
     """A block whose forward uses only operators, so that it can run as one graph.
 
-    Define either ``hybrid_forward(F, x, *args, weight, bias)``, where ``F`` is ``mx.nd`` and
-    parameters arrive as keywords, or ``forward(x, *args)``, which asks ``self.weight.data()``.
-    Called with symbols it composes them; ``F`` is ``mx.sym`` then.
+    Define either ``hybrid_forward(F, x, *args, weight, bias)``, where parameters arrive as keywords
+    and ``F`` is ``mx.nd``, or ``mx.sym`` while the block is traced or called with symbols, or
+    ``forward(x, *args)``, which asks ``self.weight.data()``.
 
     Parameters
     ----------
@@ -375,7 +375,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
     else:
 
         def forward(self, x, *args):
-            """Call `hybrid_forward` with ``mx.nd`` and the parameters on the input's context.
+            """Call `hybrid_forward` with ``F`` and the parameters on the input's context.
 
             Parameters
             ----------
@@ -387,8 +387,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
             """
             if STATE.traces and stand_ins() is not None:
                 self._ask_shapes((x, *args))
-                functions, params = symbolic.traced_operands(self)
-                return self.hybrid_forward(functions, x, *args, **params)
+                return self.hybrid_forward(symbol, x, *args, **symbolic.traced_params(self))
             # Called by its name the graph runs all the same, unless a forward of the class's own
             # calls.
             if self._active and type(self).forward is HybridBlock.forward:
@@ -414,7 +413,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
             Parameters
             ----------
             F : module
-                ``mx.nd``.
+                ``mx.nd``; ``mx.sym`` while the block is traced or called with symbols.
             x : NDArray
             *args : NDArray
             **kwargs : NDArray

@@ -7,8 +7,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from .. import name as _name
-from .. import ndarray as nd
-from .. import symbol
 from .._core import NDArray
 from ..base import InputError
 from ..ndarray.structure import Layout, count_leaves, first_array, flatten, unflatten
@@ -90,8 +88,8 @@ def call_symbolic(block: HybridBlock, args: tuple[Any, ...]) -> Any:
         return block.forward(*args)
 
 
-def traced_operands(block: HybridBlock) -> tuple[Any, dict[str, Any]]:
-    """Return what `hybrid_forward` gets inside a trace.
+def traced_params(block: HybridBlock) -> dict[str, Any]:
+    """Return what stands for a block's parameters in its `hybrid_forward` inside a trace.
 
     Parameters
     ----------
@@ -99,14 +97,13 @@ def traced_operands(block: HybridBlock) -> tuple[Any, dict[str, Any]]:
 
     Returns
     -------
-    module, dict of str to Symbol or NDArray
-        ``mx.sym`` or ``mx.nd``, and what stands for the block's parameters. Symbols are the plain
-        variables: as in 1.x without what a class computes in ``data()``.
+    dict of str to Symbol or NDArray
+        Symbols are the plain variables: as in 1.x without what a class computes in ``data()``.
     """
     params = block._reg_params.items()
     if isinstance(stand_ins(), Variables):
-        return symbol, {name: Parameter.data(param) for name, param in params}
-    return nd, {name: param.data() for name, param in params}
+        return {name: Parameter.data(param) for name, param in params}
+    return {name: param.data() for name, param in params}
 
 
 def run_hooked(block: HybridBlock, hook: OpHook, args: tuple[Any, ...]) -> Any:

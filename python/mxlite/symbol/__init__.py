@@ -2,6 +2,8 @@
 
 A call on symbols composes a symbol, and a call on arrays computes, as in ``mx.nd``. A call without
 either composes here only: inputs that are left out become variables.
+While a hybridized block is traced, this module is the ``F`` of its ``hybrid_forward``, as in 1.x, and
+its functions are those of ``mx.nd``, which take traced arrays.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from .._names_1x import attributes as _attributes
 from .. import _core
+from .. import ndarray as _nd
 from .symbol import Symbol as Symbol
 from .variable import Group as Group
 from .variable import Variable as Variable
@@ -82,3 +85,13 @@ for _name, _op in op.__dict__.items():
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)
+
+    class _Module(_types.ModuleType):
+        """The class of this module; during a trace the functions of mx.nd go before its own."""
+
+        def __getattribute__(self, name):
+            if _core.is_tracing() and name[:2] != "__" and name in _nd.__dict__:
+                return _nd.__dict__[name]
+            return super().__getattribute__(name)
+
+    _sys.modules[__name__].__class__ = _Module
