@@ -13,9 +13,9 @@ from . import _core
 from ._core import NDArray, is_recording, is_training
 from ._names_1x import attributes as _attributes
 from .base import (
+    DynamicShapeError,
     MXNetError,
     NeedsInit,
-    NotSupportedError,
     Provided,
     ShapeError,
     TypeError_,
@@ -342,17 +342,12 @@ class Function(NeedsInit):
     _set_by_init = "_used"
 
     def __init__(self) -> None:
-        self._saved: tuple[NDArray, ...] = ()
+        self.saved_tensors: Any = ()  # backward may assign None to free memory
         self._used = False
 
     def save_for_backward(self, *args: NDArray) -> None:
         """Keep arrays for backward."""
-        self._saved = args
-
-    @property
-    def saved_tensors(self) -> tuple[NDArray, ...]:
-        """The arrays that :meth:`save_for_backward` kept."""
-        return self._saved
+        self.saved_tensors = args
 
     def __call__(self, *inputs: NDArray) -> Any:
         """Run forward and, when recording, put backward on the tape."""
@@ -360,36 +355,37 @@ class Function(NeedsInit):
             raise ValueError_(
                 f"{type(self).__name__}: a Function can be called once; make a new instance"
             )
-        if _core.is_tracing():
-            raise NotSupportedError(
-                f"{type(self).__name__}: an autograd.Function cannot be called in the forward of a "
-                "hybridized block; use mx.operator.CustomOp there, or call net.hybridize(False)"
+        recording = is_recording()
+        if recording and _core.is_tracing():
+            raise DynamicShapeError(
+                f"{type(self).__name__}: a graph cannot call the backward of an autograd.Function; "
+                "the block that calls it runs operator by operator"
             )
         self._used = True
-        recording = is_recording()
         with pause():
             outputs = self.forward(*inputs)
+        if not recording:  # also of a trace, and of symbols
+            return outputs
         single = isinstance(outputs, NDArray)
         output_list = self._arrays(outputs, "forward")
-        if recording:
-            # Own handles: an input that forward returns as it is must not get this history.
-            output_list = [array.detach() for array in output_list]
+        # Own handles: an input that forward returns as it is must not get this history.
+        output_list = [array.detach() for array in output_list]
 
-            # The gradients of outputs nobody used are zeros.
-            def run_backward(grads: list[NDArray | None]) -> list[NDArray | None]:
-                filled = [g if g is not None else o.zeros_like() for g, o in zip(grads, shapes)]
-                result = self.backward(*filled)
-                found = [None] if result is None else self._arrays(result, "backward")
-                if len(found) != len(given):
-                    raise ValueError_(
-                        f"{type(self).__name__}.backward returned {len(found)} gradients, forward "
-                        f"took {len(given)} inputs"
-                    )
-                return [self._fitted(i, g, *x) for i, (g, x) in enumerate(zip(found, given))]
+        # The gradients of outputs nobody used are zeros.
+        def run_backward(grads: list[NDArray | None]) -> list[NDArray | None]:
+            filled = [g if g is not None else o.zeros_like() for g, o in zip(grads, shapes)]
+            result = self.backward(*filled)
+            found = [None] if result is None else self._arrays(result, "backward")
+            if len(found) != len(given):
+                raise ValueError_(
+                    f"{type(self).__name__}.backward returned {len(found)} gradients, forward "
+                    f"took {len(given)} inputs"
+                )
+            return [self._fitted(i, g, *x) for i, (g, x) in enumerate(zip(found, given))]
 
-            shapes = [array.detach() for array in output_list]
-            _core.record_function(run_backward, type(self).__name__, list(inputs), output_list)
-            given = [(x.shape, x.dtype) for x in inputs]
+        shapes = [array.detach() for array in output_list]
+        _core.record_function(run_backward, type(self).__name__, list(inputs), output_list)
+        given = [(x.shape, x.dtype) for x in inputs]
         return output_list[0] if single else output_list
 
     def _arrays(self, result: Any, method: str) -> list[Any]:

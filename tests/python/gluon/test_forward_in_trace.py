@@ -1,4 +1,4 @@
-"""`hybrid_forward` while it is traced: what `F` is."""
+"""`hybrid_forward` while it is traced: what `F` is, and calls of autograd.Function."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import mxlite as mx
 import numpy as np
+import pytest
 from mxlite import autograd, gluon, nd
 
 
@@ -35,3 +36,52 @@ def test_f_is_the_module_of_symbols_while_tracing() -> None:
     # Outside of the trace the module composes symbols again.
     assert isinstance(mx.sym.zeros((2,)), mx.sym.Symbol)
     assert mx.sym.random is not mx.nd.random
+
+
+class Sign(autograd.Function):
+    """sign with the gradient of the identity, twice; frees what it kept as DGL does."""
+
+    def forward(self, x):
+        self.save_for_backward(x)
+        return x.sign()
+
+    def backward(self, grad):
+        (x,) = self.saved_tensors
+        self.saved_tensors = None
+        return 2 * grad * (x == x)
+
+
+class SignNet(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.inner = gluon.nn.Dense(2, weight_initializer="ones")
+
+    def hybrid_forward(self, F, x):  # noqa: N803
+        return Sign()(self.inner(x))
+
+
+@pytest.mark.parametrize("recorded_first", [False, True])
+def test_a_function_in_a_hybridized_block(recorded_first):
+    net = SignNet()
+    net.initialize()
+    net.hybridize()
+    x = nd.array([[3, -4, 5]])
+    if not recorded_first:
+        assert net(x).asnumpy().tolist() == [[1, 1]]
+    for train_mode in (True, False):
+        with autograd.record(train_mode):
+            y = net(x)
+        y.backward()
+        assert y.asnumpy().tolist() == [[1, 1]]
+        assert net.inner.weight.grad().asnumpy().tolist() == [[6, -8, 10]] * 2
+    assert net(-x).asnumpy().tolist() == [[-1, -1]]
+
+
+def test_a_function_in_an_exported_block(tmp_path):
+    net = SignNet()
+    net.initialize()
+    net.hybridize()
+    net(nd.array([[3, -4, 5]]))
+    symbol_file, params_file = net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(symbol_file, ["data"], params_file)
+    assert again(nd.array([[-1, 0, 0]])).asnumpy().tolist() == [[-1, -1]]

@@ -462,25 +462,6 @@ def test_mark_variables_uses_given_gradient_arrays():
     np.testing.assert_array_equal(g.asnumpy(), [2, 4])
 
 
-def test_a_function_in_a_hybridized_block_says_what_to_use():
-    class Square(autograd.Function):
-        def forward(self, x):
-            return x * x
-
-        def backward(self, grad):
-            return grad
-
-    class Net(mx.gluon.HybridBlock):
-        def hybrid_forward(self, F, x):  # noqa: N803
-            return Square()(x)
-
-    net = Net()
-    np.testing.assert_array_equal(net(nd.array([3.0])).asnumpy(), [9])
-    net.hybridize()
-    with pytest.raises(NotImplementedError, match=r"Square.*mx\.operator\.CustomOp"):
-        net(nd.array([3.0]))
-
-
 def test_gradients_pass_casts_to_and_from_integers():
     for dtype in ("float32", "int32"):
         x = nd.array([1, -2, 3], dtype=dtype)
