@@ -126,17 +126,19 @@ PyContext make_context(DeviceType type, int index) {
   return {{type, index}};
 }
 
+DeviceType device_type_of(int code) {
+  for (const DeviceType type :
+       {DeviceType::kCPU, DeviceType::kCUDA, DeviceType::kPinned, DeviceType::kShared})
+    if (static_cast<int>(type) == code) return type;
+  fail(ErrorKind::kDevice, "Context: device_typeid must be 1 (cpu), 2 (gpu), 3 (cpu_pinned) or 5 ",
+       "(cpu_shared), got ", code);
+}
+
 // A pickle holds (type name, index), or 1.x's dictionary of type code and index.
 PyContext context_of_state(const py::object& state) {
-  if (py::isinstance<py::dict>(state)) {
-    const int code = py::cast<int>(state["device_typeid"]),
-              index = py::cast<int>(state["device_id"]);
-    for (const DeviceType type :
-         {DeviceType::kCPU, DeviceType::kCUDA, DeviceType::kPinned, DeviceType::kShared})
-      if (static_cast<int>(type) == code) return make_context(type, index);
-    fail(ErrorKind::kDevice, "Context: a pickle names device type ", code,
-         ", 1 (cpu), 2 (gpu), 3 (cpu_pinned) or 5 (cpu_shared) expected");
-  }
+  if (py::isinstance<py::dict>(state))
+    return make_context(device_type_of(py::cast<int>(state["device_typeid"])),
+                        py::cast<int>(state["device_id"]));
   const auto [name, index] = py::cast<std::pair<std::string, int>>(state);
   return make_context(parse_device(name).type, index);
 }
@@ -346,8 +348,15 @@ py::tuple shape_to_python(const Shape& shape) {
 py::object device_to_python(const Device& device) {
   // Leaked on purpose: the objects live as long as the interpreter. Its lock guards the list.
   static auto* known = new std::vector<std::pair<Device, PyObject*>>;
-  for (const auto& [made, object] : *known)
-    if (made == device) return py::reinterpret_borrow<py::object>(object);
+  for (auto& [made, object] : *known) {
+    if (!(made == device)) continue;
+    // Programs may assign to attributes; such an object no longer stands for the device.
+    if (py::cast<PyContext&>(py::handle(object)).device == device)
+      return py::reinterpret_borrow<py::object>(object);
+    Py_DECREF(object);
+    object = py::cast(PyContext{device}).release().ptr();
+    return py::reinterpret_borrow<py::object>(object);
+  }
   py::object context = py::cast(PyContext{device});
   known->emplace_back(device, context.inc_ref().ptr());
   return context;
@@ -367,9 +376,12 @@ void bind_device(py::module_& m) {
            py::arg("device_type"), py::arg("device_id") = 0)
       .def_property_readonly("device_type",
                              [](const PyContext& c) { return device_type_name(c.device.type); })
-      .def_property_readonly("device_typeid",
-                             [](const PyContext& c) { return static_cast<int>(c.device.type); })
-      .def_property_readonly("device_id", [](const PyContext& c) { return c.device.index; })
+      .def_property(
+          "device_typeid", [](const PyContext& c) { return static_cast<int>(c.device.type); },
+          [](PyContext& c, int code) { c = make_context(device_type_of(code), c.device.index); })
+      .def_property(
+          "device_id", [](const PyContext& c) { return c.device.index; },
+          [](PyContext& c, int index) { c = make_context(c.device.type, index); })
       .def("__eq__",
            [](const PyContext& a, py::object b) {
              return py::isinstance<PyContext>(b) && a.device == py::cast<PyContext&>(b).device;

@@ -107,6 +107,9 @@ class NDArrayIter(DataIter, TypedInit):
             raise ValueError_(f"NDArrayIter: batch_size {batch_size} given, at least 1 expected")
         self.data = _named_sources(data, data_name, optional=False)
         self.label = _named_sources(label, label_name, optional=True)
+        # The arrays without their names, data first; what is written to them is delivered.
+        self.data_list: list[Any] = [value for _, value in self.data + self.label]
+        self.num_source = len(self.data_list)
         self.layout = layout
         self._axis = layout.find("N")
         self.shuffle = shuffle
@@ -169,16 +172,6 @@ class NDArrayIter(DataIter, TypedInit):
     def provide_label(self) -> list[DataDesc]:
         """Descriptions of a batch's labels."""
         return self._descriptions(self.label)
-
-    @property
-    def data_list(self) -> list[Any]:
-        """The arrays without their names, data first; what is written to them is delivered."""
-        return [value for _, value in self.data + self.label]
-
-    @property
-    def num_source(self) -> int:
-        """Number of arrays, labels included."""
-        return len(self.data) + len(self.label)
 
     def hard_reset(self) -> None:
         """Begin again and forget what was left over."""

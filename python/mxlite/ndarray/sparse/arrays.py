@@ -33,7 +33,6 @@ def _named(name: str) -> Any:
 class BaseSparseNDArray(NDArray):
     """Base of csr and row-sparse arrays; operators on them are in ``mx.nd.sparse``."""
 
-    __slots__ = ()
     __hash__ = object.__hash__
 
     # -- description -----------------------------------------------------------------------------
@@ -292,7 +291,6 @@ class CSRNDArray(BaseSparseNDArray):
     ``indices[indptr[i]:indptr[i + 1]]``; everything else is 0.
     """
 
-    __slots__ = ()
     stype = "csr"
 
     @property
@@ -359,9 +357,8 @@ class CSRNDArray(BaseSparseNDArray):
 class RowSparseNDArray(BaseSparseNDArray):
     """Array of which only some rows are stored: ``data[i]`` is row ``indices[i]``; others are 0."""
 
-    # Set while the rows of a definition are sorted; its results are in order.
-    __slots__ = ("_was_unordered",)
     stype = "row_sparse"
+    _was_unordered = False  # whether it was defined by rows out of order, which were sorted
 
     def retain(self, indices: Any, out: NDArray | None = None, name: str | None = None) -> NDArray:
         """Return the rows that ``indices`` names; rows without stored values are 0.
@@ -388,7 +385,7 @@ class RowSparseNDArray(BaseSparseNDArray):
                 f"{indices.shape} and data of shape {data.shape}"
             )
         if full_check and len(indices):
-            ascending = (np.diff(indices) > 0).all() and not getattr(self, "_was_unordered", False)
+            ascending = (np.diff(indices) > 0).all() and not self._was_unordered
             if not ascending or indices[0] < 0 or indices[-1] >= self.shape[0]:
                 raise MXNetError(
                     "check_format: Indices of row_sparse NDArray should be non-negative, less than "
