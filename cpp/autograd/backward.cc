@@ -282,7 +282,7 @@ NDArrayRef moved(const NDArrayRef& array, Device device) {
 
 NDArrayRef gradient_of(const NDArray& array) {
   ArrayInfo* info = info_of(array);
-  if (!info || info->node || info->is_note) return nullptr;
+  if (!info || info->node) return nullptr;
   if (!info->grad) {
     ModeScope quiet({false, mode.training});
     info->grad = info->stype == StorageType::kDefault
@@ -311,7 +311,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
   Walk walk(options);
   for (const NDArrayRef& v : variables) {
     const ArrayInfo* info = info_of(*v);
-    MX_CHECK(info && !info->is_note, "grad: a variable of shape ", v->shape(),
+    MX_CHECK(info, "grad: a variable of shape ", v->shape(),
              " is not part of the recorded computation; call attach_grad on it first");
     walk.want(*info);
   }

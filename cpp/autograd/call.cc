@@ -1,10 +1,12 @@
 #include "cpp/autograd/call.h"
 
+#include <optional>
 #include <utility>
 
 #include "cpp/autograd/anomaly.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/op_node.h"
+#include "cpp/engine/write_line.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
 
@@ -67,6 +69,8 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
 
   options.training = mode.training;
   const bool record = mode.recording && needs_record(inputs);
+  std::optional<engine::WriteLine> write_line;
+  if (!options.out.empty()) write_line.emplace(options.origin);
   for (const NDArrayRef& a : options.out) check_writable(op.name.c_str(), a);
   NDArrays outputs = invoke(op, params, inputs, options);
   if (record) {

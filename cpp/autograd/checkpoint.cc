@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/overwritten.h"
 #include "cpp/autograd/tape.h"
 #include "cpp/core/random_log.h"
 #include "cpp/graph/host_op.h"
@@ -86,7 +87,7 @@ class CheckpointNode final : public TapeNode {
   bool runs_again() const override { return true; }
 
   NDArrays run_again() override {
-    check_unchanged();
+    check_versions();
     for (const ArrayInfoRef& in : inputs())
       MX_CHECK_KIND(!in || !in->node || !in->node->released, ErrorKind::kError,
                     "backward: the graph before ", call_.name,
@@ -137,16 +138,13 @@ class CheckpointNode final : public TapeNode {
   }
 
  private:
-  void check_unchanged() const {
+  void check_versions() const {
     size_t k = 0;
     for (const Arrays* list : {&call_.inputs, &call_.watched})
       for (const NDArrayRef& a : *list) {
         const uint64_t version = versions_[k++];
-        if (has(call_.states, a)) continue;
-        // Values of set_data count as changes here: forward would compute other activations.
-        MX_CHECK_KIND(version_of(*a) == version, ErrorKind::kError, "backward: an array of shape ",
-                      a->shape(), " that ", call_.name,
-                      " reads was changed after it was recorded; its forward cannot be run again");
+        if (!has(call_.states, a))
+          check_version(*a, version, [&] { return "an operand of " + call_.name; });
       }
   }
 

@@ -16,8 +16,8 @@ namespace mxlite::autograd {
 // parameters in the same order as without a checkpoint, so they have the same bits. What was
 // recorded again is freed node by node. States that the body writes (running statistics) get the
 // values from before the first run while the body runs again, and then their current ones. This
-// raises the versions of the states: what else reads them in the same graph can be differentiated
-// before the first run again only, so not by a second backward with retain_graph.
+// raises the versions of the states: what else reads them in the same graph counts as overwritten
+// if it is differentiated later, as by a second backward with retain_graph.
 struct CheckpointedCall {
   using Body = std::function<NDArrays(std::span<const NDArrayRef> inputs)>;
   std::string name;

@@ -5,6 +5,7 @@
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/overwritten.h"
 #include "cpp/graph/joined_parts.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/graph/split.h"
@@ -196,22 +197,19 @@ GraphNode::GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
     parameter_versions_.push_back(version_of(*(*ready_.parameters)[static_cast<size_t>(i)]));
 }
 
-void GraphNode::check_versions(const graph::RecordedGraph::Backward& plan) const {
-  constexpr const char* kChanged =
-      ", was changed in place after it was recorded; its old value is needed";
-  for (int i : plan.saved) {
+void GraphNode::check_versions(std::span<const int> read_values) const {
+  const graph::RecordedGraph& recorded = *ready_.entry->recorded;
+  for (int i : read_values) {
     const auto at = static_cast<size_t>(i);
-    MX_CHECK_KIND(is_readable(*saved_[at], saved_versions_[at]), ErrorKind::kError,
-                  "backward: a value of ", name_, ", an array of shape ", saved_[at]->shape(),
-                  kChanged);
+    const graph::RecordedGraph::Source from = recorded.saved()[at];
+    check_version(*saved_[at], saved_versions_[at], [&] {
+      return str(from.is_input ? "input " : "output ", from.index, " of ", name_);
+    });
   }
-  const std::vector<int>& read = ready_.entry->recorded->read_parameters();
-  for (size_t k = 0; k < read.size(); ++k) {
-    const NDArrayRef& p = (*ready_.parameters)[static_cast<size_t>(read[k])];
-    MX_CHECK_KIND(is_readable(*p, parameter_versions_[k]), ErrorKind::kError,
-                  "backward: parameter ", read[k], " of ", name_, ", an array of shape ",
-                  p->shape(), kChanged);
-  }
+  const std::vector<int>& read = recorded.read_parameters();
+  for (size_t k = 0; k < read.size(); ++k)
+    check_version(*(*ready_.parameters)[static_cast<size_t>(read[k])], parameter_versions_[k],
+                  [&] { return str("parameter ", read[k], " of ", name_); });
 }
 
 std::vector<NDArrayRef> GraphNode::backward(std::span<const NDArrayRef> output_grads,
@@ -235,7 +233,7 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   std::vector<uint8_t> heads;
   for (const NDArrayRef& g : output_grads) heads.push_back(g != nullptr);
   const auto plan = ready_.entry->recorded->backward(heads, last);
-  check_versions(*plan);
+  check_versions(plan->saved);
   std::vector<NDArrayRef> inputs;
   for (int i : plan->saved) inputs.push_back(saved_[static_cast<size_t>(i)]);
   for (int i : plan->heads) inputs.push_back(output_grads[static_cast<size_t>(i)]);
@@ -269,6 +267,10 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
 std::vector<NDArrayRef> GraphNode::replay(std::span<const NDArrayRef> output_grads,
                                           std::span<const uint8_t> needs) {
   const Graph& g = ready_.entry->recorded->recorded();
+  std::vector<int> read;
+  for (size_t i = 0; i < saved_.size(); ++i)
+    if (ready_.entry->recorded->saved()[i].is_input) read.push_back(static_cast<int>(i));
+  check_versions(read);
   ModeScope scope({true, ready_.entry->training});
   RandomReplayScope same_numbers(random_);
   EagerReplay forward(g, device());

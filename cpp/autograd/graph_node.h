@@ -40,7 +40,8 @@ class GraphNode final : public TapeNode {
   std::vector<NDArrayRef> run_backward(std::span<const NDArrayRef> output_grads,
                                        std::span<const uint8_t> needs,
                                        std::span<const NDArrayRef> into, bool last);
-  void check_versions(const graph::RecordedGraph::Backward& plan) const;
+  // read_values: positions in saved_. See Note [Overwritten values].
+  void check_versions(std::span<const int> read_values) const;
   std::vector<NDArrayRef> replay(std::span<const NDArrayRef> output_grads,
                                  std::span<const uint8_t> needs);
 

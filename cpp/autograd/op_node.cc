@@ -2,6 +2,7 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/overwritten.h"
 #include "cpp/autograd/sparse_grad.h"
 
 namespace mxlite::autograd {
@@ -114,15 +115,13 @@ OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
 const OpNode* OpNode::in_backward() { return running; }
 
 OpNode::Saved OpNode::save(NDArrayRef array) {
-  const uint64_t version = array->storage()->var().version();
+  const uint64_t version = version_of(*array);
   return {std::move(array), version};
 }
 
 const NDArrayRef& OpNode::checked(const Saved& saved, const std::string& what) const {
-  MX_CHECK_KIND(saved.version == kAnyVersion || is_readable(*saved.array, saved.version),
-                ErrorKind::kError, "backward: ", what, " of ", op_.name, ", an array of shape ",
-                saved.array->shape(),
-                ", was changed in place after it was recorded; its old value is needed");
+  if (saved.version != kAnyVersion)
+    check_version(*saved.array, saved.version, [&] { return str(what, " of ", op_.name); });
   return saved.array;
 }
 

@@ -82,25 +82,4 @@ void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
       make_ref<ArrayInfo>(grad, req, grad ? storage_type(*grad) : stype, array->device()));
 }
 
-void note_renewal(NDArray& a, uint64_t before) {
-  if (!a.autograd()) {
-    auto note = make_ref<ArrayInfo>(nullptr, GradReq::kNull);
-    note->is_note = true;
-    a.set_autograd(std::move(note));
-  }
-  ArrayInfo* info = info_of(a);
-  if (info->node) return;
-  if (info->renewed_from > info->renewed_to || info->renewed_to != before)
-    info->renewed_from = before;
-  info->renewed_to = version_of(a);
-}
-
-bool is_readable(const NDArray& a, uint64_t recorded) {
-  const uint64_t now = version_of(a);
-  if (now == recorded) return true;
-  const ArrayInfo* info = info_of(a);
-  return info && !info->node && info->renewed_to == now && info->renewed_from <= recorded &&
-         recorded < now;
-}
-
 }  // namespace mxlite::autograd

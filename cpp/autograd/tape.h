@@ -26,22 +26,13 @@ class ArrayInfo final : public AutogradInfo {
   StorageType stype = StorageType::kDefault;  // storage type of the gradient
   Device device;                              // where backward puts a variable's gradient
   bool fresh = false;  // backward stored a gradient since the last step of a trainer
-  // Range of versions written only by `set_data`; empty if `from > to`.
-  uint64_t renewed_from = 1, renewed_to = 0;
-  bool is_note = false;  // a constant of which only the versions are used
 };
 using ArrayInfoRef = IntrusivePtr<ArrayInfo>;
 
 inline ArrayInfo* info_of(const NDArray& a) { return static_cast<ArrayInfo*>(a.autograd().get()); }
 
-// Note [Renewed state]: layers (of spectral normalization) keep a state in a parameter and write
-// the next one with set_data before backward has read this one. As in 1.x backward takes the new
-// value. All other writes between recording and backward are errors.
+// Returns a number that every write to the array's memory changes.
 inline uint64_t version_of(const NDArray& a) { return a.storage()->var().version(); }
-// Records that set_data overwrote version `before` of the array.
-void note_renewal(NDArray& a, uint64_t before);
-// Returns whether backward may read the array, which was recorded with this version.
-bool is_readable(const NDArray& a, uint64_t recorded);
 
 class TapeNode : public RefCounted {
  public:

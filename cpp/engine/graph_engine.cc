@@ -46,6 +46,15 @@ void GraphEngine::host_wrote(Var& var) {
   scheduler_.host_wrote(var);
 }
 
+void GraphEngine::host_wrote_part(Var& var) {
+  std::lock_guard lock(scheduler_.mutex);
+  scheduler_.raise_version(var);
+}
+
+void host_wrote_part(Engine& engine, Var& var) {
+  dynamic_cast<GraphEngine&>(engine).host_wrote_part(var);
+}
+
 void GraphEngine::wait_all() {
   std::unique_lock lock(scheduler_.mutex);
   scheduler_.check_may_wait_for_all();

@@ -22,6 +22,7 @@ class GraphEngine : public Engine {
   void allocated_on(Var& var, WorkerKind worker, int device) final;
   EngineStats stats() const final;
   bool are_written(std::span<Var* const> vars);  // see written.h
+  void host_wrote_part(Var& var);                // see written.h
   // Makes tasks that have not begun fail with this reason: the program ends early.
   void cancel_queued(const std::string& reason);
 

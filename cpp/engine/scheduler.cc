@@ -138,7 +138,7 @@ void Scheduler::set_writer(Var& var, const TaskRef& task) {
   if (var.last_writer_ == task) return;
   var.last_writer_ = task;
   var.readers_.clear();
-  var.version_.fetch_add(1, std::memory_order_acq_rel);
+  raise_version(var);
 }
 
 void Scheduler::forget_clean_writer(Var& var) {
@@ -424,7 +424,7 @@ void Scheduler::host_wrote(Var& var) {
   // Another thread may have pushed a task since the wait for this write: that task stays the last
   // writer.
   if (var.last_writer_ && var.last_writer_->done_) var.last_writer_.reset();
-  var.version_.fetch_add(1, std::memory_order_acq_rel);
+  raise_version(var);
 }
 
 void Scheduler::note_unseen(const FailureRef& failure) {

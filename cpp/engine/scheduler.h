@@ -9,6 +9,7 @@
 #include "cpp/engine/broken_device.h"
 #include "cpp/engine/engine.h"
 #include "cpp/engine/stream_state.h"
+#include "cpp/engine/write_line.h"
 
 namespace mxlite::engine {
 
@@ -75,6 +76,10 @@ class Scheduler {
   TaskRef last_writer(Var& var);
   std::vector<TaskRef> unfinished_users(Var& var) const;
   void host_wrote(Var& var);
+  static void raise_version(Var& var) {
+    const uint64_t before = var.version_.load(std::memory_order_relaxed);
+    var.version_.store(version_after(before), std::memory_order_release);
+  }
   // Returns the failure of a finished task; it and earlier failures then count as seen.
   FailureRef see_failure(Task& task);
   FailureRef take_unseen_failure();

@@ -1,4 +1,4 @@
-// Asks whether arrays have been computed, without waiting.
+// Asks whether arrays have been computed, without waiting, and reports writes into parts of arrays.
 #pragma once
 #include <span>
 
@@ -10,5 +10,8 @@ class Engine;
 
 // Returns whether the last write of each variable is done, with a value or with a failure.
 bool are_written(Engine& engine, std::span<Var* const> vars);
+
+// Like Engine::host_wrote for a part of the memory: raises the version, but keeps an old failure.
+void host_wrote_part(Engine& engine, Var& var);
 
 }  // namespace mxlite::engine

@@ -6,6 +6,7 @@
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/tape.h"
 #include "cpp/core/profile_hooks.h"
+#include "cpp/engine/write_line.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/tensor/reshape_to.h"
 #include "cpp/python/bind.h"
@@ -96,7 +97,7 @@ void bind_attributes() {
   property(
       "_version",
       [](const NDArrayRef& a) { return a->storage() ? a->storage()->var().version() : 0; },
-      "Number of writes into the memory so far.");
+      "A number that every write into the memory changes.");
 }
 
 void bind_waiting() {
@@ -126,6 +127,7 @@ void bind_copies() {
           const NDArrayRef& target = array_of(other.ptr());
           require_data(target, "copyto");
           autograd::check_writable("copyto", target);
+          const engine::WriteLine write_line(current_origin());
           copy_to(a, target);
           return target;
         }

@@ -7,9 +7,12 @@
 #include "cpp/autograd/anomaly.h"
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/overwritten.h"
 #include "cpp/autograd/tape.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
 #include "cpp/python/gil.h"
+#include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -90,6 +93,15 @@ std::vector<NDArrayRef> arrays_of(const py::object& list, const char* who) {
 
 bool exchange(bool& flag, bool value) { return std::exchange(flag, value); }
 
+// Shows a UserWarning at the line, or at the line of the current call.
+void warn_at(const std::string& text, engine::Origin line) {
+  const GilAcquire gil;
+  if (!line.file) line = current_origin();
+  py::module_::import("warnings")
+      .attr("warn_explicit")(text, py::handle(PyExc_UserWarning), line.file ? line.file : "?",
+                             line.line);
+}
+
 }  // namespace
 
 void bind_autograd(py::module_& m) {
@@ -121,17 +133,15 @@ void bind_autograd(py::module_& m) {
       py::arg("array"), py::arg("grad"), py::arg("req"), py::arg("stype") = 0,
       "Attach a gradient array (None: one of storage type stype, made when needed); req: 0 null, "
       "1 write, 2 add.");
+  autograd::set_write_warning(&warn_at);
   m.def(
-      "array_version",
-      [](const py::handle& a) { return autograd::version_of(*any_array_of(a, "array_version")); },
-      py::arg("array"), "A number that every write into the array's memory raises.");
-  m.def(
-      "note_renewal",
-      [](const py::handle& a, uint64_t before) {
-        autograd::note_renewal(*any_array_of(a, "note_renewal"), before);
+      "report_overwritten",
+      [](const std::string& what, const py::object& shape, uint64_t version) {
+        autograd::report_overwritten(what, shape_from_python(shape, "report_overwritten"), version);
       },
-      py::arg("array"), py::arg("before"),
-      "A variable of this version was written by set_data: backward may read the new value.");
+      py::arg("what"), py::arg("shape"), py::arg("version"),
+      "Warn, once for each line that wrote, that a value was overwritten after it was recorded; "
+      "raise while anomalies are looked for.");
   m.def(
       "grads_of",
       [](const py::list& variables) {

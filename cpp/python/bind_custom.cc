@@ -6,6 +6,7 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/overwritten.h"
 #include "cpp/autograd/tape.h"
 #include "cpp/graph/host_op.h"
 #include "cpp/graph/trace.h"
@@ -196,8 +197,8 @@ class CustomNode final : public autograd::TapeNode {
         outputs_(std::move(forward.writes[0])),
         states_(std::move(forward.updates[0])),
         training_(forward.training) {
-    for (const NDArrayRef& a : inputs_) versions_.push_back(a->storage()->var().version());
-    for (const NDArrayRef& a : outputs_) versions_.push_back(a->storage()->var().version());
+    for (const Group* group : {&inputs_, &outputs_})
+      for (const NDArrayRef& a : *group) versions_.push_back(autograd::version_of(*a));
   }
 
   const char* name() const override { return "Custom"; }
@@ -245,15 +246,14 @@ class CustomNode final : public autograd::TapeNode {
     for (const NDArrayRef& a : arrays) group.push_back(a ? contiguous(a)->detached() : nullptr);
     return group;
   }
-  // Saved arrays that backward declared to need, unchanged since the call.
+  // Returns the saved arrays that backward declared to need, null for others.
   Group used(const Group& saved, const std::vector<uint8_t>& wanted, size_t first,
              const char* what) const {
     Group group(saved.size());
     for (size_t i = 0; i < saved.size(); ++i) {
       if (!wanted[i]) continue;
-      MX_CHECK_KIND(saved[i]->storage()->var().version() == versions_[first + i], ErrorKind::kError,
-                    "backward: ", what, " ", i, " of Custom, an array of shape ", saved[i]->shape(),
-                    ", was changed in place after it was recorded; its old value is needed");
+      autograd::check_version(*saved[i], versions_[first + i],
+                              [&] { return str(what, " ", i, " of Custom"); });
       group[i] = saved[i];
     }
     return group;

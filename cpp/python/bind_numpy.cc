@@ -3,9 +3,10 @@
 
 #include <cstring>
 
-#include "cpp/autograd/call.h"
 #include "cpp/core/accelerator.h"
 #include "cpp/core/profile_hooks.h"
+#include "cpp/engine/write_line.h"
+#include "cpp/engine/written.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/invoke.h"
@@ -13,6 +14,7 @@
 #include "cpp/python/convert.h"
 #include "cpp/python/dlpack.h"
 #include "cpp/python/gil.h"
+#include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -103,8 +105,8 @@ NDArrayRef array_from_numpy(const py::array& source, py::object ctx, py::object 
 }
 
 void write_from_numpy(const NDArrayRef& target, const py::array& source) {
-  autograd::check_writable("copy from NumPy", target);
   if (target->is_traced()) graph::Trace::fail_read(*target, "x[:] = NumPy array");
+  const engine::WriteLine write_line(current_origin());
   if (on_gpu(*target)) {
     const NDArrayRef host = staged(source, target->dtype());
     MX_CHECK_SHAPE(host->shape() == target->shape(), "array: values of shape ", host->shape(),
@@ -113,8 +115,12 @@ void write_from_numpy(const NDArrayRef& target, const py::array& source) {
   }
   target->wait_to_write();
   fill_from_numpy(target, apart_from(*target, readable(source)));
+  engine::Engine& engine = engine::Engine::get();
+  engine::Var& var = target->storage()->var();
   if (target->spec().bytes() >= target->storage()->bytes())
-    engine::Engine::get().host_wrote(target->storage()->var());
+    engine.host_wrote(var);
+  else
+    engine::host_wrote_part(engine, var);
 }
 
 // Copies a GPU array's values directly into memory that no other object uses.

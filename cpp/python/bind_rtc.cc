@@ -9,6 +9,7 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/engine/write_line.h"
 #include "cpp/ops/rtc/launch.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/gil.h"
@@ -79,6 +80,7 @@ void launch(const RtcKernel& kernel, int device_id, const std::vector<py::object
   for (size_t i = 0; i < arguments.size(); ++i)
     converted.push_back(argument_from_python(kernel, i, arguments[i], device));
   const engine::Origin origin = current_origin();
+  const engine::WriteLine write_line(origin);
   const GilRelease released;
   rtc::launch_on_arrays(*kernel.program, kernel.name, device_id,
                         {array_of(grid), array_of(block), shared}, std::move(converted), origin);

@@ -226,8 +226,14 @@ def backward(
     Raises
     ------
     MXNetError
-        If a head was not recorded, the graph was freed, or a value that is needed has been
-        overwritten.
+        If a head was not recorded, the graph was freed, or (inside :func:`detect_anomaly`) a value
+        that is needed has been overwritten.
+
+    Warns
+    -----
+    UserWarning
+        If a value that is needed has been overwritten since it was recorded: once for each line
+        of the program that wrote. The new value is used, as in 1.x.
     """
     heads = _as_list(heads)
     _core.backward(heads, _head_grads(heads, head_grads), retain_graph, train_mode)
@@ -304,6 +310,9 @@ def get_symbol(x: NDArray) -> Any:
 @contextlib.contextmanager
 def detect_anomaly(enabled: bool = True) -> Iterator[None]:
     """Raise at the first NaN; the error names the operator, its line and operands.
+
+    Backward also raises if a value that it needs has been overwritten since it was recorded;
+    outside of this scope it warns.
 
     Every operator is waited for and looked at, in forward and backward, and hybridized blocks and
     executors run operator by operator: slow, for the search only. ``MXLITE_ANOMALY=1`` does it for

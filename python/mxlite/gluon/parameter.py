@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, autograd, initializer
+from .. import autograd, initializer
 from .. import ndarray as nd
 from .._typed_init import TypedInit
 from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_, shape_tuple
@@ -783,12 +783,7 @@ class Parameter(PrivateNames, TypedInit):
             return
         with autograd.pause():
             for array in self._data:
-                if self._stype != "default":
-                    array[:] = data
-                    continue
-                before = _core.array_version(array)
                 array[:] = data
-                _core.note_renewal(array, before)
         if self._trainer is not None:
             self._trainer._value_was_set(self)
 

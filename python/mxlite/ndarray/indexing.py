@@ -288,6 +288,7 @@ def setitem(self: NDArray, key: Any, value: Any) -> None:
         host = self.asnumpy()
         host_key = tuple(_index_array(i) if _is_advanced(i) else i for i in items)
         _flat_indices(self, items)
+        _core.check_writable(self)
         host[host_key] = host_array(value, "x[...] = value", self.dtype)
         self._write_numpy(host)
         return
@@ -314,7 +315,9 @@ def _write_recorded(owner: NDArray, items: list[Any], value: NDArray) -> None:
 
 
 def _write(target: NDArray, owner: NDArray, value: Any) -> None:
-    _core.check_writable(owner)
+    # As in 1.x, NumPy arrays may replace the whole value of a recorded array while recording.
+    if not isinstance(value, np.ndarray) or target.size < owner.size:
+        _core.check_writable(owner)
     if target.size == 0:
         return
     if isinstance(value, NDArray):

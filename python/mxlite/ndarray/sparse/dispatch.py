@@ -16,7 +16,6 @@ from typing import Any
 
 from ... import _core
 from ..._core import NDArray
-from ...base import MXNetError
 from . import storage
 from .storage import dense, is_sparse, traits, unrecorded
 from .updates import update_rows
@@ -115,22 +114,15 @@ def log_fallback(name: str, arrays: list[NDArray]) -> None:
     )
 
 
-def _snapshot(array: NDArray) -> NDArray:
-    """Return the array as it is now; later changes of the parts do not reach it."""
-    if not is_sparse(array):
-        return array.detach()
-    return storage.of_parts(storage.parts(array), array.shape)
-
-
-def _versions(array: NDArray) -> tuple[int, ...]:
+def _versions(array: NDArray) -> list[int]:
     parts = storage.parts(array) if is_sparse(array) else (array,)
-    return tuple(part._version for part in parts if part is not None)
+    return [part._version for part in parts if part is not None]
 
 
 def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: Any) -> Any:
     """Put a call on the tape; its gradient is that of the operator on dense arrays."""
     outputs = [a.detach() for a in (result if isinstance(result, list) else [result])]
-    saved = {id(a): _snapshot(a) for a in arrays}
+    saved = {id(a): a for a in arrays}  # as they are when backward runs, as in 1.x
     versions = {key: _versions(a) for key, a in saved.items()}
     # States, as the moving averages of BatchNorm: backward neither needs nor changes them.
     states = {id(arrays[i]) for i in _mutated(op.schema_name, len(arrays))}
@@ -140,11 +132,10 @@ def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: An
 
     def backward(grads: list[NDArray | None]) -> list[NDArray | None]:
         for key, array in saved.items():
-            if key not in states and _versions(array) != versions[key]:
-                raise MXNetError(
-                    f"backward: an input of {op.schema_name}, an array of shape {array.shape}, was "
-                    "changed in place after it was recorded; its old value is needed"
-                )
+            now = [] if key in states else _versions(array)
+            changed = [new for new, old in zip(now, versions[key]) if new != old]
+            if changed:
+                _core.report_overwritten(f"an input of {op.schema_name}", array.shape, changed[0])
         variables = {
             key: dense(array).copy() if key in states else dense(array).detach()
             for key, array in saved.items()

@@ -1,0 +1,29 @@
+// The user's line that last wrote to an array. Note [Lines of writes]: the line is kept in the
+// upper bits of the version of the array's variable, so that calls without in-place writes do
+// nothing for it; the lower bits count the writes.
+#pragma once
+#include <cstdint>
+
+#include "cpp/engine/task.h"
+
+namespace mxlite::engine {
+
+// Writes that this thread pushes or makes belong to a line while this lives.
+class WriteLine {
+ public:
+  explicit WriteLine(Origin line) noexcept;
+  ~WriteLine();
+  WriteLine(const WriteLine&) = delete;
+  WriteLine& operator=(const WriteLine&) = delete;
+
+ private:
+  uint64_t outer_;
+};
+
+// Returns the version that follows `version` when this thread writes.
+uint64_t version_after(uint64_t version);
+
+// Returns the line whose write made this version; its file is null if no line was known.
+Origin line_of_version(uint64_t version);
+
+}  // namespace mxlite::engine
