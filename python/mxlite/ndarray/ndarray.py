@@ -90,13 +90,15 @@ def _copyto(self: NDArray, other: Any) -> NDArray:
     NDArray
         The target.
     """
+    if other is self:
+        return self
     copy = _plain_copyto(self, other)
-    if copy is other or not _core.is_recording():
+    if not _core.is_recording() or isinstance(other, BaseSparseNDArray):
         return copy
-    home = self.ctx
+    home, dtype = self.ctx, self.dtype
 
     def returned(grads: list[NDArray | None]) -> list[NDArray | None]:
-        return [grad if grad is None else _as_in_context(grad, home) for grad in grads]
+        return [g if g is None else _astype(_as_in_context(g, home), dtype, False) for g in grads]
 
     _core.record_function(returned, "_copyto", [self], [copy])
     return copy

@@ -120,6 +120,15 @@ def numpy_inside_record() -> Grads:
     return [x.grad, w.grad]
 
 
+def copy_inside_record() -> Grads:
+    x, w = var(1, 2, 3), nd.zeros(3, dtype="float16")
+    with autograd.record():
+        x.copyto(w)
+        y = (w.astype("float32") * x).sum()
+    y.backward()
+    return [x.grad]
+
+
 def outer_view_inside_record() -> Grads:
     x, w = var(1, 2, 3), var(4, 5, 6)
     v = w[0:2]
@@ -265,6 +274,7 @@ PROGRAMS: dict[Callable[[], Grads], list[Any]] = {
     recorded_view: [[0, 20, 20, 0]],
     recorded_reshape: [[20, 20, 20, 20], [10, 10, 10, 10]],
     numpy_inside_record: [[7, 8, 9], [1, 2, 3]],
+    copy_inside_record: [[2, 4, 6]],
     outer_view_inside_record: [[9, 9, 6]],
     paused_inside_record: [[9, 9, 9]],
     gradient_as_operand: [[3, 12, 27]],
