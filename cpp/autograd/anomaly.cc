@@ -1,9 +1,11 @@
 #include "cpp/autograd/anomaly.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "cpp/ops/invoke.h"
+#include "cpp/ops/tensor/take.h"
 
 namespace mxlite::autograd {
 namespace {
@@ -24,8 +26,8 @@ Findings count(const NDArray& a) {
   return found;
 }
 
-Findings look_at(const NDArrayRef& array) {
-  if (!is_floating(array->dtype()) || array->size() == 0) return {};
+// Returns the values of an array in the host's memory, contiguous and computed.
+NDArrayRef on_host(const NDArrayRef& array) {
   NDArrayRef host = array;
   if (array->device().type != DeviceType::kCPU) {
     host = NDArray::empty(array->spec(), Device{});
@@ -33,6 +35,12 @@ Findings look_at(const NDArrayRef& array) {
   }
   host = contiguous(host);
   host->wait_to_read();
+  return host;
+}
+
+Findings look_at(const NDArrayRef& array) {
+  if (!is_floating(array->dtype()) || array->size() == 0) return {};
+  const NDArrayRef host = on_host(array);
   return dispatch_floating("detect_anomaly", host->dtype(),
                            [&]<class T>(T) { return count<T>(*host); });
 }
@@ -48,10 +56,52 @@ std::string describe(const NDArray& a, const Findings& found) {
   return text;
 }
 
+// Indices of a call that are clipped to 0 <= index < limit.
+struct Indices {
+  size_t input;
+  int64_t limit;
+};
+
+std::optional<Indices> clipped_indices(const OpSchema& op, const void* params,
+                                       std::span<const NDArrayRef> inputs) {
+  if (op.name == "Embedding") return Indices{0, inputs[1]->shape()[0]};
+  std::optional<int> axis;
+  if (op.name == "take") {
+    const auto& p = *static_cast<const TakeParams*>(params);
+    if (p.mode == IndexMode::kClip) axis = p.axis;
+  } else if (op.name == "pick") {
+    const auto& p = *static_cast<const PickParams*>(params);
+    if (p.mode == PickMode::kClip) axis = p.axis;
+  }
+  if (!axis) return {};
+  const Shape& data = inputs[0]->shape();
+  return Indices{1, data[normalize_axis(op.name.c_str(), *axis, data.ndim())]};
+}
+
+// Throws if `op` clipped an index: it then computed with another row or class than the one given.
+void check_indices(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
+                   const CallPlace& place) {
+  const auto indices = clipped_indices(op, params, inputs);
+  if (!indices || inputs[indices->input]->size() == 0) return;
+  const NDArrayRef host = on_host(inputs[indices->input]);
+  dispatch_dtype(host->dtype(), [&]<class T>(T) {
+    const auto* values = static_cast<const T*>(host->data());
+    for (int64_t i = 0; i < host->size(); ++i) {
+      const double index = std::trunc(static_cast<double>(values[i]));
+      if (index >= 0 && index < static_cast<double>(indices->limit)) continue;
+      fail(ErrorKind::kIndex, "anomaly: ", op.name, line_of(place.origin), ": ",
+           op.input_name(static_cast<int>(indices->input)), " of shape ", host->shape(), " has ",
+           static_cast<double>(values[i]), " at position ", i, " of its elements, which ", op.name,
+           " clips; 0 to ", indices->limit - 1, " are expected");
+    }
+  });
+}
+
 }  // namespace
 
-void check_anomaly(const OpSchema& op, std::span<const NDArrayRef> inputs,
+void check_anomaly(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                    std::span<const NDArrayRef> outputs, const CallPlace& place) {
+  if (!place.gradient_of) check_indices(op, params, inputs, place);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Findings result = look_at(outputs[i]);
     if (!result.nan) continue;

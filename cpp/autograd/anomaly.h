@@ -1,5 +1,5 @@
-// Finds the operator that first outputs NaN: while the search is on, every eager call is waited for
-// and checked. Blocks and executors run eagerly meanwhile.
+// Finds the operator that first outputs NaN or clips an index: while the search is on, every eager
+// call is waited for and checked. Blocks and executors run eagerly meanwhile.
 #pragma once
 #include <atomic>
 #include <span>
@@ -19,8 +19,8 @@ struct CallPlace {
   engine::Origin forward;
 };
 
-// Throws an error that names `op` if an output has NaN.
-void check_anomaly(const OpSchema& op, std::span<const NDArrayRef> inputs,
+// Throws an error that names `op` if an output has NaN, or if the call clipped an index.
+void check_anomaly(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                    std::span<const NDArrayRef> outputs, const CallPlace& place);
 
 }  // namespace mxlite::autograd

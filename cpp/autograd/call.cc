@@ -82,7 +82,7 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
     const OpNode* differentiated = OpNode::in_backward();
     const OpSchema* forward = differentiated ? &differentiated->op() : nullptr;
     const int visible = op.count_visible_outputs(params.get(), static_cast<int>(inputs.size()));
-    check_anomaly(op, inputs, std::span(outputs).first(static_cast<size_t>(visible)),
+    check_anomaly(op, params.get(), inputs, std::span(outputs).first(static_cast<size_t>(visible)),
                   {options.origin, forward, forward ? differentiated->origin : engine::Origin{}});
   }
   if (current_observer) [[unlikely]]

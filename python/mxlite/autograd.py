@@ -309,14 +309,16 @@ def get_symbol(x: NDArray) -> Any:
 
 @contextlib.contextmanager
 def detect_anomaly(enabled: bool = True) -> Iterator[None]:
-    """Raise at the first NaN; the error names the operator, its line and operands.
+    """Raise at the first NaN or clipped index; the error names the operator, its line and operands.
 
     Backward also raises if a value that it needs has been overwritten since it was recorded;
     outside of this scope it warns.
 
     Every operator is waited for and looked at, in forward and backward, and hybridized blocks and
     executors run operator by operator: slow, for the search only. ``MXLITE_ANOMALY=1`` does it for
-    a whole program.
+    a whole program. An index outside of its axis, as a label 3 of 3 classes, is an IndexError in
+    `pick` (and so in the losses of classes), `take` and `Embedding`, which otherwise take the
+    nearest one as in MXNet 1.x.
 
     Parameters
     ----------

@@ -105,3 +105,32 @@ def test_a_whole_program() -> None:
         )  # fmt: skip
         assert ("reached" in result.stdout) is reached
         assert ("anomaly: sqrt" in result.stderr) is not reached
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_labels_that_are_no_class_are_told(hybridize: bool) -> None:
+    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    if hybridize:
+        loss.hybridize()
+    scores, labels = nd.ones((3, 3)), nd.array([1, 2, 3])
+    loss(scores, labels).wait_to_read()  # clipped, as in 1.x
+    with autograd.detect_anomaly():
+        with pytest.raises(IndexError, match=r"pick.* has 3 at position 2 .*0 to 2 are expected"):
+            loss(scores, labels)
+        loss(scores, labels - 1).wait_to_read()
+
+
+def test_clipped_indices_are_told(searching: None) -> None:
+    table = nd.ones((4, 2))
+    for index in (-1, 4, float("nan")):
+        wrong = nd.array([0, index])
+        with pytest.raises(IndexError, match="anomaly: Embedding.*data of shape .2,. has"):
+            nd.Embedding(wrong, table, input_dim=4, output_dim=2)
+        with pytest.raises(IndexError, match="anomaly: take.*indices of shape"):
+            nd.take(table, wrong)
+    nd.take(table, nd.array([5, -1]), mode="wrap")
+    nd.pick(table, nd.array([0, 1, 5, 1]), mode="wrap")
+    with pytest.raises(IndexError, match="0 to 1 are expected"):
+        nd.take(table, nd.array([2], dtype="int32"), axis=-1)
+    nd.take(table, nd.array([3, 0.5]))
+    nd.take(table, nd.array([1, 0], dtype="int64"), axis=1)
