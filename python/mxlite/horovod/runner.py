@@ -24,6 +24,7 @@ from typing import Any
 from .. import _core
 from ..base import MXNetError, NotSupportedError, TypeError_, ValueError_
 from ..run.launch import check_reachable, find_mpirun, job_environment, mpirun_command
+from ..run.launching.ended import EndedRanks, ended_ranks
 from ..run.launching.hosts import Host, reaching_address
 from ..run.launching.job import end_with_parent
 from ..run.options import Hosts, parse
@@ -232,15 +233,27 @@ class _Call:
         if args.verbose:
             print(shlex.join(command), file=sys.stderr, flush=True)
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        with ended_ranks() as ended:
+            environment.update(ended.variables())
+            return self._results_of(command, environment, listener, ended)
+
+    def _results_of(
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        listener: Listener,
+        ended: EndedRanks,
+    ) -> list[Any]:
+        """Start mpirun and wait for the results and the end of the processes."""
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, preexec_fn=end_with_parent
         )
         threading.Thread(target=self._wait_for, args=(process,), daemon=True).start()
         try:
             results = self._results()
-            code = process.wait(timeout=_END_SECONDS)
+            code = ended.code(process.wait(timeout=_END_SECONDS))
             if code:
-                raise RunError(f"run: all ranks have returned, but mpirun ended with {code}")
+                raise RunError(f"run: all ranks have returned, but one ended with exit code {code}")
             return results
         except subprocess.TimeoutExpired:
             raise RunError(
@@ -249,7 +262,7 @@ class _Call:
         finally:
             self._open = False
             with contextlib.suppress(OSError):
-                Client((host, port)).close()  # wakes the thread that accepts
+                Client(listener.address).close()  # wakes the thread that accepts
             listener.close()
             _end(process)
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from .. import _core
 from .._native.version import __version__
 from ..base import MXNetError, NotSupportedError
+from .launching.ended import ended_ranks, watched
 from .launching.hosts import Host, check_hosts_of_mpirun, own_names
 from .launching.job import end_with_parent
 from .options import Hosts, parse, settings_of
@@ -185,7 +186,8 @@ def mpirun_command(
                 command += ["-x", name]
     if args.mpi_args:
         command += shlex.split(args.mpi_args)
-    return command + list(args.command)
+    keeps_codes = five and not args.elastic
+    return command + (watched(args.command) if keeps_codes else list(args.command))
 
 
 def _output_options(args: argparse.Namespace, five: bool) -> list[str]:
@@ -318,7 +320,9 @@ def run(arguments: Sequence[str]) -> int:
     Returns
     -------
     int
-        Exit code of mpirun: 0 if all processes ended well.
+        0 if all processes ended well; else the exit code of the first one that did not, which is
+        128 plus the number of the signal if one ended it. An elastic job that has continued
+        without lost processes ended well.
 
     Raises
     ------
@@ -340,7 +344,8 @@ def run(arguments: Sequence[str]) -> int:
         print(shlex.join(command), file=sys.stderr, flush=True)
     check_reachable(args)
     if not args.elastic:
-        return _run_to_end(command, environment)
+        with ended_ranks() as ended:
+            return ended.code(_run_to_end(command, {**environment, **ended.variables()}))
     with tempfile.TemporaryDirectory(prefix="mxlite-run-") as folder:
         environment["MXLITE_ELASTIC_STATUS"] = folder
         code = _run_to_end(command, environment)

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from .. import _core
 from ..base import MXNetError, NotSupportedError, ValueError_
 from ..run.launch import find_mpirun, has_mpirun
+from ..run.launching.ended import ended_ranks, watched
 from ..run.launching.hosts import (
     Host,
     LaunchError,
@@ -226,8 +227,8 @@ def _copy_directory(hosts: Sequence[Host], target: str) -> None:
             raise LaunchError(f"rsync to {host.label()} failed: {answer.stderr.strip()}")
 
 
-def _mpirun(hosts: Sequence[Host], plan: ProcessPlan) -> list[str]:
-    """Return mpirun with its options: hosts, the number of processes, variables that they get."""
+def _mpirun(hosts: Sequence[Host], plan: ProcessPlan, program: Sequence[str]) -> list[str]:
+    """Return the command that starts the processes of a plan by mpirun."""
     found = find_mpirun()
     five = found.version >= (5,)
     command = [found.path]
@@ -240,8 +241,9 @@ def _mpirun(hosts: Sequence[Host], plan: ProcessPlan) -> list[str]:
         command.append("--enable-recovery")
     else:
         command += ["--map-by", "slot", "--oversubscribe", "--tag-output"]
+    started = watched(program) if five else program
     if not hosts:
-        return command
+        return [*command, *started]
     command += ["-H", ",".join(f"{host.name}:{host.slots}" for host in hosts)]
     port = _port_of_all(hosts)
     if port != 22:
@@ -249,7 +251,7 @@ def _mpirun(hosts: Sequence[Host], plan: ProcessPlan) -> list[str]:
         command += [*option, f"-p {port}"]
     for name in sorted(plan.variables):
         command += ["-x", name]
-    return command
+    return [*command, *started]
 
 
 def _port_of_all(hosts: Sequence[Host]) -> int:
@@ -278,9 +280,19 @@ def _run_by_mpi(
         first = next(plan for plan in plans if plan.role == role)
         variables = {name: value for name, value in first.variables.items() if name not in own}
         group = ProcessPlan(role, 0, None, variables, count)
-        starters[role] = [*_mpirun(hosts, group), *command]
+        starters[role] = _mpirun(hosts, group, command)
         groups.append(group)
-    return Job(groups, starters, environment, os.getcwd()).run()
+    return _run_by_starters(groups, starters, environment)
+
+
+def _run_by_starters(
+    plans: Sequence[ProcessPlan],
+    starters: Mapping[str, Sequence[str]],
+    environment: Mapping[str, str],
+) -> int:
+    with ended_ranks() as ended:
+        job = Job(plans, starters, {**environment, **ended.variables()}, os.getcwd())
+        return ended.code(job.run())
 
 
 def _run_without_servers(
@@ -309,8 +321,7 @@ def _run_without_servers(
         return Job(plans, command, environment, folder).run()
     plan = plan_all_reduce(args, hosts, environment)
     check_hosts_of_mpirun(hosts, folder)
-    starter = [*_mpirun(hosts, plan), *command]
-    return Job([plan], starter, environment, folder).run()
+    return _run_by_starters([plan], {plan.role: _mpirun(hosts, plan, command)}, environment)
 
 
 def _run_over_tcp(

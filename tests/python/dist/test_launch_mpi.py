@@ -76,6 +76,11 @@ def test_a_failing_worker_of_mpirun_ends_the_job_with_its_code(launch, mpirun: N
         assert seconds < 40
 
 
+def test_a_killed_worker_of_mpirun_ends_the_job_with_its_code(launch, mpirun: None) -> None:
+    code, text, _ = launch(f"-n 2 -s 0 --launcher mpi {sys.executable} program.py die")
+    assert code == 128 + signal.SIGKILL, text
+
+
 @pytest.mark.parametrize("servers", [1, 0])
 def test_nothing_outlives_a_launcher_that_started_mpirun(
     tmp_path: Path, mpirun: None, servers: int

@@ -143,6 +143,35 @@ def test_a_job_shares_the_cores_and_passes_its_exit_code(start, tmp_path: Path) 
     assert run("-np", "2", sys.executable, str(script), "5").returncode != 0
 
 
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("kill -9 $$", 137), ("kill -15 $$", 143), ("kill -11 $$", 139), ("exit 7", 7), ("exit 0", 0)],
+)
+def test_the_code_of_a_rank_that_fails_is_that_of_the_job(start, end: str, code: int) -> None:
+    script = f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then {end}; fi; sleep 0.2; exit 0'
+    result = run("-np", "2", "sh", "-c", script)
+    assert result.returncode == code, result.stdout + result.stderr
+
+
+def test_a_rank_that_is_killed_after_its_last_collective_fails_the_job(
+    start, tmp_path: Path
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import os, sys, time, mxlite as mx, mxlite.horovod as hvd\n"
+        "hvd.init()\n"
+        "hvd.allreduce(mx.nd.ones((2,)), name='x').wait_to_read()\n"
+        "if hvd.rank() == 1:\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "time.sleep(0.5)\n"
+        "print('ends well', flush=True)\n"
+        "os._exit(0)\n"
+    )
+    result = run("-np", "2", sys.executable, str(script))
+    assert "ends well" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 137, result.stdout + result.stderr
+
+
 DEATH = """
 import os, sys, time
 import mxlite as mx, mxlite.horovod as hvd

@@ -1,0 +1,72 @@
+"""Exit codes of ranks that a signal ends while the other ranks end well.
+
+Open MPI 5 runs jobs with ``--enable-recovery``, so that the other ranks can say which one they
+miss. Its mpirun then ends with 0, whatever signal has ended a rank. So a shell starts each rank: it
+writes the code of a rank that a signal ends into a folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["EndedRanks", "ended_ranks", "watched"]
+
+_FOLDER = "MXLITE_RUN_ENDED"
+# A shell reports a signal as 128 + its number. It ends itself by the same signal, which mpirun
+# accepts. On another host it has no folder: it gives the other ranks time to report the loss, then
+# mpirun ends them with the code.
+_SCRIPT = f"""
+"$@"
+code=$?
+[ $code -gt 128 ] || exit $code
+if [ -d "${_FOLDER}" ]; then
+  echo $code > "${_FOLDER}/$$"
+  kill -$((code - 128)) $$
+else
+  sleep 15
+fi
+exit $code
+"""
+
+
+def watched(command: Sequence[str]) -> list[str]:
+    """Return the command of a rank whose exit code is kept."""
+    return ["sh", "-c", _SCRIPT, "sh", *command]
+
+
+class EndedRanks:
+    """The folder for exit codes of one job.
+
+    Parameters
+    ----------
+    folder : str
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables that the ranks need."""
+        return {_FOLDER: str(self._folder)}
+
+    def code(self, code: int) -> int:
+        """Return the code of the first rank that a signal has ended; if there is none, ``code``.
+
+        Parameters
+        ----------
+        code : int
+            Exit code of mpirun.
+        """
+        files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        codes = [int(text) for text in (file.read_text() for file in files) if text.strip()]
+        return codes[0] if codes else code
+
+
+@contextmanager
+def ended_ranks() -> Iterator[EndedRanks]:
+    """Give a new folder, which is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="mxlite-run-") as folder:
+        yield EndedRanks(folder)
