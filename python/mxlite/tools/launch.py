@@ -72,7 +72,7 @@ def option_parser() -> argparse.ArgumentParser:
     p.add_argument(
         "-H",
         "--hostfile",
-        help="lines 'host[:port] [slots=N]' of the hosts that run the job; needed for ssh. With "
+        help="lines 'host[:port] [slots=N]' of the hosts that run the job. With "
         "--launcher local and -s 0 the lines name addresses of this machine, such as 127.0.0.1 and "
         "127.0.0.2: its workers then talk as if each line were another host",
     )
@@ -82,9 +82,8 @@ def option_parser() -> argparse.ArgumentParser:
     )
     p.add_argument(
         "--launcher",
-        default="ssh",
         choices=["local", "ssh", "mpi", "sge", "yarn"],
-        help="what starts the processes",
+        help="what starts the processes; default: ssh with -H, else local",
     )
     p.add_argument(
         "--env-server",
@@ -135,6 +134,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         args.command = args.command[1:]
     if args.num_servers is None:
         args.num_servers = args.num_workers
+    if args.launcher is None:
+        args.launcher = "ssh" if args.hostfile or args.sync_dst_dir else "local"
     if args.num_workers < 1 or args.num_servers < 0:
         raise ValueError_(
             f"launch: -n {args.num_workers} -s {args.num_servers} given, at least 1 worker and 0 "

@@ -129,7 +129,7 @@ def serve(tmp_path: Path) -> Callable[..., Result]:
         path = HERE / "scripts" / script if script.endswith(".py") else tmp_path / "job.py"
         if not script.endswith(".py"):
             path.write_text(script)
-        line = [sys.executable, "-m", "mxlite.tools.launch", "--launcher", "local"]
+        line = [sys.executable, "-m", "mxlite.tools.launch"]
         line += ["-n", str(workers), "-s", str(servers)]
         environment = dict(os.environ, PYTHONPATH=str(PACKAGE), PYTHONFAULTHANDLER="1")
         environment.setdefault("MXLITE_PS_TIMEOUT", "30")

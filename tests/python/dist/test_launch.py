@@ -138,11 +138,13 @@ def test_options_that_make_no_job_are_refused() -> None:
     with pytest.raises(NotImplementedError, match=r"yarn is not supported.*MPIJob"):
         parse(shlex.split("-n 2 --launcher yarn python train.py"))
     with pytest.raises(mx.MXNetError, match="ssh needs -H hostfile.*--launcher local"):
-        parse(shlex.split("-n 2 python train.py"))
+        parse(shlex.split("-n 2 --launcher ssh python train.py"))
     with pytest.raises(ValueError, match="-n 0 -s 0 given"):
         parse(shlex.split("-n 0 --launcher local python train.py"))
     with pytest.raises(ValueError, match="no command given"):
         command_of([])
+    assert parse(shlex.split("-n 2 -s 1 python train.py")).launcher == "local"
+    assert parse(shlex.split("-n 2 -H hosts python train.py")).launcher == "ssh"
     args = parse(shlex.split("-n 3 --launcher local python train.py -n 7 --lr 1"))
     assert (args.num_workers, args.num_servers) == (3, 3)
     assert args.command == shlex.split("python train.py -n 7 --lr 1")
