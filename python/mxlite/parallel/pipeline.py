@@ -68,7 +68,7 @@ class _Boundary:
             Micro-batches of the step.
         """
         forward = [_Spec((_DESCRIPTION_BYTES,), "uint8"), *(self.specs or []) * forwards]
-        back = [spec for spec in self.specs or [] if spec.has_gradient] * backwards
+        back = [] if self.specs is None else _back(self.specs) * backwards
         sends, receives = (back, forward) if is_before else (forward, back)
         return len(sends) - self.sent, receives[self.received :]
 
@@ -189,7 +189,8 @@ class Pipeline:
         MXNetError
             On all ranks, if data or labels are missing where they are needed, or a rank is lost. If
             a stage raises, it does so on its rank; stages after it raise here or where their losses
-            are read, stages before it where their gradients are read.
+            are read, stages before it where their gradients are read, or here if nothing of theirs
+            is differentiated.
         """
         parts, labels = self._divided(data, label)
         self._prepare_parameters()
@@ -205,14 +206,17 @@ class Pipeline:
         """Run all micro-batches; return the losses on the last stage."""
         held: dict[int, _Held] = {}
         losses: list[NDArray] = []
+        unused: list[NDArray] = []
         for kind, index in self._schedule():
             if kind == "backward":
-                self._backward(held.pop(index))
+                unused += self._backward(held.pop(index))
                 continue
             inputs = [parts[index]] if self._before is None else self._receive_inputs(self._before)
             held[index] = self._forward(index, inputs, labels)
             if self.is_last:
                 losses.append(held[index].outputs[0].detach())
+        for array in unused:  # no gradient shows that a later stage has failed
+            array.wait_to_read()
         return losses
 
     def _begin_messages(self) -> None:
@@ -305,17 +309,26 @@ class Pipeline:
             self._send_outputs(self._after, [y.detach() for y in outputs])
         return _Held(inputs, outputs)
 
-    def _backward(self, held: _Held) -> None:
+    def _backward(self, held: _Held) -> list[NDArray]:
+        """Return the received arrays if nothing is differentiated with them."""
+        grads: list[NDArray] = []
+        used = self._after is None
         if self._after is None:
             held.outputs[0].backward()
         else:
             outputs = [y for y in held.outputs if _spec(y).has_gradient]
-            grads = self._receive(self._after, [_spec(y) for y in outputs])
+            grads = self._receive(self._after, _back([_spec(y) for y in held.outputs]))
             pairs = [(y, grad) for y, grad in zip(outputs, grads) if _core.is_recorded(y)]
+            used = bool(pairs)
             if pairs:  # data that the first stage hands on, or a frozen stage, has no gradient
                 autograd.backward([y for y, _ in pairs], [grad for _, grad in pairs])
         if self._before is not None:
-            self._send(self._before, [x.grad for x in held.inputs if x.grad is not None])
+            sent = [x.grad for x in held.inputs if x.grad is not None]
+            if not used or not sent:
+                status = _status(grads or held.outputs)
+                sent = [g + status.reshape((1,) * g.ndim).astype(g.dtype) for g in sent] or [status]
+            self._send(self._before, sent)
+        return [] if used else grads
 
     def _prepare_parameters(self) -> None:
         """Let gradients of the micro-batches add up from 0, unless the user adds up steps, too.
@@ -469,6 +482,17 @@ def _check_parameters(stages: Sequence[Block]) -> None:
                     "whose ranks would train copies that become different; give each trained "
                     "parameter to one stage"
                 )
+
+
+def _back(specs: Sequence[_Spec]) -> list[_Spec]:
+    """Return what goes back across a boundary: gradients, else a status."""
+    return [spec for spec in specs if spec.has_gradient] or [_Spec((1,), "uint8")]
+
+
+def _status(arrays: Sequence[NDArray]) -> NDArray:
+    """Return a zero that fails if one of the arrays fails."""
+    firsts = [nd.slice_axis(x.reshape((-1,)), axis=0, begin=0, end=1) for x in arrays]
+    return nd.add_n(*[nd.zeros_like(x).astype("uint8") for x in firsts])
 
 
 def _spec(array: NDArray) -> _Spec:

@@ -101,6 +101,13 @@ def test_a_pipeline_equals_one_process(start, data: int, stages: int) -> None:
     assert len(result.output) == data * stages
 
 
+@pytest.mark.parametrize("stages", [2, 3])
+def test_stages_without_gradients_learn_that_a_later_one_has_failed(start, stages: int) -> None:
+    result = start("pipeline_integers.py", stages, timeout=120)
+    assert all("done" in text for text in result.output.values()), result.text
+    assert len(result.output) == stages
+
+
 def test_a_pipeline_runs_with_the_naive_engine(start) -> None:
     naive = {"MXLITE_ENGINE": "naive"}
     result = start("parallel_pipeline.py", 3, "1", "3", env=naive, timeout=120)
