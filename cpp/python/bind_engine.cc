@@ -19,7 +19,7 @@ void bind_engine(py::module_& m) {
   // Every wait in the engine releases the GIL: a worker's result may need a thread that
   // it.
   engine::set_blocking_hooks(
-      []() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
+      []() -> void* { return holds_gil() ? PyEval_SaveThread() : nullptr; },
       [](void* state) {
         if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
       });

@@ -24,7 +24,16 @@ bool is_finalizing() {
 
 }  // namespace
 
-bool may_take_gil() { return Py_IsInitialized() && (!is_finalizing() || PyGILState_Check()); }
+bool holds_gil() {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyThreadState* const current = PyThreadState_GetUnchecked();
+#else
+  PyThreadState* const current = _PyThreadState_UncheckedGet();
+#endif
+  return current && current == PyGILState_GetThisThreadState();
+}
+
+bool may_take_gil() { return Py_IsInitialized() && (!is_finalizing() || holds_gil()); }
 
 void remember_main_thread() {
   const pybind11::module_ threading = pybind11::module_::import("threading");

@@ -37,6 +37,10 @@ class GilAcquire {
   PyGILState_STATE state_;
 };
 
+// Whether this thread holds the GIL. PyGILState_Check answers yes on every thread once the program
+// has made a subinterpreter.
+bool holds_gil();
+
 // Whether this thread may take the GIL. Once the interpreter ends only the thread that ends it may:
 // destructors on other threads leak their Python objects then.
 bool may_take_gil();

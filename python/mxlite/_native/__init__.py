@@ -11,6 +11,23 @@ import importlib
 import os
 import sys
 
+
+def _check_interpreter() -> None:
+    """Raise if this is a subinterpreter, in which loading the library would wait for ever."""
+    name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    try:
+        interpreters = importlib.import_module(name)
+    except ImportError:  # this Python has no subinterpreters
+        return
+    if interpreters.get_current() != interpreters.get_main():
+        raise ImportError(
+            "mxlite cannot be imported in a subinterpreter; import it in the main interpreter, or "
+            "use another process (multiprocessing)"
+        )
+
+
+_check_interpreter()
+
 # About 0.1 ms: longer than the gaps between parallel loops of one network, much shorter than a time
 # slice. benchmarks/results has the measurements of other values, docs/performance.md the summary.
 _POLLS = "5000"

@@ -192,3 +192,40 @@ reader = mx.io.PrefetchingIter(Stuck(np.ones((20, 2)), None, 2))
 """,
         seconds=60,
     )
+
+
+SUBINTERPRETER = """
+import importlib, sys
+name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+interpreters = importlib.import_module(name)
+"""
+
+
+def test_a_program_with_a_subinterpreter_works_and_ends() -> None:
+    out = run(
+        SUBINTERPRETER
+        + """
+import mxlite as mx
+interpreters.create()
+x = mx.nd.ones((200, 200))
+for _ in range(20):
+    x = mx.nd.dot(x, x) * 1e-3
+print(x.shape, float(x.asnumpy()[0, 0]) >= 0)
+iterator = mx.io.PrefetchingIter(mx.io.NDArrayIter(mx.nd.ones((8, 2)), batch_size=2))
+next(iterator)
+"""
+    )
+    assert out.strip() == "(200, 200) True"
+
+
+def test_import_in_a_subinterpreter_is_an_error(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    code = f"""
+try:
+    import mxlite
+except ImportError as error:
+    with open({str(said)!r}, "w") as file:
+        file.write(str(error))
+"""
+    run(SUBINTERPRETER + f"interpreters.run_string(interpreters.create(), {code!r})\n", seconds=60)
+    assert "cannot be imported in a subinterpreter" in said.read_text()
