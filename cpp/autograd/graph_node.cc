@@ -10,6 +10,7 @@
 #include "cpp/graph/pieces.h"
 #include "cpp/graph/split.h"
 #include "cpp/graph/walk.h"
+#include "cpp/ops/collective/run.h"
 
 namespace mxlite::autograd {
 namespace {
@@ -86,7 +87,13 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
     for (size_t i = 0; i < inputs.size(); ++i) values[slots.of({g.inputs[i], 0})] = inputs[i];
     for (size_t i = 0; i < parameters.size(); ++i)
       values[slots.of({g.parameters[i], 0})] = parameters[i];
-    const Arrays results = graph::walk(route, std::move(values), *this);
+    Arrays results;
+    try {
+      results = graph::walk(route, std::move(values), *this);
+    } catch (...) {
+      graph::give_up_calls(split_, step_ + position_.started);
+      throw;
+    }
     const OpSchema& identity = ops().get("_copy");
     NDArrays outputs;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -100,14 +107,18 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
 
   Arrays run(size_t step, const Arrays& inputs) override {
     const graph::Part& part = split_.parts[step];
+    step_ = step;
+    position_ = {part.later, /*started=*/false};
     NDArrays outputs;
-    if (part.graph)
+    if (part.graph) {
       outputs = call(*part.graph, inputs, origin_);
-    else if (part.host)
+    } else if (part.host) {
       outputs = part.host->call(inputs);
-    else
+    } else {
+      const collective::PositionScope in_graph(position_);
       outputs =
           call(*part.collective->op(), part.collective->params(), inputs, {.origin = origin_});
+    }
     return {outputs.begin(), outputs.end()};
   }
   std::string place(size_t step) const override {
@@ -118,6 +129,8 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
  private:
   const graph::Split& split_;
   const engine::Origin origin_;
+  size_t step_ = 0;                // the part that runs
+  collective::Position position_;  // Position of that part.
 };
 
 NDArrayRef zeros_like(const NDArrayRef& a) {

@@ -4,6 +4,7 @@
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/overwritten.h"
 #include "cpp/autograd/sparse_grad.h"
+#include "cpp/ops/collective/run.h"
 
 namespace mxlite::autograd {
 
@@ -17,6 +18,7 @@ struct GradientOf {
   GradientOf(const GradientOf&) = delete;
   GradientOf& operator=(const GradientOf&) = delete;
   const OpNode* before;
+  const collective::BackwardScope backward;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "cpp/graph/graph_cache.h"
 #include "cpp/graph/split.h"
 #include "cpp/ops/amp.h"
+#include "cpp/ops/collective/run.h"
 #include "cpp/ops/weight_forms.h"
 
 namespace mxlite::graph {
@@ -38,6 +39,26 @@ void forget_packed(const CachedGraph::Entry& entry) {
 Device device_of(std::span<const NDArrayRef> inputs, const ArrayList& params) {
   if (!inputs.empty()) return inputs[0]->device();
   return params.empty() ? Device{} : params[0]->device();
+}
+
+// Runs a function that traces; see collective::give_up_failed_trace.
+template <class F>
+auto keeping_calls(const F& trace) {
+  collective::TracedCalls calls;
+  try {
+    return trace();
+  } catch (...) {
+    calls.keep();
+    throw;
+  }
+}
+
+// Returns a graph whose trace has ended, as if it was traced now.
+Graph note_calls(Graph graph) {
+  for (const Node& n : graph.nodes)
+    if (n.kind == NodeKind::kOp && n.inputs.size() == 1)
+      collective::note_traced(*n.op(), n.params(), graph.spec(n.inputs[0]));
+  return graph;
 }
 
 }  // namespace
@@ -132,7 +153,8 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
     params = params_;
   }
   // Tracing runs Python, which may switch threads: no lock is held. Two threads may both compile.
-  const std::shared_ptr<const Entry> entry = compile(inputs, mode, *params);
+  const std::shared_ptr<const Entry> entry =
+      keeping_calls([&] { return compile(inputs, mode, *params); });
   size_t shapes_to_warn_of = 0;
   KeptEntry kept{entry, join(*params, entry->captured), ++uses};
   if (entry->split) graph::set_params(*entry->split, *kept.parameters);
@@ -174,7 +196,7 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
   Graph graph;
   if (const auto known =
           take_adopted(entry->input_specs, entry->device, mode.training, param_specs))
-    graph = std::move(known->graph);
+    graph = note_calls(std::move(known->graph));
   else
     graph = trace_once(trace_, name_, entry->device, mode.training, entry->input_specs, param_specs)
                 .graph;
@@ -321,8 +343,9 @@ Traced infer_params(const TraceFn& trace, const std::string& name,
     if (rules && spec.dtype == rules->target) spec.dtype = DType::kFloat32;
     input_specs.push_back(spec);
   }
-  Traced traced =
-      trace_once(trace, name, device_of(inputs, {}), training, std::move(input_specs), specs);
+  Traced traced = keeping_calls([&] {
+    return trace_once(trace, name, device_of(inputs, {}), training, std::move(input_specs), specs);
+  });
   traced.exact = !rules;
   return traced;
 }

@@ -46,6 +46,7 @@ bool JoinedParts::add_step(const Part& part) {
     const Node& node = *part.collective;
     const TensorSpec& data = split_.whole.spec(node.inputs[0]);
     step.terms = collective::terms_of(*node.op(), node.params().get(), data);
+    step.terms.later = part.later;
     const auto set = step.terms.process_set;
     if (std::ranges::find(sets_, set, &std::pair<const char*, int32_t>::second) == sets_.end())
       sets_.emplace_back(node.op()->name.c_str(), set);
@@ -96,6 +97,18 @@ std::optional<NDArrays> JoinedParts::push(std::shared_ptr<const Split> owner,
                                           std::span<const NDArrayRef> inputs,
                                           const ArrayList& parameters,
                                           engine::Origin origin) const {
+  try {
+    return prepare_and_push(std::move(owner), inputs, parameters, origin);
+  } catch (...) {
+    give_up_calls(split_, 0);
+    throw;
+  }
+}
+
+std::optional<NDArrays> JoinedParts::prepare_and_push(std::shared_ptr<const Split> owner,
+                                                      std::span<const NDArrayRef> inputs,
+                                                      const ArrayList& parameters,
+                                                      engine::Origin origin) const {
   if (!possible_) return std::nullopt;
   engine::Engine& engine = engine::Engine::get();
   collective::Processes* processes = collective::running_processes();

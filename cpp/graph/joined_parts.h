@@ -55,6 +55,10 @@ class JoinedParts {
     bool may_inline = false;
   };
 
+  std::optional<NDArrays> prepare_and_push(std::shared_ptr<const Split> owner,
+                                           std::span<const NDArrayRef> inputs,
+                                           const ArrayList& parameters,
+                                           engine::Origin origin) const;
   bool add_step(const Part& part);  // returns false if it must be a task of its own
   void connect();
   // Fills in the calls of a run. Returns false if the job has changed so that they do not fit.

@@ -116,6 +116,17 @@ bool is_collective(const Node& node) {
   return node.kind == NodeKind::kOp && collective::is_collective(*node.op());
 }
 
+void count_later_calls(Split& split) {
+  std::map<collective::Channel, int> calls;
+  for (auto part = split.parts.rbegin(); part != split.parts.rend(); ++part) {
+    if (!part->collective) continue;
+    const Node& node = *part->collective;
+    const collective::Terms terms =
+        collective::terms_of(*node.op(), node.params().get(), split.whole.spec(node.inputs[0]));
+    if (terms.kind != collective::Kind::kNone) part->later = calls[collective::channel_of(terms)]++;
+  }
+}
+
 }  // namespace
 
 bool has_calls(const Graph& graph) {
@@ -164,8 +175,21 @@ std::shared_ptr<const Split> split_at_calls(Graph graph) {
     split->parts.push_back(std::move(part));
   }
   add_parts();
+  count_later_calls(*split);
   split->joined = std::make_shared<const JoinedParts>(*split);
   return split;
+}
+
+void give_up_calls(const Split& split, size_t first_part) noexcept {
+  try {
+    collective::PlannedCalls calls;
+    for (size_t i = first_part; i < split.parts.size(); ++i)
+      if (const Node* node = split.parts[i].collective)
+        calls.add(*node->op(), node->params(), split.whole.spec(node->inputs[0]));
+    calls.give_up(collective::text_of_current_exception());
+  } catch (const std::bad_alloc&) {
+    // The other ranks wait until the deadline.
+  }
 }
 
 void set_params(const Split& split, const ArrayList& parameters) {

@@ -19,6 +19,7 @@ struct Part {
   std::vector<ValueId> outputs;
   std::vector<int> parameters;  // positions of `graph`'s parameters in the whole graph
   std::string name;             // name of the node that is called
+  int later = 0;                // see collective::Terms
 };
 
 class JoinedParts;
@@ -33,6 +34,10 @@ bool has_calls(const Graph& graph);  // host operators or collectives
 std::shared_ptr<const Split> split_at_calls(Graph graph);
 // Parameters of the whole graph, then the captured arrays.
 void set_params(const Split& split, const ArrayList& parameters);
+
+// A run of the parts fails on this rank while an exception is handled: the other ranks get it as an
+// error of the collectives from this part on.
+void give_up_calls(const Split& split, size_t first_part) noexcept;
 
 // Compiles a graph that was traced before, once per signature. is_part: see CachedGraph.
 IntrusivePtr<CachedGraph> cached_graph_of(std::shared_ptr<const Graph> graph, bool is_part);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "cpp/ops/collective/run.h"
+
 namespace mxlite::graph {
 namespace {
 thread_local Trace* current_trace = nullptr;
@@ -178,6 +180,7 @@ NodeName Trace::name_of(const OpSchema& op, engine::Origin origin) const {
 
 ValueId Trace::add(CallRef call, std::vector<ValueId> inputs, std::span<const NDArrayRef> arrays) {
   const OpSchema& op = *call->op;
+  if (inputs.size() == 1) collective::note_traced(op, call->params, graph_.spec(inputs[0]));
   check_mutation(op, inputs);
   const auto is_known = [&](ValueId v) { return graph_.spec(v).shape.is_known(); };
   if (!std::ranges::all_of(inputs, is_known)) {

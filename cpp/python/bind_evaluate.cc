@@ -5,6 +5,7 @@
 #include <span>
 
 #include "cpp/graph/trace.h"
+#include "cpp/ops/collective/run.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
@@ -368,6 +369,17 @@ void bind_evaluate(py::module_& m) {
         py::arg("calls"), py::arg("name"),
         "The CachedGraph of a symbol whose variables are inputs and parameters in the order of "
         "their names; calls as in evaluate.");
+  m.def(
+      "refuse_calls_of_symbol",
+      [](const Entries& heads, const std::string& reason) {
+        collective::PlannedCalls calls;
+        for (const NodeRef& node : symbol::topological_order(heads))
+          if (!node->is_variable()) calls.add(*node->call->op, node->call->params, {});
+        calls.give_up(reason);
+      },
+      py::arg("heads"), py::arg("reason"),
+      "This rank could not bind the symbol: other ranks get the reason as an error of its "
+      "collectives.");
   m.def(
       "set_sparse_runner", [](py::object runner) { sparse_runner() = std::move(runner); },
       py::arg("runner"), "runner(op, call, inputs) runs a call with sparse inputs.");

@@ -8,6 +8,7 @@
 #include "cpp/graph/cached_graph.h"
 #include "cpp/graph/graph_cache.h"
 #include "cpp/graph/replay.h"
+#include "cpp/ops/collective/run.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
@@ -61,6 +62,24 @@ graph::TraceFn trace_function(PyObject* callable) {
 
 namespace {
 
+// A block whose trace meets an operator with a dynamic shape runs operator by operator instead.
+bool is_dynamic_shape(const std::exception& error) {
+  const auto* raised = dynamic_cast<const py::error_already_set*>(&error);
+  return raised && raised->matches(py::module_::import("mxlite.base").attr("DynamicShapeError"));
+}
+
+// Calls the graph. If its trace fails, the other ranks get the error of the collectives that
+// forward has reached.
+NDArrays call_or_give_up(CachedGraph& graph, std::span<const NDArrayRef> inputs) {
+  collective::forget_failed_trace();
+  try {
+    return autograd::call(graph, inputs, current_origin());
+  } catch (const std::exception& error) {
+    if (!is_dynamic_shape(error)) collective::give_up_failed_trace(error.what());
+    throw;
+  }
+}
+
 PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
     const ProfileScope profile("MXInvokeCachedOpEx", ProfileKind::kApi);
@@ -77,7 +96,7 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
     }
     // Held, because tracing may replace the block's graph.
     const IntrusivePtr<CachedGraph> graph = object.graph;
-    NDArrays outputs = autograd::call(*graph, inputs, current_origin());
+    NDArrays outputs = call_or_give_up(*graph, inputs);
     if (outputs.size() == 1) return wrap_array(std::move(outputs[0]));
     py::list list(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i)
@@ -277,6 +296,13 @@ void bind_graph(py::module_& m) {
       py::arg("trace"), py::arg("name"), py::arg("inputs"), py::arg("specs"),
       "Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype). "
       "The trace itself follows, for CachedGraph.adopt.");
+  m.def(
+      "refuse_traced_calls",
+      [](const std::string& reason) { collective::give_up_failed_trace(reason); },
+      py::arg("reason"),
+      "The call whose parameters this thread's last infer_params should find has failed: other "
+      "ranks "
+      "get the reason as an error of the collectives that it had reached.");
   m.def(
       "set_trace_owner",
       [](int64_t owner) {

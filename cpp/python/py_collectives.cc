@@ -79,6 +79,8 @@ Request request_of(const collective::Terms& terms, const TensorSpec& spec,
   const auto shape = spec.shape.span();
   request.shape.assign(shape.begin(), shape.end());
   request.same_shapes = true;
+  static_assert(collective::kGivenUp == horovod::kGivenUp);
+  request.later = terms.later;
   return request;
 }
 
@@ -94,7 +96,9 @@ OperationRef operation_of(const Call& call, const std::string& failure, Session&
   if (call.output) operation->output = call.output->detached();
   operation->asked = session.share(request);
   operation->channel = channel;
-  operation->number = session.number_calls(1, channel);
+  operation->number = call.terms.later == collective::kGivenUp
+                          ? session.number_given_up_call(channel)
+                          : session.number_calls(1, channel);
   return operation;
 }
 
@@ -194,10 +198,14 @@ class JobProcesses final : public collective::Processes {
     std::vector<engine::Var*> reads, overwrites = {&call.output->storage()->var()};
     if (call.input) reads.push_back(&call.input->storage()->var());
     const size_t bytes = call.output->storage()->take_new_bytes();
-    auto task =
-        make_ref<CollectiveTask>(call.op, call.origin, std::move(operations), std::move(session));
-    engine::Engine::get().push(std::move(task), {reads, overwrites, {}},
-                               {.may_inline = true, .bytes = bytes});
+    try {
+      auto task = make_ref<CollectiveTask>(call.op, call.origin, std::move(operations), session);
+      engine::Engine::get().push(std::move(task), {reads, overwrites, {}},
+                                 {.may_inline = true, .bytes = bytes});
+    } catch (const std::bad_alloc&) {  // The call has its number, so the other ranks wait for it.
+      session->abort("memory ran out while a collective was started");
+      throw;
+    }
   }
 
   collective::PreparedCallRef prepare(const collective::Terms& terms,
@@ -210,7 +218,7 @@ class JobProcesses final : public collective::Processes {
 
   void refuse(Call call, const std::string& reason) override {
     const auto session = Runtime::get().running_session();
-    session->submit({operation_of(call, reason, *session)});
+    session->submit({operation_of(call, cause_text(reason), *session)});
   }
 
   bool graphs_are_calls() const override {

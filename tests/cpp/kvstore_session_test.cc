@@ -1,6 +1,7 @@
 // The thread that negotiates, for a job of one rank: several threads give it operations.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
@@ -204,6 +205,34 @@ TEST(Session, ACallByNumberWithoutInputIsAnError) {
   const auto errors = owner.wait_for(1);
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0], "allreduce of 'a': rank 0 could not compute its tensor: no input");
+}
+
+TEST(Session, NumbersContinueWhenAGivenUpCallHasEnded) {
+  Job job;
+  Owner owner;
+  const uint64_t number = job.session().number_given_up_call({});
+  std::atomic<uint64_t> next{0};
+  std::thread caller([&] { next = job.session().number_calls(1); });
+  EXPECT_EQ(job.session().number_calls(1, {.set = 1}), 1u);  // another channel
+  EXPECT_EQ(next, 0u);
+  auto failed = job.sum("a", 3, owner);
+  Request request = failed->request();
+  request.failure = "forward has failed";
+  request.later = kGivenUp;
+  failed->asked = make_ref<const SharedRequest>(std::move(request));
+  failed->number = number;
+  job.session().submit({failed});
+  EXPECT_EQ(owner.wait_for(1).size(), 1u);
+  caller.join();
+  EXPECT_EQ(next, number + 1);
+}
+
+TEST(Session, WaitingForANumberEndsWithTheSession) {
+  Job job;
+  const uint64_t number = job.session().number_given_up_call({});
+  std::thread caller([&] { EXPECT_EQ(job.session().number_calls(1), number + 1); });
+  job.stop();
+  caller.join();
 }
 
 TEST(Session, WhatComesAfterTheEndFails) {

@@ -24,7 +24,7 @@ bool Request::same_terms(const Request& o) const {
   return kind == o.kind && dtype == o.dtype && op == o.op && set == o.set && root == o.root &&
          device == o.device && prescale == o.prescale && postscale == o.postscale &&
          shape == o.shape && splits == o.splits && same_shapes == o.same_shapes &&
-         group_size == o.group_size && group == o.group && failure == o.failure;
+         group_size == o.group_size && group == o.group && failure == o.failure && later == o.later;
 }
 
 const std::string& Request::key() const {
@@ -45,6 +45,7 @@ std::string shape_text(std::span<const int64_t> shape) {
 uint64_t call_hash(const Request& request) {
   Request common = request;
   common.failure.clear();
+  common.later = 0;
   if (common.device > 0) common.device = 0;
   if (common.kind == CollectiveKind::kAllGather && !common.same_shapes && !common.shape.empty())
     common.shape[0] = 0;
@@ -75,6 +76,7 @@ void write_request(FrameWriter& frame, const Request& r) {
   frame.text(r.group);
   frame.number(r.group_size);
   frame.text(r.failure);
+  frame.number(r.later);
 }
 
 Request read_request(FrameReader& frame) {
@@ -100,6 +102,7 @@ Request read_request(FrameReader& frame) {
   r.group = frame.text();
   r.group_size = frame.number<int32_t>();
   r.failure = frame.text();
+  r.later = frame.number<int32_t>();
   return r;
 }
 

@@ -28,6 +28,9 @@ enum class CollectiveKind : uint8_t {
 inline constexpr size_t kNumCollectiveKinds = 11;
 const char* collective_name(CollectiveKind kind);  // "allreduce"
 
+// Value of Request::later.
+inline constexpr int32_t kGivenUp = -1;
+
 // All ranks of the set use the same name. validate() checks what must be equal among them.
 struct Request {
   std::string name;
@@ -46,7 +49,10 @@ struct Request {
   bool same_shapes = false;
   std::string group;  // tensors that start together or not at all
   int32_t group_size = 0;
-  std::string failure;   // not empty: the input could not be computed
+  std::string failure;  // not empty: this rank cannot take part, for this reason
+  // Number of calls that this run of a graph makes later in the same channel. kGivenUp: this rank
+  // has failed and makes none of them. Ranks may differ.
+  int32_t later = 0;
   int32_t priority = 0;  // for this rank only; not sent
 
   int64_t elements() const;

@@ -411,6 +411,7 @@ void Session::end(const char* reason) noexcept {
     ended_ = true;
     cause_ = cause;
     inbox.swap(inbox_);
+    given_up_ended_.notify_all();
   }
   slot_calls_->close(cause);  // first: calls of ordered_ may be complete in slots
   // After an error in the middle of a step, some operations are only in fresh_ and operations_.

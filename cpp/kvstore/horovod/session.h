@@ -2,6 +2,7 @@
 // and carries them out. Made, run and destroyed on the comm thread.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -64,6 +65,9 @@ class Session {
   // first; operations with these numbers may be submitted in any order. Each channel has its own
   // numbers.
   uint64_t number_calls(size_t count, const CallChannel& channel = {});
+  // Reserves the number of a call whose request has later = kGivenUp. It is not known how many
+  // numbers follow until all ranks have made the call, so number_calls waits for that.
+  uint64_t number_given_up_call(const CallChannel& channel);
   void request_stop();
   // Ends the session when all ranks have called this, or when an operation needs a rank that has.
   // Until then this rank begins no operation, but takes part in the rounds of the others.
@@ -126,6 +130,8 @@ class Session {
   void attend_message(const OrderedCalls::Due& due, Communicator& group);
   std::vector<Request> requests_of_all(const Request& mine, Communicator& group);
   std::string difference(const NamedOperation& call);
+  // This rank has given up a graph: refuses the calls that the others make in it after this one.
+  void refuse_later_calls(const NamedOperation& call, std::span<const Request> requests);
   void fail_calls_of(int set);
   std::vector<Stall> stalls(double longer_than) const;
   // Ends the session if a rank shut it down, all have left, or an operation needs one that left.
@@ -186,7 +192,11 @@ class Session {
   RequestTable requests_;
   std::mutex mutex_;
   std::map<CallChannel, uint64_t> calls_made_;  // in other channels; guarded by mutex_
-  std::vector<OperationRef> inbox_;             // guarded by mutex_
+  // Channels whose last call is one of number_given_up_call that has not ended.
+  std::set<CallChannel> given_up_;          // guarded by mutex_
+  std::atomic<bool> any_given_up_{false};   // whether given_up_ has entries
+  std::condition_variable given_up_ended_;  // used with mutex_
+  std::vector<OperationRef> inbox_;         // guarded by mutex_
   // False while the thread waits for something and checks the inbox itself. Guarded by mutex_.
   bool needs_rings_ = true;
   bool stop_requested_ = false;                      // guarded by mutex_

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "cpp/base/error.h"
+#include "cpp/engine/blocking.h"
 #include "cpp/kvstore/horovod/session.h"
 #include "cpp/kvstore/horovod/stall_text.h"
 #include "cpp/kvstore/horovod/validate.h"
@@ -11,7 +12,7 @@ namespace mxlite::horovod {
 namespace {
 
 std::string call_text(const Request& r, const char* place = "") {
-  if (r.kind == CollectiveKind::kGraph) return r.name + place;
+  if (r.kind == CollectiveKind::kGraph || r.later == kGivenUp) return r.name + place;
   if (r.same_shapes) return str(r.name, " of ", r.dtype, shape_text(r.shape), place);
   return str(collective_name(r.kind), " of '", r.name, "' ", r.dtype, shape_text(r.shape), place);
 }
@@ -43,11 +44,47 @@ int position_of(std::span<const int> members, int rank) {
 }  // namespace
 
 uint64_t Session::number_calls(size_t count, const CallChannel& channel) {
+  if (any_given_up_.load(std::memory_order_acquire)) {
+    std::unique_lock lock(mutex_);
+    engine::wait_interruptibly(lock, given_up_ended_,
+                               [&] { return ended_ || !given_up_.contains(channel); });
+  }
   if (channel == CallChannel{}) return next_call_.fetch_add(count);
   std::lock_guard lock(mutex_);
   uint64_t& made = calls_made_[channel];
   made += count;
   return made - count + 1;
+}
+
+uint64_t Session::number_given_up_call(const CallChannel& channel) {
+  const uint64_t number = number_calls(1, channel);
+  std::lock_guard lock(mutex_);
+  given_up_.insert(channel);
+  any_given_up_.store(true, std::memory_order_release);
+  return number;
+}
+
+void Session::refuse_later_calls(const NamedOperation& call, std::span<const Request> requests) {
+  int32_t count = 0;
+  for (const Request& r : requests) count = std::max(count, r.later);
+  Request request = call.request();
+  for (int32_t i = 1; i <= count; ++i) {
+    request.later = count - i;  // the other ranks may give up the same run at such a call
+    auto operation = make_ref<NamedOperation>();
+    operation->asked = make_ref<const SharedRequest>(request);
+    operation->channel = call.channel;
+    operation->number = call.number + static_cast<uint64_t>(i);
+    announce_call(operation);
+  }
+  const auto numbers = static_cast<uint64_t>(count);
+  std::lock_guard lock(mutex_);
+  if (call.channel == CallChannel{})
+    next_call_ += numbers;
+  else
+    calls_made_[call.channel] += numbers;
+  given_up_.erase(call.channel);
+  any_given_up_.store(!given_up_.empty(), std::memory_order_release);
+  given_up_ended_.notify_all();
 }
 
 void Session::announce_call(OperationRef& operation) {
@@ -214,6 +251,7 @@ std::string Session::difference(const NamedOperation& call) {
     requests = {of(channel.from), of(channel.to)};
     ranks = {channel.from, channel.to};
   }
+  if (call.request().later == kGivenUp) refuse_later_calls(call, requests);
   const bool of_operators =
       std::any_of(requests.begin(), requests.end(), [](const Request& r) { return r.same_shapes; });
   if (!of_operators) {
@@ -252,6 +290,10 @@ void Session::fail_calls_of(int set) {
     notify({&at->second, 1}, as_exception(text.c_str()));
     at = ordered_.erase(at);
   }
+  std::lock_guard lock(mutex_);
+  std::erase_if(given_up_, [set](const CallChannel& channel) { return channel.set == set; });
+  any_given_up_.store(!given_up_.empty(), std::memory_order_release);
+  given_up_ended_.notify_all();
 }
 
 }  // namespace mxlite::horovod

@@ -11,7 +11,7 @@
 namespace mxlite::horovod {
 namespace {
 
-constexpr uint32_t kProtocol = 7;
+constexpr uint32_t kProtocol = 8;
 
 }  // namespace
 

@@ -24,7 +24,10 @@ enum class Kind : uint8_t {
 };
 enum class Reduction : uint8_t { kSum, kMean, kProduct, kMin, kMax };
 
-// The request of one operator to a process set. It must be the same on all ranks.
+// Value of Terms::later if this rank gives up the run of a graph to which the call belongs.
+inline constexpr int kGivenUp = -1;
+
+// The request of one operator to a process set. All but `later` must be the same on all ranks.
 struct Terms {
   Kind kind = Kind::kAllReduce;
   Reduction reduction = Reduction::kSum;
@@ -32,6 +35,7 @@ struct Terms {
   int32_t peer = 0;                   // root, source or destination: a rank of the job
   int split_axis = 0, join_axis = 0;  // axes along which ranks have their parts; in range
   std::string text;                   // "all_gather(axis=1)": the call in errors
+  int later = 0;  // number of calls of the same channel that this run of a graph makes afterwards
 };
 
 // The ranks of a process set to which this process belongs.
@@ -103,6 +107,8 @@ class Processes {
   // Prepares calls of arrays in host memory, none of which is a message.
   virtual PreparedCallRef prepare(const Terms& terms, const TensorSpec& spec) = 0;
   // Gives the call the next number, too: this rank cannot take part, and the others must not wait.
+  // If `later` of the call is kGivenUp, the calls that follow it on the other ranks in the same run
+  // of a graph get the next numbers and fail, too.
   virtual void refuse(Call call, const std::string& reason) = 0;
   // Returns whether executables with collectives run as one call (MXLITE_NCCL_GRAPHS).
   virtual bool graphs_are_calls() const = 0;

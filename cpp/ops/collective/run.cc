@@ -1,7 +1,9 @@
 #include "cpp/ops/collective/run.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/collective/graph_call.h"
@@ -70,6 +72,21 @@ Blocks blocks_of(const Shape& shape, int axis, int64_t ranks) {
   return b;
 }
 
+thread_local bool in_backward = false;
+thread_local Position* position_in_graph = nullptr;
+thread_local TracedCalls* traced_calls = nullptr;
+
+bool is_message(const Terms& terms) {
+  return terms.kind == Kind::kSend || terms.kind == Kind::kReceive;
+}
+
+// Ranks compare the text, so a call of a gradient differs from the same call forward. Messages do
+// not: a program may send a gradient that it has computed itself. The text of kReduce says it.
+void mark_backward(Terms& terms) {
+  if (in_backward && !position_in_graph && !is_message(terms) && terms.kind != Kind::kReduce)
+    terms.text = "backward's " + terms.text;
+}
+
 // The message about the failure to other ranks does not need the rest.
 void fill_what_is_valid(const OpSchema& op, const void* params, Call& call) {
   try {
@@ -77,6 +94,25 @@ void fill_what_is_valid(const OpSchema& op, const void* params, Call& call) {
   } catch (const Error&) {
     return;
   }
+}
+
+// Returns the call as far as its arguments are valid.
+Call refused_call(const OpSchema& op, const void* params, const TensorSpec& data) {
+  Call call;
+  call.op = op.name.c_str();
+  call.terms.text = op.name;
+  call.spec = data;
+  fill_what_is_valid(op, params, call);
+  return call;
+}
+
+// Makes the call an error of the other ranks, unless none of them can make it.
+void refuse(Processes& processes, Call call, const std::string& reason) {
+  if (call.terms.kind == Kind::kNone) return;
+  const Group group = processes.group(call.terms.process_set);
+  const bool has_peer = group.has(call.terms.peer) && call.terms.peer != group.rank;
+  if (group.has(group.rank) && (has_peer || !is_message(call.terms)))
+    processes.refuse(std::move(call), reason);
 }
 
 bool splits(Kind kind) { return kind == Kind::kReduceScatter || kind == Kind::kAllToAll; }
@@ -123,7 +159,7 @@ Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data) {
 }
 
 bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result) {
-  if (terms.kind == Kind::kSend || terms.kind == Kind::kReceive) return false;
+  if (is_message(terms)) return false;
   return step_bytes(terms, data, result) == 0;
 }
 
@@ -163,6 +199,36 @@ void run_step(GraphCollectives* collectives, const OpSchema& op, const void* par
                   {output.data, output.dtype, b.apart});
 }
 
+namespace {
+
+// A call, and the array for its result. If `target`, a view of the result in which the blocks of
+// the ranks come first, is not contiguous, the call's output is copied into it.
+struct Prepared {
+  Call call;
+  NDArrayRef result, target;
+};
+
+Prepared prepare(Processes& processes, Call call, const NDArrayRef& input, const TensorSpec& spec,
+                 Device device) {
+  const Kind kind = call.terms.kind;
+  const int64_t ranks = processes.group(call.terms.process_set).size();
+  const Device place = processes.place_of(kind, spec.dtype, device);
+  if (kind != Kind::kReceive) {
+    call.input = contiguous_on(place, input);
+    if (splits(kind) && spec.shape.size() > 0)
+      call.input = contiguous(by_rank(call.input, call.terms.split_axis, ranks));
+  }
+  // The stream of collectives waits for that of copies, which has little to do (NamedOperation).
+  const NDArrayRef result = NDArray::empty(spec, place, StreamKind::kCopyIn);
+  NDArrayRef target = result;
+  if (joins(kind) && spec.shape.size() > 0) target = by_rank(result, call.terms.join_axis, ranks);
+  call.output =
+      target->contiguous() ? result : NDArray::empty(target->spec(), place, StreamKind::kCopyIn);
+  return {std::move(call), result, std::move(target)};
+}
+
+}  // namespace
+
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options) {
   Call call;
@@ -171,28 +237,25 @@ NDArrays run(Processes& processes, const OpSchema& op, const void* params, const
   call.origin = options.origin;
   terms_by_op().at (&op)(params, call.spec, call.terms);
   const NDArrayRef out = options.out.empty() ? nullptr : options.out[0];
-  const Kind kind = call.terms.kind;
-  if (kind == Kind::kNone) {
+  if (call.terms.kind == Kind::kNone) {
     const NDArrayRef copy = out ? out : NDArray::empty(spec, options.device);
     copy_to(input, copy);
     return {copy};
   }
-  const int64_t ranks = processes.group(call.terms.process_set).size();
-  const Device place = processes.place_of(kind, spec.dtype, options.device);
-  if (kind != Kind::kReceive) {
-    call.input = contiguous_on(place, input);
-    if (splits(kind) && spec.shape.size() > 0)
-      call.input = contiguous(by_rank(call.input, call.terms.split_axis, ranks));
+  mark_backward(call.terms);
+  if (position_in_graph) call.terms.later = position_in_graph->later;
+  Prepared prepared;
+  try {
+    prepared = prepare(processes, std::move(call), input, spec, options.device);
+  } catch (const std::exception& error) {  // no memory
+    announce_failure(op, params, {&input, 1}, error.what());
+    throw;
   }
-  // The stream of collectives waits for that of copies, which has little to do (NamedOperation).
-  NDArrayRef result = NDArray::empty(spec, place, StreamKind::kCopyIn);
-  NDArrayRef target = result;
-  if (joins(kind) && spec.shape.size() > 0) target = by_rank(result, call.terms.join_axis, ranks);
-  const bool in_order = target->contiguous();
-  call.output = in_order ? result : NDArray::empty(target->spec(), place, StreamKind::kCopyIn);
-  const NDArrayRef received = call.output;
-  processes.start(std::move(call));
-  if (!in_order) copy_to(received, target);
+  const NDArrayRef received = prepared.call.output;
+  if (position_in_graph) position_in_graph->started = true;
+  processes.start(std::move(prepared.call));
+  NDArrayRef result = std::move(prepared.result);
+  if (received != result) copy_to(received, prepared.target);
   if (!out) result = contiguous_on(options.device, result);
   if (!out) return {result};
   copy_to(result, out);
@@ -201,24 +264,81 @@ NDArrays run(Processes& processes, const OpSchema& op, const void* params, const
 
 void announce_failure(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       const char* reason) noexcept {
-  if (!is_collective(op) || inputs.size() != 1) return;
+  if (!is_collective(op) || inputs.size() != 1 || position_in_graph) return;
   try {
     Processes* processes = running_processes();
     if (!processes) return;
-    Call call;
-    call.op = op.name.c_str();
-    call.terms.text = op.name;
-    call.spec = inputs[0]->spec();
-    fill_what_is_valid(op, params, call);
-    if (call.terms.kind == Kind::kNone) return;
-    const Group group = processes->group(call.terms.process_set);
-    const bool is_message = call.terms.kind == Kind::kSend || call.terms.kind == Kind::kReceive;
-    const bool has_peer = group.has(call.terms.peer) && call.terms.peer != group.rank;
-    if (group.has(group.rank) && (has_peer || !is_message))
-      processes->refuse(std::move(call), reason);
+    Call call = refused_call(op, params, inputs[0]->spec());
+    mark_backward(call.terms);
+    refuse(*processes, std::move(call), reason);
   } catch (const std::exception&) {
     // The call names no process set that exists, so no rank waits for this one; or memory has run
     // out, and the other ranks wait until the deadline.
+  }
+}
+
+Channel channel_of(const Terms& terms) {
+  if (!is_message(terms)) return {terms.process_set, Kind::kNone, 0};
+  return {terms.process_set, terms.kind, terms.peer};
+}
+
+BackwardScope::BackwardScope() : outer_(std::exchange(in_backward, true)) {}
+BackwardScope::~BackwardScope() { in_backward = outer_; }
+
+PositionScope::PositionScope(Position& position) { position_in_graph = &position; }
+PositionScope::~PositionScope() { position_in_graph = nullptr; }
+
+void PlannedCalls::add(const OpSchema& op, ParamsRef params, const TensorSpec& data) {
+  if (is_collective(op)) calls_.push_back({&op, std::move(params), data});
+}
+
+void PlannedCalls::give_up(const std::string& reason) const noexcept {
+  if (calls_.empty()) return;
+  try {
+    Processes* processes = running_processes();
+    if (!processes) return;
+    std::vector<Channel> given_up;
+    for (const Planned& planned : calls_) {
+      Call call = refused_call(*planned.op, planned.params.get(), planned.data);
+      if (call.terms.kind == Kind::kNone) continue;
+      const Channel channel = channel_of(call.terms);
+      if (std::ranges::find(given_up, channel) != given_up.end()) continue;
+      given_up.push_back(channel);
+      call.terms.later = kGivenUp;
+      refuse(*processes, std::move(call), reason);
+    }
+  } catch (const std::exception&) {
+    // As in announce_failure.
+  }
+}
+
+TracedCalls::TracedCalls() : outer_(std::exchange(traced_calls, this)) {}
+TracedCalls::~TracedCalls() { traced_calls = outer_; }
+
+PlannedCalls& TracedCalls::kept() {
+  thread_local PlannedCalls calls;
+  return calls;
+}
+
+void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data) {
+  if (traced_calls) traced_calls->calls_.add(op, params, data);
+}
+
+void give_up_failed_trace(const std::string& reason) noexcept {
+  const PlannedCalls calls = std::move(TracedCalls::kept());
+  forget_failed_trace();
+  calls.give_up(reason);
+}
+
+void forget_failed_trace() noexcept { TracedCalls::kept() = {}; }
+
+std::string text_of_current_exception() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "";
   }
 }
 

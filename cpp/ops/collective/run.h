@@ -2,6 +2,11 @@
 // the same calls in the same order: calls are never part of an executable, where passes could
 // merge, move or drop them, and never wait inside a worker of the engine.
 #pragma once
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "cpp/ops/collective/processes.h"
 #include "cpp/ops/invoke.h"
 
@@ -31,9 +36,89 @@ bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec&
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options);
 
-// A check of a call's arguments has failed on this rank: other ranks that make the call get an
-// error. Does nothing for other operators.
+// This rank cannot make a call: other ranks that make it get an error. Does nothing for other
+// operators, nor inside a PositionScope, whose graph announces it.
 void announce_failure(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       const char* reason) noexcept;
+
+// While it exists, calls of this thread outside of graphs compute gradients. Ranks that make a call
+// forward and backward get an error.
+class BackwardScope {
+ public:
+  BackwardScope();
+  ~BackwardScope();
+  BackwardScope(const BackwardScope&) = delete;
+  BackwardScope& operator=(const BackwardScope&) = delete;
+
+ private:
+  const bool outer_;
+};
+
+// Identifies calls that are numbered together: those of a process set, or the messages to or from
+// one of its ranks.
+using Channel = std::tuple<int32_t, Kind, int32_t>;
+Channel channel_of(const Terms& terms);
+
+// Position of a call in one run of a graph.
+struct Position {
+  int later = 0;         // see Terms
+  bool started = false;  // whether the call got its number
+};
+// While it exists, the next call of this thread is the one at `position`, which must live as long.
+class PositionScope {
+ public:
+  explicit PositionScope(Position& position);
+  ~PositionScope();
+  PositionScope(const PositionScope&) = delete;
+  PositionScope& operator=(const PositionScope&) = delete;
+};
+
+// Calls that this rank has not made yet and will make in one run of a graph, as far as it knows
+// them.
+class PlannedCalls {
+ public:
+  // Does nothing for other operators.
+  void add(const OpSchema& op, ParamsRef params, const TensorSpec& data);
+  // The run fails on this rank: the other ranks get the reason as an error of all calls that they
+  // make in it, with the same ranks as one of these calls.
+  void give_up(const std::string& reason) const noexcept;
+
+ private:
+  struct Planned {
+    const OpSchema* op;
+    ParamsRef params;
+    TensorSpec data;
+  };
+  std::vector<Planned> calls_;
+};
+
+// While it exists, it collects the collective operators that this thread traces.
+class TracedCalls {
+ public:
+  TracedCalls();
+  ~TracedCalls();
+  TracedCalls(const TracedCalls&) = delete;
+  TracedCalls& operator=(const TracedCalls&) = delete;
+
+  // The trace has failed: give_up_failed_trace gives up the calls that it has reached.
+  void keep() noexcept { kept() = std::move(calls_); }
+
+ private:
+  friend void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
+  friend void give_up_failed_trace(const std::string& reason) noexcept;
+  friend void forget_failed_trace() noexcept;
+  static PlannedCalls& kept();  // one for each thread
+
+  PlannedCalls calls_;
+  TracedCalls* const outer_;
+};
+// Call before the shapes of a traced operator are inferred.
+void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
+// The call for which this thread's last failed trace was made fails, too.
+void give_up_failed_trace(const std::string& reason) noexcept;
+void forget_failed_trace() noexcept;
+
+// Returns the text of the exception that is being handled; empty if it is none of C++'s.
+std::string text_of_current_exception();
 
 }  // namespace mxlite::collective

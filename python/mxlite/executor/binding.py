@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 
+from .. import _core
 from .. import ndarray as nd
 from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, current_context
@@ -68,7 +69,22 @@ def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> 
     return result
 
 
+def _announced(make: Callable[..., Executor]) -> Callable[..., Executor]:
+    """Let the other ranks of a job know if the symbol cannot be bound."""
+
+    @functools.wraps(make)
+    def announcing(symbol: Any, *args: Any, **options: Any) -> Executor:
+        try:
+            return make(symbol, *args, **options)
+        except Exception as error:
+            _core.refuse_calls_of_symbol(symbol._outputs, str(error))
+            raise
+
+    return announcing
+
+
 @_symbol.bind.provide
+@_announced
 def bind(
     symbol: Any,
     ctx: Context | None,
@@ -128,6 +144,7 @@ def bind(
 
 
 @_symbol.simple_bind.provide
+@_announced
 def simple_bind(
     symbol: Any,
     ctx: Context | None,

@@ -334,14 +334,16 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         specs = [(param.local_shape or (), dtype_name(param.dtype)) for param in params]
         try:
             shapes, traced = _core.infer_params(trace, self.name, flat, specs)
-        except (ShapeError, DynamicShapeError):
-            if sum(not shape_is_known(param.shape) for param in params) < unknown:
+        except Exception as error:
+            of_shapes = isinstance(error, (ShapeError, DynamicShapeError))
+            if of_shapes and sum(not shape_is_known(param.shape) for param in params) < unknown:
                 return self._infer(params, flat, layout, finish)  # infer_shape of a child knew some
             # A parameter that forward does not use may stay unknown.
-            if not found or any(
-                id(param) in used and not shape_is_known(shape)
-                for param, shape in zip(params, found)
-            ):
+            is_used = [id(param) in used for param in params]
+            lacks = [use and not shape_is_known(shape) for use, shape in zip(is_used, found)]
+            if not of_shapes or not found or any(lacks):
+                if finish:  # forward will not run: the other ranks of a job must not wait for it
+                    _core.refuse_traced_calls(str(error))
                 raise
             shapes = found
         for param, shape in zip(params, shapes):

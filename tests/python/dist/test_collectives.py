@@ -46,6 +46,43 @@ def test_mistakes_are_errors_on_every_rank(start) -> None:
     assert all("done" in text for text in result.output.values()) and len(result.output) == 3
 
 
+@pytest.mark.parametrize("engine", ["threaded", "naive"])
+def test_a_graph_that_one_rank_gives_up_is_an_error_of_the_others(start, engine: str) -> None:
+    result = start("graph_refusals.py", 2, env={"MXLITE_ENGINE": engine}, timeout=120)
+    assert all("done" in text for text in result.output.values()) and len(result.output) == 2
+
+
+def test_ranks_that_call_forward_and_backward_get_an_error(start) -> None:
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+reduce = mx.nd.contrib.all_reduce
+for hybrid in (False, True):
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.contrib.all_reduce(x * 2))
+    if hybrid:
+        net.hybridize()
+    x = mx.nd.ones((2,))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+    if hvd.rank() == 0:
+        y.backward()
+        result = x.grad
+    else:
+        result = reduce(mx.nd.ones((2,)))
+    try:
+        result.wait_to_read()
+        raise SystemExit("no error")
+    except mx.MXNetError as error:
+        wanted = "backward's all_reduce(sum) of float32(2,) on rank 0 and all_reduce(sum) of "
+        assert wanted + "float32(2,) on rank 1" in str(error), error
+    assert reduce(mx.nd.ones((2,))).asnumpy().tolist() == [2, 2]
+print("done")
+"""
+    result = start(program, 2)
+    assert all("done" in text for text in result.output.values()) and len(result.output) == 2
+
+
 _KILLED = """
 import os, signal, sys
 import mxlite as mx, mxlite.horovod as hvd

@@ -1,0 +1,208 @@
+"""A graph that one rank gives up is an error of the others; later calls match again."""
+
+import contextlib
+import resource
+import sys
+import time
+
+import mxlite as mx
+import mxlite.horovod as hvd
+import pytest
+from mxlite import autograd
+from mxlite.gluon import HybridBlock, nn
+
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+BAD = 1  # the rank that gives the graph up
+
+
+def in_step():
+    """The next calls of both ranks match."""
+    for step in range(3):
+        total = mx.nd.contrib.all_reduce(mx.nd.full((2,), rank + step))
+        assert total.asnumpy().tolist() == [1 + 2 * step] * 2
+
+
+def refused(run, *words):
+    """``run`` raises on the bad rank, and its result on the other one, which names the reason."""
+    begin = time.monotonic()
+    with pytest.raises(Exception) as caught:
+        for array in run():
+            array.wait_to_read()
+    expected = words if rank == BAD else ("rank 1 cannot take part", *words)
+    for word in expected:
+        assert word in str(caught.value), (word, str(caught.value))
+    assert time.monotonic() - begin < 15, "waited for the timeout"
+    with contextlib.suppress(mx.MXNetError):  # Results of the refused call fail as well.
+        mx.nd.waitall()
+    in_step()
+
+
+class Net(HybridBlock):
+    """Five collectives; the reduce_scatter refuses an odd number of rows."""
+
+    def __init__(self, culprit=None):
+        super().__init__()
+        self.culprit = culprit
+
+    def hybrid_forward(self, F, x):
+        first = F.contrib.all_reduce(x)
+        small = F.contrib.all_reduce(x * 2)
+        if self.culprit == "python" and rank == BAD:
+            raise RuntimeError("forward has a bug")
+        if self.culprit == "operator" and rank == BAD:
+            first = F.reshape(first, shape=(7, 7))
+        part = F.contrib.reduce_scatter(first + small)
+        whole = F.contrib.all_gather(part * 1)
+        return whole, F.contrib.all_reduce(x + 1), F.contrib.all_reduce(small)
+
+
+ODD = "data of shape (3,) given, the size of axis 0 must be a multiple of the 2 ranks"
+odd_on_one_rank = mx.nd.ones((3 if rank == BAD else 4,))
+for record in (False, True):
+    net = Net()
+    net.hybridize()
+    for _ in range(2):  # the good rank compiles once, the bad one fails each time
+
+        def run(net=net, record=record):
+            with autograd.record() if record else autograd.pause():
+                return net(odd_on_one_rank)
+
+        refused(run, ODD)
+    assert net(mx.nd.ones((4,)))[1].asnumpy().tolist() == [4] * 4  # the same block works
+    for culprit, words in (("python", "forward has a bug"), ("operator", "Reshape")):
+        net = Net(culprit)
+        net.hybridize()
+        refused(lambda net=net: net(mx.nd.ones((4,))), words)
+
+# A rank whose first call is given up does not know how many follow; it may fail once more.
+net = Net()
+net.hybridize()
+if rank == BAD:
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            net(odd_on_one_rank)
+else:
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match="rank 1 cannot take part"):
+            for array in net(odd_on_one_rank):
+                array.wait_to_read()
+    with contextlib.suppress(mx.MXNetError):
+        mx.nd.waitall()
+in_step()
+
+
+class Chain(HybridBlock):
+    """One task runs all calls of a compiled graph."""
+
+    def hybrid_forward(self, F, x):
+        part = F.contrib.reduce_scatter(F.contrib.all_reduce(x)) * 2
+        return F.contrib.all_reduce(F.contrib.all_gather(part))
+
+
+net = Chain()
+net.hybridize()
+for _ in range(3):
+    assert net(mx.nd.ones((4,))).asnumpy().tolist() == [16] * 4
+refused(lambda: [net(odd_on_one_rank)], ODD)
+assert net(mx.nd.ones((4,))).asnumpy().tolist() == [16] * 4
+
+
+class Dynamic(HybridBlock):
+    """Runs operator by operator, because a shape depends on values: nothing is given up."""
+
+    def hybrid_forward(self, F, x):
+        total = F.contrib.all_reduce(x)
+        return F.contrib.all_reduce(F.contrib.boolean_mask(total, total > 2))
+
+
+net = Dynamic()
+net.hybridize()
+if rank == BAD:
+    net(mx.nd.array([3.0, 1.0]))  # has found it out before the other rank
+    in_step()
+else:
+    mx.nd.contrib.all_reduce(mx.nd.array([3.0, 1.0]))
+    mx.nd.contrib.all_reduce(mx.nd.ones((1,)))
+    in_step()
+for _ in range(2):
+    assert net(mx.nd.array([3.0, 1.0])).asnumpy().tolist() == [12]
+in_step()
+
+
+class Deferred(HybridBlock):
+    """Finds the shape of its weight by tracing."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(4, flatten=False)
+
+    def hybrid_forward(self, F, x):
+        return self.dense(F.contrib.reduce_scatter(F.contrib.all_reduce(x), axis=1))
+
+
+net = Deferred()
+net.initialize()
+net.hybridize()
+wide = mx.nd.ones((2, 3 if rank == BAD else 4))
+refused(lambda: [net(wide)], "data of shape (2, 3) given")
+
+
+# Symbols: refused when they are bound, and in forward.
+def symbol():
+    x = mx.sym.var("x")
+    total = mx.sym.contrib.all_reduce(x)
+    part = mx.sym.contrib.reduce_scatter(total)
+    return mx.sym.Group([mx.sym.contrib.all_gather(part), mx.sym.contrib.all_reduce(part)])
+
+
+def bound(make):
+    def run():
+        executor = make(symbol())
+        return executor.forward(is_train=False)
+
+    return run
+
+
+shape = odd_on_one_rank.shape
+refused(bound(lambda s: s.simple_bind(mx.cpu(), x=shape)), "shape (3,)")
+refused(bound(lambda s: s.bind(mx.cpu(), {"x": odd_on_one_rank})), "shape (3,)")
+
+# Lack of memory: eagerly, in a block with one signature, and while its parts run.
+if sys.platform == "linux":
+
+    def limited(run):
+        """The bad rank has memory for nothing large."""
+
+        def limiting():
+            before = resource.getrlimit(resource.RLIMIT_AS)
+            if rank == BAD:
+                with open("/proc/self/statm") as file:
+                    used = int(file.read().split()[0]) * resource.getpagesize()
+                resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), before[1]))
+            try:
+                return run()
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, before)
+
+        return limiting
+
+    large = mx.nd.ones((1, 40 << 20))  # 160 MB
+    large.wait_to_read()
+    refused(limited(lambda: [mx.nd.contrib.all_gather(large)]), "memory")
+
+    class Large(HybridBlock):
+        def hybrid_forward(self, F, x, y):
+            total = F.contrib.all_reduce(x)
+            return total, F.contrib.all_gather(y), F.contrib.all_reduce(total + 1)
+
+    for record in (False, True):
+        net = Large()
+        net.hybridize()
+
+        def run(net=net, record=record):
+            with autograd.record() if record else autograd.pause():
+                return net(mx.nd.ones((2,)), large)
+
+        refused(limited(run), "memory")
+print("done", rank)
