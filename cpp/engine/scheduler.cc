@@ -193,10 +193,7 @@ bool Scheduler::ready(const Task& task) {
 
 void Scheduler::enqueue(Task& task) {
   WorkerQueue& queue = *task.queue_;
-  if (!queue.in_order) {
-    (queue.ready_last ? queue.ready_last->next_ready_ : queue.ready_first) = &task;
-    queue.ready_last = &task;
-  }
+  if (!queue.in_order) queue.add_ready(task);
   queue.wake();
 }
 
@@ -485,6 +482,7 @@ void Scheduler::abandon_unfinished() {
       stats_.bytes_in_flight -= task->bytes_;
     }
     queue.ready_first = queue.ready_last = queue.running = nullptr;
+    queue.num_ready = 0;
     queue.asleep = false;
     queue.stopping = true;
     // Its sleeping threads do not exist in the child; destroying it would wait for them.

@@ -2,6 +2,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/engine/deferred.h"
 
 namespace mxlite::engine {
 namespace {
@@ -20,6 +21,23 @@ StreamKind stream_kind(WorkerKind worker) {
 
 void set_stream_source(StreamSource given) { source = given ? given : &stream_of_accelerator; }
 
+// Many ready tasks of the host run in order of push: a program that runs ahead would otherwise have
+// the first operators of all its steps run, and their results wait, before the last ones of the
+// first step. Deferred tasks are not overtaken, because other processes wait for them.
+void WorkerQueue::add_ready(Task& task) {
+  constexpr uint32_t kFew = 8;
+  Task** next = ready_last ? &ready_last->next_ready_ : &ready_first;
+  if (++num_ready > kFew && !stream_state && task.sequence_ < ready_last->sequence_) {
+    next = &ready_first;
+    while (*next &&
+           ((*next)->sequence_ < task.sequence_ || dynamic_cast<DeferredTask*>(*next) != nullptr))
+      next = &(*next)->next_ready_;
+  }
+  task.next_ready_ = *next;
+  if (!*next) ready_last = &task;
+  *next = &task;
+}
+
 bool WorkerQueue::has_work() const {
   if (!in_order) return ready_first != nullptr;
   return oldest && oldest->unmet_ == 0 && !oldest->running_ && !oldest->run_by_caller_;
@@ -30,6 +48,7 @@ Task* WorkerQueue::take_work() {
   if (!in_order) {
     ready_first = running->next_ready_;
     if (!ready_first) ready_last = nullptr;
+    --num_ready;
   }
   running->running_ = true;
   return running;

@@ -21,6 +21,7 @@ struct WorkerQueue {
   Task* newest = nullptr;
   Task* ready_first = nullptr;  // not used when in_order
   Task* ready_last = nullptr;
+  uint32_t num_ready = 0;
   Task* running = nullptr;  // task on the worker's own thread
   bool asleep = false;      // the thread waits on work_arrived
   bool stopping = false;
@@ -31,6 +32,7 @@ struct WorkerQueue {
   bool idle() const {
     return in_order ? oldest == nullptr : running == nullptr && ready_first == nullptr;
   }
+  void add_ready(Task& task);  // not called when in_order
   bool has_work() const;
   Task* take_work();  // requires has_work(); marks the task as running
   void wake();

@@ -48,6 +48,25 @@ TEST(ResultMemory, QueuedTasksHoldNone) {
   EXPECT_LE(most, before + 3 * kBytes);
 }
 
+// All producers are ready at once; the consumers become ready one by one.
+TEST(ResultMemory, IsReadSoonIfManyTasksAreReady) {
+  constexpr int kSteps = 40;
+  Engine& engine = Engine::get();
+  Gate gate;
+  Var first;
+  push(engine, {}, {&first}, {}, [&] { gate.pass(); });
+  std::array<Var, kSteps> values;
+  int waiting = 0, most = 0;
+  for (Var& value : values) {
+    push(engine, {&first}, {&value}, {}, [&] { most = std::max(most, ++waiting); });
+    push(engine, {}, {}, {&value}, [&] { --waiting; });
+  }
+  gate.open();
+  engine.wait_all();
+  EXPECT_EQ(waiting, 0);
+  EXPECT_LE(most, 10);
+}
+
 TEST(ResultMemory, IsTheSameForAllThreadsThatAskFirst) {
   const size_t before = in_use();
   for (int round = 0; round < 50; ++round) {

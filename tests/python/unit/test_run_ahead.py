@@ -13,7 +13,9 @@ import pytest
 LOOPS = Path(__file__).resolve().parents[3] / "benchmarks" / "overhead" / "run_ahead_loops.py"
 
 
-@pytest.mark.parametrize(("loop", "most"), [("chain", 60), ("unread", 30), ("training", 60)])
+@pytest.mark.parametrize(
+    ("loop", "most"), [("chain", 60), ("unread", 30), ("training", 60), ("recurrent", 60)]
+)
 def test_loops_that_never_wait_stay_small(loop: str, most: float) -> None:
     result = subprocess.run(
         [sys.executable, LOOPS, "mxlite", loop], capture_output=True, text=True, timeout=300
