@@ -18,11 +18,10 @@ void bind_engine(py::module_& m) {
   remember_main_thread();
   // Every wait in the engine releases the GIL: a worker's result may need a thread that
   // it.
-  engine::set_blocking_hooks(
-      []() -> void* { return holds_gil() ? PyEval_SaveThread() : nullptr; },
-      [](void* state) {
-        if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
-      });
+  engine::set_blocking_hooks([]() -> void* { return holds_gil() ? PyEval_SaveThread() : nullptr; },
+                             [](void* state) {
+                               if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+                             });
   // The interpreter has ended then, and the static objects of libraries are not yet destroyed.
   Py_AtExit([] { engine::wait_for_running_tasks(2.0); });
   engine::set_interrupt_hooks({&is_main_thread, &run_signal_handlers});

@@ -85,6 +85,10 @@ class NDArray:
         ...
 
     def __lt__(self, other: Operand) -> NDArray: ...
+    def __matmul__(self, other: Any) -> NDArray:
+        """Return the matrix product, ``a @ b``; of stacks of matrices with equal leading axes."""
+        ...
+
     def __mod__(self, other: Operand) -> NDArray: ...
     def __mul__(self, other: Operand) -> NDArray: ...
     def __ne__(self, other: Any) -> NDArray: ...  # type: ignore[override]
@@ -187,7 +191,7 @@ class NDArray:
 
     @property
     def _version(self) -> int:
-        """Number of writes into the memory so far."""
+        """A number that every write into the memory changes."""
         ...
 
     def _write_numpy(self, source: Any) -> None:
@@ -367,22 +371,9 @@ class NDArray:
         ...
 
     def broadcast_like(
-        self,
-        rhs: NDArray,
-        lhs_axes: int | Sequence[int] | None = None,
-        rhs_axes: int | Sequence[int] | None = None,
-        out: NDArray | Sequence[NDArray] | None = None,
-        name: str | None = None,
+        self, other: NDArray | None = None, *args: object, **kwargs: object
     ) -> NDArray:
-        """lhs repeated to the shape of rhs.
-
-        Parameters
-        ----------
-        lhs_axes : int | Sequence[int] | None, default None
-            Axes of lhs; None: all.
-        rhs_axes : int | Sequence[int] | None, default None
-            Axes of rhs with their lengths.
-        """
+        """Return the array broadcast to the shape of ``other``, which symbols of 1.x call ``rhs``."""
         ...
 
     def broadcast_to(self, shape: Any) -> NDArray:
@@ -651,20 +642,12 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         keepdims: bool | None = False,
         exclude: bool | None = False,
-        out: NDArray | Sequence[NDArray] | None = None,
+        out: NDArray | None = None,
         name: str | None = None,
+        *,
+        dtype: object = None,
     ) -> NDArray:
-        """Mean over axes.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        exclude : bool, default False
-            Reduce all axes but those in axis.
-        """
+        """Return the mean, by the operator `mean`; ``numpy.mean`` gives a dtype to compute in."""
         ...
 
     def min(
@@ -1385,10 +1368,14 @@ class Context:
         """
     @property
     def device_id(self) -> int: ...
+    @device_id.setter
+    def device_id(self, arg1: int) -> None: ...
     @property
     def device_type(self) -> str: ...
     @property
     def device_typeid(self) -> int: ...
+    @device_typeid.setter
+    def device_typeid(self, arg1: int) -> None: ...
 
 class CachedGraph:
     """
@@ -1942,24 +1929,24 @@ class ImagePipeline:
     Batches of images from a record file.
     """
     @staticmethod
-    def augment_defaults() -> dict[Any, Any]:
+    def augment_options() -> dict[Any, Any]:
         """
-        Options of the augmentation and their defaults.
-        """
-    @staticmethod
-    def box_defaults() -> dict[Any, Any]:
-        """
-        Options of the augmentation with boxes and their defaults.
+        Options of the augmentation: (default, documentation) by name.
         """
     @staticmethod
-    def reading_defaults() -> dict[Any, Any]:
+    def box_options() -> dict[Any, Any]:
         """
-        Options of files, order and threads, and their defaults.
+        Options of the augmentation with boxes: (default, documentation) by name.
         """
     @staticmethod
-    def sampler_defaults() -> dict[Any, Any]:
+    def reading_options() -> dict[Any, Any]:
         """
-        Limits of one crop sampler and their defaults.
+        Options of files, order and threads: (default, documentation) by name.
+        """
+    @staticmethod
+    def sampler_options() -> dict[Any, Any]:
+        """
+        Limits of one crop sampler: (default, documentation) by name.
         """
     def __init__(self, options: dict[Any, Any], owner: str) -> None:
         """
@@ -1990,16 +1977,6 @@ class ImagePipeline:
     ) -> None:
         """
         Continue from a position.
-        """
-    @property
-    def decoded_on_cpu(self) -> int:
-        """
-        Number of images that the CPU has decoded instead of the GPU.
-        """
-    @property
-    def first_on_cpu(self) -> str:
-        """
-        The first of them with the reason; empty if there is none.
         """
     @property
     def label_width(self) -> int: ...
@@ -2034,11 +2011,6 @@ def array_from_numpy(source: Any, ctx: Any = None, dtype: Any = None) -> NDArray
 def array_shape(array: Any) -> tuple[Any, ...]:
     """
     Shape of an array of any storage.
-    """
-
-def array_version(array: Any) -> int:
-    """
-    A number that every write into the array's memory raises.
     """
 
 def assign_sparse_handle(array: Any, other: Any) -> None:
@@ -2083,6 +2055,11 @@ def call_custom(definition: Any, inputs: Sequence[NDArray]) -> list[NDArray]:
 def call_observed(hook: Any, function: Any) -> Any:
     """
     Return function(); hook(op, input names, inputs, outputs) follows each operator that this thread runs meanwhile.
+    """
+
+def call_seeded(seed: int, function: Any, argument: Any) -> Any:
+    """
+    function(argument), with a random generator of its own.
     """
 
 def cast_storage(array: Any, stype: int) -> NDArray:
@@ -2251,6 +2228,11 @@ def detach_sparse(array: Any) -> NDArray:
 def device_graph_stats() -> dict[Any, Any]:
     """
     How often executables ran on GPUs: step by step or as recorded (CUDA) graphs.
+    """
+
+def draw_loading_seed() -> int:
+    """
+    The seed of one pass over a data set; the generators of the devices stay as they are.
     """
 
 def dtype_type(dtype: Any) -> Any:
@@ -2534,11 +2516,6 @@ def note_gradient_order(on: bool) -> None:
     Whether backward notes the order in which it makes gradients.
     """
 
-def note_renewal(array: Any, before: int) -> None:
-    """
-    A variable of this version was written by set_data: backward may read the new value.
-    """
-
 def num_gpus() -> int:
     """
     Number of CUDA devices of this machine; 0 without CUDA in the build or without a driver.
@@ -2547,7 +2524,7 @@ def num_gpus() -> int:
 def op(name: str, composes: bool = False) -> Any:
     """
     The operator of that name or alias. Raises ValueError, with near names, for unknown and
-    internal operators. Operators without inputs make nodes if they shall compose.
+    internal operators. Calls without operands make nodes if the operator shall compose.
     """
 
 def parse_shape(text: str, np_shape: bool, who: str) -> Any:
@@ -2610,9 +2587,24 @@ def recorded_entry(array: NDArray) -> tuple[Node, int]:
     The computation of an array as the tape has it: its node and output.
     """
 
+def refuse_calls_of_symbol(heads: Sequence[tuple[Node, int]], reason: str) -> None:
+    """
+    This rank could not bind the symbol: other ranks get the reason as an error of its collectives.
+    """
+
+def refuse_traced_calls(reason: str) -> None:
+    """
+    The call whose parameters this thread's last infer_params should find has failed: other ranks get the reason as an error of the collectives that it had reached.
+    """
+
 def register_symbol_call(op: str, maker: Any) -> None:
     """
     Calls of op are maker(attrs), an object that Python runs.
+    """
+
+def report_overwritten(what: str, shape: Any, version: int) -> None:
+    """
+    Warn, once for each line that wrote, that a value was overwritten after it was recorded; raise while anomalies are looked for.
     """
 
 def reserve_descriptors(who: str, needed: int, spare: int) -> None:

@@ -355,9 +355,7 @@ class CompositeEvalMetric(EvalMetric):
         return self.metrics[index]
 
     # 1.x has other names of the parameters here.
-    def update_dict(
-        self, labels: Mapping[str, Array], preds: Mapping[str, Array]
-    ) -> None:
+    def update_dict(self, labels: Mapping[str, Array], preds: Mapping[str, Array]) -> None:
         """Update every metric; see `EvalMetric.update_dict`."""
         if self.label_names is not None:
             labels = {name: array for name, array in labels.items() if name in self.label_names}

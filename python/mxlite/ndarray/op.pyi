@@ -3172,7 +3172,7 @@ def random_uniform(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Uniform distribution on [low, high).
+    """Uniform distribution between low and high; neither is drawn.
 
     Parameters
     ----------
@@ -3534,7 +3534,7 @@ def sample_uniform(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Uniform distribution on [low, high). One row of draws per element of the parameter arrays; low and high may be in either order.
+    """Uniform distribution between low and high; neither is drawn. One row of draws per element of the parameter arrays; low and high may be in either order.
 
     Parameters
     ----------

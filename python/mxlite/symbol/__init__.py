@@ -1,9 +1,9 @@
 """Symbolic graphs: ``mx.sym`` (MXNet 1.x: ``mxnet.symbol``).
 
 A call on symbols composes a symbol, and a call on arrays computes, as in ``mx.nd``. A call without
-either composes here only: inputs that are left out become variables.
-While a hybridized block is traced, this module is the ``F`` of its ``hybrid_forward``, as in 1.x, and
-its functions are those of ``mx.nd``, which take traced arrays.
+either composes here only: inputs that are left out become variables. While a hybridized block is
+traced, this module is the ``F`` of its ``hybrid_forward``, as in 1.x, and its functions are those of
+``mx.nd``, which take traced arrays.
 """
 
 from __future__ import annotations

@@ -3195,7 +3195,7 @@ def random_uniform(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Uniform distribution on [low, high).
+    """Uniform distribution between low and high; neither is drawn.
 
     Parameters
     ----------
@@ -3562,7 +3562,7 @@ def sample_uniform(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Uniform distribution on [low, high). One row of draws per element of the parameter arrays; low and high may be in either order.
+    """Uniform distribution between low and high; neither is drawn. One row of draws per element of the parameter arrays; low and high may be in either order.
 
     Parameters
     ----------

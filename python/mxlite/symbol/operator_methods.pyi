@@ -779,21 +779,6 @@ class OperatorMethods:
         """data * data."""
         ...
 
-    def squeeze(
-        self,
-        axis: int | Sequence[int] | None = None,
-        name: str | None = None,
-        attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Removes axes of length 1; at least one dimension stays.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes of length 1 to remove; None removes all of them.
-        """
-        ...
-
     def sum(
         self,
         axis: int | Sequence[int] | None = None,
@@ -946,6 +931,15 @@ class OperatorMethods:
         self, *shape: int | Sequence[int], reverse: bool = False, name: str | None = None
     ) -> Symbol: ...
     def transpose(self, *axes: int | Sequence[int], name: str | None = None) -> Symbol: ...
-    def expand_dims(self, axis: int, *, name: str | None = None) -> Symbol: ...
-    def flatten(self, *, name: str | None = None) -> Symbol: ...
+    def expand_dims(
+        self, axis: int, inplace: bool = False, *, name: str | None = None
+    ) -> Symbol: ...
+    def flatten(self, inplace: bool = False, *, name: str | None = None) -> Symbol: ...
+    def squeeze(
+        self,
+        axis: int | Sequence[int] | None = None,
+        inplace: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Symbol: ...
     def broadcast_to(self, shape: int | Sequence[int], *, name: str | None = None) -> Symbol: ...
