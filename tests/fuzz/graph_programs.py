@@ -120,8 +120,8 @@ class Builder:
     def label(self, classes: int, *shape: int) -> str:
         return self.variable(shape, "label", self.numbers.integers(0, classes, shape))
 
-    def state(self, *shape: int) -> str:
-        return self.variable(shape, "state", self.numbers.uniform(0.5, 1.5, shape))
+    def state(self, *shape: int, high: float = 1.5) -> str:
+        return self.variable(shape, "state", self.numbers.uniform(0.3, high, shape))
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -393,7 +393,7 @@ def _loss(b: Builder, x: str, s: Shape) -> str:
     if name in ("Linear", "Logistic", "MAE"):
         return f"F.{name}RegressionOutput({x}, {b.variable(s, 'label')}, grad_scale=0.5)"
     if name == "Sparse":
-        average = b.state(s[1])
+        average = b.state(s[1], high=0.6)  # the penalty divides by it, and by 1 less it
         return f"F.IdentityAttachKLSparseReg(F.sigmoid({x}), {average}, penalty=0.1)"
     return f"F.make_loss({x})" if b.bool() else f"F.MakeLoss({x}, grad_scale=0.5)"
 

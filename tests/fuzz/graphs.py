@@ -7,11 +7,11 @@ A program (graph_programs.py) runs eagerly with the tape, as a hybridized block,
 recorded, and as a bound symbol, in float32; and eagerly in float64. Every result in float32 is
 compared with that in float64.
 
-How much float32 may differ follows from float64, too: the program runs again with every value
-changed by a few units of float32's rounding, at random, in forward and so in backward. A result
-may differ by a multiple of what these runs differ. So the tolerance is wide only where float64
-shows that a result is ill-conditioned: at kinks (relu near 0, equal maxima, the steps of round),
-and where large terms cancel.
+How much float32 may differ follows from float64, too: the program runs again with an error of a
+few units of float32's rounding, at random, in every value that is read and every gradient that
+flows back. A result may differ by a multiple of what these runs differ. So the tolerance is wide
+only where float64 shows that a result is ill-conditioned: at kinks (relu near 0, equal maxima, the
+steps of round), and where large terms cancel.
 """
 
 from __future__ import annotations
@@ -59,30 +59,35 @@ def make_call(seed: int, number: int) -> Graph:
 
 
 class _Noise:
-    """Multiplies values by numbers that differ from 1 by a few roundings."""
+    """Gives values, and independently the gradients that flow back, a relative error each."""
 
     def __init__(self, seed: int) -> None:
         self.numbers = np.random.default_rng(seed)
 
     def __call__(self, array: Any) -> Any:
-        factors = 1 + _NOISE * self.numbers.uniform(-1, 1, array.shape)
-        return array * mx.nd.array(factors, dtype="float64")
+        forward, backward = _NOISE * self.numbers.uniform(-1, 1, (2, *array.shape))
+        factor = mx.nd.array(1 + backward, dtype="float64")
+        rest = mx.nd.array(forward - backward, dtype="float64")
+        return array * factor + mx.nd.BlockGrad(array * rest)
 
 
 def _evaluate(
     F: Any, program: Program, values: dict[str, Any], dtype: str, noise: Any
 ) -> list[Any]:
-    known = {"F": F, "DT": dtype, **values}
-    for variable in program.variables:
-        if noise and variable.kind in ("input", "weight"):
-            known[variable.name] = noise(known[variable.name])
+    known = {"F": F, "DT": dtype, "N": noise, **values}
+    exact = {v.name for v in program.variables if v.kind in ("label", "state")}
+
+    def read(match: re.Match[str]) -> str:
+        return match[0] if match[0] in exact else f"N({match[0]})"
+
     for step in program.steps:
-        result = eval(step.text, known)
+        result = eval(re.sub(r"\bv\d+\b", read, step.text) if noise else step.text, known)
         count = len(step.names)
         results = [result] if count == 1 and not isinstance(result, list) else list(result)
-        for name, value in zip(step.names, results):
-            known[name] = noise(value) if noise and not step.exact else value
-    return [known[name] for name in program.outputs]
+        known.update(zip(step.names, results))
+        exact.update(step.names if step.exact else ())
+    outputs = [(name, known[name]) for name in program.outputs]
+    return [noise(value) if noise and name not in exact else value for name, value in outputs]
 
 
 def _is_parameter(variable: Variable) -> bool:
