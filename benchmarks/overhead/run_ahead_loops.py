@@ -12,12 +12,12 @@ from typing import Any, Callable
 
 import numpy as np
 
-# Does so many steps of a loop.
+# Runs the given number of steps of a loop.
 Steps = Callable[[int], None]
 
 
 def chain(mx: Any) -> Steps:
-    """Each step computes an array of 1 MB from that of the step before."""
+    """Each step computes an array of 1 MB from the array of the step before."""
     nd = mx.nd
 
     def run(steps: int) -> None:
@@ -29,7 +29,7 @@ def chain(mx: Any) -> Steps:
 
 
 def unread(mx: Any) -> Steps:
-    """Nobody reads the outputs of 1 MiB of a layer."""
+    """The program never reads the outputs of a layer, 1 MiB each."""
     net = mx.gluon.nn.Dense(1024, in_units=64)
     net.initialize()
     x = mx.nd.ones((256, 64))
@@ -42,7 +42,7 @@ def unread(mx: Any) -> Steps:
 
 
 def training(mx: Any) -> Steps:
-    """Training steps of a perceptron whose loss nobody reads."""
+    """Training steps of a perceptron; the program never reads the loss."""
     gluon = mx.gluon
     net = gluon.nn.Sequential()
     with net.name_scope():

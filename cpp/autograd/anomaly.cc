@@ -26,7 +26,7 @@ Findings count(const NDArray& a) {
   return found;
 }
 
-// Returns the values of an array in the host's memory, contiguous and computed.
+// Waits for an array and returns its values as a contiguous array in host memory.
 NDArrayRef on_host(const NDArrayRef& array) {
   NDArrayRef host = array;
   if (array->device().type != DeviceType::kCPU) {
@@ -56,7 +56,7 @@ std::string describe(const NDArray& a, const Findings& found) {
   return text;
 }
 
-// Indices of a call that are clipped to 0 <= index < limit.
+// The input whose indices a call clips to 0 <= index < limit.
 struct Indices {
   size_t input;
   int64_t limit;
@@ -78,7 +78,7 @@ std::optional<Indices> clipped_indices(const OpSchema& op, const void* params,
   return Indices{1, data[normalize_axis(op.name.c_str(), *axis, data.ndim())]};
 }
 
-// Throws if `op` clipped an index: it then computed with another row or class than the one given.
+// Throws if `op` clipped an index and so used another row or class than the given one.
 void check_indices(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                    const CallPlace& place) {
   const auto indices = clipped_indices(op, params, inputs);
@@ -90,9 +90,9 @@ void check_indices(const OpSchema& op, const void* params, std::span<const NDArr
       const double index = std::trunc(static_cast<double>(values[i]));
       if (index >= 0 && index < static_cast<double>(indices->limit)) continue;
       fail(ErrorKind::kIndex, "anomaly: ", op.name, line_of(place.origin), ": ",
-           op.input_name(static_cast<int>(indices->input)), " of shape ", host->shape(), " has ",
-           static_cast<double>(values[i]), " at position ", i, " of its elements, which ", op.name,
-           " clips; 0 to ", indices->limit - 1, " are expected");
+           op.input_name(static_cast<int>(indices->input)), " must be 0 to ", indices->limit - 1,
+           ", got ", static_cast<double>(values[i]), " at flat position ", i, " of shape ",
+           host->shape(), "; ", op.name, " clips such indices");
     }
   });
 }

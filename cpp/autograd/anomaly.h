@@ -1,5 +1,5 @@
-// Finds the operator that first outputs NaN or clips an index: while the search is on, every eager
-// call is waited for and checked. Blocks and executors run eagerly meanwhile.
+// Finds the operator that first outputs NaN or clips an index. While the search is on, blocks and
+// executors run eagerly, and every call waits for its outputs and checks them.
 #pragma once
 #include <atomic>
 #include <span>

@@ -16,8 +16,9 @@ namespace mxlite::autograd {
 // parameters in the same order as without a checkpoint, so they have the same bits. What was
 // recorded again is freed node by node. States that the body writes (running statistics) get the
 // values from before the first run while the body runs again, and then their current ones. This
-// raises the versions of the states: what else reads them in the same graph counts as overwritten
-// if it is differentiated later, as by a second backward with retain_graph.
+// raises the versions of the states. If another operator of the same graph reads a state and is
+// differentiated later, for example by a second backward with retain_graph, the state counts as
+// overwritten for that operator.
 struct CheckpointedCall {
   using Body = std::function<NDArrays(std::span<const NDArrayRef> inputs)>;
   std::string name;

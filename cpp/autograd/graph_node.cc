@@ -129,8 +129,8 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
  private:
   const graph::Split& split_;
   const engine::Origin origin_;
-  size_t step_ = 0;                // the part that runs
-  collective::Position position_;  // Position of that part.
+  size_t step_ = 0;                // index of the part that runs
+  collective::Position position_;  // position of part step_
 };
 
 NDArrayRef zeros_like(const NDArrayRef& a) {
@@ -269,7 +269,7 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < needs.size(); ++i) {
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];
-    // Operators before this call may be losses, which have a gradient where zeros arrive.
+    // Losses before this call have a gradient even if the gradient of their output is zero.
     if (needs[i] && plan->grads[i] == graph::BackwardGraph::kZero && this->inputs()[i]->node)
       result[i] =
           zeros_like(i < inputs_.size() ? inputs_[i] : (*ready_.parameters)[i - inputs_.size()]);

@@ -5,21 +5,21 @@
 #include "cpp/autograd/tape.h"
 
 // Note [Overwritten values]
-// As in MXNet 1.x a recorded call keeps its operands themselves. If a program writes to one of them
-// before backward, backward computes with the new value. The first time that backward meets the
-// write of a line of the program it warns with that line; while detect_anomaly is on it throws.
+// As in MXNet 1.x, a recorded call keeps references to its operands, not copies. If a program
+// writes to an operand before backward, backward computes with the new value. Backward warns once
+// for each line of the program that wrote; while detect_anomaly is on, backward throws instead.
 namespace mxlite::autograd {
 
-// Shows a warning for a line of the program, and may throw. line: its file is null if unknown.
+// Shows a warning for a line of the program; may throw. line.file is null if the line is unknown.
 using Warn = void (*)(const std::string& text, engine::Origin line);
-// Must be called once, before the first backward; without it there are no warnings.
+// Must be called once, before the first backward; otherwise no warnings are shown.
 void set_write_warning(Warn warn);
 
 // Warns that a value was overwritten after it was recorded, or throws.
-// what: the value, such as "lhs of elemwise_mul"; version: the current one of its memory.
+// what: the value, such as "lhs of elemwise_mul"; version: the current version of its memory.
 void report_overwritten(const std::string& what, const Shape& shape, uint64_t version);
 
-// Reports the array if it was written after `recorded` was its version. describe() returns `what`.
+// Reports the array if its version is not `recorded`. describe() returns `what`.
 template <class Describe>
 void check_version(const NDArray& a, uint64_t recorded, Describe&& describe) {
   const uint64_t now = version_of(a);

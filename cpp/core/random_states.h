@@ -16,8 +16,8 @@ struct AllRandomStates {
 AllRandomStates random_states();
 void set_random_states(const AllRandomStates& all);
 
-// Returns the seed of one pass over a data set. It follows the seed of cpu(0), whose generator
-// stays where it is: what a network draws does not depend on how its data are loaded.
+// Returns the seed of one pass over a data set, derived from the seed of cpu(0). The generator of
+// cpu(0) does not advance, so the numbers that a network draws do not depend on data loading.
 uint64_t draw_loading_seed();
 
 }  // namespace mxlite

@@ -1,4 +1,4 @@
-// Arithmetic on subnormal numbers, for which processors take up to a hundred times longer.
+// Flushes subnormal numbers to 0: arithmetic on them takes processors up to a hundred times longer.
 #pragma once
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -6,8 +6,8 @@
 
 namespace mxlite {
 
-// While it lives, this thread's arithmetic takes subnormal operands as 0 and writes 0 for subnormal
-// results, or does neither if `on` is false. Elsewhere than on x86 it has no effect.
+// While this object exists, arithmetic of this thread treats subnormal operands as 0 and writes 0
+// for subnormal results; if `on` is false, it keeps both. Has an effect on x86 only.
 class FlushSubnormals {
  public:
   explicit FlushSubnormals(bool on = true) : before_(is_on()) { set(on); }

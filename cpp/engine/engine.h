@@ -45,7 +45,7 @@ struct PushOptions {
   WorkerKind worker = WorkerKind::kCpu;  // kComm runs strictly in order of push
   int device = 0;                        // index of a stream worker's device
   bool may_inline = false;               // may run in push if all dependencies are done
-  size_t bytes = 0;                      // allocated already, and kept until the task is done
+  size_t bytes = 0;                      // allocated before the push, kept until the task is done
   bool keep_operands = false;  // compute tasks: for memory that is not freed in stream order
 };
 

@@ -21,9 +21,10 @@ StreamKind stream_kind(WorkerKind worker) {
 
 void set_stream_source(StreamSource given) { source = given ? given : &stream_of_accelerator; }
 
-// Many ready tasks of the host run in order of push: a program that runs ahead would otherwise have
-// the first operators of all its steps run, and their results wait, before the last ones of the
-// first step. Deferred tasks are not overtaken, because other processes wait for them.
+// If many host tasks are ready, they run in the order in which they were pushed. Otherwise, if a
+// program runs ahead, the first operators of all steps would run before the last operators of the
+// first step, and hold memory for their results. No task overtakes a deferred task, because other
+// processes wait for deferred tasks.
 void WorkerQueue::add_ready(Task& task) {
   constexpr uint32_t kFew = 8;
   Task** next = ready_last ? &ready_last->next_ready_ : &ready_first;

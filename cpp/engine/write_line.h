@@ -8,7 +8,8 @@
 
 namespace mxlite::engine {
 
-// Writes that this thread pushes or makes belong to a line while this lives.
+// While this object exists, `line` counts as the line of all writes that this thread pushes or
+// makes.
 class WriteLine {
  public:
   explicit WriteLine(Origin line) noexcept;
@@ -20,7 +21,7 @@ class WriteLine {
   uint64_t outer_;
 };
 
-// Returns the version that follows `version` when this thread writes.
+// Returns the version that follows `version` if this thread writes to the variable.
 uint64_t version_after(uint64_t version);
 
 // Returns the line whose write made this version; its file is null if no line was known.

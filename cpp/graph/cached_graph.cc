@@ -41,7 +41,7 @@ Device device_of(std::span<const NDArrayRef> inputs, const ArrayList& params) {
   return params.empty() ? Device{} : params[0]->device();
 }
 
-// Runs a function that traces; see collective::give_up_failed_trace.
+// Runs `trace`; if it fails, keeps the traced calls for collective::give_up_failed_trace.
 template <class F>
 auto keeping_calls(const F& trace) {
   collective::TracedCalls calls;
@@ -53,7 +53,7 @@ auto keeping_calls(const F& trace) {
   }
 }
 
-// Returns a graph whose trace has ended, as if it was traced now.
+// Notes the collectives of a graph that was traced before, as if it was traced now; returns it.
 Graph note_calls(Graph graph) {
   for (const Node& n : graph.nodes)
     if (n.kind == NodeKind::kOp && n.inputs.size() == 1)

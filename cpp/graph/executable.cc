@@ -351,9 +351,9 @@ Executable::Prepared Executable::prepare(const Call& call) {
       const MemoryScope scope(name);
       return memory->take_saved(bytes, device);
     };
-    // A call of several processes says when it begins whether it has memory that is not written
-    // yet, so it is allocated here. On a GPU the memory is otherwise allocated in the task, so it
-    // does not wait for queued tasks of other streams.
+    // If the graph has collectives, the memory is allocated here, because the call announces at its
+    // start whether this rank has memory. Otherwise the memory of a GPU is allocated in the task,
+    // so that it does not wait for queued tasks of other streams.
     if (!output_memory_)
       block = Storage::allocate(device_, program_.saved_bytes);
     else

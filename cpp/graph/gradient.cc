@@ -95,17 +95,17 @@ class GraphGradBuilder final : public GradBuilder {
   std::vector<ValueId> values_;
 };
 
-// Returns whether the operator has a gradient although that of its output is zero: losses, and a
-// penalty that is added to what arrives.
+// Returns whether the operator has a gradient even if the gradient of its output is zero: losses,
+// and IdentityAttachKLSparseReg, which adds a penalty to the gradient.
 bool starts_gradient(const OpSchema& op) {
   return op.loss_output || op.name == "MakeLoss" || op.name == "make_loss" ||
          op.name == "SVMOutput" || op.name == "IdentityAttachKLSparseReg";
 }
 
-// Says by node which gradients have to reach its outputs.
+// Lists for each node which gradients have to reach its outputs.
 struct Needs {
-  std::vector<uint8_t> any;    // any gradient, also one of zeros
-  std::vector<uint8_t> value;  // one that changes a gradient of an input or parameter
+  std::vector<uint8_t> any;    // any gradient, even zeros
+  std::vector<uint8_t> value;  // a gradient that affects the gradient of an input or parameter
   std::vector<uint8_t> loss;   // even zeros, because an operator below starts a gradient
 };
 
@@ -143,7 +143,7 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived,
       arrived.add(inputs[k], builder.value(grads[k]));
 }
 
-// The node's gradient is zero, but that of a loss below it is not.
+// The gradient of the node is zero: passes zeros to inputs that depend on a loss.
 void pass_zeros_to_losses(Graph& joint, const Node& node, Arrived& arrived, const Needs& needs) {
   for (ValueId v : node.inputs) {
     if (!needs.loss[static_cast<size_t>(v.node)]) continue;

@@ -13,8 +13,8 @@ struct BackwardGraph {
   Graph graph;
   std::vector<ValueId> saved;  // values of the forward graph that rules use
   std::vector<int> heads;      // outputs of the forward graph
-  // By input, then parameter of forward: output of `graph`, or one of these.
-  static constexpr int kNone = -1, kZero = -2;  // no gradient arrives, or one of zeros
+  // For each input, then each parameter of forward: an output of `graph`, kNone or kZero.
+  static constexpr int kNone = -1, kZero = -2;  // no gradient; zeros
   std::vector<int> grads;
   // First operator without a gradient, through which no gradient flows; null: none.
   const OpSchema* not_differentiable = nullptr;

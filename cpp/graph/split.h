@@ -35,8 +35,8 @@ std::shared_ptr<const Split> split_at_calls(Graph graph);
 // Parameters of the whole graph, then the captured arrays.
 void set_params(const Split& split, const ArrayList& parameters);
 
-// A run of the parts fails on this rank while an exception is handled: the other ranks get it as an
-// error of the collectives from this part on.
+// Call while handling the exception that ended a run of the parts on this rank: the other ranks get
+// the exception as the error of all collectives from `first_part` on.
 void give_up_calls(const Split& split, size_t first_part) noexcept;
 
 // Compiles a graph that was traced before, once per signature. is_part: see CachedGraph.

@@ -10,9 +10,9 @@ namespace mxlite::io {
 int interpolation(const ImageParams& params, cv::Size from, cv::Size to, Random& random);
 // Resizes by params.inter_method (10: random); returns an image of this size unchanged.
 cv::Mat resized(const cv::Mat& image, cv::Size size, const ImageParams& params, Random& random);
-// Turns a continuous image of Exif orientation 1 to 8 upright; returns it itself for 1.
+// Turns a continuous image of Exif orientation 1 to 8 upright; for 1 returns `image` itself.
 cv::Mat upright(const cv::Mat& image, int orientation);
-// Decodes and, if params ask for it, turns upright and resizes to the short side.
+// Decodes an image; if params ask for it, turns it upright and resizes its short side.
 cv::Mat decode_short_side(std::span<const std::byte> bytes, const ImageInfo& info,
                           const ImageParams& params, const std::string& name, Random& random);
 // Changes RGB pixels in place.

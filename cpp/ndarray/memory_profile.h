@@ -40,8 +40,9 @@ void attribute_to_block(Device device, const void* storage, size_t bytes);
 void count_attributed(const void* storage) noexcept;
 void forget_attribution(const void* storage) noexcept;
 
-// Called for every storage: in the block's call that makes it, when its memory is allocated, and
-// when it ends. They cost one relaxed load while the profiler is off.
+// Each storage calls attribute_memory when it is made (during the call of its block), count_memory
+// when its memory is allocated, and forget_memory when it ends. Each call costs one relaxed load
+// while the profiler is off.
 inline void attribute_memory(Device device, const void* storage, size_t bytes) {
   if (memory_profile_has_entries.load(std::memory_order_relaxed)) [[unlikely]]
     attribute_to_block(device, storage, bytes);

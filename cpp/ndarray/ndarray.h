@@ -46,7 +46,7 @@ class NDArray final : public RefCounted {
   void* data() const {
     return static_cast<std::byte*>(storage_->data()) + offset_ * dtype_size(spec_.dtype);
   }
-  // Returns what a task keeps to find the first element when it runs.
+  // Returns the storage and offset with which a task finds the first element when it runs.
   StoragePlace place() const {
     return {storage_, static_cast<size_t>(offset_) * dtype_size(spec_.dtype)};
   }

@@ -70,11 +70,12 @@ void* Storage::obtain() const {
     data_.store(whole_->data(), std::memory_order_release);
     return whole_->data();
   }
-  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;  // without bytes
+  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;  // 0 bytes
   Allocator& allocator = host_allocator(device_.type);
   const Block block = allocator.allocate(bytes_);
   void* first = nullptr;
-  // Nobody has written the memory yet, so two threads may read it at the same time.
+  // Two threads may allocate at the same time, because both may read memory that is not yet
+  // written.
   if (!data_.compare_exchange_strong(first, block.data, std::memory_order_acq_rel)) {
     allocator.free(block);
     return first;

@@ -13,13 +13,13 @@ namespace mxlite {
 
 class Storage final : public RefCounted {
  public:
-  // Returns memory of the device's allocator, not initialized. Memory of the host is allocated by
-  // the first call of data(): a queued operator holds no memory for its results. On a GPU, tasks of
-  // other streams than `first_user` wait for the work that this stream has been given so far.
+  // Returns uninitialized memory of the device's allocator. Host memory is allocated by the first
+  // call of data(), so that a queued operator holds no memory for its results. On a GPU, tasks of
+  // other streams wait for the work that was submitted to stream `first_user` so far.
   static IntrusivePtr<Storage> allocate(Device device, size_t bytes,
                                         StreamKind first_user = StreamKind::kCompute);
-  // Returns a storage of which the first call of data(), in a task, gets the memory from `provide`
-  // and holds it as long as the storage lives.
+  // Returns a storage that calls `provide` in the first call of data(), which must happen in a
+  // task, and keeps the memory that `provide` returns as long as the storage exists.
   static IntrusivePtr<Storage> provided(Device device, size_t bytes,
                                         std::function<IntrusivePtr<Storage>()> provide);
   // Wraps foreign memory (NumPy, DLPack); release runs after the last use, on any thread.
@@ -31,8 +31,8 @@ class Storage final : public RefCounted {
                                        size_t bytes);
   ~Storage() override;
 
-  // Throws kOutOfMemory where it has to allocate. A task therefore calls it when it runs, and not
-  // when it is pushed.
+  // Allocates the memory on the first call and throws kOutOfMemory if there is none. Tasks
+  // therefore call data() when they run, not when they are pushed.
   void* data() const {
     void* const known = data_.load(std::memory_order_acquire);
     return known ? known : obtain();
@@ -45,8 +45,8 @@ class Storage final : public RefCounted {
   // Number of arrays that lie here: handles of users and of the tape. Tasks in flight hold the
   // memory without being counted.
   uint32_t num_arrays() const { return num_arrays_.load(std::memory_order_relaxed); }
-  // Returns the bytes that were allocated outside of tasks, to the first caller only: what the task
-  // that it pushes keeps in memory until it is done (PushOptions::bytes).
+  // Returns the size if the memory was allocated outside of a task, and 0 after the first call. The
+  // task that the caller pushes keeps these bytes in memory until it is done (PushOptions::bytes).
   size_t take_new_bytes() const {
     const bool taken = is_new_.load(std::memory_order_relaxed) &&
                        is_new_.exchange(false, std::memory_order_relaxed);
@@ -87,7 +87,7 @@ class Storage final : public RefCounted {
 };
 using StorageRef = IntrusivePtr<Storage>;
 
-// An operand of a task: the task takes the address when it runs.
+// An operand of a task, which asks for the address when it runs.
 struct StoragePlace {
   StorageRef storage;
   size_t offset = 0;  // in bytes

@@ -38,14 +38,14 @@ void* guarded_scratch(size_t bytes) {
   return last.block.data;
 }
 
-// Makes the view in the list: a temporary's shapes would be copied once more. The task sets the
-// address when it runs.
+// Constructs the view inside the list, because a temporary would copy its shapes once more. The
+// task sets the address when it runs.
 template <size_t N>
 void append_view(SmallVector<TensorRef, N>& views, const NDArray& a) {
   views.emplace_back(nullptr, a.shape(), a.strides(), a.dtype(), a.contiguous());
 }
 
-// Calls `allocate`, and says in its error for which output the memory was.
+// Calls `allocate`; if it throws, adds to the error which output the memory was for.
 template <class Allocate>
 auto allocate_for(const OpSchema& op, const TensorSpec& spec, const Allocate& allocate) {
   try {

@@ -24,7 +24,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
 // Inference with the op's name and the input shapes in every error.
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
 
-// Returns how many random counters a call uses: 0 if it draws nothing, as Dropout in inference.
+// Returns how many random counters a call uses: 0 if it draws none, such as Dropout in inference.
 uint64_t count_random(const OpSchema& op, const void* params, std::span<const TensorSpec> outputs,
                       bool training);
 

@@ -40,8 +40,8 @@ void states_from_python(uint64_t seed, const py::list& devices) {
   set_random_states(all);
 }
 
-// Calls a function whose random numbers, and no others, follow `seed` as if it had been given to
-// mx.random.seed.
+// Calls a function that draws the random numbers of mx.random.seed(seed); random numbers drawn
+// outside of this call do not change.
 py::object call_seeded(uint64_t seed, const py::object& function, const py::object& argument) {
   const RandomReplayScope own({});
   seed_random(seed);

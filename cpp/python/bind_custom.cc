@@ -246,7 +246,7 @@ class CustomNode final : public autograd::TapeNode {
     for (const NDArrayRef& a : arrays) group.push_back(a ? contiguous(a)->detached() : nullptr);
     return group;
   }
-  // Returns the saved arrays that backward declared to need, null for others.
+  // Returns the saved arrays that backward declared as needed; null for all other arrays.
   Group used(const Group& saved, const std::vector<uint8_t>& wanted, size_t first,
              const char* what) const {
     Group group(saved.size());

@@ -350,7 +350,7 @@ py::object device_to_python(const Device& device) {
   static auto* known = new std::vector<std::pair<Device, PyObject*>>;
   for (auto& [made, object] : *known) {
     if (!(made == device)) continue;
-    // Programs may assign to attributes; such an object no longer stands for the device.
+    // Programs may assign to attributes of a Context; a changed object must not be returned again.
     if (py::cast<PyContext&>(py::handle(object)).device == device)
       return py::reinterpret_borrow<py::object>(object);
     Py_DECREF(object);

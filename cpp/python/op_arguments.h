@@ -19,7 +19,7 @@ struct OpObject {
   const OpSchema* op;
   const std::string* alias;  // the name that it is called by
   bool takes_inputs;
-  bool composes;  // calls without operands make nodes, as mx.sym has it
+  bool composes;  // calls without operands make nodes, as in mx.sym
   // Interned keyword -> input (>= 0), parameter (-1 - index).
   const std::unordered_map<PyObject*, int>* keywords;
   int ctx_param;    // index of a parameter named ctx, -1 without

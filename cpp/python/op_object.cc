@@ -33,8 +33,8 @@ PyObject* interned(const char* text) {
   return o;
 }
 
-// Returns whether a call makes a node: its first operand is a symbol, or it has none and the
-// callable is of mx.sym, where inputs that are left out become variables.
+// Returns whether a call makes a node: its first operand is a symbol, or the call has no operand
+// and belongs to mx.sym, where inputs that are left out become variables.
 bool composes(const OpObject& object, PyObject* const* args, size_t n, PyObject* keywords) {
   const size_t count = n + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
   if (object.takes_inputs)

@@ -24,7 +24,7 @@ std::string text_of(const std::exception_ptr& failure) {
 std::string cause_text(std::string text) {
   for (const char* place : {"\n    while running ", "\n\nAt:\n"})
     text.resize(std::min(text.size(), text.find(place)));
-  // A cause that has passed several ranks ends with the first one's.
+  // If several ranks have passed on a cause, the text of the first rank is at the end.
   if (text.size() > kMaxCause) text.replace(0, text.size() - kMaxCause, "...");
   return text;
 }

@@ -7,7 +7,7 @@
 
 namespace mxlite::python {
 
-// Returns the text of an error without the lines that say where: they are those of this rank.
+// Returns the text of an error without its source locations, which exist on this rank only.
 std::string cause_text(std::string text);
 
 // Returns the request with which the other ranks get the cause.

@@ -31,8 +31,8 @@ int given_count(const Attributes& attrs, const std::string& key) {
   return count;
 }
 
-// Returns the inputs that a call has with its parameters, as far as their names tell: `no_bias`
-// takes bias and the ends of its range away, `use_length` brings length.
+// Returns the inputs of a call. Its parameters decide by their names: `no_bias` removes bias and
+// the ends of its range, `use_length` adds length.
 std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, const Given& given) {
   const std::vector<AttrValue> values = op.params_values(call.params.get());
   const auto is_on = [&](const std::string& param, bool otherwise) {
@@ -47,7 +47,7 @@ std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, cons
   std::vector<std::string> labels;
   for (const std::string& label : op.inputs)
     if (is_on("use_" + label, true) && !(no_bias && is_bias(label))) labels.push_back(label);
-  // No name tells of the others, such as the states of RNN: the last ones are left out.
+  // Other inputs, such as the states of RNN, have no such parameter: drops the last ones.
   const auto count = static_cast<size_t>(call.num_inputs());
   for (size_t i = labels.size(); i-- > 0 && labels.size() > count;)
     if (!is_on("use_" + labels[i], false)) labels.erase(labels.begin() + static_cast<int>(i));
@@ -71,7 +71,7 @@ std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_o
   return labels;
 }
 
-// Returns the inputs by their places among the labels, or as they are if one has no label.
+// Returns the inputs by their index in `labels`, or unchanged if an input is not in `labels`.
 std::map<int, Entry> place(const OpSchema& op, const std::vector<std::string>& labels,
                            const std::map<int, Entry>& inputs) {
   if (op.variadic) return inputs;
@@ -146,7 +146,7 @@ NodeRef compose(Given given, graph::NodeName name) {
 
   std::map<int, Entry> taken = place(op, labels, given.inputs);
   if (!taken.empty() && taken.rbegin()->first >= static_cast<int>(labels.size())) {
-    // Inputs that were given by position do not know that one before them is left out.
+    // Positions of inputs still count the inputs before them that are left out: closes the gaps.
     MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias, "() takes ",
                   labels.size(), " inputs with these parameters, ", taken.size(), " given");
     std::map<int, Entry> closed;

@@ -59,8 +59,9 @@ Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::str
 
 namespace {
 
-// Returns what the parameters of a call say of the shape that its users decide; empty if they say
-// the whole shape. A call without the parameter `shape` (_arange) leaves the number of values open.
+// Returns the shape that the parameters of a call give, with unknown extents that its users decide;
+// empty if the parameters give the whole shape. _arange has no parameter `shape`: its users decide
+// the number of values.
 std::optional<Shape> open_shape(const Call& call, UnknownExtent unknown) {
   if (!call.op || !call.traits().shape_from_users) return std::nullopt;
   const std::vector<AttrValue> values = call.op->params_values(call.params.get());
@@ -92,9 +93,10 @@ CallRef with_shape(const Call& call, const Shape& shape) {
     found = shape;
   } else {
     const auto repeat = attr_to_int(value("repeat"));
-    MX_CHECK_SHAPE(shape[0] % repeat == 0, call.name.text, ": its users need ", shape[0],
-                   " values, a multiple of repeat ", repeat, " expected");
-    // Half a step before the value that would come next: rounding cannot change the count.
+    MX_CHECK_SHAPE(shape[0] % repeat == 0, call.name.text,
+                   ": the number of values must be a multiple of repeat ", repeat, ", got ",
+                   shape[0], " from the users of the result");
+    // Stops half a step before the next value, so that rounding cannot change the count.
     const double steps = static_cast<double>(shape[0] / repeat) - 0.5;
     found = attr_to_double(value("start")) + steps * attr_to_double(value("step"));
   }

@@ -73,7 +73,8 @@ class Inference {
   bool refine(const Step& step);
   bool infer_known(const Step& step);
   bool infer_partly(const Step& step);
-  // Gives arrays of which neither parameters nor users say anything the operator's default shape.
+  // Gives the operator's default shape to arrays whose shape neither parameters nor users
+  // determine.
   bool take_default_shapes();
   bool merge(size_t slot, const Shape& shape);
   bool is_known(const std::vector<graph::Route::Slot>& slots) const;

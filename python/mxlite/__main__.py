@@ -1,4 +1,4 @@
-"""``python -m mxlite`` prints what is installed and where to read on."""
+"""``python -m mxlite`` prints what is installed and where the documentation is."""
 
 from __future__ import annotations
 

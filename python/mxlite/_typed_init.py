@@ -40,7 +40,7 @@ def check_number(who: str, name: str, value: Any) -> None:
 
 
 def check_argument(klass: type, name: str, value: Any) -> bool:
-    """Check a value by the annotation of an argument of a class or of one of its bases.
+    """Check a value against the annotation of a constructor argument of a class or its bases.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def check_argument(klass: type, name: str, value: Any) -> bool:
     Returns
     -------
     bool
-        Whether there is such an argument, annotated as a number, a text or a switch.
+        Whether the argument exists and is annotated as a number, a text or a switch.
 
     Raises
     ------

@@ -379,7 +379,8 @@ class Function(NeedsInit):
             return outputs
         single = isinstance(outputs, NDArray)
         output_list = self._arrays(outputs, "forward")
-        # Own handles: an input that forward returns as it is must not get this history.
+        # Outputs get handles of their own, so that an input that forward returns unchanged does
+        # not get this history.
         output_list = [array.detach() for array in output_list]
 
         # The gradients of outputs nobody used are zeros.

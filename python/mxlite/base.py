@@ -230,8 +230,8 @@ def c2pyerror(err_msg: str) -> tuple[str, str | None]:
 
 
 _TRAINING = "autograd.record() chooses training mode, a network called outside of it predicts"
-# Names that other libraries, or other functions of this one, have for the same thing. A value with
-# blanks is a hint for every object.
+# Names that other libraries, or other functions of mxlite, have for the same thing. A value with
+# blanks is a hint whatever the object is; other values are names, shown if the object has them.
 _OTHER_NAMES = {
     "axis": ("dim",), "betas": ("beta1",), "dim": ("axis",), "eps": ("epsilon",),
     "hidden": ("units", "hidden_size"), "in_features": ("in_units",), "keepdim": ("keepdims",),

@@ -97,18 +97,18 @@ def set_random_state(state: dict[str, Any]) -> None:
     Raises
     ------
     FileFormatError
-        If it is something else; no generator has changed then.
+        If the state is not a state of the generators. No generator has changed then.
     """
     prepare_random_state(state, "set_random_state")()
 
 
 def prepare_random_state(state: Any, source: str) -> Callable[[], None]:
-    """Check a state of the generators; return the function that sets them to it.
+    """Check a state of the generators; return the function that restores the state.
 
     Parameters
     ----------
     state : object
-        What `random_state` returned, or what a damaged file has in its place.
+        What `random_state` returned, or any value if the file is damaged.
     source : str
         Named in messages.
 
@@ -120,7 +120,7 @@ def prepare_random_state(state: Any, source: str) -> Callable[[], None]:
     Raises
     ------
     FileFormatError
-        If the state is something else.
+        If the state is not a state of the generators.
     """
     now = random_state()
     now["python"]["spare"] = None
@@ -142,7 +142,7 @@ def prepare_random_state(state: Any, source: str) -> Callable[[], None]:
         python_state = (own["version"], tuple(own["words"].tolist()), own["spare"])
         _python_random.Random(0).setstate(python_state)
         if own["spare"] is not None and not isinstance(own["spare"], float):
-            raise TypeError(f"'spare' is {own['spare']!r}, expected a float or None")
+            raise TypeError(f"'spare' must be a float or None, got {own['spare']!r}")
     except (IndexError, TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"{source}: the random state is not understood: {error}") from error
 
@@ -157,7 +157,7 @@ def prepare_random_state(state: Any, source: str) -> Callable[[], None]:
 def _check_words(numbers: list[Any]) -> None:
     for number in numbers:
         if type(number) is not int or not 0 <= number < 1 << 64:
-            raise ValueError(f"{number!r} is no unsigned integer of 64 bits")
+            raise ValueError(f"numbers must be unsigned integers of 64 bits, got {number!r}")
 
 
 if not TYPE_CHECKING:

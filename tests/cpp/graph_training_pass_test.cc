@@ -265,7 +265,7 @@ TEST(Gradient, ComputesLargeResultsOfLayerNormAgain) {
   EXPECT_EQ(count_ops(backward(16, true).graph, "LayerNorm"), 0) << "small results are kept";
 }
 
-// Returns the backward of BlockGrad, above the value that `build` makes.
+// Returns the backward graph of BlockGrad applied to the value that `build` makes.
 template <class Build>
 BackwardGraph backward_below_block_grad(Build build) {
   Maker m;

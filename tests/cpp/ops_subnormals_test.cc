@@ -1,4 +1,4 @@
-// Counts the threads whose flags let subnormal numbers count as 0.
+// Counts the threads that flush subnormal numbers.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST(Subnormals, FlagsAreThoseOfTheKernelInEveryThread) {
   set_cpu_threads(kThreads);
   const int64_t n = 512;
   std::vector<float> tiny(static_cast<size_t>(n * n)), ones(tiny.size(), 1), product(tiny.size());
-  // The first region, in which the threads begin, keeps subnormal numbers.
+  // The first region, which creates the threads, keeps subnormal numbers.
   random::fill_uniform({1, 2}, kTiny, 2 * kTiny, {tiny.data(), Shape{n, n}, {}, DType::kFloat32});
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(count_zeros(tiny), 0);

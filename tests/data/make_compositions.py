@@ -19,8 +19,8 @@ import sys
 import mxnet as mx
 from mxnet.base import _LIB, check_call, py_str
 
-# Parts of others, numpy mode, operators that end the process without inputs, and those that mxlite
-# has as functions, without a default of a parameter, or with other names of many inputs.
+# Parts of other operators; operators of numpy mode; operators that end the process if they get no
+# inputs; operators that are functions in mxlite, or have other defaults or other input names there.
 SKIPPED = (
     "_backward", "_contrib_backward", "_np", "_sg_", "_CachedOp", "_FusedOp", "_TensorRT",
     "_Native", "_NDArray", "_cond", "_foreach", "_while_loop", "_contrib_dgl", "multi_", "_multi",
@@ -33,7 +33,7 @@ FILLERS = {
     "boolean": "True", "string": "x", "Shape(tuple)": "(2, 2)", "tuple of <float>": "(1.0, 1.0)",
     "tuple of <int>": "(1, 1)", "int or None": "2",
 }  # fmt: skip
-# Parameters that are wrongly described as optional, or whose first choice is refused.
+# Values for parameters that 1.9.1 wrongly describes as optional, or whose first choice it refuses.
 NEEDED = {
     "Cast": {"dtype": "float16"},
     "cast": {"dtype": "float16"},
@@ -41,7 +41,7 @@ NEEDED = {
     "Pooling": {"kernel": "(2, 2)"},
     "Pooling_v1": {"kernel": "(2, 2)"},
 }
-# Values whose call has a further output in 1.9.1 only.
+# Parameter values with which only 1.9.1 has one output more.
 LEFT_OUT = [("act_type", "rrelu")]
 ARRAY = ("NDArray", "Symbol")
 

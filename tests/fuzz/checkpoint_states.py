@@ -95,7 +95,7 @@ def places(value: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def changes(table: dict[str, Any]) -> list[tuple[Path_, Any]]:
-    """Return all changes: a value by each of VALUES, or left out (``...``)."""
+    """Return all changes, which replace a value by each of VALUES, or remove it (``...``)."""
     found = []
     for path in places(table["tree"]):
         if not (len(path) > 9 and "array" in path):

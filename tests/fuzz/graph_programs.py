@@ -74,8 +74,10 @@ class Builder:
         self.numbers = np.random.default_rng(seed)
         self.program = Program()
         self.values: dict[str, Any] = {}  # arrays of float64 by name
-        self.states: dict[str, Any] = {}  # those that only operators with states use
-        self.sources: dict[str, bool] = {}  # whether a gradient can reach a variable from there
+        self.states: dict[str, Any] = {}  # values that only operators with states use
+        self.sources: dict[
+            str, bool
+        ] = {}  # whether a gradient can flow from the value to a variable
         self.wide = self.r.random() < 0.25  # has arrays that are large enough for fused kernels
 
     # -- variables -------------------------------------------------------------------------------

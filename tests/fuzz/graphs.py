@@ -32,10 +32,10 @@ __all__ = ["Graph", "make_call", "run_call"]
 
 _ROUNDING = 2.0**-24  # relative error of float32
 _NOISE = 8 * _ROUNDING
-_RUNS = 3  # with noise; before a difference is reported there are _MORE_RUNS others
+_RUNS = 3  # runs with noise; _MORE_RUNS follow before a difference is reported
 _MORE_RUNS = 30
-_FACTOR = 8.0  # allowed error, in units of what the runs with noise differ
-_FLOOR = 16 * _ROUNDING  # allowed error at least, relative to the largest element or to 1
+_FACTOR = 8.0  # allowed error, as a multiple of the difference between the runs with noise
+_FLOOR = 16 * _ROUNDING  # smallest allowed error, relative to the largest element or to 1
 _MOST_TRIES = 200  # candidates in the search for a shorter program
 
 Arrays = dict[str, np.ndarray]

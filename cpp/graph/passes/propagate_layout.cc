@@ -216,8 +216,8 @@ class Lowering {
     return n.op()->select_kernel(context_.device.type, n.params().get(), specs, n.outputs);
   }
 
-  // Every output lies in a fresh array of its own; see Note [Copied outputs]. Saved values are only
-  // read, so one of them may lie in the memory of another output.
+  // Every plain output lies in a fresh array of its own; see Note [Copied outputs]. A saved value
+  // is only read, so it may share the memory of another output.
   void add_outputs() {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ValueId v = graph_.outputs[i];

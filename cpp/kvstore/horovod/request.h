@@ -28,7 +28,7 @@ enum class CollectiveKind : uint8_t {
 inline constexpr size_t kNumCollectiveKinds = 11;
 const char* collective_name(CollectiveKind kind);  // "allreduce"
 
-// Value of Request::later.
+// Value of Request::later if this rank has given up the run of a graph.
 inline constexpr int32_t kGivenUp = -1;
 
 // All ranks of the set use the same name. validate() checks what must be equal among them.

@@ -65,8 +65,8 @@ class Session {
   // first; operations with these numbers may be submitted in any order. Each channel has its own
   // numbers.
   uint64_t number_calls(size_t count, const CallChannel& channel = {});
-  // Reserves the number of a call whose request has later = kGivenUp. It is not known how many
-  // numbers follow until all ranks have made the call, so number_calls waits for that.
+  // Reserves the number of a call whose request has later = kGivenUp. How many numbers the graph
+  // uses after it is unknown until all ranks have made the call, so number_calls waits until then.
   uint64_t number_given_up_call(const CallChannel& channel);
   void request_stop();
   // Ends the session when all ranks have called this, or when an operation needs a rank that has.
@@ -130,7 +130,8 @@ class Session {
   void attend_message(const OrderedCalls::Due& due, Communicator& group);
   std::vector<Request> requests_of_all(const Request& mine, Communicator& group);
   std::string difference(const NamedOperation& call);
-  // This rank has given up a graph: refuses the calls that the others make in it after this one.
+  // For a call with which a rank gave up a graph: refuses the graph's later calls of the other
+  // ranks.
   void refuse_later_calls(const NamedOperation& call, std::span<const Request> requests);
   void fail_calls_of(int set);
   std::vector<Stall> stalls(double longer_than) const;
@@ -192,7 +193,7 @@ class Session {
   RequestTable requests_;
   std::mutex mutex_;
   std::map<CallChannel, uint64_t> calls_made_;  // in other channels; guarded by mutex_
-  // Channels whose last call is one of number_given_up_call that has not ended.
+  // Channels whose last call was numbered by number_given_up_call and has not ended.
   std::set<CallChannel> given_up_;          // guarded by mutex_
   std::atomic<bool> any_given_up_{false};   // whether given_up_ has entries
   std::condition_variable given_up_ended_;  // used with mutex_

@@ -69,7 +69,7 @@ void Session::refuse_later_calls(const NamedOperation& call, std::span<const Req
   for (const Request& r : requests) count = std::max(count, r.later);
   Request request = call.request();
   for (int32_t i = 1; i <= count; ++i) {
-    request.later = count - i;  // the other ranks may give up the same run at such a call
+    request.later = count - i;  // another rank may give up the same run at this call
     auto operation = make_ref<NamedOperation>();
     operation->asked = make_ref<const SharedRequest>(request);
     operation->channel = call.channel;

@@ -80,8 +80,9 @@ bool is_message(const Terms& terms) {
   return terms.kind == Kind::kSend || terms.kind == Kind::kReceive;
 }
 
-// Ranks compare the text, so a call of a gradient differs from the same call forward. Messages do
-// not: a program may send a gradient that it has computed itself. The text of kReduce says it.
+// Marks the text, which ranks compare, so that a call in backward differs from the same call in
+// forward. Messages are not marked, because a program may send a gradient that it has computed
+// itself; kReduce is not marked, because its text names backward already.
 void mark_backward(Terms& terms) {
   if (in_backward && !position_in_graph && !is_message(terms) && terms.kind != Kind::kReduce)
     terms.text = "backward's " + terms.text;
@@ -96,7 +97,7 @@ void fill_what_is_valid(const OpSchema& op, const void* params, Call& call) {
   }
 }
 
-// Returns the call as far as its arguments are valid.
+// Returns a call whose fields are filled in as far as its arguments are valid.
 Call refused_call(const OpSchema& op, const void* params, const TensorSpec& data) {
   Call call;
   call.op = op.name.c_str();
@@ -106,7 +107,7 @@ Call refused_call(const OpSchema& op, const void* params, const TensorSpec& data
   return call;
 }
 
-// Makes the call an error of the other ranks, unless none of them can make it.
+// Makes the call fail on the other ranks, unless no other rank can make it.
 void refuse(Processes& processes, Call call, const std::string& reason) {
   if (call.terms.kind == Kind::kNone) return;
   const Group group = processes.group(call.terms.process_set);
@@ -218,7 +219,8 @@ Prepared prepare(Processes& processes, Call call, const NDArrayRef& input, const
     if (splits(kind) && spec.shape.size() > 0)
       call.input = contiguous(by_rank(call.input, call.terms.split_axis, ranks));
   }
-  // The stream of collectives waits for that of copies, which has little to do (NamedOperation).
+  // The stream of collectives waits for the stream of copies, which has little work
+  // (NamedOperation).
   const NDArrayRef result = NDArray::empty(spec, place, StreamKind::kCopyIn);
   NDArrayRef target = result;
   if (joins(kind) && spec.shape.size() > 0) target = by_rank(result, call.terms.join_axis, ranks);
@@ -308,7 +310,7 @@ void PlannedCalls::give_up(const std::string& reason) const noexcept {
       refuse(*processes, std::move(call), reason);
     }
   } catch (const std::exception&) {
-    // As in announce_failure.
+    // Ignored for the reasons given in announce_failure.
   }
 }
 

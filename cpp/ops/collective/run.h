@@ -36,13 +36,14 @@ bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec&
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options);
 
-// This rank cannot make a call: other ranks that make it get an error. Does nothing for other
-// operators, nor inside a PositionScope, whose graph announces it.
+// Announces that this rank cannot make a call: other ranks that make the call get an error. Does
+// nothing for operators that are not collective, and inside a PositionScope, where the graph
+// announces the failure.
 void announce_failure(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       const char* reason) noexcept;
 
-// While it exists, calls of this thread outside of graphs compute gradients. Ranks that make a call
-// forward and backward get an error.
+// While this object exists, calls of this thread outside of graphs count as calls of backward. If
+// one rank makes a call in forward and another one in backward, both get an error.
 class BackwardScope {
  public:
   BackwardScope();
@@ -64,7 +65,8 @@ struct Position {
   int later = 0;         // see Terms
   bool started = false;  // whether the call got its number
 };
-// While it exists, the next call of this thread is the one at `position`, which must live as long.
+// While this object exists, the next call of this thread is the one at `position`, which must
+// outlive it.
 class PositionScope {
  public:
   explicit PositionScope(Position& position);
@@ -73,14 +75,13 @@ class PositionScope {
   PositionScope& operator=(const PositionScope&) = delete;
 };
 
-// Calls that this rank has not made yet and will make in one run of a graph, as far as it knows
-// them.
+// The known calls that this rank has not made yet and will make in one run of a graph.
 class PlannedCalls {
  public:
-  // Does nothing for other operators.
+  // Does nothing if `op` is not a collective operator.
   void add(const OpSchema& op, ParamsRef params, const TensorSpec& data);
-  // The run fails on this rank: the other ranks get the reason as an error of all calls that they
-  // make in it, with the same ranks as one of these calls.
+  // Announces that the run has failed on this rank: the other ranks get `reason` as the error of
+  // all calls of the run whose channel is the channel of a planned call.
   void give_up(const std::string& reason) const noexcept;
 
  private:
@@ -92,7 +93,7 @@ class PlannedCalls {
   std::vector<Planned> calls_;
 };
 
-// While it exists, it collects the collective operators that this thread traces.
+// While this object exists, it collects the collective operators that this thread traces.
 class TracedCalls {
  public:
   TracedCalls();
@@ -100,7 +101,7 @@ class TracedCalls {
   TracedCalls(const TracedCalls&) = delete;
   TracedCalls& operator=(const TracedCalls&) = delete;
 
-  // The trace has failed: give_up_failed_trace gives up the calls that it has reached.
+  // Call if the trace has failed: give_up_failed_trace then gives up the calls that it reached.
   void keep() noexcept { kept() = std::move(calls_); }
 
  private:
@@ -112,13 +113,14 @@ class TracedCalls {
   PlannedCalls calls_;
   TracedCalls* const outer_;
 };
-// Call before the shapes of a traced operator are inferred.
+// Must be called before the shapes of a traced operator are inferred.
 void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
-// The call for which this thread's last failed trace was made fails, too.
+// Gives up the collectives of this thread's last failed trace: the call that needed the trace
+// fails.
 void give_up_failed_trace(const std::string& reason) noexcept;
 void forget_failed_trace() noexcept;
 
-// Returns the text of the exception that is being handled; empty if it is none of C++'s.
+// Returns the text of the exception that is being handled; empty if it is not a std::exception.
 std::string text_of_current_exception();
 
 }  // namespace mxlite::collective

@@ -17,7 +17,7 @@ struct Flushing<Fn> {
   }
 };
 // ops.kernel<flushing<kernel>>(...) registers `kernel` so that it flushes. The threads of its
-// parallel regions do, too (parallel_regions.cc).
+// parallel regions flush, too (parallel_regions.cc).
 template <auto Fn>
 constexpr auto flushing = &Flushing<Fn>::run;
 

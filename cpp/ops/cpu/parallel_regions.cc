@@ -1,12 +1,12 @@
 // Note [Subnormal numbers in parallel regions]
 // Threads of a parallel region flush subnormal numbers if and only if the thread that begins the
-// region does. The linker sends the calls of GOMP_parallel, with which GCC begins every region of
-// libmxlite.so, to the function below (Libraries.cmake).
-// oneDNN begins regions of its own, and its kernels flush. So the threads of a pool flush between
-// regions: a new thread has the flags of the thread that creates it, which flushes in
-// GOMP_parallel, and the function restores the flags of every thread at the end of a region. The
-// same holds for the few regions that begin with another function (`schedule(dynamic)`), which are
-// parts of kernels that flush.
+// region flushes. GCC begins every region of libmxlite.so with a call of GOMP_parallel, which the
+// linker redirects to __wrap_GOMP_parallel below (Libraries.cmake).
+// oneDNN begins regions without __wrap_GOMP_parallel, and its kernels must flush. Pool threads
+// therefore flush between regions: a new thread inherits the flags of its creator, which flushes
+// during __real_GOMP_parallel, and run_region restores the flags of each thread at the end of a
+// region. The few regions that GCC begins with another function (`schedule(dynamic)`) flush for the
+// same reason; they belong to kernels that flush.
 #include "cpp/core/subnormals.h"
 
 namespace mxlite {

@@ -26,7 +26,7 @@ class Stream {
     const uint32_t high = word();
     return to_uniform_double(high, word());
   }
-  // In (0, 1), for logarithms.
+  // Returns a number in (0, 1), whose logarithm is finite.
   MX_HOST_DEVICE double positive() { return 1.0 - std::fmax(uniform(), 0x1p-53); }
   MX_HOST_DEVICE double normal() {
     const double radius = std::sqrt(-2.0 * std::log(positive()));
@@ -93,8 +93,8 @@ MX_HOST_DEVICE inline double draw_poisson(Stream& s, double lam) {
   }
 }
 
-// The numbers of a floating dtype between two bounds in either order, neither of which belongs to
-// them; `low` if there are none.
+// The numbers of a floating dtype strictly between two bounds, which may be given in either order.
+// If there is no such number, the interval holds `low` only.
 class OpenInterval {
  public:
   MX_HOST_DEVICE OpenInterval(double low, double high, DType dtype) {
@@ -102,7 +102,7 @@ class OpenInterval {
     last_ = below(low < high ? high : low, dtype);
     if (first_ > last_) first_ = last_ = low;
   }
-  // Rounding of the result to the dtype stays in the interval. NaN stays NaN.
+  // The result stays in the interval when it is rounded to the dtype. NaN stays NaN.
   template <class C>
   MX_HOST_DEVICE C clamp(C value) const {
     const C first = static_cast<C>(first_), last = static_cast<C>(last_);
@@ -127,7 +127,7 @@ class OpenInterval {
         return {52, -1022, 0x1.FFFFFFFFFFFFFp1023};
     }
   }
-  // Returns the largest number of the dtype below x, or the one next to it if there is none.
+  // Returns the largest number of the dtype below x, or the lowest finite number if there is none.
   MX_HOST_DEVICE static double below(double x, DType dtype) {
     const Format f = format_of(dtype);
     if (!(x <= f.largest)) return f.largest;
@@ -193,8 +193,8 @@ MX_HD SinCos sincos_turn(float u) {
 // belongs to element w * counters + j.
 constexpr int64_t kFillBlock = 512;
 
-// Uniform numbers are multiples of 1 / steps, which the dtype represents, and half a step where
-// that is 0.
+// Returns `steps`: uniform numbers are multiples of 1 / steps, which the dtype represents; 0 is
+// replaced by half a step.
 inline double uniform_steps(DType dtype) {
   switch (dtype) {
     case DType::kFloat16:

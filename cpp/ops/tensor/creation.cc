@@ -49,7 +49,8 @@ int64_t integers_between(__int128 first, __int128 last, __int128 step) {
 }
 
 Specs infer_arange(const ArangeParams& p, std::span<const TensorSpec>) {
-  MX_CHECK(!p.infer_range || p.stop, "_arange: infer_range=True given, stop or a symbol expected");
+  MX_CHECK(!p.infer_range || p.stop,
+           "_arange: stop must be given with infer_range=True, except in mx.sym");
   MX_CHECK(p.step != 0, "_arange: step 0 given, another value expected");
   const Number first = p.stop ? p.start : Number(0), last = p.stop.value_or(p.start);
   const double count = std::ceil((last - first) / p.step);

@@ -5,8 +5,8 @@
 
 namespace mxlite {
 
-// Throws if the shape of an array that `op` shall make has an extent of -1, which only symbols
-// may have, where the users of the array decide the extent.
+// Throws if `op` shall make an array with an extent of -1. Only symbols may have such a shape,
+// because the users of a symbol's result decide the extent.
 inline void check_made_shape(const std::string& op, const Shape& shape) {
   for (const int64_t extent : shape)
     MX_CHECK(extent >= 0, op, ": parameter shape: ", shape, " given, at least 0 expected");

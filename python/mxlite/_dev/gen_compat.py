@@ -60,7 +60,7 @@ class Section:
 def accepted_parameters(value: Any, schemas: dict[str, Any]) -> set[str]:
     """Return the names of parameters that a callable takes by keyword.
 
-    Names that only ``**kwargs`` would take do not count: nobody can see what becomes of them.
+    Names that only ``**kwargs`` would take do not count, because their effect cannot be inspected.
     """
     if isinstance(value, _core.Op):
         schema = schemas[value.schema_name]

@@ -20,29 +20,29 @@ def is_number(value: Any) -> bool:
 
 
 def check_class(source: str, what: str, saved: Any, value: Any) -> None:
-    """Raise FileFormatError unless a saved class name is that of an object."""
+    """Raise FileFormatError unless a saved class name is the class name of an object."""
     own = type(value).__name__
     if saved != own:
         raise FileFormatError(
-            f"{source}: it was saved with the {what} {str(saved)[:100]!r}, here it is {own!r}; "
-            f"make the same {what} as in the program that saved it"
+            f"{source}: {what} must be {str(saved)[:100]!r}, the class that was saved, got "
+            f"{own!r}; create the same {what} as the program that saved the file"
         )
 
 
 def check_like(saved: Any, own: Any, what: str, whole: bool = True) -> None:
-    """Raise unless a saved value is of the same kind as an object's own one.
+    """Raise unless a saved value has the same kind as the value of an object.
 
     Parameters
     ----------
     saved : object
         Value from a file.
     own : object
-        Any saved value may replace None and objects that files do not hold. A dict must have
-        the same texts as keys, unless it is empty or has other keys.
+        Value of the object. Any saved value fits None and objects that files do not hold. A dict
+        with texts as keys needs a saved dict with the same keys; any dict fits an empty dict.
     what : str
-        Begin of the message: the file and the entry.
+        Start of the message: the file and the entry.
     whole : bool
-        Only integers may replace integers, and True and False each other.
+        An integer needs a saved integer, and a bool a saved bool.
 
     Raises
     ------
@@ -63,15 +63,15 @@ def check_like(saved: Any, own: Any, what: str, whole: bool = True) -> None:
     ):  # fmt: skip
         if isinstance(own, kinds) and not isinstance(saved, kinds):
             shown = repr(saved) if is_number(saved) or saved is None else type(saved).__name__
-            raise FileFormatError(f"{what} is {shown}, expected {expected}")
+            raise FileFormatError(f"{what} must be {expected}, got {shown}")
     if whole and isinstance(own, bool) and not isinstance(saved, bool):
-        raise FileFormatError(f"{what} is {saved!r}, expected True or False")
+        raise FileFormatError(f"{what} must be True or False, got {saved!r}")
     if whole and type(own) is int and (type(saved) is not int or abs(saved) >= 1 << 64):
-        raise FileFormatError(f"{what} is {saved!r}, expected an integer of 64 bits")
+        raise FileFormatError(f"{what} must be an integer of 64 bits, got {saved!r}")
     if isinstance(own, (list, tuple)) and own and all(map(is_number, own)):
         for i, entry in enumerate(saved):
             check_like(entry, own[0], f"{what}[{i}]", whole)
     if isinstance(own, (NDArray, np.ndarray)):
         expected, given = (f"{len(a.shape)} axes and type {a.dtype}" for a in (own, saved))
         if expected != given:
-            raise FileFormatError(f"{what} is an array of {given}, expected {expected}")
+            raise FileFormatError(f"{what} must be an array of {expected}, got {given}")

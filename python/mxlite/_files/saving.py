@@ -12,7 +12,7 @@ from ..base import FileAccessError, MXNetError
 
 __all__ = ["replacing_file"]
 
-# Names of open files: a renamed file would not reach the program that has them open.
+# Paths of files that a program has open: a file renamed to such a path would not reach the program.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 
 
@@ -20,10 +20,9 @@ _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 def replacing_file(path: str) -> Iterator[io.BufferedWriter]:
     """Open a file whose content replaces ``path`` only if the block ends without error.
 
-    A file is written in place if something else than its name leads to it: an empty file, which
-    may be a temporary file that the program has open; a file with several hard links;
-    ``/dev/stdout`` and ``/dev/fd/N``; pipes and devices; a file in a folder without permission to
-    write.
+    A file is written in place if a renamed file could not replace it: an empty file, which may be
+    a temporary file that the program has open; a file with several hard links; ``/dev/stdout`` and
+    ``/dev/fd/N``; pipes and devices; a file in a folder without permission to write.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class MissingModuleError(NotSupportedError, ImportError):
     """A module of MXNet 1.9.1, or a name imported from one, that mxlite does not have."""
 
 
-# Submodules that 1.9.1 lacks, or that a program has to import there; here their first use does it.
+# Submodules that 1.9.1 lacks or that its programs must import; mxlite imports them on first use.
 OWN_MODULES = {"mxlite": ("checkpoint",), "mxlite.contrib": ("amp", "svrg_optimization")}
 
 # Called when a module was imported because its name was asked for.

@@ -13,7 +13,7 @@ import sys
 
 
 def _check_interpreter() -> None:
-    """Raise if this is a subinterpreter, in which loading the library would wait for ever."""
+    """Raise in a subinterpreter, where loading the library would never return."""
     name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
     try:
         interpreters = importlib.import_module(name)

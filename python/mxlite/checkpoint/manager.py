@@ -165,7 +165,7 @@ def load(
 
 @contextlib.contextmanager
 def _named(source: str) -> Iterator[None]:
-    """Name the file and the entry in errors about a state that is not understood."""
+    """Add the file and the entry to errors about a state."""
     try:
         yield
     except MXNetError as error:

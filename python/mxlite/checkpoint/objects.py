@@ -156,8 +156,8 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
     for name, array in arrays.items():
         if not isinstance(array, NDArray):
             raise FileFormatError(
-                f"{source}: parameter {str(name)[:100]!r} is a {type(array).__name__}, expected "
-                "an array"
+                f"{source}: parameter {str(name)[:100]!r} must be an NDArray, got a "
+                f"{type(array).__name__}"
             )
     for name, param in params.items():
         if name in arrays and param.shape is not None:
@@ -196,8 +196,8 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
                 type(other) is not NDArray or other.shape != arrays[name].shape for other in others
             ):
                 raise FileFormatError(
-                    f"{source}: {kind} of {str(name)[:100]!r} are not understood: arrays of the "
-                    "parameter's shape expected"
+                    f"{source}: {kind} of {str(name)[:100]!r} must be arrays with the shape of the "
+                    "saved parameter"
                 )
     return apply
 
@@ -321,7 +321,7 @@ def _metric_state(metric: EvalMetric) -> dict[str, Any]:
 
 
 def _is_part(value: Any) -> bool:
-    """Return whether a value is an object of a metric of mxlite, such as the counts of F1."""
+    """Return whether a value is a helper object of mxlite's metrics, such as the counts of F1."""
     return type(value).__module__.startswith("mxlite.metric") and not isinstance(value, EvalMetric)
 
 
@@ -334,8 +334,8 @@ def _prepare_metric(metric: EvalMetric, state: Any, source: str) -> Apply:
     parts = state["metrics"]
     if not isinstance(parts, list) or len(parts) != len(metric.metrics):
         raise FileFormatError(
-            f"{source}: it was saved with {len(parts)} metrics, here there are "
-            f"{len(metric.metrics)}"
+            f"{source}: the number of metrics must be {len(parts)}, as in the program that saved "
+            f"the file, got {len(metric.metrics)}"
         )
     steps = [
         _prepare_metric(part, saved, f"{source}, metric {i}")
@@ -359,7 +359,7 @@ def _prepare_attributes(
     changed = []
     parts = {key: entry for key, entry in vars(value).items() if _is_part(entry)}
     for key in {**own, **attributes} if type(value).__module__.startswith("mxlite.") else ():
-        # A metric of a program may add attributes, and files of older versions have no parts.
+        # Metrics that a program defines may add attributes; files of older versions have no parts.
         if key not in own or (key not in attributes and key not in parts):
             which = "no" if key in own else "an unknown"
             raise FileFormatError(f"{source}: its state has {which} entry {str(key)[:100]!r}")
@@ -384,10 +384,10 @@ def _prepare_attributes(
             raise FileFormatError(f"{source}: {str(key)[:100]!r} names no attribute of a {what}")
 
     def apply() -> None:
-        if changed and what == "metric":  # the numbers of a schedule change while it is used
+        if changed and what == "metric":  # the attributes of a scheduler change during training
             warnings.warn(
-                f"{source}: the {what} was made here with {', '.join(changed)}. The saved options "
-                "are restored",
+                f"{source}: this program made the {what} with {', '.join(changed)}. The saved "
+                "options are restored",
                 stacklevel=4,
             )
         for key, saved in attributes.items():

@@ -13,7 +13,7 @@ def add_names() -> None:
     """Give all imported modules of mxlite the names that 1.9.1's files import from one another.
 
     A module that has its own ``__getattr__`` or ``__dir__`` keeps it. Once ``mxnet`` is imported,
-    its submodules are in ``sys.modules`` as well: libraries look there for what a program uses.
+    its submodules are in ``sys.modules`` as well: libraries look there for the modules in use.
     """
     loaded = {}
     for name, module in list(sys.modules.items()):

@@ -70,7 +70,7 @@ def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> 
 
 
 def _announced(make: Callable[..., Executor]) -> Callable[..., Executor]:
-    """Let the other ranks of a job know if the symbol cannot be bound."""
+    """Announce to the other ranks of a job if the symbol cannot be bound."""
 
     @functools.wraps(make)
     def announcing(symbol: Any, *args: Any, **options: Any) -> Executor:

@@ -62,7 +62,7 @@ class Executor:
         self._aux_names = symbol.list_auxiliary_states()
         self._outputs: list[NDArray] = []  # outputs of the last forward
         self._shown: list[NDArray] | None = None  # value of `outputs`, renewed by every forward
-        self._shares_outputs = False  # with an executor that `reshape` made from this one
+        self._shares_outputs = False  # whether `reshape` made an executor that shares them
         self._recorded = False
         self._on_graph = False  # the last forward was a call of the compiled graph
         self._spent = False  # backward has given up what that saved
@@ -414,7 +414,7 @@ class Executor:
     ) -> Executor:
         """Return an executor for other shapes that shares this one's arrays, outputs included.
 
-        Arrays that are larger than this executor's are new.
+        An array is new memory if it is larger than the array of this executor.
 
         Parameters
         ----------

@@ -71,13 +71,13 @@ def _first_elements(array: NDArray, shape: Sequence[int]) -> NDArray:
 
 
 def shared(shown: list[NDArray], others: list[NDArray]) -> list[NDArray]:
-    """Return arrays like ``others`` in the memory of ``shown`` where that is large enough.
+    """Return arrays like ``others``, in the memory of ``shown`` if that memory is large enough.
 
     Parameters
     ----------
     shown : list of NDArray
-        Outputs of an executor. They get memory of their own first, because the tape needs what the
-        last forward has computed.
+        Outputs of an executor. They are first copied to new memory, because the tape still needs
+        the values of the last forward in the old memory.
     others : list of NDArray
         Outputs of an executor of the same symbol for other shapes.
 

@@ -318,8 +318,8 @@ class Block(Checkpointing, NeedsInit, TypedInit):
             elif callable(block):
                 cure = "wrap a function: nn.Lambda(function), nn.HybridLambda('relu')"
             raise TypeError_(
-                f"{type(self).__name__}: a {type(block).__name__} was given as child, expected a "
-                f"Block; {cure}"
+                f"{type(self).__name__}: child must be a Block, got a "
+                f"{type(block).__name__}; {cure}"
             )
         self._children[str(len(self._children)) if name is None else name] = block
         self._bindings.expire(retrace=True)

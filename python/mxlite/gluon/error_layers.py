@@ -40,18 +40,18 @@ def _key_of(child: int, block: Block) -> str:
 
 
 def channels_hint(shape: tuple[int, ...], channels: int, axis: int, option: str) -> str:
-    """Return what to do with data whose channels a layer looks for along another axis.
+    """Return a hint for data that have their channels along another axis than a layer expects.
 
     Parameters
     ----------
     shape : tuple of int
         Shape of the data.
     channels : int
-        Number that the layer was made for; 0 if it takes any.
+        Number of channels that the layer was made for; 0 if the layer takes any number.
     axis : int
-        Where the layer looks for them.
+        Axis along which the layer expects the channels.
     option : str
-        Argument of the layer that says so.
+        Argument of the layer that chooses the axis.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def channels_hint(shape: tuple[int, ...], channels: int, axis: int, option: str)
     """
     if channels <= 0 or not 1 <= axis < len(shape) or shape[axis] == channels:
         return ""
-    text = f"the layer takes {channels} channels along axis {axis} ({option}), the data has "
+    text = f"the layer takes {channels} channels along axis {axis} ({option}), but the data has "
     text += f"{shape[axis]} there"
     last = len(shape) - 1
     other = last if axis == 1 else 1
@@ -127,7 +127,7 @@ def _hint(error: MXNetError, block: Block, args: tuple[Any, ...]) -> str:
         wanted = (block._reg_params[name].shape or (0, 0))[1] if name in block._reg_params else 0
         if wanted > 0 and shape[-1] != wanted:
             text = (
-                f"the layer has input_size={wanted}, each step of the data has {shape[-1]} values"
+                f"the layer has input_size={wanted}, but a step of the data has {shape[-1]} values"
             )
     return f"\n    {text}" if text else ""
 

@@ -77,7 +77,7 @@ def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:
     for entry in contexts:
         if not isinstance(entry, Context):
             raise TypeError_(
-                f"ctx: {entry!r} is no context, expected mx.cpu(), mx.gpu(0) or a list of them"
+                f"ctx must be mx.cpu(), mx.gpu(0) or a list of contexts, got {entry!r}"
             )
     if not contexts:
         raise ValueError_("ctx: the list of contexts is empty")

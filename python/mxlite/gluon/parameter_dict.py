@@ -265,8 +265,8 @@ class ParameterDict:
         """
         if not self._params:
             warnings.warn(
-                f"setattr: no Parameter gets {name}={value!r}, because this dict has none; the "
-                "pattern given to collect_params must match the begin of whole names, such as "
+                f"setattr: {name}={value!r} has no effect, because this dict has no Parameter; the "
+                "pattern given to collect_params must match names from their start, such as "
                 "'.*bias' or 'dense0_'",
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""Gives parameters the arrays of a file, after a check of all of them."""
+"""Gives parameters the arrays of a file, after checking all arrays."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def load_named(filename: str | os.PathLike[str]) -> dict[str, NDArray]:
         return {}
     if not isinstance(arrays, dict):
         raise TypeError_(
-            f"load: file {os.fspath(filename)!r} holds a list of {len(arrays)} arrays without "
-            "names, a dict of parameters was expected"
+            f"load: file {os.fspath(filename)!r} must hold a dict of parameters, got a list of "
+            f"{len(arrays)} arrays without names"
         )
     return arrays
 
@@ -83,7 +83,7 @@ def load_into(
     cast_dtype: bool,
     dtype_source: str,
 ) -> None:
-    """Check all arrays, then give every parameter its own.
+    """Check all arrays, then give every parameter its array.
 
     Parameters
     ----------
@@ -162,10 +162,10 @@ def check_arrays(
 
 
 def _unlike(arrays: Mapping[str, Any], params: Mapping[str, Any], source: str) -> str:
-    """Return a sentence if arrays and parameters have no name in common, else nothing."""
+    """Return a hint if arrays and parameters have no name in common, else an empty text."""
     if not arrays or not params or any(name in params for name in arrays):
         return ""
-    text = f"0 of the {len(arrays)} arrays of {source} have the name of a parameter here"
+    text = f"none of the {len(arrays)} arrays of {source} has the name of a parameter of this block"
     for names, others, owner in (
         (arrays, params, "names in the file"),
         (params, arrays, "names of this block"),

@@ -214,8 +214,8 @@ class SymbolBlock(HybridBlock):
         for name, value in zip(self._input_names, given):
             if not isinstance(value, (NDArray, Symbol)):
                 raise TypeError_(
-                    f"{self.name}: input {name}: a {type(value).__name__} given, an NDArray or a "
-                    "Symbol expected; mx.nd.array(...) makes an NDArray of NumPy arrays and lists"
+                    f"{self.name}: input {name} must be an NDArray or a Symbol, got a "
+                    f"{type(value).__name__}; mx.nd.array(...) converts NumPy arrays and lists"
                 )
         fmt = self.__dict__.get("_given_formats", {}).get("out")
         if has_symbol(given):

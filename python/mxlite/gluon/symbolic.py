@@ -89,7 +89,7 @@ def call_symbolic(block: HybridBlock, args: tuple[Any, ...]) -> Any:
 
 
 def traced_params(block: HybridBlock) -> dict[str, Any]:
-    """Return what stands for a block's parameters in its `hybrid_forward` inside a trace.
+    """Return the symbols or arrays that a traced `hybrid_forward` gets as its parameters.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def traced_params(block: HybridBlock) -> dict[str, Any]:
     Returns
     -------
     dict of str to Symbol or NDArray
-        Symbols are the plain variables: as in 1.x without what a class computes in ``data()``.
+        As in 1.x, symbols are the plain variables, even if a class overrides ``data()``.
     """
     params = block._reg_params.items()
     if isinstance(stand_ins(), Variables):

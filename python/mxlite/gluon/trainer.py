@@ -119,7 +119,7 @@ class Trainer(TrainerStates, TypedInit):
         self._compression_params = compression_params
         self._contexts: list[Context] | None = None
         options = checked_options(optimizer_params)
-        scheduler = getattr(optimizer, "lr_scheduler", None)  # a name has none
+        scheduler = getattr(optimizer, "lr_scheduler", None)  # None if `optimizer` is a name
         self._given = given_options(options or {"lr_scheduler": scheduler})
         self._init_optimizer(optimizer, options)
         self._zero = checked_stage(zero, update_on_kvstore, self._optimizer)

@@ -134,7 +134,7 @@ def checked_options(options: Any) -> dict[str, Any]:
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that a program gives an optimizer as plain values, for checkpoints.
+    """Return those options of an optimizer that are plain values, for checkpoints.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        A scheduler is a text with its class and numbers.
+        A scheduler is represented by a text with its class and numbers.
     """
     found = {k: v for k, v in options.items() if v is None or isinstance(v, _PLAIN)}
     scheduler = options.get("lr_scheduler")
@@ -164,7 +164,8 @@ def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
     given : dict
         `given_options` of the trainer that takes the state.
     state : dict
-        Has the ``given`` of the trainer that was saved, unless the file is of an older version.
+        Saved state. Its entry ``given`` holds the `given_options` of the saved trainer; files of
+        older versions have no such entry.
     """
     saved = state.get("given")
     if saved is None:

@@ -133,8 +133,8 @@ class TrainerStates:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` returned, of this trainer or of one with other names.
 
-        The optimizer gets the saved options; a warning names those for which the program gave this
-        trainer other values than the one that was saved.
+        The optimizer gets the saved options. A warning names each option that this program gave to
+        the trainer with another value than the program that saved it.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class TrainerStates:
             vars(self._amp_loss_scaler).update(state["loss_scaler"])
 
     def _check_state(self, state: Any, source: str) -> None:
-        """Raise if a state whose states are numbered as this trainer's does not fit."""
+        """Raise if a state does not fit; its parameters are numbered as in this trainer."""
         own: dict[str, Any] = {"contexts": [], "loss_scaler": None}
         for key, value in own.items():
             check_like(state.get(key), value, f"{source}: {key!r}")

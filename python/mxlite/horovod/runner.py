@@ -124,8 +124,8 @@ def run(
     elastic = (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, min_np, max_np)
     if any(value is not None for value in elastic):
         raise NotSupportedError(
-            "run: arguments of elastic training given, which needs a program of its own, "
-            "started by `mxlite-run --elastic`"
+            "run: arguments of elastic training are not supported; start an elastic program with "
+            "`mxlite-run --elastic`"
         )
     if hosts is not None and hostfile is not None:
         raise ValueError_("run: hosts and hostfile given, one of them expected")
@@ -262,7 +262,7 @@ class _Call:
         finally:
             self._open = False
             with contextlib.suppress(OSError):
-                Client(listener.address).close()  # wakes the thread that accepts
+                Client(listener.address).close()  # wakes the thread that accepts connections
             listener.close()
             _end(process)
 

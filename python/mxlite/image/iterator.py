@@ -246,7 +246,7 @@ class ImageIter(DataIter):
                 if self.imgrec.read() is None:
                     raise ValueError_(
                         f"{type(self).__name__}: the saved position is after image "
-                        f"{state['cur']}, the record file has fewer"
+                        f"{state['cur']}, but the record file has fewer images"
                     )
         else:
             self.seq = list(state["seq"])

@@ -229,19 +229,19 @@ class DataIter(NeedsInit):
         )
 
     def _check_state(self, state: dict[str, Any], **expected: Any) -> None:
-        """Refuse a position of other data, and what is no position of such an iterator."""
+        """Refuse a position of other data, and a state that is no position of this class."""
         check_like(state, self.state_dict(), f"{type(self).__name__}: the saved position")
         for key, value in expected.items():
             if state[key] != value:
                 raise ValueError_(
-                    f"{type(self).__name__}: the saved position has {key} {state[key]!r}, this "
-                    f"iterator {value!r}"
+                    f"{type(self).__name__}: the saved position has {key} {state[key]!r}, but "
+                    f"this iterator has {value!r}"
                 )
 
     def _check_order(self, saved: Any, own: Any, cursor: int, least: int, most: int) -> None:
-        """Refuse a position whose samples are not those of this iterator, or that is outside."""
+        """Refuse a position with other samples than this iterator, or out of range."""
         if not np.array_equal(np.sort(saved), np.sort(own)) or not least <= cursor <= most:
             raise FileFormatError(
-                f"{type(self).__name__}: the saved position after sample {cursor} is not one of "
-                f"{len(own)} samples"
+                f"{type(self).__name__}: the saved position after sample {cursor} does not fit the "
+                f"{len(own)} samples of this iterator"
             )

@@ -107,7 +107,7 @@ class NDArrayIter(DataIter, TypedInit):
             raise ValueError_(f"NDArrayIter: batch_size {batch_size} given, at least 1 expected")
         self.data = _named_sources(data, data_name, optional=False)
         self.label = _named_sources(label, label_name, optional=True)
-        # The arrays without their names, data first; what is written to them is delivered.
+        # The arrays without their names, data first. Batches show what a program writes to them.
         self.data_list: list[Any] = [value for _, value in self.data + self.label]
         self.num_source = len(self.data_list)
         self.layout = layout

@@ -17,7 +17,8 @@ _Iterator = TypeVar("_Iterator", bound="type[Any]")
 def documented(texts: Mapping[str, str]) -> Callable[[_Iterator], _Iterator]:
     """Return a decorator that lists the options of an iterator in its docstring.
 
-    The list replaces ``{options}`` there: the names of `texts` that the class has in ``_defaults``.
+    The list replaces ``{options}`` in the docstring. It has those names of `texts` that are also in
+    ``_defaults`` of the class.
 
     Parameters
     ----------

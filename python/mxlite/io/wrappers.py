@@ -91,7 +91,8 @@ class ResizeIter(_CurrentBatch, TypedInit):
         self._check_state(state, size=self.size)
         if not 0 <= state["cur"] <= self.size:
             raise FileFormatError(
-                f"ResizeIter: the saved position is after {state['cur']} of {self.size} batches"
+                f"ResizeIter: the saved position must be after 0 to {self.size} batches, got "
+                f"{state['cur']}"
             )
         self.data_iter.load_state_dict(state["inside"])
         self.cur = state["cur"]
@@ -265,7 +266,7 @@ class PrefetchingIter(_CurrentBatch):
                 if not self.iter_next():
                     raise ValueError_(
                         f"PrefetchingIter: the saved position is after {state['delivered']} "
-                        f"batches, the iterators inside give {self._delivered}"
+                        f"batches, but the inner iterators have only {self._delivered}"
                     )
             self._ended = state["ended"]
 

@@ -27,7 +27,7 @@ class _BinaryCounts:
     def reset(self) -> None:
         self.true_positives = self.false_positives = 0
         self.true_negatives = self.false_negatives = 0
-        self.diverged = False  # predictions had NaN
+        self.diverged = False  # whether predictions had NaN
 
     def update(self, label: Any, pred: Any) -> None:
         scores, truth = to_numpy(pred), to_numpy(label).astype("int32").ravel()

@@ -90,7 +90,7 @@ def check_classes(who: str, labels: np.ndarray[Any, Any], count: int) -> None:
 
 
 def has_nan(who: str, scores: np.ndarray[Any, Any]) -> bool:
-    """Return whether predictions have NaN, and warn of it: the largest score of NaN is class 0.
+    """Return whether predictions have NaN, and warn: argmax of NaN would be class 0.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def boolean_mask(
     for label, value in (("data", data), ("index", index)):
         if not isinstance(value, NDArray):
             raise TypeError_(
-                f"boolean_mask: {label}: a {type(value).__name__} given, an NDArray expected"
+                f"boolean_mask: {label} must be an NDArray, got a {type(value).__name__}"
             )
     if not -data.ndim <= axis < data.ndim:
         raise IndexError_(

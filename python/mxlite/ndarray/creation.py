@@ -246,9 +246,7 @@ def from_numpy(
             "takes others"
         )
     if array_cls is not NDArray:
-        raise NotSupportedError(
-            f"from_numpy: array_cls: {array_cls.__name__} given, NDArray expected"
-        )
+        raise NotSupportedError(f"from_numpy: array_cls must be NDArray, got {array_cls.__name__}")
     if not zero_copy:
         return array(ndarray, dtype=host_array(ndarray, "from_numpy").dtype)
     if not ndarray.flags["C_CONTIGUOUS"]:

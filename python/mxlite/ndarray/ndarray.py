@@ -133,8 +133,8 @@ def _matmul(self: NDArray, other: Any) -> NDArray:
         return _core.op("dot")(self, other)
     if self.ndim != other.ndim or self.shape[:-2] != other.shape[:-2]:
         raise ShapeError(
-            f"@: arrays of shapes {self.shape} and {other.shape} were given, expected the same "
-            "axes before the last two; use nd.broadcast_to, or nd.dot for other products"
+            "@: shapes must be equal except for their last two axes, got "
+            f"{self.shape} and {other.shape}; use nd.broadcast_to, or nd.dot for other products"
         )
     left, right = (a.reshape((-1, *a.shape[-2:])) for a in (self, other))
     product = _core.op("batch_dot")(left, right)
@@ -300,7 +300,7 @@ def _array_ufunc(self: NDArray, ufunc: Any, method: str, *inputs: Any, **kwargs:
 
 def _str(self: NDArray) -> str:
     about = "x".join(str(d) for d in self.shape)
-    if dtype_name(self.dtype) == "bfloat16":  # its values are printed as those of float32
+    if dtype_name(self.dtype) == "bfloat16":  # the values are printed as float32
         about += " bfloat16"
     if self._traced:
         return f"<NDArray {about} @{self.ctx}, traced>"
@@ -308,7 +308,7 @@ def _str(self: NDArray) -> str:
 
 
 def _repr(self: NDArray) -> str:
-    """Return the text of `str`, or why the computation failed: debuggers and pools need a text."""
+    """Return the text of `str`, or the error of a failed array, because `repr` must not raise."""
     try:
         return _str(self)
     except MXNetError as error:

@@ -124,7 +124,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         self.set_wd_mult({})
 
     def _replace_base_rate(self, scheduler: LRScheduler, rate: float) -> None:
-        """Give a scheduler the explicit rate as its base rate, and say what becomes of both."""
+        """Set the base rate of a scheduler to an explicit rate, and warn which one is used."""
         name, before = type(scheduler).__name__, scheduler.base_lr
         scheduler.base_lr = rate
         if before == rate:

@@ -24,7 +24,7 @@ NOT_SAVED = (
     "_blocks",
 )
 _Changes = list[tuple[Any, dict[str, Any]]]
-SCHEDULER = "learning rate scheduler"  # key of a container that stands for one: its class
+SCHEDULER = "learning rate scheduler"  # key of a saved scheduler; the value is its class
 
 
 def prepare_options(
@@ -106,13 +106,14 @@ def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) ->
         groups = list(value.values())
     for group in groups:
         if not isinstance(group, dict) or not all(map(is_number, group.values())):
-            raise FileFormatError(f"{what} is not understood: numbers by parameter expected")
+            raise FileFormatError(f"{what} must be a dict of numbers by parameter")
 
 
 def _with_objects(saved: Any, current: Any, source: str, changes: _Changes) -> Any:
-    """Return a saved value with its schedulers as objects: those at the same place if they fit.
+    """Return a saved value in which scheduler objects replace the entries of schedulers.
 
-    What their attributes become is appended to ``changes``.
+    The object at the same place of ``current`` is used if it has the saved class. The new
+    attributes of each scheduler are appended to ``changes``.
     """
     if isinstance(saved, dict) and SCHEDULER in saved:
         name, attributes = saved[SCHEDULER], saved.get("attributes")
@@ -120,7 +121,7 @@ def _with_objects(saved: Any, current: Any, source: str, changes: _Changes) -> A
         what = f"load_states: {source}: scheduler {name}"
         if not isinstance(attributes, dict):
             raise FileFormatError(
-                f"{what} has a {type(attributes).__name__} of attributes, dict expected"
+                f"{what}: attributes must be a dict, got a {type(attributes).__name__}"
             )
         values = {}
         for key, value in attributes.items():
@@ -143,12 +144,12 @@ def _with_objects(saved: Any, current: Any, source: str, changes: _Changes) -> A
 
 
 def _scheduler_of_class(name: Any, current: Any, source: str) -> Any:
-    """Return the current scheduler if it is of that class, else a new one of ours."""
+    """Return the current scheduler if it has that class, else a new scheduler of mxlite."""
     if type(current).__name__ == name:
         return current
     if not isinstance(name, str) or name not in _schedulers.__all__:
         raise FileFormatError(
-            f"load_states: {source}: the states have a learning rate scheduler "
-            f"{str(name)[:100]!r}; give the optimizer one of that class before loading"
+            f"load_states: {source}: the states need a learning rate scheduler of class "
+            f"{str(name)[:100]!r}; set optimizer.lr_scheduler to such a scheduler before loading"
         )
     return getattr(_schedulers, name)([1] if name == "MultiFactorScheduler" else 1)

@@ -215,7 +215,7 @@ class Pipeline:
             held[index] = self._forward(index, inputs, labels)
             if self.is_last:
                 losses.append(held[index].outputs[0].detach())
-        for array in unused:  # no gradient shows that a later stage has failed
+        for array in unused:  # raises if a later stage has failed
             array.wait_to_read()
         return losses
 
@@ -310,7 +310,7 @@ class Pipeline:
         return _Held(inputs, outputs)
 
     def _backward(self, held: _Held) -> list[NDArray]:
-        """Return the received arrays if nothing is differentiated with them."""
+        """Run backward; return the received arrays if no gradient is computed from them."""
         grads: list[NDArray] = []
         used = self._after is None
         if self._after is None:
@@ -485,12 +485,12 @@ def _check_parameters(stages: Sequence[Block]) -> None:
 
 
 def _back(specs: Sequence[_Spec]) -> list[_Spec]:
-    """Return what goes back across a boundary: gradients, else a status."""
+    """Return the specs that backward sends across a boundary: gradients, or one status value."""
     return [spec for spec in specs if spec.has_gradient] or [_Spec((1,), "uint8")]
 
 
 def _status(arrays: Sequence[NDArray]) -> NDArray:
-    """Return a zero that fails if one of the arrays fails."""
+    """Return an array of one zero, whose computation fails if one of the arrays has failed."""
     firsts = [nd.slice_axis(x.reshape((-1,)), axis=0, begin=0, end=1) for x in arrays]
     return nd.add_n(*[nd.zeros_like(x).astype("uint8") for x in firsts])
 

@@ -1,9 +1,9 @@
 """Symbolic graphs: ``mx.sym`` (MXNet 1.x: ``mxnet.symbol``).
 
 A call on symbols composes a symbol, and a call on arrays computes, as in ``mx.nd``. A call without
-either composes here only: inputs that are left out become variables. While a hybridized block is
-traced, this module is the ``F`` of its ``hybrid_forward``, as in 1.x, and its functions are those of
-``mx.nd``, which take traced arrays.
+symbols and arrays composes a symbol in ``mx.sym`` only: inputs that are left out become variables.
+While a hybridized block is traced, this module is the ``F`` of its ``hybrid_forward``, as in 1.x;
+its functions are then the functions of ``mx.nd``, which take traced arrays.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)
 
     class _Module(_types.ModuleType):
-        """The class of this module; during a trace the functions of mx.nd go before its own."""
+        """The class of this module; during a trace, functions of mx.nd hide the module's own."""
 
         def __getattribute__(self, name):
             if _core.is_tracing() and name[:2] != "__" and name in _nd.__dict__:

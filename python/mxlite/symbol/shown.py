@@ -37,7 +37,7 @@ def renew(shown: list[NDArray], computed: list[NDArray]) -> None:
 
 
 def overwrite(shown: list[NDArray], computed: list[NDArray]) -> None:
-    """Do as `renew`, but write into the memory of dense arrays, which other arrays share."""
+    """Do as `renew`, but keep the memory of dense arrays, because other arrays share it."""
     with autograd.pause():
         for i, (old, new) in enumerate(zip(shown, computed)):
             if is_sparse(old) or is_sparse(new):

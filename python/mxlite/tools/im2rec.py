@@ -98,10 +98,10 @@ def make_list(options: argparse.Namespace) -> None:
         raise MissingFileError(f"there is no folder {options.root!r}")
     items = list(list_images(options.root, options.recursive, options.exts))
     if not items:
-        where = "it or its folders" if options.recursive else "it (--recursive: or its folders)"
+        where = "or below it" if options.recursive else "(with --recursive: or below it)"
         _warn(
-            f"there are no images in {options.root!r}: files of {', '.join(options.exts)} are "
-            f"expected in {where}"
+            f"there are no images in {options.root!r}: files with {', '.join(options.exts)} are "
+            f"expected in this folder {where}"
         )
     if options.shuffle:
         random.seed(100)

@@ -1,4 +1,4 @@
-"""Progress of a tool: a bar on a terminal, else the lines that 1.x prints and one at the end."""
+"""Progress of a tool: a bar on a terminal, else 1.x's lines and a last line at the end."""
 
 from __future__ import annotations
 

@@ -128,8 +128,8 @@ def _paired(events: list[Any]) -> Trace:
 def top_operators(intervals: Iterable[Interval]) -> list[tuple[str, int, float]]:
     """Return (name, count, microseconds) of the operators, longest in all first.
 
-    Time inside of an operator counts for that one only: the row of a hybridized block has what its
-    operators leave.
+    Time counts for the innermost operator only: the row of a hybridized block has the time that is
+    spent outside of its operators.
 
     Parameters
     ----------

@@ -10,8 +10,9 @@ import pytest
 from mxlite import gluon, nd, sym
 from mxlite._dev import gen_compat
 
-# No program calls these by keyword: constructors that take handles of 1.9.1's C interface or that
-# only the library calls, methods that blocks call, and an operator that 1.9.1 describes wrongly.
+# Callables that no program calls by keyword: constructors that take handles of 1.9.1's C interface
+# or that only the library calls, methods that blocks call, and an operator that 1.9.1 describes
+# wrongly.
 NOT_TAKEN = {
     "mxnet.executor.Executor",
     "mxnet.gluon.data.dataloader._MultiWorkerIter",
@@ -114,5 +115,5 @@ def test_classes_take_the_keywords_of_1x() -> None:
 
 
 def test_only_arrays_of_mxlite_are_made_of_numpy_arrays() -> None:
-    with pytest.raises(NotImplementedError, match="array_cls: str given, NDArray expected"):
+    with pytest.raises(NotImplementedError, match="array_cls must be NDArray, got str"):
         nd.from_numpy(np.ones(2), array_cls=str)

@@ -277,7 +277,7 @@ def test_wrong_inputs_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("value", "kind"), [(np.ones((2, 3)), "ndarray"), (3, "int")])
 def test_a_symbol_block_names_the_input_that_is_no_array(value: Any, kind: str) -> None:
     block = gluon.SymbolBlock(sym.var("x") + sym.var("y"), [sym.var("x"), sym.var("y")])
-    with pytest.raises(TypeError, match=f"input y: a {kind} given, an NDArray or a Symbol"):
+    with pytest.raises(TypeError, match=f"input y must be an NDArray or a Symbol, got a {kind}"):
         block(nd.ones((2, 3)), value)
 
 

@@ -176,7 +176,7 @@ def test_a_deferred_parameter_says_what_to_do() -> None:
         (lambda: gluon.Parameter("p", grad_req="often"), "grad_req is 'often', expected 'write'"),
         (lambda: gluon.Parameter("p", stype="dense"), "stype is 'dense'"),
         (lambda: gluon.Parameter("p", shape=(0,)).initialize(), r"invalid shape: \(0,\)"),
-        (lambda: gluon.Parameter("p", shape=(1,)).initialize(ctx="cpu"), "is no context"),
+        (lambda: gluon.Parameter("p", shape=(1,)).initialize(ctx="cpu"), "ctx must be mx.cpu"),
         (lambda: gluon.Parameter("p", shape=(1,)).initialize(ctx=[]), "list of contexts is empty"),
         (lambda: gluon.Parameter("p", shape=(1,)).reset_ctx(mx.cpu()), "Cannot reset context"),
     ],

@@ -13,7 +13,7 @@ from mxlite.gluon import data, nn, rnn
 
 
 def step(net: Any) -> np.ndarray:
-    """Return what a step of training gives, which depends on what is dropped."""
+    """Return the output of a training step, which depends on the elements that Dropout drops."""
     with autograd.record():
         out = net(nd.ones((3, 4, 8)))
     out.backward()

@@ -52,13 +52,17 @@ def saved_in_the_middle(path: Path, **options: Any) -> list[list[int]]:
 @pytest.mark.parametrize(
     ("count", "options", "words"),
     [
-        (50, {"batch_size": 10, "shuffle": True}, "samples 60, this loader 50"),
-        (60, {"batch_size": 12, "shuffle": True}, "batch_size 10, this loader 12"),
-        (60, {"batch_size": 10}, "sampler 'RandomSampler', this loader 'SequentialSampler'"),
+        (50, {"batch_size": 10, "shuffle": True}, "samples 60, but this loader has 50"),
+        (60, {"batch_size": 12, "shuffle": True}, "batch_size 10, but this loader has 12"),
+        (
+            60,
+            {"batch_size": 10},
+            "sampler 'RandomSampler', but this loader has 'SequentialSampler'",
+        ),
         (
             60,
             {"batch_size": 10, "shuffle": True, "last_batch": "discard"},
-            "last_batch 'keep', this loader 'discard'",
+            "last_batch 'keep', but this loader has 'discard'",
         ),
     ],
 )
@@ -209,13 +213,13 @@ def test_another_class_of_metric_or_scheduler_is_refused(tmp_path: Path) -> None
     schedule = mx.lr_scheduler.PolyScheduler(10)
     both = mx.metric.CompositeEvalMetric([mx.metric.MAE(), mx.metric.MSE()])
     checkpoint.save(path, metric=mx.metric.Accuracy(), both=both, schedule=schedule)
-    with pytest.raises(FileFormatError, match=r"'metric'.*metric 'Accuracy', here it is 'MAE'"):
+    with pytest.raises(FileFormatError, match=r"'metric'.*metric must be 'Accuracy', .* got 'MAE'"):
         checkpoint.load(path, metric=mx.metric.MAE())
-    with pytest.raises(FileFormatError, match="metric 1: .*metric 'MSE', here it is 'RMSE'"):
+    with pytest.raises(FileFormatError, match="metric 1: metric must be 'MSE', .* got 'RMSE'"):
         checkpoint.load(path, both=mx.metric.create(["mae", "rmse"]))
-    with pytest.raises(FileFormatError, match="saved with 2 metrics, here there are 1"):
+    with pytest.raises(FileFormatError, match="number of metrics must be 2, .* got 1"):
         checkpoint.load(path, both=mx.metric.create(["mae"]))
-    with pytest.raises(FileFormatError, match="'PolyScheduler', here it is 'CosineScheduler'"):
+    with pytest.raises(FileFormatError, match="must be 'PolyScheduler', .* got 'CosineScheduler'"):
         checkpoint.load(path, schedule=mx.lr_scheduler.CosineScheduler(10))
 
 
@@ -255,7 +259,7 @@ def test_a_module_keeps_its_optimizer_class(tmp_path: Path) -> None:
         module.init_optimizer(optimizer=optimizer)
         modules.append(module)
     checkpoint.save(path, module=modules[0])
-    with pytest.raises(FileFormatError, match=r"'module'.*optimizer 'Adam', here it is 'SGD'"):
+    with pytest.raises(FileFormatError, match=r"'module'.*optimizer must be 'Adam', .* got 'SGD'"):
         checkpoint.load(path, module=modules[1])
     checkpoint.load(path, module=modules[0])
 

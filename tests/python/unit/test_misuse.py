@@ -192,7 +192,7 @@ CASES = {
     ),
     "states of a cell": (
         lambda: called(rnn.LSTMCell(4), X, [nd.ones((2, 4))]), ValueError,
-        "LSTMCell: 1 states given, 2 expected",
+        "LSTMCell: states must have 2 entries, got 1",
     ),
     "a generator": (
         lambda: gluon.data.DataLoader(iter([1]), 1), TypeError, "without __len__, a Dataset",

@@ -297,7 +297,7 @@ def test_a_bad_record_before_the_position(count: int, tmp_path: Path) -> None:
 def test_positions_of_other_data_are_refused(tmp_path: Path) -> None:
     small = mx.io.NDArrayIter(np.ones((4, 2)), batch_size=2)
     large = mx.io.NDArrayIter(np.ones((6, 2)), batch_size=2)
-    with pytest.raises(ValueError, match="num_data 4, this iterator 6"):
+    with pytest.raises(ValueError, match="num_data 4, but this iterator has 6"):
         large.load_state_dict(small.state_dict())
     with pytest.raises(NotImplementedError, match="define state_dict"):
         mx.io.DataIter().state_dict()

@@ -139,13 +139,13 @@ def test_heavy_kernels_flush_in_every_thread(name: str, threads: None) -> None:
         out = FLUSHING[name]()
         assert count_zeros(out) == out.size
         check_caller()
-        after = tiny(N) * 1  # by the same threads
+        after = tiny(N) * 1  # runs in the same threads
         assert count_zeros(after) == 0
 
 
 @pytest.mark.parametrize("name", KEEPING)
 def test_other_operators_keep_subnormal_numbers_in_every_thread(name: str, threads: None) -> None:
-    nd.dot(tiny(256, 256), nd.ones((256, 256))).wait_to_read()  # leaves no flags behind
+    nd.dot(tiny(256, 256), nd.ones((256, 256))).wait_to_read()  # must restore the flags
     out = KEEPING[name]()
     assert count_zeros(out) == 0
     check_caller()

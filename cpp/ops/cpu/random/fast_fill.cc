@@ -68,7 +68,7 @@ void normal_block(const RandomState& state, int64_t block, double* out) {
   }
 }
 
-// block(index, values) makes one block of C, which is stored.
+// Stores blocks of values of type C; block(index, values) computes one block.
 template <class C, class F>
 void fill(const TensorRef& out, F&& block) {
   const auto store =

@@ -26,7 +26,7 @@ struct Fill {
   DType dtype;
 };
 
-// Returns the uniform number of the CPU's kernels that `u` in [0, 1) gives.
+// Returns the same uniform number as the CPU kernels for `u` in [0, 1).
 template <class C>
 __device__ C uniform_in(const Fill& f, C u) {
   const C steps = static_cast<C>(f.steps);
@@ -87,7 +87,7 @@ __global__ void fill_double(int64_t n, DeviceRandom random, const __grid_constan
   }
 }
 
-// Numbers between a and b, or normal ones with mean a and deviation b.
+// Fills with uniform numbers between a and b, or normal numbers with mean a and deviation b.
 template <bool normal>
 void fill(KernelContext& ctx, double a, double b, const TensorRef& out) {
   const int64_t n = out.size();

@@ -266,8 +266,8 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     ----------
     loss : NDArray or list of NDArray
     optimizer_or_trainer : gluon.Trainer
-        After `init_trainer`. Without it the loss is given as it is if amp runs in bfloat16, whose
-        range needs no scale.
+        Trainer that was passed to `init_trainer`. Otherwise the loss is not scaled if amp runs in
+        bfloat16, whose range needs no scale.
 
     Yields
     ------

@@ -314,20 +314,20 @@ class DataLoader(TypedInit):
             yield self._finish(_core.call_seeded(batch_seed(seed, batch), prepare, indices))
 
     def clean(self) -> None:
-        """Drop a pass that was started and not taken, and the position of one that was left."""
+        """Drop a pass that was started but not used, and the position of a pass that was left."""
         self._iter = None
         if self._pass is not None and self._pass.ended:
             self._pass = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how far the pass is that is iterated, and the random state of its order.
+        """Return the position of the current pass, and the random state of its order.
 
         Returns
         -------
         dict
-            For `load_state_dict` of a loader made alike. After a complete pass it says that the
-            next one begins at its first batch. A pass that was left before its last batch, by
-            ``break`` or an exception, keeps its position until another one begins.
+            State for `load_state_dict` of a loader with the same arguments. After a complete pass,
+            the position is the first batch of the next pass. A pass that was left before its last
+            batch, by ``break`` or an exception, keeps its position until another pass begins.
         """
         own = settings(self._dataset, self._batch_sampler)
         if self._resumed is not None:

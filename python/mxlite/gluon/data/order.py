@@ -27,7 +27,7 @@ class Order:
 
     def __init__(self, batch_sampler: Any, resumed: dict[str, Any] | None) -> None:
         self.taken = 0 if resumed is None else int(resumed["taken"])
-        self.ended = False  # the loop over the pass was left, at its end or before
+        self.ended = False  # whether the loop over the pass has ended, completely or early
         self.total: int | None = None  # number of batches, if the sampler knows it
         self.begin: dict[str, Any] | None = None if resumed is None else resumed["begin"]
         self._sampler = batch_sampler
@@ -69,7 +69,7 @@ class Order:
 
 
 def known_length(sampler: Any) -> int | None:
-    """Return the number of batches or samples of a sampler; None if it does not tell."""
+    """Return the number of batches or samples of a sampler; None if the sampler has no length."""
     try:
         return len(sampler)
     except (TypeError, NotImplementedError):
@@ -77,7 +77,7 @@ def known_length(sampler: Any) -> int | None:
 
 
 def settings(dataset: Any, batch_sampler: Any) -> dict[str, Any]:
-    """Return what a saved position depends on: the loader's data set, batches and order."""
+    """Return the settings of data set, batches and order that a saved position depends on."""
     sampler = getattr(batch_sampler, "_sampler", batch_sampler)
     return {
         "samples": known_length(dataset),
@@ -93,7 +93,7 @@ def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
     Parameters
     ----------
     state : object
-        What ``DataLoader.state_dict`` returned, or what a damaged file has in its place.
+        What ``DataLoader.state_dict`` returned, or any value if the file is damaged.
     own : dict
         The loader's `settings`; files of older versions have none.
     batch_sampler : Sampler
@@ -101,18 +101,18 @@ def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
     Raises
     ------
     ValueError
-        If it is the position of a loader with other settings.
+        If the state is the position of a loader with other settings.
     FileFormatError
-        If it is something else than a position.
+        If the state is not a position.
     """
     who = "DataLoader: the saved position"
     if not isinstance(state, dict) or "begin" not in state:
-        raise FileFormatError(f"{who} is not understood: a dict with 'begin' expected")
+        raise FileFormatError(f"{who} must be a dict with 'begin'")
     for key, value in own.items():
         if state.get(key, value) != value:
             raise ValueError_(
-                f"{who} has {key} {state[key]!r}, this loader {value!r}; make the loader as the "
-                "one that was saved, or do not give it to load"
+                f"{who} has {key} {state[key]!r}, but this loader has {value!r}; create the loader "
+                "with the arguments of the saved one, or load without it"
             )
     begin = state["begin"]
     if begin is not None:
@@ -123,11 +123,11 @@ def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
     if not isinstance(left, list) or not all(
         type(index) is int and 0 <= index < own["samples"] for index in left if numbered
     ):
-        raise FileFormatError(f"{who} has samples {left!r} left over, expected a list of numbers")
+        raise FileFormatError(f"{who}: left-over samples must be a list of indices, got {left!r}")
     taken, total = state.get("taken"), known_length(batch_sampler)
     most = (1 << 31) if total is None else total + len(left) + 1
     if type(taken) is not int or not 0 <= taken <= most:
-        raise FileFormatError(f"{who} is after {taken!r} batches, expected 0 to {most}")
+        raise FileFormatError(f"{who} must be after 0 to {most} batches, got {taken!r}")
 
 
 def batch_seed(seed: int, batch: int) -> int:
@@ -136,7 +136,7 @@ def batch_seed(seed: int, batch: int) -> int:
 
 
 def left_over(sampler: Any) -> list[Any]:
-    """Return what a `BatchSampler` keeps for the next pass."""
+    """Return the indices that a `BatchSampler` keeps for the next pass."""
     return list(getattr(sampler, "_left", ()))
 
 

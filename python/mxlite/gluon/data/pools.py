@@ -77,10 +77,10 @@ Requests = queue.SimpleQueue[Optional[tuple[concurrent.futures.Future[Any], int,
 
 
 class Threads:
-    """A pass in threads of its own.
+    """The threads that load one pass.
 
-    Threads of a `concurrent.futures.ThreadPoolExecutor` would make a program that Ctrl-C ends wait
-    for the samples that they are reading.
+    If a `concurrent.futures.ThreadPoolExecutor` were used, a program that Ctrl-C ends would wait
+    for the samples that its threads are reading.
     """
 
     def __init__(self, size: int, prepare: Callable[[Any], Any], seed: int, first: int) -> None:
@@ -119,7 +119,7 @@ class Threads:
             self._requests.put(None)
 
     def close(self) -> None:
-        """End the threads before the interpreter ends; their samples may be in native code."""
+        """End the threads before the interpreter ends; they may be running native code."""
         self.end()
         if not _core.ended_by_interrupt():
             for thread in self._threads:
@@ -140,7 +140,7 @@ class Threads:
 def draw_entropy() -> tuple[int, tuple[int, ...]]:
     """Return the seed of a pass for ``mx.random``, and numbers for the two other generators.
 
-    NumPy's and Python's generators are only read: shuffling stays as without workers.
+    The generators of NumPy and Python do not advance, so workers do not change the shuffling.
     """
     numpy_state = np.random.get_state(legacy=False)["state"]
     _, python_state, _ = random.getstate()

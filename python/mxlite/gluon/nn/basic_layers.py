@@ -111,7 +111,7 @@ class Dense(HybridBlock):
         given = math.prod(shape[1:]) if self._flatten else shape[-1]
         if wanted <= 0 or given == wanted:
             return ""
-        return f"the layer has in_units={wanted}, each row of the data has {given} values"
+        return f"the layer has in_units={wanted}, but a row of the data has {given} values"
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Multiply, add, activate."""

@@ -190,7 +190,7 @@ class RecurrentCell(Block):
             count = len(self.state_info())
             if len(states) != count:
                 raise ValueError_(
-                    f"{type(self).__name__}: {len(states)} states given, {count} expected"
+                    f"{type(self).__name__}: states must have {count} entries, got {len(states)}"
                 )
         outputs: Any = super().forward(inputs, states, *args)
         output, states = outputs

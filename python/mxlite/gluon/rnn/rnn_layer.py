@@ -274,9 +274,9 @@ class _RNNLayer(HybridBlock):
         shapes = [tuple(state.shape) for state in states]
         if shapes != expected:
             raise ShapeError(
-                f"{self.name}: states of shapes {shapes} given, {expected} expected for a batch of "
-                f"{batch}, axis {self._layout.find('N')} in layout {self._layout!r}; layout= is "
-                "that of the data, 'TNC' or 'NTC'"
+                f"{self.name}: states must have shapes {expected}, got {shapes}; the batch size is "
+                f"{batch}, the data's size of axis {self._layout.find('N')} in layout "
+                f"{self._layout!r} (layout= must be the layout of the data, 'TNC' or 'NTC')"
             )
 
     def _find_input_size(self, inputs: NDArray, params: dict[str, Any]) -> None:

@@ -358,7 +358,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     """Array of which only some rows are stored: ``data[i]`` is row ``indices[i]``; others are 0."""
 
     stype = "row_sparse"
-    _was_unordered = False  # whether it was defined by rows out of order, which were sorted
+    _was_unordered = False  # whether the given rows were out of order and have been sorted
 
     def retain(self, indices: Any, out: NDArray | None = None, name: str | None = None) -> NDArray:
         """Return the rows that ``indices`` names; rows without stored values are 0.

@@ -122,7 +122,7 @@ def _versions(array: NDArray) -> list[int]:
 def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: Any) -> Any:
     """Put a call on the tape; its gradient is that of the operator on dense arrays."""
     outputs = [a.detach() for a in (result if isinstance(result, list) else [result])]
-    saved = {id(a): a for a in arrays}  # as they are when backward runs, as in 1.x
+    saved = {id(a): a for a in arrays}  # backward reads their values when it runs, as in 1.x
     versions = {key: _versions(a) for key, a in saved.items()}
     # States, as the moving averages of BatchNorm: backward neither needs nor changes them.
     states = {id(arrays[i]) for i in _mutated(op.schema_name, len(arrays))}

@@ -36,7 +36,7 @@ def retain(
         If ``data`` is not row-sparse or there are no indices.
     """
     if indices is None:
-        raise TypeError_("retain: no indices given, data and indices expected")
+        raise TypeError_("retain: indices must be given, got no indices")
     if not isinstance(data, RowSparseNDArray):
         raise TypeError_(f"retain: {type(data).__name__} given, a RowSparseNDArray expected")
     return data.retain(indices, out)

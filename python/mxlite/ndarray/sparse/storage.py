@@ -187,7 +187,7 @@ def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
 
 
 def into(out: NDArray | None, result: NDArray) -> NDArray:
-    """Write a function's result into ``out=`` and return that; return the result without it."""
+    """Write a function's result into ``out`` and return ``out``; if None, return the result."""
     if out is None:
         return result
     assign(out, result)

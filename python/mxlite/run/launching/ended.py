@@ -1,8 +1,8 @@
-"""Exit codes of ranks that a signal ends while the other ranks end well.
+"""Exit codes of ranks that a signal ends while the other ranks succeed.
 
-Open MPI 5 runs jobs with ``--enable-recovery``, so that the other ranks can say which one they
-miss. Its mpirun then ends with 0, whatever signal has ended a rank. So a shell starts each rank: it
-writes the code of a rank that a signal ends into a folder.
+Jobs of Open MPI 5 run with ``--enable-recovery``, so that the other ranks can report which rank is
+lost. With this option mpirun ends with 0 even if a signal has ended a rank. Therefore a shell
+starts each rank and writes the exit code into a folder if a signal ended the rank.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 __all__ = ["EndedRanks", "ended_ranks", "watched"]
 
 _FOLDER = "MXLITE_RUN_ENDED"
-# A shell reports a signal as 128 + its number. It ends itself by the same signal, which mpirun
-# accepts. On another host it has no folder: it gives the other ranks time to report the loss, then
-# mpirun ends them with the code.
+# A shell reports a signal as 128 + its number. The script then ends itself with the same signal,
+# which mpirun accepts. On another host the folder does not exist: the script waits, so that the
+# other ranks can report the loss, and its exit code makes mpirun end them.
 _SCRIPT = f"""
 "$@"
 code=$?
@@ -33,7 +33,7 @@ exit $code
 
 
 def watched(command: Sequence[str]) -> list[str]:
-    """Return the command of a rank whose exit code is kept."""
+    """Return a command that runs a rank and stores its exit code if a signal ends it."""
     return ["sh", "-c", _SCRIPT, "sh", *command]
 
 
@@ -67,6 +67,6 @@ class EndedRanks:
 
 @contextmanager
 def ended_ranks() -> Iterator[EndedRanks]:
-    """Give a new folder, which is removed at the end."""
+    """Create a new folder, which is removed when the block ends."""
     with tempfile.TemporaryDirectory(prefix="mxlite-run-") as folder:
         yield EndedRanks(folder)

@@ -33,7 +33,7 @@ def refused(run, *words):
     for word in expected:
         assert word in str(caught.value), (word, str(caught.value))
     assert time.monotonic() - begin < 15, "waited for the timeout"
-    with contextlib.suppress(mx.MXNetError):  # Results of the refused call fail as well.
+    with contextlib.suppress(mx.MXNetError):  # results of the refused call fail as well
         mx.nd.waitall()
     in_step()
 
@@ -119,7 +119,7 @@ class Dynamic(HybridBlock):
 net = Dynamic()
 net.hybridize()
 if rank == BAD:
-    net(mx.nd.array([3.0, 1.0]))  # has found it out before the other rank
+    net(mx.nd.array([3.0, 1.0]))  # this rank finds the dynamic shape before the other rank
     in_step()
 else:
     mx.nd.contrib.all_reduce(mx.nd.array([3.0, 1.0]))

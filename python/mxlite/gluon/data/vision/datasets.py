@@ -324,8 +324,8 @@ class ImageFolderDataset(Dataset):
                     )
         if not self.items:
             warnings.warn(
-                f"ImageFolderDataset: there are no images in {root!r}: a folder for each class "
-                f"is expected there, with files of {', '.join(_EXTENSIONS)}",
+                f"ImageFolderDataset: there are no images in {root!r}: the folder must have a "
+                f"folder for each class, with files of type {', '.join(_EXTENSIONS)}",
                 stacklevel=3,
             )
 
