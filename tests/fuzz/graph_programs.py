@@ -22,6 +22,7 @@ __all__ = ["Program", "Step", "Variable", "make_program"]
 Shape = tuple[int, ...]
 _MOST_ELEMENTS = 1 << 13
 _MOST_VALUE = 50.0
+_LEAST_VALUE = 1e-12  # products of many numbers leave the range of float32
 
 
 @dataclass
@@ -181,7 +182,8 @@ class Builder:
         for array in arrays:
             if not 0 < array.size <= _MOST_ELEMENTS or array.dtype != np.float64:
                 return False
-            if not np.all(np.abs(array) < _MOST_VALUE):
+            size = np.abs(array)
+            if not np.all((size < _MOST_VALUE) & ((size > _LEAST_VALUE) | (size == 0))):
                 return False
         first = len(self.values) + len(self.states)
         names = tuple(f"v{first + i}" for i in range(len(results)))
