@@ -88,7 +88,11 @@ def _evaluate(
         return match[0] if match[0] in exact else f"N({match[0]})"
 
     for step in program.steps:
-        result = eval(re.sub(r"\bv\d+\b", read, step.text) if noise else step.text, known)
+        text = step.text
+        if noise:  # the value of F.abs(v0) + 0.5 inside of a step is rounded as well
+            text = re.sub(r"\bv\d+\b", read, text)
+            text = re.sub(r"F\.abs\(N\(v\d+\)\) \+ [\d.]+", r"N(\g<0>)", text)
+        result = eval(text, known)
         count = len(step.names)
         results = [result] if count == 1 and not isinstance(result, list) else list(result)
         known.update(zip(step.names, results))
