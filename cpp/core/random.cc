@@ -15,7 +15,7 @@ namespace {
 // seeded are counted in `by_device` under the key kLoading, which no device uses: no operator runs
 // on shared memory.
 constexpr Device kMain{DeviceType::kCPU, 0};
-constexpr std::pair<DeviceType, int> kLoading{DeviceType::kShared, -1};
+constexpr std::pair<DeviceType, int> kLoading{DeviceType::kShared, 0};
 constexpr uint64_t kLoadingStream = ~uint64_t{0};
 
 struct Generators {

@@ -135,6 +135,8 @@ def run(folder: Path, count: int | None, seed: int) -> tuple[int, int]:
     checkpoint.save(good, make(2))
     arrays, table = read_table(good.read_bytes())
     objects = make(1)
+    checkpoint.load(good, objects)  # the unchanged file must load
+    objects = make(1)
     before = state(objects, other)
     chosen = changes(table)
     if count is not None:
