@@ -11,6 +11,8 @@
 namespace mxlite {
 namespace {
 
+constexpr size_t kMoreThanAnyMachine = size_t{1} << 42;  // bytes
+
 std::atomic<void (*)()> reclaimer{nullptr};
 
 // Page-locked where there is a GPU, plain memory elsewhere.
@@ -50,7 +52,10 @@ IntrusivePtr<Storage> Storage::allocate(Device device, size_t bytes, StreamKind 
   const Block block = on_gpu ? allocate_on_gpu(device, bytes, first_user) : Block{nullptr, bytes};
   IntrusivePtr<Storage> storage(new Storage(device, block, nullptr));
   attribute_memory(device, storage.get(), bytes);
-  if (!on_gpu) return storage;
+  if (!on_gpu) {
+    if (bytes >= kMoreThanAnyMachine) storage->data();  // throws in the caller
+    return storage;
+  }
   count_memory(storage.get());
   engine::Engine::get().allocated_on(storage->var_, worker_of(first_user), device.index);
   return storage;
