@@ -314,6 +314,7 @@ def gru_step(
     z = F.sigmoid(F.elemwise_add(xz, hz, name=name + "plus1"), name=name + "z_act")
     total = F.elemwise_add(xn, F.elemwise_mul(r, hn, name=name + "mul0"), name=name + "plus2")
     n = owner._get_activation(F, total, activation, name=name + "h_act")
-    # (1 - z) * n + z * h with one product less
-    change = F.elemwise_mul(z, F.elemwise_sub(state, n, name=name + "minus0"), name=name + "mul1")
-    return F.elemwise_add(n, change, name=name + "out")
+    # Both products keep z and their other factor, so that gradients follow a state that is written
+    # before backward, as in 1.x.
+    new = F.elemwise_mul(1 - z, n, name=name + "mul1")
+    return F.elemwise_add(new, F.elemwise_mul(z, state, name=name + "mul2"), name=name + "out")
