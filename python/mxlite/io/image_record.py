@@ -184,12 +184,16 @@ class ImageRecordIter(MXDataIter):
             if kwargs.get(name) is None:
                 raise ValueError_(f"{type(self).__name__}: {name} is required")
         given = {**self._defaults, **kwargs}
+        if isinstance(given["data_shape"], str):  # 1.x reads options from texts
+            given["data_shape"] = given["data_shape"].strip("()[] ").strip(",").split(",")
         if int(given["batch_size"]) < 1:
             raise ValueError_(
                 f"{type(self).__name__}: batch_size is {given['batch_size']}, expected 1 or more"
             )
         super().__init__(int(given["batch_size"]))
-        self._pipeline = _core.ImagePipeline(self._options(given), type(self).__name__)
+        options = self._options(given)
+        self._order = f"shuffle {bool(options['shuffle'])}, seed {int(given['seed'])}"
+        self._pipeline = _core.ImagePipeline(options, type(self).__name__)
         close_at_exit(self._pipeline)
         shape = (self.batch_size, *(int(side) for side in given["data_shape"]))
         width = int(self._pipeline.label_width)
@@ -277,12 +281,16 @@ class ImageRecordIter(MXDataIter):
         return {
             "num_records": self.num_records,
             "batch_size": self.batch_size,
+            "order": self._order,
             "position": list(self._pipeline.position()),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Move to a position that `state_dict` returned: only later samples are decoded."""
-        self._check_state(state, num_records=self.num_records, batch_size=self.batch_size)
+        state = {"order": self._order, **state}  # older files have none
+        self._check_state(
+            state, num_records=self.num_records, batch_size=self.batch_size, order=self._order
+        )
         self._pipeline.seek(*state["position"])
 
     def _load(self) -> DataBatch | None:

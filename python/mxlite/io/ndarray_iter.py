@@ -202,6 +202,7 @@ class NDArrayIter(DataIter, TypedInit):
         return {
             "num_data": self.num_data,
             "batch_size": self.batch_size,
+            "shuffle": bool(self.shuffle),
             "cursor": self.cursor,
             "idx": self.idx.copy(),
             "order": self._order.copy(),
@@ -210,7 +211,11 @@ class NDArrayIter(DataIter, TypedInit):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go to a position that `state_dict` returned."""
-        self._check_state(state, num_data=self.num_data, batch_size=self.batch_size)
+        shuffle = bool(self.shuffle)
+        state = {"shuffle": shuffle, **state}  # older files have none
+        self._check_state(
+            state, num_data=self.num_data, batch_size=self.batch_size, shuffle=shuffle
+        )
         least, most = -2 * self.batch_size, self.num_data + self.batch_size
         for key, own in (("idx", self.idx), ("order", self._order)):
             self._check_order(state[key], own, state["cursor"], least, most)

@@ -84,6 +84,7 @@ def settings(dataset: Any, batch_sampler: Any) -> dict[str, Any]:
         "batch_size": getattr(batch_sampler, "_batch_size", None),
         "last_batch": getattr(batch_sampler, "_last_batch", None),
         "sampler": type(sampler).__name__,
+        "sampler_length": known_length(sampler),
     }
 
 
