@@ -102,10 +102,10 @@ class Optimizer(NeedsInit, TypedInit, Settling):
             )
         if learning_rate is not None:
             check_number(type(self).__name__, "learning_rate", learning_rate)
-            if lr_scheduler is not None:
+            if lr_scheduler is not None and hasattr(lr_scheduler, "base_lr"):
                 self._replace_base_rate(lr_scheduler, learning_rate)
         elif lr_scheduler is not None:
-            learning_rate = lr_scheduler.base_lr
+            learning_rate = getattr(lr_scheduler, "base_lr", None)  # a plain function has none
         self.lr = self._default_rate if learning_rate is None else learning_rate
         self.wd = wd
         self.lr_mult: dict[Any, float] = {}

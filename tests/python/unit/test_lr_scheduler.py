@@ -259,3 +259,8 @@ def test_factor_counts_its_steps_and_keeps_a_rate_that_equals_the_lowest(
         "Update[7]: Change learning rate to 2.500",
         "Update[10]: now learning rate arrived at",
     ]
+
+
+def test_a_function_may_be_a_scheduler() -> None:
+    optimizer = mx.optimizer.SGD(lr_scheduler=lambda count: 0.25)
+    assert optimizer.learning_rate == 0.25

@@ -219,8 +219,7 @@ class DataLoader(TypedInit):
                 "batch_size, shuffle, sampler and last_batch must not be specified if "
                 "batch_sampler is specified."
             )
-        if num_workers < 0:
-            raise ValueError_(f"DataLoader: num_workers is {num_workers}, expected 0 or more")
+        num_workers = max(0, num_workers)  # 1.x takes negative numbers as 0
         if timeout <= 0:
             raise ValueError_(f"DataLoader: timeout is {timeout}, expected more than 0 seconds")
         self._num_workers = num_workers
