@@ -128,6 +128,7 @@ PyObject* get_name(PyObject* self, void*) {
 PyObject* get_schema_name(PyObject* self, void*) {
   return PyUnicode_FromString(object_of(self).op->name.c_str());
 }
+PyObject* get_module(PyObject*, void*) { return PyUnicode_FromString("mxlite.ndarray"); }
 PyObject* get_doc(PyObject* self, void*) {
   const std::string text = doc_of(*object_of(self).op);
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
@@ -157,6 +158,7 @@ PyObject* reduce(PyObject* self, PyObject*) {
 
 void init_op_type() {
   static PyGetSetDef getset[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                                 {"__module__", get_module, nullptr, nullptr, nullptr},
                                  {"schema_name", get_schema_name, nullptr,
                                   "The operator's name where `__name__` is an alias.", nullptr},
                                  {"__doc__", get_doc, nullptr, nullptr, nullptr},

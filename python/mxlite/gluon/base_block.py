@@ -315,6 +315,8 @@ class Block(Checkpointing, NeedsInit, TypedInit):
             cure = "make it a Block"
             if isinstance(block, (list, tuple)):
                 cure = "give the blocks one by one, as net.add(*blocks)"
+            elif isinstance(block, type):
+                cure = f"create it: {block.__name__}(...)"
             elif callable(block):
                 cure = "wrap a function: nn.Lambda(function), nn.HybridLambda('relu')"
             raise TypeError_(
