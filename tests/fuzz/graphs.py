@@ -34,8 +34,8 @@ _ROUNDING = 2.0**-24  # relative error of float32
 _NOISE = 8 * _ROUNDING
 _RUNS = 3  # runs with noise; _MORE_RUNS follow before a difference is reported
 _MORE_RUNS = 30
-# Allowed error, as a multiple of the difference between the runs with noise: an operator that adds up
-# to 8,192 numbers rounds after each of them, while the noise changes each number once.
+# Allowed error, as a multiple of the difference between the runs with noise: an operator that adds
+# up to 8,192 numbers rounds after each of them, while the noise changes each number once.
 _FACTOR = 32.0
 _FLOOR = 16 * _ROUNDING  # smallest allowed error, relative to the largest element or to 1
 _MOST_TRIES = 200  # candidates in the search for a shorter program

@@ -126,7 +126,9 @@ def test_names_that_are_not_built_say_so(alias):
     assert not hasattr(mx, "np") and getattr(alias, "np", None) is None
     with pytest.raises(NotImplementedError, match=r"mx\.np: a name of MXNet 1\.9\.1"):
         _ = mx.np
-    with pytest.raises(NotImplementedError, match=r"mxnet\.torch: mxlite does not have this module"):
+    with pytest.raises(
+        NotImplementedError, match=r"mxnet\.torch: mxlite does not have this module"
+    ):
         importlib.import_module("mxnet.torch")
     with pytest.raises(ImportError, match=r"mxnet\.npx: mxlite does not have this module"):
         exec("from mxnet import npx")

@@ -14,8 +14,10 @@ from mxlite.gluon import data, nn, rnn
 
 def step(net: Any) -> np.ndarray:
     """Return the output of a training step, which depends on the elements that Dropout drops."""
+    x = nd.ones((3, 4, 8))
+    x.attach_grad()
     with autograd.record():
-        out = net(nd.ones((3, 4, 8)))
+        out = net(x)
     out.backward()
     return out.asnumpy()
 

@@ -147,7 +147,7 @@ def test_errors_of_networks_say_what_to_do(call: Callable[[], Any], words: str) 
 
 def test_an_lstm_names_the_layout_of_batches_first() -> None:
     lstm = initialized(gluon.rnn.LSTM(4, input_size=3))
-    with pytest.raises(ValueError, match="axis 1 in layout 'TNC'; .*'TNC' or 'NTC'"):
+    with pytest.raises(ValueError, match="axis 1 in layout 'TNC' .*'TNC' or 'NTC'"):
         lstm(nd.ones((2, 5, 3)), lstm.begin_state(2))
 
 

@@ -32,7 +32,7 @@ def test_signature_of_softmax():
     assert parameters["data"].default is inspect.Parameter.empty
     assert parameters["length"].default is None
     assert "data" not in inspect.signature(mx.nd.ones(2).softmax).parameters
-    assert inspect.signature(mx.sym.softmax).return_annotation == "NDArray | Symbol"
+    assert inspect.signature(mx.sym.softmax).return_annotation == "Symbol | NDArray"
     assert inspect.signature(mx.nd.random_uniform).return_annotation == "NDArray"
     assert inspect.signature(mx.sym.random_uniform).return_annotation == "Symbol"
 

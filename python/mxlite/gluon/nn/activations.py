@@ -35,8 +35,8 @@ def checked_activation(activation: Any) -> Any:
     """
     if isinstance(activation, str) and activation not in _ACTIVATIONS:
         raise ValueError_(
-            f"Activation: {activation!r} is unknown{suggestion(activation, _ACTIVATIONS)} Expected "
-            f"one of {', '.join(_ACTIVATIONS)}"
+            f"Activation: {activation!r} is unknown{suggestion(activation, _ACTIVATIONS)}; "
+            f"expected one of {', '.join(_ACTIVATIONS)}"
         )
     return activation
 

@@ -18,7 +18,7 @@ CASES: list[Case] = [
         "_zeros",
         shape=(2, -3),
         error=ValueError,
-        match=r"_zeros: parameter shape: \(2, -3\) given, at least 0",
+        match=r"_zeros: parameter shape: \(2, -3\) given, at least -1",
     ),
     op("_arange", start=5, ref=np.arange(5.0)),
     op("_arange", start=1, stop=2, step=0.3, ref=np.arange(1, 2, 0.3)),
