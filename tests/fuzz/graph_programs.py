@@ -1,8 +1,7 @@
 """Makes random programs of 3 to 15 operators, as text that runs on arrays and on symbols.
 
-A program has variables (inputs, weights, labels and states), steps such as
-``v3 = F.Convolution(v0, v1, no_bias=True, kernel=(2,), num_filter=3)``, and outputs. Each step is
-run in float64 while the program is made, so that shapes are known and large values are left out.
+A program has variables, steps such as ``v3 = F.Convolution(v0, v1, kernel=(2,), num_filter=3)``,
+and outputs. Each step runs in float64 while the program is made, so that large values are left out.
 """
 
 from __future__ import annotations
