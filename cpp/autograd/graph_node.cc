@@ -1,11 +1,14 @@
 #include "cpp/autograd/graph_node.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/op_node.h"
 #include "cpp/autograd/overwritten.h"
+#include "cpp/graph/gradient.h"
 #include "cpp/graph/joined_parts.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/graph/split.h"
@@ -132,6 +135,32 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
   size_t step_ = 0;                // index of the part that runs
   collective::Position position_;  // position of part step_
 };
+
+// Returns whether a zero gradient of the node's outputs may give other gradients below. Nodes that
+// run Python code or record again may.
+bool starts_gradient(const TapeNode& node) {
+  if (const auto* call = dynamic_cast<const OpNode*>(&node))
+    return graph::starts_gradient(call->op());
+  const auto* block = dynamic_cast<const GraphNode*>(&node);
+  if (!block || !block->traced()) return true;
+  return std::ranges::any_of(block->traced()->nodes, [](const graph::Node& n) {
+    return n.kind == graph::NodeKind::kOp && (n.call->host() || graph::starts_gradient(*n.op()));
+  });
+}
+
+bool reaches_loss(const TapeNode* node) {
+  std::vector<const TapeNode*> open{node};
+  std::unordered_set<const TapeNode*> seen;
+  while (!open.empty()) {
+    const TapeNode* const next = open.back();
+    open.pop_back();
+    if (!next || !seen.insert(next).second) continue;
+    if (starts_gradient(*next)) return true;
+    for (const ArrayInfoRef& input : next->inputs())
+      if (input) open.push_back(input->node.get());
+  }
+  return false;
+}
 
 NDArrayRef zeros_like(const NDArrayRef& a) {
   return call_op("_zeros", {}, {{"shape", a->shape()}, {"dtype", a->dtype()}}, a->device());
@@ -270,7 +299,8 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   for (size_t i = 0; i < needs.size(); ++i) {
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];
     // Losses before this call have a gradient even if the gradient of their output is zero.
-    if (needs[i] && plan->grads[i] == graph::BackwardGraph::kZero && this->inputs()[i]->node)
+    if (needs[i] && plan->grads[i] == graph::BackwardGraph::kZero &&
+        reaches_loss(this->inputs()[i]->node.get()))
       result[i] =
           zeros_like(i < inputs_.size() ? inputs_[i] : (*ready_.parameters)[i - inputs_.size()]);
   }

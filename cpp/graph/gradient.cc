@@ -7,6 +7,12 @@
 #include "cpp/ops/nn/leaky_relu.h"
 
 namespace mxlite::graph {
+
+bool starts_gradient(const OpSchema& op) {
+  return op.loss_output || op.name == "MakeLoss" || op.name == "make_loss" ||
+         op.name == "SVMOutput" || op.name == "IdentityAttachKLSparseReg";
+}
+
 namespace {
 
 constexpr ValueId kNothing{};
@@ -94,13 +100,6 @@ class GraphGradBuilder final : public GradBuilder {
   const std::vector<uint8_t>& needs_;
   std::vector<ValueId> values_;
 };
-
-// Returns whether the operator has a gradient even if the gradient of its output is zero: losses,
-// and IdentityAttachKLSparseReg, which adds a penalty to the gradient.
-bool starts_gradient(const OpSchema& op) {
-  return op.loss_output || op.name == "MakeLoss" || op.name == "make_loss" ||
-         op.name == "SVMOutput" || op.name == "IdentityAttachKLSparseReg";
-}
 
 // Lists for each node which gradients have to reach its outputs.
 struct Needs {
