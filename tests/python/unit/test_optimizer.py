@@ -168,7 +168,7 @@ def test_states_keep_schedulers_of_schedulers() -> None:
     assert vars(restored.schedulers[1]) == vars(scheduler.schedulers[1])
     assert restored.schedulers[1].count == 6
     assert [restored(i) for i in range(9, 20)] == [scheduler(i) for i in range(9, 20)]
-    with pytest.raises(FileFormatError, match="'Sequence'; give the optimizer one"):
+    with pytest.raises(FileFormatError, match="class 'Sequence'; set optimizer.lr_scheduler"):
         opt.get_updater(opt.create("sgd")).set_states(content)
 
 
