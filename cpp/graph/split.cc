@@ -188,7 +188,7 @@ void give_up_calls(const Split& split, size_t first_part) noexcept {
         calls.add(*node->op(), node->params(), split.whole.spec(node->inputs[0]));
     calls.give_up(collective::text_of_current_exception());
   } catch (const std::bad_alloc&) {
-    // Without memory nothing is announced, and the other ranks wait until the deadline.
+    // If there is no memory for the announcement, the other ranks wait until their deadline.
   }
 }
 

@@ -37,8 +37,8 @@ class GilAcquire {
   PyGILState_STATE state_;
 };
 
-// Whether this thread holds the GIL. Not PyGILState_Check, which returns 1 on every thread once the
-// program has made a subinterpreter.
+// Returns whether this thread holds the GIL. PyGILState_Check cannot tell: it returns 1 on every
+// thread once the program has made a subinterpreter.
 bool holds_gil();
 
 // Whether this thread may take the GIL. Once the interpreter ends only the thread that ends it may:
