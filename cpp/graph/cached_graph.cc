@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdio>
 
-#include "cpp/graph/collective_run.h"
 #include "cpp/graph/graph_cache.h"
 #include "cpp/graph/split.h"
 #include "cpp/ops/amp.h"
@@ -210,7 +209,7 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
     any = std::find(entry->needs.begin(), entry->needs.end(), 1) != entry->needs.end();
   }
   if (has_calls(graph)) {
-    if (!compile_as_call(*entry, graph, any)) entry->split = split_at_calls(std::move(graph));
+    entry->split = split_at_calls(std::move(graph));
   } else if (any) {
     entry->recorded =
         std::make_shared<RecordedGraph>(std::move(graph), entry->needs, entry->device);
@@ -218,26 +217,6 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
     entry->plain = compile_plain(std::move(graph), entry->device);
   }
   return entry;
-}
-
-bool CachedGraph::compile_as_call(Entry& entry, const Graph& graph, bool differentiated) const {
-  std::string why;
-  if (runs_as_call(graph, entry.device, why)) {
-    const Executable* forward = nullptr;
-    if (differentiated) {
-      entry.recorded = std::make_shared<RecordedGraph>(graph, entry.needs, entry.device);
-      forward = &entry.recorded->forward();
-    } else {
-      entry.plain = compile_plain(graph, entry.device);
-      forward = entry.plain.get();
-    }
-    if (keeps_collectives(graph, forward->program())) return true;
-    why = "its operators were brought into another order";
-    entry.recorded = nullptr;
-    entry.plain = nullptr;
-  }
-  if (!why.empty()) print_separate_calls(name_.empty() ? "a hybridized block" : name_, why);
-  return false;
 }
 
 void CachedGraph::adopt(std::shared_ptr<Traced> traced) {

@@ -107,9 +107,6 @@ class CachedGraph : public RefCounted {
   std::shared_ptr<Traced> take_adopted(std::span<const TensorSpec> inputs, Device device,
                                        bool training, std::span<const TensorSpec> params);
   ExecutableRef compile_plain(Graph graph, Device device) const;
-  // Compiles a graph with collectives into executables that hold them; returns false if it must be
-  // split at its collectives.
-  bool compile_as_call(Entry& entry, const Graph& graph, bool differentiated) const;
   static std::shared_ptr<const ArrayList> join(const ArrayList& a, const ArrayList& b);
   size_t num_shapes_locked() const;
 

@@ -14,9 +14,6 @@ class DeviceGraph {
   virtual ~DeviceGraph() = default;
   // Submits the recorded work to the stream; its kernels read `random` from device memory.
   virtual void launch(Stream& stream, RandomState random) = 0;
-  // Frees the record without waiting for the GPU, which ends work that was submitted. It cannot be
-  // launched any more. The stream for which it was recorded must exist.
-  virtual void let_go() noexcept = 0;
 };
 
 class GraphRecorder {

@@ -83,49 +83,6 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
   engine::Var order_;
 };
 
-// A run of an executable with collectives, which all ranks carry out together.
-class Executable::CollectiveRun final : public collective::GraphRun, public RunOperands {
- public:
-  explicit CollectiveRun(Executable& e)
-      : RunOperands(e.slots_.count), executable_(&e), steps_(e.collectives_) {}
-
-  GraphWay choose(Stream& stream, Recordings& recorded) override {
-    take_addresses();
-    std::byte* const arena = steps_->arena();
-    bases_[Slots::kArena] = arena;
-    bases_[Slots::kScratch] = arena + executable_->program_.arena_bytes;
-    set_constants(executable_->slots_, executable_->program_);
-    const Replay::Way way = steps_->replay().choose(bases_, stream, kept_);
-    if (way == Replay::Way::kReplay) recorded = steps_->replay().recorded(bases_, stream);
-    return static_cast<GraphWay>(way);
-  }
-  void run_step_by_step(Stream& stream, collective::GraphCollectives& collectives) override {
-    const Using use(*steps_, collectives);
-    steps_->replay().run_chosen_steps(bases_, random_, stream);
-  }
-  bool record(Stream& stream, collective::GraphCollectives& collectives, uint64_t number,
-              std::string& why, bool& transient) override {
-    const Using use(*steps_, collectives);
-    return steps_->replay().record(bases_, stream, number, why, transient);
-  }
-  void drop_recording(uint64_t number) override { steps_->replay().drop(number); }
-  void replay(Stream& stream, uint64_t number) override {
-    steps_->replay().launch(number, bases_, random_, stream);
-  }
-  std::shared_ptr<CommunicatorUser> recordings() override { return steps_; }
-
- private:
-  struct Using {
-    Using(CollectiveSteps& s, collective::GraphCollectives& c) : steps(s) { steps.use(&c); }
-    ~Using() { steps.use(nullptr); }
-    Using(const Using&) = delete;
-    Using& operator=(const Using&) = delete;
-    CollectiveSteps& steps;
-  };
-  IntrusivePtr<Executable> executable_;
-  const std::shared_ptr<CollectiveSteps> steps_;
-};
-
 class Executable::PieceTask final : public engine::Task {
  public:
   PieceTask(IntrusivePtr<MainTask> whole, size_t first, size_t last)
@@ -170,7 +127,6 @@ Executable::Executable(Program program, Device device, bool may_inline)
 }
 
 Executable::~Executable() {
-  if (collectives_) collectives_->end();
   total_own_bytes -= own_bytes_;
   // The block of the saved values, which its last run has freed.
   if (device_.type == DeviceType::kCPU && program_.saved_bytes)
@@ -198,10 +154,7 @@ void Executable::prepare_for_gpu() {
       arrays.push_back({slots_.inputs + i, program_.input_specs[i].bytes(), false});
   for (uint32_t i = 0; i < output_buffers_.size(); ++i)
     if (!saved_[i]) arrays.push_back({slots_.outputs + i, output_buffers_[i].bytes(), true});
-  collectives_ = CollectiveSteps::make(program_, main_, device_, task_name_, arrays);
-  // Ranks replay what they have recorded together, so memory must not depend on time.
-  output_memory_ = std::make_shared<OutputMemory>(/*awaits_tasks=*/!collectives_);
-  if (collectives_) return;
+  output_memory_ = std::make_shared<OutputMemory>();
   replay_ = std::make_unique<Replay>(task_name_, allocate, std::move(arrays),
                                      [this](std::span<void* const> bases, RandomState random,
                                             Stream& stream, const RandomState* device_random) {
@@ -278,8 +231,7 @@ void Executable::push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var*
 
 // A call that is ready to run, and what it uses.
 struct Executable::Prepared {
-  IntrusivePtr<MainTask> task;             // null with collectives
-  IntrusivePtr<CollectiveRun> collective;  // null without collectives
+  IntrusivePtr<MainTask> task;
   SmallVector<engine::Var*, 8> reads;
   SmallVector<engine::Var*, 4> updates, overwrites;
   SmallVector<NDArrayRef, 4> kept;  // contiguous copies, kept alive
@@ -290,14 +242,8 @@ struct Executable::Prepared {
 Executable::Prepared Executable::prepare(const Call& call) {
   check_parameters(call.parameters);
   Prepared prepared;
-  auto& [main_task, collective, reads, updates, overwrites, kept, fresh, outputs] = prepared;
-  RunOperands* task = nullptr;
-  if (collectives_) {
-    collectives_->check_ranks();
-    task = (collective = make_ref<CollectiveRun>(*this)).get();
-  } else {
-    task = (main_task = make_ref<MainTask>(*this, task_name_, call.origin)).get();
-  }
+  auto& [task, reads, updates, overwrites, kept, fresh, outputs] = prepared;
+  task = make_ref<MainTask>(*this, task_name_, call.origin);
   auto dense = [&](const NDArrayRef& a) -> const NDArray& {
     if (a->contiguous()) return *a;
     kept.push_back(contiguous(a));
@@ -351,13 +297,10 @@ Executable::Prepared Executable::prepare(const Call& call) {
       const MemoryScope scope(name);
       return memory->take_saved(bytes, device);
     };
-    // If the graph has collectives, the memory is allocated here, because the call announces at its
-    // start whether this rank has memory. Otherwise the memory of a GPU is allocated in the task,
-    // so that it does not wait for queued tasks of other streams.
-    if (!output_memory_)
-      block = Storage::allocate(device_, program_.saved_bytes);
-    else
-      block = collectives_ ? provide() : Storage::provided(device_, program_.saved_bytes, provide);
+    // The memory of a GPU is allocated in the task, so that it does not wait for queued tasks of
+    // other streams.
+    block = output_memory_ ? Storage::provided(device_, program_.saved_bytes, provide)
+                           : Storage::allocate(device_, program_.saved_bytes);
     overwrites.push_back(&block->var());
   }
   for (size_t i = 0; i < output_buffers_.size(); ++i) {
@@ -386,21 +329,6 @@ Executable::Prepared Executable::prepare(const Call& call) {
 
 NDArrays Executable::launch(const Call& call) {
   Prepared prepared = prepare(call);
-  if (prepared.collective) {
-    collective::GraphCall graph;
-    collectives_->describe(graph);
-    graph.bytes = prepared.collective->new_bytes();
-    graph.run = std::move(prepared.collective);
-    graph.origin = call.origin;
-    graph.reads = prepared.reads;
-    graph.overwrites = prepared.overwrites;
-    graph.updates = prepared.updates;
-    collective::Processes* const processes = collective::running_processes();
-    MX_CHECK_KIND(processes, ErrorKind::kCommunicator, program_.name,
-                  ": was compiled for a job that has ended; call hybridize() to compile it again");
-    processes->start_graph(graph);
-    return std::move(prepared.outputs);
-  }
   MainTask& task = *prepared.task;
   if (call.in_pieces && pieces_on() && pieces().size() > 1) {
     push_pieces(std::move(prepared.task), prepared.reads, prepared.fresh);

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "cpp/graph/arena.h"
-#include "cpp/graph/collective_run.h"
 #include "cpp/graph/output_memory.h"
 #include "cpp/graph/packed_weights.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/graph/replay.h"
+#include "cpp/graph/run_operands.h"
 #include "cpp/graph/segment.h"
 #include "cpp/ops/invoke.h"
 
@@ -63,7 +63,6 @@ class Executable final : public RefCounted {
 
  private:
   class MainTask;
-  class CollectiveRun;
   class PieceTask;
   struct Prepared;
 
@@ -89,8 +88,7 @@ class Executable final : public RefCounted {
   size_t own_bytes_ = 0;
 
   // Used on a GPU only.
-  std::unique_ptr<Replay> replay_;                // used without collectives
-  std::shared_ptr<CollectiveSteps> collectives_;  // used with collectives
+  std::unique_ptr<Replay> replay_;
   std::shared_ptr<OutputMemory> output_memory_;
 
   std::once_flag cut_once_;

@@ -26,9 +26,14 @@ bool is_idle(const StorageRef& storage) {
   return true;
 }
 
+StorageRef find_idle(const std::vector<StorageRef>& blocks) {
+  const auto found = std::ranges::find_if(blocks, is_idle);
+  return found == blocks.end() ? nullptr : *found;
+}
+
 }  // namespace
 
-OutputMemory::OutputMemory(bool awaits_tasks) : awaits_tasks_(awaits_tasks) {
+OutputMemory::OutputMemory() {
   set_memory_reclaimer(&OutputMemory::release_all);
   std::lock_guard lock(living().mutex);
   living().all.insert(this);
@@ -39,17 +44,10 @@ OutputMemory::~OutputMemory() {
   living().all.erase(this);
 }
 
-StorageRef OutputMemory::find_free(const Blocks& blocks) const {
-  const auto found = std::find_if(blocks.begin(), blocks.end(), [&](const StorageRef& block) {
-    return awaits_tasks_ ? is_idle(block) : block->num_arrays() == 0;
-  });
-  return found == blocks.end() ? nullptr : *found;
-}
-
 StorageRef OutputMemory::take_saved(size_t bytes, Device device) {
   {
     std::lock_guard lock(mutex_);
-    if (StorageRef block = find_free(saved_)) return block;
+    if (StorageRef block = find_idle(saved_)) return block;
   }
   StorageRef block = Storage::allocate(device, bytes);
   std::lock_guard lock(mutex_);
@@ -61,7 +59,7 @@ NDArrayRef OutputMemory::take(size_t slot, const TensorSpec& spec, Device device
   {
     std::lock_guard lock(mutex_);
     if (blocks_.size() <= slot) blocks_.resize(slot + 1);
-    if (const StorageRef block = find_free(blocks_[slot]))
+    if (const StorageRef block = find_idle(blocks_[slot]))
       return NDArray::from_storage(block, spec);
   }
   // Called without the lock: when memory has run out, release is called.

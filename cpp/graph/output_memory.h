@@ -12,9 +12,7 @@ namespace mxlite::graph {
 
 class OutputMemory {
  public:
-  // awaits_tasks: memory that tasks in flight use is not taken. Otherwise it is, and the next task
-  // waits for them: which memory a run gets then depends on what the caller holds and not on time.
-  explicit OutputMemory(bool awaits_tasks = true);
+  OutputMemory();
   ~OutputMemory();
   OutputMemory(const OutputMemory&) = delete;
   OutputMemory& operator=(const OutputMemory&) = delete;
@@ -30,9 +28,7 @@ class OutputMemory {
  private:
   std::mutex mutex_;
   using Blocks = std::vector<StorageRef>;
-  StorageRef find_free(const Blocks& blocks) const;
 
-  const bool awaits_tasks_;
   std::vector<Blocks> blocks_;  // guarded by mutex_; by slot
   Blocks saved_;                // guarded by mutex_
 };

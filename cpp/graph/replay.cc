@@ -21,7 +21,6 @@ constexpr size_t kMostSeen = 8;
 // enough replays have come.
 constexpr int64_t kFreeRecordings = 16;
 constexpr int64_t kReplaysPerRecording = 8;
-constexpr char kChangingMemory[] = "its memory changes at each run";
 // Recordings that may lack scratch memory, which the runs that follow enlarge.
 constexpr int kMostShortages = 8;
 constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // sum over the executables of the process
@@ -58,37 +57,17 @@ Replay::Stats Replay::totals() {
 }
 
 Replay::Replay(const char* name, AllocateFn allocate, std::vector<CallerArray> arrays,
-               StepsFn steps, bool waits)
+               StepsFn steps)
     : name_(name),
       allocate_(std::move(allocate)),
       arrays_(std::move(arrays)),
       steps_(std::move(steps)),
-      waits_(waits),
       copies_(arrays_.size()),
       given_(arrays_.size()),
       stays_(arrays_.size()),
       moves_(arrays_.size(), {kNever, kNever, kNever}) {}
 
-Replay::~Replay() {
-  drop_all();
-  copied_bytes_of_process -= copied_bytes_;
-}
-
-void Replay::drop_all() noexcept {
-  if (!waits_)
-    for (Entry& entry : graphs_) entry.graph->let_go();
-  graphs_.clear();
-}
-
-void Replay::drop(std::vector<Entry>::iterator entry) {
-  if (!waits_) entry->graph->let_go();
-  graphs_.erase(entry);
-}
-
-void Replay::drop(uint64_t number) {
-  const auto found = std::ranges::find(graphs_, number, &Entry::number);
-  if (found != graphs_.end()) drop(found);
-}
+Replay::~Replay() { copied_bytes_of_process -= copied_bytes_; }
 
 Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
   Key key(bases.begin(), bases.end());
@@ -109,62 +88,31 @@ void Replay::note_addresses(std::span<void* const> bases, std::span<const uint8_
 
 void Replay::run(std::span<void*> bases, RandomState random, Stream& stream,
                  std::span<const uint8_t> kept) {
-  Way way = choose(bases, stream, kept);
-  std::string why;
-  bool transient = false;
-  if (way == Way::kRecord) {
-    way = record(bases, stream, 0, why, transient) ? Way::kReplay : Way::kStepByStep;
-    // Scratch memory grows, and plans are measured, outside of a recording.
-    in_copies_ |= transient;
-  }
-  if (way == Way::kReplay)
-    launch(0, bases, random, stream);
-  else
-    run_chosen_steps(bases, random, stream);
-}
-
-Replay::Way Replay::choose(std::span<void*> bases, Stream& stream, std::span<const uint8_t> kept) {
   note_addresses(bases, kept);
-  in_copies_ = false;
-  forgets_ = gave_up_ || !graph_recorder() || !is_on();
-  if (forgets_) return Way::kStepByStep;
+  if (gave_up_ || !graph_recorder() || !is_on()) return run_step_by_step(bases, random, stream);
   copy_inputs(bases, stream);
   Key key = key_of(bases, stream);
   const auto known = std::ranges::find(graphs_, key, &Entry::key);
   if (known != graphs_.end()) {
     std::rotate(graphs_.begin(), known, known + 1);
-    return Way::kReplay;
+    return launch_first(bases, random, stream);
   }
   const size_t copied = copied_bytes_;
   const bool returns = will_return(key, bases, stream);
   // New copies are used once outside of a recording, where plans for their alignment are measured
   // and scratch memory grows.
-  in_copies_ = copied_bytes_ > copied;
-  return returns && may_record() ? Way::kRecord : Way::kStepByStep;
-}
-
-void Replay::run_chosen_steps(std::span<void*> bases, RandomState random, Stream& stream) {
-  if (in_copies_)
+  bool in_copies = copied_bytes_ > copied;
+  if (returns && may_record() && record(bases, stream, in_copies))
+    return launch_first(bases, random, stream);
+  if (in_copies)
     run_in_copies(bases, random, stream);
   else
     run_step_by_step(bases, random, stream);
   // Checked after the run, because kernels may have enlarged the scratch memory.
-  if (!forgets_) remember(key_of(bases, stream));
+  remember(key_of(bases, stream));
 }
 
-Recordings Replay::recorded(std::span<void* const> bases, Stream& stream) const {
-  Recordings numbers{};
-  const Key key = key_of(bases, stream);
-  size_t found = 0;
-  for (const Entry& entry : graphs_)
-    if (entry.key == key && found < numbers.size()) numbers[found++] = entry.number;
-  return numbers;
-}
-
-void Replay::launch(uint64_t number, std::span<void*> bases, RandomState random, Stream& stream) {
-  const auto chosen = std::ranges::find(graphs_, number, &Entry::number);
-  MX_ASSERT(chosen != graphs_.end());
-  std::rotate(graphs_.begin(), chosen, chosen + 1);
+void Replay::launch_first(std::span<void* const> bases, RandomState random, Stream& stream) {
   count(stats_.replayed, totals_of_process.replayed);
   note_launch("the kernels of a CUDA graph (MXLITE_CUDA_GRAPHS=0 launches them one by one)");
   graphs_.front().graph->launch(stream, random);
@@ -251,7 +199,7 @@ bool Replay::add_copy(size_t array, std::span<void*> bases, Stream& stream) {
   void* const copy = copies_[array]->data();
   if (!is_output) stream.copy(copy, given_[array], given_bytes);
   bases[slot] = copy;
-  drop_all();  // they use the caller's old memory
+  graphs_.clear();  // they use the caller's old memory
   for (Key& key : seen_) key[slot] = copy;
   return true;
 }
@@ -264,32 +212,24 @@ void Replay::remember(Key key) {
 
 bool Replay::may_record() {
   if (stats_.recorded < kFreeRecordings + stats_.replayed / kReplaysPerRecording) return true;
-  if (!over_budget_) print_reason(kChangingMemory);
+  if (!over_budget_) print_reason("its memory changes at each run");
   over_budget_ = true;
   return false;
 }
 
-bool Replay::record(std::span<void*> bases, Stream& stream, uint64_t number, std::string& why,
-                    bool& transient) {
-  // Ranks that have no recording in common record even if this one has chosen a replay.
-  if (!may_record()) {
-    why = kChangingMemory;
-    transient = true;
-    return false;
-  }
+bool Replay::record(std::span<void*> bases, Stream& stream, bool& lacks_scratch) {
   try {
     auto graph = graph_recorder()->record(
         stream, [&](Stream& s, const RandomState* random) { steps_(bases, {}, s, random); });
-    graphs_.insert(graphs_.begin(), Entry{key_of(bases, stream), std::move(graph), number});
-    if (graphs_.size() > kMostGraphs) drop(graphs_.end() - 1);
+    graphs_.insert(graphs_.begin(), Entry{key_of(bases, stream), std::move(graph)});
+    if (graphs_.size() > kMostGraphs) graphs_.pop_back();
     count(stats_.recorded, totals_of_process.recorded);
     return true;
   } catch (const Error& error) {
     // The run step by step enlarges scratch memory, and raises an error of an operator again.
-    why = error.what();
-    const bool is_shortage = dynamic_cast<const ScratchShortage*>(&error) != nullptr;
-    transient = is_shortage && ++shortages_ <= kMostShortages;
-    if (transient) return false;
+    lacks_scratch =
+        dynamic_cast<const ScratchShortage*>(&error) != nullptr && ++shortages_ <= kMostShortages;
+    if (lacks_scratch) return false;
     gave_up_ = true;
     print_reason(error.what());
     return false;

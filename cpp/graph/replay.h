@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "cpp/core/shared_recording.h"
 #include "cpp/graph/device_graph.h"
 #include "cpp/ndarray/storage.h"
 
@@ -29,9 +28,7 @@ class Replay {
   using StepsFn = std::function<void(std::span<void* const> bases, RandomState random,
                                      Stream& stream, const RandomState* device_random)>;
   using AllocateFn = std::function<StorageRef(size_t bytes)>;  // for copies of arrays
-  // waits: graphs wait for their last run when they are destroyed. Otherwise nothing may run then.
-  Replay(const char* name, AllocateFn allocate, std::vector<CallerArray> arrays, StepsFn steps,
-         bool waits = true);
+  Replay(const char* name, AllocateFn allocate, std::vector<CallerArray> arrays, StepsFn steps);
   ~Replay();
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
@@ -40,23 +37,6 @@ class Replay {
   // kept: by slot, 1 for outputs whose memory the caller keeps from run to run; may be empty.
   void run(std::span<void*> bases, RandomState random, Stream& stream,
            std::span<const uint8_t> kept = {});
-
-  // The parts of run, for ranks that must do the same. choose comes first; then the run is one of
-  // the others, whichever was chosen, or record and launch. No function waits for the GPU, so that
-  // a lost rank does not block this one.
-  enum class Way { kStepByStep, kRecord, kReplay };
-  Way choose(std::span<void*> bases, Stream& stream, std::span<const uint8_t> kept);
-  void run_chosen_steps(std::span<void*> bases, RandomState random, Stream& stream);
-  // Returns false, and why, if the steps cannot be recorded. transient: they may be in a later run.
-  // Several graphs for the same addresses have different numbers.
-  bool record(std::span<void*> bases, Stream& stream, uint64_t number, std::string& why,
-              bool& transient);
-  // Replays the graph that record got this number for.
-  void launch(uint64_t number, std::span<void*> bases, RandomState random, Stream& stream);
-  // Returns the numbers of graphs for these addresses.
-  Recordings recorded(std::span<void* const> bases, Stream& stream) const;
-  void drop(uint64_t number);
-  void drop_all() noexcept;
 
   struct Stats {
     int64_t step_by_step = 0, recorded = 0, replayed = 0;
@@ -70,7 +50,6 @@ class Replay {
   struct Entry {
     Key key;
     std::unique_ptr<DeviceGraph> graph;
-    uint64_t number = 0;
   };
 
   void copy_inputs(std::span<void*> bases, Stream& stream) const;
@@ -86,7 +65,9 @@ class Replay {
   bool add_copy(size_t array, std::span<void*> bases, Stream& stream);
   void remember(Key key);
   bool may_record();
-  void drop(std::vector<Entry>::iterator entry);
+  // Returns false if the steps cannot be recorded. lacks_scratch: they may be in a later run.
+  bool record(std::span<void*> bases, Stream& stream, bool& lacks_scratch);
+  void launch_first(std::span<void* const> bases, RandomState random, Stream& stream);
   void print_reason(const char* reason) const;  // why it runs without graphs
   Key key_of(std::span<void* const> bases, Stream& stream) const;
 
@@ -94,9 +75,6 @@ class Replay {
   const AllocateFn allocate_;
   const std::vector<CallerArray> arrays_;
   const StepsFn steps_;
-  const bool waits_;
-  bool in_copies_ = false;          // the steps of this run use copies that are new
-  bool forgets_ = false;            // this run's addresses are not remembered
   std::vector<StorageRef> copies_;  // by caller's array; null: a run uses the caller's memory
   std::vector<void*> given_;        // by caller's array: its address in the present run
   std::vector<uint8_t> stays_;      // by caller's array: kept by the caller, and seldom moved

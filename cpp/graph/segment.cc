@@ -6,7 +6,6 @@
 #include "cpp/core/device_timer.h"
 #include "cpp/core/launch_log.h"
 #include "cpp/core/profile_hooks.h"
-#include "cpp/ops/collective/run.h"
 
 namespace mxlite::graph {
 
@@ -65,8 +64,6 @@ void Segment::add_step(const Instruction& instruction) {
   step.num_outputs = static_cast<uint32_t>(instruction.outputs.size());
   if (instruction.kernel) {
     step.kernel = instruction.kernel->run;
-    if (instruction.op && collective::is_collective(*instruction.op))
-      step.collective = instruction.op;
     step.first = static_cast<uint32_t>(template_.refs.size());
     for (const auto* operands : {&instruction.inputs, &instruction.outputs})
       for (const Operand& o : *operands) {
@@ -115,13 +112,8 @@ void Segment::run_steps(size_t first, size_t last, std::span<void* const> bases,
       context.random = {random.seed, random.offset + step->random_offset};
       if (step->kernel) {
         const TensorRef* refs = frame->refs.data() + step->first;
-        if (step->collective && on_device.stream &&
-            (on_device.collectives || collective::running_processes()))
-          collective::run_step(on_device.collectives, *step->collective, step->params, refs[0],
-                               refs[1], on_device.memory, *on_device.stream);
-        else
-          step->kernel(context, step->params, {refs, step->num_inputs},
-                       {refs + step->num_inputs, step->num_outputs});
+        step->kernel(context, step->params, {refs, step->num_inputs},
+                     {refs + step->num_inputs, step->num_outputs});
       } else {
         void* const* pointers = frame->pointers.data() + step->first;
         if (step->plan)

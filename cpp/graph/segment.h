@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cpp/graph/program.h"
-#include "cpp/ops/collective/graph_call.h"
 
 namespace mxlite::graph {
 
@@ -32,8 +31,6 @@ class Segment {
   struct OnDevice {
     Stream* stream = nullptr;
     const RandomState* random = nullptr;  // see KernelContext::device_random
-    collective::GraphCollectives* collectives = nullptr;
-    void* memory = nullptr;  // collective::step_bytes of it, for them
   };
   // Thread-safe. `random`: the first counter of this run. An error names the node.
   void run(std::span<void* const> bases, RandomState random, const OnDevice& device) const {
@@ -54,7 +51,6 @@ class Segment {
     uint32_t first = 0, num_inputs = 0, num_outputs = 0;  // ranges in refs or pointers
     uint64_t random_offset = 0;
     const char* profile_name = nullptr;  // static
-    const OpSchema* collective = nullptr;
   };
   struct Relocation {
     uint32_t index, slot;

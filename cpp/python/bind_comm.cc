@@ -60,14 +60,12 @@ py::dict stats() {
   const auto session = Runtime::get().running_session();
   const RuntimeStats s = session->stats();
   const NegotiationSettings now = session->settings();
-  return py::dict(
-      py::arg("rounds") = s.rounds, py::arg("responses") = s.responses,
-      py::arg("tensors") = s.tensors, py::arg("bytes") = s.bytes,
-      py::arg("cache_hits") = s.cache_hits, py::arg("nccl_tensors") = s.nccl_tensors,
-      py::arg("graph_calls") = s.graph_calls, py::arg("graphs_recorded") = s.graphs_recorded,
-      py::arg("graphs_replayed") = s.graphs_replayed, py::arg("negotiation_ns") = s.negotiation_ns,
-      py::arg("collective_ns") = s.collective_ns, py::arg("fusion_bytes") = now.fusion_bytes,
-      py::arg("cycle_ms") = now.cycle_ms);
+  return py::dict(py::arg("rounds") = s.rounds, py::arg("responses") = s.responses,
+                  py::arg("tensors") = s.tensors, py::arg("bytes") = s.bytes,
+                  py::arg("cache_hits") = s.cache_hits, py::arg("nccl_tensors") = s.nccl_tensors,
+                  py::arg("negotiation_ns") = s.negotiation_ns,
+                  py::arg("collective_ns") = s.collective_ns,
+                  py::arg("fusion_bytes") = now.fusion_bytes, py::arg("cycle_ms") = now.cycle_ms);
 }
 
 ReduceOp reduce_op(const std::string& name) {

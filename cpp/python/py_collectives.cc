@@ -3,9 +3,7 @@
 #include "cpp/engine/polling.h"
 #include "cpp/kvstore/comm/world.h"
 #include "cpp/kvstore/horovod/runtime.h"
-#include "cpp/ops/collective/graph_call.h"
 #include "cpp/ops/collective/processes.h"
-#include "cpp/python/graph_run_of_job.h"
 #include "cpp/python/py_comm.h"
 #include "cpp/python/refused_call.h"
 
@@ -219,31 +217,6 @@ class JobProcesses final : public collective::Processes {
   void refuse(Call call, const std::string& reason) override {
     const auto session = Runtime::get().running_session();
     session->submit({operation_of(call, cause_text(reason), *session)});
-  }
-
-  bool graphs_are_calls() const override {
-    return Runtime::get().running_session()->graphs_are_calls;
-  }
-
-  void start_graph(const collective::GraphCall& call) override {
-    auto session = Runtime::get().running_session();
-    Request request;
-    request.name = call.text;
-    request.kind = CollectiveKind::kGraph;
-    request.set = call.process_set;
-    request.device = gpu_number(call.device);
-    request.splits = {static_cast<int64_t>(call.hash)};
-    request.same_shapes = true;
-    auto operation = make_ref<NamedOperation>();
-    operation->graph = graph_run_of_job(call.run);
-    operation->asked = session->share(request);
-    operation->channel.set = call.process_set;
-    operation->number = session->number_calls(1, operation->channel);
-    auto task = make_ref<CollectiveTask>(call.name, call.origin,
-                                         std::vector<OperationRef>{std::move(operation)},
-                                         std::move(session));
-    engine::Engine::get().push(std::move(task), {call.reads, call.overwrites, call.updates},
-                               {.may_inline = true, .bytes = call.bytes});
   }
 };
 

@@ -28,7 +28,6 @@ CollectiveTask::CollectiveTask(const char* task_name, engine::Origin task_origin
 
 std::string CollectiveTask::text() const {
   const Request& first = first_->terms;
-  if (first.kind == CollectiveKind::kGraph) return first.name;
   std::string text = str(first.name, " ", first.dtype, horovod::shape_text(first.shape));
   if (count_ > 1) text += str(" and ", count_ - 1, " more");
   return text;
@@ -79,7 +78,6 @@ void CollectiveTask::announce_failure() noexcept {
     for (const auto& o : operations_) {
       o->input.reset();
       o->output.reset();
-      o->graph.reset();
       o->asked = refused(o->request(), engine::failure_of_released_task());
     }
     session_->submit(std::move(operations_));

@@ -38,20 +38,6 @@ TEST(OutputMemory, SavedValuesGetTheSameBlockUnlessItIsHeld) {
   EXPECT_EQ(memory.take_saved(4096, {})->data(), second);
 }
 
-TEST(OutputMemory, OfExecutablesWithCollectivesDoesNotDependOnTasksInFlight) {
-  OutputMemory memory(/*awaits_tasks=*/false);
-  const TensorSpec spec{{100}, DType::kFloat32};
-  NDArrayRef array = memory.take(0, spec, {});
-  const StorageRef in_flight = array->storage();
-  EXPECT_NE(memory.take(0, spec, {})->data(), in_flight->data());
-  array = nullptr;
-  EXPECT_EQ(memory.take(0, spec, {})->data(), in_flight->data());
-  const StorageRef block = memory.take_saved(4096, {});
-  EXPECT_EQ(memory.take_saved(4096, {})->data(), block->data());
-  const NDArrayRef saved = NDArray::from_storage(block, spec);
-  EXPECT_NE(memory.take_saved(4096, {})->data(), block->data());
-}
-
 TEST(OutputMemory, QueuedTasksHoldNoSavedValues) {
   OutputMemory memory;
   int provided = 0;

@@ -27,7 +27,6 @@ struct FakeGraph final : DeviceGraph {
     log.push_back(str("replay ", text, random.offset));
     copy_values(bases, stream);
   }
-  void let_go() noexcept override { log.push_back("let go " + text); }
   std::vector<std::string>& log;
   std::string text;
   Bases bases;
@@ -368,93 +367,6 @@ TEST(ReplayMemory, IsLimitedForTheWholeProcess) {
   objects.erase(objects.begin());
   EXPECT_EQ(copies_of_another(), 1);
   set_graph_recorder(nullptr);
-}
-
-// Ranks of a job do what all of them can, which may be other than what this one has chosen.
-TEST_F(ReplayTest, PartsOfARunFollowAnyChoice) {
-  using Way = Replay::Way;
-  Bases bases;
-  const auto choose = [&] {
-    bases = {at('a'), at('b'), at('c'), at('o')};
-    return replay_.choose(bases, stream_, {});
-  };
-  std::string why;
-  bool transient = true;
-  const auto run_steps = [&](uint64_t offset) {
-    replay_.run_chosen_steps(bases, {0, offset}, stream_);
-    return recorder_.log.back();
-  };
-  EXPECT_EQ(choose(), Way::kStepByStep);
-  EXPECT_EQ(run_steps(1), "steps abco 1");
-  EXPECT_EQ(choose(), Way::kRecord);
-  EXPECT_EQ(run_steps(2), "steps abco 2");
-  EXPECT_EQ(choose(), Way::kRecord);
-  EXPECT_TRUE(replay_.record(bases, stream_, 7, why, transient));
-  EXPECT_EQ(replay_.recorded(bases, stream_), (Recordings{7}));
-  replay_.launch(7, bases, {0, 3}, stream_);
-  EXPECT_EQ(recorder_.log.back(), "replay abco 3");
-  EXPECT_EQ(choose(), Way::kReplay);
-  EXPECT_EQ(run_steps(4), "steps abco 4");
-  EXPECT_EQ(choose(), Way::kReplay);  // but another rank has other memory
-  EXPECT_TRUE(replay_.record(bases, stream_, 8, why, transient));
-  EXPECT_EQ(replay_.recorded(bases, stream_), (Recordings{8, 7}));
-  replay_.launch(7, bases, {0, 5}, stream_);
-  EXPECT_EQ(replay_.recorded(bases, stream_), (Recordings{7, 8}));
-  replay_.drop(7);
-  EXPECT_EQ(choose(), Way::kReplay);
-  replay_.drop(8);  // another rank could not record
-  EXPECT_EQ(choose(), Way::kRecord);
-  recorder_.lacks_scratch = true;
-  EXPECT_FALSE(replay_.record(bases, stream_, 9, why, transient));
-  EXPECT_TRUE(transient);
-  EXPECT_EQ(choose(), Way::kRecord);
-  recorder_.fails = true;
-  EXPECT_FALSE(replay_.record(bases, stream_, 10, why, transient));
-  EXPECT_FALSE(transient);
-  EXPECT_EQ(why, "this kernel cannot be recorded");
-  EXPECT_EQ(choose(), Way::kStepByStep);
-  EXPECT_EQ(run_steps(5), "steps abco 5");
-  stream_.synchronize();
-}
-
-TEST_F(ReplayTest, RanksWithoutACommonRecordingStopRecordingInTheEnd) {
-  Bases bases = {at('a'), at('b'), at('c'), at('o')};
-  std::string why;
-  bool transient = false;
-  uint64_t number = 0;
-  while (number < 100 && replay_.record(bases, stream_, number + 1, why, transient)) ++number;
-  EXPECT_EQ(number, 16u);
-  EXPECT_EQ(why, "its memory changes at each run");
-  EXPECT_TRUE(transient);
-  for (int i = 0; i < 8; ++i) replay_.launch(number, bases, {}, stream_);
-  EXPECT_TRUE(replay_.record(bases, stream_, 101, why, transient));  // the replays pay for it
-  EXPECT_FALSE(replay_.record(bases, stream_, 102, why, transient));
-  stream_.synchronize();
-}
-
-TEST_F(ReplayTest, GraphsWithOtherProcessesAreFreedWithoutAWait) {
-  auto replay = std::make_unique<Replay>(
-      "net", [](size_t bytes) { return Storage::allocate({}, bytes); },
-      std::vector<Replay::CallerArray>{},
-      [this](std::span<void* const>, RandomState, Stream&, const RandomState*) {
-        recorder_.log.push_back("record x");
-      },
-      /*waits=*/false);
-  Bases bases = {at('a'), at('b'), at('c'), at('o')};
-  std::string why;
-  bool transient = false;
-  const auto record = [&](uint64_t number) {
-    ASSERT_TRUE(replay->record(bases, stream_, number, why, transient));
-  };
-  record(1);
-  record(2);
-  replay->drop(1);
-  EXPECT_EQ(recorder_.log, (std::vector<std::string>{"let go x"}));
-  replay->drop_all();
-  EXPECT_EQ(recorder_.log.size(), 2u);
-  record(3);
-  replay.reset();
-  EXPECT_EQ(recorder_.log.size(), 3u);
 }
 
 }  // namespace

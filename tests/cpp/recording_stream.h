@@ -26,7 +26,6 @@ class RecordingStream final : public Stream {
   using Work = std::function<void(RandomState)>;
   void keep(Work work) { works.push_back(std::move(work)); }
   std::vector<Work> works;
-  bool waits_for_others = false;  // other processes take part in some of the work
 
  private:
   FakeStream& owner_;

@@ -1,7 +1,5 @@
 #include <cuda_runtime.h>
 
-#include <utility>
-
 #include "cpp/core/cuda/launch.h"
 #include "cpp/core/cuda/stream.h"
 #include "cpp/graph/cuda/recorder.h"
@@ -17,20 +15,11 @@ class CudaGraph final : public graph::DeviceGraph {
     random_ = static_cast<RandomState*>(stream.allocate(sizeof(RandomState)));
   }
   ~CudaGraph() override {
-    if (!random_) return;
-    {
-      const DeviceGuard guard(stream_.device().index, std::nothrow);
-      // The graph may still run when its executable is destroyed.
-      MX_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.raw()));
-    }
-    let_go();
-  }
-  // CUDA frees a graph that still runs when it has ended, and the random state in the stream's
-  // order.
-  void let_go() noexcept override {
     const DeviceGuard guard(stream_.device().index, std::nothrow);
-    if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(std::exchange(executable_, nullptr)));
-    if (random_) MX_CUDA_NOEXCEPT(cudaFreeAsync(std::exchange(random_, nullptr), stream_.raw()));
+    // The graph may still run when its executable is destroyed.
+    MX_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.raw()));
+    if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(executable_));
+    MX_CUDA_NOEXCEPT(cudaFreeAsync(random_, stream_.raw()));
   }
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "cpp/base/error.h"
-#include "cpp/core/shared_recording.h"
 #include "cpp/core/stream.h"
 #include "cpp/kvstore/comm/communicator.h"
 
@@ -29,14 +28,6 @@ class DeviceCommunicator : public Communicator {
   virtual void combine(void* data, const void* other, int64_t count, DType dtype, ReduceOp op) = 0;
   // Fills bytes with zeros, in the stream's order.
   virtual void clear(void* data, size_t bytes) = 0;
-
-  // Whether submit_to takes a stream that records work.
-  virtual bool can_record() const { return false; }
-  // Submits what follows to another stream, which records it for this communicator's own; null: to
-  // its own again.
-  virtual void submit_to(Stream* recording) { MX_ASSERT(!recording); }
-  // The communicator calls let_go of the user, which refers to it, before it ends.
-  virtual void add_user(std::shared_ptr<CommunicatorUser> user) { (void)user; }
 
   // Calls `done` on another thread once the GPU has done all work that was submitted so far; with
   // an error if the communicator has failed meanwhile. `done` must not throw.

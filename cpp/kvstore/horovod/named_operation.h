@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cpp/kvstore/comm/ordered_calls.h"
-#include "cpp/kvstore/horovod/graph_run.h"
 #include "cpp/kvstore/horovod/request.h"
 #include "cpp/ndarray/ndarray.h"
 
@@ -44,8 +43,6 @@ struct NamedOperation : RefCounted {
   // Holds several arrays already: an ordered all-reduce that is never fused with others. The same
   // on all ranks.
   bool is_bucket = false;
-  // Not null for a run of an executable with collectives, which has no other arrays.
-  IntrusivePtr<GraphRun> graph;
   std::vector<int64_t> received_splits;
 
   const Request& request() const { return asked->terms; }

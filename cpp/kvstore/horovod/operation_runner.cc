@@ -117,7 +117,6 @@ void OperationRunner::run(std::span<const OperationRef> operations,
     case CollectiveKind::kAddSet:
     case CollectiveKind::kRemoveSet:
     case CollectiveKind::kMessage:
-    case CollectiveKind::kGraph:
       break;
   }
   MX_ASSERT(false);

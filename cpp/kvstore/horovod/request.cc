@@ -9,8 +9,8 @@ namespace mxlite::horovod {
 
 const char* collective_name(CollectiveKind kind) {
   constexpr std::array<const char*, kNumCollectiveKinds> kNames = {
-      "allreduce",       "allgather",          "broadcast", "alltoall", "reducescatter", "barrier",
-      "add_process_set", "remove_process_set", "reduce",    "message",  "graph"};
+      "allreduce", "allgather",       "broadcast",          "alltoall", "reducescatter",
+      "barrier",   "add_process_set", "remove_process_set", "reduce",   "message"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -23,9 +23,8 @@ enum class CollectiveKind : uint8_t {
   kRemoveSet,
   kReduce,   // the sum for the root, zeros for the other ranks
   kMessage,  // from one rank to another
-  kGraph,    // a run of an executable that holds collectives; splits: their hash
 };
-inline constexpr size_t kNumCollectiveKinds = 11;
+inline constexpr size_t kNumCollectiveKinds = 10;
 const char* collective_name(CollectiveKind kind);  // "allreduce"
 
 // Value of Request::later if this rank has given up the run of a graph.

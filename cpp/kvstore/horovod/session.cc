@@ -49,7 +49,6 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
       size(world.communicator->size()),
       topology(world.topology),
       backend(world.communicator->backend()),
-      graphs_are_calls(env_int("MXLITE_NCCL_GRAPHS", 0) != 0),
       options_(options),
       timeline_(timeline),
       negotiator_(rank, size, static_cast<size_t>(options.cache_capacity)),

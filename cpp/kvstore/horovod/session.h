@@ -39,9 +39,7 @@ struct RuntimeOptions {
 
 struct RuntimeStats {
   uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
-  uint64_t nccl_tensors = 0;  // those of `tensors` that NCCL has carried
-  // Runs of executables with collectives; those of them that ranks have recorded and replayed.
-  uint64_t graph_calls = 0, graphs_recorded = 0, graphs_replayed = 0;
+  uint64_t nccl_tensors = 0;    // those of `tensors` that NCCL has carried
   uint64_t negotiation_ns = 0;  // from reading the inbox to the list of responses, without waits
   uint64_t collective_ns = 0;   // on GPUs only until the work is submitted
 };
@@ -81,7 +79,6 @@ class Session {
   const int rank, size;
   const Topology topology;
   const std::string backend;
-  const bool graphs_are_calls;  // MXLITE_NCCL_GRAPHS
   std::vector<int> set_members(int set);
   // Returns the GPU with which this process takes part in collectives of arrays on GPUs: the first
   // one that is given here.
@@ -117,11 +114,6 @@ class Session {
   // Carries out operations of arrays in one memory, and notifies their owners. Throws if a rank is
   // lost; the operations are notified then, too.
   void run_operations(std::vector<OperationRef>& operations, std::span<const Request> requests);
-  // Carries out a run of an executable with collectives: the ranks tell each other what they can do
-  // with it, and all do the same.
-  void run_graph(OperationRef operation);
-  void submit_graph(OperationRef& operation, DeviceCommunicator& gpus);
-  bool record_graph(const NamedOperation& operation, DeviceCommunicator& gpus);
   void look_at_gpus();
   bool gpus_busy();
   // Aborts the group. When this returns, none of the group's work uses its arrays any more.

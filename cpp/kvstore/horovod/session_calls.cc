@@ -12,7 +12,7 @@ namespace mxlite::horovod {
 namespace {
 
 std::string call_text(const Request& r, const char* place = "") {
-  if (r.kind == CollectiveKind::kGraph || r.later == kGivenUp) return r.name + place;
+  if (r.later == kGivenUp) return r.name + place;
   if (r.same_shapes) return str(r.name, " of ", r.dtype, shape_text(r.shape), place);
   return str(collective_name(r.kind), " of '", r.name, "' ", r.dtype, shape_text(r.shape), place);
 }
@@ -163,12 +163,6 @@ void Session::carry_out_calls() {
     const Request& request = operation->request();
     if (!due.same || !due.failed.empty()) {
       notify({&operation, 1}, as_exception(difference(*operation).c_str()));
-      ordered_.erase(found);
-      slot_calls_->finish(due.channel, due.number);
-      continue;
-    }
-    if (operation->graph) {
-      run_graph(std::move(operation));
       ordered_.erase(found);
       slot_calls_->finish(due.channel, due.number);
       continue;

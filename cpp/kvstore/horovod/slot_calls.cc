@@ -46,7 +46,6 @@ bool has_slots(CollectiveKind kind) {
     case CollectiveKind::kAddSet:
     case CollectiveKind::kRemoveSet:
     case CollectiveKind::kMessage:
-    case CollectiveKind::kGraph:
       break;
   }
   return false;

@@ -91,8 +91,6 @@ class PreparedCall : public RefCounted {
 };
 using PreparedCallRef = IntrusivePtr<const PreparedCall>;
 
-struct GraphCall;  // graph_call.h
-
 class Processes {
  public:
   virtual ~Processes() = default;
@@ -111,10 +109,6 @@ class Processes {
   // If `later` of the call is kGivenUp, the calls that follow it on the other ranks in the same run
   // of a graph get the next numbers and fail, too.
   virtual void refuse(Call call, const std::string& reason) = 0;
-  // Returns whether executables with collectives run as one call (MXLITE_NCCL_GRAPHS).
-  virtual bool graphs_are_calls() const = 0;
-  // Gives a run of an executable the next number and pushes a task that carries it out.
-  virtual void start_graph(const GraphCall& call) = 0;
 };
 
 // The object must live until the process ends. Until this is called a process is alone.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "cpp/ndarray/copy.h"
-#include "cpp/ops/collective/graph_call.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite::collective {
@@ -57,21 +56,6 @@ NDArrayRef by_rank(const NDArrayRef& array, int axis, int64_t ranks) {
   return array->strided(Shape{ranks, outer, block}, strides, array->offset());
 }
 
-// The same for the parameters of copy_strided.
-struct Blocks {
-  Shape shape;
-  Strides apart, in_order;  // steps in the array, and in blocks that follow each other
-};
-Blocks blocks_of(const Shape& shape, int axis, int64_t ranks) {
-  Blocks b;
-  const int64_t outer = product(shape, 0, axis);
-  const int64_t block = product(shape, axis, shape.ndim()) / ranks;
-  b.shape = Shape{ranks, outer, block};
-  for (const int64_t step : {block, ranks * block, int64_t{1}}) b.apart.push_back(step);
-  b.in_order = contiguous_strides(b.shape);
-  return b;
-}
-
 thread_local bool in_backward = false;
 thread_local Position* position_in_graph = nullptr;
 thread_local TracedCalls* traced_calls = nullptr;
@@ -119,14 +103,6 @@ void refuse(Processes& processes, Call call, const std::string& reason) {
 bool splits(Kind kind) { return kind == Kind::kReduceScatter || kind == Kind::kAllToAll; }
 bool joins(Kind kind) { return kind == Kind::kAllGather || kind == Kind::kAllToAll; }
 
-// Whether blocks of the ranks are apart in the operand, so that they are copied.
-bool splits_apart(const Terms& terms, const Shape& input) {
-  return splits(terms.kind) && input.size() > 0 && product(input, 0, terms.split_axis) > 1;
-}
-bool joins_apart(const Terms& terms, const Shape& output) {
-  return joins(terms.kind) && output.size() > 0 && product(output, 0, terms.join_axis) > 1;
-}
-
 }  // namespace
 
 void add(OpRegistry& ops, OpSchema schema, TermsFn terms) {
@@ -161,43 +137,12 @@ Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data) {
 
 bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result) {
   if (is_message(terms)) return false;
-  return step_bytes(terms, data, result) == 0;
-}
-
-size_t step_bytes(const Terms& terms, const TensorSpec& input, const TensorSpec& output) {
-  return (splits_apart(terms, input.shape) ? input.bytes() : 0) +
-         (joins_apart(terms, output.shape) ? output.bytes() : 0);
-}
-
-void run_step(GraphCollectives* collectives, const OpSchema& op, const void* params,
-              const TensorRef& input, const TensorRef& output, void* memory, Stream& stream) {
-  const TensorSpec spec{input.shape, input.dtype};
-  const Terms terms = terms_of(op, params, spec);
-  if (terms.kind == Kind::kNone) {
-    if (input.bytes() > 0) stream.copy(output.data, input.data, input.bytes());
-    return;
-  }
-  MX_CHECK_KIND(collectives, ErrorKind::kNotSupported, op.name,
-                ": called by an executable that no call of several processes runs");
-  const void* from = input.data;
-  void* to = output.data;
-  auto* free = static_cast<std::byte*>(memory);
-  if (splits_apart(terms, input.shape)) {
-    const int64_t ranks = group_of(op.name.c_str(), terms.process_set).size();
-    const Blocks b = blocks_of(input.shape, terms.split_axis, ranks);
-    copy_strided_on(stream, b.shape, {input.data, input.dtype, b.apart},
-                    {free, input.dtype, b.in_order});
-    from = free;
-    free += input.bytes();
-  }
-  const bool apart = joins_apart(terms, output.shape);
-  if (apart) to = free;
-  collectives->run(terms, spec, from, to, stream);
-  if (!apart) return;
-  const int64_t ranks = group_of(op.name.c_str(), terms.process_set).size();
-  const Blocks b = blocks_of(output.shape, terms.join_axis, ranks);
-  copy_strided_on(stream, b.shape, {to, output.dtype, b.in_order},
-                  {output.data, output.dtype, b.apart});
+  // Blocks of the ranks that do not follow each other in the operand are copied.
+  const auto apart = [](const Shape& shape, int axis) {
+    return shape.size() > 0 && product(shape, 0, axis) > 1;
+  };
+  return !(splits(terms.kind) && apart(data.shape, terms.split_axis)) &&
+         !(joins(terms.kind) && apart(result.shape, terms.join_axis));
 }
 
 namespace {

@@ -22,7 +22,6 @@
 #include "cpp/core/device_code.h"
 #include "cpp/core/device_timer.h"
 #include "cpp/core/launch_log.h"
-#include "cpp/core/waits.h"
 #include "cpp/graph/device_graph.h"
 #include "cpp/kvstore/comm/device_group.h"
 #include "cpp/ndarray/copy.h"
@@ -42,40 +41,27 @@ constexpr int kPoison = 0xA5;                 // content of fresh and freed memo
 class FakeGraph final : public graph::DeviceGraph {
  public:
   explicit FakeGraph(RecordingStream& recording)
-      : works_(
-            std::make_shared<const std::vector<RecordingStream::Work>>(std::move(recording.works))),
-        waits_for_others_(recording.waits_for_others) {}
+      : works_(std::make_shared<const std::vector<RecordingStream::Work>>(
+            std::move(recording.works))) {}
   void launch(Stream& stream, RandomState random) override {
     // Uses only what the executable owns: the executable may be destroyed when this returns.
     auto& target = static_cast<FakeStream&>(stream);
     target.give([works = works_, random] {
       for (const auto& work : *works) work(random);
     });
-    // A run with other processes holds the executable until it is done.
-    if (!waits_for_others_) target.synchronize();
+    target.synchronize();
   }
-  // Work in the stream keeps what it uses.
-  void let_go() noexcept override { works_.reset(); }
 
  private:
   std::shared_ptr<const std::vector<RecordingStream::Work>> works_;
-  const bool waits_for_others_;
 };
 
 class FakeRecorder final : public graph::GraphRecorder {
-  // The n-th recording with collectives cannot be made.
-  static bool refuses() {
-    static const int64_t refused = env_int("MXLITE_FAKE_GPU_REFUSES_RECORDING", 0);
-    static std::atomic<int64_t> recordings{0};
-    return ++recordings == refused;
-  }
-
  public:
   std::unique_ptr<graph::DeviceGraph> record(Stream& stream, const FillFn& fill) override {
     static const RandomState marker;  // kernels only look whether there is one
     RecordingStream recording(static_cast<FakeStream&>(stream));
     fill(recording, &marker);
-    if (recording.waits_for_others && refuses()) fail(ErrorKind::kDevice, "the stand-in refuses");
     return std::make_unique<FakeGraph>(recording);
   }
 };
@@ -151,15 +137,7 @@ void run_on_host(size_t number, KernelContext ctx, RandomState base, const void*
   if (tracer().runs) tracer().add({begin, now(), kernel.name, ctx.device.index, 0});
 }
 
-// MXLITE_FAKE_GPU_REFUSES_STEP names a kernel that cannot be submitted in a run of several ranks.
-bool refuses_kernel(const std::string& name) {
-  static const std::string refused = env_string("MXLITE_FAKE_GPU_REFUSES_STEP", "");
-  return name == refused;
-}
-
 void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs in, Outputs out) {
-  if (!may_wait_for_work() && refuses_kernel(cpu_kernels[number].name))
-    fail(ErrorKind::kValue, "refused by the stand-in");
   if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream)) {
     recording->keep([number, ctx, params, inputs = std::vector<TensorRef>(in.begin(), in.end()),
                      outputs = std::vector<TensorRef>(out.begin(), out.end())](RandomState random) {
@@ -169,13 +147,6 @@ void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs i
   }
   // A plan of give_plan runs the kernel.
   if (ctx.stream == own_stream()) return run_on_host(number, ctx, {}, params, in, out);
-  if (!may_wait_for_work()) {  // The parameters live until the run has ended.
-    return give_to(*ctx.stream,
-                   [number, ctx, params, inputs = std::vector<TensorRef>(in.begin(), in.end()),
-                    outputs = std::vector<TensorRef>(out.begin(), out.end())] {
-                     run_on_host(number, ctx, {}, params, inputs, outputs);
-                   });
-  }
   // Parameters live until this returns.
   ctx.stream->synchronize();
   note_launch(cpu_kernels[number].name);
@@ -238,7 +209,6 @@ void give_plan(Plan& plan) {
     };
     if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream))
       return recording->keep([work](RandomState) { work(); });
-    if (!may_wait_for_work()) return give_to(*ctx.stream, work);
     ctx.stream->synchronize();
     work();
   };

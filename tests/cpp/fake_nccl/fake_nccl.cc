@@ -1,8 +1,6 @@
 // NCCL for tests: ranks are processes of one host that exchange bytes through shared memory, on the
 // threads of their fake streams. As with NCCL, work hangs while a rank is missing, until its
-// communicator is aborted. A collective that is given to a recording stream becomes part of the
-// graph: all ranks must have recorded it together, and a communicator does not end before the
-// graphs that refer to it. MXLITE_FAKE_NCCL_VERSION changes the version, MXLITE_FAKE_NCCL_REFUSES=n
+// communicator is aborted. MXLITE_FAKE_NCCL_VERSION changes the version, MXLITE_FAKE_NCCL_REFUSES=n
 // makes the n-th all-reduce fail before it begins.
 #include <nccl.h>
 #include <unistd.h>
@@ -22,7 +20,7 @@
 #include "cpp/base/str.h"
 #include "cpp/kvstore/comm/reduce.h"
 #include "tests/cpp/fake_nccl/mailboxes.h"
-#include "tests/cpp/recording_stream.h"
+#include "tests/cpp/fake_stream.h"
 
 namespace fake_nccl {
 namespace {
@@ -41,16 +39,10 @@ struct Comm {
   std::atomic<bool> aborted{false};
   std::atomic<ncclResult_t> error{ncclSuccess};
   uint32_t splits = 0;
-  // Numbers of recorded collectives, the same on all ranks. A graph's launch works only with
-  // launches of what the other ranks have recorded under the same number.
-  std::atomic<uint32_t> recorded{0};
-  std::atomic<int> graph_references{0};
 };
 using CommRef = std::shared_ptr<Comm>;
 
 thread_local std::string last_error;
-thread_local uint32_t recording = 0;  // number of the recorded collective that runs; 0: none
-std::atomic<int64_t> recorded_calls{0}, calls_of_graphs{0}, direct_calls{0};
 thread_local int group_depth = 0;
 
 DType dtype_of(ncclDataType_t type) {
@@ -67,8 +59,7 @@ ReduceOp op_of(ncclRedOp_t op) {
 
 // A failed exchange is reported asynchronously; the work ends when the communicator is aborted.
 bool exchange(Comm& comm, Kind kind, std::vector<Transfer> sends, std::vector<Transfer> receives) {
-  const uint32_t what = kind | recording << 8;
-  const Mailboxes::End end = comm.boxes.exchange(what, sends, receives, comm.aborted);
+  const Mailboxes::End end = comm.boxes.exchange(kind, sends, receives, comm.aborted);
   if (end == Mailboxes::End::kDone) return true;
   if (end == Mailboxes::End::kLost) comm.error = ncclRemoteError;
   if (end == Mailboxes::End::kMismatch) comm.error = ncclInvalidUsage;
@@ -80,44 +71,9 @@ std::byte* bytes_of(const void* data) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(data));
 }
 
-// Held by a graph for each collective in it.
-struct GraphReference {
-  explicit GraphReference(CommRef c) : comm(std::move(c)) { ++comm->graph_references; }
-  ~GraphReference() { --comm->graph_references; }
-  GraphReference(const GraphReference&) = delete;
-  GraphReference& operator=(const GraphReference&) = delete;
-  const CommRef comm;
-};
-
-ncclResult_t give(const CommRef& comm, cudaStream_t target, std::function<void()> work) {
-  auto& stream = *reinterpret_cast<mxlite::Stream*>(target);
-  auto* const graph = dynamic_cast<mxlite::RecordingStream*>(&stream);
-  if (!graph) {
-    ++direct_calls;
-    static_cast<FakeStream&>(stream).give(std::move(work));
-    return ncclSuccess;
-  }
-  ++recorded_calls;
-  graph->waits_for_others = true;
-  graph->keep([work = std::move(work), number = ++comm->recorded,
-               reference = std::make_shared<const GraphReference>(comm)](mxlite::RandomState) {
-    ++calls_of_graphs;
-    recording = number;
-    work();
-    recording = 0;
-  });
+ncclResult_t give(cudaStream_t target, std::function<void()> work) {
+  static_cast<FakeStream&>(*reinterpret_cast<mxlite::Stream*>(target)).give(std::move(work));
   return ncclSuccess;
-}
-
-// As NCCL, which waits for ever.
-void await_graphs(Comm& comm) {
-  for (int i = 0; comm.graph_references > 0; ++i) {
-    if (i == 10000) {
-      std::fputs("fake NCCL: a communicator ends while graphs refer to it\n", stderr);
-      std::abort();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
 }
 
 // Sends each rank its part of the input; null parts are not sent. Reduces what the others send to
@@ -253,13 +209,11 @@ ncclResult_t ncclCommUserRank(ncclComm_t handle, int* rank) {
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
-  await_graphs(*handle->comm);
   delete handle;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
   handle->comm->aborted = true;
-  await_graphs(*handle->comm);
   delete handle;
   return ncclSuccess;
 }
@@ -271,10 +225,9 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (--group_depth > 0) return ncclSuccess;
   for (Messages& m : group_messages)
-    give(m.comm, m.stream,
-         [comm = m.comm, sends = std::move(m.sends), receives = std::move(m.receives)] {
-           run_messages(*comm, sends, receives);
-         });
+    give(m.stream, [comm = m.comm, sends = std::move(m.sends), receives = std::move(m.receives)] {
+      run_messages(*comm, sends, receives);
+    });
   group_messages.clear();
   return ncclSuccess;
 }
@@ -284,14 +237,14 @@ ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDa
   static const int64_t refused = mxlite::env_int("MXLITE_FAKE_NCCL_REFUSES", 0);
   static std::atomic<int64_t> calls{0};
   if (++calls == refused) return ncclSystemError;
-  return give(handle->comm, stream, [=, comm = handle->comm] {
+  return give(stream, [=, comm = handle->comm] {
     const std::vector<const void*> parts(static_cast<size_t>(comm->boxes.ranks), input);
     reduce_parts(*comm, kAllReduce, parts, output, count, dtype_of(type), op_of(op), true);
   });
 }
 ncclResult_t ncclReduce(const void* input, void* output, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t handle, cudaStream_t stream) {
-  return give(handle->comm, stream, [=, comm = handle->comm] {
+  return give(stream, [=, comm = handle->comm] {
     std::vector<const void*> parts(static_cast<size_t>(comm->boxes.ranks));
     parts[static_cast<size_t>(root)] = input;
     reduce_parts(*comm, kReduce, parts, output, count, dtype_of(type), op_of(op),
@@ -300,7 +253,7 @@ ncclResult_t ncclReduce(const void* input, void* output, size_t count, ncclDataT
 }
 ncclResult_t ncclReduceScatter(const void* input, void* output, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t handle, cudaStream_t stream) {
-  return give(handle->comm, stream, [=, comm = handle->comm] {
+  return give(stream, [=, comm = handle->comm] {
     const DType dtype = dtype_of(type);
     std::vector<const void*> parts;
     for (int r = 0; r < comm->boxes.ranks; ++r)
@@ -310,7 +263,7 @@ ncclResult_t ncclReduceScatter(const void* input, void* output, size_t count, nc
 }
 ncclResult_t ncclAllGather(const void* input, void* output, size_t count, ncclDataType_t type,
                            ncclComm_t handle, cudaStream_t stream) {
-  return give(handle->comm, stream, [=, comm = handle->comm] {
+  return give(stream, [=, comm = handle->comm] {
     const size_t bytes = count * mxlite::dtype_size(dtype_of(type));
     const int me = comm->boxes.rank;
     std::memmove(bytes_of(output) + static_cast<size_t>(me) * bytes, input, bytes);
@@ -325,7 +278,7 @@ ncclResult_t ncclAllGather(const void* input, void* output, size_t count, ncclDa
 }
 ncclResult_t ncclBroadcast(const void* input, void* output, size_t count, ncclDataType_t type,
                            int root, ncclComm_t handle, cudaStream_t stream) {
-  return give(handle->comm, stream, [=, comm = handle->comm] {
+  return give(stream, [=, comm = handle->comm] {
     const size_t bytes = count * mxlite::dtype_size(dtype_of(type));
     std::vector<Transfer> sends, receives;
     if (comm->boxes.rank != root) receives.push_back({root, bytes_of(output), bytes});
@@ -349,12 +302,4 @@ ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, n
   const size_t bytes = count * mxlite::dtype_size(dtype_of(type));
   messages_of(handle->comm, stream).receives.push_back({peer, bytes_of(data), bytes});
   return ncclSuccess;
-}
-
-// Tests in Python read how many collectives were recorded, how many ran in graphs, and how many
-// ran without one.
-extern "C" __attribute__((visibility("default"))) void mxlite_fake_nccl_counts(int64_t* counts) {
-  counts[0] = recorded_calls;
-  counts[1] = calls_of_graphs;
-  counts[2] = direct_calls;
 }

@@ -5,7 +5,7 @@
 
 #include "cpp/kvstore/comm/nccl/nccl_communicator.h"
 #include "cpp/kvstore/comm/reduce.h"
-#include "tests/cpp/recording_stream.h"
+#include "tests/cpp/fake_stream.h"
 
 namespace mxlite::nccl {
 namespace {
@@ -19,7 +19,7 @@ class FakeRuntime final : public Runtime {
   cudaStream_t raw(Stream& stream) override { return reinterpret_cast<cudaStream_t>(&stream); }
   void use(int) override {}
   void scale(Stream& stream, void* data, int64_t count, DType dtype, double factor) override {
-    give_to(stream, [=] { scale_buffer(data, count, dtype, factor); });
+    static_cast<FakeStream&>(stream).give([=] { scale_buffer(data, count, dtype, factor); });
   }
   void combine(Stream& stream, void* data, const void* other, int64_t count, DType dtype,
                ReduceOp op) override {
@@ -29,7 +29,7 @@ class FakeRuntime final : public Runtime {
     });
   }
   void clear(Stream& stream, void* data, size_t bytes) override {
-    give_to(stream, [=] { std::memset(data, 0, bytes); });
+    static_cast<FakeStream&>(stream).give([=] { std::memset(data, 0, bytes); });
   }
 };
 

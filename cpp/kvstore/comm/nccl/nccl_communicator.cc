@@ -150,7 +150,7 @@ class NcclCommunicator final : public DeviceCommunicator {
              " sends itself ", send[me], " bytes, ", receive[me], " expected");
     check_usable();
     if (send[me] > 0)
-      target().copy(to + place(receive, rank_), from + place(send, rank_), send[me]);
+      stream_->copy(to + place(receive, rank_), from + place(send, rank_), send[me]);
     submit_group("ncclSend and ncclRecv", [&](auto&& call) {
       for (int r = 0; r < size_; ++r) {
         const size_t out = send[static_cast<size_t>(r)], in = receive[static_cast<size_t>(r)];
@@ -172,7 +172,7 @@ class NcclCommunicator final : public DeviceCommunicator {
 
   void scale(void* data, int64_t count, DType dtype, double factor) override {
     check_usable();
-    if (count > 0 && factor != 1) runtime_.scale(target(), data, count, dtype, factor);
+    if (count > 0 && factor != 1) runtime_.scale(*stream_, data, count, dtype, factor);
   }
   void combine(void* data, const void* other, int64_t count, DType dtype, ReduceOp op) override {
     check_usable();
@@ -180,17 +180,10 @@ class NcclCommunicator final : public DeviceCommunicator {
   }
   void clear(void* data, size_t bytes) override {
     check_usable();
-    if (bytes > 0) runtime_.clear(target(), data, bytes);
+    if (bytes > 0) runtime_.clear(*stream_, data, bytes);
   }
 
   std::unique_ptr<Communicator> split(int color, int key) override;
-
-  bool can_record() const override { return true; }
-  void submit_to(Stream* recording) override { recording_ = recording; }
-  void add_user(std::shared_ptr<CommunicatorUser> user) override {
-    std::erase_if(users_, [](const auto& known) { return known.use_count() == 1; });
-    if (std::ranges::find(users_, user) == users_.end()) users_.push_back(std::move(user));
-  }
 
   void when_done(DoneFn done) override {
     check_usable();
@@ -214,8 +207,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   }
 
  private:
-  Stream& target() { return recording_ ? *recording_ : *stream_; }
-  cudaStream_t raw() { return runtime_.raw(target()); }
+  cudaStream_t raw() { return runtime_.raw(*stream_); }
 
   template <class T>
   static bool all_equal(std::span<const T> counts) {
@@ -300,16 +292,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (error) std::rethrow_exception(error);
   }
 
-  // NCCL waits at the end of a communicator until no recorded graph refers to it. Graphs that run
-  // are freed when they have ended, which ncclCommAbort makes them do.
-  void let_users_go() noexcept {
-    for (const auto& user : users_) user->let_go();
-    users_.clear();
-  }
-
   // Ends the work on the GPU, whether or not other ranks take part.
   void abort() noexcept {
-    let_users_go();
     if (!comm_) return;
     ncclCommAbort(comm_);
     comm_ = nullptr;
@@ -324,7 +308,6 @@ class NcclCommunicator final : public DeviceCommunicator {
         look();
         pause();
       }
-      let_users_go();
       if (!comm_) return;
       runtime_.use(device_);
       take(ncclCommFinalize(comm_), "ncclCommFinalize");
@@ -340,8 +323,6 @@ class NcclCommunicator final : public DeviceCommunicator {
   const std::vector<int> members_;
   const std::function<void()> check_others_;
   const std::unique_ptr<Stream> stream_;
-  Stream* recording_ = nullptr;  // null: work is submitted to stream_
-  std::vector<std::shared_ptr<CommunicatorUser>> users_;
   Completions completions_;
   ncclComm_t comm_ = nullptr;
   std::string what_ = "start";

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cpp/base/env.h"
-#include "cpp/core/waits.h"
 #include "cpp/ops/cuda/context.h"
 #include "cpp/ops/cuda/nn/convolution_epilogue.h"
 #include "cpp/ops/cuda/nn/convolution_graph.h"
@@ -163,7 +162,7 @@ std::shared_ptr<ConvolutionPlan> make_plan(KernelContext& ctx, const Convolution
   Candidates candidates(ctx, *plan, o);
   std::optional<Tuning> tuning;
   // Measuring waits for the stream.
-  const bool may_wait = may_wait_for_work() && !is_capturing(ctx);
+  const bool may_wait = !is_capturing(ctx);
   if (p.tuning != ConvolutionTuning::kOff && may_wait)
     tuning.emplace(Tuning{plan_store(ctx.device.index), TuningBudget::of_process()});
   const PlanChoice choice =
