@@ -1,7 +1,10 @@
 """Write the stubs: ``python -m mxlite._dev.gen_stubs``.
 
 ``op.pyi``, ``contrib.pyi``, ``linalg.pyi`` and ``image.pyi`` of the packages ndarray and symbol
-come from the operators' schemas, and so does ``symbol/operator_methods.pyi``; ``_core.pyi`` comes
+come from the operators' schemas, and so does ``symbol/operator_methods.pyi``. Those of ndarray
+document the operators, which are the same objects in both packages; those of symbol are
+signatures alone. (Overloads for arrays and symbols in one file would need as many lines, and type
+checkers would answer a wrong keyword with "No overload variant matches".) ``_core.pyi`` comes
 from pybind11-stubgen, with the class NDArray described by what is attached to it at run time.
 """
 
@@ -106,6 +109,14 @@ def _function(name: str, signature: str, doc: str) -> str:
     return f"def {name}{signature}:\n{_docstring(doc)}    ...\n"
 
 
+def _array_operator(name: str, op: schema.Op) -> str:
+    return _function(name, schema.stub_signature(op), schema.numpy_doc(op))
+
+
+def _symbol_operator(name: str, op: schema.Op) -> str:
+    return f"def {name}{schema.symbol_signature(op)}: ...\n"
+
+
 ARRAY_IMPORTS = IMPORTS + "\nfrom .._core import NDArray\nfrom ..context import Context\n"
 SYMBOL_IMPORTS = (
     IMPORTS.replace("import Sequence", "import Mapping, Sequence")
@@ -122,24 +133,24 @@ NAMESPACES = {
 
 def op_stub() -> str:
     """Return the text of ndarray/op.pyi."""
-    return _op_stub(ARRAY_IMPORTS, schema.stub_signature)
+    return _op_stub(ARRAY_IMPORTS, _array_operator)
 
 
 def symbol_op_stub() -> str:
     """Return the text of symbol/op.pyi."""
-    return _op_stub(SYMBOL_IMPORTS, schema.symbol_signature)
+    return _op_stub(SYMBOL_IMPORTS, _symbol_operator)
 
 
-def _op_stub(imports: str, signature: Callable[[schema.Op], str]) -> str:
+def _op_stub(imports: str, function: Callable[[str, schema.Op], str]) -> str:
     parts = [HEADER, imports]
     for op in schema.public_ops():
-        parts.append("\n" + _function(op["name"], signature(op), schema.numpy_doc(op)))
+        parts.append("\n" + function(op["name"], op))
         parts += [f"{alias} = {op['name']}\n" for alias in op["aliases"] if alias[0] != "_"]
     return "".join(parts)
 
 
 def namespace_stub(
-    package: ModuleType, name: str, imports: str, signature: Callable[[schema.Op], str]
+    package: ModuleType, name: str, imports: str, function: Callable[[str, schema.Op], str]
 ) -> str:
     """Return the text of contrib.pyi, linalg.pyi or image.pyi of mx.nd or mx.sym."""
     prefixes, modules = NAMESPACES[name]
@@ -147,7 +158,7 @@ def namespace_stub(
     taken: set[str] = set()
     if name == "sparse":  # 1.x has the operator here, too
         op = schema.all_by_name()["cast_storage"]
-        parts.append("\n" + _function("cast_storage", signature(op), schema.numpy_doc(op)))
+        parts.append("\n" + function("cast_storage", op))
         taken.add("cast_storage")
     for module in modules:
         parts.append(f"from .{module} import *\n")
@@ -157,7 +168,7 @@ def namespace_stub(
             short = full_name[len(prefix) :]
             if full_name.startswith(prefix) and short.isidentifier() and short not in taken:
                 taken.add(short)
-                parts.append("\n" + _function(short, signature(op), schema.numpy_doc(op)))
+                parts.append("\n" + function(short, op))
     return "".join(parts)
 
 
@@ -167,10 +178,8 @@ def symbol_methods_stub() -> str:
     ops = schema.all_by_name()
     by_hand = re.findall(r"def (\w+)", SYMBOL_METHODS)
     for name in sorted(set(methods.METHODS).difference(by_hand)):
-        text = _function(
-            name, schema.symbol_signature(ops[name], first="self"), schema.numpy_doc(ops[name])
-        )
-        lines.append(textwrap.indent(text, "    ") + "\n")
+        signature = schema.symbol_signature(ops[name], first="self")
+        lines.append(f"    def {name}{signature}: ...\n")
     signs = [f"__{side}{sign}__" for sign in ARITHMETIC for side in ("", "r")]
     signs += ["__lt__", "__le__", "__gt__", "__ge__"]
     lines += [f"    def {sign}(self, other: Operand) -> Symbol: ...\n" for sign in signs]
@@ -330,12 +339,12 @@ def main() -> None:
     """Write the stubs."""
     write_formatted(PACKAGE / "ndarray" / "op.pyi", op_stub())
     write_formatted(PACKAGE / "symbol" / "op.pyi", symbol_op_stub())
-    sparse = namespace_stub(symbol, "sparse", SYMBOL_IMPORTS, schema.symbol_signature)
+    sparse = namespace_stub(symbol, "sparse", SYMBOL_IMPORTS, _symbol_operator)
     write_formatted(PACKAGE / "symbol" / "sparse.pyi", sparse)
     for name in ("contrib", "linalg", "image"):
-        array = namespace_stub(ndarray, name, ARRAY_IMPORTS, schema.stub_signature)
+        array = namespace_stub(ndarray, name, ARRAY_IMPORTS, _array_operator)
         write_formatted(PACKAGE / "ndarray" / f"{name}.pyi", array)
-        composed = namespace_stub(symbol, name, SYMBOL_IMPORTS, schema.symbol_signature)
+        composed = namespace_stub(symbol, name, SYMBOL_IMPORTS, _symbol_operator)
         write_formatted(PACKAGE / "symbol" / f"{name}.pyi", composed)
     write_formatted(PACKAGE / "symbol" / "operator_methods.pyi", symbol_methods_stub())
     write_formatted(PACKAGE / "_core.pyi", core_stub())

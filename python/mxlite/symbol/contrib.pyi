@@ -16,16 +16,7 @@ def AdaptiveAvgPooling2D(
     output_size: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Average pooling to a given height and width.
-
-    Parameters
-    ----------
-    output_size : int | Sequence[int], default ()
-        Height and width; one number for both; empty is 1.
-    """
-    ...
-
+) -> Symbol: ...
 def BatchNormWithReLU(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
@@ -43,32 +34,7 @@ def BatchNormWithReLU(
     max_calib_range: float | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """BatchNorm followed by relu.
-
-    Parameters
-    ----------
-    eps : float, default 0.001
-        Added to the variance.
-    momentum : float, default 0.9
-        Running statistics: running * m + batch * (1 - m).
-    fix_gamma : bool, default True
-        Use 1 for gamma; its gradient is 0.
-    use_global_stats : bool, default False
-        Use the running statistics in training.
-    output_mean_var : bool, default False
-        Also return mean and inverse standard deviation.
-    axis : int, default 1
-        Axis of the channels.
-    cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
-    min_calib_range : float | None, default None
-        Accepted, used by quantized models only.
-    max_calib_range : float | None, default None
-        Accepted, used by quantized models only.
-    """
-    ...
-
+) -> Symbol: ...
 def BilinearResize2D(
     data: Symbol | None = None,
     like: Symbol | None = None,
@@ -83,26 +49,7 @@ def BilinearResize2D(
     align_corners: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Bilinear interpolation to another height and width.
-
-    Parameters
-    ----------
-    height : int, default 1
-        Height of the output, for mode size.
-    width : int, default 1
-        Width of the output, for mode size.
-    scale_height : float | None, default None
-        Factor of the height; replaces height.
-    scale_width : float | None, default None
-        Factor of the width; replaces width.
-    mode : Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'], default size
-        How the size of the output is determined.
-    align_corners : bool, default True
-        Corner pixels keep their place; otherwise pixels are areas.
-    """
-    ...
-
+) -> Symbol: ...
 def CTCLoss(
     data: Symbol | None = None,
     label: Symbol | None = None,
@@ -113,20 +60,7 @@ def CTCLoss(
     blank_label: Literal["first", "last"] | None = "first",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Connectionist temporal classification loss of every sequence of a batch.
-
-    Parameters
-    ----------
-    use_data_lengths : bool, default False
-        Take the input data_lengths.
-    use_label_lengths : bool, default False
-        Take the input label_lengths.
-    blank_label : Literal['first', 'last'], default first
-        Class of the blank: 0 or the last one.
-    """
-    ...
-
+) -> Symbol: ...
 def DeformableConvolution(
     data: Symbol | None = None,
     offset: Symbol | None = None,
@@ -145,34 +79,7 @@ def DeformableConvolution(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Convolution whose window's elements are moved by offset.
-
-    Parameters
-    ----------
-    kernel : int | Sequence[int]
-        Height and width of the window.
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
-    num_filter : int
-        Number of output channels.
-    num_group : int, default 1
-        Number of groups that channels are divided into.
-    num_deformable_group : int, default 1
-        Number of groups of channels with offsets of their own.
-    workspace : int, default 1024
-        Accepted for compatibility, without effect.
-    no_bias : bool, default False
-        Take no bias input.
-    layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        NCHW or None.
-    """
-    ...
-
+) -> Symbol: ...
 def DeformablePSROIPooling(
     data: Symbol | None = None,
     rois: Symbol | None = None,
@@ -188,30 +95,7 @@ def DeformablePSROIPooling(
     no_trans: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """PSROIPooling by bilinear samples, with bins moved by trans.
-
-    Parameters
-    ----------
-    spatial_scale : float
-        Size of data relative to the image that rois refer to.
-    output_dim : int
-        Channels of the output.
-    group_size : int
-        data has output_dim * group_size^2 channels.
-    pooled_size : int
-        Height and width of the output.
-    part_size : int, default 0
-        Height and width of trans; 0 is pooled_size.
-    sample_per_part : int, default 1
-        Samples per bin and axis.
-    trans_std : float, default 0
-        Unit of trans, relative to the size of the region.
-    no_trans : bool, default False
-        Take no trans input: bins stay in place.
-    """
-    ...
-
+) -> Symbol: ...
 def ModulatedDeformableConvolution(
     data: Symbol | None = None,
     offset: Symbol | None = None,
@@ -232,36 +116,7 @@ def ModulatedDeformableConvolution(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Convolution whose window's elements are moved by offset and multiplied by mask.
-
-    Parameters
-    ----------
-    kernel : int | Sequence[int]
-        Height and width of the window.
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
-    num_filter : int
-        Number of output channels.
-    num_group : int, default 1
-        Number of groups that channels are divided into.
-    num_deformable_group : int, default 1
-        Number of groups of channels with offsets of their own.
-    workspace : int, default 1024
-        Accepted for compatibility, without effect.
-    no_bias : bool, default False
-        Take no bias input.
-    im2col_step : int, default 64
-        Accepted for compatibility, without effect.
-    layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        NCHW or None.
-    """
-    ...
-
+) -> Symbol: ...
 def MultiBoxDetection(
     cls_prob: Symbol | None = None,
     loc_pred: Symbol | None = None,
@@ -275,28 +130,7 @@ def MultiBoxDetection(
     nms_topk: int | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Detections (class, probability, box) by falling probability; suppressed ones have class -1, rows without a detection are -1.
-
-    Parameters
-    ----------
-    clip : bool, default True
-        Cut boxes at the border of the image.
-    threshold : float, default 0.01
-        Detections with a smaller probability are dropped.
-    background_id : int, default 0
-        Not used: class 0 is the background, as in 1.x.
-    nms_threshold : float, default 0.5
-        A detection whose overlap with a better one reaches this is suppressed; not above 0 or above 1: none, and no order.
-    force_suppress : bool, default False
-        Detections of different classes compete too.
-    variances : float | Sequence[float], default (0.1, 0.1, 0.2, 0.2)
-        Factors of the four location predictions.
-    nms_topk : int, default -1
-        How many detections are compared at most; below 1: all.
-    """
-    ...
-
+) -> Symbol: ...
 def MultiBoxPrior(
     data: Symbol | None = None,
     sizes: float | Sequence[float] | None = (1,),
@@ -306,24 +140,7 @@ def MultiBoxPrior(
     offsets: float | Sequence[float] | None = (0.5, 0.5),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Anchors around every position of a feature map, (1, anchors, 4): one per size and one per further ratio. Only the shape of data counts.
-
-    Parameters
-    ----------
-    sizes : float | Sequence[float], default (1,)
-        Heights of the boxes; all with the first ratio.
-    ratios : float | Sequence[float], default (1,)
-        Width by height; all with the first size.
-    clip : bool, default False
-        Cut boxes at the border of the image.
-    steps : float | Sequence[float], default (-1, -1)
-        Distances (y, x) of the boxes; not above 0: one per position.
-    offsets : float | Sequence[float], default (0.5, 0.5)
-        Middle (y, x) of the first box, in steps.
-    """
-    ...
-
+) -> Symbol: ...
 def MultiBoxTarget(
     anchor: Symbol | None = None,
     label: Symbol | None = None,
@@ -336,26 +153,7 @@ def MultiBoxTarget(
     variances: float | Sequence[float] | None = (0.1, 0.1, 0.2, 0.2),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Location targets, their mask and class targets of every anchor. Labels are rows (class, box, ...); class -1 ends them. Class target 0 is the background.
-
-    Parameters
-    ----------
-    overlap_threshold : float, default 0.5
-        An anchor with a larger overlap with a label is positive.
-    ignore_label : float, default -1
-        Class target of anchors that do not count.
-    negative_mining_ratio : float, default -1
-        How many negative anchors count per positive one; not above 0: all.
-    negative_mining_thresh : float, default 0.5
-        Only anchors with a smaller overlap are mined.
-    minimum_negative_samples : int, default 0
-        How many negative anchors are mined at least.
-    variances : float | Sequence[float], default (0.1, 0.1, 0.2, 0.2)
-        Divisors of the four location targets.
-    """
-    ...
-
+) -> Symbol: ...
 def MultiProposal(
     cls_prob: Symbol | None = None,
     bbox_pred: Symbol | None = None,
@@ -371,32 +169,7 @@ def MultiProposal(
     iou_loss: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Regions (image, xmin, ymin, xmax, ymax) of every image of a batch by falling score, repeated where there are too few; im_info has rows (height, width, scale). Its gradient is zero.
-
-    Parameters
-    ----------
-    rpn_pre_nms_top_n : int, default 6000
-        How many of the best boxes are compared; below 1: all.
-    rpn_post_nms_top_n : int, default 300
-        How many regions an image gets.
-    threshold : float, default 0.7
-        A box whose intersection over union with a better one is above this is dropped.
-    rpn_min_size : int, default 16
-        Boxes with a shorter side, in pixels of the original image, get score -1.
-    scales : float | Sequence[float], default (4, 8, 16, 32)
-        Sizes of the anchors, in strides.
-    ratios : float | Sequence[float], default (0.5, 1, 2)
-        Height by width of the anchors.
-    feature_stride : int, default 16
-        Pixels between two positions.
-    output_score : bool, default False
-        Return the scores too.
-    iou_loss : bool, default False
-        bbox_pred moves the corners instead of middle and size.
-    """
-    ...
-
+) -> Symbol: ...
 def PSROIPooling(
     data: Symbol | None = None,
     rois: Symbol | None = None,
@@ -407,22 +180,7 @@ def PSROIPooling(
     group_size: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Mean of each bin of each region, every bin over channels of its own.
-
-    Parameters
-    ----------
-    spatial_scale : float
-        Size of data relative to the image that rois refer to.
-    output_dim : int
-        Channels of the output.
-    pooled_size : int
-        Height and width of the output.
-    group_size : int, default 0
-        data has output_dim * group_size^2 channels; 0 is pooled_size.
-    """
-    ...
-
+) -> Symbol: ...
 def Proposal(
     cls_prob: Symbol | None = None,
     bbox_pred: Symbol | None = None,
@@ -438,32 +196,7 @@ def Proposal(
     iou_loss: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Regions (image, xmin, ymin, xmax, ymax) of one image by falling score, repeated where there are too few; im_info has rows (height, width, scale). Its gradient is zero.
-
-    Parameters
-    ----------
-    rpn_pre_nms_top_n : int, default 6000
-        How many of the best boxes are compared; below 1: all.
-    rpn_post_nms_top_n : int, default 300
-        How many regions an image gets.
-    threshold : float, default 0.7
-        A box whose intersection over union with a better one is above this is dropped.
-    rpn_min_size : int, default 16
-        Boxes with a shorter side, in pixels of the original image, get score -1.
-    scales : float | Sequence[float], default (4, 8, 16, 32)
-        Sizes of the anchors, in strides.
-    ratios : float | Sequence[float], default (0.5, 1, 2)
-        Height by width of the anchors.
-    feature_stride : int, default 16
-        Pixels between two positions.
-    output_score : bool, default False
-        Return the scores too.
-    iou_loss : bool, default False
-        bbox_pred moves the corners instead of middle and size.
-    """
-    ...
-
+) -> Symbol: ...
 def ROIAlign(
     data: Symbol | None = None,
     rois: Symbol | None = None,
@@ -475,24 +208,7 @@ def ROIAlign(
     aligned: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Mean of bilinear samples in each bin of each region.
-
-    Parameters
-    ----------
-    pooled_size : int | Sequence[int]
-        Height and width of the output.
-    spatial_scale : float
-        Size of data relative to the image that rois refer to.
-    sample_ratio : int, default -1
-        Samples per bin and axis; not positive: one per pixel.
-    position_sensitive : bool, default False
-        Every bin reads channels of its own.
-    aligned : bool, default False
-        Pixel centers are at half coordinates.
-    """
-    ...
-
+) -> Symbol: ...
 def RROIAlign(
     data: Symbol | None = None,
     rois: Symbol | None = None,
@@ -502,20 +218,7 @@ def RROIAlign(
     sampling_ratio: int | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """ROIAlign of rotated regions (image, centre x, centre y, width, height, angle).
-
-    Parameters
-    ----------
-    pooled_size : int | Sequence[int]
-        Height and width of the output.
-    spatial_scale : float
-        Size of data relative to the image that rois refer to.
-    sampling_ratio : int, default -1
-        Samples per bin and axis; not positive: one per pixel.
-    """
-    ...
-
+) -> Symbol: ...
 def SyncBatchNorm(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
@@ -532,28 +235,7 @@ def SyncBatchNorm(
     key: str,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """BatchNorm for data on several devices; in training on one, as BatchNorm.
-
-    Parameters
-    ----------
-    eps : float, default 0.001
-        Added to the variance.
-    momentum : float, default 0.9
-        Running statistics: running * m + batch * (1 - m).
-    fix_gamma : bool, default True
-        Use 1 for gamma; its gradient is 0.
-    use_global_stats : bool, default False
-        Use the running statistics in training.
-    output_mean_var : bool, default False
-        Also return mean and variance.
-    ndev : int, default 1
-        Number of devices; more than 1 only for inference.
-    key : str
-        Name that the calls on all devices share.
-    """
-    ...
-
+) -> Symbol: ...
 def adamw_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -571,48 +253,14 @@ def adamw_update(
     t: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """AdamW: weight -= eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). Nothing changes if rescale_grad is 0 or not finite.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    beta1 : float, default 0.9
-        Decay of the mean.
-    beta2 : float, default 0.999
-        Decay of the variance.
-    epsilon : float, default 1e-08
-        Keeps the divisor above 0.
-    wd : float, default 0
-        Weight decay.
-    eta : float
-        Schedule multiplier.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    t : int, default 0
-        Number of this update, from 1, which corrects lr for the zeros that the means start with; 0: lr is corrected already.
-    """
-    ...
-
+) -> Symbol: ...
 def all_gather(
     data: Symbol | None = None,
     axis: int | None = 0,
     process_set: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Joins the arrays of all ranks of a process set along an axis, in the order of ranks; every rank gets the result. All ranks give the same shape. The gradient is reduce_scatter.
-
-    Parameters
-    ----------
-    axis : int, default 0
-        Axis along which the arrays are joined.
-    process_set : int, default 0
-        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
-    """
-    ...
-
+) -> Symbol: ...
 def all_reduce(
     data: Symbol | None = None,
     op: Literal["sum", "mean", "min", "max", "product"] | None = "sum",
@@ -620,20 +268,7 @@ def all_reduce(
     replicated: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Combines the arrays of all ranks of a process set; every rank gets the result. All ranks must call collective operators in the same order. The gradient of sum and mean is the sum and mean of the ranks' gradients; min, max and product are not differentiable. A process that has joined no job gets its own array.
-
-    Parameters
-    ----------
-    op : Literal['sum', 'mean', 'min', 'max', 'product'], default sum
-        How the arrays of the ranks are combined.
-    process_set : int, default 0
-        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
-    replicated : bool, default False
-        All ranks compute the same from the result and so have the same gradient of it, which is not summed over ranks: the gradient of data needs no communication.
-    """
-    ...
-
+) -> Symbol: ...
 def all_to_all(
     data: Symbol | None = None,
     split_axis: int | None = 0,
@@ -641,20 +276,7 @@ def all_to_all(
     process_set: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Divides each rank's array along `split_axis` into equal parts, sends part i to rank i of the process set, and joins what was received along `concat_axis`, in the order of ranks. The gradient is all_to_all with exchanged axes.
-
-    Parameters
-    ----------
-    split_axis : int, default 0
-        Axis that is divided; its size is a multiple of the ranks.
-    concat_axis : int, default 0
-        Axis along which the received parts are joined.
-    process_set : int, default 0
-        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
-    """
-    ...
-
+) -> Symbol: ...
 def allclose(
     a: Symbol | None = None,
     b: Symbol | None = None,
@@ -663,20 +285,7 @@ def allclose(
     equal_nan: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 (uint8, no axes) if abs(a - b) <= atol + rtol * abs(b) everywhere, else 0.
-
-    Parameters
-    ----------
-    rtol : float, default 1e-05
-        Allowed difference relative to abs(b).
-    atol : float, default 1e-08
-        Allowed difference on top of that.
-    equal_nan : bool, default True
-        Whether two NaNs count as equal.
-    """
-    ...
-
+) -> Symbol: ...
 def arange_like(
     data: Symbol | None = None,
     start: float | None = 0,
@@ -686,24 +295,7 @@ def arange_like(
     axis: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Evenly spaced numbers in the shape of data or along one of its axes.
-
-    Parameters
-    ----------
-    start : float, default 0
-        First value.
-    step : float, default 1
-        Difference of neighbours.
-    repeat : int, default 1
-        How often every value occurs.
-    ctx : str, default
-        Ignored: the output is on data's device.
-    axis : int | None, default None
-        Axis whose length counts; None: the shape of data.
-    """
-    ...
-
+) -> Symbol: ...
 def bipartite_matching(
     data: Symbol | None = None,
     *,
@@ -712,20 +304,7 @@ def bipartite_matching(
     topk: int | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Pairs rows and columns of score matrices, best score first: the column of every row and the row of every column, -1 without one. Its gradient is zero.
-
-    Parameters
-    ----------
-    is_ascend : bool, default False
-        The smallest scores match first.
-    threshold : float
-        Only scores above this match; with is_ascend those below.
-    topk : int, default -1
-        Ends after topk + 1 matches, as 1.x does; below 1: no limit.
-    """
-    ...
-
+) -> Symbol: ...
 def box_decode(
     data: Symbol | None = None,
     anchors: Symbol | None = None,
@@ -737,26 +316,7 @@ def box_decode(
     format: Literal["corner", "center"] | None = "center",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Boxes in corner format from predicted offsets to anchors. Its gradient is zero.
-
-    Parameters
-    ----------
-    std0 : float, default 1
-        Factor of the horizontal offset.
-    std1 : float, default 1
-        Factor of the vertical offset.
-    std2 : float, default 1
-        Factor of the logarithm of the width.
-    std3 : float, default 1
-        Factor of the logarithm of the height.
-    clip : float, default -1
-        Largest logarithm of width and height; not above 0: no limit.
-    format : Literal['corner', 'center'], default center
-        Format of the anchors.
-    """
-    ...
-
+) -> Symbol: ...
 def box_encode(
     samples: Symbol | None = None,
     matches: Symbol | None = None,
@@ -766,26 +326,14 @@ def box_encode(
     stds: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Regression targets, and a mask, of anchors from the boxes refs that matches names; corner format. Anchors whose sample is not above 0.5 get zeros."""
-    ...
-
+) -> Symbol: ...
 def box_iou(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     format: Literal["corner", "center"] | None = "corner",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Intersection over union of every box of lhs with every box of rhs. Its gradient is zero.
-
-    Parameters
-    ----------
-    format : Literal['corner', 'center'], default corner
-        corner: (xmin, ymin, xmax, ymax); center: (x, y, width, height).
-    """
-    ...
-
+) -> Symbol: ...
 def box_nms(
     data: Symbol | None = None,
     overlap_thresh: float | None = 0.5,
@@ -800,34 +348,7 @@ def box_nms(
     out_format: Literal["corner", "center"] | None = "corner",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Rows sorted by falling score without those that overlap a better one; the rest is filled with -1. Rows are (class, score, four coordinates, ...) in any order. A second, hidden output says where each row came from.
-
-    Parameters
-    ----------
-    overlap_thresh : float, default 0.5
-        A box whose intersection over union with a better one is above this is dropped.
-    valid_thresh : float, default 0
-        Boxes whose score is not above this are dropped.
-    topk : int, default -1
-        How many boxes are compared at most; negative: all. 0 copies.
-    coord_start : int, default 2
-        Index of the first of four coordinates in a row.
-    score_index : int, default 1
-        Index of the score in a row.
-    id_index : int, default -1
-        Index of the class in a row; -1: no classes.
-    background_id : int, default -1
-        Boxes of this class are dropped; needs id_index.
-    force_suppress : bool, default False
-        Boxes of different classes compete too.
-    in_format : Literal['corner', 'center'], default corner
-        Format of the boxes in data.
-    out_format : Literal['corner', 'center'], default corner
-        Format of the boxes in the output.
-    """
-    ...
-
+) -> Symbol: ...
 def box_non_maximum_suppression(
     data: Symbol | None = None,
     overlap_thresh: float | None = 0.5,
@@ -842,68 +363,21 @@ def box_non_maximum_suppression(
     out_format: Literal["corner", "center"] | None = "corner",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Rows sorted by falling score without those that overlap a better one; the rest is filled with -1. Rows are (class, score, four coordinates, ...) in any order. A second, hidden output says where each row came from.
-
-    Parameters
-    ----------
-    overlap_thresh : float, default 0.5
-        A box whose intersection over union with a better one is above this is dropped.
-    valid_thresh : float, default 0
-        Boxes whose score is not above this are dropped.
-    topk : int, default -1
-        How many boxes are compared at most; negative: all. 0 copies.
-    coord_start : int, default 2
-        Index of the first of four coordinates in a row.
-    score_index : int, default 1
-        Index of the score in a row.
-    id_index : int, default -1
-        Index of the class in a row; -1: no classes.
-    background_id : int, default -1
-        Boxes of this class are dropped; needs id_index.
-    force_suppress : bool, default False
-        Boxes of different classes compete too.
-    in_format : Literal['corner', 'center'], default corner
-        Format of the boxes in data.
-    out_format : Literal['corner', 'center'], default corner
-        Format of the boxes in the output.
-    """
-    ...
-
+) -> Symbol: ...
 def broadcast(
     data: Symbol | None = None,
     root: int | None = 0,
     process_set: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Returns the array of one rank on all ranks of a process set. All ranks give an array of the same shape and dtype. The root's gradient is the sum of all ranks' gradients, that of other ranks is 0.
-
-    Parameters
-    ----------
-    root : int, default 0
-        Rank in the job whose array all ranks get.
-    process_set : int, default 0
-        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
-    """
-    ...
-
+) -> Symbol: ...
 def calibrate_entropy(
     hist: Symbol | None = None,
     hist_edges: Symbol | None = None,
     num_quantized_bins: int | None = 255,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The range whose quantization changes a histogram least, by its divergence, and that divergence.
-
-    Parameters
-    ----------
-    num_quantized_bins : int, default 255
-        Number of values that a quantized number has.
-    """
-    ...
-
+) -> Symbol: ...
 def count_sketch(
     data: Symbol | None = None,
     h: Symbol | None = None,
@@ -913,18 +387,7 @@ def count_sketch(
     processing_batch_size: int | None = 32,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Count sketch: out[..., h[i]] is the sum of s[i] * data[..., i].
-
-    Parameters
-    ----------
-    out_dim : int
-        Number of buckets.
-    processing_batch_size : int, default 32
-        Accepted for compatibility, without effect.
-    """
-    ...
-
+) -> Symbol: ...
 def ctc_loss(
     data: Symbol | None = None,
     label: Symbol | None = None,
@@ -935,20 +398,7 @@ def ctc_loss(
     blank_label: Literal["first", "last"] | None = "first",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Connectionist temporal classification loss of every sequence of a batch.
-
-    Parameters
-    ----------
-    use_data_lengths : bool, default False
-        Take the input data_lengths.
-    use_label_lengths : bool, default False
-        Take the input label_lengths.
-    blank_label : Literal['first', 'last'], default first
-        Class of the blank: 0 or the last one.
-    """
-    ...
-
+) -> Symbol: ...
 def dequantize(
     data: Symbol | None = None,
     min_range: Symbol | None = None,
@@ -956,22 +406,10 @@ def dequantize(
     out_type: Literal["float32"] | None = "float32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The floats that quantized data stand for.
-
-    Parameters
-    ----------
-    out_type : Literal['float32'], default float32
-        dtype of the output.
-    """
-    ...
-
+) -> Symbol: ...
 def div_sqrt_dim(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """data / sqrt(size of the last axis)."""
-    ...
-
+) -> Symbol: ...
 def dot_product_attention(
     query: Symbol | None = None,
     key: Symbol | None = None,
@@ -985,57 +423,20 @@ def dot_product_attention(
     use_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Scaled dot-product attention, softmax(scale * query key^T + attention_mask) value, in blocks that never hold all scores. The mask is added to the scores. Of key and value only the first `length` entries of each sample take part (a longer length means all). Scores of -1e30 or less take no part; a row of which nothing is left gives zeros.
-
-    Parameters
-    ----------
-    causal : bool, default False
-        Query i attends to keys up to i + k_length - q_length: the ends are aligned.
-    scale : float | None, default None
-        Factor of the scores; None is 1 / sqrt(head_size).
-    dropout : float, default 0
-        Fraction of attention weights set to zero in training.
-    use_mask : bool, default False
-        Take the input attention_mask, which is added to the scores.
-    use_length : bool, default False
-        Take the input length.
-    """
-    ...
-
+) -> Symbol: ...
 def fft(
     data: Symbol | None = None,
     compute_size: int | None = 128,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Fourier transform of the last axis, as (real, imaginary) pairs.
-
-    Parameters
-    ----------
-    compute_size : int, default 128
-        Accepted for compatibility, without effect.
-    """
-    ...
-
+) -> Symbol: ...
 def gradientmultiplier(
     data: Symbol | None = None,
     scalar: float | None = 1,
     is_int: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data; its gradient is multiplied by scalar.
-
-    Parameters
-    ----------
-    scalar : float, default 1
-        The other operand, converted to the result's dtype.
-    is_int : bool, default True
-        Written by 1.x into graphs; has no effect.
-    """
-    ...
-
+) -> Symbol: ...
 def group_adagrad_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -1047,22 +448,7 @@ def group_adagrad_update(
     epsilon: float | None = 1e-05,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Adagrad with one history per row: history += mean(grad^2).
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    epsilon : float, default 1e-05
-        Keeps the divisor above 0.
-    """
-    ...
-
+) -> Symbol: ...
 def hawkesll(
     lda: Symbol | None = None,
     alpha: Symbol | None = None,
@@ -1074,50 +460,26 @@ def hawkesll(
     max_time: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Log likelihood of marked Hawkes processes, and their states at the end."""
-    ...
-
+) -> Symbol: ...
 def ifft(
     data: Symbol | None = None,
     compute_size: int | None = 128,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Real part of the inverse Fourier transform of pairs, not divided by length.
-
-    Parameters
-    ----------
-    compute_size : int, default 128
-        Accepted for compatibility, without effect.
-    """
-    ...
-
+) -> Symbol: ...
 def index_array(
     data: Symbol | None = None,
     axes: int | Sequence[int] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """At every position of data its own coordinates, int64.
-
-    Parameters
-    ----------
-    axes : int | Sequence[int] | None, default None
-        Axes whose index is written; None: all of them.
-    """
-    ...
-
+) -> Symbol: ...
 def index_copy(
     old_tensor: Symbol | None = None,
     index_vector: Symbol | None = None,
     new_tensor: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """old_tensor with row index_vector[i] replaced by row i of new_tensor."""
-    ...
-
+) -> Symbol: ...
 def interleaved_matmul_encdec_qk(
     queries: Symbol | None = None,
     keys_values: Symbol | None = None,
@@ -1125,16 +487,7 @@ def interleaved_matmul_encdec_qk(
     heads: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Scaled products of a decoder's queries and an encoder's keys.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
+) -> Symbol: ...
 def interleaved_matmul_encdec_valatt(
     keys_values: Symbol | None = None,
     attention: Symbol | None = None,
@@ -1142,32 +495,14 @@ def interleaved_matmul_encdec_valatt(
     heads: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Attention times an encoder's values.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
+) -> Symbol: ...
 def interleaved_matmul_selfatt_qk(
     queries_keys_values: Symbol | None = None,
     *,
     heads: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Scaled products of queries and keys, self-attention.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
+) -> Symbol: ...
 def interleaved_matmul_selfatt_valatt(
     queries_keys_values: Symbol | None = None,
     attention: Symbol | None = None,
@@ -1175,34 +510,16 @@ def interleaved_matmul_selfatt_valatt(
     heads: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Attention times values, self-attention.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
+) -> Symbol: ...
 def isfinite(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """1 where data is neither NaN nor infinite, else 0."""
-    ...
-
+) -> Symbol: ...
 def isinf(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """1 where data is infinite, else 0, in data's dtype."""
-    ...
-
+) -> Symbol: ...
 def isnan(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """1 where data is NaN, else 0, in data's dtype."""
-    ...
-
+) -> Symbol: ...
 def mp_adamw_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -1221,30 +538,7 @@ def mp_adamw_update(
     t: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """AdamW: weight -= eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). Nothing changes if rescale_grad is 0 or not finite.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    beta1 : float, default 0.9
-        Decay of the mean.
-    beta2 : float, default 0.999
-        Decay of the variance.
-    epsilon : float, default 1e-08
-        Keeps the divisor above 0.
-    wd : float, default 0
-        Weight decay.
-    eta : float
-        Schedule multiplier.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    t : int, default 0
-        Number of this update, from 1, which corrects lr for the zeros that the means start with; 0: lr is corrected already.
-    """
-    ...
-
+) -> Symbol: ...
 def quadratic(
     data: Symbol | None = None,
     a: float | None = 0,
@@ -1252,20 +546,7 @@ def quadratic(
     c: float | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """a * data * data + b * data + c.
-
-    Parameters
-    ----------
-    a : float, default 0
-        Factor on data * data.
-    b : float, default 0
-        Factor on data.
-    c : float, default 0
-        Constant.
-    """
-    ...
-
+) -> Symbol: ...
 def quantize(
     data: Symbol | None = None,
     min_range: Symbol | None = None,
@@ -1273,34 +554,14 @@ def quantize(
     out_type: Literal["int8", "uint8"] | None = "uint8",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data as int8 or uint8, and the range that these stand for.
-
-    Parameters
-    ----------
-    out_type : Literal['int8', 'uint8'], default uint8
-        dtype of the output.
-    """
-    ...
-
+) -> Symbol: ...
 def quantize_asym(
     data: Symbol | None = None,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data * scale + shift as uint8, with scale and shift: the whole range is used.
-
-    Parameters
-    ----------
-    min_calib_range : float | None, default None
-        Low end of the range; None: not known.
-    max_calib_range : float | None, default None
-        High end of the range; None: not known.
-    """
-    ...
-
+) -> Symbol: ...
 def quantize_v2(
     data: Symbol | None = None,
     out_type: Literal["auto", "int8", "uint8"] | None = "int8",
@@ -1308,20 +569,7 @@ def quantize_v2(
     max_calib_range: float | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data as int8 or uint8 with a given range or that of data.
-
-    Parameters
-    ----------
-    out_type : Literal['auto', 'int8', 'uint8'], default int8
-        dtype of the output; auto: uint8 if min_calib_range is not below 0, else int8.
-    min_calib_range : float | None, default None
-        Low end of the range; None: from data.
-    max_calib_range : float | None, default None
-        High end of the range; None: from data.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_act(
     data: Symbol | None = None,
     min_data: Symbol | None = None,
@@ -1330,16 +578,7 @@ def quantized_act(
     act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """relu of quantized data.
-
-    Parameters
-    ----------
-    act_type : Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh']
-        Function that is applied.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_batch_norm(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
@@ -1359,48 +598,14 @@ def quantized_batch_norm(
     max_calib_range: float | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """BatchNorm of quantized data by the running statistics, as int8.
-
-    Parameters
-    ----------
-    eps : float, default 0.001
-        Added to the variance.
-    momentum : float, default 0.9
-        Running statistics: running * m + batch * (1 - m).
-    fix_gamma : bool, default True
-        Use 1 for gamma; its gradient is 0.
-    use_global_stats : bool, default False
-        Use the running statistics in training.
-    output_mean_var : bool, default False
-        Also return mean and inverse standard deviation.
-    axis : int, default 1
-        Axis of the channels.
-    cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
-    min_calib_range : float | None, default None
-        Accepted, used by quantized models only.
-    max_calib_range : float | None, default None
-        Accepted, used by quantized models only.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_concat(
     *data: Symbol | Sequence[Symbol],
     dim: int | None = 1,
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Joins quantized arrays in the widest of their ranges; data is all arrays, then the ends of each range.
-
-    Parameters
-    ----------
-    dim : int, default 1
-        Axis along which the inputs are joined.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_conv(
     data: Symbol | None = None,
     weight: Symbol | None = None,
@@ -1425,36 +630,7 @@ def quantized_conv(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Convolution of quantized data: int32 sums and their range.
-
-    Parameters
-    ----------
-    kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
-    num_filter : int
-        Number of output channels.
-    num_group : int, default 1
-        Number of groups that channels are divided into.
-    workspace : int, default 1024
-        MiB that cuDNN may use; no effect on the CPU.
-    no_bias : bool, default False
-        Take no bias input.
-    cudnn_tune : str | None, default None
-        off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT.
-    cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
-    layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_elemwise_add(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
@@ -1466,18 +642,7 @@ def quantized_elemwise_add(
     max_calib_range: float | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sum of quantized arrays: int32, or int8 and uint8 with a given range.
-
-    Parameters
-    ----------
-    min_calib_range : float | None, default None
-        Low end of the range; None: not known.
-    max_calib_range : float | None, default None
-        High end of the range; None: not known.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_elemwise_mul(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
@@ -1490,20 +655,7 @@ def quantized_elemwise_mul(
     enable_float_output: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Product of quantized arrays: int32, int8 with a given range, or float32.
-
-    Parameters
-    ----------
-    min_calib_range : float | None, default None
-        Low end of the range; None: not known.
-    max_calib_range : float | None, default None
-        High end of the range; None: not known.
-    enable_float_output : bool, default False
-        Give the product as float32, without a range.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_embedding(
     data: Symbol | None = None,
     weight: Symbol | None = None,
@@ -1516,32 +668,14 @@ def quantized_embedding(
     sparse_grad: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Rows of a quantized table that data's indices name.
-
-    Parameters
-    ----------
-    input_dim : int
-        Number of rows of the table.
-    output_dim : int
-        Length of a row.
-    dtype : DTypeLike, default float32
-        dtype of a weight that is created for this layer.
-    sparse_grad : bool, default False
-        Give the gradient of weight as single rows.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_flatten(
     data: Symbol | None = None,
     min_data: Symbol | None = None,
     max_data: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Flatten of quantized data: all dimensions but the first become one."""
-    ...
-
+) -> Symbol: ...
 def quantized_fully_connected(
     data: Symbol | None = None,
     weight: Symbol | None = None,
@@ -1558,20 +692,7 @@ def quantized_fully_connected(
     flatten: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Linear layer on quantized data: int32 sums and their range.
-
-    Parameters
-    ----------
-    num_hidden : int
-        Size of the output's last dimension.
-    no_bias : bool, default False
-        Take no bias input.
-    flatten : bool, default True
-        Join all dimensions of data but the first; otherwise the last one is multiplied.
-    """
-    ...
-
+) -> Symbol: ...
 def quantized_pooling(
     data: Symbol | None = None,
     min_data: Symbol | None = None,
@@ -1588,34 +709,7 @@ def quantized_pooling(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Maximum or average pooling of quantized data.
-
-    Parameters
-    ----------
-    kernel : int | Sequence[int], default ()
-        Size of the window; not used by global pooling.
-    pool_type : Literal['avg', 'lp', 'max', 'sum'], default max
-        What is made of the elements of a window.
-    global_pool : bool, default False
-        One window over the whole spatial extent.
-    cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
-    pooling_convention : Literal['full', 'same', 'valid'], default valid
-        Output size: valid rounds down, full up, same divides the padded size by stride.
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Padding on both sides; 0 where empty.
-    p_value : int | None, default None
-        Exponent of lp pooling: 1, 2 or 3.
-    count_include_pad : bool | None, default None
-        Averages count padding in their divisor; None is True.
-    layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
-    """
-    ...
-
+) -> Symbol: ...
 def recv(
     data: Symbol | None = None,
     *,
@@ -1623,18 +717,7 @@ def recv(
     process_set: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Receives an array that another rank sends. Shape and dtype are those of `data`, whose values are not read. If `data` is differentiated, backward sends the result's gradient to the other rank; the gradient of `data` is 0.
-
-    Parameters
-    ----------
-    source : int
-        Rank in the job that sends.
-    process_set : int, default 0
-        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
-    """
-    ...
-
+) -> Symbol: ...
 def reduce_scatter(
     data: Symbol | None = None,
     axis: int | None = 0,
@@ -1642,20 +725,7 @@ def reduce_scatter(
     process_set: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Combines the arrays of all ranks of a process set; rank i of the set gets the i-th of equal parts along an axis. The gradient of sum and mean is all_gather; min, max and product are not differentiable.
-
-    Parameters
-    ----------
-    axis : int, default 0
-        Axis that is divided; its size is a multiple of the ranks.
-    op : Literal['sum', 'mean', 'min', 'max', 'product'], default sum
-        How the arrays of the ranks are combined.
-    process_set : int, default 0
-        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
-    """
-    ...
-
+) -> Symbol: ...
 def requantize(
     data: Symbol | None = None,
     min_range: Symbol | None = None,
@@ -1665,26 +735,10 @@ def requantize(
     max_calib_range: float | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """int32 sums as int8 or uint8 with a given range or that of data.
-
-    Parameters
-    ----------
-    out_type : Literal['auto', 'int8', 'uint8'], default int8
-        dtype of the output; auto: uint8 if min_calib_range is not below 0, else int8.
-    min_calib_range : float | None, default None
-        Low end of the range; None: from data.
-    max_calib_range : float | None, default None
-        High end of the range; None: from data.
-    """
-    ...
-
+) -> Symbol: ...
 def round_ste(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """round(data); the gradient passes as if nothing had been rounded."""
-    ...
-
+) -> Symbol: ...
 def send(
     data: Symbol | None = None,
     *,
@@ -1692,35 +746,13 @@ def send(
     process_set: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sends an array to another rank, which calls recv. Messages from one rank to another arrive in the order of the calls. The result is a zero, and backward from it receives the array's gradient from the other rank.
-
-    Parameters
-    ----------
-    destination : int
-        Rank in the job that receives.
-    process_set : int, default 0
-        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
-    """
-    ...
-
+) -> Symbol: ...
 def sign_ste(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """sign(data); the gradient passes as if the output were data."""
-    ...
-
+) -> Symbol: ...
 def sum_gradient(
     data: Symbol | None = None,
     process_set: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Returns its argument; backward adds up the gradients of all ranks of a process set. It belongs where an array that all ranks have enters a part of a network of which each rank computes a share (tensor parallelism); `all_reduce` with `replicated=True` ends such a part.
-
-    Parameters
-    ----------
-    process_set : int, default 0
-        Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
-    """
-    ...
+) -> Symbol: ...

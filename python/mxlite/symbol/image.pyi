@@ -15,16 +15,7 @@ def adjust_lighting(
     alpha: float | Sequence[float],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Adds a mixture of ImageNet's principal colours.
-
-    Parameters
-    ----------
-    alpha : float | Sequence[float]
-        Factors of the three principal colours.
-    """
-    ...
-
+) -> Symbol: ...
 def crop(
     data: Symbol | None = None,
     *,
@@ -34,52 +25,20 @@ def crop(
     height: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """A rectangle of an image.
-
-    Parameters
-    ----------
-    x : int
-        Left edge.
-    y : int
-        Top edge.
-    width : int
-        Width of the part.
-    height : int
-        Height of the part.
-    """
-    ...
-
+) -> Symbol: ...
 def flip_left_right(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Mirrors an image left to right."""
-    ...
-
+) -> Symbol: ...
 def flip_top_bottom(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Mirrors an image top to bottom."""
-    ...
-
+) -> Symbol: ...
 def normalize(
     data: Symbol | None = None,
     mean: float | Sequence[float] | None = (0, 0, 0, 0),
     std: float | Sequence[float] | None = (1, 1, 1, 1),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """(data - mean) / std for every channel of (channels, height, width).
-
-    Parameters
-    ----------
-    mean : float | Sequence[float], default (0, 0, 0, 0)
-        One number or one per channel.
-    std : float | Sequence[float], default (1, 1, 1, 1)
-        One number or one per channel.
-    """
-    ...
-
+) -> Symbol: ...
 def random_brightness(
     data: Symbol | None = None,
     *,
@@ -87,18 +46,7 @@ def random_brightness(
     max_factor: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Multiplies each image by a random factor.
-
-    Parameters
-    ----------
-    min_factor : float
-        Smallest factor.
-    max_factor : float
-        Largest factor.
-    """
-    ...
-
+) -> Symbol: ...
 def random_color_jitter(
     data: Symbol | None = None,
     *,
@@ -108,22 +56,7 @@ def random_color_jitter(
     hue: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Random brightness, contrast, saturation and hue in random order.
-
-    Parameters
-    ----------
-    brightness : float
-        Largest change; 0: none.
-    contrast : float
-        Largest change; 0: none.
-    saturation : float
-        Largest change; 0: none.
-    hue : float
-        Largest change; 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def random_contrast(
     data: Symbol | None = None,
     *,
@@ -131,30 +64,13 @@ def random_contrast(
     max_factor: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Moves each image away from or towards its mean grey by a random factor.
-
-    Parameters
-    ----------
-    min_factor : float
-        Smallest factor.
-    max_factor : float
-        Largest factor.
-    """
-    ...
-
+) -> Symbol: ...
 def random_flip_left_right(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Mirrors each image left to right with probability one half."""
-    ...
-
+) -> Symbol: ...
 def random_flip_top_bottom(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Mirrors each image top to bottom with probability one half."""
-    ...
-
+) -> Symbol: ...
 def random_hue(
     data: Symbol | None = None,
     *,
@@ -162,33 +78,13 @@ def random_hue(
     max_factor: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Turns the hue of each image by a random part of a circle.
-
-    Parameters
-    ----------
-    min_factor : float
-        Smallest factor.
-    max_factor : float
-        Largest factor.
-    """
-    ...
-
+) -> Symbol: ...
 def random_lighting(
     data: Symbol | None = None,
     alpha_std: float | None = 0.05,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Adds a random mixture of ImageNet's principal colours.
-
-    Parameters
-    ----------
-    alpha_std : float, default 0.05
-        Standard deviation of the factors.
-    """
-    ...
-
+) -> Symbol: ...
 def random_saturation(
     data: Symbol | None = None,
     *,
@@ -196,18 +92,7 @@ def random_saturation(
     max_factor: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Moves each pixel away from or towards its grey by a random factor.
-
-    Parameters
-    ----------
-    min_factor : float
-        Smallest factor.
-    max_factor : float
-        Largest factor.
-    """
-    ...
-
+) -> Symbol: ...
 def resize(
     data: Symbol | None = None,
     size: int | Sequence[int] | None = (),
@@ -215,22 +100,7 @@ def resize(
     interp: int | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """An image in another size.
-
-    Parameters
-    ----------
-    size : int | Sequence[int], default ()
-        (width, height), or one number for both.
-    keep_ratio : bool, default False
-        With one number: it is the length of the shorter side.
-    interp : int, default 1
-        0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos.
-    """
-    ...
-
+) -> Symbol: ...
 def to_tensor(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """(height, width, channels) of 0 to 255 to float32 (channels, height, width) of 0 to 1."""
-    ...
+) -> Symbol: ...

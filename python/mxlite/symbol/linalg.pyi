@@ -11,49 +11,23 @@ from .symbol import Symbol
 
 def det(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Determinant of every matrix."""
-    ...
-
+) -> Symbol: ...
 def extractdiag(
     A: Symbol | None = None,
     offset: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """A diagonal of every matrix.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        Diagonal: above the main one if positive, below if negative.
-    """
-    ...
-
+) -> Symbol: ...
 def extracttrian(
     A: Symbol | None = None,
     offset: int | None = 0,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """A triangle of every matrix, row after row.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
-    lower : bool, default True
-        With offset 0: lower triangle, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def gelqf(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """LQ factors (Q, L): A = L * Q with lower triangular L and orthonormal rows in Q."""
-    ...
-
+) -> Symbol: ...
 def gemm(
     A: Symbol | None = None,
     B: Symbol | None = None,
@@ -65,24 +39,7 @@ def gemm(
     axis: int | None = -2,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """alpha * op(A) * op(B) + beta * C for every matrix.
-
-    Parameters
-    ----------
-    transpose_a : bool, default False
-        Use the transposed A.
-    transpose_b : bool, default False
-        Use the transposed B.
-    alpha : float, default 1
-        Factor of the product.
-    beta : float, default 1
-        Factor of C.
-    axis : int, default -2
-        Axis of the rows; columns are the last axis.
-    """
-    ...
-
+) -> Symbol: ...
 def gemm2(
     A: Symbol | None = None,
     B: Symbol | None = None,
@@ -92,145 +49,58 @@ def gemm2(
     axis: int | None = -2,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """alpha * op(A) * op(B) for every pair of matrices.
-
-    Parameters
-    ----------
-    transpose_a : bool, default False
-        Use the transposed A.
-    transpose_b : bool, default False
-        Use the transposed B.
-    alpha : float, default 1
-        Factor of the product.
-    axis : int, default -2
-        Axis of the rows; columns are the last axis.
-    """
-    ...
-
+) -> Symbol: ...
 def inverse(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse of every matrix."""
-    ...
-
+) -> Symbol: ...
 def makediag(
     A: Symbol | None = None,
     offset: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Matrices that are zero but for one diagonal.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        Diagonal: above the main one if positive, below if negative.
-    """
-    ...
-
+) -> Symbol: ...
 def maketrian(
     A: Symbol | None = None,
     offset: int | None = 0,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Matrices that are zero but for one triangle, given row after row.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
-    lower : bool, default True
-        With offset 0: lower triangle, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def potrf(
     A: Symbol | None = None,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Cholesky factor of a positive definite A: triangular L with L * L^T = A, or L^T * L = A for an upper one.
-
-    Parameters
-    ----------
-    lower : bool, default True
-        Lower triangular factor, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def potri(
     A: Symbol | None = None,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.
-
-    Parameters
-    ----------
-    lower : bool, default True
-        Lower triangular factor, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def slogdet(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Sign and logarithm of the absolute value of every matrix's determinant."""
-    ...
-
+) -> Symbol: ...
 def sumlogdiag(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Sum of the logarithms of every matrix's diagonal."""
-    ...
-
+) -> Symbol: ...
 def syevd(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * diag(L) * U."""
-    ...
-
+) -> Symbol: ...
 def syrk(
     A: Symbol | None = None,
     transpose: bool | None = False,
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """alpha * A * A^T, or alpha * A^T * A, for every matrix.
-
-    Parameters
-    ----------
-    transpose : bool, default False
-        A^T A instead of A A^T.
-    alpha : float, default 1
-        Factor of the product.
-    """
-    ...
-
+) -> Symbol: ...
 def triangle(
     A: Symbol | None = None,
     offset: int | None = 0,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """A with zeros outside of one triangle.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
-    lower : bool, default True
-        With offset 0: lower triangle, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def trmm(
     A: Symbol | None = None,
     B: Symbol | None = None,
@@ -240,22 +110,7 @@ def trmm(
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """alpha * op(A) * B with triangular A, or alpha * B * op(A).
-
-    Parameters
-    ----------
-    transpose : bool, default False
-        Use the transposed A.
-    rightside : bool, default False
-        A stands on the right of B.
-    lower : bool, default True
-        Read A's lower triangle, else the upper.
-    alpha : float, default 1
-        Factor of the result.
-    """
-    ...
-
+) -> Symbol: ...
 def trsm(
     A: Symbol | None = None,
     B: Symbol | None = None,
@@ -265,18 +120,4 @@ def trsm(
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The X that solves op(A) * X = alpha * B with triangular A, or X * op(A) = alpha * B.
-
-    Parameters
-    ----------
-    transpose : bool, default False
-        Use the transposed A.
-    rightside : bool, default False
-        A stands on the right of B.
-    lower : bool, default True
-        Read A's lower triangle, else the upper.
-    alpha : float, default 1
-        Factor of the result.
-    """
-    ...
+) -> Symbol: ...

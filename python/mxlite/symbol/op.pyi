@@ -15,16 +15,7 @@ def Activation(
     act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Activation function, element by element.
-
-    Parameters
-    ----------
-    act_type : Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh']
-        Function that is applied.
-    """
-    ...
-
+) -> Symbol: ...
 def BatchNorm(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
@@ -42,31 +33,7 @@ def BatchNorm(
     max_calib_range: float | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Normalizes every channel over the batch; updates the running statistics.
-
-    Parameters
-    ----------
-    eps : float, default 0.001
-        Added to the variance.
-    momentum : float, default 0.9
-        Running statistics: running * m + batch * (1 - m).
-    fix_gamma : bool, default True
-        Use 1 for gamma; its gradient is 0.
-    use_global_stats : bool, default False
-        Use the running statistics in training.
-    output_mean_var : bool, default False
-        Also return mean and inverse standard deviation.
-    axis : int, default 1
-        Axis of the channels.
-    cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
-    min_calib_range : float | None, default None
-        Accepted, used by quantized models only.
-    max_calib_range : float | None, default None
-        Accepted, used by quantized models only.
-    """
-    ...
+) -> Symbol: ...
 
 BatchNorm_v1 = BatchNorm
 
@@ -76,21 +43,10 @@ def BilinearSampler(
     cudnn_off: bool | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Image at the points of a grid, by bilinear interpolation.
-
-    Parameters
-    ----------
-    cudnn_off : bool | None, default None
-        Accepted for compatibility, without effect.
-    """
-    ...
-
+) -> Symbol: ...
 def BlockGrad(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """data; no gradient flows back through it."""
-    ...
+) -> Symbol: ...
 
 stop_gradient = BlockGrad
 
@@ -104,19 +60,7 @@ def CTCLoss(
     blank_label: Literal["first", "last"] | None = "first",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Connectionist temporal classification loss of every sequence of a batch.
-
-    Parameters
-    ----------
-    use_data_lengths : bool, default False
-        Take the input data_lengths.
-    use_label_lengths : bool, default False
-        Take the input label_lengths.
-    blank_label : Literal['first', 'last'], default first
-        Class of the blank: 0 or the last one.
-    """
-    ...
+) -> Symbol: ...
 
 ctc_loss = CTCLoss
 
@@ -126,15 +70,7 @@ def Cast(
     dtype: DTypeLike,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data with another element type.
-
-    Parameters
-    ----------
-    dtype : DTypeLike
-        Element type of the result.
-    """
-    ...
+) -> Symbol: ...
 
 cast = Cast
 
@@ -144,15 +80,7 @@ def Concat(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Joins arrays along an existing axis.
-
-    Parameters
-    ----------
-    dim : int, default 1
-        Axis along which the inputs are joined.
-    """
-    ...
+) -> Symbol: ...
 
 concat = Concat
 
@@ -174,35 +102,7 @@ def Convolution(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Convolution over 1 to 3 spatial dimensions, with groups and dilation.
-
-    Parameters
-    ----------
-    kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
-    num_filter : int
-        Number of output channels.
-    num_group : int, default 1
-        Number of groups that channels are divided into.
-    workspace : int, default 1024
-        MiB that cuDNN may use; no effect on the CPU.
-    no_bias : bool, default False
-        Take no bias input.
-    cudnn_tune : str | None, default None
-        off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT.
-    cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
-    layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
-    """
-    ...
+) -> Symbol: ...
 
 Convolution_v1 = Convolution
 
@@ -217,26 +117,7 @@ def Correlation(
     is_multiply: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Mean products of patches of two images at all displacements.
-
-    Parameters
-    ----------
-    kernel_size : int, default 1
-        Height and width of a patch; odd.
-    max_displacement : int, default 1
-        Largest displacement in pixels.
-    stride1 : int, default 1
-        Step between patches of data1.
-    stride2 : int, default 1
-        Step between displacements.
-    pad_size : int, default 0
-        Zeros added on all sides of both images.
-    is_multiply : bool, default True
-        Products; otherwise absolute differences.
-    """
-    ...
-
+) -> Symbol: ...
 def Crop(
     *data: Symbol | Sequence[Symbol],
     offset: int | Sequence[int] | None = (0, 0),
@@ -245,20 +126,7 @@ def Crop(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Part of an image, of size h_w or of the size of a second input.
-
-    Parameters
-    ----------
-    offset : int | Sequence[int], default (0, 0)
-        First row and column of the part.
-    h_w : int | Sequence[int], default (0, 0)
-        Height and width of the part; ignored with two inputs.
-    center_crop : bool, default False
-        Take the middle and ignore offset.
-    """
-    ...
-
+) -> Symbol: ...
 def Deconvolution(
     data: Symbol | None = None,
     weight: Symbol | None = None,
@@ -279,40 +147,7 @@ def Deconvolution(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Transposed convolution over 1 to 3 spatial dimensions.
-
-    Parameters
-    ----------
-    kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Rows cut off on both sides; 0 where empty.
-    adj : int | Sequence[int], default ()
-        Rows added at the end; below stride. 0 where empty.
-    target_shape : int | Sequence[int], default ()
-        Spatial size of the output; sets pad and adj.
-    num_filter : int
-        Number of output channels.
-    num_group : int, default 1
-        Number of groups that channels are divided into.
-    workspace : int, default 512
-        MiB that cuDNN may use; no effect on the CPU.
-    no_bias : bool, default True
-        Take no bias input.
-    cudnn_tune : str | None, default None
-        off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT.
-    cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
-    layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
-    """
-    ...
-
+) -> Symbol: ...
 def Dropout(
     data: Symbol | None = None,
     p: float | None = 0.5,
@@ -321,22 +156,7 @@ def Dropout(
     cudnn_off: bool | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sets random elements to zero and scales the others by 1 / (1 - p).
-
-    Parameters
-    ----------
-    p : float, default 0.5
-        Fraction that is set to zero.
-    mode : Literal['always', 'training'], default training
-        When to drop: in training only, or always.
-    axes : int | Sequence[int], default ()
-        Axes along which the mask is the same.
-    cudnn_off : bool | None, default None
-        Accepted for compatibility, without effect.
-    """
-    ...
-
+) -> Symbol: ...
 def Embedding(
     data: Symbol | None = None,
     weight: Symbol | None = None,
@@ -347,27 +167,10 @@ def Embedding(
     sparse_grad: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Rows of the table weight that data's indices name.
-
-    Parameters
-    ----------
-    input_dim : int
-        Number of rows of the table.
-    output_dim : int
-        Length of a row.
-    dtype : DTypeLike, default float32
-        dtype of a weight that is created for this layer.
-    sparse_grad : bool, default False
-        Give the gradient of weight as single rows.
-    """
-    ...
-
+) -> Symbol: ...
 def Flatten(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Joins all dimensions but the first: (d1, d2, ..., dk) becomes (d1, d2*...*dk)."""
-    ...
+) -> Symbol: ...
 
 flatten = Flatten
 
@@ -381,20 +184,7 @@ def FullyConnected(
     flatten: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Linear layer: data @ weight.T + bias.
-
-    Parameters
-    ----------
-    num_hidden : int
-        Size of the output's last dimension.
-    no_bias : bool, default False
-        Take no bias input.
-    flatten : bool, default True
-        Join all dimensions of data but the first; otherwise the last one is multiplied.
-    """
-    ...
-
+) -> Symbol: ...
 def GridGenerator(
     data: Symbol | None = None,
     *,
@@ -402,18 +192,7 @@ def GridGenerator(
     target_shape: int | Sequence[int] | None = (0, 0),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sampling grid of an affine transformation or of a flow in pixels.
-
-    Parameters
-    ----------
-    transform_type : Literal['affine', 'warp']
-        affine: data is (batch, 6); warp: a flow (batch, 2, height, width).
-    target_shape : int | Sequence[int], default (0, 0)
-        Height and width of an affine grid.
-    """
-    ...
-
+) -> Symbol: ...
 def GroupNorm(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
@@ -423,20 +202,7 @@ def GroupNorm(
     output_mean_var: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Normalizes groups of channels of each sample, then * gamma + beta.
-
-    Parameters
-    ----------
-    num_groups : int, default 1
-        Number of groups that channels (axis 1) form.
-    eps : float, default 1e-05
-        Added to the variance.
-    output_mean_var : bool, default False
-        Also return mean and standard deviation.
-    """
-    ...
-
+) -> Symbol: ...
 def IdentityAttachKLSparseReg(
     data: Symbol | None = None,
     moving_avg: Symbol | None = None,
@@ -445,20 +211,7 @@ def IdentityAttachKLSparseReg(
     momentum: float | None = 0.9,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Identity whose gradient makes sigmoid activations sparse.
-
-    Parameters
-    ----------
-    sparseness_target : float, default 0.1
-        Mean activation that is wanted.
-    penalty : float, default 0.001
-        Weight of the term.
-    momentum : float, default 0.9
-        Running mean: running * m + batch * (1 - m).
-    """
-    ...
-
+) -> Symbol: ...
 def InstanceNorm(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
@@ -466,34 +219,14 @@ def InstanceNorm(
     eps: float | None = 0.001,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Normalizes each channel of each sample, then * gamma + beta.
-
-    Parameters
-    ----------
-    eps : float, default 0.001
-        Added to the variance.
-    """
-    ...
-
+) -> Symbol: ...
 def L2Normalization(
     data: Symbol | None = None,
     eps: float | None = 1e-10,
     mode: Literal["channel", "instance", "spatial"] | None = "instance",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Divides by the L2 norm of a sample, a pixel's channels or a channel's pixels.
-
-    Parameters
-    ----------
-    eps : float, default 1e-10
-        Added to the sum of squares.
-    mode : Literal['channel', 'instance', 'spatial'], default instance
-        What is normalized together.
-    """
-    ...
-
+) -> Symbol: ...
 def LRN(
     data: Symbol | None = None,
     *,
@@ -503,22 +236,7 @@ def LRN(
     nsize: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Local response normalization across channels.
-
-    Parameters
-    ----------
-    alpha : float, default 1e-04
-        Factor of the sum of squares.
-    beta : float, default 0.75
-        Exponent.
-    knorm : float, default 2
-        Constant added to the sum.
-    nsize : int
-        Number of channels summed over (odd).
-    """
-    ...
-
+) -> Symbol: ...
 def LayerNorm(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
@@ -528,20 +246,7 @@ def LayerNorm(
     output_mean_var: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Normalizes along one axis to mean 0 and variance 1, then * gamma + beta.
-
-    Parameters
-    ----------
-    axis : int, default -1
-        Axis that is normalized.
-    eps : float, default 1e-05
-        Added to the variance.
-    output_mean_var : bool, default False
-        Also return mean and standard deviation.
-    """
-    ...
-
+) -> Symbol: ...
 def LeakyReLU(
     data: Symbol | None = None,
     gamma: Symbol | None = None,
@@ -552,70 +257,28 @@ def LeakyReLU(
     upper_bound: float | None = 0.334,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu, gelu_tanh.
-
-    Parameters
-    ----------
-    act_type : Literal['elu', 'gelu', 'gelu_tanh', 'leaky', 'prelu', 'rrelu', 'selu'], default leaky
-        Function that is applied.
-    slope : float, default 0.25
-        Slope of leaky and factor of elu below 0.
-    lower_bound : float, default 0.125
-        Least slope of rrelu.
-    upper_bound : float, default 0.334
-        Largest slope of rrelu.
-    """
-    ...
-
+) -> Symbol: ...
 def LinearRegressionOutput(
     data: Symbol | None = None,
     label: Symbol | None = None,
     grad_scale: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data, with the gradient of a squared error.
-
-    Parameters
-    ----------
-    grad_scale : float, default 1
-        Factor of the gradient.
-    """
-    ...
-
+) -> Symbol: ...
 def LogisticRegressionOutput(
     data: Symbol | None = None,
     label: Symbol | None = None,
     grad_scale: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """sigmoid of data, with the gradient of a binary cross entropy.
-
-    Parameters
-    ----------
-    grad_scale : float, default 1
-        Factor of the gradient.
-    """
-    ...
-
+) -> Symbol: ...
 def MAERegressionOutput(
     data: Symbol | None = None,
     label: Symbol | None = None,
     grad_scale: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data, with the gradient of an absolute error.
-
-    Parameters
-    ----------
-    grad_scale : float, default 1
-        Factor of the gradient.
-    """
-    ...
-
+) -> Symbol: ...
 def MakeLoss(
     data: Symbol | None = None,
     grad_scale: float | None = 1,
@@ -623,20 +286,7 @@ def MakeLoss(
     normalization: Literal["batch", "null", "valid"] | None = "null",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data as a loss: its gradient is grad_scale whatever arrives from above.
-
-    Parameters
-    ----------
-    grad_scale : float, default 1
-        The gradient.
-    valid_thresh : float, default 0
-        Elements above it count as valid.
-    normalization : Literal['batch', 'null', 'valid'], default null
-        Divides the gradient by nothing, the batch size or the number of valid elements.
-    """
-    ...
-
+) -> Symbol: ...
 def Pad(
     data: Symbol | None = None,
     *,
@@ -645,19 +295,7 @@ def Pad(
     constant_value: float | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Adds elements before and after every axis: a constant, the edge or a mirror image.
-
-    Parameters
-    ----------
-    mode : Literal['constant', 'edge', 'reflect']
-        What the new elements are.
-    pad_width : int | Sequence[int | None] | None
-        Elements added before and after, for every axis: (b1, a1, b2, a2, ...).
-    constant_value : float, default 0
-        Value of mode constant.
-    """
-    ...
+) -> Symbol: ...
 
 pad = Pad
 
@@ -675,33 +313,7 @@ def Pooling(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Maximum, average, sum or p-norm of the elements of a sliding window.
-
-    Parameters
-    ----------
-    kernel : int | Sequence[int], default ()
-        Size of the window; not used by global pooling.
-    pool_type : Literal['avg', 'lp', 'max', 'sum'], default max
-        What is made of the elements of a window.
-    global_pool : bool, default False
-        One window over the whole spatial extent.
-    cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
-    pooling_convention : Literal['full', 'same', 'valid'], default valid
-        Output size: valid rounds down, full up, same divides the padded size by stride.
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Padding on both sides; 0 where empty.
-    p_value : int | None, default None
-        Exponent of lp pooling: 1, 2 or 3.
-    count_include_pad : bool | None, default None
-        Averages count padding in their divisor; None is True.
-    layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
-    """
-    ...
+) -> Symbol: ...
 
 Pooling_v1 = Pooling
 
@@ -725,36 +337,7 @@ def RNN(
     use_sequence_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, inputs).
-
-    Parameters
-    ----------
-    state_size : int
-        Size of the hidden state.
-    num_layers : int
-        Stacked layers.
-    bidirectional : bool, default False
-        Also run over the reversed sequence.
-    mode : Literal['rnn_relu', 'rnn_tanh', 'lstm', 'gru']
-        Kind of the recurrent cell.
-    p : float, default 0
-        Fraction dropped between layers in training.
-    state_outputs : bool, default False
-        Also return the last states.
-    projection_size : int | None, default None
-        Project the output of an lstm to this size.
-    lstm_state_clip_min : float | None, default None
-        Lower bound of lstm cell states.
-    lstm_state_clip_max : float | None, default None
-        Upper bound of lstm cell states.
-    lstm_state_clip_nan : bool, default False
-        Clipping turns NaN into the lower bound.
-    use_sequence_length : bool, default False
-        Take the input sequence_length (batch); later steps give zeros.
-    """
-    ...
-
+) -> Symbol: ...
 def ROIPooling(
     data: Symbol | None = None,
     rois: Symbol | None = None,
@@ -763,18 +346,7 @@ def ROIPooling(
     spatial_scale: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Largest values of each bin of each region, on the pixel grid.
-
-    Parameters
-    ----------
-    pooled_size : int | Sequence[int]
-        Height and width of the output.
-    spatial_scale : float
-        Size of data relative to the image that rois refer to.
-    """
-    ...
-
+) -> Symbol: ...
 def Reshape(
     data: Symbol | None = None,
     shape: int | Sequence[int] | None = (),
@@ -783,21 +355,7 @@ def Reshape(
     keep_highest: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Same elements in another shape.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Target; 0 keeps a dimension, -1 infers one, -2 keeps the rest, -3 joins the next two, -4 splits one into the two numbers that follow.
-    reverse : bool, default False
-        Match shape from the right.
-    target_shape : int | Sequence[int], default ()
-        Old spelling of shape: 0 infers one dimension.
-    keep_highest : bool, default False
-        With target_shape: keep the first dimension.
-    """
-    ...
+) -> Symbol: ...
 
 reshape = Reshape
 
@@ -809,20 +367,7 @@ def SVMOutput(
     use_linear: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data, with the gradient of a hinge loss with class label.
-
-    Parameters
-    ----------
-    margin : float, default 1
-        Distance that scores should keep from 0.
-    regularization_coefficient : float, default 1
-        Factor of the gradient.
-    use_linear : bool, default False
-        L1 hinge loss; otherwise its square.
-    """
-    ...
-
+) -> Symbol: ...
 def SequenceLast(
     data: Symbol | None = None,
     sequence_length: Symbol | None = None,
@@ -830,18 +375,7 @@ def SequenceLast(
     axis: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The last time step of every sequence.
-
-    Parameters
-    ----------
-    use_sequence_length : bool, default False
-        Use sequence_length; otherwise all sequences have full length.
-    axis : int, default 0
-        Axis of time.
-    """
-    ...
-
+) -> Symbol: ...
 def SequenceMask(
     data: Symbol | None = None,
     sequence_length: Symbol | None = None,
@@ -850,20 +384,7 @@ def SequenceMask(
     axis: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Replaces everything behind each sequence's end by one value.
-
-    Parameters
-    ----------
-    use_sequence_length : bool, default False
-        Use sequence_length; otherwise nothing is masked.
-    value : float, default 0
-        Value of steps after the end.
-    axis : int, default 0
-        Axis of time: 0 or 1.
-    """
-    ...
-
+) -> Symbol: ...
 def SequenceReverse(
     data: Symbol | None = None,
     sequence_length: Symbol | None = None,
@@ -871,18 +392,7 @@ def SequenceReverse(
     axis: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Reverses every sequence; what lies behind its end stays.
-
-    Parameters
-    ----------
-    use_sequence_length : bool, default False
-        Use sequence_length; otherwise all sequences have full length.
-    axis : int, default 0
-        Axis of time.
-    """
-    ...
-
+) -> Symbol: ...
 def SliceChannel(
     data: Symbol | None = None,
     *,
@@ -891,19 +401,7 @@ def SliceChannel(
     squeeze_axis: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Splits an array into equal parts along one axis.
-
-    Parameters
-    ----------
-    num_outputs : int
-        Number of equal parts.
-    axis : int, default 1
-        Axis that is split.
-    squeeze_axis : bool, default False
-        Remove the axis, which then has length 1 in every part.
-    """
-    ...
+) -> Symbol: ...
 
 split = SliceChannel
 
@@ -912,16 +410,7 @@ def SoftmaxActivation(
     mode: Literal["channel", "instance"] | None = "instance",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """softmax over a whole sample or over its channels.
-
-    Parameters
-    ----------
-    mode : Literal['channel', 'instance'], default instance
-        What sums to 1.
-    """
-    ...
-
+) -> Symbol: ...
 def SoftmaxOutput(
     data: Symbol | None = None,
     label: Symbol | None = None,
@@ -935,29 +424,7 @@ def SoftmaxOutput(
     smooth_alpha: float | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """softmax with the gradient of the cross entropy with label.
-
-    Parameters
-    ----------
-    grad_scale : float, default 1
-        Factor of the gradient.
-    ignore_label : float, default -1
-        Label whose gradient is 0, with use_ignore.
-    multi_output : bool, default False
-        Softmax over axis 1, one label per position.
-    use_ignore : bool, default False
-        Leave out labels equal to ignore_label.
-    preserve_shape : bool, default False
-        Softmax over the last axis.
-    normalization : Literal['batch', 'null', 'valid'], default null
-        Divides the gradient by nothing, the batch size or the number of valid labels.
-    out_grad : bool, default False
-        Multiply by the gradient that arrives from above.
-    smooth_alpha : float, default 0
-        Label smoothing.
-    """
-    ...
+) -> Symbol: ...
 
 Softmax = SoftmaxOutput
 
@@ -971,39 +438,14 @@ def SpatialTransformer(
     cudnn_off: bool | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Image under an affine transformation per batch entry, bilinear.
-
-    Parameters
-    ----------
-    target_shape : int | Sequence[int], default (0, 0)
-        Height and width of the output.
-    transform_type : Literal['affine']
-        Kind of transformation.
-    sampler_type : Literal['bilinear']
-        Kind of interpolation.
-    cudnn_off : bool | None, default None
-        Accepted for compatibility, without effect.
-    """
-    ...
-
+) -> Symbol: ...
 def SwapAxis(
     data: Symbol | None = None,
     dim1: int | None = 0,
     dim2: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Exchanges two axes.
-
-    Parameters
-    ----------
-    dim1 : int, default 0
-        First axis.
-    dim2 : int, default 0
-        Second axis.
-    """
-    ...
+) -> Symbol: ...
 
 swapaxes = SwapAxis
 
@@ -1017,30 +459,10 @@ def UpSampling(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Enlarges height and width by a whole factor.
-
-    Parameters
-    ----------
-    scale : int
-        Factor of height and width of the first input.
-    num_filter : int, default 0
-        Number of channels, for bilinear.
-    sample_type : Literal['bilinear', 'nearest']
-        How values between are found.
-    multi_input_mode : Literal['concat', 'sum'], default concat
-        Concatenate channels or add.
-    workspace : int, default 512
-        Accepted for compatibility, without effect.
-    """
-    ...
-
+) -> Symbol: ...
 def abs(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Absolute value."""
-    ...
-
+) -> Symbol: ...
 def adam_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -1058,40 +480,13 @@ def adam_update(
     t: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """weight -= lr * mean / (sqrt(var) + epsilon); lr is already corrected.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    beta1 : float, default 0.9
-        Decay of the mean.
-    beta2 : float, default 0.999
-        Decay of the variance.
-    epsilon : float, default 1e-08
-        Keeps the divisor above 0.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
-    t : int, default 0
-        Number of this update, from 1, which corrects lr for the zeros that the means start with; 0: lr is corrected already.
-    """
-    ...
-
+) -> Symbol: ...
 def add_n(
     *args: Symbol | Sequence[Symbol],
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sum of arrays of one shape and dtype."""
-    ...
+) -> Symbol: ...
 
 ElementWiseSum = add_n
 
@@ -1100,32 +495,14 @@ def all_finite(
     init_output: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 if no element is NaN or infinite, else 0.
-
-    Parameters
-    ----------
-    init_output : bool, default True
-        Only True is supported.
-    """
-    ...
-
+) -> Symbol: ...
 def amp_cast(
     data: Symbol | None = None,
     *,
     dtype: DTypeLike,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Cast of floating types; integers stay.
-
-    Parameters
-    ----------
-    dtype : DTypeLike
-        Element type of the result.
-    """
-    ...
-
+) -> Symbol: ...
 def amp_multicast(
     *data: Symbol | Sequence[Symbol],
     num_outputs: int,
@@ -1133,96 +510,42 @@ def amp_multicast(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Casts all floating arrays to the widest (or narrowest) type among them.
-
-    Parameters
-    ----------
-    num_outputs : int
-        How many arrays.
-    cast_narrow : bool, default False
-        Convert to the narrowest floating type among the inputs instead of the widest.
-    """
-    ...
-
+) -> Symbol: ...
 def arccos(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse cosine."""
-    ...
-
+) -> Symbol: ...
 def arccosh(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse hyperbolic cosine."""
-    ...
-
+) -> Symbol: ...
 def arcsin(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse sine."""
-    ...
-
+) -> Symbol: ...
 def arcsinh(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse hyperbolic sine."""
-    ...
-
+) -> Symbol: ...
 def arctan(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse tangent."""
-    ...
-
+) -> Symbol: ...
 def arctanh(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse hyperbolic tangent."""
-    ...
-
+) -> Symbol: ...
 def argmax(
     data: Symbol | None = None,
     axis: int | None = None,
     keepdims: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Index of the first largest value along an axis (a NaN counts as largest), as float32 unless data is float64, int32 or int64.
-
-    Parameters
-    ----------
-    axis : int | None, default None
-        Axis to search; None searches the flattened array.
-    keepdims : bool, default False
-        Keep the searched axis with length 1.
-    """
-    ...
-
+) -> Symbol: ...
 def argmax_channel(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """argmax over axis 1."""
-    ...
-
+) -> Symbol: ...
 def argmin(
     data: Symbol | None = None,
     axis: int | None = None,
     keepdims: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Index of the first smallest value along an axis (a NaN counts as smallest), as float32 unless data is float64, int32 or int64.
-
-    Parameters
-    ----------
-    axis : int | None, default None
-        Axis to search; None searches the flattened array.
-    keepdims : bool, default False
-        Keep the searched axis with length 1.
-    """
-    ...
-
+) -> Symbol: ...
 def argsort(
     data: Symbol | None = None,
     axis: int | None = -1,
@@ -1230,20 +553,7 @@ def argsort(
     dtype: DTypeLike = "float32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Indices that sort along one axis; equal values keep their order.
-
-    Parameters
-    ----------
-    axis : int | None, default -1
-        Axis that is sorted; None flattens.
-    is_ascend : bool, default True
-        Smallest first.
-    dtype : DTypeLike, default float32
-        Type of the indices.
-    """
-    ...
-
+) -> Symbol: ...
 def batch_dot(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
@@ -1252,37 +562,19 @@ def batch_dot(
     forward_stype: Literal["default", "row_sparse", "csr"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Matrix products of the last two axes, one for every index of the others.
-
-    Parameters
-    ----------
-    transpose_a : bool, default False
-        Use the transposed lhs.
-    transpose_b : bool, default False
-        Use the transposed rhs.
-    forward_stype : Literal['default', 'row_sparse', 'csr'] | None, default None
-        Storage type of the result; None: chosen by the storage types of the inputs.
-    """
-    ...
-
+) -> Symbol: ...
 def batch_take(
     a: Symbol | None = None,
     indices: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """One element of every row: output[i] = a[i, indices[i]]."""
-    ...
-
+) -> Symbol: ...
 def broadcast_add(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs + rhs."""
-    ...
+) -> Symbol: ...
 
 broadcast_plus = broadcast_add
 
@@ -1292,17 +584,7 @@ def broadcast_axis(
     size: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data repeated along some axes.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int], default ()
-        Axes of length 1 to repeat.
-    size : int | Sequence[int], default ()
-        New lengths of these axes.
-    """
-    ...
+) -> Symbol: ...
 
 broadcast_axes = broadcast_axis
 
@@ -1311,64 +593,43 @@ def broadcast_div(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs / rhs; integers give the integer part, and 0 for a zero divisor."""
-    ...
-
+) -> Symbol: ...
 def broadcast_equal(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where equal, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_greater(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where lhs > rhs, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_greater_equal(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where lhs >= rhs, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_hypot(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """sqrt(lhs^2 + rhs^2)."""
-    ...
-
+) -> Symbol: ...
 def broadcast_lesser(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where lhs < rhs, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_lesser_equal(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where lhs <= rhs, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_like(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
@@ -1376,107 +637,67 @@ def broadcast_like(
     rhs_axes: int | Sequence[int] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs repeated to the shape of rhs.
-
-    Parameters
-    ----------
-    lhs_axes : int | Sequence[int] | None, default None
-        Axes of lhs; None: all.
-    rhs_axes : int | Sequence[int] | None, default None
-        Axes of rhs with their lengths.
-    """
-    ...
-
+) -> Symbol: ...
 def broadcast_logical_and(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where neither is 0, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_logical_or(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where one is not 0, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_logical_xor(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where exactly one is 0, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_maximum(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Larger value; a NaN wins."""
-    ...
-
+) -> Symbol: ...
 def broadcast_minimum(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Smaller value; a NaN wins."""
-    ...
-
+) -> Symbol: ...
 def broadcast_mod(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Remainder with the sign of rhs; 0 for a zero divisor."""
-    ...
-
+) -> Symbol: ...
 def broadcast_mul(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs * rhs."""
-    ...
-
+) -> Symbol: ...
 def broadcast_not_equal(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 where not equal, else 0."""
-    ...
-
+) -> Symbol: ...
 def broadcast_power(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs to the power rhs."""
-    ...
-
+) -> Symbol: ...
 def broadcast_sub(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs - rhs."""
-    ...
+) -> Symbol: ...
 
 broadcast_minus = broadcast_sub
 
@@ -1485,28 +706,13 @@ def broadcast_to(
     shape: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data repeated to a shape.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Shape of the result; 0 keeps data's length.
-    """
-    ...
-
+) -> Symbol: ...
 def cbrt(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Cube root."""
-    ...
-
+) -> Symbol: ...
 def ceil(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Smallest integer not below data."""
-    ...
-
+) -> Symbol: ...
 def clip(
     data: Symbol | None = None,
     *,
@@ -1514,18 +720,7 @@ def clip(
     a_max: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data limited to [a_min, a_max]; a NaN stays.
-
-    Parameters
-    ----------
-    a_min : float
-        Lower bound.
-    a_max : float
-        Upper bound.
-    """
-    ...
-
+) -> Symbol: ...
 def col2im(
     data: Symbol | None = None,
     *,
@@ -1536,76 +731,30 @@ def col2im(
     pad: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Image from the columns of im2col; overlapping windows are added.
-
-    Parameters
-    ----------
-    output_size : int | Sequence[int]
-        Spatial size of the output.
-    kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
-    """
-    ...
-
+) -> Symbol: ...
 def cos(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Cosine of data in radians."""
-    ...
-
+) -> Symbol: ...
 def cosh(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Hyperbolic cosine."""
-    ...
-
+) -> Symbol: ...
 def cumsum(
     a: Symbol | None = None,
     axis: int | None = None,
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sum of the elements up to each position.
-
-    Parameters
-    ----------
-    axis : int | None, default None
-        Axis to add along; None flattens data first.
-    dtype : DTypeLike | None, default None
-        Type of the result; None keeps data's.
-    """
-    ...
-
+) -> Symbol: ...
 def degrees(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Radians to degrees."""
-    ...
-
+) -> Symbol: ...
 def depth_to_space(
     data: Symbol | None = None,
     *,
     block_size: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Moves blocks of channels to blocks of height and width.
-
-    Parameters
-    ----------
-    block_size : int
-        Height and width of the blocks.
-    """
-    ...
-
+) -> Symbol: ...
 def diag(
     data: Symbol | None = None,
     k: int | None = 0,
@@ -1613,20 +762,7 @@ def diag(
     axis2: int | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """A diagonal of an array; of a vector, the matrix that has it as diagonal.
-
-    Parameters
-    ----------
-    k : int, default 0
-        Diagonal: above the main one for k > 0, below for k < 0.
-    axis1 : int, default 0
-        Axis of the rows; for 2 or more dimensions.
-    axis2 : int, default 1
-        Axis of the columns; for 2 or more dimensions.
-    """
-    ...
-
+) -> Symbol: ...
 def dot(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
@@ -1635,118 +771,63 @@ def dot(
     forward_stype: Literal["default", "row_sparse", "csr"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sums products over the last axis of lhs and the first axis of rhs.
-
-    Parameters
-    ----------
-    transpose_a : bool, default False
-        Use the transposed lhs.
-    transpose_b : bool, default False
-        Use the transposed rhs.
-    forward_stype : Literal['default', 'row_sparse', 'csr'] | None, default None
-        Storage type of the result; None: chosen by the storage types of the inputs.
-    """
-    ...
-
+) -> Symbol: ...
 def elemwise_add(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs + rhs of one shape."""
-    ...
-
+) -> Symbol: ...
 def elemwise_div(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs / rhs of one shape."""
-    ...
-
+) -> Symbol: ...
 def elemwise_mul(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs * rhs of one shape."""
-    ...
-
+) -> Symbol: ...
 def elemwise_sub(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs - rhs of one shape."""
-    ...
-
+) -> Symbol: ...
 def erf(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Gauss error function."""
-    ...
-
+) -> Symbol: ...
 def erfinv(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse of erf."""
-    ...
-
+) -> Symbol: ...
 def exp(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """e to the power data."""
-    ...
-
+) -> Symbol: ...
 def expand_dims(
     data: Symbol | None = None,
     *,
     axis: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Inserts an axis of length 1.
-
-    Parameters
-    ----------
-    axis : int
-        Position of the new axis of length 1.
-    """
-    ...
-
+) -> Symbol: ...
 def expm1(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """exp(data) - 1, exact near 0."""
-    ...
-
+) -> Symbol: ...
 def fill_element_0index(
     lhs: Symbol | None = None,
     mhs: Symbol | None = None,
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """lhs with one element per row replaced: output[i, rhs[i]] = mhs[i]."""
-    ...
-
+) -> Symbol: ...
 def fix(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Integer part, towards zero."""
-    ...
-
+) -> Symbol: ...
 def floor(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Largest integer not above data."""
-    ...
-
+) -> Symbol: ...
 def ftml_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -1764,30 +845,7 @@ def ftml_update(
     clip_grad: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Follow the moving leader.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    beta1 : float, default 0.6
-        Decay of the mean.
-    beta2 : float, default 0.999
-        Decay of the variance.
-    epsilon : float, default 1e-08
-        Keeps the divisor above 0.
-    t : int
-        Number of this update, from 1.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_grad : float, default -1
-        Limit of the gradient; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def ftrl_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -1802,65 +860,26 @@ def ftrl_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Follow the regularized leader.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    lamda1 : float, default 0.01
-        L1 penalty.
-    beta : float, default 1
-        Added to the divisor.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def gamma(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Gamma function."""
-    ...
-
+) -> Symbol: ...
 def gammaln(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Logarithm of the absolute value of the gamma function."""
-    ...
-
+) -> Symbol: ...
 def gather_nd(
     data: Symbol | None = None,
     indices: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The elements or slices of data at the given coordinates."""
-    ...
-
+) -> Symbol: ...
 def hard_sigmoid(
     data: Symbol | None = None,
     alpha: float | None = 0.2,
     beta: float | None = 0.5,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """clip(alpha * data + beta, 0, 1).
-
-    Parameters
-    ----------
-    alpha : float, default 0.2
-        Slope.
-    beta : float, default 0.5
-        Value at 0.
-    """
-    ...
-
+) -> Symbol: ...
 def im2col(
     data: Symbol | None = None,
     *,
@@ -1870,31 +889,13 @@ def im2col(
     pad: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Windows of an image as columns of a matrix.
-
-    Parameters
-    ----------
-    kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
-    stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
-    dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
-    pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
-    """
-    ...
-
+) -> Symbol: ...
 def khatri_rao(
     *args: Symbol | Sequence[Symbol],
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Column-wise Kronecker product of matrices with equally many columns."""
-    ...
-
+) -> Symbol: ...
 def lamb_update_phase1(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -1911,30 +912,7 @@ def lamb_update_phase1(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """LAMB, first part: the step before it is scaled by the layer's norms.
-
-    Parameters
-    ----------
-    beta1 : float, default 0.9
-        Decay of the mean.
-    beta2 : float, default 0.999
-        Decay of the variance.
-    epsilon : float, default 1e-06
-        Keeps the divisor above 0.
-    t : int
-        Number of this update, from 1.
-    bias_correction : bool, default True
-        Correct the first steps?
-    wd : float
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def lamb_update_phase2(
     weight: Symbol | None = None,
     g: Symbol | None = None,
@@ -1946,65 +924,26 @@ def lamb_update_phase2(
     upper_bound: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    lower_bound : float, default -1
-        Lower bound of r1; below 0: none.
-    upper_bound : float, default -1
-        Upper bound of r1; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_det(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Determinant of every matrix."""
-    ...
-
+) -> Symbol: ...
 def linalg_extractdiag(
     A: Symbol | None = None,
     offset: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """A diagonal of every matrix.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        Diagonal: above the main one if positive, below if negative.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_extracttrian(
     A: Symbol | None = None,
     offset: int | None = 0,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """A triangle of every matrix, row after row.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
-    lower : bool, default True
-        With offset 0: lower triangle, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_gelqf(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """LQ factors (Q, L): A = L * Q with lower triangular L and orthonormal rows in Q."""
-    ...
-
+) -> Symbol: ...
 def linalg_gemm(
     A: Symbol | None = None,
     B: Symbol | None = None,
@@ -2016,24 +955,7 @@ def linalg_gemm(
     axis: int | None = -2,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """alpha * op(A) * op(B) + beta * C for every matrix.
-
-    Parameters
-    ----------
-    transpose_a : bool, default False
-        Use the transposed A.
-    transpose_b : bool, default False
-        Use the transposed B.
-    alpha : float, default 1
-        Factor of the product.
-    beta : float, default 1
-        Factor of C.
-    axis : int, default -2
-        Axis of the rows; columns are the last axis.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_gemm2(
     A: Symbol | None = None,
     B: Symbol | None = None,
@@ -2043,127 +965,51 @@ def linalg_gemm2(
     axis: int | None = -2,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """alpha * op(A) * op(B) for every pair of matrices.
-
-    Parameters
-    ----------
-    transpose_a : bool, default False
-        Use the transposed A.
-    transpose_b : bool, default False
-        Use the transposed B.
-    alpha : float, default 1
-        Factor of the product.
-    axis : int, default -2
-        Axis of the rows; columns are the last axis.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_inverse(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Inverse of every matrix."""
-    ...
-
+) -> Symbol: ...
 def linalg_makediag(
     A: Symbol | None = None,
     offset: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Matrices that are zero but for one diagonal.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        Diagonal: above the main one if positive, below if negative.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_maketrian(
     A: Symbol | None = None,
     offset: int | None = 0,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Matrices that are zero but for one triangle, given row after row.
-
-    Parameters
-    ----------
-    offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
-    lower : bool, default True
-        With offset 0: lower triangle, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_potrf(
     A: Symbol | None = None,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Cholesky factor of a positive definite A: triangular L with L * L^T = A, or L^T * L = A for an upper one.
-
-    Parameters
-    ----------
-    lower : bool, default True
-        Lower triangular factor, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_potri(
     A: Symbol | None = None,
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.
-
-    Parameters
-    ----------
-    lower : bool, default True
-        Lower triangular factor, else upper.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_slogdet(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Sign and logarithm of the absolute value of every matrix's determinant."""
-    ...
-
+) -> Symbol: ...
 def linalg_sumlogdiag(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Sum of the logarithms of every matrix's diagonal."""
-    ...
-
+) -> Symbol: ...
 def linalg_syevd(
     A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * diag(L) * U."""
-    ...
-
+) -> Symbol: ...
 def linalg_syrk(
     A: Symbol | None = None,
     transpose: bool | None = False,
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """alpha * A * A^T, or alpha * A^T * A, for every matrix.
-
-    Parameters
-    ----------
-    transpose : bool, default False
-        A^T A instead of A A^T.
-    alpha : float, default 1
-        Factor of the product.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_trmm(
     A: Symbol | None = None,
     B: Symbol | None = None,
@@ -2173,22 +1019,7 @@ def linalg_trmm(
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """alpha * op(A) * B with triangular A, or alpha * B * op(A).
-
-    Parameters
-    ----------
-    transpose : bool, default False
-        Use the transposed A.
-    rightside : bool, default False
-        A stands on the right of B.
-    lower : bool, default True
-        Read A's lower triangle, else the upper.
-    alpha : float, default 1
-        Factor of the result.
-    """
-    ...
-
+) -> Symbol: ...
 def linalg_trsm(
     A: Symbol | None = None,
     B: Symbol | None = None,
@@ -2198,46 +1029,19 @@ def linalg_trsm(
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The X that solves op(A) * X = alpha * B with triangular A, or X * op(A) = alpha * B.
-
-    Parameters
-    ----------
-    transpose : bool, default False
-        Use the transposed A.
-    rightside : bool, default False
-        A stands on the right of B.
-    lower : bool, default True
-        Read A's lower triangle, else the upper.
-    alpha : float, default 1
-        Factor of the result.
-    """
-    ...
-
+) -> Symbol: ...
 def log(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Natural logarithm."""
-    ...
-
+) -> Symbol: ...
 def log10(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Logarithm to base 10."""
-    ...
-
+) -> Symbol: ...
 def log1p(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """log(1 + data), exact near 0."""
-    ...
-
+) -> Symbol: ...
 def log2(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Logarithm to base 2."""
-    ...
-
+) -> Symbol: ...
 def log_softmax(
     data: Symbol | None = None,
     length: Symbol | None = None,
@@ -2247,28 +1051,10 @@ def log_softmax(
     use_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Logarithm of softmax, computed without overflow.
-
-    Parameters
-    ----------
-    axis : int, default -1
-        Axis that is normalized.
-    temperature : float | None, default None
-        Divisor of data; None is 1.
-    dtype : DTypeLike | None, default None
-        Output's dtype; None keeps data's.
-    use_length : bool, default False
-        Take the input length.
-    """
-    ...
-
+) -> Symbol: ...
 def logical_not(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """1 where data is 0, else 0, in data's dtype."""
-    ...
-
+) -> Symbol: ...
 def logsumexp(
     data: Symbol | None = None,
     axis: int | Sequence[int] | None = None,
@@ -2276,26 +1062,10 @@ def logsumexp(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Logarithm of the sum of exp(data) over axes, without overflow.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    exclude : bool, default False
-        Reduce all axes but those in axis.
-    """
-    ...
-
+) -> Symbol: ...
 def make_loss(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """data as a loss: its gradient is 1 whatever arrives from above."""
-    ...
-
+) -> Symbol: ...
 def max(
     data: Symbol | None = None,
     axis: int | Sequence[int] | None = None,
@@ -2303,19 +1073,7 @@ def max(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Largest value over axes; a NaN wins.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    exclude : bool, default False
-        Reduce all axes but those in axis.
-    """
-    ...
+) -> Symbol: ...
 
 max_axis = max
 
@@ -2326,20 +1084,7 @@ def mean(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Mean over axes.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    exclude : bool, default False
-        Reduce all axes but those in axis.
-    """
-    ...
-
+) -> Symbol: ...
 def min(
     data: Symbol | None = None,
     axis: int | Sequence[int] | None = None,
@@ -2347,19 +1092,7 @@ def min(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Smallest value over axes; a NaN wins.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    exclude : bool, default False
-        Reduce all axes but those in axis.
-    """
-    ...
+) -> Symbol: ...
 
 min_axis = min
 
@@ -2369,18 +1102,7 @@ def moments(
     keepdims: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Mean and (biased) variance over axes.
-
-    Parameters
-    ----------
-    axes : int | Sequence[int] | None, default None
-        Axes that disappear; None means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    """
-    ...
-
+) -> Symbol: ...
 def mp_lamb_update_phase1(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -2398,30 +1120,7 @@ def mp_lamb_update_phase1(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """LAMB, first part: the step before it is scaled by the layer's norms.
-
-    Parameters
-    ----------
-    beta1 : float, default 0.9
-        Decay of the mean.
-    beta2 : float, default 0.999
-        Decay of the variance.
-    epsilon : float, default 1e-06
-        Keeps the divisor above 0.
-    t : int
-        Number of this update, from 1.
-    bias_correction : bool, default True
-        Correct the first steps?
-    wd : float
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def mp_lamb_update_phase2(
     weight: Symbol | None = None,
     g: Symbol | None = None,
@@ -2434,20 +1133,7 @@ def mp_lamb_update_phase2(
     upper_bound: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    lower_bound : float, default -1
-        Lower bound of r1; below 0: none.
-    upper_bound : float, default -1
-        Upper bound of r1; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def mp_nag_mom_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -2461,24 +1147,7 @@ def mp_nag_mom_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """nag_mom_update with a float32 weight.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    momentum : float, default 0
-        Factor on the old momentum.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def mp_sgd_mom_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -2493,26 +1162,7 @@ def mp_sgd_mom_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """sgd_mom_update with a float32 weight.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    momentum : float, default 0
-        Factor on the old momentum.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
-    """
-    ...
-
+) -> Symbol: ...
 def mp_sgd_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -2525,24 +1175,7 @@ def mp_sgd_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """sgd_update with a float32 weight.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
-    """
-    ...
-
+) -> Symbol: ...
 def multi_all_finite(
     *data: Symbol | Sequence[Symbol],
     num_arrays: int | None = 1,
@@ -2550,18 +1183,7 @@ def multi_all_finite(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """1 if no element of any array is NaN or infinite, else 0.
-
-    Parameters
-    ----------
-    num_arrays : int, default 1
-        How many arrays.
-    init_output : bool, default True
-        Only True is supported.
-    """
-    ...
-
+) -> Symbol: ...
 def multi_lars(
     lrs: Symbol | None = None,
     weights_sum_sq: Symbol | None = None,
@@ -2573,20 +1195,7 @@ def multi_lars(
     rescale_grad: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), or lr where a norm is 0.
-
-    Parameters
-    ----------
-    eta : float
-        Schedule multiplier.
-    eps : float
-        Keeps the divisor above 0.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    """
-    ...
-
+) -> Symbol: ...
 def multi_mp_sgd_mom_update(
     *data: Symbol | Sequence[Symbol],
     lrs: float | Sequence[float] | None = (),
@@ -2598,26 +1207,7 @@ def multi_mp_sgd_mom_update(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """sgd_mom_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, mom, weight32 for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
-
-    Parameters
-    ----------
-    lrs : float | Sequence[float], default ()
-        Learning rate, one number for each weight. Empty: not given.
-    momentum : float | Sequence[float], default 0
-        Factor on the old momentum.
-    wds : float | Sequence[float], default ()
-        Weight decay, one number for each weight. Empty: not given.
-    rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
-    clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
-    num_weights : int, default 1
-        How many weights.
-    """
-    ...
-
+) -> Symbol: ...
 def multi_mp_sgd_update(
     *data: Symbol | Sequence[Symbol],
     lrs: float | Sequence[float] | None = (),
@@ -2628,24 +1218,7 @@ def multi_mp_sgd_update(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """sgd_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, weight32 for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
-
-    Parameters
-    ----------
-    lrs : float | Sequence[float], default ()
-        Learning rate, one number for each weight. Empty: not given.
-    wds : float | Sequence[float], default ()
-        Weight decay, one number for each weight. Empty: not given.
-    rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
-    clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
-    num_weights : int, default 1
-        How many weights.
-    """
-    ...
-
+) -> Symbol: ...
 def multi_sgd_mom_update(
     *data: Symbol | Sequence[Symbol],
     lrs: float | Sequence[float] | None = (),
@@ -2657,26 +1230,7 @@ def multi_sgd_mom_update(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """sgd_mom_update of many weights; data is weight, grad, mom for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
-
-    Parameters
-    ----------
-    lrs : float | Sequence[float], default ()
-        Learning rate, one number for each weight. Empty: not given.
-    momentum : float | Sequence[float], default 0
-        Factor on the old momentum.
-    wds : float | Sequence[float], default ()
-        Weight decay, one number for each weight. Empty: not given.
-    rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
-    clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
-    num_weights : int, default 1
-        How many weights.
-    """
-    ...
-
+) -> Symbol: ...
 def multi_sgd_update(
     *data: Symbol | Sequence[Symbol],
     lrs: float | Sequence[float] | None = (),
@@ -2687,40 +1241,14 @@ def multi_sgd_update(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """sgd_update of many weights; data is weight, grad for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
-
-    Parameters
-    ----------
-    lrs : float | Sequence[float], default ()
-        Learning rate, one number for each weight. Empty: not given.
-    wds : float | Sequence[float], default ()
-        Weight decay, one number for each weight. Empty: not given.
-    rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
-    clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
-    num_weights : int, default 1
-        How many weights.
-    """
-    ...
-
+) -> Symbol: ...
 def multi_sum_sq(
     *data: Symbol | Sequence[Symbol],
     num_arrays: int,
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sum of the squares of each array, as one float32 array.
-
-    Parameters
-    ----------
-    num_arrays : int
-        How many arrays.
-    """
-    ...
-
+) -> Symbol: ...
 def nag_mom_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -2733,24 +1261,7 @@ def nag_mom_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """SGD with Nesterov's momentum.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    momentum : float, default 0
-        Factor on the old momentum.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def nanprod(
     data: Symbol | None = None,
     axis: int | Sequence[int] | None = None,
@@ -2758,20 +1269,7 @@ def nanprod(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Product over axes; NaN counts as 1.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    exclude : bool, default False
-        Reduce all axes but those in axis.
-    """
-    ...
-
+) -> Symbol: ...
 def nansum(
     data: Symbol | None = None,
     axis: int | Sequence[int] | None = None,
@@ -2779,26 +1277,10 @@ def nansum(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sum over axes; NaN counts as 0.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    exclude : bool, default False
-        Reduce all axes but those in axis.
-    """
-    ...
-
+) -> Symbol: ...
 def negative(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """-data."""
-    ...
-
+) -> Symbol: ...
 def norm(
     data: Symbol | None = None,
     ord: int | None = 2,
@@ -2807,22 +1289,7 @@ def norm(
     keepdims: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Norm of the elements along axes, taken as one vector.
-
-    Parameters
-    ----------
-    ord : int, default 2
-        1: sum of absolute values; 2: Euclidean.
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None means all.
-    out_dtype : DTypeLike | None, default None
-        None keeps data's dtype.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    """
-    ...
-
+) -> Symbol: ...
 def one_hot(
     indices: Symbol | None = None,
     *,
@@ -2832,37 +1299,13 @@ def one_hot(
     dtype: DTypeLike = "float32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """on_value at every index along a new last axis, off_value elsewhere; an index outside gives off_value only.
-
-    Parameters
-    ----------
-    depth : int
-        Length of the new last axis.
-    on_value : float, default 1
-        Value at the index.
-    off_value : float, default 0
-        Value everywhere else.
-    dtype : DTypeLike, default float32
-        Type of the output.
-    """
-    ...
-
+) -> Symbol: ...
 def ones_like(
     data: Symbol | None = None,
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Ones of data's shape and dtype.
-
-    Parameters
-    ----------
-    dtype : DTypeLike | None, default None
-        Accepted and without effect, as in 1.x: the result has data's.
-    """
-    ...
-
+) -> Symbol: ...
 def pick(
     data: Symbol | None = None,
     index: Symbol | None = None,
@@ -2871,19 +1314,7 @@ def pick(
     mode: Literal["clip", "wrap"] | None = "clip",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """One element along an axis for every position of the other axes.
-
-    Parameters
-    ----------
-    axis : int, default -1
-        Axis along which is picked.
-    keepdims : bool, default False
-        Keep the axis with length 1.
-    mode : Literal['clip', 'wrap'], default clip
-        Indices outside: clip to the ends or wrap around.
-    """
-    ...
+) -> Symbol: ...
 
 choose_element_0index = pick
 
@@ -2896,22 +1327,7 @@ def preloaded_multi_mp_sgd_mom_update(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """multi_mp_sgd_mom_update with arrays of learning rates and weight decays after the weights.
-
-    Parameters
-    ----------
-    momentum : float | Sequence[float], default 0
-        Factor on the old momentum.
-    rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
-    clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
-    num_weights : int, default 1
-        How many weights.
-    """
-    ...
-
+) -> Symbol: ...
 def preloaded_multi_mp_sgd_update(
     *data: Symbol | Sequence[Symbol],
     rescale_grad: float | Sequence[float] | None = 1,
@@ -2920,20 +1336,7 @@ def preloaded_multi_mp_sgd_update(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """multi_mp_sgd_update with arrays of learning rates and weight decays after the weights.
-
-    Parameters
-    ----------
-    rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
-    clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
-    num_weights : int, default 1
-        How many weights.
-    """
-    ...
-
+) -> Symbol: ...
 def preloaded_multi_sgd_mom_update(
     *data: Symbol | Sequence[Symbol],
     momentum: float | Sequence[float] | None = 0,
@@ -2943,22 +1346,7 @@ def preloaded_multi_sgd_mom_update(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """multi_sgd_mom_update with arrays of learning rates and weight decays after the weights.
-
-    Parameters
-    ----------
-    momentum : float | Sequence[float], default 0
-        Factor on the old momentum.
-    rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
-    clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
-    num_weights : int, default 1
-        How many weights.
-    """
-    ...
-
+) -> Symbol: ...
 def preloaded_multi_sgd_update(
     *data: Symbol | Sequence[Symbol],
     rescale_grad: float | Sequence[float] | None = 1,
@@ -2967,20 +1355,7 @@ def preloaded_multi_sgd_update(
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """multi_sgd_update with arrays of learning rates and weight decays after the weights.
-
-    Parameters
-    ----------
-    rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
-    clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
-    num_weights : int, default 1
-        How many weights.
-    """
-    ...
-
+) -> Symbol: ...
 def prod(
     data: Symbol | None = None,
     axis: int | Sequence[int] | None = None,
@@ -2988,26 +1363,10 @@ def prod(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Product over axes.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    exclude : bool, default False
-        Reduce all axes but those in axis.
-    """
-    ...
-
+) -> Symbol: ...
 def radians(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Degrees to radians."""
-    ...
-
+) -> Symbol: ...
 def random_exponential(
     lam: float | None = 1,
     shape: int | Sequence[int] | None = None,
@@ -3015,22 +1374,7 @@ def random_exponential(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Exponential distribution with rate lam.
-
-    Parameters
-    ----------
-    lam : float, default 1
-        Parameter of the distribution.
-    shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
-    ctx : str, default
-        Device, as in cpu(0); default: current.
-    dtype : DTypeLike | None, default None
-        Element type; None means float32.
-    """
-    ...
-
+) -> Symbol: ...
 def random_gamma(
     alpha: float | None = 1,
     beta: float | None = 1,
@@ -3039,24 +1383,7 @@ def random_gamma(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Gamma distribution with shape alpha and scale beta.
-
-    Parameters
-    ----------
-    alpha : float, default 1
-        Parameter of the distribution.
-    beta : float, default 1
-        Parameter of the distribution.
-    shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
-    ctx : str, default
-        Device, as in cpu(0); default: current.
-    dtype : DTypeLike | None, default None
-        Element type; None means float32.
-    """
-    ...
-
+) -> Symbol: ...
 def random_generalized_negative_binomial(
     mu: float | None = 1,
     alpha: float | None = 1,
@@ -3065,24 +1392,7 @@ def random_generalized_negative_binomial(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Negative binomial distribution by mean mu and dispersion alpha.
-
-    Parameters
-    ----------
-    mu : float, default 1
-        Parameter of the distribution.
-    alpha : float, default 1
-        Parameter of the distribution.
-    shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
-    ctx : str, default
-        Device, as in cpu(0); default: current.
-    dtype : DTypeLike | None, default None
-        Element type; None means float32.
-    """
-    ...
-
+) -> Symbol: ...
 def random_negative_binomial(
     k: float | None = 1,
     p: float | None = 1,
@@ -3091,24 +1401,7 @@ def random_negative_binomial(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Failures before the k-th success of probability p.
-
-    Parameters
-    ----------
-    k : float, default 1
-        Parameter of the distribution.
-    p : float, default 1
-        Parameter of the distribution.
-    shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
-    ctx : str, default
-        Device, as in cpu(0); default: current.
-    dtype : DTypeLike | None, default None
-        Element type; None means float32.
-    """
-    ...
-
+) -> Symbol: ...
 def random_normal(
     loc: float | None = 0,
     scale: float | None = 1,
@@ -3117,23 +1410,7 @@ def random_normal(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Normal distribution with a mean and a standard deviation.
-
-    Parameters
-    ----------
-    loc : float, default 0
-        Parameter of the distribution.
-    scale : float, default 1
-        Parameter of the distribution.
-    shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
-    ctx : str, default
-        Device, as in cpu(0); default: current.
-    dtype : DTypeLike | None, default None
-        Element type; None means float32.
-    """
-    ...
+) -> Symbol: ...
 
 normal = random_normal
 
@@ -3144,22 +1421,7 @@ def random_poisson(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Poisson distribution with rate lam.
-
-    Parameters
-    ----------
-    lam : float, default 1
-        Parameter of the distribution.
-    shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
-    ctx : str, default
-        Device, as in cpu(0); default: current.
-    dtype : DTypeLike | None, default None
-        Element type; None means float32.
-    """
-    ...
-
+) -> Symbol: ...
 def random_randint(
     low: int,
     high: int,
@@ -3168,24 +1430,7 @@ def random_randint(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Integers in [low, high), all equally likely.
-
-    Parameters
-    ----------
-    low : int
-        Smallest value.
-    high : int
-        One above the largest value.
-    shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
-    ctx : str, default
-        Device, as in cpu(0); default: current.
-    dtype : DTypeLike | None, default None
-        int32 or int64; None means int32.
-    """
-    ...
-
+) -> Symbol: ...
 def random_uniform(
     low: float | None = 0,
     high: float | None = 1,
@@ -3194,23 +1439,7 @@ def random_uniform(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Uniform distribution between low and high; neither is drawn.
-
-    Parameters
-    ----------
-    low : float, default 0
-        Parameter of the distribution.
-    high : float, default 1
-        Parameter of the distribution.
-    shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
-    ctx : str, default
-        Device, as in cpu(0); default: current.
-    dtype : DTypeLike | None, default None
-        Element type; None means float32.
-    """
-    ...
+) -> Symbol: ...
 
 uniform = random_uniform
 
@@ -3220,34 +1449,16 @@ def ravel_multi_index(
     shape: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Flat indices of coordinates, one row of data per dimension of shape.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int]
-        Shape of the array that is indexed; the first dimension may be -1.
-    """
-    ...
-
+) -> Symbol: ...
 def rcbrt(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """1 / cbrt(data)."""
-    ...
-
+) -> Symbol: ...
 def reciprocal(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """1 / data."""
-    ...
-
+) -> Symbol: ...
 def relu(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """max(data, 0)."""
-    ...
-
+) -> Symbol: ...
 def repeat(
     data: Symbol | None = None,
     *,
@@ -3255,34 +1466,14 @@ def repeat(
     axis: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Repeats every element along one axis.
-
-    Parameters
-    ----------
-    repeats : int
-        How often every element occurs.
-    axis : int | None, default None
-        Axis of the repetition; None flattens the array.
-    """
-    ...
-
+) -> Symbol: ...
 def reset_arrays(
     *data: Symbol | Sequence[Symbol],
     num_arrays: int,
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sets all arrays to 0.
-
-    Parameters
-    ----------
-    num_arrays : int
-        How many arrays.
-    """
-    ...
-
+) -> Symbol: ...
 def reshape_like(
     lhs: Symbol | None = None,
     rhs: Symbol | None = None,
@@ -3292,46 +1483,20 @@ def reshape_like(
     rhs_end: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.
-
-    Parameters
-    ----------
-    lhs_begin : int | None, default None
-        First axis of lhs to replace.
-    lhs_end : int | None, default None
-        End of the axes of lhs to replace.
-    rhs_begin : int | None, default None
-        First axis of rhs to take.
-    rhs_end : int | None, default None
-        End of the axes of rhs to take.
-    """
-    ...
-
+) -> Symbol: ...
 def reverse(
     data: Symbol | None = None,
     *,
     axis: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Reverses the order of elements along some axes.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int]
-        Axes to reverse.
-    """
-    ...
+) -> Symbol: ...
 
 flip = reverse
 
 def rint(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Nearest integer; halves downwards."""
-    ...
-
+) -> Symbol: ...
 def rmsprop_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -3346,28 +1511,7 @@ def rmsprop_update(
     clip_weights: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    gamma1 : float, default 0.95
-        Decay of the squared gradient.
-    epsilon : float, default 1e-08
-        Keeps the divisor above 0.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    clip_weights : float, default -1
-        Limit of the weights; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def rmspropalex_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -3385,60 +1529,20 @@ def rmspropalex_update(
     clip_weights: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """RMSProp (Graves), centered.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    gamma1 : float, default 0.95
-        Decay of the squared gradient.
-    gamma2 : float, default 0.9
-        Factor on the old step.
-    epsilon : float, default 1e-08
-        Keeps the divisor above 0.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    clip_weights : float, default -1
-        Limit of the weights; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def round(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Nearest integer; halves away from zero."""
-    ...
-
+) -> Symbol: ...
 def rsqrt(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """1 / sqrt(data)."""
-    ...
-
+) -> Symbol: ...
 def sample_exponential(
     lam: Symbol | None = None,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Exponential distribution with rate lam. One row of draws per element of the parameter arrays; illegal parameters give NaN.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
-    dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
-    """
-    ...
-
+) -> Symbol: ...
 def sample_gamma(
     alpha: Symbol | None = None,
     beta: Symbol | None = None,
@@ -3446,18 +1550,7 @@ def sample_gamma(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Gamma distribution with shape alpha and scale beta. One row of draws per element of the parameter arrays; illegal parameters give NaN.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
-    dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
-    """
-    ...
-
+) -> Symbol: ...
 def sample_generalized_negative_binomial(
     mu: Symbol | None = None,
     alpha: Symbol | None = None,
@@ -3465,18 +1558,7 @@ def sample_generalized_negative_binomial(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Negative binomial distribution by mean mu and dispersion alpha. One row of draws per element of the parameter arrays; illegal parameters give NaN.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
-    dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
-    """
-    ...
-
+) -> Symbol: ...
 def sample_multinomial(
     data: Symbol | None = None,
     shape: int | Sequence[int] | None = (),
@@ -3484,20 +1566,7 @@ def sample_multinomial(
     dtype: DTypeLike = "int32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Indices drawn with the probabilities along data's last axis, which are divided by their sum. Probabilities that are negative, NaN or infinite, and rows of zeros, are an error at the next wait; a GPU cannot raise it, and draws -1 with the log-probability NaN.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Draws per distribution.
-    get_prob : bool, default False
-        Also return the logarithm of each draw's probability.
-    dtype : DTypeLike, default int32
-        Element type of the draws.
-    """
-    ...
-
+) -> Symbol: ...
 def sample_negative_binomial(
     k: Symbol | None = None,
     p: Symbol | None = None,
@@ -3505,18 +1574,7 @@ def sample_negative_binomial(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Failures before the k-th success of probability p. One row of draws per element of the parameter arrays; illegal parameters give NaN.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
-    dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
-    """
-    ...
-
+) -> Symbol: ...
 def sample_normal(
     mu: Symbol | None = None,
     sigma: Symbol | None = None,
@@ -3524,36 +1582,14 @@ def sample_normal(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Normal distribution with a mean and a standard deviation. One row of draws per element of the parameter arrays; illegal parameters give NaN.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
-    dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
-    """
-    ...
-
+) -> Symbol: ...
 def sample_poisson(
     lam: Symbol | None = None,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Poisson distribution with rate lam. One row of draws per element of the parameter arrays; illegal parameters give NaN.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
-    dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
-    """
-    ...
-
+) -> Symbol: ...
 def sample_uniform(
     low: Symbol | None = None,
     high: Symbol | None = None,
@@ -3561,18 +1597,7 @@ def sample_uniform(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Uniform distribution between low and high; neither is drawn. One row of draws per element of the parameter arrays; low and high may be in either order.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
-    dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
-    """
-    ...
-
+) -> Symbol: ...
 def scatter_nd(
     data: Symbol | None = None,
     indices: Symbol | None = None,
@@ -3580,16 +1605,7 @@ def scatter_nd(
     shape: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Zeros with data at the given coordinates; the last of equal ones wins.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int]
-        Shape of the output.
-    """
-    ...
-
+) -> Symbol: ...
 def sgd_mom_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -3603,26 +1619,7 @@ def sgd_mom_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """mom = momentum * mom - lr * (grad + wd * weight); weight += mom.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    momentum : float, default 0
-        Factor on the old momentum.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
-    """
-    ...
-
+) -> Symbol: ...
 def sgd_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -3634,48 +1631,19 @@ def sgd_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """weight -= lr * (grad + wd * weight).
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
-    """
-    ...
-
+) -> Symbol: ...
 def shape_array(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """The shape of an array as int64 numbers."""
-    ...
-
+) -> Symbol: ...
 def shuffle(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """data with its entries along the first axis in random order."""
-    ...
-
+) -> Symbol: ...
 def sigmoid(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """1 / (1 + exp(-data))."""
-    ...
-
+) -> Symbol: ...
 def sign(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """-1, 0 or 1 by the sign of data; a NaN stays."""
-    ...
-
+) -> Symbol: ...
 def signsgd_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -3686,22 +1654,7 @@ def signsgd_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """weight -= lr * (sign(grad) + wd * weight).
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def signum_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -3715,44 +1668,16 @@ def signum_update(
     wd_lh: float | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """weight moves by lr against the sign of the momentum.
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    momentum : float, default 0
-        Factor on the old momentum.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    wd_lh : float, default 0
-        Weight decay apart from the momentum.
-    """
-    ...
-
+) -> Symbol: ...
 def sin(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Sine of data in radians."""
-    ...
-
+) -> Symbol: ...
 def sinh(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Hyperbolic sine."""
-    ...
-
+) -> Symbol: ...
 def size_array(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """The number of elements of an array, int64."""
-    ...
-
+) -> Symbol: ...
 def slice(
     data: Symbol | None = None,
     *,
@@ -3761,19 +1686,7 @@ def slice(
     step: int | Sequence[int | None] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The part of an array between begin and end, with steps.
-
-    Parameters
-    ----------
-    begin : int | Sequence[int | None] | None
-        First index per axis; None: from the start.
-    end : int | Sequence[int | None] | None
-        End index per axis; None: to the end.
-    step : int | Sequence[int | None] | None, default ()
-        Step per axis; negative walks backwards.
-    """
-    ...
+) -> Symbol: ...
 
 crop = slice
 
@@ -3785,51 +1698,20 @@ def slice_axis(
     end: int | None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The part of an array between two indices of one axis.
-
-    Parameters
-    ----------
-    axis : int
-        Axis that is sliced.
-    begin : int
-        First index.
-    end : int | None
-        End index; None: to the end.
-    """
-    ...
-
+) -> Symbol: ...
 def slice_like(
     data: Symbol | None = None,
     shape_like: Symbol | None = None,
     axes: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Cuts data to the lengths of shape_like.
-
-    Parameters
-    ----------
-    axes : int | Sequence[int], default ()
-        Axes cut to shape_like's length; empty: all of them.
-    """
-    ...
-
+) -> Symbol: ...
 def smooth_l1(
     data: Symbol | None = None,
     scalar: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.
-
-    Parameters
-    ----------
-    scalar : float, default 1
-        sigma: the function is quadratic within 1 / sigma^2 of 0.
-    """
-    ...
-
+) -> Symbol: ...
 def softmax(
     data: Symbol | None = None,
     length: Symbol | None = None,
@@ -3839,31 +1721,13 @@ def softmax(
     use_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """exp(data / temperature), divided by its sum along one axis.
-
-    Parameters
-    ----------
-    axis : int, default -1
-        Axis that is normalized.
-    temperature : float | None, default None
-        Divisor of data; None is 1.
-    dtype : DTypeLike | None, default None
-        Output's dtype; None keeps data's.
-    use_length : bool, default False
-        Take the input length.
-    """
-    ...
-
+) -> Symbol: ...
 def softmax_cross_entropy(
     data: Symbol | None = None,
     label: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sum over the batch of the cross entropy of softmax(data) with class label."""
-    ...
-
+) -> Symbol: ...
 def softmin(
     data: Symbol | None = None,
     length: Symbol | None = None,
@@ -3873,105 +1737,43 @@ def softmin(
     use_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """softmax of the negated data.
-
-    Parameters
-    ----------
-    axis : int, default -1
-        Axis that is normalized.
-    temperature : float | None, default None
-        Divisor of data; None is 1.
-    dtype : DTypeLike | None, default None
-        Output's dtype; None keeps data's.
-    use_length : bool, default False
-        Take the input length.
-    """
-    ...
-
+) -> Symbol: ...
 def softsign(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """data / (1 + abs(data))."""
-    ...
-
+) -> Symbol: ...
 def sort(
     data: Symbol | None = None,
     axis: int | None = -1,
     is_ascend: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sorted values along one axis; NaN counts as the largest.
-
-    Parameters
-    ----------
-    axis : int | None, default -1
-        Axis that is sorted; None flattens.
-    is_ascend : bool, default True
-        Smallest first.
-    """
-    ...
-
+) -> Symbol: ...
 def space_to_depth(
     data: Symbol | None = None,
     *,
     block_size: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Moves blocks of height and width to channels.
-
-    Parameters
-    ----------
-    block_size : int
-        Height and width of the blocks.
-    """
-    ...
-
+) -> Symbol: ...
 def sqrt(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Square root."""
-    ...
-
+) -> Symbol: ...
 def square(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """data * data."""
-    ...
-
+) -> Symbol: ...
 def squeeze(
     data: Symbol | None = None,
     axis: int | Sequence[int] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Removes axes of length 1; at least one dimension stays.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes of length 1 to remove; None removes all of them.
-    """
-    ...
-
+) -> Symbol: ...
 def stack(
     *data: Symbol | Sequence[Symbol],
     axis: int | None = 0,
     num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Joins arrays of one shape along a new axis.
-
-    Parameters
-    ----------
-    axis : int, default 0
-        Position of the new axis.
-    """
-    ...
-
+) -> Symbol: ...
 def sum(
     data: Symbol | None = None,
     axis: int | Sequence[int] | None = None,
@@ -3979,19 +1781,7 @@ def sum(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Sum over axes.
-
-    Parameters
-    ----------
-    axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
-    keepdims : bool, default False
-        Keep reduced axes with length 1.
-    exclude : bool, default False
-        Reduce all axes but those in axis.
-    """
-    ...
+) -> Symbol: ...
 
 sum_axis = sum
 
@@ -4002,46 +1792,20 @@ def take(
     mode: Literal["clip", "wrap", "raise"] | None = "clip",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The slices of a that indices name along one axis.
-
-    Parameters
-    ----------
-    axis : int, default 0
-        Axis along which is taken.
-    mode : Literal['clip', 'wrap', 'raise'], default clip
-        Indices outside: clip to the ends, wrap around, or raise an error.
-    """
-    ...
-
+) -> Symbol: ...
 def tan(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Tangent of data in radians."""
-    ...
-
+) -> Symbol: ...
 def tanh(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Hyperbolic tangent."""
-    ...
-
+) -> Symbol: ...
 def tile(
     data: Symbol | None = None,
     *,
     reps: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Repeats the whole array along every axis.
-
-    Parameters
-    ----------
-    reps : int | Sequence[int]
-        How often the array is repeated along every axis.
-    """
-    ...
-
+) -> Symbol: ...
 def topk(
     data: Symbol | None = None,
     axis: int | None = -1,
@@ -4051,82 +1815,33 @@ def topk(
     dtype: DTypeLike = "float32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The k largest or smallest values along one axis, sorted.
-
-    Parameters
-    ----------
-    axis : int | None, default -1
-        Axis that is searched; None flattens.
-    k : int, default 1
-        How many elements; below 1: all, sorted.
-    ret_typ : Literal['indices', 'value', 'mask', 'both'], default indices
-        indices, value, a mask of data's shape, or both values and indices.
-    is_ascend : bool, default False
-        Take the smallest elements.
-    dtype : DTypeLike, default float32
-        Type of the indices.
-    """
-    ...
-
+) -> Symbol: ...
 def transpose(
     data: Symbol | None = None,
     axes: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Permutes the axes.
-
-    Parameters
-    ----------
-    axes : int | Sequence[int], default ()
-        Input axis of every output axis; empty reverses the order.
-    """
-    ...
-
+) -> Symbol: ...
 def trunc(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
-) -> Symbol:
-    """Integer part, towards zero."""
-    ...
-
+) -> Symbol: ...
 def unravel_index(
     data: Symbol | None = None,
     *,
     shape: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Coordinates of flat indices, one row per dimension of shape.
-
-    Parameters
-    ----------
-    shape : int | Sequence[int]
-        Shape of the array that is indexed; the first dimension may be -1.
-    """
-    ...
-
+) -> Symbol: ...
 def where(
     condition: Symbol | None = None,
     x: Symbol | None = None,
     y: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """x where condition is not 0, else y."""
-    ...
-
+) -> Symbol: ...
 def zeros_like(
     data: Symbol | None = None,
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Zeros of data's shape and dtype.
-
-    Parameters
-    ----------
-    dtype : DTypeLike | None, default None
-        Accepted and without effect, as in 1.x: the result has data's.
-    """
-    ...
+) -> Symbol: ...

@@ -14,76 +14,30 @@ Operand: TypeAlias = Symbol | float | np.number[Any]
 
 class OperatorMethods:
     """Operators as methods and signs of Symbol."""
-    def abs(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Absolute value."""
-        ...
-
-    def arccos(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Inverse cosine."""
-        ...
-
-    def arccosh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Inverse hyperbolic cosine."""
-        ...
-
-    def arcsin(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Inverse sine."""
-        ...
-
-    def arcsinh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Inverse hyperbolic sine."""
-        ...
-
-    def arctan(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Inverse tangent."""
-        ...
-
-    def arctanh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Inverse hyperbolic tangent."""
-        ...
-
+    def abs(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def arccos(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def arccosh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def arcsin(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def arcsinh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def arctan(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def arctanh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def argmax(
         self,
         axis: int | None = None,
         keepdims: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Index of the first largest value along an axis (a NaN counts as largest), as float32 unless data is float64, int32 or int64.
-
-        Parameters
-        ----------
-        axis : int | None, default None
-            Axis to search; None searches the flattened array.
-        keepdims : bool, default False
-            Keep the searched axis with length 1.
-        """
-        ...
-
+    ) -> Symbol: ...
     def argmax_channel(
         self, name: str | None = None, attr: Mapping[str, Any] | None = None
-    ) -> Symbol:
-        """argmax over axis 1."""
-        ...
-
+    ) -> Symbol: ...
     def argmin(
         self,
         axis: int | None = None,
         keepdims: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Index of the first smallest value along an axis (a NaN counts as smallest), as float32 unless data is float64, int32 or int64.
-
-        Parameters
-        ----------
-        axis : int | None, default None
-            Axis to search; None searches the flattened array.
-        keepdims : bool, default False
-            Keep the searched axis with length 1.
-        """
-        ...
-
+    ) -> Symbol: ...
     def argsort(
         self,
         axis: int | None = -1,
@@ -91,38 +45,14 @@ class OperatorMethods:
         dtype: DTypeLike = "float32",
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Indices that sort along one axis; equal values keep their order.
-
-        Parameters
-        ----------
-        axis : int | None, default -1
-            Axis that is sorted; None flattens.
-        is_ascend : bool, default True
-            Smallest first.
-        dtype : DTypeLike, default float32
-            Type of the indices.
-        """
-        ...
-
+    ) -> Symbol: ...
     def broadcast_axes(
         self,
         axis: int | Sequence[int] | None = (),
         size: int | Sequence[int] | None = (),
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """data repeated along some axes.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int], default ()
-            Axes of length 1 to repeat.
-        size : int | Sequence[int], default ()
-            New lengths of these axes.
-        """
-        ...
-
+    ) -> Symbol: ...
     def broadcast_like(
         self,
         rhs: Symbol | None = None,
@@ -130,68 +60,22 @@ class OperatorMethods:
         rhs_axes: int | Sequence[int] | None = None,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """lhs repeated to the shape of rhs.
-
-        Parameters
-        ----------
-        lhs_axes : int | Sequence[int] | None, default None
-            Axes of lhs; None: all.
-        rhs_axes : int | Sequence[int] | None, default None
-            Axes of rhs with their lengths.
-        """
-        ...
-
-    def cbrt(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Cube root."""
-        ...
-
-    def ceil(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Smallest integer not below data."""
-        ...
-
+    ) -> Symbol: ...
+    def cbrt(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def ceil(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def clip(
         self,
         a_min: float,
         a_max: float,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """data limited to [a_min, a_max]; a NaN stays.
-
-        Parameters
-        ----------
-        a_min : float
-            Lower bound.
-        a_max : float
-            Upper bound.
-        """
-        ...
-
-    def cos(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Cosine of data in radians."""
-        ...
-
-    def cosh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Hyperbolic cosine."""
-        ...
-
-    def degrees(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Radians to degrees."""
-        ...
-
+    ) -> Symbol: ...
+    def cos(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def cosh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def degrees(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def depth_to_space(
         self, block_size: int, name: str | None = None, attr: Mapping[str, Any] | None = None
-    ) -> Symbol:
-        """Moves blocks of channels to blocks of height and width.
-
-        Parameters
-        ----------
-        block_size : int
-            Height and width of the blocks.
-        """
-        ...
-
+    ) -> Symbol: ...
     def diag(
         self,
         k: int | None = 0,
@@ -199,67 +83,21 @@ class OperatorMethods:
         axis2: int | None = 1,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """A diagonal of an array; of a vector, the matrix that has it as diagonal.
-
-        Parameters
-        ----------
-        k : int, default 0
-            Diagonal: above the main one for k > 0, below for k < 0.
-        axis1 : int, default 0
-            Axis of the rows; for 2 or more dimensions.
-        axis2 : int, default 1
-            Axis of the columns; for 2 or more dimensions.
-        """
-        ...
-
-    def exp(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """e to the power data."""
-        ...
-
-    def expm1(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """exp(data) - 1, exact near 0."""
-        ...
-
-    def fix(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Integer part, towards zero."""
-        ...
-
+    ) -> Symbol: ...
+    def exp(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def expm1(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def fix(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def flip(
         self,
         axis: int | Sequence[int],
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Reverses the order of elements along some axes.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int]
-            Axes to reverse.
-        """
-        ...
-
-    def floor(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Largest integer not above data."""
-        ...
-
-    def log(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Natural logarithm."""
-        ...
-
-    def log10(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Logarithm to base 10."""
-        ...
-
-    def log1p(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """log(1 + data), exact near 0."""
-        ...
-
-    def log2(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Logarithm to base 2."""
-        ...
-
+    ) -> Symbol: ...
+    def floor(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def log(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def log10(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def log1p(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def log2(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def log_softmax(
         self,
         length: Symbol | None = None,
@@ -269,22 +107,7 @@ class OperatorMethods:
         use_length: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Logarithm of softmax, computed without overflow.
-
-        Parameters
-        ----------
-        axis : int, default -1
-            Axis that is normalized.
-        temperature : float | None, default None
-            Divisor of data; None is 1.
-        dtype : DTypeLike | None, default None
-            Output's dtype; None keeps data's.
-        use_length : bool, default False
-            Take the input length.
-        """
-        ...
-
+    ) -> Symbol: ...
     def max(
         self,
         axis: int | Sequence[int] | None = None,
@@ -292,20 +115,7 @@ class OperatorMethods:
         exclude: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Largest value over axes; a NaN wins.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        exclude : bool, default False
-            Reduce all axes but those in axis.
-        """
-        ...
-
+    ) -> Symbol: ...
     def mean(
         self,
         axis: int | Sequence[int] | None = None,
@@ -313,20 +123,7 @@ class OperatorMethods:
         exclude: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Mean over axes.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        exclude : bool, default False
-            Reduce all axes but those in axis.
-        """
-        ...
-
+    ) -> Symbol: ...
     def min(
         self,
         axis: int | Sequence[int] | None = None,
@@ -334,20 +131,7 @@ class OperatorMethods:
         exclude: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Smallest value over axes; a NaN wins.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        exclude : bool, default False
-            Reduce all axes but those in axis.
-        """
-        ...
-
+    ) -> Symbol: ...
     def nanprod(
         self,
         axis: int | Sequence[int] | None = None,
@@ -355,20 +139,7 @@ class OperatorMethods:
         exclude: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Product over axes; NaN counts as 1.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        exclude : bool, default False
-            Reduce all axes but those in axis.
-        """
-        ...
-
+    ) -> Symbol: ...
     def nansum(
         self,
         axis: int | Sequence[int] | None = None,
@@ -376,20 +147,7 @@ class OperatorMethods:
         exclude: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Sum over axes; NaN counts as 0.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        exclude : bool, default False
-            Reduce all axes but those in axis.
-        """
-        ...
-
+    ) -> Symbol: ...
     def norm(
         self,
         ord: int | None = 2,
@@ -398,22 +156,7 @@ class OperatorMethods:
         keepdims: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Norm of the elements along axes, taken as one vector.
-
-        Parameters
-        ----------
-        ord : int, default 2
-            1: sum of absolute values; 2: Euclidean.
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None means all.
-        out_dtype : DTypeLike | None, default None
-            None keeps data's dtype.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        """
-        ...
-
+    ) -> Symbol: ...
     def one_hot(
         self,
         depth: int,
@@ -422,37 +165,13 @@ class OperatorMethods:
         dtype: DTypeLike = "float32",
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """on_value at every index along a new last axis, off_value elsewhere; an index outside gives off_value only.
-
-        Parameters
-        ----------
-        depth : int
-            Length of the new last axis.
-        on_value : float, default 1
-            Value at the index.
-        off_value : float, default 0
-            Value everywhere else.
-        dtype : DTypeLike, default float32
-            Type of the output.
-        """
-        ...
-
+    ) -> Symbol: ...
     def ones_like(
         self,
         dtype: DTypeLike | None = None,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Ones of data's shape and dtype.
-
-        Parameters
-        ----------
-        dtype : DTypeLike | None, default None
-            Accepted and without effect, as in 1.x: the result has data's.
-        """
-        ...
-
+    ) -> Symbol: ...
     def pad(
         self,
         mode: Literal["constant", "edge", "reflect"],
@@ -460,20 +179,7 @@ class OperatorMethods:
         constant_value: float | None = 0,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Adds elements before and after every axis: a constant, the edge or a mirror image.
-
-        Parameters
-        ----------
-        mode : Literal['constant', 'edge', 'reflect']
-            What the new elements are.
-        pad_width : int | Sequence[int | None] | None
-            Elements added before and after, for every axis: (b1, a1, b2, a2, ...).
-        constant_value : float, default 0
-            Value of mode constant.
-        """
-        ...
-
+    ) -> Symbol: ...
     def pick(
         self,
         index: Symbol | None = None,
@@ -482,20 +188,7 @@ class OperatorMethods:
         mode: Literal["clip", "wrap"] | None = "clip",
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """One element along an axis for every position of the other axes.
-
-        Parameters
-        ----------
-        axis : int, default -1
-            Axis along which is picked.
-        keepdims : bool, default False
-            Keep the axis with length 1.
-        mode : Literal['clip', 'wrap'], default clip
-            Indices outside: clip to the ends or wrap around.
-        """
-        ...
-
+    ) -> Symbol: ...
     def prod(
         self,
         axis: int | Sequence[int] | None = None,
@@ -503,54 +196,20 @@ class OperatorMethods:
         exclude: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Product over axes.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        exclude : bool, default False
-            Reduce all axes but those in axis.
-        """
-        ...
-
-    def radians(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Degrees to radians."""
-        ...
-
-    def rcbrt(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """1 / cbrt(data)."""
-        ...
-
-    def reciprocal(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """1 / data."""
-        ...
-
-    def relu(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """max(data, 0)."""
-        ...
-
+    ) -> Symbol: ...
+    def radians(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def rcbrt(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def reciprocal(
+        self, name: str | None = None, attr: Mapping[str, Any] | None = None
+    ) -> Symbol: ...
+    def relu(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def repeat(
         self,
         repeats: int,
         axis: int | None = None,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Repeats every element along one axis.
-
-        Parameters
-        ----------
-        repeats : int
-            How often every element occurs.
-        axis : int | None, default None
-            Axis of the repetition; None flattens the array.
-        """
-        ...
-
+    ) -> Symbol: ...
     def reshape_like(
         self,
         rhs: Symbol | None = None,
@@ -560,58 +219,20 @@ class OperatorMethods:
         rhs_end: int | None = None,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.
-
-        Parameters
-        ----------
-        lhs_begin : int | None, default None
-            First axis of lhs to replace.
-        lhs_end : int | None, default None
-            End of the axes of lhs to replace.
-        rhs_begin : int | None, default None
-            First axis of rhs to take.
-        rhs_end : int | None, default None
-            End of the axes of rhs to take.
-        """
-        ...
-
-    def rint(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Nearest integer; halves downwards."""
-        ...
-
-    def round(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Nearest integer; halves away from zero."""
-        ...
-
-    def rsqrt(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """1 / sqrt(data)."""
-        ...
-
-    def shape_array(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """The shape of an array as int64 numbers."""
-        ...
-
-    def sigmoid(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """1 / (1 + exp(-data))."""
-        ...
-
-    def sign(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """-1, 0 or 1 by the sign of data; a NaN stays."""
-        ...
-
-    def sin(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Sine of data in radians."""
-        ...
-
-    def sinh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Hyperbolic sine."""
-        ...
-
-    def size_array(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """The number of elements of an array, int64."""
-        ...
-
+    ) -> Symbol: ...
+    def rint(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def round(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def rsqrt(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def shape_array(
+        self, name: str | None = None, attr: Mapping[str, Any] | None = None
+    ) -> Symbol: ...
+    def sigmoid(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def sign(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def sin(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def sinh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def size_array(
+        self, name: str | None = None, attr: Mapping[str, Any] | None = None
+    ) -> Symbol: ...
     def slice(
         self,
         begin: int | Sequence[int | None] | None,
@@ -619,20 +240,7 @@ class OperatorMethods:
         step: int | Sequence[int | None] | None = (),
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """The part of an array between begin and end, with steps.
-
-        Parameters
-        ----------
-        begin : int | Sequence[int | None] | None
-            First index per axis; None: from the start.
-        end : int | Sequence[int | None] | None
-            End index per axis; None: to the end.
-        step : int | Sequence[int | None] | None, default ()
-            Step per axis; negative walks backwards.
-        """
-        ...
-
+    ) -> Symbol: ...
     def slice_axis(
         self,
         axis: int,
@@ -640,36 +248,14 @@ class OperatorMethods:
         end: int | None,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """The part of an array between two indices of one axis.
-
-        Parameters
-        ----------
-        axis : int
-            Axis that is sliced.
-        begin : int
-            First index.
-        end : int | None
-            End index; None: to the end.
-        """
-        ...
-
+    ) -> Symbol: ...
     def slice_like(
         self,
         shape_like: Symbol | None = None,
         axes: int | Sequence[int] | None = (),
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Cuts data to the lengths of shape_like.
-
-        Parameters
-        ----------
-        axes : int | Sequence[int], default ()
-            Axes cut to shape_like's length; empty: all of them.
-        """
-        ...
-
+    ) -> Symbol: ...
     def softmax(
         self,
         length: Symbol | None = None,
@@ -679,22 +265,7 @@ class OperatorMethods:
         use_length: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """exp(data / temperature), divided by its sum along one axis.
-
-        Parameters
-        ----------
-        axis : int, default -1
-            Axis that is normalized.
-        temperature : float | None, default None
-            Divisor of data; None is 1.
-        dtype : DTypeLike | None, default None
-            Output's dtype; None keeps data's.
-        use_length : bool, default False
-            Take the input length.
-        """
-        ...
-
+    ) -> Symbol: ...
     def softmin(
         self,
         length: Symbol | None = None,
@@ -704,52 +275,17 @@ class OperatorMethods:
         use_length: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """softmax of the negated data.
-
-        Parameters
-        ----------
-        axis : int, default -1
-            Axis that is normalized.
-        temperature : float | None, default None
-            Divisor of data; None is 1.
-        dtype : DTypeLike | None, default None
-            Output's dtype; None keeps data's.
-        use_length : bool, default False
-            Take the input length.
-        """
-        ...
-
+    ) -> Symbol: ...
     def sort(
         self,
         axis: int | None = -1,
         is_ascend: bool | None = True,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Sorted values along one axis; NaN counts as the largest.
-
-        Parameters
-        ----------
-        axis : int | None, default -1
-            Axis that is sorted; None flattens.
-        is_ascend : bool, default True
-            Smallest first.
-        """
-        ...
-
+    ) -> Symbol: ...
     def space_to_depth(
         self, block_size: int, name: str | None = None, attr: Mapping[str, Any] | None = None
-    ) -> Symbol:
-        """Moves blocks of height and width to channels.
-
-        Parameters
-        ----------
-        block_size : int
-            Height and width of the blocks.
-        """
-        ...
-
+    ) -> Symbol: ...
     def split(
         self,
         num_outputs: int,
@@ -757,28 +293,9 @@ class OperatorMethods:
         squeeze_axis: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Splits an array into equal parts along one axis.
-
-        Parameters
-        ----------
-        num_outputs : int
-            Number of equal parts.
-        axis : int, default 1
-            Axis that is split.
-        squeeze_axis : bool, default False
-            Remove the axis, which then has length 1 in every part.
-        """
-        ...
-
-    def sqrt(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Square root."""
-        ...
-
-    def square(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """data * data."""
-        ...
-
+    ) -> Symbol: ...
+    def sqrt(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def square(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def sum(
         self,
         axis: int | Sequence[int] | None = None,
@@ -786,38 +303,14 @@ class OperatorMethods:
         exclude: bool | None = False,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Sum over axes.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
-        keepdims : bool, default False
-            Keep reduced axes with length 1.
-        exclude : bool, default False
-            Reduce all axes but those in axis.
-        """
-        ...
-
+    ) -> Symbol: ...
     def swapaxes(
         self,
         dim1: int | None = 0,
         dim2: int | None = 0,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Exchanges two axes.
-
-        Parameters
-        ----------
-        dim1 : int, default 0
-            First axis.
-        dim2 : int, default 0
-            Second axis.
-        """
-        ...
-
+    ) -> Symbol: ...
     def take(
         self,
         indices: Symbol | None = None,
@@ -825,41 +318,15 @@ class OperatorMethods:
         mode: Literal["clip", "wrap", "raise"] | None = "clip",
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """The slices of a that indices name along one axis.
-
-        Parameters
-        ----------
-        axis : int, default 0
-            Axis along which is taken.
-        mode : Literal['clip', 'wrap', 'raise'], default clip
-            Indices outside: clip to the ends, wrap around, or raise an error.
-        """
-        ...
-
-    def tan(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Tangent of data in radians."""
-        ...
-
-    def tanh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Hyperbolic tangent."""
-        ...
-
+    ) -> Symbol: ...
+    def tan(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
+    def tanh(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def tile(
         self,
         reps: int | Sequence[int],
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Repeats the whole array along every axis.
-
-        Parameters
-        ----------
-        reps : int | Sequence[int]
-            How often the array is repeated along every axis.
-        """
-        ...
-
+    ) -> Symbol: ...
     def topk(
         self,
         axis: int | None = -1,
@@ -869,43 +336,14 @@ class OperatorMethods:
         dtype: DTypeLike = "float32",
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """The k largest or smallest values along one axis, sorted.
-
-        Parameters
-        ----------
-        axis : int | None, default -1
-            Axis that is searched; None flattens.
-        k : int, default 1
-            How many elements; below 1: all, sorted.
-        ret_typ : Literal['indices', 'value', 'mask', 'both'], default indices
-            indices, value, a mask of data's shape, or both values and indices.
-        is_ascend : bool, default False
-            Take the smallest elements.
-        dtype : DTypeLike, default float32
-            Type of the indices.
-        """
-        ...
-
-    def trunc(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol:
-        """Integer part, towards zero."""
-        ...
-
+    ) -> Symbol: ...
+    def trunc(self, name: str | None = None, attr: Mapping[str, Any] | None = None) -> Symbol: ...
     def zeros_like(
         self,
         dtype: DTypeLike | None = None,
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
-    ) -> Symbol:
-        """Zeros of data's shape and dtype.
-
-        Parameters
-        ----------
-        dtype : DTypeLike | None, default None
-            Accepted and without effect, as in 1.x: the result has data's.
-        """
-        ...
-
+    ) -> Symbol: ...
     def __add__(self, other: Operand) -> Symbol: ...
     def __radd__(self, other: Operand) -> Symbol: ...
     def __sub__(self, other: Operand) -> Symbol: ...

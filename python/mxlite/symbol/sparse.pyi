@@ -15,16 +15,7 @@ def cast_storage(
     stype: Literal["default", "row_sparse", "csr"],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """data in another storage type.
-
-    Parameters
-    ----------
-    stype : Literal['default', 'row_sparse', 'csr']
-        Storage type of the result.
-    """
-    ...
-
+) -> Symbol: ...
 def adagrad_update(
     weight: Symbol | None = None,
     grad: Symbol | None = None,
@@ -37,29 +28,10 @@ def adagrad_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """history += grad^2; weight -= lr * (grad / sqrt(history + epsilon) + wd * weight).
-
-    Parameters
-    ----------
-    lr : float
-        Learning rate.
-    epsilon : float, default 1e-07
-        Keeps the divisor above 0.
-    wd : float, default 0
-        Weight decay.
-    rescale_grad : float, default 1
-        Factor on the gradient.
-    clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
-    """
-    ...
-
+) -> Symbol: ...
 def retain(
     data: Symbol | None = None,
     indices: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """The rows of a row-sparse array that indices name; the others are 0."""
-    ...
+) -> Symbol: ...
