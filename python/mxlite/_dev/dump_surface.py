@@ -1,11 +1,11 @@
 """List the public names of MXNet 1.9.1: run with a Python that has it, not mxlite.
 
-``python python/mxlite/_dev/dump_surface.py`` writes ``python/mxlite/_names_1x/surface_1_9_1.json``:
+``python python/mxlite/_dev/dump_surface.py`` writes ``tests/data/surface_1_9_1.json``:
 ``{module: {name: entry}}``. An entry is null for a value, a list of parameter names for a function
 (``*args``, ``**kwargs`` with their stars), ``{member: entry}`` for a class, ``{}`` for a class seen
 outside the module that defines it, and the module's full name for a submodule.
 
-Beside it, ``imports_1_9_1.json`` has what the modules import from one another, as
+``python/mxlite/_names_1x/imports_1_9_1.json`` has what the modules import from one another, as
 ``{module: {name: "home" or "home:name"}}``: other people's files import it from there, too.
 """
 
@@ -21,8 +21,8 @@ import types
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).resolve().parents[1] / "_names_1x" / "surface_1_9_1.json"
-IMPORTS = TARGET.with_name("imports_1_9_1.json")
+TARGET = Path(__file__).resolve().parents[3] / "tests" / "data" / "surface_1_9_1.json"
+IMPORTS = Path(__file__).resolve().parents[1] / "_names_1x" / "imports_1_9_1.json"
 
 # No part of the interface: build files, generated twins of op modules, documentation holders.
 _NUMPY_MODE = (".numpy", ".numpy_extension")

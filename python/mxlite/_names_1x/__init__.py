@@ -1,12 +1,12 @@
 """The names of MXNet 1.9.1: where they are in mxlite, and a clear error for those that are not.
 
-Two lists (``surface_1_9_1.json``, ``imports_1_9_1.json``) drive modules that are imported when
+Two lists (``names_1_9_1.json``, ``imports_1_9_1.json``) drive modules that are imported when
 their name is first used, the error for a name that is not built, and ``docs/compat.md``.
 """
 
 from __future__ import annotations
 
-from .lists import MOVED, VERSION, is_module, module_paths, old_path, surface
+from .lists import MOVED, VERSION, is_module, module_paths, names_of, old_path
 from .lookup import (
     AFTER_IMPORT,
     MissingModuleError,
@@ -15,6 +15,7 @@ from .lookup import (
     attributes,
     moved_below,
     not_built,
+    own_names,
     resolve,
 )
 
@@ -29,8 +30,9 @@ __all__ = [
     "is_module",
     "module_paths",
     "moved_below",
+    "names_of",
     "not_built",
     "old_path",
+    "own_names",
     "resolve",
-    "surface",
 ]

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 from ..base import NotSupportedError, suggestion
-from .lists import MOVED, VERSION, imports, old_path, surface
+from .lists import MOVED, VERSION, imports, names_of, old_path
 
 __all__ = [
     "AFTER_IMPORT",
@@ -23,6 +23,7 @@ __all__ = [
     "attributes",
     "moved_below",
     "not_built",
+    "own_names",
     "resolve",
 ]
 
@@ -159,11 +160,12 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
         if name in OWN_MODULES.get(module_name, ()):
             return importlib.import_module(f"{module_name}.{name}")
         if not name.startswith("__"):
-            names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
+            names = names_of(rest)
             child = f"{rest}.{name}" if rest else name
             if name in names:
-                if isinstance(names[name], str):
-                    module = resolve(names[name][len("mxnet.") :])
+                path = names[name]
+                if path is not None:
+                    module = resolve(path[len("mxnet.") :])
                     if module is not None:
                         setattr(sys.modules[module_name], name, module)
                         return module
@@ -189,35 +191,32 @@ def _exists(full_name: str) -> bool:
         return False
 
 
-def _is_own(value: Any, shown: set[str], name: str) -> bool:
-    """Return whether a module's attribute is its own, not something that its file imports."""
-    if isinstance(value, ModuleType):
-        return name in shown
-    home = getattr(value, "__module__", None) or type(value).__module__
-    return str(home).partition(".")[0] in ("mxlite", "builtins")
+def own_names(module: ModuleType) -> set[str]:
+    """Return the public names that a module defines, not those that its file imports."""
+    have = vars(module)
+    if "__all__" in have:
+        return set(have["__all__"])
+    return {
+        name
+        for name, value in have.items()
+        if name != "TYPE_CHECKING" and name[0] != "_" and not isinstance(value, ModuleType)
+        and str(getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
+        in ("mxlite", "builtins")
+    }  # fmt: skip
 
 
 def _public_names(module: ModuleType) -> list[str]:
     """Return what ``dir`` shows: public names of the module and modules that it would import."""
-    rest = old_path(module.__name__)
-    names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
+    names = names_of(old_path(module.__name__))
     have = vars(module)
-    shown = {name for name in names if name in have}
-    shown.update(
+    unloaded = {
         name
         for name, home in names.items()
         if isinstance(home, str) and hasattr(module, "__path__") and name not in have
         and _exists(f"{module.__name__}.{name}")
-    )  # fmt: skip
-    if "__all__" in have:
-        shown.update(have["__all__"])
-    else:
-        shown.update(
-            name
-            for name, value in have.items()
-            if name != "TYPE_CHECKING" and name[0] != "_" and _is_own(value, shown, name)
-        )
-    return sorted(shown.union(name for name in have if name.startswith("__")))
+    }  # fmt: skip
+    special = {name for name in have if name.startswith("__")}
+    return sorted(own_names(module) | names.keys() & have.keys() | unloaded | special)
 
 
 def attributes(module_name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -20,10 +20,10 @@ from .._names_1x import (
     MissingNameError,
     is_module,
     moved_below,
+    names_of,
     not_built,
     old_path,
     resolve,
-    surface,
 )
 from .hooks import add_names
 
@@ -187,8 +187,7 @@ def _refuse_missing(full_name: str, path: Sequence[str] | None) -> None:
     if package is not None and name in vars(package):
         return
     rest = old_path(parent)
-    names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
-    if name in names and PathFinder.find_spec(full_name, path) is None:
+    if name in names_of(rest) and PathFinder.find_spec(full_name, path) is None:
         raise MissingModuleError(not_built(f"{rest}.{name}" if rest else name))
 
 

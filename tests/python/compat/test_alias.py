@@ -11,7 +11,8 @@ from pathlib import Path
 import mxlite as mx
 import pytest
 from alias_runner import run, run_code
-from mxlite import _names_1x, compat
+from mxlite import compat
+from mxlite._dev import gen_compat
 
 
 def test_modules_are_those_of_mxlite(alias):
@@ -156,7 +157,7 @@ def test_installing_twice_is_installing_once(alias):
 
 
 def test_surface_lists_what_gluoncv_needs_at_import():
-    names = _names_1x.surface()
+    names = gen_compat.surface()
     for module, name in [
         ("mxnet.gluon", "SymbolBlock"),
         ("mxnet.gluon.data.dataloader", "_MultiWorkerIter"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mxlite as mx
 import pytest
-from mxlite import _names_1x
 from mxlite._dev import gen_compat
 
 
@@ -14,7 +13,7 @@ def found():
 
 
 def test_every_name_of_the_list_is_in_one_of_three_groups(found):
-    for module, names in _names_1x.surface().items():
+    for module, names in gen_compat.surface().items():
         section = found[module]
         listed = [*section.done, *section.differs, *section.missing]
         assert len(listed) == len(set(listed))
