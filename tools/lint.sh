@@ -13,5 +13,6 @@ step "imports" python tools/check_imports.py
 step "file lengths" python tools/check_lengths.py
 step "language" python tools/check_language.py
 step "commit titles" python tools/check_titles.py
+step "lines by folder" python tools/line_changes.py
 step "generated files" tools/check_generated.sh
 exit $status
