@@ -77,7 +77,7 @@ def names_text() -> str:
     for path, names in sorted(surface().items()):
         rest = path.partition(".")[2]
         module = _names_1x.resolve(rest) if rest else mxlite
-        # Of a missing module the error names the module, so only its submodules are needed.
+        # The error for a missing module names the module, so only its submodules are needed.
         have = names.keys() if module is None else _names_1x.own_names(module)
         kept = {
             name: entry if isinstance(entry, str) else None
