@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "cpp/core/threads.h"
-#include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/cpu/nn/winograd/winograd.h"
 #include "cpp/ops/cpu/processor.h"
 
 namespace {
@@ -204,15 +204,15 @@ int main(int argc, char** argv) {
     if (kh == kw && (kh == 3 || kh == 5) && c.stride == 1 && c.group == 1 && c.in % 16 == 0 &&
         c.out % 16 == 0 && type == memory::data_type::f32) {
       using namespace mxlite::onednn;
-      const WinogradProblem p{.batch = batch,
-                              .height = c.size,
-                              .width = c.size,
-                              .channels = c.in,
-                              .filters = c.out,
-                              .pad_height = ph,
-                              .pad_width = pw,
-                              .kernel = kh,
-                              .threads = mxlite::cpu_threads()};
+      const cpu::WinogradProblem p{.batch = batch,
+                                   .height = c.size,
+                                   .width = c.size,
+                                   .channels = c.in,
+                                   .filters = c.out,
+                                   .pad_height = ph,
+                                   .pad_width = pw,
+                                   .kernel = kh,
+                                   .threads = mxlite::cpu_threads()};
       const memory a({src, type, tag::nhwc}, engine), w({wei, type, tag::Abcd16a}, engine);
       const memory d({dst, type, tag::nhwc}, engine), b({{c.out}, type, tag::x}, engine);
       for (const memory* m : {&a, &w, &d, &b}) fill(*m);
@@ -221,15 +221,16 @@ int main(int argc, char** argv) {
         return std::unique_ptr<void, decltype(&std::free)>(
             std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
       };
-      const auto transformed = buffer(winograd_weight_bytes(c.in, c.out));
-      winograd_transform(c.in, c.out, kh, floats(w), static_cast<float*>(transformed.get()));
-      const auto scratch = buffer(winograd_scratch_bytes(p, false));
+      const auto transformed = buffer(cpu::winograd_weight_bytes(c.in, c.out));
+      cpu::winograd_transform(c.in, c.out, kh, floats(w), static_cast<float*>(transformed.get()));
+      const auto scratch = buffer(cpu::winograd_scratch_bytes(p, false));
       for (const bool before : {true, false}) {
-        const WinogradArgs args{
+        const cpu::WinogradArgs args{
             floats(a), floats(w), before ? static_cast<float*>(transformed.get()) : nullptr,
             floats(b), floats(d), false,
             true};
-        const double best = best_of(seconds, [&] { winograd_convolution(p, args, scratch.get()); });
+        const double best =
+            best_of(seconds, [&] { cpu::winograd_convolution(p, args, scratch.get()); });
         report("mxlite winograd", before ? "weights transformed before" : "transformed in the call",
                "nhwc", "nhwc", best);
         best_time = std::min(best_time, best);

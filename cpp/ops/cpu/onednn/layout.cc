@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "cpp/ops/cpu/nn/winograd/winograd.h"
 #include "cpp/ops/cpu/onednn/pair_panels.h"
-#include "cpp/ops/cpu/onednn/winograd.h"
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/registration.h"
 
@@ -83,7 +83,7 @@ Desc winograd_rotated_desc(const Shape& weight) {
 Layout winograd_layout(const Shape& weight) {
   return {std::make_shared<const MemoryFormat>(
               MemoryFormat{winograd_weight_desc(weight), /*winograd=*/true}),
-          winograd_weight_bytes(weight[1], weight[0])};
+          cpu::winograd_weight_bytes(weight[1], weight[0])};
 }
 
 Desc channels_to_second(const Desc& user) {
@@ -170,8 +170,8 @@ Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const 
                      void* scratch) {
         pack->run({{DNNL_ARG_FROM, in[0]}, {DNNL_ARG_TO, scratch}},
                   static_cast<std::byte*>(scratch) + packed_bytes);
-        winograd_transform(channels, filters, kernel, static_cast<const float*>(scratch),
-                           static_cast<float*>(out[0]));
+        cpu::winograd_transform(channels, filters, kernel, static_cast<const float*>(scratch),
+                                static_cast<float*>(out[0]));
       };
       return plan;
     }

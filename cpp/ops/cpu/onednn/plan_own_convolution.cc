@@ -1,11 +1,11 @@
 // Convolutions of our own, for float32 with whole registers of filters: Winograd for 3 x 3
 // and 5 x 5, a direct kernel for first layers.
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/stem.h"
+#include "cpp/ops/cpu/nn/winograd/winograd.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
-#include "cpp/ops/cpu/onednn/stem.h"
-#include "cpp/ops/cpu/onednn/winograd.h"
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/weight_forms.h"
@@ -15,7 +15,7 @@ namespace {
 
 // Measured (benchmarks/ops/conv_bench): below these tile counts reading the transformed weights,
 // which are four times the plain ones of 3 x 3, costs more than the multiplications that are saved.
-constexpr int64_t kLeastTiles = 12;  // transformed once; otherwise winograd_least_tiles()
+constexpr int64_t kLeastTiles = 12;  // transformed once; otherwise cpu::winograd_least_tiles()
 // From here on transforming in every call costs a few percent and saves the memory; with a large
 // batch, when memory is scarce, from fewer tiles on.
 constexpr int64_t kEnoughTiles = 512, kEnoughTilesOfBatch = 128, kLargeBatch = 8;
@@ -29,21 +29,21 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
       data[1] % 16 != 0)
     return std::nullopt;
   const PixelLayout pixels = pixel_layout(r.layouts[0], data);
-  const WinogradProblem problem{.batch = data[0],
-                                .height = data[2],
-                                .width = data[3],
-                                .channels = data[1],
-                                .filters = p.num_filter,
-                                .pad_height = w.pad[1],
-                                .pad_width = w.pad[2],
-                                .kernel = static_cast<int>(w.kernel[1]),
-                                .data_blocked = pixels.blocked,
-                                .output_blocked = pixels.blocked,
-                                .threads = cpu_threads()};
+  const cpu::WinogradProblem problem{.batch = data[0],
+                                     .height = data[2],
+                                     .width = data[3],
+                                     .channels = data[1],
+                                     .filters = p.num_filter,
+                                     .pad_height = w.pad[1],
+                                     .pad_width = w.pad[2],
+                                     .kernel = static_cast<int>(w.kernel[1]),
+                                     .data_blocked = pixels.blocked,
+                                     .output_blocked = pixels.blocked,
+                                     .threads = cpu_threads()};
   const int64_t tiles = problem.tiles();
   const bool each_call = !r.constant[1] || CompactWeights::wanted() || tiles >= kEnoughTiles ||
                          (data[0] >= kLargeBatch && tiles >= kEnoughTilesOfBatch);
-  if (tiles < (each_call ? winograd_least_tiles() : kLeastTiles)) return std::nullopt;
+  if (tiles < (each_call ? cpu::winograd_least_tiles() : kLeastTiles)) return std::nullopt;
   Plan plan;
   const Shape& shape = r.outputs[0].shape;
   const Layout output =
@@ -57,19 +57,19 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
     plan.inputs.push_back(output);
     plan.required_inplace.push_back({bias ? 3 : 2, 0});
   }
-  plan.scratch_bytes = winograd_scratch_bytes(problem, !each_call);
+  plan.scratch_bytes = cpu::winograd_scratch_bytes(problem, !each_call);
   plan.run = [problem, each_call, bias, post](KernelContext&, std::span<void* const> in,
                                               std::span<void* const> out, void* scratch) {
     const auto input = [&](size_t i) { return static_cast<const float*>(in[i]); };
-    winograd_convolution(problem,
-                         {.data = input(0),
-                          .weight = each_call ? input(1) : nullptr,
-                          .transformed = each_call ? nullptr : input(1),
-                          .bias = bias ? input(2) : nullptr,
-                          .output = static_cast<float*>(out[0]),
-                          .add = post.add,
-                          .relu = post.relu},
-                         scratch);
+    cpu::winograd_convolution(problem,
+                              {.data = input(0),
+                               .weight = each_call ? input(1) : nullptr,
+                               .transformed = each_call ? nullptr : input(1),
+                               .bias = bias ? input(2) : nullptr,
+                               .output = static_cast<float*>(out[0]),
+                               .add = post.add,
+                               .relu = post.relu},
+                              scratch);
   };
   return plan;
 }
@@ -85,18 +85,18 @@ std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
     return std::nullopt;
   const SpatialWindow w = p.window();
   if (data[1] * w.kernel[1] * w.kernel[2] > kMostTerms) return std::nullopt;
-  const StemProblem problem{.batch = data[0],
-                            .channels = data[1],
-                            .height = data[2],
-                            .width = data[3],
-                            .filters = p.num_filter,
-                            .kernel = {w.kernel[1], w.kernel[2]},
-                            .stride = {w.stride[1], w.stride[2]},
-                            .dilate = {w.dilate[1], w.dilate[2]},
-                            .pad = {w.pad[1], w.pad[2]},
-                            .out_height = output[2],
-                            .out_width = output[3],
-                            .threads = cpu_threads()};
+  const cpu::StemProblem problem{.batch = data[0],
+                                 .channels = data[1],
+                                 .height = data[2],
+                                 .width = data[3],
+                                 .filters = p.num_filter,
+                                 .kernel = {w.kernel[1], w.kernel[2]},
+                                 .stride = {w.stride[1], w.stride[2]},
+                                 .dilate = {w.dilate[1], w.dilate[2]},
+                                 .pad = {w.pad[1], w.pad[2]},
+                                 .out_height = output[2],
+                                 .out_width = output[3],
+                                 .threads = cpu_threads()};
   Plan plan;
   const int64_t row = w.kernel[2] * p.num_filter;
   plan.inputs = {{nullptr, r.inputs[0].bytes()},
@@ -105,16 +105,16 @@ std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
   plan.outputs = {make_layout(channels_last_of(output, DType::kFloat32))};
   const bool bias = !p.no_bias;
   if (bias) plan.inputs.push_back({nullptr, r.inputs[2].bytes()});
-  plan.scratch_bytes = stem_scratch_bytes(problem);
+  plan.scratch_bytes = cpu::stem_scratch_bytes(problem);
   plan.run = [problem, bias, relu = post.relu](KernelContext&, std::span<void* const> in,
                                                std::span<void* const> out, void* scratch) {
-    stem_convolution(problem,
-                     {.data = static_cast<const float*>(in[0]),
-                      .weight = static_cast<const float*>(in[1]),
-                      .bias = bias ? static_cast<const float*>(in[2]) : nullptr,
-                      .output = static_cast<float*>(out[0]),
-                      .relu = relu},
-                     scratch);
+    cpu::stem_convolution(problem,
+                          {.data = static_cast<const float*>(in[0]),
+                           .weight = static_cast<const float*>(in[1]),
+                           .bias = bias ? static_cast<const float*>(in[2]) : nullptr,
+                           .output = static_cast<float*>(out[0]),
+                           .relu = relu},
+                          scratch);
   };
   return plan;
 }

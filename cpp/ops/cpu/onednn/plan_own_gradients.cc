@@ -1,15 +1,15 @@
 // Gradients of convolutions of our own: Winograd for 3 x 3 and 5 x 5 in float32.
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/winograd/winograd.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
-#include "cpp/ops/cpu/onednn/winograd.h"
 #include "cpp/ops/nn/convolution.h"
 
 namespace mxlite::onednn {
 namespace {
 
 // The forward's problem; nullopt: not one that Winograd computes.
-std::optional<WinogradProblem> problem_of(const ConvolutionParams& p, const Shape& data) {
+std::optional<cpu::WinogradProblem> problem_of(const ConvolutionParams& p, const Shape& data) {
   if (data.ndim() != 4 || p.channels_last() || p.num_group != 1 || data[1] % 16 != 0 ||
       p.num_filter % 16 != 0)
     return std::nullopt;
@@ -18,15 +18,15 @@ std::optional<WinogradProblem> problem_of(const ConvolutionParams& p, const Shap
   if (!(both(w.kernel, 3) || both(w.kernel, 5)) || !both(w.stride, 1) || !both(w.dilate, 1) ||
       w.pad[1] >= w.kernel[1] || w.pad[2] >= w.kernel[2])
     return std::nullopt;
-  return WinogradProblem{.batch = data[0],
-                         .height = data[2],
-                         .width = data[3],
-                         .channels = data[1],
-                         .filters = p.num_filter,
-                         .pad_height = w.pad[1],
-                         .pad_width = w.pad[2],
-                         .kernel = static_cast<int>(w.kernel[1]),
-                         .threads = cpu_threads()};
+  return cpu::WinogradProblem{.batch = data[0],
+                              .height = data[2],
+                              .width = data[3],
+                              .channels = data[1],
+                              .filters = p.num_filter,
+                              .pad_height = w.pad[1],
+                              .pad_width = w.pad[2],
+                              .kernel = static_cast<int>(w.kernel[1]),
+                              .threads = cpu_threads()};
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ std::optional<Plan> plan_own_backward_data(const PlanRequest& r) {
   const auto forward = problem_of(p, data);
   if (!forward) return std::nullopt;
   const PixelLayout pixels = pixel_layout(r.layouts[0], grad);
-  WinogradProblem problem = *forward;
+  cpu::WinogradProblem problem = *forward;
   problem.height = grad[2];
   problem.width = grad[3];
   problem.channels = grad[1];
@@ -48,23 +48,23 @@ std::optional<Plan> plan_own_backward_data(const PlanRequest& r) {
   problem.pad_width = problem.kernel - 1 - forward->pad_width;
   problem.data_blocked = problem.output_blocked = pixels.blocked;
   problem.rotated = true;
-  if (problem.tiles() < winograd_least_tiles()) return std::nullopt;
+  if (problem.tiles() < cpu::winograd_least_tiles()) return std::nullopt;
   Plan plan;
   plan.inputs = {pixels.layout, make_layout(winograd_rotated_desc(r.inputs[1].shape))};
   plan.outputs = {
       make_layout(pixels.blocked ? blocked_of(data) : channels_last_of(data, DType::kFloat32))};
-  plan.scratch_bytes = winograd_scratch_bytes(problem, /*transformed=*/false);
+  plan.scratch_bytes = cpu::winograd_scratch_bytes(problem, /*transformed=*/false);
   plan.run = [problem](KernelContext&, std::span<void* const> in, std::span<void* const> out,
                        void* scratch) {
-    winograd_convolution(problem,
-                         {.data = static_cast<const float*>(in[0]),
-                          .weight = static_cast<const float*>(in[1]),
-                          .transformed = nullptr,
-                          .bias = nullptr,
-                          .output = static_cast<float*>(out[0]),
-                          .add = false,
-                          .relu = false},
-                         scratch);
+    cpu::winograd_convolution(problem,
+                              {.data = static_cast<const float*>(in[0]),
+                               .weight = static_cast<const float*>(in[1]),
+                               .transformed = nullptr,
+                               .bias = nullptr,
+                               .output = static_cast<float*>(out[0]),
+                               .add = false,
+                               .relu = false},
+                              scratch);
   };
   return plan;
 }
@@ -73,7 +73,7 @@ std::optional<Plan> plan_own_backward_weight(const PlanRequest& r) {
   if (!is_plannable(r) || r.inputs[0].dtype != DType::kFloat32) return std::nullopt;
   const auto& p = *static_cast<const ConvolutionParams*>(r.params);
   auto problem = problem_of(p, r.inputs[1].shape);
-  if (!problem || problem->tiles() < winograd_least_tiles()) return std::nullopt;
+  if (!problem || problem->tiles() < cpu::winograd_least_tiles()) return std::nullopt;
   const PixelLayout grad = pixel_layout(r.layouts[0], r.inputs[0].shape);
   const PixelLayout data = pixel_layout(r.layouts[1], r.inputs[1].shape);
   problem->data_blocked = data.blocked;
@@ -83,15 +83,15 @@ std::optional<Plan> plan_own_backward_weight(const PlanRequest& r) {
   plan.outputs = {make_layout(winograd_weight_desc(r.outputs[0].shape))};
   const bool bias = r.outputs.size() > 1;
   if (bias) plan.outputs.push_back({nullptr, r.outputs[1].bytes()});
-  plan.scratch_bytes = winograd_weight_grad_scratch_bytes(*problem);
+  plan.scratch_bytes = cpu::winograd_weight_grad_scratch_bytes(*problem);
   plan.run = [problem = *problem, bias](KernelContext&, std::span<void* const> in,
                                         std::span<void* const> out, void* scratch) {
-    winograd_weight_grad(problem,
-                         {.data = static_cast<const float*>(in[1]),
-                          .output_grad = static_cast<const float*>(in[0]),
-                          .weight_grad = static_cast<float*>(out[0]),
-                          .bias_grad = bias ? static_cast<float*>(out[1]) : nullptr},
-                         scratch);
+    cpu::winograd_weight_grad(problem,
+                              {.data = static_cast<const float*>(in[1]),
+                               .output_grad = static_cast<const float*>(in[0]),
+                               .weight_grad = static_cast<float*>(out[0]),
+                               .bias_grad = bias ? static_cast<float*>(out[1]) : nullptr},
+                              scratch);
   };
   return plan;
 }

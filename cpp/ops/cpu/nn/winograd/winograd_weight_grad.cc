@@ -7,9 +7,9 @@
 #include <cstddef>
 
 #include "cpp/core/subnormals.h"
-#include "cpp/ops/cpu/onednn/winograd_kernels.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 struct Layout {
@@ -87,4 +87,4 @@ void winograd_weight_grad(const WinogradProblem& p, const WinogradGradArgs& args
   }
 }
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -1,4 +1,4 @@
-#include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/cpu/nn/winograd/winograd.h"
 
 #include <omp.h>
 
@@ -6,10 +6,10 @@
 
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
-#include "cpp/ops/cpu/onednn/winograd_kernels.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
 #include "cpp/ops/cpu/processor.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 // Slabs of one block: [36][tiles][channels] and [36][tiles][filters].
@@ -116,4 +116,4 @@ void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, vo
   }
 }
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -1,8 +1,8 @@
 // The kernels of Winograd convolutions for AVX2, which every supported processor has.
 #define MX_WIDE 0
-#include "cpp/ops/cpu/onednn/winograd_weight_grad_loops.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_weight_grad_loops.h"
 
-namespace mxlite::onednn::avx2 {
+namespace mxlite::cpu::avx2 {
 
 const WinogradKernels kWinogradKernels = with_kernels({
     .worthwhile_tiles = 32,
@@ -11,4 +11,4 @@ const WinogradKernels kWinogradKernels = with_kernels({
     .weight_grad = {.bytes = 1 << 20, .least_tiles = 48, .most_tiles = 256},
 });
 
-}  // namespace mxlite::onednn::avx2
+}  // namespace mxlite::cpu::avx2

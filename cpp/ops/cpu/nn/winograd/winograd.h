@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 
 struct WinogradProblem {
   int64_t batch = 0, height = 0, width = 0;
@@ -56,4 +56,4 @@ struct WinogradGradArgs {
 size_t winograd_weight_grad_scratch_bytes(const WinogradProblem& p);
 void winograd_weight_grad(const WinogradProblem& p, const WinogradGradArgs& args, void* scratch);
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -7,14 +7,14 @@
 #include <cstdlib>
 #include <utility>
 
-#include "cpp/ops/cpu/onednn/winograd_kernels.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
 
 // After the headers that others include too: their inline functions must not get this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
-#include "cpp/ops/cpu/onednn/winograd_weight_grad_loops.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_weight_grad_loops.h"
 
-namespace mxlite::onednn::avx512 {
+namespace mxlite::cpu::avx512 {
 
 const WinogradKernels kWinogradKernels = with_kernels({
     .worthwhile_tiles = 48,
@@ -23,4 +23,4 @@ const WinogradKernels kWinogradKernels = with_kernels({
     .weight_grad = {.bytes = 3 << 20, .least_tiles = 48, .most_tiles = 256},
 });
 
-}  // namespace mxlite::onednn::avx512
+}  // namespace mxlite::cpu::avx512

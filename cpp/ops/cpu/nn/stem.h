@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 
 struct StemProblem {
   int64_t batch = 0, channels = 0, height = 0, width = 0;
@@ -25,4 +25,4 @@ struct StemArgs {
 size_t stem_scratch_bytes(const StemProblem& p);
 void stem_convolution(const StemProblem& p, const StemArgs& args, void* scratch);
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -2,9 +2,9 @@
 // instruction set. The loops over tiles and threads (winograd.cc, winograd_weight_grad.cc) are
 // shared.
 #pragma once
-#include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/cpu/nn/winograd/winograd.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 
 constexpr int kPoints = 36;           // products per tile
 constexpr int64_t kFilterBlock = 16;  // filters of packed weights that follow each other
@@ -63,4 +63,4 @@ inline IndexRange share(int64_t count, int64_t part, int64_t parts) {
 
 inline size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "cpp/ops/cpu/onednn/norm_lanes.h"
-#include "cpp/ops/cpu/onednn/norm_rows.h"
+#include "cpp/ops/cpu/nn/norm/norm_lanes.h"
+#include "cpp/ops/cpu/nn/norm/norm_rows.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 // Calls fn(element, channel, lanes) for every register of the rows.
@@ -50,7 +50,7 @@ void add_row_moments(const T* data, int64_t rows, int64_t width, const float* pi
     const int64_t count = std::min(rows - r, Sum::kTogether);
     const T* const first = data + r * width;
     for (int64_t c = 0; c < width; c += kLane) {
-      const Lanes m = lanes(width - c);
+      const NormLanes m = lanes(width - c);
       const Vec middle = load(pivot + c);
       Vec s[Sum::kSums] = {load(sum + c)}, q[Sum::kSums] = {load(square + c)};
       for_sums<Sum::kSums>(count, [&](int64_t i, int k) {
@@ -75,7 +75,7 @@ void add_moments(const T* data, int64_t rows, int64_t width, const float* pivot,
 template <class T, NormEnd kEnd>
 void normalize(const T* data, const T* added, T* output, int64_t rows, int64_t width,
                const float* mean, const float* scale, const float* shift) {
-  for_vectors(rows, width, [&](int64_t at, int64_t c, Lanes m) {
+  for_vectors(rows, width, [&](int64_t at, int64_t c, NormLanes m) {
     Vec v = madd(sub(load(data + at, m), load(mean + c)), load(scale + c), load(shift + c));
     // Rounded as by an addition of its own.
     if constexpr (kEnd == NormEnd::kAddRelu) v = add(rounded<T>(v), load(added + at, m));
@@ -86,8 +86,8 @@ void normalize(const T* data, const T* added, T* output, int64_t rows, int64_t w
 
 // The output's gradient where relu passed values.
 template <class T, NormEnd kEnd>
-inline Vec passed_grad(const T* grad, const T* output, int64_t at, Lanes m, Vec centered, Vec scale,
-                       Vec shift) {
+inline Vec passed_grad(const T* grad, const T* output, int64_t at, NormLanes m, Vec centered,
+                       Vec scale, Vec shift) {
   if constexpr (kEnd == NormEnd::kRelu)
     return load_where_positive(grad + at, m, madd(centered, scale, shift));
   if constexpr (kEnd == NormEnd::kAddRelu)
@@ -102,7 +102,7 @@ void add_row_grads(const T* grad, const T* data, const T* output, T* added_grad,
   for (int64_t r = 0; r < rows; r += Sum::kTogether) {
     const int64_t count = std::min(rows - r, Sum::kTogether);
     for (int64_t c = 0; c < width; c += kLane) {
-      const Lanes m = lanes(width - c);
+      const NormLanes m = lanes(width - c);
       const Vec middle = load(mean + c), factor = load(scale + c), offset = load(shift + c);
       Vec s[Sum::kSums] = {load(sum + c)}, q[Sum::kSums] = {load(product + c)};
       for_sums<Sum::kSums>(count, [&](int64_t i, int k) {
@@ -133,7 +133,7 @@ void apply_grads(const T* grad, const T* data, T* data_grad, int64_t rows, int64
                  const float* mean, const float* scale, const float* shift, const float* offset,
                  const float* slope) {
   constexpr NormEnd kFrom = kEnd == NormEnd::kRelu ? kEnd : NormEnd::kPlain;
-  for_vectors(rows, width, [&](int64_t at, int64_t c, Lanes m) {
+  for_vectors(rows, width, [&](int64_t at, int64_t c, NormLanes m) {
     const Vec centered = sub(load(data + at, m), load(mean + c));
     const Vec factor = load(scale + c);
     const Vec g = passed_grad<T, kFrom>(grad, static_cast<const T*>(nullptr), at, m, centered,
@@ -152,4 +152,4 @@ constexpr NormRows<T> kLoops = {
      apply_grads<T, NormEnd::kAddRelu>}};
 
 }  // namespace
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -1,4 +1,4 @@
-#include "cpp/ops/cpu/onednn/stem.h"
+#include "cpp/ops/cpu/nn/stem.h"
 
 #include <immintrin.h>
 #include <omp.h>
@@ -9,7 +9,7 @@
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 constexpr int64_t kLane = 16;
@@ -118,4 +118,4 @@ void stem_convolution(const StemProblem& p, const StemArgs& args, void* scratch)
   }
 }
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

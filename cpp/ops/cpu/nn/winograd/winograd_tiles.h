@@ -3,10 +3,10 @@
 #pragma once
 #include <algorithm>
 
-#include "cpp/ops/cpu/onednn/winograd_kernels.h"
-#include "cpp/ops/cpu/onednn/winograd_transforms.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_transforms.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 struct Tile {
@@ -73,4 +73,4 @@ inline void transform_tile(const WinogradProblem& p, const float* data, int64_t 
 }
 
 }  // namespace
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

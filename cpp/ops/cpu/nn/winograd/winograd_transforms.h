@@ -1,9 +1,9 @@
 // One dimension of Winograd's transforms: data, products, weights and their gradients, between six
 // interpolation points and pixels. Included once per instruction set.
 #pragma once
-#include "cpp/ops/cpu/onednn/registers.h"
+#include "cpp/ops/cpu/nn/registers.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 // One dimension of the data transform: six values to six, interpolation points 0, 1, -1, 2, -2 and
@@ -96,4 +96,4 @@ inline void transform_weight_gradient(const Vec (&u)[6], Vec (&g)[kKernel]) {
 }
 
 }  // namespace
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cpp/core/half.h"
-#include "cpp/ops/cpu/onednn/norm.h"
+#include "cpp/ops/cpu/nn/norm/norm.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 // Normal numbers that bfloat16 holds exactly.
@@ -132,4 +132,4 @@ TEST(NormLoops, BackwardInBfloat16RoundsFloat32) {
 }
 
 }  // namespace
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <utility>
 
-#include "cpp/ops/cpu/onednn/winograd_tiles.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_tiles.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 // The sums, the weights and a factor of one product fill the registers: 14 x 2, 2 and 1 of the 32
@@ -138,4 +138,4 @@ void multiply_slab(const WinogradProblem& p, const float* data, const float* wei
 }
 
 }  // namespace
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "cpp/core/half.h"
-#include "cpp/ops/cpu/onednn/norm.h"
+#include "cpp/ops/cpu/nn/norm/norm.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 
 // Arrays of functions are indexed by NormEnd.
 template <class T>
@@ -38,4 +38,4 @@ template <class T>
 const NormRows<T>& norm_rows();
 }
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -1,4 +1,4 @@
-#include "cpp/ops/cpu/onednn/norm.h"
+#include "cpp/ops/cpu/nn/norm/norm.h"
 
 #include <omp.h>
 
@@ -7,10 +7,10 @@
 
 #include "cpp/core/dtype.h"
 #include "cpp/core/subnormals.h"
-#include "cpp/ops/cpu/onednn/norm_rows.h"
+#include "cpp/ops/cpu/nn/norm/norm_rows.h"
 #include "cpp/ops/cpu/processor.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 constexpr int64_t kMostLanes = 16;  // floats of the widest register
@@ -278,4 +278,4 @@ void norm_backward(const NormMemory& m, NormEnd end, const NormBackwardArgs& arg
   dispatch<Backward>(m, end, args, scratch);
 }
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -11,7 +11,7 @@
 #error "define MX_WIDE: 1 with 32 registers of 64 bytes, 0 with 16 of 32 bytes"
 #endif
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 // Loops over registers must be unrolled early, or the registers live in memory.
@@ -48,4 +48,4 @@ inline Vec relu(Vec v) { return _mm256_max_ps(zero(), v); }  // NaN stays
 inline Vec madd(Vec a, float b, Vec c) { return madd(a, set(b), c); }
 
 }  // namespace
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

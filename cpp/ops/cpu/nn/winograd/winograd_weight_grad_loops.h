@@ -1,8 +1,8 @@
 // The vector kernels of weight gradients by Winograd's method. Included once per instruction set.
 #pragma once
-#include "cpp/ops/cpu/onednn/winograd_loops.h"
+#include "cpp/ops/cpu/nn/winograd/winograd_loops.h"
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 namespace {
 
 template <int kOutputs>
@@ -127,4 +127,4 @@ constexpr WinogradKernels with_kernels(WinogradKernels k) {
 }
 
 }  // namespace
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu

@@ -6,14 +6,14 @@
 #include <type_traits>
 
 #include "cpp/core/dtype.h"
-#include "cpp/ops/cpu/onednn/norm_rows.h"
+#include "cpp/ops/cpu/nn/norm/norm_rows.h"
 
 // After the headers that others include too: their inline functions must not get this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
-#include "cpp/ops/cpu/onednn/norm_loops.h"
+#include "cpp/ops/cpu/nn/norm/norm_loops.h"
 
-namespace mxlite::onednn::avx512 {
+namespace mxlite::cpu::avx512 {
 
 template <class T>
 const NormRows<T>& norm_rows() {
@@ -22,4 +22,4 @@ const NormRows<T>& norm_rows() {
 template const NormRows<float>& norm_rows<float>();
 template const NormRows<bfloat16>& norm_rows<bfloat16>();
 
-}  // namespace mxlite::onednn::avx512
+}  // namespace mxlite::cpu::avx512

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace mxlite::onednn {
+namespace mxlite::cpu {
 
 struct NormMemory {
   int64_t block = 0;      // channels of a block; 0: channels-last
@@ -47,4 +47,4 @@ void norm_forward(const NormMemory& m, NormEnd end, const NormForwardArgs& args,
 // data_grad may be grad's memory (kAddRelu: added_grad's may), element by element.
 void norm_backward(const NormMemory& m, NormEnd end, const NormBackwardArgs& args, void* scratch);
 
-}  // namespace mxlite::onednn
+}  // namespace mxlite::cpu
