@@ -1,7 +1,7 @@
 """Checks the imports inside ``python/mxlite``: they point down, in no circle, and stand at the top.
 
-A layer is a module or folder right below ``python/mxlite`` or its folder ``contrib``. A layer
-imports itself and the layers that the list below has before it. Imports for type checkers only do
+A layer is a module or folder that the list below names, right below ``python/mxlite`` or deeper. A
+layer imports itself and the layers that the list has before it. Imports for type checkers only do
 not count.
 """
 
@@ -20,8 +20,9 @@ LAYERS = """
 _core base _typed_init _rnn_vector _names_1x _native _files context attribute name registry
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator rtc symbol
 executor visualization
-initializer optimizer metric io image comm kvstore contrib.text gluon parallel module monitor
-callback contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp
+initializer optimizer metric io image comm kvstore contrib.text parallel gluon
+parallel.layers parallel.pipeline gluon.contrib.parallel module monitor callback
+contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp
 contrib.svrg_optimization
 checkpoint run tools horovod legacy mxlite compat test_utils _dev __main__
 """.split()
@@ -52,10 +53,10 @@ FILES = _names_of_files()
 
 def layer_of(module: str) -> str:
     """Return the layer of a module; the package itself is the layer ``mxlite``."""
-    parts = module.split(".")[1:]
-    if len(parts) > 1 and parts[0] == "contrib":
-        return f"contrib.{parts[1]}"
-    return parts[0] if parts else "mxlite"
+    name = module.partition(".")[2]
+    while "." in name and name not in LAYERS:
+        name = name.rpartition(".")[0]
+    return name or "mxlite"
 
 
 def _targets(node: ast.Import | ast.ImportFrom, module: str, is_package: bool) -> Iterator[str]:

@@ -50,7 +50,7 @@ _PASSES = threading.local()
 _pass_numbers = itertools.count(1)
 
 recorded_symbol = Provided()  # provided by symbol/recorded.py
-graphs_out_of_date = Provided()  # provided by gluon/tracing.py
+graphs_out_of_date = Provided()  # provided by gluon/parameter/bindings.py
 
 
 def set_recording(is_recording: bool) -> bool:

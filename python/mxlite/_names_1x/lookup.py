@@ -53,7 +53,11 @@ class MissingModuleError(NotSupportedError, ImportError):
 
 
 # Submodules that 1.9.1 lacks or that its programs must import; mxlite imports them on first use.
-OWN_MODULES = {"mxlite": ("checkpoint",), "mxlite.contrib": ("amp", "svrg_optimization")}
+OWN_MODULES = {
+    "mxlite": ("checkpoint",),
+    "mxlite.contrib": ("amp", "svrg_optimization"),
+    "mxlite.gluon.contrib": ("parallel",),
+}
 
 # Called when a module was imported because its name was asked for.
 AFTER_IMPORT: list[Callable[[], None]] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..base import FileFormatError, MissingFileError, MXNetError, ValueError_, suggestion
-from ..gluon.base_block import Block
+from ..gluon.block import Block
 from ..gluon.trainer import Trainer
 from ..optimizer.states import copied
 from ..random import prepare_random_state, random_state

@@ -13,8 +13,8 @@ from .. import autograd
 from .._files.likeness import check_class, check_like, is_number
 from .._typed_init import check_argument
 from ..base import FileFormatError, NotSupportedError, ShapeError
-from ..gluon.base_block import Block
-from ..gluon.parameter_files import check_arrays, load_into
+from ..gluon.block import Block
+from ..gluon.parameter.files import check_arrays, load_into
 from ..gluon.trainer import Trainer
 from ..lr_scheduler import LRScheduler
 from ..metric import CompositeEvalMetric, EvalMetric

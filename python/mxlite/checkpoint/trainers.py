@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base import FileFormatError
-from ..gluon.base_block import Block
-from ..gluon.state_matching import arranged, described
+from ..gluon.block import Block
 from ..gluon.trainer import Trainer
+from ..gluon.trainer.state_matching import arranged, described
 
 __all__ = ["matched_state", "trainer_state"]
 

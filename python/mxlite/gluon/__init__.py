@@ -8,7 +8,7 @@ from .._names_1x import attributes as _attributes
 from . import contrib, data, loss, model_zoo, nn, rnn, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, tensor_types
-from .parameter_dict import ParameterDict
+from .parameter import ParameterDict
 from .trainer import Trainer
 
 __all__ = [

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 if TYPE_CHECKING:
-    from .parameter_dict import ParameterDict
+    from .parameter import ParameterDict
 
 __all__ = ["BlockOptions", "HasForward", "HasHybridForward", "ParallelDenseOptions"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .hybrid_block import HybridBlock
+from .block import HybridBlock
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -17,8 +17,8 @@ from .._files.saving import replacing_file
 from ..base import FileAccessError, FileFormatError, ShapeError, TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
-from .hooks import HookHandle
-from .parameter import shape_is_known
+from .block.hooks import HookHandle
+from .parameter.parameter import shape_is_known
 
 __all__ = [
     "DownloadError",

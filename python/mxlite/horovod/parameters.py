@@ -8,10 +8,9 @@ from typing import Any
 from ..base import ValueError_
 from ..comm.basics import size
 from ..comm.groups import group_of
-from ..gluon.parameter import DeferredInitializationError, Parameter
-from ..gluon.parameter_dict import ParameterDict
-from ..gluon.replicas import Replicas
+from ..gluon.parameter import DeferredInitializationError, Parameter, ParameterDict
 from ..ndarray import NDArray
+from ..parallel.replicas import Replicas
 from .mpi_ops import broadcast_
 
 __all__ = ["broadcast_parameters"]

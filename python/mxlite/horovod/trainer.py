@@ -14,8 +14,7 @@ from ..comm.buckets import GradientBuckets
 from ..comm.groups import Group, group_of
 from ..comm.job import JOB
 from ..comm.process_sets import ProcessSet, chosen_process_set, global_process_set
-from ..gluon.parameter import Parameter
-from ..gluon.parameter_dict import ParameterDict
+from ..gluon.parameter import Parameter, ParameterDict
 from ..gluon.trainer import Trainer
 from ..ndarray import NDArray
 from .compression import BF16Compressor, Compression, FP16Compressor

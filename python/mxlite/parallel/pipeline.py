@@ -14,7 +14,7 @@ from .. import ndarray as nd
 from ..base import MXNetError, NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..comm.groups import exchange_texts, group_of
 from ..gluon import Block
-from ..gluon.parameter_dict import ParameterDict
+from ..gluon.parameter import ParameterDict
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from .failures import failure_text

@@ -10,7 +10,7 @@ import mxlite as mx
 import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
-from mxlite.gluon.bindings import Binding, Bindings
+from mxlite.gluon.parameter.bindings import Binding, Bindings
 
 
 def network(prefix: str = "net_", value: float = 1.0, **options: Any) -> Any:

@@ -34,7 +34,7 @@ def test_training_has_the_bits_of_sums_by_key(
     contexts = [mx.cpu(i) for i in range(count)]
     keywords = {"kvstore": store, "update_on_kvstore": on_store}
     got = train(contexts, optimizer, options, **keywords)
-    monkeypatch.setattr("mxlite.gluon.trainer.pushpull_all", summed_by_key)
+    monkeypatch.setattr("mxlite.gluon.trainer.trainer.pushpull_all", summed_by_key)
     wanted = train(contexts, optimizer, options, **keywords)
     assert len(got) == len(wanted) > 10
     for one, other in zip(got, wanted):

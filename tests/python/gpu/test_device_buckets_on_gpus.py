@@ -38,7 +38,7 @@ PROGRAM = """
 import sys
 import numpy as np
 import mxlite as mx
-import mxlite.gluon.trainer as trainer
+import mxlite.gluon.trainer.trainer as trainer
 from device_training import STEPS, summed_by_key, train
 
 count, on_store, optimizer = int(sys.argv[1]), sys.argv[2] == "True", sys.argv[3]
@@ -108,7 +108,7 @@ print("kept")
 COPIES = """
 import sys
 import mxlite as mx
-import mxlite.gluon.trainer as trainer
+import mxlite.gluon.trainer.trainer as trainer
 from device_training import summed_by_key
 from mxlite import gluon
 from mxlite.gluon import nn

@@ -11,8 +11,8 @@ import pytest
 from mxlite import autograd, gluon
 from mxlite.comm.groups import group_of
 from mxlite.gluon import HybridBlock, Parameter, nn
-from mxlite.gluon.replicas import Replicas
 from mxlite.optimizer.blocks import whole_squares
+from mxlite.parallel.replicas import Replicas
 
 
 class Net(HybridBlock):

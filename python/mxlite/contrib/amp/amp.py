@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...base import MXNetError, TypeError_, ValueError_
-from ...gluon.bindings import PROCESS as _GRAPHS
+from ...gluon.parameter.bindings import PROCESS as _GRAPHS
 from ...gluon.trainer import Trainer
 from ...ndarray import NDArray
 from ...ndarray.precision import ACTIVE, PrecisionRules

@@ -8,9 +8,8 @@ from typing import Any
 from ... import _core
 from ...base import TypeError_, ValueError_
 from ...context import current_context
-from ...gluon.exporting import exported_symbol
-from ...gluon.hybrid_block import HybridBlock
-from ...gluon.symbol_block import SymbolBlock
+from ...gluon.block import HybridBlock, SymbolBlock
+from ...gluon.block.exporting import exported_symbol
 from ...module import BucketingModule
 from ...ndarray import NDArray
 from ...ndarray.precision import PrecisionRules

@@ -10,9 +10,9 @@ from ... import autograd
 from ... import ndarray as nd
 from ...comm.groups import Group
 from ...context import Context
-from ...gluon.replicas import shard_groups
 from ...ndarray import NDArray
 from ...optimizer.settling import Settled, Settling
+from ...parallel.replicas import shard_groups
 
 __all__ = ["LossScaler", "OverflowCheck"]
 

@@ -7,11 +7,10 @@ from typing import Any, Union
 
 from ...base import NotSupportedError, ValueError_
 from ...ndarray import NDArray
-from ..hybrid_block import HybridBlock
+from ..block import HybridBlock
 from ..nn import Activation
 from ..nn.conv_layers import spatial_sizes
-from ..parameter import Parameter
-from ..parameter_dict import ParameterDict
+from ..parameter import Parameter, ParameterDict
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 

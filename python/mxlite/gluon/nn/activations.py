@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ... import _core, initializer
 from ...base import ValueError_, suggestion
 from ...ndarray import NDArray
-from ..hybrid_block import HybridBlock
-from ..parameter_dict import ParameterDict
+from ..block import HybridBlock
+from ..parameter import ParameterDict
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -12,8 +12,7 @@ from ... import ndarray as nd
 from ..._typed_init import check_sizes
 from ...base import TypeError_, ValueError_, suggestion
 from ...ndarray import NDArray
-from ..base_block import Block
-from ..hybrid_block import HybridBlock
+from ..block import Block, HybridBlock
 from .activations import Activation
 from .containers import HybridSequential, Sequential
 from .norm_layers import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...ndarray import NDArray
-from ..base_block import Block
-from ..hybrid_block import HybridBlock
-from ..summary import indented, tree
+from ..block import Block, HybridBlock
+from ..block.summary import indented, tree
 
 __all__ = ["HybridSequential", "Sequential"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from ..._names_1x import attributes as _attributes
 from ...base import ShapeError, TypeError_, ValueError_
 from ...ndarray import NDArray
-from ..error_layers import conv_hint
-from ..hybrid_block import HybridBlock
+from ..block import HybridBlock
+from ..block.error_layers import conv_hint
 from ..parameter import Parameter
 from .activations import Activation
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ..._core import is_half
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
-from ..cast_check import check_cast
-from ..error_layers import channels_hint
-from ..hybrid_block import HybridBlock
+from ..block import HybridBlock
+from ..block.error_layers import channels_hint
 from ..parameter import Parameter
+from ..parameter.cast_check import check_cast
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...base import ShapeError, ValueError_
 from ...ndarray import NDArray
-from ..hybrid_block import HybridBlock
+from ..block import HybridBlock
 from .conv_layers import Sizes, spatial_sizes
 
 if TYPE_CHECKING:

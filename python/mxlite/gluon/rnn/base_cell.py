@@ -7,10 +7,9 @@ from typing import Any, Callable
 from ... import ndarray as nd
 from ...base import ValueError_
 from ...ndarray import NDArray
-from ..base_block import Block
-from ..hybrid_block import HybridBlock
+from ..block import Block, HybridBlock
 from ..nn import LeakyReLU
-from ..parameter_dict import ParameterDict
+from ..parameter import ParameterDict
 from . import sequence as steps_of
 
 __all__ = ["HybridRecurrentCell", "RecurrentCell"]

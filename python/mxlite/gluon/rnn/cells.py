@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ndarray import NDArray
 from ..nn.activations import checked_activation
-from ..parameter_dict import ParameterDict
+from ..parameter import ParameterDict
 from .base_cell import HybridRecurrentCell
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]

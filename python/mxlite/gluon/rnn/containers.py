@@ -7,7 +7,7 @@ from typing import Any, Callable
 from ... import ndarray as nd
 from ...base import NotSupportedError, ValueError_
 from ...ndarray import NDArray
-from ..summary import indented, tree
+from ..block.summary import indented, tree
 from .base_cell import (
     HybridRecurrentCell,
     RecurrentCell,

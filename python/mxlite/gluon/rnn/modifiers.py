@@ -7,7 +7,7 @@ from typing import Any, Callable
 from ... import ndarray as nd
 from ...base import ValueError_
 from ...ndarray import NDArray
-from ..parameter_dict import ParameterDict
+from ..parameter import ParameterDict
 from .base_cell import HybridRecurrentCell, RecurrentCell
 from .containers import check_can_step
 from .sequence import check_length, formatted, is_merged, mask_steps

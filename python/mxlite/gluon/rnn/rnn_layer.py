@@ -11,9 +11,9 @@ from ..._typed_init import check_sizes
 from ...base import NotSupportedError, ShapeError, ValueError_
 from ...ndarray import NDArray
 from ...symbol import Symbol
-from ..hybrid_block import HybridBlock
+from ..block import HybridBlock
 from ..parameter import Parameter
-from ..parameter import shape_is_known as is_known
+from ..parameter.parameter import shape_is_known as is_known
 from . import rnn_cell
 
 if TYPE_CHECKING:

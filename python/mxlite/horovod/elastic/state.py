@@ -10,8 +10,7 @@ from ... import ndarray as nd
 from ...base import NotSupportedError, TypeError_, ValueError_
 from ...comm.basics import rank
 from ...gluon.block import Block
-from ...gluon.parameter import DeferredInitializationError, Parameter
-from ...gluon.parameter_dict import ParameterDict
+from ...gluon.parameter import DeferredInitializationError, Parameter, ParameterDict
 from ...gluon.trainer import Trainer
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name

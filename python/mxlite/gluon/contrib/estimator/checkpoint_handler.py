@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....base import FileFormatError, MissingFileError, MXNetError, ValueError_
 from ....metric import EvalMetric
-from ...exporting import exported_symbol
+from ...block.exporting import exported_symbol
 from .early_stopping import better_than, worst
 from .events import BatchEnd, EpochEnd, TrainBegin
 

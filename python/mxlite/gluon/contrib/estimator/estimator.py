@@ -13,7 +13,7 @@ from typing import Any
 from ....base import DeviceError, ValueError_
 from ....context import Context, cpu, gpu, num_gpus
 from ....metric import Loss as LossMetric
-from ...base_block import Block
+from ...block import Block
 from ...data import DataLoader
 from ...loss import Loss
 from ...trainer import Trainer

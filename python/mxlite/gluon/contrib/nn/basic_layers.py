@@ -15,8 +15,7 @@ from ....comm.batch_norm import sync_batch_norm
 from ....comm.device_exchange import DeviceExchange
 from ....comm.groups import Group, group_of
 from ....ndarray import NDArray
-from ...base_block import Block
-from ...hybrid_block import HybridBlock
+from ...block import Block, HybridBlock
 from ...nn.basic_layers import BatchNorm, HybridSequential, Sequential
 from ...nn.conv_layers import Sizes, spatial_sizes
 

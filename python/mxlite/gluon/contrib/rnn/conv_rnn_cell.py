@@ -6,7 +6,7 @@ from typing import Any
 
 from ....base import ValueError_
 from ....ndarray import NDArray
-from ...parameter_dict import ParameterDict
+from ...parameter import ParameterDict
 from ...rnn.base_cell import HybridRecurrentCell
 from ...rnn.cells import gru_step, lstm_step
 

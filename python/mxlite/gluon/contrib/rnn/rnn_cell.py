@@ -6,7 +6,7 @@ from typing import Any
 
 from .... import ndarray as nd
 from ....ndarray import NDArray
-from ...parameter_dict import ParameterDict
+from ...parameter import ParameterDict
 from ...rnn import sequence as steps_of
 from ...rnn.base_cell import RecurrentCell
 from ...rnn.cells import _DenseCell, lstm_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .....base import ShapeError, ValueError_
-from ....hybrid_block import HybridBlock
+from ....block import HybridBlock
 from ....nn.basic_layers import Dense
 from .positions import places_along, rotate
 

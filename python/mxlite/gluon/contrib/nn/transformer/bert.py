@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .....base import InputError, ShapeError, ValueError_
-from ....hybrid_block import HybridBlock
+from ....block import HybridBlock
 from ....nn.basic_layers import Dense, Dropout, Embedding, HybridSequential, LayerNorm
 from .cells import TransformerEncoderCell, activation_layer
 from .positions import LearnedPositions

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .....base import ValueError_
-from ....hybrid_block import HybridBlock
+from ....block import HybridBlock
 from ....nn.activations import GELU, Activation, Swish
 from ....nn.basic_layers import Dense, Dropout, LayerNorm
 from .attention import MultiHeadCrossAttention, MultiHeadSelfAttention

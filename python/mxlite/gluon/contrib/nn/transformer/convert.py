@@ -11,7 +11,7 @@ import numpy as np
 from ..... import ndarray as nd
 from .....base import ShapeError, ValueError_
 from .....context import Context
-from ....base_block import Block
+from ....block import Block
 from .bert import BERTClassifier, BERTForPretraining, BERTModel
 from .gpt import GPTModel
 

@@ -8,7 +8,7 @@ from ..... import ndarray as nd
 from .....base import ShapeError, ValueError_
 from .....context import Context
 from .....ndarray import NDArray
-from ....hybrid_block import HybridBlock
+from ....block import HybridBlock
 from ....nn.basic_layers import Dropout, Embedding, HybridSequential, LayerNorm
 from .cells import TransformerEncoderCell
 from .positions import LearnedPositions

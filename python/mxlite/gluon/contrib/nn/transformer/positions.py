@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .....base import ShapeError
-from ....hybrid_block import HybridBlock
+from ....block import HybridBlock
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -1,0 +1,500 @@
+"""HybridBlock: a block that is traced once and then runs as one compiled graph."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, overload
+
+from ... import _core, symbol
+from ... import ndarray as nd
+from ...base import (
+    DynamicShapeError,
+    InputError,
+    MXNetError,
+    NotSupportedError,
+    ShapeError,
+    TypeError_,
+    ValueError_,
+    suggestion,
+)
+from ...context import Context, current_context
+from ...ndarray import NDArray
+from ...ndarray.serialization import dtype_name
+from ...ndarray.structure import LEAF, Layout, first_array, flatten, unflatten
+from ...profiler.memory import WATCH
+from ...symbol import Symbol
+from ..call_types import HasForward, HasHybridForward, R_co
+from ..parameter import ParameterDict
+from ..parameter.bindings import EXPIRED, Binding, bind_block
+from ..parameter.parameter import Parameter, shape_is_known
+from ..parameter.tracing import STATE, stand_ins
+from . import exporting, symbolic
+from .block import Block
+from .compiled import Compiled, DeferredTrace, traced_forward
+from .copied_graphs import OWNERS, CopiedGraphs
+from .error_layers import add_layer
+from .formats import Formats
+from .hooks import OpHook
+from .shape_inference import ShapeInference
+from .sparse_use import SparseUse
+from .symbolic import (
+    call_symbolic,
+    has_symbol,
+    mixed_inputs,
+)
+
+__all__ = ["HybridBlock"]
+
+
+class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
+    """A block whose forward uses only operators, so that it can run as one graph.
+
+    Define either ``hybrid_forward(F, x, *args, weight, bias)``, where parameters arrive as keywords
+    and ``F`` is ``mx.nd``, or ``mx.sym`` while the block is traced or called with symbols, or
+    ``forward(x, *args)``, which asks ``self.weight.data()``.
+
+    Parameters
+    ----------
+    prefix : str, optional
+    params : ParameterDict, optional
+        As in `Block`.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.HybridBlock``.
+    """
+
+    # Hint of the operator whose node is called "fwd" in symbols, as the layers of 1.x name it.
+    _node_op = ""
+
+    _cached_graph: Any = exporting.CachedGraph()
+
+    def __init__(
+        self, prefix: str | None = None, params: ParameterDict | None = None, **unknown: Any
+    ) -> None:
+        super().__init__(prefix, params, **unknown)
+        self._active = False
+        self._sparse_use = SparseUse()
+        # Context, layout and specs of a call whose graph had shapes that depend on values.
+        self._dynamic: tuple[Context, Layout, list[Any]] | None = None
+        self._failed = ""  # why the last trace gave no graph
+        self._trace_owner = next(OWNERS)  # equal in all traces of this block
+        self._flags: dict[str, Any] = {}
+        self._graphs: dict[tuple[Context, Layout], Compiled] = {}
+        # The graph that __call__ may run directly for as many arrays while its binding is valid.
+        self._fast: tuple[Any, Binding, int] | None = None
+        self._resolved = EXPIRED  # valid: all own parameters that forward reads have values
+        self._op_hook: OpHook | None = None
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, x: Symbol, *args: Any) -> Symbol: ...
+        @overload
+        def __call__(self: HasForward[R_co], *args: Any) -> R_co: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Run the block; the code is below."""
+
+    else:
+
+        def __call__(self, *args):
+            """Run the hooks and `forward`, or the compiled graph of a hybridized block."""
+            fast = self._fast
+            if fast is not None and fast[1].valid and len(args) == fast[2] and not STATE.traces:
+                for array in args:
+                    if array.__class__ is not NDArray:
+                        break
+                else:
+                    try:
+                        outputs = fast[0](*args)
+                    except DynamicShapeError:  # for inputs of these shapes
+                        return super().__call__(*args)
+                    except MXNetError as error:
+                        add_layer(error, self, args)
+                        raise
+                    if self._fast is fast:
+                        return outputs
+                    return self._structured(args, outputs)
+            return super().__call__(*args)
+
+    def _structured(self, args: tuple[Any, ...], outputs: Any) -> Any:
+        """Finish a call whose trace found that not all outputs are single arrays."""
+        return self._graphs[args[0].ctx, tuple(LEAF for _ in args)].structured(outputs)
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Add a child, which must be a HybridBlock.
+
+        Parameters
+        ----------
+        block : HybridBlock
+        name : str, optional
+        """
+        if not isinstance(block, HybridBlock):
+            if not isinstance(block, Block):
+                super().register_child(block, name)  # raises
+            raise ValueError_(
+                f"Children of HybridBlock must also be HybridBlock, but {block!r} has type "
+                f"{type(block).__name__}. Derive it from HybridBlock (hybrid_forward instead of "
+                "forward), or put it into a Block such as nn.Sequential, which is not hybridized "
+                "as a whole."
+            )
+        super().register_child(block, name)
+        if self._active:
+            block.hybridize(True, **self._flags)
+        self._clear_cached_op()
+
+    def register_forward_hook(self, hook: Any) -> Any:
+        """Call ``hook(block, inputs, outputs)`` after each forward; see `Block`."""
+        self._fast = None
+        return super().register_forward_hook(hook)
+
+    def register_forward_pre_hook(self, hook: Any) -> Any:
+        """Call ``hook(block, inputs)`` before each forward; see `Block`."""
+        self._fast = None
+        return super().register_forward_pre_hook(hook)
+
+    def register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
+        """Call ``callback(tensor_name, op_name, array)`` for each operator; see `Block`."""
+        self._fast = None
+        self._op_hook = None if callback is None else OpHook(callback, monitor_all)
+        super().register_op_hook(callback, monitor_all)
+
+    def hybridize(
+        self,
+        active: bool = True,
+        backend: str | None = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Run this block and its children as compiled graphs from now on, or stop doing so.
+
+        Parameters
+        ----------
+        active : bool
+        backend : str, optional
+            Only None is supported.
+        clear : bool
+            Drop graphs compiled before.
+        static_alloc, static_shape : bool
+            Accepted for MXNet 1.x scripts: memory is always planned for each input shape and kept
+            between calls. As in 1.x, ``static_shape`` needs ``static_alloc``.
+        inline_limit, forward_bulk_size, backward_bulk_size : int, optional
+            Accepted for MXNet 1.x scripts; a graph is always compiled as a whole.
+        **kwargs
+            Refused.
+        """
+        if backend is not None:
+            raise NotSupportedError(
+                f"hybridize: backend {backend!r} was given, mxlite has its own graph passes only"
+            )
+        for name in kwargs:
+            known = [n for n in inspect.signature(HybridBlock.hybridize).parameters if n != "self"]
+            raise TypeError_(
+                f"hybridize: the keyword {name!r} is unknown"
+                f"{suggestion(name, known) or '; known: ' + ', '.join(known[:-1])}"
+            )
+        if static_shape and not static_alloc:
+            raise ValueError_("hybridize: static_shape=True needs static_alloc=True")
+        self._active = bool(active)
+        self._flags = {"static_alloc": static_alloc, "static_shape": static_shape} if active else {}
+        if clear or not active:
+            self._clear_cached_op()
+        super().hybridize(active, clear=clear, static_alloc=static_alloc, static_shape=static_shape)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters; see `Block.cast`."""
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    def _clear_cached_op(self) -> None:
+        self._graphs = {}
+        self._fast = None
+        self._dynamic = None
+
+    def _run(self, args: tuple[Any, ...]) -> Any:
+        if args and args[0].__class__ is not NDArray and has_symbol(args):
+            return call_symbolic(self, args)
+        if STATE.traces and stand_ins() is not None:
+            outer = _core.set_trace_scope(self.name)
+            try:
+                return self.forward(*args)
+            finally:
+                _core.set_trace_scope(*outer)
+        if self._op_hook is not None:
+            return symbolic.run_hooked(self, self._op_hook, args)
+        if self._active and self._compiles(args):
+            try:
+                return self._run_graph(args)
+            except DynamicShapeError:
+                self._clear_cached_op()
+                flat, layout = flatten(args, self.name)  # the parts that have graphs keep them
+                specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
+                self._dynamic = flat[0].ctx, layout, specs
+        if len(args) > 1 and has_symbol(args):
+            raise mixed_inputs(self)
+        self._resolve_deferred(args)
+        return self.forward(*args)
+
+    def _compiles(self, args: tuple[Any, ...]) -> bool:
+        """Return whether a call of this hybridized block runs its graph."""
+        whole = self._op_hook is None and self._dynamic is None and not _core.anomaly_checks()
+        return whole and not self._sparse_use(self, args)
+
+    def _run_graph(self, args: tuple[Any, ...]) -> Any:
+        if len(args) > 1 and has_symbol(args):
+            raise mixed_inputs(self)
+        try:
+            flat, layout = flatten(args, f"{self.name}: inputs of a hybridized block")
+        except InputError:
+            if type(self).forward is HybridBlock.forward:
+                raise
+            # As in 1.x, an overridden forward may accept dicts and numbers and unpack them itself.
+            return self.forward(*args)
+        if not args:
+            return self.forward()  # raises that an input is missing, unless a class overrides it
+        if not flat:
+            raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
+        ctx = flat[0].ctx
+        compiled = self._graphs.get((ctx, layout))
+        if compiled is None or not compiled.binding.valid:
+            compiled = self._bind(compiled, ctx, flat, layout)
+        binding = compiled.binding
+        outputs = compiled.graph(*flat)
+        hooked = self._forward_hooks or self._forward_pre_hooks
+        if (
+            not hooked
+            and not self._checkpointed
+            and not WATCH.on
+            and compiled.single_output()
+            and all(part == LEAF for part in layout)  # type: ignore[union-attr]
+            and all(key[0] == ctx for key in self._graphs)
+            and compiled.lives_on(ctx)
+        ):
+            self._fast = compiled.graph, binding, len(args)
+        return compiled.structured(outputs)
+
+    def _bind(
+        self, compiled: Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
+    ) -> Compiled:
+        """Bring a graph up to date with the parameters, or make it."""
+        binding, params = bind_block(self)
+        deferred = None
+        if any(param._deferred_init for param in params):
+            self._ask_shapes(unflatten(flat, layout))
+            deferred = self._infer(params, flat, layout, finish=True)
+            binding, params = bind_block(self)  # the parameters have new arrays
+        used = [param for param in params if param._data is not None]
+        if compiled is None or compiled.stale(used):
+            compiled = Compiled(self, used, layout)
+            self._graphs[(ctx, layout)] = compiled
+            if deferred is not None:
+                compiled.adopt(deferred)
+        compiled.bind(ctx, binding)
+        return compiled
+
+    def _resolve_deferred(self, args: tuple[Any, ...]) -> None:
+        """Initialize own parameters whose shapes follow from this input."""
+        if self._resolved.valid:
+            return
+        resolved = Binding()
+        self._bindings.note(resolved)
+        for param in self._reg_params.values():
+            param._bindings.note(resolved)
+        if any(param._deferred_init for param in self._reg_params.values()):
+            flat, layout = flatten(args, f"{self.name}: inputs of a block")
+            flat = [array.tostype("default") for array in flat]
+            params = list(self.collect_params().values())
+            self._ask_shapes(unflatten(flat, layout))
+            self._infer(params, flat, layout, finish=True)
+        self._resolved = resolved
+
+    def _infer(
+        self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool
+    ) -> DeferredTrace:
+        """Find unknown shapes by tracing forward; ``finish`` allocates the parameters too."""
+        unknown = sum(not shape_is_known(param.shape) for param in params)
+        found: list[tuple[int, ...]] = []
+        used: set[int] = set()
+        layouts: list[Layout] = []
+        traced = None
+
+        def trace(inputs: list[NDArray], arrays: list[NDArray]) -> list[NDArray]:
+            try:
+                outputs, outputs_layout = traced_forward(self, layout, params, inputs, arrays, used)
+                layouts.append(outputs_layout)
+                return outputs
+            finally:
+                found[:] = [tuple(array.shape) for array in arrays]
+
+        specs = [(param.local_shape or (), dtype_name(param.dtype)) for param in params]
+        try:
+            shapes, traced = _core.infer_params(trace, self.name, flat, specs)
+        except Exception as error:
+            of_shapes = isinstance(error, (ShapeError, DynamicShapeError))
+            if of_shapes and sum(not shape_is_known(param.shape) for param in params) < unknown:
+                return self._infer(params, flat, layout, finish)  # infer_shape of a child knew some
+            # A parameter that forward does not use may stay unknown.
+            is_used = [id(param) in used for param in params]
+            lacks = [use and not shape_is_known(shape) for use, shape in zip(is_used, found)]
+            if not of_shapes or not found or any(lacks):
+                if finish:  # forward will not run: the other ranks of a job must not wait for it
+                    _core.refuse_traced_calls(str(error))
+                raise
+            shapes = found
+        for param, shape in zip(params, shapes):
+            if not shape_is_known(param.shape) and shape_is_known(shape):
+                param._set_local_shape(shape)
+        if finish:
+            for param in params:
+                if param._deferred_init and shape_is_known(param.shape):
+                    param._finish_deferred_init()
+        return DeferredTrace(params, layouts[0] if layouts else LEAF, traced)
+
+    def infer_type(self, *args: Any) -> None:
+        """Give the parameters the type of the first input, as `cast` does.
+
+        Parameters
+        ----------
+        *args : NDArray or nested lists of them
+        """
+        array = first_array(args)
+        if array is not None:
+            self.cast(array.dtype)
+
+    if TYPE_CHECKING:
+
+        def forward(self: HasHybridForward[R_co], *args: Any, **kwargs: Any) -> R_co:
+            """Compute the outputs; the code is below."""
+
+        def hybrid_forward(self, F: Any, *args: Any, **kwargs: Any) -> NDArray | Any:  # noqa: N803
+            """Compute the outputs; the code is below."""
+
+    else:
+
+        def forward(self, x, *args):
+            """Call `hybrid_forward` with ``F`` and the parameters on the input's context.
+
+            Parameters
+            ----------
+            x, *args : NDArray or nested lists of them
+
+            Returns
+            -------
+            NDArray or nested lists of them
+            """
+            if STATE.traces and stand_ins() is not None:
+                self._ask_shapes((x, *args))
+                return self.hybrid_forward(symbol, x, *args, **symbolic.traced_params(self))
+            # Called by its name the graph runs all the same, unless a forward of the class's own
+            # calls.
+            if self._active and type(self).forward is HybridBlock.forward:
+                if isinstance(x, NDArray) and self._compiles((x, *args)):
+                    return self._dispatch((x, *args))
+            self._resolve_deferred((x, *args))
+            array = x if isinstance(x, NDArray) else first_array((x, args))
+            if array is None:
+                raise InputError(
+                    f"{self.name}: forward needs an NDArray or a Symbol among its inputs, a "
+                    f"{type(x).__name__} given; mx.nd.array(...) makes an NDArray"
+                )
+            context = array.ctx
+            params = {name: param.data(context) for name, param in self._reg_params.items()}
+            if context is current_context() or context == current_context():
+                return self.hybrid_forward(nd, x, *args, **params)
+            with context:
+                return self.hybrid_forward(nd, x, *args, **params)
+
+        def hybrid_forward(self, F, x, *args, **kwargs):  # noqa: N803
+            """Compute the outputs with the operators of ``F``; define this or `forward`.
+
+            Parameters
+            ----------
+            F : module
+                ``mx.nd``; ``mx.sym`` while the block is traced or called with symbols.
+            x : NDArray
+            *args : NDArray
+            **kwargs : NDArray
+                The block's parameters by attribute name.
+
+            Returns
+            -------
+            NDArray or nested lists of them
+            """
+            name = type(self).__name__
+            raise NotImplementedError(f"{name} defines neither hybrid_forward nor forward")
+
+    def export(
+        self, path: str, epoch: int = 0, remove_amp_cast: bool = True
+    ) -> tuple[str, str | None]:
+        """Write the network as ``<path>-symbol.json`` and ``<path>-<epoch>.params``.
+
+        Parameters
+        ----------
+        path : str
+            Begin of both file names.
+        epoch : int
+            Written with four digits.
+        remove_amp_cast : bool
+            Leave out the casts of mixed precision.
+
+        Returns
+        -------
+        symbol_file : str
+        params_file : str or None
+            None for a block without parameters.
+
+        Raises
+        ------
+        MXNetError
+            If the block was not hybridized and run before.
+        NotSupportedError
+            If forward needs values, or operators that files do not have; the user's line is named.
+
+        Notes
+        -----
+        Matches ``mxnet.gluon.HybridBlock.export``; 1.9.1 and `SymbolBlock.imports` read the files.
+        Inputs are called ``data``, or ``data0``, ``data1``, ... A forward that looks at shapes is
+        written with those of its last call; inputs of other shapes are then refused.
+        """
+        return exporting.export(self, path, epoch, remove_amp_cast)
+
+    def optimize_for(
+        self,
+        x: Any,
+        *args: Any,
+        backend: str | None = None,
+        clear: bool = False,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Hybridize and run once, so that the graph is compiled.
+
+        Parameters
+        ----------
+        x : NDArray
+        *args : NDArray
+        backend : str, optional
+            Accepted: mxlite's own passes always run.
+        clear, static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size
+            As in `hybridize`.
+        **kwargs : ignored
+
+        Returns
+        -------
+        NDArray or nested lists of them
+            The outputs of this call.
+        """
+        self.hybridize(
+            True, None, clear, static_alloc, static_shape, inline_limit, forward_bulk_size,
+            backward_bulk_size,
+        )  # fmt: skip
+        return self(x, *args)

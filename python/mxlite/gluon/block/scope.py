@@ -1,0 +1,92 @@
+"""Prefixes of blocks: ``net0_``, ``net0_conv0_``, ... as MXNet 1.x counts them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ... import name as _name
+from ..parameter import ParameterDict
+
+if TYPE_CHECKING:
+    from .block import Block
+
+__all__ = ["BlockScope"]
+
+
+class _Local(threading.local):
+    """The innermost name scope of each thread."""
+
+    current: BlockScope | None = None
+
+
+_local = _Local()
+
+
+class BlockScope:
+    """The name scope of one block: children made inside of it get its prefix.
+
+    Parameters
+    ----------
+    block : Block
+    """
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._counter: dict[str, int] = {}
+        self._outer: list[tuple[BlockScope | None, _name.Prefix]] = []
+
+    @staticmethod
+    def create(
+        prefix: str | None, params: ParameterDict | None, hint: str
+    ) -> tuple[str, ParameterDict]:
+        """Return full prefix and parameter dictionary of a new block.
+
+        Parameters
+        ----------
+        prefix : str or None
+            None takes ``hint`` and a counter.
+        params : ParameterDict or None
+            Parameters to share.
+        hint : str
+            Lower-case class name.
+
+        Returns
+        -------
+        prefix : str
+        params : ParameterDict
+        """
+        scope = _local.current
+        if scope is None:
+            if prefix is None:
+                prefix = _name.current().get(None, hint) + "_"
+            if params is None:
+                return prefix, ParameterDict(prefix)
+            return prefix, ParameterDict(params.prefix, params)
+        if prefix is None:
+            count = scope._counter.get(hint, 0)
+            scope._counter[hint] = count + 1
+            prefix = f"{hint}{count}_"
+        outer = scope._block
+        if params is None:
+            shared = outer.params
+            own = ParameterDict(shared.prefix + prefix, shared._shared)
+        else:
+            own = ParameterDict(params.prefix, params)
+        return outer.prefix + prefix, own
+
+    def __enter__(self) -> BlockScope:
+        if self._block._empty_prefix:
+            return self
+        manager = _name.Prefix(self._block.prefix)
+        self._outer.append((_local.current, manager))
+        _local.current = self
+        manager.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._block._empty_prefix:
+            return
+        outer, manager = self._outer.pop()
+        manager.__exit__(*exc)
+        _local.current = outer

@@ -1,0 +1,109 @@
+"""The texts that describe blocks: the table of ``Block.summary``, and trees of names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...base import MXNetError
+from ...ndarray import NDArray
+from .hooks import HookHandle
+
+if TYPE_CHECKING:
+    from .block import Block
+
+__all__ = ["HybridizedSummaryError", "indented", "summary_text", "tree"]
+
+_ROW = "{:>20}  {:>42} {:>15}"
+_WIDTH = 80
+
+
+class HybridizedSummaryError(MXNetError, AssertionError):
+    """A summary of a hybridized block was asked for (1.x: ``AssertionError``)."""
+
+
+def summary_text(block: Block, *inputs: Any) -> str:
+    """Run a block once and return its layers, output shapes and numbers of parameters.
+
+    Parameters
+    ----------
+    block : Block
+        Initialized, not hybridized.
+    *inputs : NDArray or nested lists of them
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    HybridizedSummaryError
+        If the block or a child is hybridized.
+    """
+    rows: list[tuple[str, str, int]] = [("Input", _shapes(inputs), 0)]
+    seen: set[int] = set()
+    totals = {"all": 0, "trainable": 0, "shared": 0}
+    handles: list[HookHandle] = []
+
+    def record(layer: Block, _inputs: Any, outputs: Any) -> None:
+        size = 0
+        for param in layer.params.values():
+            count = int(param.data().size)
+            size += count
+            totals["trainable"] += 0 if param.grad_req == "null" else count
+            totals["shared"] += count if id(param) in seen else 0
+            seen.add(id(param))
+        totals["all"] += size
+        rows.append((f"{type(layer).__name__}-{len(rows)}", _shapes(outputs), size))
+
+    def attach(layer: Block) -> None:
+        if getattr(layer, "_active", False):
+            raise HybridizedSummaryError(
+                f"summary: {layer.name!r} is hybridized; print the summary before hybridize()"
+            )
+        if not layer._is_container:
+            handles.append(layer.register_forward_hook(record))
+
+    try:
+        block.apply(attach)
+        block(*inputs)
+    finally:
+        for handle in handles:
+            handle.detach()
+    return "\n".join(
+        [
+            "-" * _WIDTH,
+            _ROW.format("Layer (type)", "Output Shape", "Param #"),
+            "=" * _WIDTH,
+            *(_ROW.format(*row) for row in rows),
+            "=" * _WIDTH,
+            "Parameters in forward computation graph, duplicate included",
+            f"   Total params: {totals['all']}",
+            f"   Trainable params: {totals['trainable']}",
+            f"   Non-trainable params: {totals['all'] - totals['trainable']}",
+            f"Shared params in forward computation graph: {totals['shared']}",
+            f"Unique parameters in model: {totals['all'] - totals['shared']}",
+            "-" * _WIDTH,
+        ]
+    )
+
+
+def _shapes(nested: Any) -> str:
+    """Return the shapes of nested lists of arrays as text."""
+    if isinstance(nested, NDArray):
+        return str(tuple(nested.shape))
+    if isinstance(nested, (list, tuple)):
+        if len(nested) == 1:
+            return _shapes(nested[0])
+        return "[" + ", ".join(_shapes(entry) for entry in nested) + "]"
+    return str(nested)
+
+
+def indented(text: str) -> str:
+    """Return a text whose lines after the first begin with two more spaces."""
+    return text.replace("\n", "\n  ")
+
+
+def tree(name: str, lines: Sequence[str]) -> str:
+    """Return a block's name with the lines of its children in parentheses; 1.x's text."""
+    return "\n".join([f"{name}(", "\n".join(lines), ")"])

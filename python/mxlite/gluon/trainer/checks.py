@@ -1,0 +1,183 @@
+"""Checks of the arguments of a trainer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from ...base import MXNetError, TypeError_, ValueError_
+from ...ndarray import NDArray
+from ..parameter import Parameter
+
+__all__ = [
+    "BatchSizeWarning",
+    "StaleGradientWarning",
+    "TrainerModeError",
+    "checked_batch_size",
+    "checked_options",
+    "given_options",
+    "is_fresh",
+    "sparse_parts",
+    "warn_of_options",
+]
+
+_PLAIN = (bool, int, float, str)
+
+
+class StaleGradientWarning(MXNetError, UserWarning):
+    """A gradient was not computed since the last step (1.x raises a ``UserWarning``)."""
+
+
+class BatchSizeWarning(MXNetError, UserWarning):
+    """A batch size that a distributed plug-in cannot follow (1.x raises a ``UserWarning``)."""
+
+
+class TrainerModeError(MXNetError, AssertionError):
+    """A method that does not fit ``update_on_kvstore`` (1.x: ``AssertionError``)."""
+
+
+def is_fresh(param: Parameter, ignore_stale_grad: bool) -> bool:
+    """Say whether backward computed a parameter's gradient on all contexts.
+
+    Parameters
+    ----------
+    param : Parameter
+    ignore_stale_grad : bool
+        One context is enough.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    StaleGradientWarning
+        If it did not.
+    """
+    arrays = param._arrays()
+    stale = [array.ctx for array in arrays if not array._fresh_grad]
+    if not stale:
+        return True
+    if ignore_stale_grad:
+        return len(stale) < len(arrays)
+    raise StaleGradientWarning(
+        f"Gradient of Parameter `{param.name}` on context {stale[0]} has not been updated by "
+        "backward since last `step`. This could mean a bug in your model that made it only use "
+        "a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
+        "using a subset, call step with ignore_stale_grad=True to suppress this warning and "
+        "skip updating of Parameters with stale gradient"
+    )
+
+
+def sparse_parts(param: Parameter) -> list[str]:
+    """Return which of a parameter's arrays are row-sparse: its weight or its gradient.
+
+    Parameters
+    ----------
+    param : Parameter
+
+    Returns
+    -------
+    list of str
+    """
+    if param.stype != "default":
+        return ["weight"]
+    return ["gradient"] if param.grad_req != "null" and param.grad_stype != "default" else []
+
+
+def checked_batch_size(batch_size: Any) -> Any:
+    """Return a batch size.
+
+    Parameters
+    ----------
+    batch_size : float or NDArray
+
+    Returns
+    -------
+    float or NDArray
+        An array is not read: gluon-nlp's may hold NaN after an overflow, and its optimizer leaves
+        out that step.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Unless it is a number above 0 or an array.
+    """
+    if isinstance(batch_size, NDArray):
+        return batch_size
+    if isinstance(batch_size, bool) or not hasattr(batch_size, "__truediv__"):
+        raise TypeError_(f"Trainer: batch_size is {batch_size!r}, expected a number above 0")
+    if not batch_size > 0:
+        raise ValueError_(f"Trainer: batch_size is {batch_size!r}, expected a number above 0")
+    return batch_size
+
+
+def checked_options(options: Any) -> dict[str, Any]:
+    """Return the optimizer's parameters that a trainer was given.
+
+    Parameters
+    ----------
+    options : mapping or None
+
+    Raises
+    ------
+    TypeError
+        If they are no mapping.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError_(
+            f"Trainer: optimizer_params is {options!r}, expected a dict such as "
+            "{'learning_rate': 0.1}"
+        )
+    return dict(options or {})
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those options of an optimizer that are plain values, for checkpoints.
+
+    Parameters
+    ----------
+    options : mapping
+
+    Returns
+    -------
+    dict
+        A scheduler is represented by a text with its class and numbers.
+    """
+    found = {k: v for k, v in options.items() if v is None or isinstance(v, _PLAIN)}
+    scheduler = options.get("lr_scheduler")
+    if scheduler is not None:
+        numbers = {
+            k: v for k, v in sorted(vars(scheduler).items()) if isinstance(v, (*_PLAIN, list))
+        }
+        inside = ", ".join(f"{key}={value!r}" for key, value in numbers.items())
+        found["lr_scheduler"] = f"{type(scheduler).__name__}({inside})"
+    return found
+
+
+def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
+    """Warn of options that the program gives and a restored state replaces.
+
+    Parameters
+    ----------
+    given : dict
+        `given_options` of the trainer that takes the state.
+    state : dict
+        Saved state. Its entry ``given`` holds the `given_options` of the saved trainer; files of
+        older versions have no such entry.
+    """
+    saved = state.get("given")
+    if saved is None:
+        return
+    optimizer = state["contexts"][0]["optimizer"] or {"attributes": {}}
+    restored = {"learning_rate": optimizer["attributes"].get("lr"), **optimizer["attributes"]}
+    restored = {"lr_scheduler": None, **restored, **saved}
+    for key in {**given, "lr_scheduler": None}:
+        if key in restored and given.get(key) != restored[key]:
+            warnings.warn(
+                f"Trainer: the program gives {key} {given.get(key)!r}, the checkpoint was saved "
+                f"with {restored[key]!r}. The checkpoint's options are restored; to use the "
+                "program's, set them in trainer.optimizer after the load",
+                stacklevel=4,
+            )

@@ -1,0 +1,276 @@
+"""The arrays of a trainer, their update together, and clipping by the global norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import _core
+from ... import ndarray as nd
+from ...base import NotSupportedError, ValueError_
+from ...context import Context
+from ...ndarray import NDArray
+from ...optimizer import Updater
+from ...parallel.zero import StateShards
+from ..parameter import Parameter
+from ..parameter.bindings import EXPIRED, PROCESS, Binding
+from .checks import sparse_parts
+
+__all__ = ["StepArrays", "checked_norm", "has_grad", "update_arrays"]
+
+# Arrays of one call: operators with more inputs take longer than several calls.
+_GROUP = 200
+
+
+def checked_norm(max_norm: Any, update_on_kvstore: bool | None) -> float | None:
+    """Return the largest norm that gradients may have; None: any.
+
+    Raises
+    ------
+    ValueError
+        Unless it is above 0, and where the store would update single parameters.
+    """
+    if max_norm is None:
+        return None
+    if not isinstance(max_norm, (int, float)) or not 0 < max_norm < math.inf:
+        raise ValueError_(
+            f"Trainer: clip_global_norm is {max_norm!r}, expected a number above 0 or None"
+        )
+    if update_on_kvstore:
+        raise ValueError_(
+            "Trainer: clip_global_norm needs all gradients before the first update, but "
+            "update_on_kvstore=True updates parameters one by one; use update_on_kvstore=False"
+        )
+    return float(max_norm)
+
+
+def has_grad(param: Parameter) -> bool:
+    """Say whether a parameter is trained.
+
+    Parameters
+    ----------
+    param : Parameter
+
+    Returns
+    -------
+    bool
+    """
+    return param.grad_req != "null"
+
+
+class StepArrays:
+    """The arrays of a trainer's parameters, listed again when a parameter got others.
+
+    Attributes
+    ----------
+    entries : list of (int, Parameter)
+        The trained parameters with their indices, in the order in which they are updated.
+    dense : bool
+        No weight and no gradient is sparse.
+    """
+
+    def __init__(self, order: Sequence[int] | None) -> None:
+        self._order = order  # indices of the parameters; that of the list if None
+        self.entries: list[tuple[int, Parameter]] = []
+        self.dense = True
+        self._seen: list[tuple[Parameter, Any, str]] = []  # with their arrays and grad_req
+        self._binding = EXPIRED  # It expires when listed arrays may have changed.
+        self._arrays: list[NDArray] = []
+        self._by_context: list[tuple[list[int], list[NDArray]]] = []
+
+    def update(self, params: Sequence[Parameter]) -> None:
+        """Take note of the parameters' arrays now.
+
+        Parameters
+        ----------
+        params : list of Parameter
+        """
+        if self._binding.valid and len(params) == len(self._seen):
+            for param, (before, data, req) in zip(params, self._seen):
+                if param is not before or param._data is not data or param._grad_req != req:
+                    break
+            else:
+                return
+        self._seen = []
+        self._binding = Binding()
+        PROCESS.note(self._binding)
+        order = range(len(params)) if self._order is None else self._order
+        entries = [(i, params[i]) for i in order if has_grad(params[i])]
+        owned = [(index, param._arrays()) for index, param in entries]
+        count = max((len(arrays) for _, arrays in owned), default=0)
+        self._by_context = [
+            (
+                [index for index, arrays in owned if len(arrays) > k],
+                [arrays[k] for _, arrays in owned if len(arrays) > k],
+            )
+            for k in range(count)
+        ]
+        self._arrays = [array for _, arrays in owned for array in arrays]
+        self.entries = entries
+        self.dense = not any(sparse_parts(param) for _, param in entries)
+        self._seen = [(param, param._data, param._grad_req) for param in params]
+
+    def any_stale(self) -> bool:
+        """Say whether backward has left out a gradient since the last step.
+
+        Returns
+        -------
+        bool
+        """
+        return bool(_core.stale_grads(self._arrays))
+
+    def grads(self) -> list[list[NDArray]]:
+        """Return all gradients of each context.
+
+        Returns
+        -------
+        list of list of NDArray
+        """
+        return [_core.grads_of(arrays) for _, arrays in self._by_context]
+
+    def chosen(
+        self, params: Sequence[tuple[int, Parameter]], only_fresh: bool
+    ) -> list[tuple[list[int], list[NDArray]]]:
+        """Return indices and arrays of some parameters, for each context.
+
+        Parameters
+        ----------
+        params : list of (int, Parameter)
+            The list `entries`, or some of it.
+        only_fresh : bool
+            Leave arrays out whose gradient backward has not computed since the last step.
+
+        Returns
+        -------
+        list of (list of int, list of NDArray)
+        """
+        if params is self.entries and not (only_fresh and self.any_stale()):
+            return self._by_context
+        wanted = {index for index, _ in params}
+        lists: list[tuple[list[int], list[NDArray]]] = []
+        for indices, arrays in self._by_context:
+            kept = [
+                i
+                for i, index in enumerate(indices)
+                if index in wanted and (arrays[i]._fresh_grad or not only_fresh)
+            ]
+            lists.append(([indices[i] for i in kept], [arrays[i] for i in kept]))
+        return lists
+
+    def leave_gradients(self, params: Sequence[tuple[int, Parameter]]) -> None:
+        """Count gradients as used, until backward computes new ones.
+
+        Parameters
+        ----------
+        params : list of (int, Parameter)
+            The list `entries`, or some of it.
+        """
+        for _, arrays in self.chosen(params, only_fresh=False):
+            _core.set_fresh_grads(arrays, False)
+
+
+def update_arrays(
+    updaters: Sequence[Updater],
+    lists: Sequence[tuple[list[int], list[NDArray]]],
+    params: Sequence[Parameter],
+    max_norm: float | None,
+    factor: Callable[[Context], NDArray] | None = None,
+    shards: StateShards | None = None,
+) -> None:
+    """Update the arrays of each context; an optimizer that can gets all of them at once.
+
+    Parameters
+    ----------
+    updaters : list of Updater
+        One for each context.
+    lists : list of (list of int, list of NDArray)
+        Indices and arrays of each context.
+    params : list of Parameter
+        The parameters by index.
+    max_norm : float, optional
+        Scale the gradients of a context, which `rescale_grad` has multiplied, to this 2-norm if
+        they have a larger one.
+    factor : callable, optional
+        Returns a factor on all gradients of a context, as one number there; arrays stay as they are
+        if it is 0. Only for optimizers that take it.
+    shards : StateShards, optional
+        Update only the parameters of this rank, and count the updates of the others.
+    """
+    optimizer = updaters[0].optimizer
+    for updater, (indices, arrays) in zip(updaters, lists):
+        if not indices:
+            continue
+        grads, context = _core.grads_of(arrays), arrays[0].ctx
+        scale = None if factor is None else factor(context)
+        if max_norm is not None:
+            chosen = [params[i] for i in indices]
+            clip = _clip_factor(grads, chosen, optimizer.rescale_grad, max_norm)
+            if optimizer._takes_scale():
+                scale = clip if scale is None else clip * scale
+            elif not math.isfinite(number := float(clip.asscalar())):
+                continue
+            elif number != 1.0:
+                for grad in grads:
+                    grad[:] = grad * number
+        if shards is not None:
+            owned = [shards.owns(i, params[i]) for i in indices]
+            foreign = [i for i, is_own in zip(indices, owned) if not is_own]
+            optimizer._set_current_context(context.device_id)
+            optimizer._update_count(foreign)
+            for i in foreign:  # loaded before the parameter was assigned to another rank
+                updater.states.pop(i, None)
+            own = [k for k, is_own in enumerate(owned) if is_own]
+            indices = [indices[k] for k in own]
+            grads, arrays = [grads[k] for k in own], [arrays[k] for k in own]
+        if indices:
+            updater(indices, grads, arrays, scale)
+
+
+def _stages_of(params: Sequence[Parameter]) -> int | None:
+    """Return the process set that has the other stages of the parameters' pipeline, or None."""
+    found = {param._stages for param in params} - {None}
+    if found == {-1}:
+        raise NotSupportedError(
+            "Trainer: clip_global_norm needs the gradients of all stages of the Pipeline, but a "
+            "stage has no trained parameters, so its trainer takes no part; give each stage a "
+            "trained parameter"
+        )
+    if len(found) > 1:
+        raise NotSupportedError(
+            "Trainer: clip_global_norm was given parameters of several Pipelines, whose norms have "
+            "no common process set; use a trainer for each"
+        )
+    return next(iter(found), None)
+
+
+def _clip_factor(
+    grads: list[NDArray], params: Sequence[Parameter], rescale: float, max_norm: float
+) -> NDArray:
+    """Return the factor on gradients as one float32 number; NaN if their norm is not finite."""
+    for grad in grads:
+        if grad.stype != "default":
+            raise ValueError_(
+                f"Trainer: clip_global_norm: a gradient of storage type {grad.stype} was given, "
+                "dense gradients expected"
+            )
+    by_set: dict[int, list[NDArray]] = {}  # by the process set that has the other blocks
+    for grad, param in zip(grads, params):
+        group = None if param._shard is None else param._shard.group()
+        by_set.setdefault(-1 if group is None or group.size == 1 else group.number, []).append(grad)
+    squares = []
+    for number in sorted(by_set):
+        some = by_set[number]
+        groups = [some[at : at + _GROUP] for at in range(0, len(some), _GROUP)]
+        parts = [nd.multi_sum_sq(*group, num_arrays=len(group)) for group in groups]
+        total = nd.sum(nd.concat(*parts, dim=0))
+        if number >= 0:
+            total = nd.contrib.all_reduce(total, process_set=number)
+        squares.append(total)
+    total = sum(squares[1:], squares[0])
+    stages = _stages_of(params)
+    if stages is not None:
+        total = nd.contrib.all_reduce(total, process_set=stages)
+    norm = nd.sqrt(total) * abs(rescale)
+    # 0 * norm is NaN where the norm is NaN or infinite; a division by 0 gives infinity, cut to 1.
+    return nd.minimum(max_norm / norm, 1.0) + 0.0 * norm

@@ -1,0 +1,219 @@
+"""Dense layers that are divided by outputs (columns) or by inputs (rows)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...base import ValueError_
+from ...comm.groups import group_of
+from ...gluon.block import HybridBlock
+from ...gluon.nn.activations import Activation
+from ...gluon.parameter import Parameter
+from ...ndarray import NDArray
+from .shards import block_sizes, entering, gathered, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ...gluon.call_types import BlockOptions, ParallelDenseOptions
+
+__all__ = ["ColumnParallelDense", "RowParallelDense"]
+
+
+class _ParallelDense(HybridBlock):
+    """Shared by both layers: options, parameters, repr."""
+
+    _node_op = "fullyconnected"
+    _axis: int  # divided axis of the weight
+    weight: Parameter
+
+    def __init__(
+        self,
+        units: int,
+        process_set: Any,
+        *,
+        activation: str | None = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+        allow_uneven: bool = False,
+        **kwargs: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(**kwargs)
+        name = type(self).__name__
+        if units < 1 or in_units < 0:
+            raise ValueError_(
+                f"{name}: units is {units} and in_units {in_units}, expected 1 or more and 0 or "
+                "more"
+            )
+        self._units = units
+        self._in_units = in_units
+        self._flatten = flatten
+        self._group = group_of(name, process_set)
+        what, extent = (("units", units), ("in_units", in_units))[self._axis]
+        # Unknown inputs are divided when they are seen.
+        self._sizes = block_sizes(name, what, extent, self._group, allow_uneven) if extent else None
+        common = {"dtype": dtype, "allow_deferred_init": True}
+        divided = {**common, "shard": (self._axis, process_set), "allow_uneven": allow_uneven}
+        with self.name_scope():
+            self.act = (
+                Activation(activation, prefix=activation + "_") if activation is not None else None
+            )
+            self.weight = self.params.get(
+                "weight", shape=(units, in_units), init=weight_initializer, **divided
+            )
+            self.weight._same_loss = True
+            self.bias: Parameter | None = None
+            if use_bias:
+                of_bias = divided if self._axis == 0 else common
+                self.bias = self.params.get(
+                    "bias", shape=(units,), init=bias_initializer, **of_bias
+                )
+                self.bias._same_loss = self._axis == 0
+
+    def __repr__(self) -> str:
+        act = self.act if self.act is not None else "linear"
+        shape = self.weight.shape
+        assert shape is not None
+        return (
+            f"{type(self).__name__}({shape[1] or None} -> {self._units}, {act}, "
+            f"rank {self._group.index} of {self._group.size})"
+        )
+
+
+class ColumnParallelDense(_ParallelDense):
+    """Dense layer of which each rank of a process set computes a part of the outputs.
+
+    The input is the same on all ranks. The output is this rank's block of the outputs, as
+    `RowParallelDense` takes it, or with ``gather_output`` the whole one.
+
+    Parameters
+    ----------
+    units : int
+        Size of the whole output's last dimension.
+    process_set : ProcessSet, int or None
+        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    activation : str, optional
+        As in `gluon.nn.Activation`.
+    use_bias, flatten, dtype, weight_initializer, bias_initializer, in_units
+        As in `gluon.nn.Dense`.
+    gather_output : bool
+        Return the whole output on all ranks.
+    allow_uneven : bool
+        Accept ``units`` that the ranks do not divide: the first ranks have one unit more.
+
+    Raises
+    ------
+    ShapeError
+        If ``units`` does not divide.
+
+    Notes
+    -----
+    The weight has the shape ``(units, in_units)`` and the bias ``(units,)``; both are sharded along
+    axis 0. Input ``(..., in_units)``, output ``(..., units of this rank)``.
+    """
+
+    _axis = 0
+
+    def __init__(
+        self,
+        units: int,
+        process_set: Any = None,
+        *,
+        gather_output: bool = False,
+        **options: Unpack[ParallelDenseOptions],
+    ) -> None:
+        super().__init__(units, process_set, **options)
+        self._gather_output = self.weight._graph_of_rank = bool(gather_output)
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
+        """Compute this rank's outputs."""
+        group = self._group
+        assert self._sizes is not None
+        output = F.FullyConnected(
+            entering(F, x, group),
+            weight,
+            bias,
+            no_bias=bias is None,
+            num_hidden=self._sizes[group.index],
+            flatten=self._flatten,
+        )
+        if self.act is not None:
+            output = self.act(output)
+        return gathered(F, output, self._sizes, group) if self._gather_output else output
+
+
+class RowParallelDense(_ParallelDense):
+    """Dense layer of which each rank of a process set computes with a part of the inputs.
+
+    The input is this rank's block along the last dimension, as `ColumnParallelDense` returns it, or
+    without ``input_is_parallel`` the whole one, which is the same on all ranks. The output is the
+    same on all ranks: the sum of what they compute.
+
+    Parameters
+    ----------
+    units : int
+        Size of the output's last dimension.
+    process_set : ProcessSet, int or None
+        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    activation : str, optional
+        As in `gluon.nn.Activation`.
+    use_bias, flatten, dtype, weight_initializer, bias_initializer
+        As in `gluon.nn.Dense`.
+    in_units : int
+        Size of the whole input; 0 takes it from the first input, which needs equal blocks.
+    input_is_parallel : bool
+        Whether inputs are blocks.
+    allow_uneven : bool
+        Accept ``in_units`` that the ranks do not divide: the first ranks have one more.
+
+    Raises
+    ------
+    ShapeError
+        If ``in_units`` does not divide.
+
+    Notes
+    -----
+    The weight has the shape ``(units, in_units)`` and is sharded along axis 1; the bias
+    ``(units,)`` is whole on every rank.
+    """
+
+    _axis = 1
+
+    def __init__(
+        self,
+        units: int,
+        process_set: Any = None,
+        *,
+        input_is_parallel: bool = True,
+        **options: Unpack[ParallelDenseOptions],
+    ) -> None:
+        if not options.get("in_units") and (options.get("allow_uneven") or not input_is_parallel):
+            raise ValueError_(
+                f"{type(self).__name__}: in_units is 0, expected the size of the whole input with "
+                "allow_uneven or without input_is_parallel"
+            )
+        super().__init__(units, process_set, **options)
+        self._input_is_parallel = bool(input_is_parallel)
+        self.weight._graph_of_rank = not self._input_is_parallel
+        if self._sizes is not None:
+            self._begin = sum(self._sizes[: self._group.index])
+            self._end = self._begin + self._sizes[self._group.index]
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
+        """Multiply by this rank's part, add up over ranks, add the bias, activate."""
+        if not self._input_is_parallel:
+            x = entering(F, x, self._group)
+            if self._flatten:
+                x = F.flatten(x)
+            x = F.slice_axis(x, axis=-1, begin=self._begin, end=self._end)
+        part = F.FullyConnected(
+            x, weight, no_bias=True, num_hidden=self._units, flatten=self._flatten
+        )
+        output = summed(F, part, self._group)
+        if bias is not None:
+            output = F.broadcast_add(output, bias)
+        return output if self.act is None else self.act(output)

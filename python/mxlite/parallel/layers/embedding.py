@@ -1,0 +1,93 @@
+"""Embedding whose rows are divided among ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..._typed_init import check_sizes
+from ...comm.groups import group_of
+from ...gluon.block import HybridBlock
+from ...ndarray import NDArray
+from .shards import block_sizes, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ...gluon.call_types import BlockOptions
+
+__all__ = ["VocabParallelEmbedding"]
+
+
+class VocabParallelEmbedding(HybridBlock):
+    """Rows of a matrix chosen by index; each rank of a process set has a block of the rows.
+
+    Input and output are the same on all ranks. The sizes of the blocks differ by one at most.
+
+    Parameters
+    ----------
+    input_dim : int
+        Number of rows of the whole matrix, at least one for each rank. Indices outside of it are
+        clipped, as in `gluon.nn.Embedding`.
+    output_dim : int
+        Length of a row.
+    process_set : ProcessSet, int or None
+        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    dtype : str or numpy type
+    weight_initializer : Initializer or str, optional
+
+    Notes
+    -----
+    The weight has the shape ``(input_dim, output_dim)`` and is sharded along axis 0. Output
+    ``x.shape + (output_dim,)``.
+    """
+
+    _node_op = "embedding"
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        process_set: Any = None,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        **kwargs: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(**kwargs)
+        name = type(self).__name__
+        check_sizes(name, 1, input_dim=input_dim, output_dim=output_dim)
+        self._input_dim = input_dim
+        self._output_dim = output_dim
+        self._dtype = dtype
+        self._group = group_of(name, process_set)
+        sizes = block_sizes(name, "input_dim", input_dim, self._group, allow_uneven=True)
+        self._begin = sum(sizes[: self._group.index])
+        self._size = sizes[self._group.index]
+        with self.name_scope():
+            self.weight = self.params.get(
+                "weight",
+                shape=(input_dim, output_dim),
+                init=weight_initializer,
+                dtype=dtype,
+                allow_deferred_init=True,
+                shard=(0, process_set),
+                allow_uneven=True,
+            )
+            self.weight._same_loss = self.weight._graph_of_rank = True
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> NDArray:  # noqa: N803
+        """Look up the rows that this rank has, and add up over ranks."""
+        row = F.clip(F.cast(x, dtype="int64"), 0, self._input_dim - 1) - self._begin
+        own = (row >= 0) * (row < self._size)
+        rows = F.Embedding(
+            row, weight, input_dim=self._size, output_dim=self._output_dim, dtype=self._dtype
+        )
+        # Chosen, not multiplied: NaN in a row that is not asked for must not spread.
+        flat = F.reshape(rows, shape=(-1, self._output_dim))
+        flat = F.where(F.reshape(own, shape=(-1,)), flat, F.zeros_like(flat))
+        return summed(F, F.reshape_like(flat, rows), self._group)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self._input_dim} -> {self._output_dim}, {self._dtype}, "
+            f"rank {self._group.index} of {self._group.size})"
+        )

@@ -1,0 +1,106 @@
+"""Sizes of the blocks that the ranks have, and gathering of blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base import ShapeError
+from ...comm.groups import Group
+from ..shard import Shard
+
+__all__ = ["block_sizes", "entering", "gathered", "summed"]
+
+
+def block_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bool) -> list[int]:
+    """Return the size of each rank's block of a divided axis, as sharded parameters have it.
+
+    Parameters
+    ----------
+    who, what : str
+        Layer and parameter, for errors.
+    extent : int
+        Size of the axis.
+    group : Group
+    allow_uneven : bool
+        Accept blocks that differ by one.
+
+    Raises
+    ------
+    ShapeError
+        If the axis does not divide.
+    """
+    if extent < group.size or (extent % group.size and not allow_uneven):
+        ranks = ", ".join(map(str, group.ranks))
+        raise ShapeError(
+            f"{who}: {what} is {extent}, which {group.size} ranks ({ranks}) cannot divide"
+            + (
+                "; each rank needs at least one"
+                if extent < group.size
+                else f" equally; use a multiple of {group.size}, or allow_uneven=True"
+            )
+        )
+    shard = Shard(who, (0, group.number), allow_uneven)
+    bounds = [shard.bounds((extent,), index) for index in range(group.size)]
+    return [end - begin for begin, end in bounds]
+
+
+def entering(F: Any, data: Any, group: Group) -> Any:  # noqa: N803
+    """Return an array that all ranks have and of which each computes a part of the results.
+
+    A group of one rank has no collectives, so that an exported graph runs in any job.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    data : NDArray or Symbol
+        Its gradient is the sum of the gradients of all ranks.
+    group : Group
+    """
+    return data if group.size == 1 else F.contrib.sum_gradient(data, process_set=group.number)
+
+
+def summed(F: Any, part: Any, group: Group) -> Any:  # noqa: N803
+    """Return the sum of all ranks' arrays, which all ranks use in the same way.
+
+    A group of one rank has no collectives, so that an exported graph runs in any job.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    part : NDArray or Symbol
+        The array of this rank.
+    group : Group
+    """
+    if group.size == 1:
+        return part
+    return F.contrib.all_reduce(part, process_set=group.number, replicated=True)
+
+
+def gathered(F: Any, block: Any, sizes: list[int], group: Group) -> Any:  # noqa: N803
+    """Return the blocks of all ranks, joined along the last axis, to all ranks.
+
+    The result is used by all ranks in the same way: its gradient is divided again without
+    communication. Blocks may have different sizes.
+
+    Parameters
+    ----------
+    F : module
+        ``mx.nd`` or ``mx.sym``.
+    block : NDArray or Symbol
+        This rank's block.
+    sizes : list of int
+        Size of each rank's block along the last axis.
+    group : Group
+    """
+    if group.size == 1:
+        return block
+    before, after = sum(sizes[: group.index]), sum(sizes[group.index + 1 :])
+    column = F.zeros_like(F.slice_axis(block, axis=-1, begin=0, end=1))
+    parts = [
+        *([F.repeat(column, repeats=before, axis=-1)] if before else []),
+        block,
+        *([F.repeat(column, repeats=after, axis=-1)] if after else []),
+    ]
+    return summed(F, F.concat(*parts, dim=-1), group)

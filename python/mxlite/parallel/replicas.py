@@ -1,0 +1,305 @@
+"""Ranks that hold the same block of sharded parameters: their gradients belong together."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import ndarray as nd
+from ..base import NotSupportedError, ShapeError, ValueError_
+from ..comm.buckets import GradientBuckets
+from ..comm.groups import Group, exchange_texts, find_process_set, ranks_text
+from ..comm.submitting import run_in_place
+from ..optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from ..gluon.parameter import Parameter
+
+__all__ = ["Replicas", "check_same_loss", "shard_groups", "tell_blocks"]
+
+# Objects are made in the same order on all ranks: their numbers keep names of tensors apart.
+_numbers = itertools.count()
+
+
+class Replicas:
+    """The ranks of a group that hold the same block of each parameter.
+
+    Parameters
+    ----------
+    who : str
+        Begin of error messages.
+    group : Group
+        The ranks whose gradients a trainer sums. All of them make this object.
+    params : list of Parameter
+        All parameters of the trainer, in the same order on all ranks.
+
+    Raises
+    ------
+    ShapeError
+        On all ranks of the group, if they disagree about how a parameter is sharded.
+    CommunicatorError
+        After the deadline, if another rank of the group has no sharded parameter at all and does
+        not call `compare`.
+    ValueError
+        On all ranks of the group, if the job has no process set of the ranks that hold a block.
+    """
+
+    def __init__(self, who: str, group: Group, params: Sequence[Parameter]) -> None:
+        self.group = group
+        self._who = who
+        self._buckets: dict[Group, GradientBuckets] = {}
+        self._prefix = f"replicas.{next(_numbers)}."
+        self._groups: dict[str, Group] = {}
+        # Maps name and rank to the ranks among which the rank's parameter is divided.
+        self._sets: dict[str, dict[int, list[int]]] = {}
+        sharded = [param for param in params if param.shard is not None]
+        self._is_compared = group.size == 1
+        if not sharded or group.size == 1:
+            return
+        mine = {param.name: _described(param) for param in sharded}
+        all_ranks = self._exchange(mine)
+        for param in sharded:
+            _check_same(who, param.name, group, all_ranks)
+            self._sets[param.name] = {
+                rank: theirs[param.name]["ranks"] for rank, theirs in zip(group.ranks, all_ranks)
+            }
+            for index in range(len(mine[param.name]["ranks"])):
+                ranks = [
+                    rank
+                    for rank, theirs in zip(group.ranks, all_ranks)
+                    if theirs[param.name]["index"] == index
+                ]
+                number = find_process_set(ranks)
+                if len(ranks) > 1 and number is None:
+                    raise ValueError_(
+                        f"{who}: {ranks_text(ranks)} hold the same block of Parameter "
+                        f"{param.name!r}, and the job has no process set of them to sum its "
+                        f"gradients; give mxlite.horovod.ProcessSet({ranks}) to "
+                        "init(process_sets=[...])"
+                    )
+                if index == mine[param.name]["index"]:
+                    at = ranks.index(group.ranks[group.index])
+                    # A lone rank needs no process set.
+                    self._groups[param.name] = Group(number or 0, tuple(ranks), at)
+
+    def _exchange(self, mine: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return how each rank of the group divides its sharded parameters."""
+        self._is_compared = True
+        texts = exchange_texts(self.group, json.dumps(mine), f"{self._who}: sharded parameters")
+        return [json.loads(text) for text in texts]
+
+    def compare(self) -> None:
+        """Raise on all ranks if another rank of the group has sharded parameters and this one none.
+
+        All ranks of the group call this. Ranks with sharded parameters have compared them already.
+
+        Raises
+        ------
+        ShapeError
+        """
+        if self._is_compared:
+            return
+        all_ranks = self._exchange({})
+        for name in {name: None for theirs in all_ranks for name in theirs}:
+            _check_same(self._who, name, self.group, all_ranks)
+
+    @property
+    def differ(self) -> bool:
+        """Whether ranks of the group hold different blocks of a parameter."""
+        return bool(self._groups)
+
+    def is_block(self, param: Parameter) -> bool:
+        """Return whether ranks of the group hold different blocks of this parameter.
+
+        Parameters
+        ----------
+        param : Parameter
+
+        Returns
+        -------
+        bool
+        """
+        return param.name in self._groups
+
+    def sum_gradients(self, params: Sequence[Parameter]) -> None:
+        """Replace the gradients of blocks by their sums over contexts and replicas.
+
+        Parameters
+        ----------
+        params : list of Parameter
+            The same ones on all ranks of the group, in the same order.
+        """
+        by_group: dict[Group, list[Parameter]] = {}
+        for param in params:
+            by_group.setdefault(self.of(param), []).append(param)
+        for group, members in by_group.items():
+            grads = [param.list_grad() for param in members]
+            if group.size == 1:
+                for first, *others in grads:
+                    if others:
+                        first[:] = nd.add_n(first, *(a.as_in_context(first.ctx) for a in others))
+                    for other in others:
+                        first.copyto(other)
+                continue
+            if group not in self._buckets:
+                self._buckets[group] = GradientBuckets(f"{self._who}: blocks")
+            self._buckets[group].sum([param.name for param in members], grads, group)
+
+    def send_first(self, param: Parameter, root_rank: int | None = None) -> None:
+        """Overwrite a block by that of one replica, on all contexts.
+
+        Parameters
+        ----------
+        param : Parameter
+        root_rank : int, optional
+            A rank of the job: the values are those of its process set. Default is the set of the
+            lowest rank.
+        """
+        group = self.of(param)
+        first, *others = param._arrays()
+        if group.size > 1:
+            held = self._sets[param.name]
+            source = held[group.ranks[0] if root_rank is None else root_rank]
+            root = next((r for r in group.ranks if r in source), group.ranks[0])
+            name = f"broadcast.{self._prefix}{param.name}"
+            run_in_place("broadcast", [name], [first], set=group.number, root=root)
+        for other in others:
+            first.copyto(other)
+
+    def check_places(self, who: str, param: Parameter) -> None:
+        """Raise unless the ranks that share an array have the same place among their replicas.
+
+        Only then they update the same parameters if each replica updates some.
+
+        Parameters
+        ----------
+        who : str
+            Begin of the error message.
+        param : Parameter
+
+        Raises
+        ------
+        NotSupportedError
+            On all ranks of the group.
+        """
+        sets = list({tuple(ranks) for ranks in self._sets.get(param.name, {}).values()})
+        count = len(sets[0]) if sets else 0
+        orders = {tuple(sorted(sets, key=lambda ranks: ranks[at])) for at in range(count)}
+        if len(orders) > 1:
+            raise NotSupportedError(
+                f"{who}: the process sets {', '.join(str(list(ranks)) for ranks in sorted(sets))} "
+                f"that hold blocks of Parameter {param.name!r} must have their ranks in the same "
+                "order block by block, as those of mxlite.parallel.mesh; other sets need zero=0"
+            )
+
+    def of(self, param: Parameter) -> Group:
+        """Return the ranks that hold the same block as this one, or the same whole parameter.
+
+        Parameters
+        ----------
+        param : Parameter
+
+        Returns
+        -------
+        Group
+            This rank alone if no other rank holds the block.
+        """
+        return self._groups.get(param.name, self.group)
+
+
+def shard_groups(params: Sequence[Parameter]) -> list[Group]:
+    """Return the different groups of several ranks over which parameters are sharded.
+
+    Parameters
+    ----------
+    params : list of Parameter
+
+    Returns
+    -------
+    list of Group
+        In the order of the parameters.
+    """
+    groups = [param._shard.group() for param in params if param._shard is not None]
+    return list(dict.fromkeys(group for group in groups if group.size > 1))
+
+
+def tell_blocks(params: Sequence[Parameter], optimizer: Optimizer) -> None:
+    """Tell an optimizer which ranks hold the other blocks of the sharded parameters.
+
+    Parameters
+    ----------
+    params : list of Parameter
+        By the optimizer's indices.
+    optimizer : Optimizer
+
+    Raises
+    ------
+    NotSupportedError
+        For one that needs whole arrays.
+    """
+    groups = {i: param._shard.group() for i, param in enumerate(params) if param._shard is not None}
+    blocks = {i: group.number for i, group in groups.items() if group.size > 1}
+    if blocks and not optimizer._takes_blocks():
+        raise NotSupportedError(
+            f"Trainer: {type(optimizer).__name__} needs whole arrays, but each rank holds a "
+            f"block of Parameter {params[next(iter(blocks))].name!r}; use an optimizer that "
+            "updates elements by themselves, such as Adam, or LAMB, LARS, LBSGD or GroupAdaGrad, "
+            "whose norms are those of whole parameters"
+        )
+    if optimizer._blocks and optimizer._blocks != blocks:
+        raise NotSupportedError(
+            f"Trainer: this {type(optimizer).__name__} updates the blocks of another trainer; give "
+            "each trainer an optimizer of its own"
+        )
+    optimizer._blocks = blocks
+
+
+def check_same_loss(who: str, params: Sequence[Parameter], group: Group) -> None:
+    """Raise if a trainer would sum gradients over ranks that have blocks of a parallel layer.
+
+    Parameters
+    ----------
+    who : str
+        Begin of error messages.
+    params : list of Parameter
+    group : Group
+        The ranks whose gradients the trainer sums.
+
+    Raises
+    ------
+    ValueError
+        On all ranks of the group.
+    """
+    for param in params:
+        if param._same_loss and param._shard is not None:
+            both = set(param._shard.group().ranks) & set(group.ranks)
+            if len(both) > 1:
+                raise ValueError_(
+                    f"{who}: Parameter {param.name!r} belongs to a layer of gluon.contrib.parallel "
+                    f"that is divided among {ranks_text(sorted(both))}; they compute the same "
+                    "loss, so gradients must not be averaged over them: use "
+                    "mxlite.horovod.DistributedTrainer(process_set=mesh.group('data'))"
+                )
+
+
+def _described(param: Parameter) -> dict[str, Any]:
+    shard = param._shard
+    assert shard is not None
+    group, shape = shard.group(), param.shape or ()
+    return {
+        "layout": f"shape {shape}, shard axis {shard.axis(shape) if shape else shard.given[0]}, "
+        f"{group.size} blocks",
+        "ranks": group.ranks,
+        "index": group.index,
+    }
+
+
+def _check_same(
+    who: str, name: str, group: Group, all_ranks: Sequence[dict[str, dict[str, Any]]]
+) -> None:
+    layouts = [theirs[name]["layout"] if name in theirs else "not sharded" for theirs in all_ranks]
+    if len(set(layouts)) > 1:
+        described = "; ".join(f"{text} on rank {r}" for r, text in zip(group.ranks, layouts))
+        raise ShapeError(f"{who}: the ranks disagree about Parameter {name!r}: {described}")
