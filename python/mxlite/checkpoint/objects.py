@@ -177,7 +177,7 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
         for name, gradients in state["gradients"].items():
             if params[name].grad_req != "null":
                 for own, gradient in zip(params[name].list_grad(), gradients):
-                    own[:] = params[name]._as_block(gradient)
+                    own[:] = params[name]._own_part(gradient)
 
     missing = [name for name in wanted if name not in arrays]
     extra = [

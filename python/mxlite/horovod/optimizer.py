@@ -53,7 +53,7 @@ class DistributedOptimizer(opt.Optimizer):
     `gluon.Trainer` use `DistributedTrainer`.
     """
 
-    # It sums the gradients of all ranks, which may hold different blocks.
+    # It sums the gradients of all ranks, which may hold different shards.
     _by_element = False
     _by_weight = False
 

@@ -38,7 +38,7 @@ def broadcast_parameters(
     params : dict or ParameterDict
         Values are Parameter (``Block.collect_params()``) or NDArray (``Module.get_params()``).
         A parameter of unknown shape is broadcast when its first forward pass initializes it. Blocks
-        of sharded parameters go to the ranks that hold the same block; the values are those of the
+        of sharded parameters go to the ranks that hold the same shard; the values are those of the
         process set of ``root_rank``.
     root_rank : int
     prefix : str, optional
@@ -82,7 +82,7 @@ def _broadcast_function(
     param: Parameter, root_rank: int, name: str, replicas: Replicas
 ) -> Callable[[], None]:
     def broadcast() -> None:
-        if replicas.is_block(param):
+        if replicas.is_sharded(param):
             replicas.send_first(param, root_rank)
             return
         for array in param.list_data():

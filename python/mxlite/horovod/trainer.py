@@ -56,7 +56,7 @@ class DistributedTrainer(Trainer):
     -----
     Matches ``horovod.mxnet.DistributedTrainer``: one context per process.
     ``step(batch_size)`` takes the batch size of this rank. Gradients of a sharded parameter are
-    summed over those ranks of the set that hold the same block. Several trainers of one job make
+    summed over those ranks of the set that hold the same shard. Several trainers of one job make
     their steps in the same order on all ranks; Horovod finds them by name.
     """
 

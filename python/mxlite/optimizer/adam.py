@@ -9,10 +9,10 @@ from .. import _core
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
-from .blocks import whole_squares
 from .fused import FusedOptimizer, Weights
 from .optimizer import register
 from .settling import Settled
+from .shards import whole_squares
 
 __all__ = ["FTML", "LAMB", "Adam", "AdamW", "Adamax", "Nadam"]
 
@@ -255,7 +255,7 @@ class LAMB(_TwoMoments):
     """
 
     _by_element = False
-    _sums_blocks = True
+    _sums_shards = True
 
     _default_rate = 0.001
 
@@ -287,22 +287,22 @@ class LAMB(_TwoMoments):
         return options
 
     def _takes_scale(self) -> bool:
-        return super()._takes_scale() and not self._blocks
+        return super()._takes_scale() and not self._shards
 
     def _run(self, batch: Weights, hyper: dict[str, Any]) -> None:
-        blocks = [i for i, index in enumerate(batch.indices) if index in self._blocks]
-        rest = [i for i, index in enumerate(batch.indices) if index not in self._blocks]
-        if not blocks:
+        shards = [i for i, index in enumerate(batch.indices) if index in self._shards]
+        rest = [i for i, index in enumerate(batch.indices) if index not in self._shards]
+        if not shards:
             super()._run(batch, hyper)
             return
         if rest:
             lists = {key: entry for key, entry in hyper.items() if isinstance(entry, list)}
             chosen = {key: [entry[i] for i in rest] for key, entry in lists.items()}
             super()._run(batch.only(*rest), {**hyper, **chosen})
-        self._run_blocks(batch.only(*blocks), hyper)
+        self._run_shards(batch.only(*shards), hyper)
 
-    def _run_blocks(self, batch: Weights, hyper: dict[str, Any]) -> None:
-        """Update weights of which this rank has blocks, by the norms of whole weights and steps."""
+    def _run_shards(self, batch: Weights, hyper: dict[str, Any]) -> None:
+        """Update weights of which this rank has shards, by the norms of whole weights and steps."""
         assert batch.scale is None
         first = {key: hyper[key] for key in _FIRST_PART if key in hyper}
         second = {key: hyper[key] for key in ("lower_bound", "upper_bound") if key in hyper}
@@ -316,7 +316,7 @@ class LAMB(_TwoMoments):
             steps.append(_core.op(name)(*data, t=batch.counts[i], wd=batch.wds[i], **first))
             exact.append(weight if master is None else master)
         indices = [*batch.indices, *batch.indices]
-        norms = nd.sqrt(whole_squares(indices, [*exact, *steps], self._blocks))
+        norms = nd.sqrt(whole_squares(indices, [*exact, *steps], self._shards))
         count = len(steps)
         for i, weight in enumerate(batch.weights):
             master = batch.masters[i]

@@ -63,23 +63,23 @@ class GroupAdaGrad(Optimizer):
         scale = nd.sqrt(state + self.float_stable_eps)
         weight[:] = weight - lr * nd.broadcast_div(grad, scale)
 
-    def _takes_blocks(self) -> bool:
+    def _takes_shards(self) -> bool:
         return type(self).update is GroupAdaGrad.update
 
     def _divided_columns(self, index: Any) -> int | None:
-        """Return the columns of the whole weight if this process has a block of them."""
-        if index not in self._blocks:
+        """Return the columns of the whole weight if this process has a shard of them."""
+        if index not in self._shards:
             return None
         param = self.param_dict[index]
         return int(param.shape[1]) if param.shard[0] % 2 == 1 else None
 
     def _row_means(self, index: Any, squares: NDArray) -> NDArray:
-        """Return the means of the rows of a whole weight; all ranks with its blocks call this."""
+        """Return the means of the rows of a whole weight; all ranks with its shards call this."""
         columns = self._divided_columns(index)
         if columns is None:
             means: NDArray = nd.mean(squares, axis=1, keepdims=True)
             return means
         wide = squares if squares.dtype == np.float64 else squares.astype("float32")
         sums = nd.sum(wide, axis=1, keepdims=True)
-        whole = nd.contrib.all_reduce(sums, process_set=self._blocks[index])
+        whole = nd.contrib.all_reduce(sums, process_set=self._shards[index])
         return (whole / columns).astype(squares.dtype)

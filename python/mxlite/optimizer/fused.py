@@ -164,7 +164,7 @@ class FusedOptimizer(Optimizer):
     _decoupled: ClassVar[bool] = False
     # Whether norms are those of whole weights, and whether servers may do the updates. Each class
     # says so itself: a subclass may compute other updates than its base.
-    _sums_blocks: ClassVar[bool] = False
+    _sums_shards: ClassVar[bool] = False
     _on_servers: ClassVar[bool] = False
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
@@ -254,10 +254,10 @@ class FusedOptimizer(Optimizer):
             and own.update_multi_precision is base.update_multi_precision
         )
 
-    def _takes_blocks(self) -> bool:
+    def _takes_shards(self) -> bool:
         own, base = type(self), FusedOptimizer
         return self._by_element or (
-            bool(vars(own).get("_sums_blocks"))
+            bool(vars(own).get("_sums_shards"))
             and own.update is base.update
             and own.update_multi_precision is base.update_multi_precision
         )

@@ -59,11 +59,11 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
     _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
     _by_weight: ClassVar[bool] = True  # an update depends on no update of another weight
-    _by_element: ClassVar[bool] = True  # blocks of a weight may be updated apart
+    _by_element: ClassVar[bool] = True  # shards of a weight may be updated apart
     _row_states: ClassVar[bool] = False  # a state has one value for each row of the weight
-    # Weights of which this process updates a block: number of the process set that has the others.
-    _blocks: Mapping[Any, int] = MappingProxyType({})
-    _transient = (*Settling._transient, "_blocks")
+    # Weights of which this process updates a shard: number of the process set that has the others.
+    _shards: Mapping[Any, int] = MappingProxyType({})
+    _transient = (*Settling._transient, "_shards")
     _default_rate: ClassVar[float] = 0.01  # without an explicit rate and a scheduler
     aggregate_num = 0  # weights in one call of update_multi_precision; above 1 it gets lists
     # Counts wait for the overflow check of the step before. `_counts` are those that a skipped
@@ -337,8 +337,8 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         master, inner = state
         return master, inner
 
-    def _takes_blocks(self) -> bool:
-        """Return whether updates of a block are those of the whole weight, given `_blocks`."""
+    def _takes_shards(self) -> bool:
+        """Return whether updates of a shard are those of the whole weight, given `_shards`."""
         return self._by_element
 
     def _takes_lists(self) -> bool:

@@ -21,7 +21,7 @@ NOT_SAVED = (
     "allow_np_array",
     "aggregate_num",
     "_plans",
-    "_blocks",
+    "_shards",
 )
 _Changes = list[tuple[Any, dict[str, Any]]]
 SCHEDULER = "learning rate scheduler"  # key of a saved scheduler; the value is its class

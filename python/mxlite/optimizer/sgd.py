@@ -10,10 +10,10 @@ from typing import Any
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
-from .blocks import whole_squares
 from .fused import FusedOptimizer, Weights
 from .half import is_half
 from .optimizer import Optimizer, register
+from .shards import whole_squares
 
 __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 
@@ -114,7 +114,7 @@ class LARS(_MomentumOptimizer):
     """
 
     _by_element = False
-    _sums_blocks = True
+    _sums_shards = True
 
     def __init__(
         self,
@@ -164,9 +164,9 @@ class LARS(_MomentumOptimizer):
 
     def _norms(self, indices: Sequence[Any], arrays: Sequence[NDArray]) -> list[float]:
         """Return the 2-norms of whole weights or gradients; waits once for all."""
-        if not any(index in self._blocks for index in indices):
+        if not any(index in self._shards for index in indices):
             return _norms(arrays)
-        squares = whole_squares(indices, arrays, self._blocks).asnumpy()
+        squares = whole_squares(indices, arrays, self._shards).asnumpy()
         return [math.sqrt(float(square)) for square in squares]
 
 
@@ -189,7 +189,7 @@ class LBSGD(_MomentumOptimizer):
     """
 
     _by_element = False
-    _sums_blocks = True
+    _sums_shards = True
 
     def __init__(
         self,
@@ -253,9 +253,9 @@ class LBSGD(_MomentumOptimizer):
 
     def _two_norms(self, index: Any, weight: NDArray, grad: NDArray) -> list[float]:
         """Return the 2-norms of a whole weight and of its gradient."""
-        if index not in self._blocks:
+        if index not in self._shards:
             return [_norm(weight), _norm(grad)]
-        squares = whole_squares([index, index], [weight, grad], self._blocks).asnumpy()
+        squares = whole_squares([index, index], [weight, grad], self._shards).asnumpy()
         return [math.sqrt(float(square)) for square in squares]
 
 

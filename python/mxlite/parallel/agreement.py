@@ -114,8 +114,8 @@ def _parameters(params: Sequence[Parameter]) -> dict[str, str]:
                 found[f"{what} of parameter {position}"] = _text(getattr(param, what))
         if param.shard is not None:
             assert param._shard is not None
-            axis, blocks = param._shard.given[0], param._shard.group().size
-            sharded.append(f"{position} (axis {axis}, {blocks} blocks)")
+            axis, shards = param._shard.given[0], param._shard.group().size
+            sharded.append(f"{position} (axis {axis}, {shards} shards)")
     found["positions of sharded parameters"] = ", ".join(sharded) or "none"
     return found
 

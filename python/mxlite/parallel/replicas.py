@@ -1,4 +1,4 @@
-"""Ranks that hold the same block of sharded parameters: their gradients belong together."""
+"""Ranks that hold the same shard of sharded parameters: their gradients belong together."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..optimizer import Optimizer
 if TYPE_CHECKING:
     from ..gluon.parameter import Parameter
 
-__all__ = ["Replicas", "check_same_loss", "shard_groups", "tell_blocks"]
+__all__ = ["Replicas", "check_same_loss", "shard_groups", "tell_shards"]
 
 # Objects are made in the same order on all ranks: their numbers keep names of tensors apart.
 _numbers = itertools.count()
 
 
 class Replicas:
-    """The ranks of a group that hold the same block of each parameter.
+    """The ranks of a group that hold the same shard of each parameter.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Replicas:
         After the deadline, if another rank of the group has no sharded parameter at all and does
         not call `compare`.
     ValueError
-        On all ranks of the group, if the job has no process set of the ranks that hold a block.
+        On all ranks of the group, if the job has no process set of the ranks that hold a shard.
     """
 
     def __init__(self, who: str, group: Group, params: Sequence[Parameter]) -> None:
@@ -74,7 +74,7 @@ class Replicas:
                 number = find_process_set(ranks)
                 if len(ranks) > 1 and number is None:
                     raise ValueError_(
-                        f"{who}: {ranks_text(ranks)} hold the same block of Parameter "
+                        f"{who}: {ranks_text(ranks)} hold the same shard of Parameter "
                         f"{param.name!r}, and the job has no process set of them to sum its "
                         f"gradients; give mxlite.horovod.ProcessSet({ranks}) to "
                         "init(process_sets=[...])"
@@ -107,11 +107,11 @@ class Replicas:
 
     @property
     def differ(self) -> bool:
-        """Whether ranks of the group hold different blocks of a parameter."""
+        """Whether ranks of the group hold different shards of a parameter."""
         return bool(self._groups)
 
-    def is_block(self, param: Parameter) -> bool:
-        """Return whether ranks of the group hold different blocks of this parameter.
+    def is_sharded(self, param: Parameter) -> bool:
+        """Return whether ranks of the group hold different shards of this parameter.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Replicas:
         return param.name in self._groups
 
     def sum_gradients(self, params: Sequence[Parameter]) -> None:
-        """Replace the gradients of blocks by their sums over contexts and replicas.
+        """Replace the gradients of shards by their sums over contexts and replicas.
 
         Parameters
         ----------
@@ -144,11 +144,11 @@ class Replicas:
                         first.copyto(other)
                 continue
             if group not in self._buckets:
-                self._buckets[group] = GradientBuckets(f"{self._who}: blocks")
+                self._buckets[group] = GradientBuckets(f"{self._who}: shards")
             self._buckets[group].sum([param.name for param in members], grads, group)
 
     def send_first(self, param: Parameter, root_rank: int | None = None) -> None:
-        """Overwrite a block by that of one replica, on all contexts.
+        """Overwrite a shard by that of one replica, on all contexts.
 
         Parameters
         ----------
@@ -190,12 +190,12 @@ class Replicas:
         if len(orders) > 1:
             raise NotSupportedError(
                 f"{who}: the process sets {', '.join(str(list(ranks)) for ranks in sorted(sets))} "
-                f"that hold blocks of Parameter {param.name!r} must have their ranks in the same "
-                "order block by block, as those of mxlite.parallel.mesh; other sets need zero=0"
+                f"that hold shards of Parameter {param.name!r} must have their ranks in the same "
+                "order shard by shard, as those of mxlite.parallel.mesh; other sets need zero=0"
             )
 
     def of(self, param: Parameter) -> Group:
-        """Return the ranks that hold the same block as this one, or the same whole parameter.
+        """Return the ranks that hold the same shard as this one, or the same whole parameter.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class Replicas:
         Returns
         -------
         Group
-            This rank alone if no other rank holds the block.
+            This rank alone if no other rank holds the shard.
         """
         return self._groups.get(param.name, self.group)
 
@@ -225,8 +225,8 @@ def shard_groups(params: Sequence[Parameter]) -> list[Group]:
     return list(dict.fromkeys(group for group in groups if group.size > 1))
 
 
-def tell_blocks(params: Sequence[Parameter], optimizer: Optimizer) -> None:
-    """Tell an optimizer which ranks hold the other blocks of the sharded parameters.
+def tell_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
+    """Tell an optimizer which ranks hold the other shards of the sharded parameters.
 
     Parameters
     ----------
@@ -240,24 +240,24 @@ def tell_blocks(params: Sequence[Parameter], optimizer: Optimizer) -> None:
         For one that needs whole arrays.
     """
     groups = {i: param._shard.group() for i, param in enumerate(params) if param._shard is not None}
-    blocks = {i: group.number for i, group in groups.items() if group.size > 1}
-    if blocks and not optimizer._takes_blocks():
+    shards = {i: group.number for i, group in groups.items() if group.size > 1}
+    if shards and not optimizer._takes_shards():
         raise NotSupportedError(
             f"Trainer: {type(optimizer).__name__} needs whole arrays, but each rank holds a "
-            f"block of Parameter {params[next(iter(blocks))].name!r}; use an optimizer that "
+            f"shard of Parameter {params[next(iter(shards))].name!r}; use an optimizer that "
             "updates elements by themselves, such as Adam, or LAMB, LARS, LBSGD or GroupAdaGrad, "
             "whose norms are those of whole parameters"
         )
-    if optimizer._blocks and optimizer._blocks != blocks:
+    if optimizer._shards and optimizer._shards != shards:
         raise NotSupportedError(
-            f"Trainer: this {type(optimizer).__name__} updates the blocks of another trainer; give "
+            f"Trainer: this {type(optimizer).__name__} updates the shards of another trainer; give "
             "each trainer an optimizer of its own"
         )
-    optimizer._blocks = blocks
+    optimizer._shards = shards
 
 
 def check_same_loss(who: str, params: Sequence[Parameter], group: Group) -> None:
-    """Raise if a trainer would sum gradients over ranks that have blocks of a parallel layer.
+    """Raise if a trainer would sum gradients over ranks that have shards of a parallel layer.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def _described(param: Parameter) -> dict[str, Any]:
     group, shape = shard.group(), param.shape or ()
     return {
         "layout": f"shape {shape}, shard axis {shard.axis(shape) if shape else shard.given[0]}, "
-        f"{group.size} blocks",
+        f"{group.size} shards",
         "ranks": group.ranks,
         "index": group.index,
     }

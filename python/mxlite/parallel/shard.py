@@ -1,4 +1,4 @@
-"""Blocks of parameters: each rank of a process set holds one along an axis."""
+"""Shards of parameters: each rank of a process set holds one along an axis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PIECE = 1 << 18
 class Shard:
     """Division of an array among the ranks of a process set.
 
-    Rank i of the set holds the i-th block along the axis. If the blocks are not equal the first
+    Rank i of the set holds the i-th shard along the axis. If the shards are not equal the first
     ranks have one index more.
 
     Parameters
@@ -38,7 +38,7 @@ class Shard:
     given : tuple of (int, ProcessSet or int or None)
         Axis and process set; None is the set of all ranks.
     allow_uneven : bool
-        Accept an axis that does not divide into equal blocks.
+        Accept an axis that does not divide into equal shards.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class Shard:
             Shape of the whole array, as far as it is known.
         graph_of_rank : bool
             The graph that uses the array depends on the position of this rank in the set, as it
-            does where blocks are uneven.
+            does where shards are uneven.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class Shard:
         return self._axis % ndim
 
     def bounds(self, shape: Sequence[int], index: int | None = None) -> tuple[int, int]:
-        """Return where the block of a rank begins and ends along the axis.
+        """Return where the shard of a rank begins and ends along the axis.
 
         Parameters
         ----------
@@ -147,9 +147,9 @@ class Shard:
             raise ShapeError(
                 f"{self._who}: axis {axis} of shape {tuple(shape)} does not divide into {count} "
                 + (
-                    "blocks, each rank needs at least one index"
+                    "shards, each rank needs at least one index"
                     if extent < count
-                    else f"equal blocks for the {ranks_text(group.ranks)}; use a multiple of "
+                    else f"equal shards for the {ranks_text(group.ranks)}; use a multiple of "
                     f"{count}, or allow_uneven=True to give the first ranks one index more"
                 )
             )
@@ -158,7 +158,7 @@ class Shard:
         return at * least + min(at, more), (at + 1) * least + min(at + 1, more)
 
     def local_shape(self, shape: _Shape) -> _Shape:
-        """Return the shape of this rank's block of an array; unknown extents stay unknown."""
+        """Return the shape of this rank's shard of an array; unknown extents stay unknown."""
         axis = self.axis(shape)
         if shape[axis] <= 0:
             return shape
@@ -166,7 +166,7 @@ class Shard:
         return (*shape[:axis], end - begin, *shape[axis + 1 :])
 
     def whole_shape(self, local: _Shape, known: _Shape | None) -> _Shape:
-        """Return the shape of the whole array from that of this rank's block.
+        """Return the shape of the whole array from that of this rank's shard.
 
         Parameters
         ----------
@@ -177,22 +177,22 @@ class Shard:
         Raises
         ------
         ShapeError
-            If the extent cannot be found because blocks may differ.
+            If the extent cannot be found because shards may differ.
         """
         axis = self.axis(local)
         if known and known[axis] > 0:
             extent = known[axis]
         elif self.allow_uneven and self.group().size > 1:
             raise ShapeError(
-                f"{self._who}: the size of axis {axis} is unknown and blocks may be uneven; give "
+                f"{self._who}: the size of axis {axis} is unknown and shards may be uneven; give "
                 "the whole shape where the parameter is declared"
             )
         else:
             extent = local[axis] * self.group().size
         return (*local[:axis], extent, *local[axis + 1 :])
 
-    def block(self, whole: Any) -> Any:
-        """Return this rank's block of an array of NumPy or mxlite, as a copy.
+    def part(self, whole: Any) -> Any:
+        """Return this rank's shard of an array of NumPy or mxlite, as a copy.
 
         Parameters
         ----------
@@ -209,13 +209,13 @@ class Shard:
         index = (slice(None),) * axis + (slice(begin, end),)
         return whole[index].copy()
 
-    def gather(self, block: NDArray, shape: _Shape) -> NDArray:
+    def gather(self, shard: NDArray, shape: _Shape) -> NDArray:
         """Return the whole array; all ranks of the set call this.
 
         Parameters
         ----------
-        block : NDArray
-            This rank's block.
+        shard : NDArray
+            This rank's shard.
         shape : tuple of int
             Shape of the whole array.
 
@@ -226,14 +226,14 @@ class Shard:
         """
         group = self.group()
         if group.size == 1:
-            return block
+            return shard
         axis = self.axis(shape)
         sizes = [end - begin for begin, end in (self.bounds(shape, i) for i in range(group.size))]
         missing = sizes[0] - sizes[group.index]
         if missing:
             filling = (*shape[:axis], missing, *shape[axis + 1 :])
-            block = nd.concat(block, nd.zeros(filling, ctx=block.ctx, dtype=block.dtype), dim=axis)
-        joined = nd.contrib.all_gather(block, axis=axis, process_set=group.number)
+            shard = nd.concat(shard, nd.zeros(filling, ctx=shard.ctx, dtype=shard.dtype), dim=axis)
+        joined = nd.contrib.all_gather(shard, axis=axis, process_set=group.number)
         if sizes[0] == sizes[-1]:
             return joined
         begins = [i * sizes[0] for i in range(group.size)]
@@ -244,11 +244,11 @@ class Shard:
         return nd.concat(*parts, dim=axis)
 
     def draw(self, shape: _Shape, dtype: str, fill: Callable[[], NDArray]) -> NDArray:
-        """Return this rank's block of an array that every rank fills; all ranks call this.
+        """Return this rank's shard of an array that every rank fills; all ranks call this.
 
         Every rank makes the whole array, so that its random numbers are those of one process. If
         the ranks made different arrays, all take that of the first rank of the set. This needs the
-        memory of the whole array and of one block, and the whole array is freed at the end.
+        memory of the whole array and of one shard, and the whole array is freed at the end.
 
         Parameters
         ----------
@@ -275,11 +275,11 @@ class Shard:
         if group.size == 1:
             return whole
         if len(set(checks)) == 1:
-            return self.block(whole)
-        return self._block_of_first(whole)
+            return self.part(whole)
+        return self._part_of_first(whole)
 
-    def _block_of_first(self, whole: NDArray) -> NDArray:
-        """Return this rank's block of the first rank's array; all ranks of the set call this."""
+    def _part_of_first(self, whole: NDArray) -> NDArray:
+        """Return this rank's shard of the first rank's array; all ranks of the set call this."""
         group, axis = self.group(), self.axis(whole.shape)
         own_begin, own_end = self.bounds(whole.shape)
         own = nd.empty(self.local_shape(whole.shape), ctx=whole.ctx, dtype=whole.dtype)
@@ -327,7 +327,7 @@ class Shard:
         if failure is None and exporter != group.index:
             failure = ValueError_(
                 f"{self._who}: the symbol was exported by rank {group.ranks[exporter]} of process "
-                f"set {group.number} and computes with the block of that rank; let each "
+                f"set {group.number} and computes with the shard of that rank; let each "
                 "rank export to a path of its own and import from it, or load the parameters into "
                 "the network with load_parameters"
             )
@@ -344,7 +344,7 @@ class Shard:
         for rank, theirs in zip(group.ranks, all_ranks):
             if theirs["failure"] is not None:
                 raise MXNetError(
-                    f"{self._who}: rank {rank} cannot make its block: {theirs['failure']}"
+                    f"{self._who}: rank {rank} cannot make its shard: {theirs['failure']}"
                 )
         if any(theirs["what"] != mine["what"] for theirs in all_ranks):
             described = "; ".join(
@@ -397,7 +397,7 @@ def options_of_attribute(name: str, attribute: str) -> tuple[dict[str, Any], int
     found = group_of(f"variable {name!r}", number).size
     if found != size:
         raise ValueError_(
-            f"variable {name!r}: exported as one of {size} blocks over process set {number}, which "
+            f"variable {name!r}: exported as one of {size} shards over process set {number}, which "
             f"has {found} ranks here; load the parameters into the network with load_parameters "
             "instead, files hold them whole"
         )

@@ -131,7 +131,7 @@ class StateShards:
         params : list of (int, Parameter)
         """
         fresh = [(i, param) for i, param in params if i not in self._owners]
-        # The whole shape: ranks that hold other blocks of a parameter come to the same result.
+        # The whole shape: ranks that hold other shards of a parameter come to the same result.
         sizes = {i: math.prod(param.shape or ()) for i, param in fresh}
         for i, param in sorted(fresh, key=lambda entry: (-sizes[entry[0]], entry[0])):
             group = self._replicas.of(param)

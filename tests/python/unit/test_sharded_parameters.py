@@ -1,4 +1,4 @@
-"""Sharded parameters in a process that has joined no job: the block is the whole array."""
+"""Sharded parameters in a process that has joined no job: the shard is the whole array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from mxlite import autograd, gluon
 from mxlite.comm.groups import group_of
 from mxlite.gluon import HybridBlock, Parameter, nn
-from mxlite.optimizer.blocks import whole_squares
+from mxlite.optimizer.shards import whole_squares
 from mxlite.parallel.replicas import Replicas
 
 
@@ -183,13 +183,13 @@ def test_norms_over_process_sets_change_no_update(
     values = [random.normal(size=shape) for shape in shapes]
     gradients = [[random.normal(size=shape) for shape in shapes] for _ in range(3)]
     results = []
-    # The process set of this process alone: its block is the whole weight.
-    for blocks in ({}, {0: 0, 2: 0}, {0: 0, 1: 0, 2: 0}):
+    # The process set of this process alone: its shard is the whole weight.
+    for shards in ({}, {0: 0, 2: 0}, {0: 0, 1: 0, 2: 0}):
         optimizer = mx.optimizer.create(
             name, learning_rate=0.1, multi_precision=dtype == "float16", **options
         )
-        optimizer._blocks = blocks
-        assert optimizer._takes_blocks()
+        optimizer._shards = shards
+        assert optimizer._takes_shards()
         updater = mx.optimizer.get_updater(optimizer)
         weights = [mx.nd.array(value, dtype=dtype) for value in values]
         for step in gradients:
@@ -213,12 +213,12 @@ def test_squares_of_whole_arrays_are_those_of_numpy() -> None:
     np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-6)
 
 
-def test_subclasses_with_norms_of_their_own_take_no_blocks() -> None:
+def test_subclasses_with_norms_of_their_own_take_no_shards() -> None:
     class Own(mx.optimizer.LARS):
         pass
 
     class Other(mx.optimizer.LAMB):
-        _sums_blocks = True
+        _sums_shards = True
 
         def update(self, index, weight, grad, state):
             """Do nothing."""
@@ -228,9 +228,9 @@ def test_subclasses_with_norms_of_their_own_take_no_blocks() -> None:
             """Do nothing."""
 
     for optimizer in (Own(), Other(), Rows()):
-        assert not optimizer._takes_blocks()
+        assert not optimizer._takes_shards()
     for optimizer in (mx.optimizer.Adam(), mx.optimizer.contrib.GroupAdaGrad()):
-        assert optimizer._takes_blocks()
+        assert optimizer._takes_shards()
 
 
 def test_updates_are_divided_only_where_ranks_have_one_order() -> None:

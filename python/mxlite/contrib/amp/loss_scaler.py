@@ -30,7 +30,7 @@ class OverflowCheck:
     groups : list of list of NDArray
         The gradients of each context, dense ones; no list is empty.
     process_sets : list of Group, optional
-        Ranks that hold blocks of the parameters: all of them skip a step together.
+        Ranks that hold shards of the parameters: all of them skip a step together.
     """
 
     def __init__(self, groups: Sequence[list[NDArray]], process_sets: Sequence[Group] = ()) -> None:

@@ -109,10 +109,10 @@ class Parameter(PrivateNames, TypedInit):
         Storage types of data and gradient. Row-sparse data is read with `row_sparse_data`.
     shard : tuple of (int, ProcessSet), optional
         Axis and process set: the array is divided along the axis, and each rank of the set holds
-        its block. ``shape`` is that of the whole array. The process set may be given by its number,
+        its shard. ``shape`` is that of the whole array. The process set may be given by its number,
         and as None for all ranks. May be set until the parameter is initialized.
     allow_uneven : bool
-        Accept an axis that does not divide into equal blocks: the first ranks have one index more.
+        Accept an axis that does not divide into equal shards: the first ranks have one index more.
 
     Notes
     -----
@@ -227,14 +227,14 @@ class Parameter(PrivateNames, TypedInit):
 
     @property
     def local_shape(self) -> tuple[int, ...] | None:
-        """Shape of this rank's block if the parameter is sharded, else `shape`."""
+        """Shape of this rank's shard if the parameter is sharded, else `shape`."""
         if self._shard is None or not self._shape:
             return self.shape
         local = self._shard.local_shape(self._shape)
         return tuple(extent or -1 for extent in local) if is_np_shape() else local
 
     def _set_local_shape(self, local: tuple[int, ...]) -> None:
-        """Set the shape from that of this rank's block, which a forward pass found."""
+        """Set the shape from that of this rank's shard, which a forward pass found."""
         if self._shard is not None:
             local = self._shard.whole_shape(tuple(local), self._shape)
         self.shape = local
@@ -269,7 +269,7 @@ class Parameter(PrivateNames, TypedInit):
 
     @property
     def allow_uneven(self) -> bool:
-        """Whether the blocks of a sharded parameter may differ by one index."""
+        """Whether the shards of a sharded parameter may differ by one index."""
         return self._allow_uneven
 
     @allow_uneven.setter
@@ -371,7 +371,7 @@ class Parameter(PrivateNames, TypedInit):
         self._deferred_init = ()
 
     def _drawn(self, init: Any, default_init: Any) -> NDArray:
-        """Return a new array that the initializer has filled; of a sharded one, the block."""
+        """Return a new array that the initializer has filled, or this rank's shard of it."""
         shape = self._shape or ()
         if self._shard is None:
             return self._filled(shape, init, default_init)
@@ -448,7 +448,7 @@ class Parameter(PrivateNames, TypedInit):
         if self._shard is not None:
             if self._data is None:
                 self._shard.check_ranks(saved, dtype_name(self._dtype))
-            data = self._shard.block(data)
+            data = self._shard.part(data)
         if self._data is None:
             contexts = None if ctx is None else _as_context_list(ctx)
             if self._deferred_init:
@@ -762,7 +762,7 @@ class Parameter(PrivateNames, TypedInit):
         ----------
         data : NDArray or array-like
             Value of the parameter's shape. For a sharded parameter, the whole value or this rank's
-            block.
+            shard.
 
         Raises
         ------
@@ -773,7 +773,7 @@ class Parameter(PrivateNames, TypedInit):
         """
         if not isinstance(data, NDArray):
             data = host_array(data, f"Parameter {self.name}: set_data", self._dtype)
-        data = self._as_block(data)
+        data = self._own_part(data)
         if self._data is None:
             if not self._deferred_init:
                 raise self._missing()
@@ -787,7 +787,7 @@ class Parameter(PrivateNames, TypedInit):
         if self._trainer is not None:
             self._trainer._value_was_set(self)
 
-    def _as_block(self, data: Any) -> Any:
+    def _own_part(self, data: Any) -> Any:
         """Return what this rank stores of a new value; take over its shape."""
         shape = tuple(data.shape)
         if self._shard is not None and shape == self.local_shape:
@@ -797,7 +797,7 @@ class Parameter(PrivateNames, TypedInit):
         if self._shard is None:
             return data
         try:
-            return self._shard.block(data)
+            return self._shard.part(data)
         except MXNetError:
             self._shape = before
             raise
@@ -831,12 +831,12 @@ class Parameter(PrivateNames, TypedInit):
         """Return the mean of the copies, on the CPU, as an array of its own; whole if sharded."""
         return self._whole(self._mean())
 
-    def _whole(self, block: NDArray) -> NDArray:
-        """Return a whole array from this rank's block; all ranks of the process set call this."""
+    def _whole(self, part: NDArray) -> NDArray:
+        """Return a whole array from this rank's shard; all ranks of the process set call this."""
         if self._shard is None:
-            return block
+            return part
         with autograd.pause():
-            return self._shard.gather(block, self._shape or ())
+            return self._shard.gather(part, self._shape or ())
 
     def _mean(self) -> NDArray:
         """Return the mean of this rank's copies, on the CPU, as an array of its own."""
@@ -857,7 +857,7 @@ class Parameter(PrivateNames, TypedInit):
         shard = None
         if self._shard is not None:
             shard = self._shard.attribute(self._shape, self._graph_of_rank)
-        # Blocks that may differ have a shape on each rank, which a file for all must not hold.
+        # Shards that may differ have a shape on each rank, which a file for all must not hold.
         shape = None if shard is not None and self._allow_uneven else self.local_shape
         described = (shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult, shard)
         if self._var is None or self._var[0] != described:

@@ -41,9 +41,9 @@ class PrivateNames:
     _data: list[NDArray] | None
     _deferred_init: tuple[Any, ...]
     _grad_req: str
-    # All ranks that have a block compute the same loss: gradients are not summed over them.
+    # All ranks that have a shard compute the same loss: gradients are not summed over them.
     _same_loss = False
-    # The graph of the layer depends on the position of this rank among those that have blocks.
+    # The graph of the layer depends on the position of this rank among those that have shards.
     _graph_of_rank = False
     # Process set whose ranks have the other stages of a pipeline; None outside of pipelines, -1 if
     # a stage has no trained parameters.

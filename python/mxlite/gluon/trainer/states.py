@@ -19,7 +19,7 @@ from ...optimizer.states import (
     states_from_tree,
     states_tree,
 )
-from ...parallel.replicas import Replicas, tell_blocks
+from ...parallel.replicas import Replicas, tell_shards
 from ...parallel.zero import StateShards
 from ..parameter import Parameter
 from .checks import TrainerModeError, warn_of_options
@@ -226,18 +226,18 @@ class TrainerStates:
             states = self._state_shards.own_states(states, entries)
         for i, param in enumerate(self._params):
             if i in states and param.shard is not None:
-                states[i] = _block(param, states[i], self._optimizer._row_states)
+                states[i] = _part(param, states[i], self._optimizer._row_states)
         return states
 
     def _share_optimizer(self) -> None:
         self._optimizer.param_dict = dict(enumerate(self._params))
-        tell_blocks(self._params, self._optimizer)
+        tell_shards(self._params, self._optimizer)
         for updater in self._updaters:
             updater.optimizer = self._optimizer
 
 
 def _whole(param: Parameter, state: Any, by_row: bool) -> Any:
-    """Return the state of a whole parameter from that of this rank's block.
+    """Return the state of a whole parameter from that of this rank's shard.
 
     Parameters
     ----------
@@ -263,17 +263,17 @@ def _whole(param: Parameter, state: Any, by_row: bool) -> Any:
     if tuple(state.shape) != local:
         raise NotSupportedError(
             f"Trainer: the optimizer's state of sharded Parameter {param.name!r} has shape "
-            f"{tuple(state.shape)}, expected that of its block, {local}, to be saved as a whole"
+            f"{tuple(state.shape)}, expected that of its shard, {local}, to be saved as a whole"
         )
     return shard.gather(state, whole)
 
 
-def _block(param: Parameter, state: Any, by_row: bool) -> Any:
-    """Return the state of this rank's block of a parameter from that of the whole one."""
+def _part(param: Parameter, state: Any, by_row: bool) -> Any:
+    """Return the state of this rank's shard of a parameter from that of the whole one."""
     shard = param._shard
     if isinstance(state, (tuple, list)):
         ways = [False, True] if by_row else [False] * len(state)
-        return tuple(_block(param, part, way) for part, way in zip(state, ways, strict=True))
+        return tuple(_part(param, part, way) for part, way in zip(state, ways, strict=True))
     if shard is None or not isinstance(state, NDArray):
         return state
     whole = param.shape or ()
@@ -281,4 +281,4 @@ def _block(param: Parameter, state: Any, by_row: bool) -> Any:
         if shard.axis(whole) != 0:
             return state
         whole = (whole[0], 1)
-    return shard.block(state) if tuple(state.shape) == whole else state
+    return shard.part(state) if tuple(state.shape) == whole else state

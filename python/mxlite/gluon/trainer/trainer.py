@@ -20,7 +20,7 @@ from ...kvstore.names import checked_name
 from ...ndarray import NDArray
 from ...optimizer.settling import Attempt, Settling
 from ...parallel.agreement import check_agreement
-from ...parallel.replicas import Replicas, check_same_loss, shard_groups, tell_blocks
+from ...parallel.replicas import Replicas, check_same_loss, shard_groups, tell_shards
 from ...parallel.zero import StateShards, checked_stage, store_group
 from ..parameter import Parameter, ParameterDict
 from .checks import (
@@ -262,10 +262,10 @@ class Trainer(TrainerStates, TypedInit):
         """Find the ranks that share parameters; say whether some hold parts of what is trained."""
         group = self._data_group(store)
         self._replicas = Replicas(type(self).__name__, group, self._params)
-        tell_blocks(self._params, self._optimizer)
+        tell_shards(self._params, self._optimizer)
         check_same_loss(type(self).__name__, self._params, group)
         if self._zero and group.size > 1 and self._state_shards is None:
-            for i in self._optimizer._blocks if not self._optimizer._by_element else ():
+            for i in self._optimizer._shards if not self._optimizer._by_element else ():
                 self._replicas.check_places("Trainer: zero=1", self._params[i])
             self._state_shards = StateShards(self._replicas)
         return self._state_shards is not None or self._replicas.differ
@@ -278,7 +278,7 @@ class Trainer(TrainerStates, TypedInit):
                 pending.append(param)
             elif self._kvstore is not None:
                 arrays, index = param._arrays(), self._param2idx[param.name]
-                if self._is_block(param):
+                if self._is_sharded(param):
                     self._replicas.send_first(param)  # type: ignore[union-attr]
                 elif autograd.is_recording() and self._kvstore.type in ("local", "device"):
                     # All contexts hold the same value; arrays on the tape are not overwritten.
@@ -287,9 +287,9 @@ class Trainer(TrainerStates, TypedInit):
                     self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = pending
 
-    def _is_block(self, param: Parameter) -> bool:
-        """Say whether other ranks of the job hold other blocks of a parameter."""
-        return self._replicas is not None and self._replicas.is_block(param)
+    def _is_sharded(self, param: Parameter) -> bool:
+        """Say whether other ranks of the job hold other shards of a parameter."""
+        return self._replicas is not None and self._replicas.is_sharded(param)
 
     def _ready(self) -> None:
         if not self._kv_initialized:
@@ -416,13 +416,13 @@ class Trainer(TrainerStates, TypedInit):
             self._warn_of_copies()
             return
         with autograd.pause():
-            whole = [(i, param) for i, param in params if not self._is_block(param)]
+            whole = [(i, param) for i, param in params if not self._is_sharded(param)]
             entries = [(i, i, param._arrays(), param.list_grad()) for i, param in whole]
             names = [f"{i} {param.name}" for i, param in whole]
             pushpull_all(self._kvstore, entries, bool(self._update_on_kvstore), names)
             if self._replicas is not None and len(whole) < len(params):
                 self._replicas.sum_gradients(
-                    [param for _, param in params if self._is_block(param)]
+                    [param for _, param in params if self._is_sharded(param)]
                 )
 
     def _warn_of_copies(self) -> None:

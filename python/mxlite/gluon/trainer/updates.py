@@ -254,7 +254,7 @@ def _clip_factor(
                 f"Trainer: clip_global_norm: a gradient of storage type {grad.stype} was given, "
                 "dense gradients expected"
             )
-    by_set: dict[int, list[NDArray]] = {}  # by the process set that has the other blocks
+    by_set: dict[int, list[NDArray]] = {}  # by the process set that has the other shards
     for grad, param in zip(grads, params):
         group = None if param._shard is None else param._shard.group()
         by_set.setdefault(-1 if group is None or group.size == 1 else group.number, []).append(grad)

@@ -1,7 +1,7 @@
 """Layers whose parameters are divided among the ranks of a process set (tensor parallelism).
 
 All ranks of the set call a layer with the same input and get the same output, unless the layer says
-that one of them is a rank's block. Gradients follow the same rule: what all ranks have has the same
+that one of them is a rank's shard. Gradients follow the same rule: what all ranks have has the same
 gradient on all of them, so that a trainer sums gradients over the data-parallel ranks only.
 """
 

@@ -10,7 +10,7 @@ from ...gluon.block import HybridBlock
 from ...gluon.nn.activations import Activation
 from ...gluon.parameter import Parameter
 from ...ndarray import NDArray
-from .shards import block_sizes, entering, gathered, summed
+from .shards import entering, gathered, shard_sizes, summed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,7 +55,7 @@ class _ParallelDense(HybridBlock):
         self._group = group_of(name, process_set)
         what, extent = (("units", units), ("in_units", in_units))[self._axis]
         # Unknown inputs are divided when they are seen.
-        self._sizes = block_sizes(name, what, extent, self._group, allow_uneven) if extent else None
+        self._sizes = shard_sizes(name, what, extent, self._group, allow_uneven) if extent else None
         common = {"dtype": dtype, "allow_deferred_init": True}
         divided = {**common, "shard": (self._axis, process_set), "allow_uneven": allow_uneven}
         with self.name_scope():
@@ -87,7 +87,7 @@ class _ParallelDense(HybridBlock):
 class ColumnParallelDense(_ParallelDense):
     """Dense layer of which each rank of a process set computes a part of the outputs.
 
-    The input is the same on all ranks. The output is this rank's block of the outputs, as
+    The input is the same on all ranks. The output is this rank's shard of the outputs, as
     `RowParallelDense` takes it, or with ``gather_output`` the whole one.
 
     Parameters
@@ -149,7 +149,7 @@ class ColumnParallelDense(_ParallelDense):
 class RowParallelDense(_ParallelDense):
     """Dense layer of which each rank of a process set computes with a part of the inputs.
 
-    The input is this rank's block along the last dimension, as `ColumnParallelDense` returns it, or
+    The input is this rank's shard along the last dimension, as `ColumnParallelDense` returns it, or
     without ``input_is_parallel`` the whole one, which is the same on all ranks. The output is the
     same on all ranks: the sum of what they compute.
 
@@ -164,9 +164,9 @@ class RowParallelDense(_ParallelDense):
     use_bias, flatten, dtype, weight_initializer, bias_initializer
         As in `gluon.nn.Dense`.
     in_units : int
-        Size of the whole input; 0 takes it from the first input, which needs equal blocks.
+        Size of the whole input; 0 takes it from the first input, which needs equal shards.
     input_is_parallel : bool
-        Whether inputs are blocks.
+        Whether inputs are shards.
     allow_uneven : bool
         Accept ``in_units`` that the ranks do not divide: the first ranks have one more.
 

@@ -8,7 +8,7 @@ from ..._typed_init import check_sizes
 from ...comm.groups import group_of
 from ...gluon.block import HybridBlock
 from ...ndarray import NDArray
-from .shards import block_sizes, summed
+from .shards import shard_sizes, summed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,9 +19,9 @@ __all__ = ["VocabParallelEmbedding"]
 
 
 class VocabParallelEmbedding(HybridBlock):
-    """Rows of a matrix chosen by index; each rank of a process set has a block of the rows.
+    """Rows of a matrix chosen by index; each rank of a process set has a shard of the rows.
 
-    Input and output are the same on all ranks. The sizes of the blocks differ by one at most.
+    Input and output are the same on all ranks. The sizes of the shards differ by one at most.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class VocabParallelEmbedding(HybridBlock):
         self._output_dim = output_dim
         self._dtype = dtype
         self._group = group_of(name, process_set)
-        sizes = block_sizes(name, "input_dim", input_dim, self._group, allow_uneven=True)
+        sizes = shard_sizes(name, "input_dim", input_dim, self._group, allow_uneven=True)
         self._begin = sum(sizes[: self._group.index])
         self._size = sizes[self._group.index]
         with self.name_scope():

@@ -10,7 +10,7 @@ from ...base import ShapeError, ValueError_
 from ...comm.groups import group_of
 from ...gluon.loss import Loss, _weighted
 from ...ndarray import NDArray
-from .shards import block_sizes, summed
+from .shards import shard_sizes, summed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -23,7 +23,7 @@ _LARGEST_COSINE = 1 - 1e-6
 
 
 class VocabParallelSoftmaxCELoss(Loss):
-    """``-log(softmax(pred))`` at the label; each rank has the logits of a block of the classes.
+    """``-log(softmax(pred))`` at the label; each rank has the logits of a shard of the classes.
 
     For vocabularies of language models and for classification with many classes. Ranks exchange two
     numbers for each label, never logits. ``pred`` is what ``ColumnParallelDense(classes)`` returns;
@@ -32,7 +32,7 @@ class VocabParallelSoftmaxCELoss(Loss):
     Parameters
     ----------
     classes : int
-        Number of all classes, at least one for each rank; blocks differ by one class at most.
+        Number of all classes, at least one for each rank; shards differ by one class at most.
     process_set : ProcessSet, int or None
         The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
     ignore_label : int, optional
@@ -79,7 +79,7 @@ class VocabParallelSoftmaxCELoss(Loss):
         self._scale = float(scale)
         self._dtype = dtype
         self._group = group_of(name, process_set)
-        sizes = block_sizes(name, "classes", classes, self._group, allow_uneven=True)
+        sizes = shard_sizes(name, "classes", classes, self._group, allow_uneven=True)
         self._begin = sum(sizes[: self._group.index])
         self._size = sizes[self._group.index]
 

@@ -1,4 +1,4 @@
-"""Sizes of the blocks that the ranks have, and gathering of blocks."""
+"""Sizes of the shards that the ranks have, and gathering of shards."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ...base import ShapeError
 from ...comm.groups import Group
 from ..shard import Shard
 
-__all__ = ["block_sizes", "entering", "gathered", "summed"]
+__all__ = ["shard_sizes", "entering", "gathered", "summed"]
 
 
-def block_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bool) -> list[int]:
-    """Return the size of each rank's block of a divided axis, as sharded parameters have it.
+def shard_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bool) -> list[int]:
+    """Return the size of each rank's shard of a divided axis, as sharded parameters have it.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def block_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bo
         Size of the axis.
     group : Group
     allow_uneven : bool
-        Accept blocks that differ by one.
+        Accept shards that differ by one.
 
     Raises
     ------
@@ -78,29 +78,29 @@ def summed(F: Any, part: Any, group: Group) -> Any:  # noqa: N803
     return F.contrib.all_reduce(part, process_set=group.number, replicated=True)
 
 
-def gathered(F: Any, block: Any, sizes: list[int], group: Group) -> Any:  # noqa: N803
-    """Return the blocks of all ranks, joined along the last axis, to all ranks.
+def gathered(F: Any, shard: Any, sizes: list[int], group: Group) -> Any:  # noqa: N803
+    """Return the shards of all ranks, joined along the last axis, to all ranks.
 
     The result is used by all ranks in the same way: its gradient is divided again without
-    communication. Blocks may have different sizes.
+    communication. Shards may have different sizes.
 
     Parameters
     ----------
     F : module
         ``mx.nd`` or ``mx.sym``.
-    block : NDArray or Symbol
-        This rank's block.
+    shard : NDArray or Symbol
+        This rank's shard.
     sizes : list of int
-        Size of each rank's block along the last axis.
+        Size of each rank's shard along the last axis.
     group : Group
     """
     if group.size == 1:
-        return block
+        return shard
     before, after = sum(sizes[: group.index]), sum(sizes[group.index + 1 :])
-    column = F.zeros_like(F.slice_axis(block, axis=-1, begin=0, end=1))
+    column = F.zeros_like(F.slice_axis(shard, axis=-1, begin=0, end=1))
     parts = [
         *([F.repeat(column, repeats=before, axis=-1)] if before else []),
-        block,
+        shard,
         *([F.repeat(column, repeats=after, axis=-1)] if after else []),
     ]
     return summed(F, F.concat(*parts, dim=-1), group)

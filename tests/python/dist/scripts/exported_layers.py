@@ -79,7 +79,7 @@ for name, (make, data, for_all) in LAYERS.items():
     except mx.MXNetError as error:
         text = "the symbol was exported by rank 0 of process set 0"
         assert not for_all and size > 1 and text in str(error), error
-        assert rank == 1 or "rank 1 cannot make its block" in str(error), error
+        assert rank == 1 or "rank 1 cannot make its shard" in str(error), error
     else:
         assert for_all or size == 1, name
         np.testing.assert_array_equal(block(data).asnumpy(), wanted)

@@ -61,12 +61,12 @@ class Broken(mx.init.Initializer):
 if rank == 1:
     fails(lambda: made(init=Broken()), "no such file", kind=OSError)
 else:
-    fails(lambda: made(init=Broken()), "rank 1 cannot make its block: no such file")
+    fails(lambda: made(init=Broken()), "rank 1 cannot make its shard: no such file")
 
 # Mistakes of all ranks.
 fails(
     lambda: made((7, 3)),
-    "'a_weight': axis 0 of shape (7, 3) does not divide into 3 equal blocks for the ranks 0, 1, 2",
+    "'a_weight': axis 0 of shape (7, 3) does not divide into 3 equal shards for the ranks 0, 1, 2",
     "allow_uneven=True",
     kind=ValueError,
 )
@@ -108,7 +108,7 @@ trainer = hvd.DistributedTrainer([half], "sgd")
 fails(
     lambda: trainer.step(1),
     "DistributedTrainer: the ranks disagree about Parameter 'half_weight'",
-    "2 blocks on rank 1; not sharded on rank 2",
+    "2 shards on rank 1; not sharded on rank 2",
     kind=ValueError,
 )
 
@@ -119,7 +119,7 @@ block = gluon.nn.Dense(6, in_units=3, use_bias=False)
 block.weight.shard = (0, None)
 fails(lambda: block.load_parameters(path), "expected (6, 3) vs saved (5, 3)", kind=ValueError)
 
-# An unknown extent of uneven blocks.
+# An unknown extent of uneven shards.
 free = Parameter("a_weight", shape=(0, 3), shard=(0, None), allow_uneven=True)
 fails(lambda: free._set_local_shape((2, 3)), "give the whole shape", kind=ValueError)
 

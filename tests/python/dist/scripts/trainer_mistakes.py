@@ -103,7 +103,7 @@ def count_steps(trainer):
 
 disagrees(f"num_update is 0{both}12 on rank 1", change=count_steps)
 if kvstore == "horovod":  # without sharding on a rank, nothing else compares the layouts
-    text = f"positions of sharded parameters is none{both}2 (axis 0, {size} blocks), 3 (axis 0"
+    text = f"positions of sharded parameters is none{both}2 (axis 0, {size} shards), 3 (axis 0"
     sharded = network(sharded=True)
     plain = network()
     disagrees(text, net=sharded if odd else plain, update_on_kvstore=False)

@@ -1,4 +1,4 @@
-"""Norms of whole weights of which this process holds a block, and other ranks the rest."""
+"""Norms of whole weights of which this process holds a shard, and other ranks the rest."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["whole_squares"]
 
 
 def whole_squares(
-    indices: Sequence[Any], arrays: Sequence[NDArray], blocks: Mapping[Any, int]
+    indices: Sequence[Any], arrays: Sequence[NDArray], shards: Mapping[Any, int]
 ) -> NDArray:
     """Return the sum of squares of each whole weight or gradient.
 
-    The ranks that hold blocks of a weight call this with the same indices in the same order.
+    The ranks that hold shards of a weight call this with the same indices in the same order.
 
     Parameters
     ----------
     indices : list
         Index of the weight to which each array belongs.
     arrays : list of NDArray
-        Dense arrays on one context, one at least: the whole ones, or this rank's blocks.
-    blocks : dict
-        Number of the process set that holds the blocks of a weight, by index. Weights without an
+        Dense arrays on one context, one at least: the whole ones, or this rank's shards.
+    shards : dict
+        Number of the process set that holds the shards of a weight, by index. Weights without an
         entry are whole.
 
     Returns
@@ -44,17 +44,17 @@ def whole_squares(
         parts.append(sums.astype("float64"))
     own = _taken(nd.concat(*parts, dim=0), np.argsort([*exact, *others]))
     # Other ranks of a process set may have other whole weights in this list (ZeRO): each set sums
-    # its blocks alone.
+    # its shards alone.
     by_set: dict[int, list[int]] = {}
     for i, index in enumerate(indices):
-        if index in blocks:
-            by_set.setdefault(blocks[index], []).append(i)
+        if index in shards:
+            by_set.setdefault(shards[index], []).append(i)
     found, places = [own], np.arange(len(arrays))
     for number in sorted(by_set):
         members = by_set[number]
         places[members] = sum(len(part) for part in found) + np.arange(len(members))
-        block = _taken(own, np.array(members))
-        found.append(nd.contrib.all_reduce(block, process_set=number))
+        shard = _taken(own, np.array(members))
+        found.append(nd.contrib.all_reduce(shard, process_set=number))
     return _taken(nd.concat(*found, dim=0), places)
 
 
