@@ -3,7 +3,7 @@
     python examples/distributed/mesh_digits.py                                     one process
     mxlite-run -np 4 python examples/distributed/mesh_digits.py --data 2 --tensor 2
 
-Ranks with the same place along the data axis read the same batch and have blocks of the dense
+Ranks with the same place along the data axis read the same batch and have shards of the dense
 layers along the tensor axis; the loss works on divided logits. Gradients are averaged over the data
 axis. The loss of each epoch does not depend on the mesh.
 """
@@ -23,18 +23,17 @@ from mxlite.gluon.contrib import parallel
 from sklearn.datasets import load_digits
 
 
-def make_network(mesh: mx.parallel.Mesh) -> nn.HybridSequential:
-    """Return a convolution and dense layers; the output is this rank's block of the ten logits."""
-    group = mesh.group("tensor")
+def make_network() -> nn.HybridSequential:
+    """Return a convolution and dense layers; the output is this rank's shard of the ten logits."""
     net = nn.HybridSequential(prefix="digits_")
     with net.name_scope():
         net.add(
             nn.Conv2D(16, kernel_size=3, padding=1, activation="relu"),
             nn.MaxPool2D(2),
             nn.Flatten(),
-            parallel.ColumnParallelDense(60, group, activation="relu"),
-            parallel.RowParallelDense(32, group, activation="relu", in_units=60),
-            parallel.ColumnParallelDense(10, group, allow_uneven=True),
+            parallel.ColumnParallelDense(60, "tensor", activation="relu"),
+            parallel.RowParallelDense(32, "tensor", activation="relu", in_units=60),
+            parallel.ColumnParallelDense(10, "tensor", allow_uneven=True),
         )
     return net
 
@@ -50,22 +49,21 @@ def load_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 def train(args: argparse.Namespace) -> dict[str, object]:
     """Train, and return the loss of each epoch and the accuracy."""
-    mesh = mx.parallel.mesh(data=args.data, tensor=args.tensor)
-    group = mesh.group("tensor")
+    mesh = mx.parallel.mesh(data=args.data, tensor=args.tensor).use()
     parts, part = mesh.axis_size("data"), mesh.coordinate("data")
     if args.batch_size % parts:
         raise SystemExit(f"a batch of {args.batch_size} cannot be shared by {parts} ranks")
     pictures, labels, test_pictures, test_labels = load_data()
-    mx.random.seed(args.seed)  # the same on all ranks: each keeps its block of the same values
-    net = make_network(mesh)
+    mx.random.seed(args.seed)  # the same on all ranks: each keeps its shard of the same values
+    net = make_network()
     net.initialize(mx.init.Xavier())
     net.hybridize()
-    loss_function = parallel.VocabParallelSoftmaxCELoss(10, group)
+    loss_function = parallel.VocabParallelSoftmaxCELoss(10, "tensor")
     trainer = hvd.DistributedTrainer(
         net.collect_params(),
         "sgd",
         {"learning_rate": args.lr, "momentum": 0.9},
-        process_set=mesh.group("data"),
+        process_set="data",
     )
     mine = args.batch_size // parts
     losses = []
@@ -82,19 +80,18 @@ def train(args: argparse.Namespace) -> dict[str, object]:
             loss.backward()
             trainer.step(mine)
             total += loss.detach().sum()
-        number = mesh.group("data").process_set_id
-        total = mx.nd.contrib.all_reduce(total, process_set=number).asscalar()
+        total = mx.nd.contrib.all_reduce(total, process_set=mesh.group("data")).asscalar()
         losses.append(float(total) / (steps * args.batch_size))
         if mesh.rank == 0:
             print(f"epoch {epoch}: loss {losses[-1]:.6f}", flush=True)
     logits = net(mx.nd.array(test_pictures))
-    # The highest logit of each block, then the block that has the highest.
+    # The highest logit of each shard, then the shard that has the highest.
     best = mx.nd.concat(
         logits.max(axis=1, keepdims=True),
         logits.argmax(axis=1, keepdims=True) + first_class(10, mesh),
         dim=1,
     )
-    best = mx.nd.contrib.all_gather(best.expand_dims(0), process_set=group.process_set_id)
+    best = mx.nd.contrib.all_gather(best.expand_dims(0), process_set=mesh.group("tensor"))
     best = best.asnumpy()
     answers = best[best[:, :, 0].argmax(axis=0), np.arange(best.shape[1]), 1]
     accuracy = float(np.mean(answers == test_labels))
@@ -104,7 +101,7 @@ def train(args: argparse.Namespace) -> dict[str, object]:
 
 
 def first_class(classes: int, mesh: mx.parallel.Mesh) -> int:
-    """Return the number of the first class of this rank's block."""
+    """Return the number of the first class of this rank's shard."""
     parts = np.array_split(np.arange(classes), mesh.axis_size("tensor"))
     return int(parts[mesh.coordinate("tensor")][0])
 

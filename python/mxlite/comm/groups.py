@@ -12,13 +12,14 @@ import numpy as np
 
 from .. import _core
 from .. import ndarray as nd
-from ..base import CommunicatorError, MXNetError, TypeError_
+from ..base import CommunicatorError, MXNetError
 from .job import JOB
 from .process_sets import (
+    GivenProcessSet,
     ProcessSet,
     ProcessSetError,
     added_process_sets,
-    global_process_set,
+    resolved_process_set,
 )
 from .submitting import submit, waited
 
@@ -60,15 +61,16 @@ class Group:
         return len(self.ranks)
 
 
-def group_of(who: str, process_set: ProcessSet | int | None) -> Group:
+def group_of(who: str, process_set: GivenProcessSet) -> Group:
     """Return the group that a process set stands for.
 
     Parameters
     ----------
     who : str
         Begin of error messages.
-    process_set : ProcessSet, int or None
-        None is the set of all ranks; an integer is a ``process_set_id``.
+    process_set : ProcessSet, int, str or None
+        None is the set of all ranks; an integer is a ``process_set_id``; a string names an axis of
+        the current mesh.
 
     Returns
     -------
@@ -84,17 +86,8 @@ def group_of(who: str, process_set: ProcessSet | int | None) -> Group:
     CommunicatorError
         If this process was started as one of several and has not joined them.
     """
-    number: int | None
-    if process_set is None:
-        process_set = global_process_set
-    if isinstance(process_set, ProcessSet):
-        number = process_set.process_set_id
-    elif isinstance(process_set, bool) or not hasattr(process_set, "__index__"):
-        raise TypeError_(
-            f"{who}: process_set {process_set!r} given, a ProcessSet or its process_set_id expected"
-        )
-    else:
-        number = operator.index(process_set)
+    process_set = resolved_process_set(who, process_set)
+    number = process_set.process_set_id if isinstance(process_set, ProcessSet) else process_set
     if JOB.info is None:
         if number != 0:
             raise ProcessSetError(

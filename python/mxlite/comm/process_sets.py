@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
 from .. import _core
-from ..base import MXNetError, TypeError_, ValueError_
+from ..base import MXNetError, Provided, TypeError_, ValueError_
 from .job import JOB
 from .settings import dynamic_process_sets
 
@@ -132,36 +132,52 @@ _dynamic = False
 _added: list[ProcessSet] = []
 
 
-def chosen_process_set(who: str, process_set: ProcessSet | int | None) -> ProcessSet:
-    """Return the process set that an argument stands for.
+GivenProcessSet = Union[ProcessSet, int, str, None]
+"""None is the set of all ranks, an integer is a process_set_id, a string an axis of the mesh."""
 
-    Parameters
-    ----------
-    who : str
-        Begin of the error message.
-    process_set : ProcessSet, int or None
-        None is the set of all ranks; an integer is a ``process_set_id``.
+process_set_of_axis = Provided()  # provided by parallel/mesh.py; None without a current mesh
+
+
+def resolved_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet | int:
+    """Return the process set that an argument stands for, or its number, which is not checked.
 
     Raises
     ------
     TypeError
-        For another type.
+        For another type, and for the name of an axis while there is no current mesh.
     ValueError
-        If no process set has this number.
+        If the current mesh has no axis of this name.
     """
     if process_set is None:
         return global_process_set
-    if isinstance(process_set, ProcessSet):
-        return process_set
-    if isinstance(process_set, bool) or not hasattr(process_set, "__index__"):
+    found: Any = process_set
+    if isinstance(process_set, str):
+        found = process_set_of_axis(process_set)
+    if isinstance(found, ProcessSet):
+        return found
+    if isinstance(found, bool) or not hasattr(found, "__index__"):
         raise TypeError_(
-            f"{who}: process_set {process_set!r} given, a ProcessSet or its process_set_id expected"
+            f"{who}: process_set {process_set!r} given, a ProcessSet or its process_set_id "
+            "expected, or the name of an axis of the current mesh (see Mesh.use)"
         )
-    number = operator.index(process_set)
+    return operator.index(found)
+
+
+def chosen_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet:
+    """Return the process set that an argument stands for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `resolved_process_set`; a ValueError also if no process set has this number.
+    """
+    found = resolved_process_set(who, process_set)
+    if isinstance(found, ProcessSet):
+        return found
     for known in (global_process_set, *_added):
-        if known.process_set_id == number:
+        if known.process_set_id == found:
             return known
-    raise ProcessSetError(f"{who}: process set {number} does not exist")
+    raise ProcessSetError(f"{who}: process set {found} does not exist")
 
 
 def _own_rank() -> int:

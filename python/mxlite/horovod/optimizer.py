@@ -10,7 +10,7 @@ from ..base import TypeError_, ValueError_
 from ..comm.buckets import GradientBuckets
 from ..comm.groups import group_of
 from ..comm.job import JOB
-from ..comm.process_sets import ProcessSet, chosen_process_set, global_process_set
+from ..comm.process_sets import GivenProcessSet, chosen_process_set, global_process_set
 from ..ndarray import NDArray
 from .mpi_ops import Sum, allreduce_
 
@@ -44,7 +44,7 @@ class DistributedOptimizer(opt.Optimizer):
         Gradients are divided by it before the sum, and by ``size / factor`` after.
     num_groups : int
         Above 0: gradients given in one call are reduced in this many groups. 0: sizes are tuned.
-    process_set : ProcessSet, int or None
+    process_set : ProcessSet, int, str or None
         Ranks whose gradients are averaged; other ranks update alone.
 
     Notes
@@ -62,7 +62,7 @@ class DistributedOptimizer(opt.Optimizer):
         optimizer: opt.Optimizer,
         gradient_predivide_factor: float = 1.0,
         num_groups: int = 0,
-        process_set: ProcessSet | int | None = global_process_set,
+        process_set: GivenProcessSet = global_process_set,
     ) -> None:
         if not isinstance(optimizer, opt.Optimizer):
             raise TypeError_(

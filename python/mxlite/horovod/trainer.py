@@ -13,7 +13,7 @@ from ..comm.basics import rank
 from ..comm.buckets import GradientBuckets
 from ..comm.groups import Group, group_of
 from ..comm.job import JOB
-from ..comm.process_sets import ProcessSet, chosen_process_set, global_process_set
+from ..comm.process_sets import GivenProcessSet, chosen_process_set, global_process_set
 from ..gluon.parameter import Parameter, ParameterDict
 from ..gluon.trainer import Trainer
 from ..ndarray import NDArray
@@ -44,7 +44,7 @@ class DistributedTrainer(Trainer):
     num_groups : int
         Above 0: gradients are reduced in this many groups of near-equal size, each of one dtype by
         one operation. 0: sizes are tuned.
-    process_set : ProcessSet, int or None
+    process_set : ProcessSet, int, str or None
         Ranks whose gradients are averaged; other ranks train alone.
     zero : {0, 1}
         1: each rank of the set keeps the optimizer's states of some parameters, updates them, and
@@ -69,7 +69,7 @@ class DistributedTrainer(Trainer):
         gradient_predivide_factor: float = 1.0,
         prefix: str | None = None,
         num_groups: int = 0,
-        process_set: ProcessSet | int | None = global_process_set,
+        process_set: GivenProcessSet = global_process_set,
         *,
         zero: int = 0,
         clip_global_norm: float | None = None,

@@ -12,7 +12,12 @@ import numpy as np
 from ..base import MXNetError, TypeError_, ValueError_
 from ..comm import basics
 from ..comm.groups import Group, exchange_texts, group_of
-from ..comm.process_sets import ProcessSet, global_process_set, provide_process_set
+from ..comm.process_sets import (
+    ProcessSet,
+    global_process_set,
+    process_set_of_axis,
+    provide_process_set,
+)
 
 __all__ = ["Mesh", "MeshError", "mesh"]
 
@@ -23,6 +28,10 @@ class MeshError(ValueError_):
 
 class Mesh:
     """The ranks of a job as an array with named axes; made by `mesh`.
+
+    Inside ``with mesh:`` and after ``mesh.use()`` it is the current mesh of the process: layers,
+    parameters and trainers accept the name of an axis as a process set. They keep the process set
+    that the name stands for when they are made.
 
     Attributes
     ----------
@@ -43,6 +52,27 @@ class Mesh:
         position = np.unravel_index(rank, self.ranks.shape)
         self.coordinates = {axis: int(at) for axis, at in zip(axes, position)}
         self._groups = groups
+        self._outer: list[Mesh | None] = []  # current meshes outside of with statements
+
+    def use(self) -> Mesh:
+        """Make this the current mesh until another one is; see the class.
+
+        Returns
+        -------
+        Mesh
+            This mesh.
+        """
+        global _current
+        _current = self
+        return self
+
+    def __enter__(self) -> Mesh:
+        self._outer.append(_current)
+        return self.use()
+
+    def __exit__(self, *exc: Any) -> None:
+        global _current
+        _current = self._outer.pop()
 
     @property
     def size(self) -> int:
@@ -129,6 +159,14 @@ class Mesh:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{axis}={size}" for axis, size in self.axes.items())
         return f"Mesh({sizes}, rank={self.rank}, coordinates={self.coordinates})"
+
+
+_current: Mesh | None = None
+
+
+@process_set_of_axis.provide
+def _of_current(axis: str) -> ProcessSet | None:
+    return None if _current is None else _current.group(axis)
 
 
 def mesh(**axes: int) -> Mesh:

@@ -11,7 +11,7 @@ from typing import Any
 from .. import ndarray as nd
 from ..base import AxisError, FileFormatError, MXNetError, ShapeError, TypeError_, ValueError_
 from ..comm.groups import Group, exchange_texts, group_of, ranks_text
-from ..comm.process_sets import ProcessSet
+from ..comm.process_sets import ProcessSet, resolved_process_set
 from ..ndarray import NDArray
 
 __all__ = ["SHARD_ATTRIBUTE", "Shard", "options_of_attribute"]
@@ -35,8 +35,9 @@ class Shard:
     ----------
     who : str
         Owner of the array, for errors: ``Parameter 'dense0_weight'``.
-    given : tuple of (int, ProcessSet or int or None)
-        Axis and process set; None is the set of all ranks.
+    given : tuple of (int, ProcessSet or int or str or None)
+        Axis and process set; a string names an axis of the current mesh, None is the set of all
+        ranks.
     allow_uneven : bool
         Accept an axis that does not divide into equal shards.
 
@@ -52,22 +53,18 @@ class Shard:
         axis, process_set = given
         if isinstance(axis, bool) or not hasattr(axis, "__index__"):
             raise TypeError_(f"{who}: the axis of shard is {axis!r}, expected an integer")
-        known = process_set is None or isinstance(process_set, ProcessSet)
-        if not known and (isinstance(process_set, bool) or not hasattr(process_set, "__index__")):
-            raise TypeError_(
-                f"{who}: the process set of shard is {process_set!r}, expected a ProcessSet, its "
-                "process_set_id, or None for all ranks"
-            )
         self._who = who
         self._axis = operator.index(axis)
-        self.process_set: ProcessSet | int | None = process_set
+        self.process_set: ProcessSet | int | None = (
+            None if process_set is None else resolved_process_set(f"{who}: shard", process_set)
+        )
         self.allow_uneven = bool(allow_uneven)
         # Position of the rank that exported the graph of this array; None if all ranks may run it.
         self.exported_by: int | None = None
 
     @property
     def given(self) -> tuple[int, Any]:
-        """Axis and process set as the user gave them."""
+        """Axis and process set as the user gave them; instead of a name the set it stands for."""
         return self._axis, self.process_set
 
     def is_given_by(self, given: Any) -> bool:
@@ -418,7 +415,6 @@ def _checksum(array: NDArray) -> int:
 
 
 def _number(process_set: Any) -> Any:
-    """Return what process sets are compared by; None is the set of all ranks."""
-    if process_set is None:
-        return 0
-    return process_set.process_set_id if isinstance(process_set, ProcessSet) else process_set
+    """Return what process sets are compared by."""
+    found = resolved_process_set("shard", process_set)
+    return found.process_set_id if isinstance(found, ProcessSet) else found

@@ -35,6 +35,14 @@ def test_meshes_and_mistakes(start) -> None:
     assert all("done" in text for text in result.output.values()) and len(result.output) == 4
 
 
+def test_one_script_runs_with_any_mesh(start) -> None:
+    losses = set()
+    for data, tensor in ((1, 1), (1, 2), (2, 1), (2, 2)):
+        result = start("mesh_axes.py", data * tensor, str(data), str(tensor), timeout=120)
+        losses |= {float(re.findall(r"loss (.*)", text)[0]) for text in result.output.values()}
+    assert max(losses) - min(losses) < 1e-4 and max(losses) < 1.6, losses
+
+
 _KILLED = """
 import os, signal
 import mxlite as mx

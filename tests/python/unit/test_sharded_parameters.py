@@ -76,7 +76,7 @@ def test_the_shard_of_a_layer_may_be_set_before_initialization() -> None:
         (0, TypeError, r"shard is 0, expected a tuple \(axis, process_set\)"),
         ((0,), TypeError, "expected a tuple"),
         (("0", None), TypeError, "axis of shard is '0'"),
-        ((0, 1.5), TypeError, "process set of shard is 1.5"),
+        ((0, 1.5), TypeError, "shard: process_set 1.5 given"),
         ((True, None), TypeError, "axis of shard is True"),
     ],
 )

@@ -107,10 +107,11 @@ class Parameter(PrivateNames, TypedInit):
         False for running statistics; their ``grad_req`` stays ``'null'``.
     stype, grad_stype : {'default', 'row_sparse', 'csr'}
         Storage types of data and gradient. Row-sparse data is read with `row_sparse_data`.
-    shard : tuple of (int, ProcessSet), optional
+    shard : tuple of (int, ProcessSet or str), optional
         Axis and process set: the array is divided along the axis, and each rank of the set holds
-        its shard. ``shape`` is that of the whole array. The process set may be given by its number,
-        and as None for all ranks. May be set until the parameter is initialized.
+        its shard. ``shape`` is that of the whole array. The process set may be given by the
+        name of an axis of the current mesh, by its number, and as None for all ranks. May be set
+        until the parameter is initialized.
     allow_uneven : bool
         Accept an axis that does not divide into equal shards: the first ranks have one index more.
 

@@ -94,8 +94,8 @@ class ColumnParallelDense(_ParallelDense):
     ----------
     units : int
         Size of the whole output's last dimension.
-    process_set : ProcessSet, int or None
-        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    process_set : ProcessSet, int, str or None
+        The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     activation : str, optional
         As in `gluon.nn.Activation`.
     use_bias, flatten, dtype, weight_initializer, bias_initializer, in_units
@@ -157,8 +157,8 @@ class RowParallelDense(_ParallelDense):
     ----------
     units : int
         Size of the output's last dimension.
-    process_set : ProcessSet, int or None
-        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    process_set : ProcessSet, int, str or None
+        The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     activation : str, optional
         As in `gluon.nn.Activation`.
     use_bias, flatten, dtype, weight_initializer, bias_initializer

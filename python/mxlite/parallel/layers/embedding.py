@@ -30,8 +30,8 @@ class VocabParallelEmbedding(HybridBlock):
         clipped, as in `gluon.nn.Embedding`.
     output_dim : int
         Length of a row.
-    process_set : ProcessSet, int or None
-        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    process_set : ProcessSet, int, str or None
+        The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     dtype : str or numpy type
     weight_initializer : Initializer or str, optional
 

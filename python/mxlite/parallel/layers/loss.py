@@ -33,8 +33,8 @@ class VocabParallelSoftmaxCELoss(Loss):
     ----------
     classes : int
         Number of all classes, at least one for each rank; shards differ by one class at most.
-    process_set : ProcessSet, int or None
-        The ranks; None for all of the job. Usually ``mesh.group("tensor")``.
+    process_set : ProcessSet, int, str or None
+        The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     ignore_label : int, optional
         The loss at this label is 0, and the logits get no gradient from it. Other labels outside of
         the classes are clipped, as in `gluon.loss.SoftmaxCrossEntropyLoss`.

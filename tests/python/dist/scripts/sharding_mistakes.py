@@ -76,7 +76,7 @@ fails(lambda: Parameter("a", shard=(0, absent)), "is not part of the job", kind=
 fails(lambda: Parameter("a", shard=(0, 9)), "process set 9", kind=ValueError)
 fails(lambda: Parameter("a", shard=0), "shard is 0, expected a tuple", kind=TypeError)
 fails(lambda: Parameter("a", shard=(0.5, None)), "axis of shard is 0.5", kind=TypeError)
-fails(lambda: Parameter("a", shard=(0, "all")), "process set of shard is 'all'", kind=TypeError)
+fails(lambda: Parameter("a", shard=(0, "all")), "shard: process_set 'all' given", kind=TypeError)
 fails(lambda: Parameter("a", shard=(0, None), stype="row_sparse"), "only dense", kind=ValueError)
 fails(lambda: setattr(made(), "shard", (1, None)), "cannot be changed")
 fails(lambda: made().set_data(mx.nd.ones((5, 3))), "(5, 3) is incompatible", kind=ValueError)

@@ -14,6 +14,7 @@ from ....base import NotSupportedError, ShapeError
 from ....comm.batch_norm import sync_batch_norm
 from ....comm.device_exchange import DeviceExchange
 from ....comm.groups import Group, group_of
+from ....comm.process_sets import chosen_process_set
 from ....ndarray import NDArray
 from ...block import Block, HybridBlock
 from ...nn.basic_layers import BatchNorm, HybridSequential, Sequential
@@ -146,7 +147,7 @@ class SyncBatchNorm(BatchNorm):
     center, scale, use_global_stats : bool
     beta_initializer, gamma_initializer : Initializer or str
     running_mean_initializer, running_variance_initializer : Initializer or str
-    process_set : ProcessSet or int, optional
+    process_set : ProcessSet, int or str, optional
         Ranks that normalize together; all of them call the layer in the same order, on equal
         numbers of devices. Default is all ranks.
 
@@ -196,6 +197,8 @@ class SyncBatchNorm(BatchNorm):
         self._options["ndev"] = max(num_devices or 1, 1)
         self._options["key"] = self.prefix
         self._alone = num_devices == 1 and process_set is None
+        if isinstance(process_set, str):  # an axis of the mesh that is current now
+            process_set = chosen_process_set("SyncBatchNorm", process_set)
         self._process_set = process_set
 
     def hybrid_forward(
