@@ -12,6 +12,8 @@ SUFFIXES = {".py", ".cc", ".h", ".cu", ".cuh", ".cmake", ".sh"}
 
 # path: why it is one file
 ALLOWED: dict[str, str] = {
+    "python/mxlite/gluon/block/block.py": "Block: one class, half of it docstrings",
+    "python/mxlite/gluon/block/hybrid_block.py": "HybridBlock: one class, half of it docstrings",
     "python/mxlite/gluon/loss.py": "one class per loss, none over 60 lines, as 1.x's module",
     "python/mxlite/gluon/parameter/parameter.py": "two classes, most of it docstrings",
     "python/mxlite/initializer.py": "one class per initializer, none over 60 lines",

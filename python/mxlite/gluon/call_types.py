@@ -1,17 +1,14 @@
-"""Types by which checkers know what a block's call returns: what its forward is declared to return.
-
-Used in annotations only.
-"""
+"""Types of blocks for annotations: what their calls return, what other modules use of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 if TYPE_CHECKING:
-    from .parameter import ParameterDict
+    from .parameter import Parameter, ParameterDict
 
-__all__ = ["BlockOptions", "HasForward", "HasHybridForward", "ParallelDenseOptions"]
+__all__ = ["BlockLike", "BlockOptions", "HasForward", "HasHybridForward", "ParallelDenseOptions"]
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -30,6 +27,36 @@ class HasHybridForward(Protocol[R_co]):
     @property
     def hybrid_forward(self) -> Callable[..., R_co]:
         """The method."""
+
+
+class BlockLike(Protocol):
+    """The part of a block that modules below `Block` use."""
+
+    _empty_prefix: bool
+
+    @property
+    def name(self) -> str:
+        """See `Block`."""
+
+    @property
+    def prefix(self) -> str:
+        """See `Block`."""
+
+    @property
+    def params(self) -> ParameterDict:
+        """See `Block`."""
+
+    @property
+    def _children(self) -> Mapping[str, BlockLike]: ...
+
+    @property
+    def _reg_params(self) -> Mapping[str, Parameter]: ...
+
+    def save_parameters(self, filename: str) -> None:
+        """See `Block`."""
+
+    def forward(self, *args: Any) -> Any:
+        """See `Block`."""
 
 
 class BlockOptions(TypedDict, total=False):

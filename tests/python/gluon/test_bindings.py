@@ -154,8 +154,8 @@ def test_what_a_copied_block_knows_is_its_own() -> None:
     net.initialize(mx.init.One())
     for _ in range(3):
         net(X)
-    assert net._resolved.valid
-    twin = copy.deepcopy(net._resolved), copy.deepcopy(net._bindings)
+    assert net._compilation.resolved.valid
+    twin = copy.deepcopy(net._compilation.resolved), copy.deepcopy(net._bindings)
     assert not twin[0].valid and not twin[1]._references
 
 

@@ -412,7 +412,7 @@ def test_a_block_without_forward_says_so() -> None:
 def test_a_hybridized_call_adds_little_python() -> None:
     """A call of the network runs few functions before the compiled graph's own."""
     net, x = changed_net()
-    assert net._fast is not None
+    assert net._compilation.fast is not None
     functions: list[str] = []
 
     def note(frame: Any, event: str, argument: Any) -> None:

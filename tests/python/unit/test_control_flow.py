@@ -138,7 +138,7 @@ def test_one_graph_serves_loops_of_different_lengths():
         assert_array_equal(count.asnumpy(), [steps])
         assert_array_equal(total.asnumpy(), X[0] + steps * S)
         assert_array_equal(outputs.asnumpy()[steps:], np.zeros((5 - steps, 2)))
-    (compiled,) = block._graphs.values()
+    (compiled,) = block._compilation.graphs.values()
     assert compiled.graph.num_signatures == 1
 
 

@@ -6,20 +6,18 @@ import inspect
 import os
 import traceback
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base import TypeError_
+from ..call_types import BlockLike
 from .error_layers import add_layer
-
-if TYPE_CHECKING:
-    from .block import Block
 
 __all__ = ["arity_error"]
 
 _FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
-def arity_error(error: TypeError, block: Block, args: tuple[Any, ...]) -> TypeError_ | None:
+def arity_error(error: TypeError, block: BlockLike, args: tuple[Any, ...]) -> TypeError_ | None:
     """Return a clear error for a call that Python refused.
 
     Parameters
@@ -43,7 +41,7 @@ def arity_error(error: TypeError, block: Block, args: tuple[Any, ...]) -> TypeEr
     return found
 
 
-def _wrong_call(error: TypeError, block: Block, args: tuple[Any, ...]) -> TypeError_ | None:
+def _wrong_call(error: TypeError, block: BlockLike, args: tuple[Any, ...]) -> TypeError_ | None:
     last = traceback.extract_tb(error.__traceback__)[-1]
     if not last.filename.startswith(_FOLDER):  # the call that failed is the user's
         return None
@@ -67,7 +65,7 @@ def _wrong_call(error: TypeError, block: Block, args: tuple[Any, ...]) -> TypeEr
     return None
 
 
-def _who(block: Block) -> str:
+def _who(block: BlockLike) -> str:
     return f"{type(block).__name__} {block.name!r}"
 
 
@@ -80,7 +78,7 @@ def _fits(signature: inspect.Signature, args: tuple[Any, ...], params: Iterable[
 
 
 def _wrong_count(
-    block: Block,
+    block: BlockLike,
     signature: inspect.Signature,
     skipped: int,
     args: tuple[Any, ...],

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Union
 
+from ... import _core
 from ... import ndarray as nd
 from ..._typed_init import TypedInit
 from ...base import MXNetError, NeedsInit, TypeError_, ValueError_, unknown_keyword
@@ -15,11 +16,11 @@ from ...ndarray import NDArray
 from ...profiler.memory import WATCH
 from ..call_types import HasForward, R_co
 from ..parameter import Parameter, ParameterDict
-from ..parameter.bindings import Bindings
+from ..parameter.bindings import PROCESS, Binding, Bindings
 from ..parameter.cast_check import check_cast
 from ..parameter.files import load_into, load_named, strip_kind
 from .arity import arity_error
-from .checkpointing import Checkpointing
+from .checkpointing import run_checkpointed
 from .error_layers import add_layer
 from .hooks import HookHandle
 from .left_out import warn_of_hidden_blocks, warn_of_left_out
@@ -27,12 +28,15 @@ from .model_files import load_model, save_model
 from .scope import BlockScope
 from .summary import indented, summary_text, tree
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __all__ = ["Block"]
 
 _Contexts = Union[Context, Sequence[Context], None]
 
 
-class Block(Checkpointing, NeedsInit, TypedInit):
+class Block(NeedsInit, TypedInit):
     """A part of a model: it has parameters, children and a ``forward``.
 
     Assigning a Block or a Parameter to an attribute registers it.
@@ -51,6 +55,9 @@ class Block(Checkpointing, NeedsInit, TypedInit):
 
     _set_by_init = "_forward_pre_hooks"
     _is_container = False  # Sequential and its like: left out of summary
+    _checkpointed = False
+    # Context, parameters and states of the last call with a checkpoint, while the binding is valid.
+    _checkpoint_arrays: tuple[Binding, Context, list[NDArray], list[NDArray]] | None = None
 
     def __init__(
         self, prefix: str | None = None, params: ParameterDict | None = None, **unknown: Any
@@ -487,6 +494,61 @@ class Block(Checkpointing, NeedsInit, TypedInit):
 
     def _run(self, args: tuple[Any, ...]) -> Any:
         return self.forward(*args)
+
+    def checkpoint(self, active: bool = True) -> Self:
+        """Keep only the inputs of this block for backward, which runs forward again.
+
+        Saves the memory of the activations inside the block for one more forward. Gradients have
+        the same bits: random numbers are drawn again as they were, and running statistics are
+        updated once. Works for blocks that are hybridized, that are part of a hybridized block,
+        or neither, and inside other blocks with checkpoints.
+
+        Parameters
+        ----------
+        active : bool
+            False keeps activations again.
+
+        Returns
+        -------
+        Block
+            This block.
+
+        Notes
+        -----
+        Forward must compute the same both times: it may use random operators of mxlite, but not
+        random numbers of Python or NumPy, nor change attributes that it reads. Hooks of children
+        are called both times. Inputs and parameters must not change before backward, which raises
+        if they did.
+        """
+        self._checkpointed = bool(active)
+        self._bindings.expire(retrace=True)
+        return self
+
+    def _dispatch(self, args: tuple[Any, ...]) -> Any:
+        """Run a block with a checkpoint, or while memory is attributed to blocks."""
+        watched = WATCH.on
+        if watched:
+            _core.memory_scope_enter(self.name)
+        try:
+            if self._checkpointed and _core.is_recording():
+                return run_checkpointed(self, args)
+            return self._run(args)
+        finally:
+            if watched:
+                _core.memory_scope_leave()
+
+    def _new_binding(self) -> tuple[Binding, list[Parameter]]:
+        """Return a binding to this block, its descendants and all parameters, and the latter."""
+        binding = Binding()
+        PROCESS.note(binding)
+        parts: list[Block] = [self]
+        for part in parts:
+            part._bindings.note(binding)
+            parts.extend(part._children.values())
+        params = list(self.collect_params().values())
+        for param in params:
+            param._bindings.note(binding)
+        return binding, params
 
     def summary(self, *inputs: Any) -> None:
         """Print layers, output shapes and numbers of parameters.

@@ -3,81 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ...context import Context, current_context
 from ...ndarray import NDArray
 from ...ndarray.structure import flatten, unflatten
-from ...profiler.memory import WATCH
 from ...symbol import Symbol
-from ..parameter.bindings import Binding, Bindings, bind_block
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-__all__ = ["Checkpointing"]
+__all__ = ["run_checkpointed"]
 
 
-class Checkpointing:
-    """Part of `Block`: calls that keep their inputs only."""
-
-    _checkpointed = False
-    _checkpoint_arrays: tuple[Binding, Context, list[NDArray], list[NDArray]] | None = None
-    _bindings: Bindings
-
-    def checkpoint(self, active: bool = True) -> Self:
-        """Keep only the inputs of this block for backward, which runs forward again.
-
-        Saves the memory of the activations inside the block for one more forward. Gradients have
-        the same bits: random numbers are drawn again as they were, and running statistics are
-        updated once. Works for blocks that are hybridized, that are part of a hybridized block,
-        or neither, and inside other blocks with checkpoints.
-
-        Parameters
-        ----------
-        active : bool
-            False keeps activations again.
-
-        Returns
-        -------
-        Block
-            This block.
-
-        Notes
-        -----
-        Forward must compute the same both times: it may use random operators of mxlite, but not
-        random numbers of Python or NumPy, nor change attributes that it reads. Hooks of children
-        are called both times. Inputs and parameters must not change before backward, which raises
-        if they did.
-        """
-        self._checkpointed = bool(active)
-        self._bindings.expire(retrace=True)
-        return self
-
-    def _dispatch(self, args: tuple[Any, ...]) -> Any:
-        watched = WATCH.on
-        if watched:
-            _core.memory_scope_enter(self.name)
-        try:
-            if self._checkpointed and _core.is_recording() and not _has_symbol(args):
-                return _traced(self, args) if _core.is_tracing() else _checkpointed(self, args)
-            return self._run(args)
-        finally:
-            if watched:
-                _core.memory_scope_leave()
-
-    def _run(self, args: tuple[Any, ...]) -> Any:
-        raise NotImplementedError
-
-    @property
-    def name(self) -> str:
-        """Name of the block."""
-        raise NotImplementedError
-
-
-def _has_symbol(args: tuple[Any, ...]) -> bool:
-    return any(isinstance(entry, Symbol) for entry in args)
+def run_checkpointed(block: Any, args: tuple[Any, ...]) -> Any:
+    """Run a block that is recorded and keep its inputs only."""
+    if any(isinstance(entry, Symbol) for entry in args):
+        return block._run(args)
+    return _traced(block, args) if _core.is_tracing() else _checkpointed(block, args)
 
 
 def _traced(block: Any, args: tuple[Any, ...]) -> Any:
@@ -121,7 +62,7 @@ def _arrays_of(block: Any, ctx: Context) -> tuple[list[NDArray], list[NDArray]] 
         return known[2], known[3]
     watched: list[NDArray] = []
     states: list[NDArray] = []
-    binding, params = bind_block(block)
+    binding, params = block._new_binding()
     for param in params:
         if param._deferred_init:
             return None

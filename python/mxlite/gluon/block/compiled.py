@@ -1,25 +1,28 @@
-"""The compiled graph of a hybridized block."""
+"""The compiled graphs of a hybridized block."""
 
 from __future__ import annotations
 
+import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ... import _core, autograd
 from ...base import MXNetError
 from ...context import Context
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
+from ...ndarray.sparse.storage import is_sparse
 from ...ndarray.structure import LEAF, Layout, flatten, unflatten
-from ..parameter import Parameter
+from ..call_types import BlockLike
+from ..parameter import Parameter, ParameterDict
 from ..parameter.bindings import EXPIRED, Binding
 from ..parameter.tracing import standing_in
 from .error_layers import described_line
+from .scope import BlockScope
 
-if TYPE_CHECKING:
-    from .hybrid_block import HybridBlock
+__all__ = ["Compilation", "Compiled", "DeferredTrace", "HybridLike", "traced_forward"]
 
-__all__ = ["Compiled", "DeferredTrace", "traced_forward"]
+_OWNERS = itertools.count(1)
 
 
 class DeferredTrace(NamedTuple):
@@ -30,14 +33,96 @@ class DeferredTrace(NamedTuple):
     traced: Any  # for CachedGraph.adopt; None: forward has failed behind what was asked for
 
 
+class Compilation:
+    """The graphs of a block, and what decides whether a call runs one of them.
+
+    Copies and pickles of it have no graphs.
+
+    Attributes
+    ----------
+    flags : dict
+        Options of the graphs.
+    graphs : dict of (Context, Layout) to Compiled
+        By context and structure of the inputs.
+    fast : tuple or None
+        The graph that ``__call__`` may run directly while the binding is valid, the binding, and
+        the number of arrays that it takes.
+    dynamic : tuple or None
+        Context, layout and specs of a call whose graph had shapes that depend on values.
+    failed : str
+        Why the last trace gave no graph.
+    resolved : Binding
+        Valid while all own parameters that forward reads have values.
+    owner : int
+        Equal in all traces of the block.
+    """
+
+    __slots__ = (
+        "_has_sparse", "_sparse_binding", "dynamic", "failed", "fast", "flags", "graphs", "owner",
+        "resolved",
+    )  # fmt: skip
+
+    def __init__(self, flags: dict[str, Any]) -> None:
+        self.flags = flags
+        self.owner = next(_OWNERS)
+        self.failed = ""
+        self.resolved = self._sparse_binding = EXPIRED
+        self._has_sparse = False
+        self.clear()
+
+    def __reduce__(self) -> Any:
+        return Compilation, (self.flags,)
+
+    def clear(self) -> None:
+        """Drop all graphs."""
+        self.graphs: dict[tuple[Context, Layout], Compiled] = {}
+        self.fast: tuple[Any, Binding, int] | None = None
+        self.dynamic: tuple[Context, Layout, list[Any]] | None = None
+
+    def last(self) -> tuple[tuple[Context, Layout], Compiled] | None:
+        """Return the graph that was made last, with its key."""
+        return next(reversed(self.graphs.items()), None)
+
+    def uses_sparse(self, block: HybridLike, args: tuple[Any, ...]) -> bool:
+        """Return whether a parameter, a gradient or an input is sparse: graphs are dense."""
+        if not self._sparse_binding.valid:
+            self._sparse_binding, params = block._new_binding()
+            self._has_sparse = any(
+                param.stype != "default" or param.grad_stype != "default" for param in params
+            )
+        return self._has_sparse or any(is_sparse(array) for array in args)
+
+
+class HybridLike(BlockLike, Protocol):
+    """The part of a block that modules below `HybridBlock` use."""
+
+    _active: bool
+    _node_op: str
+    _compilation: Compilation
+
+    def collect_params(self) -> ParameterDict:
+        """See `Block`."""
+
+    def name_scope(self) -> BlockScope:
+        """See `Block`."""
+
+    def _new_binding(self) -> tuple[Binding, list[Parameter]]: ...
+
+    def _resolve_deferred(self, args: tuple[Any, ...]) -> None: ...
+
+    def _infer(
+        self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool
+    ) -> DeferredTrace: ...
+
+
 class Compiled:
     """The graph of a block for one context and one structure of inputs."""
 
-    def __init__(self, block: HybridBlock, params: list[Parameter], layout: Layout) -> None:
+    def __init__(self, block: HybridLike, params: list[Parameter], layout: Layout) -> None:
         self._block = block
         self._params = params
         self._layout = layout
-        self._output_layouts: dict[bool, Layout] = {}  # by training mode
+        self.output_layouts: dict[bool, Layout] = {}  # by training mode
         self.described = [_description(param) for param in params]
         self.binding = EXPIRED
         # The graph keeps its trace function alive where the garbage collector cannot see it.
@@ -48,22 +133,22 @@ class Compiled:
             assert compiled is not None
             return compiled._trace(inputs, params)
 
-        self.graph = _core.CachedGraph(trace, block.name, **block._flags)
+        self.graph = _core.CachedGraph(trace, block.name, **block._compilation.flags)
 
     def _trace(self, inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
         block = self._block
         try:
             outputs, layout = traced_forward(block, self._layout, self._params, inputs, params)
         except MXNetError as error:
-            block._failed = described_line(error)
+            block._compilation.failed = described_line(error)
             raise
         self._note_layout(layout)
         return outputs
 
     def _note_layout(self, layout: Layout) -> None:
-        self._output_layouts[autograd.is_training()] = layout
+        self.output_layouts[autograd.is_training()] = layout
         if layout != LEAF:
-            self._block._fast = None
+            self._block._compilation.fast = None
 
     def adopt(self, deferred: DeferredTrace) -> None:
         """Compile the graph that inferred the parameters' shapes; forward is not traced again."""
@@ -93,11 +178,11 @@ class Compiled:
 
     def single_output(self) -> bool:
         """Return whether every trace so far gave one array."""
-        return all(layout == LEAF for layout in self._output_layouts.values())
+        return all(layout == LEAF for layout in self.output_layouts.values())
 
     def structured(self, outputs: Any) -> Any:
         """Give the graph's outputs the structure that forward returned."""
-        layout = self._output_layouts[autograd.is_training()]
+        layout = self.output_layouts[autograd.is_training()]
         if layout == LEAF:
             return outputs
         return unflatten([outputs] if isinstance(outputs, NDArray) else outputs, layout)
@@ -108,7 +193,7 @@ def _description(param: Parameter) -> tuple[Any, ...]:
 
 
 def traced_forward(
-    block: HybridBlock,
+    block: HybridLike,
     layout: Layout,
     params: list[Parameter],
     inputs: list[NDArray],
@@ -116,7 +201,7 @@ def traced_forward(
     used: set[int] | None = None,
 ) -> tuple[list[NDArray], Layout]:
     """Run a block's forward on traced arrays; ``used`` gets the ids of parameters that it reads."""
-    _core.set_trace_owner(block._trace_owner)
+    _core.set_trace_owner(block._compilation.owner)
     with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
         outputs = block.forward(*unflatten(inputs, layout))
     return flatten(outputs, f"{block.name}: outputs of a hybridized block")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base import MXNetError, ShapeError
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
 from ...symbol import Symbol
-
-if TYPE_CHECKING:
-    from .block import Block
+from ..call_types import BlockLike
 
 __all__ = ["add_layer", "channels_hint", "conv_hint", "described_line"]
 
@@ -31,7 +29,7 @@ def _input_text(value: Any) -> str:
     return type(value).__name__
 
 
-def _key_of(child: int, block: Block) -> str:
+def _key_of(child: int, block: BlockLike) -> str:
     """Return the structural name of the child with that id; its place is unknown without one."""
     for key, value in block._children.items():
         if id(value) == child:
@@ -82,7 +80,7 @@ def conv_hint(layer: Any, shape: tuple[int, ...]) -> str:
     return channels_hint(shape, channels, layout.index("C"), f"layout={layout!r}")
 
 
-def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
+def add_layer(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> None:
     """Add to an error's text that it passed through a block's call.
 
     Blocks call it from the inside out. The text names the innermost block and its path from the
@@ -116,7 +114,7 @@ def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
     error.args = (f"{trail['text']}\n    in {where}, called with {trail['inputs']}",)
 
 
-def _hint(error: MXNetError, block: Block, args: tuple[Any, ...]) -> str:
+def _hint(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> str:
     """Return a line about inputs that a layer was not made for, in the layer's own terms."""
     shape = tuple(getattr(args[0], "shape", ())) if args else ()
     if not isinstance(error, ShapeError) or len(shape) < 2:

@@ -7,7 +7,7 @@ call, and what it ran is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +23,9 @@ from ...symbol.exactness import exact
 from ...symbol.inference import Inference, infer
 from ...symbol.node import Node, schema_of
 from ..parameter import Parameter
-from .compiled import traced_forward
+from .compiled import HybridLike, traced_forward
 from .error_layers import described_line
 from .symbolic import composed_outputs, input_names
-
-if TYPE_CHECKING:
-    from .hybrid_block import HybridBlock
 
 __all__ = ["CachedGraph", "export", "exported_symbol"]
 
@@ -36,7 +33,7 @@ Specs = list[tuple[tuple[int, ...], str]]  # shape and dtype of each array
 
 
 def export(
-    block: HybridBlock, path: str, epoch: int, remove_amp_cast: bool
+    block: HybridLike, path: str, epoch: int, remove_amp_cast: bool
 ) -> tuple[str, str | None]:
     """Write a block; see `HybridBlock.export`."""
     symbol, captured = exported_symbol(block)
@@ -55,7 +52,7 @@ def export(
     return symbol_file, params_file if arrays else None
 
 
-def exported_symbol(block: HybridBlock) -> tuple[Symbol, dict[str, NDArray]]:
+def exported_symbol(block: HybridLike) -> tuple[Symbol, dict[str, NDArray]]:
     """Return the symbol of a block's forward, and arrays that it uses besides the parameters.
 
     Parameters
@@ -97,15 +94,18 @@ class _Forward:
         Shapes and dtypes of the inputs.
     """
 
-    def __init__(self, block: HybridBlock) -> None:
+    def __init__(self, block: HybridLike) -> None:
         specs: Specs | None = None
-        if block._graphs:
-            (self._ctx, self._layout), compiled = next(reversed(block._graphs.items()))
+        compilation = block._compilation
+        last = compilation.last()
+        if last is not None:
+            (self._ctx, self._layout), compiled = last
             specs = compiled.graph.signature
-        elif block._dynamic is not None:
-            self._ctx, self._layout, specs = block._dynamic
+        elif compilation.dynamic is not None:
+            self._ctx, self._layout, specs = compilation.dynamic
         if specs is None:
-            reason = f"; its last call failed: {block._failed}" if block._failed else "."
+            failed = compilation.failed
+            reason = f"; its last call failed: {failed}" if failed else "."
             raise MXNetError(
                 "Please first call block.hybridize() and then run forward with this block at least "
                 f"once before calling export{reason}"
@@ -207,11 +207,11 @@ class CachedGraph:
     script sets hides it.
     """
 
-    def __get__(self, block: HybridBlock | None, owner: type) -> Any:
+    def __get__(self, block: HybridLike | None, owner: type) -> Any:
         """Return the inputs' variables and the symbol of the last call."""
         if block is None:
             return self
-        if not block._graphs and block._dynamic is None:
+        if block._compilation.last() is None and block._compilation.dynamic is None:
             return ()
         forward = _Forward(block)
         return forward.variables(), exported_symbol(block)[0]

@@ -13,7 +13,7 @@ from ...base import InputError
 from ...ndarray.structure import LEAF, Layout
 from ...symbol import Symbol
 
-__all__ = ["Format", "Formats", "flatten", "regroup"]
+__all__ = ["Format", "FormatAttribute", "flatten", "regroup"]
 
 Format = Union[int, list[Any]]
 
@@ -110,43 +110,32 @@ def _of_layout(layout: Layout) -> Format:
     return 0 if layout == LEAF else -1
 
 
-class Formats:
-    """Base of `HybridBlock`: the formats of the graph that was made last."""
+class FormatAttribute:
+    """``block._in_format`` or ``_out_format``: what was set, else the format of the last graph."""
 
-    _graphs: dict[Any, Any]
-    _given_formats: dict[str, Format]
+    def __init__(self, of_outputs: bool) -> None:
+        self._of_outputs = of_outputs
 
-    @property
-    def _in_format(self) -> Format | None:
-        """Nesting of the inputs; None before the first call of the hybridized block."""
-        given = self.__dict__.get("_given_formats", {})
-        if "in" in given or not self._graphs:
-            return given.get("in")
-        return _of_layout(next(reversed(self._graphs))[1])
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
 
-    @_in_format.setter
-    def _in_format(self, fmt: Format | None) -> None:
-        self._give_format("in", fmt)
+    def __get__(self, block: Any, owner: type) -> Any:
+        """Return the format; None before the first call of the hybridized block."""
+        if block is None:
+            return self
+        if self._name in block.__dict__:
+            return block.__dict__[self._name]
+        last = block._compilation.last()
+        if last is None:
+            return None
+        (_, layout), compiled = last
+        if self._of_outputs:
+            layout = next(iter(compiled.output_layouts.values()), None)
+        return None if layout is None else _of_layout(layout)
 
-    @property
-    def _out_format(self) -> Format | None:
-        """Nesting of the outputs; None before the first call of the hybridized block."""
-        given = self.__dict__.get("_given_formats", {})
-        if "out" in given or not self._graphs:
-            return given.get("out")
-        layouts = self._graphs[next(reversed(self._graphs))]._output_layouts
-        return _of_layout(next(iter(layouts.values()))) if layouts else None
-
-    @_out_format.setter
-    def _out_format(self, fmt: Format | None) -> None:
-        self._give_format("out", fmt)
-
-    def _give_format(self, key: str, fmt: Format | None) -> None:
-        given = self.__dict__.setdefault("_given_formats", {})
-        given.pop(key, None)
+    def __set__(self, block: Any, fmt: Format | None) -> None:
+        """Set the format; None asks the graphs again."""
+        block.__dict__.pop(self._name, None)
         if fmt is not None:
-            given[key] = fmt
-        self._clear_cached_op()
-
-    def _clear_cached_op(self) -> None:
-        raise NotImplementedError
+            block.__dict__[self._name] = fmt
+        block._clear_cached_op()

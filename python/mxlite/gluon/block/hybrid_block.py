@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ... import _core, symbol
@@ -25,18 +26,15 @@ from ...profiler.memory import WATCH
 from ...symbol import Symbol
 from ..call_types import HasForward, HasHybridForward, R_co
 from ..parameter import ParameterDict
-from ..parameter.bindings import EXPIRED, Binding, bind_block
+from ..parameter.bindings import Binding
 from ..parameter.parameter import Parameter, shape_is_known
 from ..parameter.tracing import STATE, stand_ins
 from . import exporting, symbolic
 from .block import Block
-from .compiled import Compiled, DeferredTrace, traced_forward
-from .copied_graphs import OWNERS, CopiedGraphs
+from .compiled import Compilation, Compiled, DeferredTrace, traced_forward
 from .error_layers import add_layer
-from .formats import Formats
+from .formats import FormatAttribute
 from .hooks import OpHook
-from .shape_inference import ShapeInference
-from .sparse_use import SparseUse
 from .symbolic import (
     call_symbolic,
     has_symbol,
@@ -46,7 +44,7 @@ from .symbolic import (
 __all__ = ["HybridBlock"]
 
 
-class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
+class HybridBlock(Block):
     """A block whose forward uses only operators, so that it can run as one graph.
 
     Define either ``hybrid_forward(F, x, *args, weight, bias)``, where parameters arrive as keywords
@@ -68,23 +66,20 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
     _node_op = ""
 
     _cached_graph: Any = exporting.CachedGraph()
+    _in_format = FormatAttribute(of_outputs=False)
+    _out_format = FormatAttribute(of_outputs=True)
 
     def __init__(
         self, prefix: str | None = None, params: ParameterDict | None = None, **unknown: Any
     ) -> None:
         super().__init__(prefix, params, **unknown)
         self._active = False
-        self._sparse_use = SparseUse()
-        # Context, layout and specs of a call whose graph had shapes that depend on values.
-        self._dynamic: tuple[Context, Layout, list[Any]] | None = None
-        self._failed = ""  # why the last trace gave no graph
-        self._trace_owner = next(OWNERS)  # equal in all traces of this block
-        self._flags: dict[str, Any] = {}
-        self._graphs: dict[tuple[Context, Layout], Compiled] = {}
-        # The graph that __call__ may run directly for as many arrays while its binding is valid.
-        self._fast: tuple[Any, Binding, int] | None = None
-        self._resolved = EXPIRED  # valid: all own parameters that forward reads have values
+        self._compilation = Compilation({})
         self._op_hook: OpHook | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for a copy, which makes graphs of its own."""
+        return {**self.__dict__, "_compilation": Compilation(self._compilation.flags)}
 
     if TYPE_CHECKING:
 
@@ -99,7 +94,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
 
         def __call__(self, *args):
             """Run the hooks and `forward`, or the compiled graph of a hybridized block."""
-            fast = self._fast
+            fast = self._compilation.fast
             if fast is not None and fast[1].valid and len(args) == fast[2] and not STATE.traces:
                 for array in args:
                     if array.__class__ is not NDArray:
@@ -112,14 +107,15 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
                     except MXNetError as error:
                         add_layer(error, self, args)
                         raise
-                    if self._fast is fast:
+                    if self._compilation.fast is fast:
                         return outputs
                     return self._structured(args, outputs)
             return super().__call__(*args)
 
     def _structured(self, args: tuple[Any, ...], outputs: Any) -> Any:
         """Finish a call whose trace found that not all outputs are single arrays."""
-        return self._graphs[args[0].ctx, tuple(LEAF for _ in args)].structured(outputs)
+        key = args[0].ctx, tuple(LEAF for _ in args)
+        return self._compilation.graphs[key].structured(outputs)
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child, which must be a HybridBlock.
@@ -140,22 +136,22 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
             )
         super().register_child(block, name)
         if self._active:
-            block.hybridize(True, **self._flags)
+            block.hybridize(True, **self._compilation.flags)
         self._clear_cached_op()
 
     def register_forward_hook(self, hook: Any) -> Any:
         """Call ``hook(block, inputs, outputs)`` after each forward; see `Block`."""
-        self._fast = None
+        self._compilation.fast = None
         return super().register_forward_hook(hook)
 
     def register_forward_pre_hook(self, hook: Any) -> Any:
         """Call ``hook(block, inputs)`` before each forward; see `Block`."""
-        self._fast = None
+        self._compilation.fast = None
         return super().register_forward_pre_hook(hook)
 
     def register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
         """Call ``callback(tensor_name, op_name, array)`` for each operator; see `Block`."""
-        self._fast = None
+        self._compilation.fast = None
         self._op_hook = None if callback is None else OpHook(callback, monitor_all)
         super().register_op_hook(callback, monitor_all)
 
@@ -201,10 +197,11 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         if static_shape and not static_alloc:
             raise ValueError_("hybridize: static_shape=True needs static_alloc=True")
         self._active = bool(active)
-        self._flags = {"static_alloc": static_alloc, "static_shape": static_shape} if active else {}
+        options = {"static_alloc": static_alloc, "static_shape": static_shape}
+        self._compilation.flags = options if active else {}
         if clear or not active:
             self._clear_cached_op()
-        super().hybridize(active, clear=clear, static_alloc=static_alloc, static_shape=static_shape)
+        super().hybridize(active, clear=clear, **options)
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters; see `Block.cast`."""
@@ -212,9 +209,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         super().cast(dtype)
 
     def _clear_cached_op(self) -> None:
-        self._graphs = {}
-        self._fast = None
-        self._dynamic = None
+        self._compilation.clear()
 
     def _run(self, args: tuple[Any, ...]) -> Any:
         if args and args[0].__class__ is not NDArray and has_symbol(args):
@@ -234,7 +229,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
                 self._clear_cached_op()
                 flat, layout = flatten(args, self.name)  # the parts that have graphs keep them
                 specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
-                self._dynamic = flat[0].ctx, layout, specs
+                self._compilation.dynamic = flat[0].ctx, layout, specs
         if len(args) > 1 and has_symbol(args):
             raise mixed_inputs(self)
         self._resolve_deferred(args)
@@ -242,8 +237,9 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:
         """Return whether a call of this hybridized block runs its graph."""
-        whole = self._op_hook is None and self._dynamic is None and not _core.anomaly_checks()
-        return whole and not self._sparse_use(self, args)
+        if self._op_hook is not None or self._compilation.dynamic or _core.anomaly_checks():
+            return False
+        return not self._compilation.uses_sparse(self, args)
 
     def _run_graph(self, args: tuple[Any, ...]) -> Any:
         if len(args) > 1 and has_symbol(args):
@@ -260,7 +256,8 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
         if not flat:
             raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
         ctx = flat[0].ctx
-        compiled = self._graphs.get((ctx, layout))
+        graphs = self._compilation.graphs
+        compiled = graphs.get((ctx, layout))
         if compiled is None or not compiled.binding.valid:
             compiled = self._bind(compiled, ctx, flat, layout)
         binding = compiled.binding
@@ -272,26 +269,26 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
             and not WATCH.on
             and compiled.single_output()
             and all(part == LEAF for part in layout)  # type: ignore[union-attr]
-            and all(key[0] == ctx for key in self._graphs)
+            and all(key[0] == ctx for key in graphs)
             and compiled.lives_on(ctx)
         ):
-            self._fast = compiled.graph, binding, len(args)
+            self._compilation.fast = compiled.graph, binding, len(args)
         return compiled.structured(outputs)
 
     def _bind(
         self, compiled: Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
     ) -> Compiled:
         """Bring a graph up to date with the parameters, or make it."""
-        binding, params = bind_block(self)
+        binding, params = self._new_binding()
         deferred = None
         if any(param._deferred_init for param in params):
             self._ask_shapes(unflatten(flat, layout))
             deferred = self._infer(params, flat, layout, finish=True)
-            binding, params = bind_block(self)  # the parameters have new arrays
+            binding, params = self._new_binding()  # the parameters have new arrays
         used = [param for param in params if param._data is not None]
         if compiled is None or compiled.stale(used):
             compiled = Compiled(self, used, layout)
-            self._graphs[(ctx, layout)] = compiled
+            self._compilation.graphs[ctx, layout] = compiled
             if deferred is not None:
                 compiled.adopt(deferred)
         compiled.bind(ctx, binding)
@@ -299,7 +296,7 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
 
     def _resolve_deferred(self, args: tuple[Any, ...]) -> None:
         """Initialize own parameters whose shapes follow from this input."""
-        if self._resolved.valid:
+        if self._compilation.resolved.valid:
             return
         resolved = Binding()
         self._bindings.note(resolved)
@@ -311,7 +308,27 @@ class HybridBlock(Formats, CopiedGraphs, ShapeInference, Block):
             params = list(self.collect_params().values())
             self._ask_shapes(unflatten(flat, layout))
             self._infer(params, flat, layout, finish=True)
-        self._resolved = resolved
+        self._compilation.resolved = resolved
+
+    def _ask_shapes(self, args: Sequence[Any]) -> None:
+        """Call `infer_shape` of a class that defines its own while shapes are unknown."""
+        if type(self).infer_shape is not HybridBlock.infer_shape and not all(
+            shape_is_known(param.shape) for param in self._reg_params.values()
+        ):
+            self.infer_shape(*args)
+
+    def infer_shape(self, *args: Any) -> None:
+        """Find the parameters' unknown shapes from inputs, without initializing them.
+
+        A layer whose shapes cannot be found by running `hybrid_forward` overrides this and sets
+        ``self.weight.shape``.
+
+        Parameters
+        ----------
+        *args : NDArray or nested lists of them
+        """
+        flat, layout = flatten(args, f"{self.name}: inputs of infer_shape")
+        self._infer(list(self.collect_params().values()), flat, layout, finish=False)
 
     def _infer(
         self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool

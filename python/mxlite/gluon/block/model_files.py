@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._files.saving import replacing_file
 from ..._files.whole import read_file
 from ...base import FileAccessError, FileFormatError, MissingFileError
+from ..call_types import BlockLike
 from ..parameter import Parameter
 from ..parameter.files import load_into, load_named
-
-if TYPE_CHECKING:
-    from .block import Block
 
 __all__ = ["load_model", "save_model"]
 
 
-def save_model(block: Block, prefix: str) -> None:
+def save_model(block: BlockLike, prefix: str) -> None:
     """Write ``<prefix>-model.params`` and ``<prefix>-model.json``.
 
     Parameters
@@ -42,7 +40,7 @@ def save_model(block: Block, prefix: str) -> None:
         stream.write(text.encode())
 
 
-def load_model(block: Block, prefix: str) -> None:
+def load_model(block: BlockLike, prefix: str) -> None:
     """Read what `save_model` wrote into a block of the same structure.
 
     Parameters
@@ -86,7 +84,7 @@ def load_model(block: Block, prefix: str) -> None:
     )
 
 
-def _described(block: Block) -> dict[str, Any]:
+def _described(block: BlockLike) -> dict[str, Any]:
     """Return class, parameters and children of a block as JSON values."""
     return {
         "class": type(block).__name__,
@@ -96,7 +94,7 @@ def _described(block: Block) -> dict[str, Any]:
 
 
 def _match(
-    block: Block, tree: Any, path: str, params: dict[str, list[Parameter]], source: str
+    block: BlockLike, tree: Any, path: str, params: dict[str, list[Parameter]], source: str
 ) -> None:
     """Collect the block's parameters under the names they were saved with."""
     where = path or "the model"

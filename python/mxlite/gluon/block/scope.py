@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import name as _name
+from ..call_types import BlockLike
 from ..parameter import ParameterDict
-
-if TYPE_CHECKING:
-    from .block import Block
 
 __all__ = ["BlockScope"]
 
@@ -31,7 +29,7 @@ class BlockScope:
     block : Block
     """
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: BlockLike) -> None:
         self._block = block
         self._counter: dict[str, int] = {}
         self._outer: list[tuple[BlockScope | None, _name.Prefix]] = []

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base import MXNetError
 from ...ndarray import NDArray
 from .hooks import HookHandle
-
-if TYPE_CHECKING:
-    from .block import Block
 
 __all__ = ["HybridizedSummaryError", "indented", "summary_text", "tree"]
 
@@ -22,7 +19,7 @@ class HybridizedSummaryError(MXNetError, AssertionError):
     """A summary of a hybridized block was asked for (1.x: ``AssertionError``)."""
 
 
-def summary_text(block: Block, *inputs: Any) -> str:
+def summary_text(block: Any, *inputs: Any) -> str:
     """Run a block once and return its layers, output shapes and numbers of parameters.
 
     Parameters
@@ -45,7 +42,7 @@ def summary_text(block: Block, *inputs: Any) -> str:
     totals = {"all": 0, "trainable": 0, "shared": 0}
     handles: list[HookHandle] = []
 
-    def record(layer: Block, _inputs: Any, outputs: Any) -> None:
+    def record(layer: Any, _inputs: Any, outputs: Any) -> None:
         size = 0
         for param in layer.params.values():
             count = int(param.data().size)
@@ -56,7 +53,7 @@ def summary_text(block: Block, *inputs: Any) -> str:
         totals["all"] += size
         rows.append((f"{type(layer).__name__}-{len(rows)}", _shapes(outputs), size))
 
-    def attach(layer: Block) -> None:
+    def attach(layer: Any) -> None:
         if getattr(layer, "_active", False):
             raise HybridizedSummaryError(
                 f"summary: {layer.name!r} is hybridized; print the summary before hybridize()"

@@ -86,7 +86,7 @@ class SymbolBlock(HybridBlock):
         self._make_parameters()
         # Begins compiled, as in 1.x.
         self._active = True
-        self._flags = {"static_alloc": False, "static_shape": False}
+        self._compilation.flags = {"static_alloc": False, "static_shape": False}
 
     def _make_parameters(self) -> None:
         inference = uninferred(self._symbol._outputs, {}, {})
@@ -217,7 +217,7 @@ class SymbolBlock(HybridBlock):
                     f"{self.name}: input {name} must be an NDArray or a Symbol, got a "
                     f"{type(value).__name__}; mx.nd.array(...) converts NumPy arrays and lists"
                 )
-        fmt = self.__dict__.get("_given_formats", {}).get("out")
+        fmt = self.__dict__.get("_out_format")
         if has_symbol(given):
             replaced = {n: s._outputs[0] for n, s in zip(self._input_names, given)}
             composed = self._symbol._substituted(replaced)

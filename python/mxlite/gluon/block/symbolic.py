@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import name as _name
 from ..._core import NDArray
@@ -14,10 +14,8 @@ from ...symbol import Symbol, control_flow
 from ...symbol import var as make_var
 from ..parameter import Parameter
 from ..parameter.tracing import stand_ins, standing_in
-
-if TYPE_CHECKING:
-    from .hooks import OpHook
-    from .hybrid_block import HybridBlock
+from .compiled import HybridLike
+from .hooks import OpHook
 
 __all__ = [
     "Variables",
@@ -56,7 +54,7 @@ def has_symbol(nested: Any) -> bool:
     return isinstance(nested, (list, tuple)) and any(has_symbol(entry) for entry in nested)
 
 
-def mixed_inputs(block: HybridBlock) -> InputError:
+def mixed_inputs(block: HybridLike) -> InputError:
     """Return the error for arguments that are arrays and symbols."""
     return InputError(
         f"{block.name}: NDArrays and Symbols given, inputs of a HybridBlock are either the one or "
@@ -64,7 +62,7 @@ def mixed_inputs(block: HybridBlock) -> InputError:
     )
 
 
-def call_symbolic(block: HybridBlock, args: tuple[Any, ...]) -> Any:
+def call_symbolic(block: HybridLike, args: tuple[Any, ...]) -> Any:
     """Compose a block's outputs from symbols.
 
     Parameters
@@ -88,7 +86,7 @@ def call_symbolic(block: HybridBlock, args: tuple[Any, ...]) -> Any:
         return block.forward(*args)
 
 
-def traced_params(block: HybridBlock) -> dict[str, Any]:
+def traced_params(block: HybridLike) -> dict[str, Any]:
     """Return the symbols or arrays that a traced `hybrid_forward` gets as its parameters.
 
     Parameters
@@ -106,7 +104,7 @@ def traced_params(block: HybridBlock) -> dict[str, Any]:
     return {name: param.data() for name, param in params}
 
 
-def run_hooked(block: HybridBlock, hook: OpHook, args: tuple[Any, ...]) -> Any:
+def run_hooked(block: HybridLike, hook: OpHook, args: tuple[Any, ...]) -> Any:
     """Run a block operator by operator.
 
     Parameters
@@ -132,7 +130,7 @@ def run_hooked(block: HybridBlock, hook: OpHook, args: tuple[Any, ...]) -> Any:
     return hook.run(block.name, lambda: block.forward(*args))
 
 
-def composed_outputs(block: HybridBlock, layout: Layout) -> tuple[Symbol, Layout] | None:
+def composed_outputs(block: HybridLike, layout: Layout) -> tuple[Symbol, Layout] | None:
     """Return the symbol of a block's outputs and how they are nested; None if it has none.
 
     Parameters
@@ -151,7 +149,7 @@ def composed_outputs(block: HybridBlock, layout: Layout) -> tuple[Symbol, Layout
 
 
 def _bound_values(
-    symbol: Symbol, block: HybridBlock, inputs: Sequence[NDArray]
+    symbol: Symbol, block: HybridLike, inputs: Sequence[NDArray]
 ) -> dict[str, NDArray]:
     ctx = inputs[0].ctx
     variables = input_variables(len(inputs))

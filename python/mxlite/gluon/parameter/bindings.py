@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import autograd
 from ...comm.job import JOB
 from ...profiler.memory import WATCH
 
-if TYPE_CHECKING:
-    from ..block import Block
-    from .parameter import Parameter
-
-__all__ = ["EXPIRED", "PROCESS", "Binding", "Bindings", "bind_block"]
+__all__ = ["EXPIRED", "PROCESS", "Binding", "Bindings"]
 
 
 class Binding:
@@ -106,28 +102,3 @@ JOB.followers.add(PROCESS)
 autograd.graphs_out_of_date.provide(PROCESS.expire)
 # While memory is attributed to blocks, all calls run through Block.__call__.
 WATCH.listeners.append(PROCESS.expire)
-
-
-def bind_block(block: Block) -> tuple[Binding, list[Parameter]]:
-    """Return a new binding to a block, its descendants and all parameters, and the parameters.
-
-    Parameters
-    ----------
-    block : Block
-
-    Returns
-    -------
-    binding : Binding
-    params : list of Parameter
-        Those of `Block.collect_params`, in its order.
-    """
-    binding = Binding()
-    PROCESS.note(binding)
-    parts = [block]
-    for part in parts:
-        part._bindings.note(binding)
-        parts.extend(part._children.values())
-    params = list(block.collect_params().values())
-    for param in params:
-        param._bindings.note(binding)
-    return binding, params

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....base import FileFormatError, MissingFileError, MXNetError, ValueError_
 from ....metric import EvalMetric
+from ...block import HybridBlock
 from ...block.exporting import exported_symbol
 from .early_stopping import better_than, worst
 from .events import BatchEnd, EpochEnd, TrainBegin
@@ -183,7 +184,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _save_symbol(self, estimator: Estimator) -> None:
         path = os.path.join(self.model_dir, self.model_prefix + "-symbol.json")
-        if getattr(estimator.net, "_graphs", None):
+        if isinstance(estimator.net, HybridBlock) and estimator.net._compilation.graphs:
             exported_symbol(estimator.net)[0].save(path)
         else:
             estimator.logger.info(
