@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from .. import base, context, operator
+from .. import base, context
 from .._names_1x import attributes
 from . import (
     base_names,
@@ -22,7 +22,6 @@ from . import (
     log,
     misc,
     model,
-    python_op,
     rnn,
 )
 
@@ -39,12 +38,6 @@ __all__ = [
 ]
 
 
-def _add_names(home: ModuleType, module: ModuleType) -> None:
-    """Give a module that is in use today the names that only 1.x had there."""
-    vars(home).update((name, vars(module)[name]) for name in module.__all__)
-    vars(home)["__all__"] = sorted({*home.__all__, *module.__all__})
-
-
 def _publish(name: str, module: ModuleType) -> None:
     """Make a module importable as ``mxlite.<name>``."""
     package = __name__.rpartition(".")[0]
@@ -53,8 +46,9 @@ def _publish(name: str, module: ModuleType) -> None:
         setattr(sys.modules[package], name, module)
 
 
-_add_names(base, base_names)
-_add_names(operator, python_op)
+# Names that only 1.x had in base.
+vars(base).update((name, vars(base_names)[name]) for name in base_names.__all__)
+vars(base)["__all__"] = sorted({*base.__all__, *base_names.__all__})
 # _names_1x imports base, so base cannot ask for its own attributes.
 vars(base)["__getattr__"], vars(base)["__dir__"] = attributes(base.__name__)
 _publish("device", context)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys as _sys
 import types as _types
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from .._names_1x import attributes as _attributes
 from .. import _core
@@ -27,13 +28,15 @@ from . import sparse as sparse
 from .sparse import cast_storage as cast_storage
 
 if TYPE_CHECKING:
-    from ..operator import Custom as Custom  # operator/__init__.py puts it here
     from . import contrib as contrib
     from . import image as image
     from . import linalg as linalg
     from . import op as op
     from . import utils as utils
     from .op import *  # noqa: F403
+
+    def Custom(*args: _Any, **kwargs: _Any) -> _Any:  # noqa: N802 - the operator's name
+        """Call an operator; the code is in operator/__init__.py, which sets it."""
 
 
 def _module(name: str, doc: str) -> _types.ModuleType:

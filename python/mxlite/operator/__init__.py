@@ -19,17 +19,16 @@ from .custom_op import (
     get_operator_arguments,
     register,
 )
-
-if TYPE_CHECKING:  # legacy/__init__.py puts them here
-    from ..legacy.python_op import NDArrayOp as NDArrayOp
-    from ..legacy.python_op import NumpyOp as NumpyOp
-    from ..legacy.python_op import PythonOp as PythonOp
+from .python_op import NDArrayOp, NumpyOp, PythonOp
 
 __all__ = [
     "Custom",
     "CustomOp",
     "CustomOpProp",
+    "NDArrayOp",
+    "NumpyOp",
     "OperatorArguments",
+    "PythonOp",
     "get_all_registered_operators",
     "get_operator_arguments",
     "register",

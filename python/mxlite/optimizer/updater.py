@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..context import Context
 from ..ndarray import NDArray
 from .optimizer import Optimizer
 from .states import dump_states, load_states
 
-__all__ = ["Updater", "get_updater"]
+__all__ = ["Attempt", "Updater", "get_updater"]
 
 _NO_STATE = object()
 
@@ -161,3 +161,77 @@ def get_updater(optimizer: Optimizer) -> Updater:
     Updater
     """
     return Updater(optimizer)
+
+
+class Attempt:
+    """Changes of an update on the host, which are undone if the device skips the update.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    updaters : list of Updater
+        Their new states are forgotten, so that the next update makes them of the weights then.
+    """
+
+    def __init__(self, optimizer: Optimizer, updaters: Sequence[Updater]) -> None:
+        self._optimizer, self._updaters = optimizer, list(updaters)
+        self._before = {name: _copied(getattr(optimizer, name)) for name in optimizer._counts}
+        self._scheduler = dict(_scheduler_attributes(optimizer))
+        self._states = [len(updater.states) for updater in updaters]
+
+    def wait_with(self, settle: Callable[[], None]) -> None:
+        """Let the optimizer's counts wait for a check.
+
+        Parameters
+        ----------
+        settle : callable
+            Reads the result and calls `finish`.
+        """
+        # A scheduler's attributes are plain: only those that the update changed are taken back.
+        now = _scheduler_attributes(self._optimizer)
+        self._scheduler = {
+            name: value for name, value in self._scheduler.items() if now.get(name) is not value
+        }
+        self._optimizer._unsettled = settle
+
+    def finish(self, skipped: bool) -> None:
+        """End the wait.
+
+        Parameters
+        ----------
+        skipped : bool
+            Whether the device left the weights as they were.
+        """
+        self._optimizer.__dict__.pop("_unsettled", None)
+        if not skipped:
+            return
+        for name, before in self._before.items():
+            if isinstance(before, dict):
+                _restore(getattr(self._optimizer, name), before)
+            else:
+                setattr(self._optimizer, name, before)
+        _scheduler_attributes(self._optimizer).update(self._scheduler)
+        for updater, count in zip(self._updaters, self._states):
+            for key in list(updater.states)[count:]:
+                del updater.states[key]
+
+
+def _scheduler_attributes(optimizer: Optimizer) -> dict[str, Any]:
+    return getattr(optimizer.lr_scheduler, "__dict__", {})
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(entry) for key, entry in value.items()}
+    return value
+
+
+def _restore(value: dict[Any, Any], before: dict[Any, Any]) -> None:
+    """Give a dictionary, and those inside, the entries of a copy; others may refer to them."""
+    for key in list(value):
+        if isinstance(value[key], dict):
+            _restore(value[key], before.get(key, {}))
+        elif key in before:
+            value[key] = before[key]
+        else:
+            del value[key]

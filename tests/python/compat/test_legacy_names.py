@@ -52,7 +52,7 @@ def test_import_statements_of_scripts(tmp_path):
         from mxnet.rnn.rnn_cell import LSTMCell as same
         from mxnet.operator import NumpyOp
         from mxnet.base import mx_real_t, string_types
-        from mxlite.legacy.python_op import NumpyOp as ours
+        from mxlite.operator.python_op import NumpyOp as ours
 
         print(mxlite.rnn.rnn_cell.LSTMCell is LSTMCell is same, NumpyOp is ours)
         print(mxnet.model is mxlite.model is mxlite.legacy.model)

@@ -18,7 +18,8 @@ from ...kvstore.choice import chosen_store
 from ...kvstore.gradients import BucketStore, pushpull_all
 from ...kvstore.names import checked_name
 from ...ndarray import NDArray
-from ...optimizer.settling import Attempt, Settling
+from ...optimizer.settling import Settling
+from ...optimizer.updater import Attempt
 from ...parallel.agreement import check_agreement
 from ...parallel.replicas import Replicas, check_same_loss, shard_groups, tell_shards
 from ...parallel.zero import StateShards, checked_stage, store_group

@@ -13,8 +13,8 @@ from typing import Any
 from .. import name
 from .._core import NDArray
 from ..base import NotSupportedError
-from ..operator.definition import REGISTRY
-from ..symbol import Custom
+from .custom_op import custom_symbol
+from .definition import REGISTRY
 
 __all__ = ["NDArrayOp", "NumpyOp", "PythonOp"]
 
@@ -108,7 +108,7 @@ class PythonOp:
             self._op_type = f"_python_op{next(_numbers)}"
             REGISTRY[self._op_type] = lambda: _Description(self)
         kwargs["name"] = name.current().get(kwargs.get("name"), hint)
-        return Custom(*args, op_type=self._op_type, **kwargs)
+        return custom_symbol(*args, op_type=self._op_type, **kwargs)
 
 
 class NumpyOp(PythonOp):
