@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from .. import autograd
 from .. import ndarray as nd
 from .._core import is_half
 from ..base import DTypeError, DynamicShapeError, NotSupportedError, ShapeError, ValueError_
-from ..ndarray import NDArray
+from ..ndarray import NDArray, contrib_functions
 from ..ndarray.serialization import dtype_name
 from .device_exchange import DeviceExchange
 from .groups import Group, group_of
 from .process_sets import ProcessSet
 
-__all__ = ["exchange_of_key", "sync_batch_norm"]
+__all__ = ["sync_batch_norm"]
 
 _NAMES = ("gamma", "beta", "moving_mean", "moving_var")
 _exchanges: dict[tuple[str, int, Group], DeviceExchange] = {}
 
 
-def exchange_of_key(
+def _exchange_of_key(
     key: str, num_devices: int, process_set: ProcessSet | int | None
 ) -> DeviceExchange | None:
     """Return where the devices of this process exchange the statistics of a layer.
@@ -64,6 +65,14 @@ def exchange_of_key(
         known = DeviceExchange(f"SyncBatchNorm {key!r}", devices, group)
         _exchanges[key, devices, group] = known
     return known
+
+
+@contrib_functions.sync_batch_norm.provide
+def _sync_batch_norm_of_key(key: str, *arguments: Any) -> tuple[NDArray, NDArray, NDArray]:
+    """Run `sync_batch_norm` for a call of ``mx.nd.contrib.SyncBatchNorm``."""
+    process_set, num_devices = arguments[5:7]
+    exchange = _exchange_of_key(key, num_devices, process_set)
+    return sync_batch_norm(*(*arguments, exchange))
 
 
 def sync_batch_norm(

@@ -13,6 +13,7 @@ from .._core import NDArray
 from ..base import (
     DynamicShapeError,
     IndexError_,
+    Provided,
     ShapeError,
     TypeError_,
     ValueError_,
@@ -33,6 +34,8 @@ __all__ = [
     "rand_zipfian",
     "uniform",
 ]
+
+sync_batch_norm = Provided()  # provided by comm/batch_norm.py, which is made of functions of mx.nd
 
 uniform = random.uniform
 
@@ -212,13 +215,8 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
             fix_gamma=fix_gamma, use_global_stats=use_global_stats,
             output_mean_var=output_mean_var, ndev=ndev, key=key, out=out,
         )  # fmt: skip
-    from ..comm import batch_norm  # Here: it is made of functions of this package.
-
-    exchange = batch_norm.exchange_of_key(key, ndev, process_set)
     arrays = data, gamma, beta, moving_mean, moving_var
-    found = batch_norm.sync_batch_norm(
-        *arrays, process_set, ndev, eps, momentum, fix_gamma, exchange
-    )
+    found = sync_batch_norm(key, *arrays, process_set, ndev, eps, momentum, fix_gamma)
     if out is not None:
         for target, result in zip(out if isinstance(out, (list, tuple)) else [out], found):
             target[:] = result

@@ -20,9 +20,10 @@ from ...ndarray.serialization import dtype_name
 from ...numpy_mode import is_np_shape
 from ...parallel.shard import SHARD_ATTRIBUTE, Shard
 from ...symbol import var
+from . import private_names
 from .bindings import Bindings
 from .cast_check import check_cast
-from .private_names import ParameterArrays, PrivateNames
+from .private_names import ParameterArrays
 from .tracing import STATE, note_use, stand_ins
 
 __all__ = [
@@ -84,7 +85,7 @@ def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:
     return contexts
 
 
-class Parameter(PrivateNames, TypedInit):
+class Parameter(TypedInit):
     """A named array, one copy per context, with its gradient.
 
     Parameters
@@ -121,6 +122,20 @@ class Parameter(PrivateNames, TypedInit):
     of a sharded parameter need all ranks of the process set: they make these calls in the same
     order. Files hold the whole array.
     """
+
+    # All ranks that have a shard compute the same loss: gradients are not summed over them.
+    _same_loss = False
+    # The graph of the layer depends on the position of this rank among those that have shards.
+    _graph_of_rank = False
+    # Process set whose ranks have the other stages of a pipeline; None outside of pipelines, -1 if
+    # a stage has no trained parameters.
+    _stages: int | None = None
+    # Steps of pipelines replace the gradient, although grad_req is 'add' for the micro-batches.
+    _cleared_by_pipelines = False
+    _grad = private_names.grads
+    _ctx_list = private_names.contexts
+    _ctx_map = private_names.positions
+    _check_and_get = private_names.check_and_get
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from ...ndarray import NDArray
 from .bindings import PROCESS
 from .tracing import STATE
 
-__all__ = ["ParameterArrays", "PrivateNames"]
+__all__ = ["ParameterArrays", "check_and_get", "contexts", "grads", "positions"]
 
 
 class ParameterArrays(list[NDArray]):
@@ -35,102 +35,74 @@ class ParameterArrays(list[NDArray]):
         PROCESS.expire()  # the list does not know which parameter's it is
 
 
-class PrivateNames:
-    """Base of `Parameter`: what 1.x stores and mxlite finds out from the arrays."""
+def _grads(param: Any) -> list[NDArray] | None:
+    if param._data is None or param._grad_req == "null":
+        return None
+    return [array.grad for array in param._data]
 
-    _data: list[NDArray] | None
-    _deferred_init: tuple[Any, ...]
-    _grad_req: str
-    # All ranks that have a shard compute the same loss: gradients are not summed over them.
-    _same_loss = False
-    # The graph of the layer depends on the position of this rank among those that have shards.
-    _graph_of_rank = False
-    # Process set whose ranks have the other stages of a pipeline; None outside of pipelines, -1 if
-    # a stage has no trained parameters.
-    _stages: int | None = None
-    # Steps of pipelines replace the gradient, although grad_req is 'add' for the micro-batches.
-    _cleared_by_pipelines = False
 
-    @property
-    def _grad(self) -> list[NDArray] | None:
-        """The gradients; None before initialization or without any."""
-        if self._data is None or self._grad_req == "null":
-            return None
-        return [array.grad for array in self._data]
+def _set_grads(param: Any, grads: Sequence[NDArray] | None) -> None:
+    # Code that sets this has most likely replaced _data, too, and may put this parameter into
+    # the dictionaries of blocks, which have no binding to it.
+    PROCESS.expire()
+    if grads is None or param._data is None or param._grad_req == "null":
+        return
+    if any(array.grad is not grad for array, grad in zip(param._data, grads)):
+        autograd.mark_variables(list(param._data), list(grads), param._grad_req)
 
-    @_grad.setter
-    def _grad(self, grads: Sequence[NDArray] | None) -> None:
-        # Code that sets this has most likely replaced _data, too, and may put this parameter into
-        # the dictionaries of blocks, which have no binding to it.
-        PROCESS.expire()
-        if grads is None or self._data is None or self._grad_req == "null":
-            return
-        if any(array.grad is not grad for array, grad in zip(self._data, grads)):
-            autograd.mark_variables(list(self._data), list(grads), self._grad_req)
 
-    @property
-    def _ctx_list(self) -> list[Context] | None:
-        """The contexts of the arrays, or those that initialization will use."""
-        if self._data is not None:
-            return [array.ctx for array in self._data]
-        return list(self._deferred_init[1]) if self._deferred_init else None
+def _contexts(param: Any) -> list[Context] | None:
+    if param._data is not None:
+        return [array.ctx for array in param._data]
+    return list(param._deferred_init[1]) if param._deferred_init else None
 
-    @_ctx_list.setter
-    def _ctx_list(self, contexts: Any) -> None:
-        """Change nothing: the value follows from the arrays."""
 
-    @property
-    def _ctx_map(self) -> list[list[int | None]] | None:
-        """Position of the array of each device, by kind of device (even, odd) and device id."""
-        contexts = self._ctx_list
-        if contexts is None or self._data is None:
-            return None
-        positions: list[list[int | None]] = [[], []]
-        for index, ctx in enumerate(contexts):
-            devices = positions[ctx.device_typeid & 1]
-            devices.extend([None] * (ctx.device_id + 1 - len(devices)))
-            devices[ctx.device_id] = index
-        return positions
+def _positions(param: Any) -> list[list[int | None]] | None:
+    contexts = _contexts(param)
+    if contexts is None or param._data is None:
+        return None
+    positions: list[list[int | None]] = [[], []]
+    for index, ctx in enumerate(contexts):
+        devices = positions[ctx.device_typeid & 1]
+        devices.extend([None] * (ctx.device_id + 1 - len(devices)))
+        devices[ctx.device_id] = index
+    return positions
 
-    @_ctx_map.setter
-    def _ctx_map(self, positions: Any) -> None:
-        """Change nothing: the value follows from the arrays."""
 
-    def _check_and_get(self, arr_list: Sequence[NDArray] | None, ctx: Any) -> Any:
-        """Return the entry of ``_data`` or ``_grad`` on a context.
+def _keep(param: Any, value: Any) -> None:
+    """Change nothing: the value follows from the arrays."""
 
-        Parameters
-        ----------
-        arr_list : list of NDArray or None
-            In the order of ``_data``; None raises why there is no value.
-        ctx : Context, None or the type ``list``
-            None is the only context, else the current one; ``list`` returns all.
 
-        Returns
-        -------
-        NDArray or list of NDArray
-            Inside a trace, what stands for ``_data`` there.
-        """
-        if arr_list is None and self._data is None and STATE.traces:
-            array = self._stand_in()
-            if array is not None:
-                return array
-        if arr_list is None or self._data is None:
-            raise self._missing()
-        if ctx is list:
-            return arr_list
-        if arr_list is self._data and STATE.traces:
-            array = self._stand_in()
-            if array is not None:
-                return array
-        chosen = self._pick(ctx)
-        return next(entry for entry, array in zip(arr_list, self._data) if array is chosen)
+grads = property(_grads, _set_grads, doc="The gradients; None before initialization or without.")
+contexts = property(_contexts, _keep, doc="Contexts of the arrays, or those of initialization.")
+positions = property(
+    _positions, _keep, doc="Position of each device's array, by kind (even, odd) and device id."
+)
 
-    def _stand_in(self) -> Any:
-        raise NotImplementedError
 
-    def _pick(self, ctx: Context | None) -> NDArray:
-        raise NotImplementedError
+def check_and_get(param: Any, arr_list: Sequence[NDArray] | None, ctx: Any) -> Any:
+    """Return the entry of ``_data`` or ``_grad`` on a context.
 
-    def _missing(self) -> Exception:
-        raise NotImplementedError
+    Parameters
+    ----------
+    param : Parameter
+    arr_list : list of NDArray or None
+        In the order of ``_data``; None raises why there is no value.
+    ctx : Context, None or the type ``list``
+        None is the only context, else the current one; ``list`` returns all.
+
+    Returns
+    -------
+    NDArray or list of NDArray
+        Inside a trace, what stands for ``_data`` there.
+    """
+    if STATE.traces and arr_list is param._data and (arr_list is None or ctx is not list):
+        array = param._stand_in()
+        if array is not None:
+            return array
+    if arr_list is None or param._data is None:
+        raise param._missing()
+    if ctx is list:
+        return arr_list
+    chosen = param._pick(ctx)
+    return next(entry for entry, array in zip(arr_list, param._data) if array is chosen)
