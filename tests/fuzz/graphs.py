@@ -40,6 +40,12 @@ _FACTOR = 32.0
 _FLOOR = 16 * _ROUNDING  # smallest allowed error, relative to the largest element or to 1
 _MOST_TRIES = 200  # candidates in the search for a shorter program
 
+# Operators that compute their slope from their rounded result, by a difference that cancels.
+_FROM_RESULT = re.compile(
+    r"F\.(?:sigmoid|tanh|Activation|LeakyReLU)\(N\((v\d+)\)"
+    r"(?:, act_type='(?:softrelu|s?elu)'[^()]*)?\)"
+)
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -72,6 +78,11 @@ class _Noise:
         rest = mx.nd.array(forward - backward, dtype="float64")
         return array * factor + mx.nd.BlockGrad(array * rest)
 
+    def slope(self, result: Any, operand: Any) -> Any:
+        """Give the slope of a result an absolute error: the terms of its difference are near 1."""
+        error = mx.nd.array(_NOISE * self.numbers.uniform(-1, 1, operand.shape), dtype="float64")
+        return result + error * (operand - mx.nd.BlockGrad(operand))
+
 
 def _rounded(array: Any) -> Any:
     """Round a value, and the gradient that flows back, to float32: equal ones stay equal."""
@@ -92,6 +103,8 @@ def _evaluate(
         if noise:  # the value of F.abs(v0) + 0.5 inside of a step is rounded as well
             text = re.sub(r"\bv\d+\b", read, text)
             text = re.sub(r"F\.abs\(N\(v\d+\)\) \+ [\d.]+", r"N(\g<0>)", text)
+            if isinstance(noise, _Noise):
+                text = _FROM_RESULT.sub(r"N.slope(\g<0>, \1)", text)
         result = eval(text, known)
         count = len(step.names)
         results = [result] if count == 1 and not isinstance(result, list) else list(result)
