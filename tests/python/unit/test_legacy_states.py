@@ -146,20 +146,23 @@ def test_an_array_of_a_closed_list_of_types_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "error", "words"),
+    ("key", "error", "words"),
     [
-        (0, None, ""),
-        (1, ShapeError, r"state of parameter 1 has shape \(1, 2\), Parameter 'b' .* \(2, 1\)"),
-        (2, FileFormatError, "state of parameter 2, this trainer has 2 parameters"),
+        (b"K\x00", None, ""),
+        (b"K\x01", ShapeError, r"state of parameter 1 has shape \(1, 2\), Parameter 'b' .* \(2, 1\)"),
+        (b"K\x02", FileFormatError, "state of parameter 2, this trainer has 2 parameters"),
+        (b"X\x01\x00\x00\x00b", FileFormatError, "state of parameter b, this trainer has 2"),
+        (b"\x88", FileFormatError, "state of parameter True, this trainer has 2 parameters"),
+        (b"N", FileFormatError, "state of parameter None, this trainer has 2 parameters"),
     ],
 )
 def test_states_are_compared_with_the_parameters(
-    tmp_path: Path, index: int, error: type[Exception] | None, words: str
+    tmp_path: Path, key: bytes, error: type[Exception] | None, words: str
 ) -> None:
     """1.x pickles states by position: a trainer of another network must not take them."""
     state = legacy_array(array_to_blob(mx.nd.array([[1, 2]])))
     path = tmp_path / "states"
-    path.write_bytes(b"(K" + bytes([index]) + state + b"d.")
+    path.write_bytes(b"(" + key + state + b"d.")
     params = [
         mx.gluon.Parameter(name, shape=shape) for name, shape in (("a", (1, 2)), ("b", (2, 1)))
     ]

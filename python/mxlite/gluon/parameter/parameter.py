@@ -753,7 +753,7 @@ class Parameter(TypedInit):
             return [array.ctx for array in self._data]
         if self._deferred_init:
             return list(self._deferred_init[1])
-        raise UninitializedParameterError(f"Parameter {self.name!r} has not been initialized")
+        raise self._missing()
 
     def _set_trainer(self, trainer: Any) -> None:
         """Set the trainer that updates this parameter; None: no trainer any more.

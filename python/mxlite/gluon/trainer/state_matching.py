@@ -84,13 +84,11 @@ def arranged(
         If a parameter or a state has another shape than the parameter here.
     """
     try:
-        if saved is None:
-            for tree in trees:
-                _check_range(tree["states"], len(params), source)
-        else:
+        if saved is not None:
             positions = _positions(_checked(saved, source), params, source, dict(known or {}))
             trees = [_renumbered(tree, positions) for tree in trees]
         for tree in trees:
+            _check_keys(tree["states"], len(params), source)
             _check_shapes(tree, params, optimizer, source)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise FileFormatError(f"{source}: unexpected structure of states: {error!r}") from error
@@ -193,13 +191,13 @@ def _renumbered(tree: dict[str, Any], positions: Mapping[int, int]) -> dict[str,
     return {**tree, "states": moved(tree["states"]), "optimizer": saved}
 
 
-def _check_range(states: dict[Any, Any], count: int, source: str) -> None:
-    extra = [key for key in states if type(key) is int and not 0 <= key < count]
-    if extra:
-        raise FileFormatError(
-            f"{source}: it has a state of parameter {extra[0]}, this trainer has {count} "
-            "parameters; build the network and the trainer as when they were saved"
-        )
+def _check_keys(states: dict[Any, Any], count: int, source: str) -> None:
+    for key in states:
+        if type(key) is not int or not 0 <= key < count:
+            raise FileFormatError(
+                f"{source}: it has a state of parameter {str(key)[:100]}, this trainer has {count} "
+                "parameters; build the network and the trainer as when they were saved"
+            )
 
 
 def _check_shapes(
@@ -212,8 +210,6 @@ def _check_shapes(
     if klass is None or not _is_own(klass):
         return  # states of other optimizers may have any shape
     for key, state in tree["states"].items():
-        if type(key) is not int or not 0 <= key < len(params):
-            continue
         param = params[key]
         for array in _arrays(state):
             shape = tuple(array.shape)
