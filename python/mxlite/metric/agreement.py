@@ -43,8 +43,6 @@ class _BinaryCounts:
                 f"binary classification: labels {np.unique(truth).tolist()} were given, "
                 "expected 0 and 1"
             )
-        if has_nan("binary classification", scores):
-            self.diverged = True
         self.true_positives += int(((found == 1) & (truth == 1)).sum())
         self.false_positives += int(((found == 1) & (truth == 0)).sum())
         self.true_negatives += int(((found == 0) & (truth == 0)).sum())
@@ -104,6 +102,8 @@ class _BinaryMetric(EvalMetric):
         for label, pred in zip(labels, preds):
             self._counts.update(label, pred)
             self._global_counts.update(label, pred)
+            if has_nan(type(self).__name__, to_numpy(pred)):
+                self._counts.diverged = self._global_counts.diverged = True
         if self.average == "macro":
             self._add(self._score(self._counts), 1)
             self._counts.reset()

@@ -92,8 +92,10 @@ def test_metrics_of_nan_are_nan(measure: Any) -> None:
     assert not math.isnan(before[1])
     bad = good.copy()
     bad[1, 0] = math.nan
-    with pytest.warns(UserWarning, match="predictions have NaN, so the metric is nan"):
+    expected = f"{type(measure).__name__}: predictions have NaN, so the metric is nan"
+    with pytest.warns(UserWarning, match=expected) as caught:
         measure.update([labels], [nd.array(bad)])
+    assert len(caught) == 1
     assert math.isnan(measure.get()[1])
     assert measure.num_inst in (2, 6)
     measure.reset()
@@ -116,6 +118,10 @@ def initialized(layer: Any) -> Any:
         (lambda: network().initialize(ctx=1, force_reinit=True), "ctx must be .*, got 1"),
         (lambda: network().hybridize(staticalloc=True), "'staticalloc'.*mean 'static_alloc'"),
         (lambda: nn.Dense(2)(nd.ones((1, 2))), r"Call net\.initialize\(\)"),
+        (
+            lambda: gluon.Trainer(nn.Dense(2).collect_params(), "sgd").step(1),
+            r"Call net\.initialize\(\)",
+        ),
         (lambda: network()(nd.ones((1, 5))), "in_units=2, but a row of the data has 5 values"),
         (
             lambda: initialized(nn.Conv2D(8, 3, in_channels=3))(nd.ones((2, 9, 9, 3))),
