@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .base import TypeError_, ValueError_
+from .base import TypeError_, ValueError_, keywords_of, unknown_keyword
 
 __all__ = ["TypedInit", "check_argument", "check_number", "check_sizes"]
 
@@ -145,7 +145,8 @@ def _checked(init: Callable[..., None]) -> Callable[..., None] | None:
     """Return ``init`` wrapped in checks of its arguments; None if it has none to check."""
     by_name: dict[str, tuple[Callable[[Any], bool], str, bool]] = {}
     positions: list[str] = []
-    for parameter in list(inspect.signature(init).parameters.values())[1:]:
+    signature = inspect.signature(init)
+    for parameter in list(signature.parameters.values())[1:]:
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             positions.append(parameter.name)
         kind = _KINDS.get(parameter.annotation)
@@ -162,6 +163,21 @@ def _checked(init: Callable[..., None]) -> Callable[..., None] | None:
             kind = by_name.get(name)
             if kind is not None and not (kind[0](value) or value is None and kind[2]):
                 raise _unexpected(type(self).__name__, name, value, kind[1])
+        if not kwargs.keys() <= signature.parameters.keys():
+            _check_keywords(self, signature, args, kwargs)
         init(self, *args, **kwargs)
 
     return checked
+
+
+def _check_keywords(
+    self: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Raise for a keyword that no class takes, before Python misses the argument that it means."""
+    try:
+        signature.bind(self, *args, **kwargs)
+    except TypeError:
+        known = keywords_of(type(self))
+        for name in kwargs:
+            if name not in known:
+                raise unknown_keyword(type(self), name) from None

@@ -45,6 +45,7 @@ __all__ = [
     "data_dir",
     "data_dir_default",
     "error_types",
+    "keywords_of",
     "numeric_types",
     "register_error",
     "shape_tuple",
@@ -233,31 +234,43 @@ _TRAINING = "autograd.record() chooses training mode, a network called outside o
 # Names that other libraries, or other functions of mxlite, have for the same thing. A value with
 # blanks is a hint whatever the object is; other values are names, shown if the object has them.
 _OTHER_NAMES = {
-    "axis": ("dim",), "betas": ("beta1",), "dim": ("axis",), "eps": ("epsilon",),
+    "axis": ("dim",), "batch_first": ("use layout='NTC'",), "betas": ("beta1",),
+    "bias": ("use_bias",), "dim": ("axis",), "drop_last": ("use last_batch='discard'",),
+    "embedding_dim": ("output_dim",), "eps": ("epsilon",),
     "hidden": ("units", "hidden_size"), "in_features": ("in_units",), "keepdim": ("keepdims",),
-    "kernel": ("kernel_size",), "lr": ("learning_rate",), "num_filter": ("channels",),
-    "num_hidden": ("units", "hidden_size"), "out_features": ("units",), "pad": ("padding",),
+    "kernel": ("kernel_size",), "lr": ("learning_rate",), "negative_slope": ("alpha",),
+    "num_embeddings": ("input_dim",), "num_filter": ("channels",),
+    "num_hidden": ("units", "hidden_size"), "out_channels": ("channels",),
+    "out_features": ("units",), "p": ("rate",), "pad": ("padding",),
     "size": ("shape",), "stride": ("strides",), "weight_decay": ("wd",),
     # PyTorch's: modules and layers
     "BCEWithLogitsLoss": ("SigmoidBinaryCrossEntropyLoss",), "BatchNorm1d": ("BatchNorm",),
     "BatchNorm2d": ("BatchNorm",), "BatchNorm3d": ("BatchNorm",),
+    "CosineAnnealingLR": ("CosineScheduler", "use lr_scheduler.CosineScheduler"),
     "CrossEntropyLoss": ("use gluon.loss.SoftmaxCrossEntropyLoss",), "Linear": ("Dense",),
     "L1Loss": ("use gluon.loss.L1Loss",), "LSTM": ("use gluon.rnn.LSTM",),
     "MSELoss": ("use gluon.loss.L2Loss",), "Module": ("Block", "HybridBlock"),
-    "ReLU": ("Activation",), "Sigmoid": ("Activation",), "Tanh": ("Activation",),
+    "MultiStepLR": ("MultiFactorScheduler", "use lr_scheduler.MultiFactorScheduler"),
+    "ReLU": ("Activation",), "Sigmoid": ("Activation",),
+    "StepLR": ("FactorScheduler", "use lr_scheduler.FactorScheduler"), "Tanh": ("Activation",),
     "cat": ("concat", "use nd.concat"), "cuda": ("gpu", "as_in_context", "collect_params"),
+    "functional": ("use the functions of mx.nd, or of F in hybrid_forward",),
+    "manual_seed": ("use mx.random.seed",), "nn": ("use gluon.nn",),
     "no_grad": ("use autograd.pause()",), "optim": ("optimizer",), "tensor": ("use nd.array",),
     # PyTorch's: methods of arrays and networks
     "bmm": ("batch_dot",), "bool": ("astype",), "clamp": ("clip",), "clone": ("copy",),
+    "contiguous": ("operators take every array as it is, so no call is needed",),
     "cpu": ("as_in_context",),
     "device": ("ctx",), "double": ("astype",), "eval": (_TRAINING,), "float": ("astype",),
     "half": ("astype", "cast"), "int": ("astype",), "item": ("asscalar",),
     "load_state_dict": ("load_parameters",), "long": ("astype",), "matmul": ("dot",),
-    "mm": ("dot",), "named_parameters": ("collect_params",), "numel": ("size",),
+    "mm": ("dot",), "modules": ("use apply(fn), which calls fn with every block",),
+    "named_parameters": ("collect_params",), "numel": ("size",),
     "numpy": ("asnumpy",), "parameters": ("collect_params",), "permute": ("transpose",),
     "requires_grad": ("attach_grad",), "requires_grad_": ("attach_grad",),
     "state_dict": ("save_parameters",), "to": ("as_in_context", "astype", "cast", "collect_params"),
-    "train": (_TRAINING,), "unsqueeze": ("expand_dims",), "view": ("reshape",),
+    "tolist": ("use asnumpy().tolist()",), "train": (_TRAINING,),
+    "unsqueeze": ("expand_dims",), "view": ("reshape",),
     "zero_grad": ("use collect_params().zero_grad()",),
 }  # fmt: skip
 
@@ -344,6 +357,22 @@ def missing_attribute(owner: object, name: str) -> Any:
     raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{hint}")
 
 
+def keywords_of(kind: type) -> list[str]:
+    """Return the names of the arguments of ``__init__`` of a class and its bases.
+
+    Parameters
+    ----------
+    kind : type
+    """
+    names: dict[str, None] = {}
+    for base in kind.__mro__:
+        if "__init__" in vars(base) and base is not object:
+            for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items():
+                if name != "self" and parameter.kind is not parameter.VAR_KEYWORD:
+                    names[name] = None
+    return list(names)
+
+
 def unknown_keyword(kind: type, given: str) -> TypeError_:
     """Return the error for a keyword that no ``__init__`` of a class and its bases takes.
 
@@ -358,12 +387,7 @@ def unknown_keyword(kind: type, given: str) -> TypeError_:
     TypeError
         Suggests near keywords, else lists those of the class.
     """
-    names: dict[str, None] = {}
-    for base in kind.__mro__:
-        if "__init__" in vars(base) and base is not object:
-            for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items():
-                if name != "self" and parameter.kind is not parameter.VAR_KEYWORD:
-                    names[name] = None
+    names = keywords_of(kind)
     hint = suggestion(given, names) or f"; known: {', '.join(names)}"
     return TypeError_(f"{kind.__name__}() got an unexpected keyword argument {given!r}{hint}")
 

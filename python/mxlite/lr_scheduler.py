@@ -6,7 +6,9 @@ import inspect
 import logging
 from collections.abc import Sequence
 from math import cos, pi
+from typing import TYPE_CHECKING
 
+from ._names_1x import attributes as _attributes
 from ._typed_init import TypedInit, check_number
 from .base import TypeError_, ValueError_
 
@@ -304,3 +306,7 @@ class CosineScheduler(_DecayScheduler):
 
     def _shape(self, fraction: float) -> float:
         return (1 + cos(pi * fraction)) / 2
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

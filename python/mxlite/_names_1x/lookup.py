@@ -42,10 +42,10 @@ class UnknownNameError(AttributeError):
 
     def __str__(self) -> str:
         known = (n for n in dir(sys.modules[self.module_name]) if not n.startswith("_"))
-        return (
-            f"module {self.module_name!r} has no attribute {self.missing!r}"
-            f"{suggestion(self.missing, known)}"
-        )
+        hint = suggestion(self.missing, known)
+        if self.module_name == "mxlite" and self.missing in vars(sys.modules["mxlite.ndarray"]):
+            hint = f"; use mx.nd.{self.missing}"
+        return f"module {self.module_name!r} has no attribute {self.missing!r}{hint}"
 
 
 class MissingModuleError(NotSupportedError, ImportError):

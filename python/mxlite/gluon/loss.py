@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, overload
 
+from .._names_1x import attributes as _attributes
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..symbol import Symbol
@@ -583,3 +584,7 @@ class SDMLLoss(Loss):
         spread: float | int = self.smoothing_parameter / (count - 1)
         labels = pairs * (1 - self.smoothing_parameter) + (1 - pairs) * spread
         return self.kl_loss(log_probabilities, labels)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

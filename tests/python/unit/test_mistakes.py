@@ -185,7 +185,15 @@ def test_hints_of_layers_understand_every_way_to_give_channels() -> None:
         (nn.Dense(1), "parameters", "did you mean 'collect_params'"),
         (nn, "Linear", "did you mean 'Dense'"),
         (nn, "CrossEntropyLoss", "use gluon.loss.SoftmaxCrossEntropyLoss"),
+        (gluon.loss, "CrossEntropyLoss", "use gluon.loss.SoftmaxCrossEntropyLoss"),
+        (mx.lr_scheduler, "StepLR", "did you mean 'FactorScheduler'"),
+        (nn, "functional", "use the functions of mx.nd"),
+        (nn.Dense(1), "modules", r"use apply\(fn\)"),
+        (nd.ones(1), "tolist", r"use asnumpy\(\).tolist\(\)"),
+        (nd.ones(1), "contiguous", "no call is needed"),
         (mx, "cuda", "did you mean 'gpu'"),
+        (mx, "manual_seed", "use mx.random.seed"),
+        (mx, "zeros", "use mx.nd.zeros$"),
         (nd.ones(1), "nothing_alike", "has no attribute 'nothing_alike'$"),
     ],
 )
@@ -194,6 +202,20 @@ def test_names_of_pytorch_are_translated(owner: Any, name: str, words: str) -> N
     with pytest.raises(AttributeError) as caught:
         getattr(owner, name)
     assert caught.match(words)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: gluon.data.DataLoader([1], 1, drop_last=True), "use last_batch='discard'"),
+        (lambda: gluon.rnn.LSTM(2, batch_first=True), "use layout='NTC'"),
+        (lambda: nn.Dropout(p=0.5), "did you mean 'rate'"),
+        (lambda: nn.Dropout(prefix="a_"), "missing 1 required positional argument: 'rate'"),
+    ],
+)
+def test_keywords_of_pytorch_are_translated(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        make()
 
 
 def test_an_error_in_a_property_of_a_block_stays() -> None:
