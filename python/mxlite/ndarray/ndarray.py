@@ -300,11 +300,15 @@ def _array_ufunc(self: NDArray, ufunc: Any, method: str, *inputs: Any, **kwargs:
 
 def _str(self: NDArray) -> str:
     about = "x".join(str(d) for d in self.shape)
-    if dtype_name(self.dtype) == "bfloat16":  # the values are printed as float32
+    is_bfloat16 = dtype_name(self.dtype) == "bfloat16"
+    if is_bfloat16:
         about += " bfloat16"
     if self._traced:
         return f"<NDArray {about} @{self.ctx}, traced>"
-    return f"\n{self.asnumpy()}\n<NDArray {about} @{self.ctx}>"
+    values = self.asnumpy()
+    # NumPy has no format for bfloat16, whose values have three significant digits.
+    text = np.array2string(values.astype("float32"), precision=4) if is_bfloat16 else str(values)
+    return f"\n{text}\n<NDArray {about} @{self.ctx}>"
 
 
 def _repr(self: NDArray) -> str:

@@ -29,6 +29,9 @@ def test_arrays_of_bfloat16_say_so() -> None:
     array = nd.ones((2, 3))
     assert repr(array).endswith("<NDArray 2x3 @cpu(0)>")
     assert repr(array.astype("bfloat16")).endswith("<NDArray 2x3 bfloat16 @cpu(0)>")
+    values = nd.array([1, 0.1, 2.5]).astype("bfloat16")
+    assert str(values) == "\n[1.     0.1001 2.5   ]\n<NDArray 3 bfloat16 @cpu(0)>"
+    assert str(nd.ones(2, dtype="bfloat16")).startswith("\n[1. 1.]\n")
 
 
 def test_the_package_as_a_program_says_what_is_installed() -> None:
