@@ -125,7 +125,7 @@ class DataBatch:
         self.provide_data = provide_data
         self.provide_label = provide_label
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         shapes = [[tuple(a.shape) for a in arrays or ()] for arrays in (self.data, self.label)]
         labels = shapes[1] if self.label else None
         return f"{type(self).__name__}: data shapes: {shapes[0]} label shapes: {labels}"
@@ -147,6 +147,16 @@ class DataIter(NeedsInit):
 
     def __init__(self, batch_size: int = 0) -> None:
         self.batch_size = batch_size
+
+    def __repr__(self) -> str:
+        parts = [
+            part
+            for kind in ("data", "label")
+            for part in getattr(self, f"provide_{kind}", None) or ()
+        ]
+        shapes = ", ".join(f"{part[0]} {tuple(part[1])}" for part in parts)
+        about = shapes or f"batch_size={vars(self).get('batch_size')}"
+        return f"{type(self).__name__}({about})"
 
     def __iter__(self) -> DataIter:
         return self

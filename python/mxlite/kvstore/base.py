@@ -32,6 +32,11 @@ class KVStoreBase:
     kv_registry: ClassVar[dict[str, builtins.type[Any]]] = {}
     _spans_processes: bool = False  # may be True although the type has no "dist" in it
 
+    def __repr__(self) -> str:
+        if type(self).type is KVStoreBase.type:  # a plug-in that does not say what it is
+            return object.__repr__(self)
+        return f"{type(self).__name__}({self.type!r}, rank {self.rank} of {self.num_workers})"
+
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Give the value of rank 0 to all outputs of all workers.
 

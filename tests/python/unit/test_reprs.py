@@ -25,6 +25,45 @@ def test_objects_of_a_training_say_what_they_are() -> None:
     assert "base_lr=0.2" in repr(schedule)
 
 
+def test_data_and_stores_say_what_they_are(tmp_path: Path) -> None:
+    batches = mx.io.NDArrayIter(nd.zeros((4, 3)), nd.zeros(4), 2)
+    assert repr(batches) == "NDArrayIter(data (2, 3), softmax_label (2,))"
+    batch = next(batches)
+    assert repr(batch) == str(batch) == "DataBatch: data shapes: [(2, 3)] label shapes: [(2,)]"
+    assert repr(mx.io.ResizeIter(batches, 1)) == "ResizeIter(data (2, 3), softmax_label (2,))"
+    rows = tmp_path / "rows.csv"
+    rows.write_text("1,2\n3,4\n")
+    rows_iter = mx.io.CSVIter(data_csv=str(rows), data_shape=(2,), batch_size=1)
+    assert repr(rows_iter) == "CSVIter(data (1, 2), softmax_label (1,))"
+    assert repr(mx.io.DataIter(8)) == "DataIter(batch_size=8)"
+    data = gluon.data.ArrayDataset(nd.zeros((4, 3)))
+    assert repr(data) == "ArrayDataset of 4 samples"
+    assert repr(data.transform(abs)) == "ArrayDataset of 4 samples, transformed"
+    assert repr(data.take(2)) == "2 samples of ArrayDataset of 4 samples"
+    sampler = gluon.data.RandomSampler(5)
+    assert repr(sampler) == "RandomSampler of 5 samples"
+    batches_of_two = gluon.data.BatchSampler(sampler, 2, "discard")
+    options = "batch_size=2, last_batch='discard'"
+    assert repr(batches_of_two) == f"BatchSampler(RandomSampler of 5 samples, {options})"
+    assert repr(mx.kv.create("local")) == "KVStore('local', rank 0 of 1)"
+
+
+def test_objects_of_incomplete_classes_have_the_usual_text() -> None:
+    class Data(gluon.data.Dataset): ...
+
+    class Order(gluon.data.Sampler): ...
+
+    class Store(mx.kv.KVStoreBase): ...
+
+    class Batches(mx.io.DataIter):
+        def __init__(self) -> None:
+            pass
+
+    for kind in (Data, Order, Store):
+        assert repr(kind()).startswith("<") and kind.__name__ in repr(kind())
+    assert repr(Batches()) == "Batches(batch_size=None)"
+
+
 def test_arrays_of_bfloat16_say_so() -> None:
     array = nd.ones((2, 3))
     assert repr(array).endswith("<NDArray 2x3 @cpu(0)>")

@@ -29,6 +29,11 @@ class Dataset:
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} does not define __len__")
 
+    def __repr__(self) -> str:
+        if type(self).__len__ is Dataset.__len__:
+            return object.__repr__(self)
+        return f"{type(self).__name__} of {len(self)} samples"
+
     def filter(self, fn: Callable[[Any], bool]) -> Dataset:
         """Return the samples for which ``fn`` is true.
 
@@ -243,6 +248,9 @@ class _Chosen(Dataset):
     def __getitem__(self, idx: int) -> Any:
         return self._data[self._indices[idx]]
 
+    def __repr__(self) -> str:
+        return f"{len(self)} samples of {self._data!r}"
+
     def __len__(self) -> int:
         return len(self._indices)
 
@@ -257,6 +265,9 @@ class _Transformed(Dataset):
     def __getitem__(self, idx: int) -> Any:
         sample = self._data[idx]
         return self._fn(*sample) if isinstance(sample, tuple) else self._fn(sample)
+
+    def __repr__(self) -> str:
+        return f"{self._data!r}, transformed"
 
     def __len__(self) -> int:
         return len(self._data)

@@ -27,6 +27,11 @@ class Sampler(TypedInit):
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
 
+    def __repr__(self) -> str:
+        if type(self).__len__ is Sampler.__len__:
+            return object.__repr__(self)
+        return f"{type(self).__name__} of {len(self)} samples"
+
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} does not define __len__")
 
@@ -140,6 +145,10 @@ class BatchSampler(Sampler):
         self._batch_size = batch_size
         self._last_batch = last_batch
         self._left: list[int] = []
+
+    def __repr__(self) -> str:
+        options = f"batch_size={self._batch_size}, last_batch={self._last_batch!r}"
+        return f"{type(self).__name__}({self._sampler!r}, {options})"
 
     def __iter__(self) -> Iterator[list[int]]:
         batch, self._left = self._left, []

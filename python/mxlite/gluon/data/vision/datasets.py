@@ -336,6 +336,9 @@ class ImageFolderDataset(Dataset):
         )
         return (picture, label) if self._transform is None else self._transform(picture, label)
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} in {len(self.synsets)} classes"
+
     def __len__(self) -> int:
         return len(self.items)
 
