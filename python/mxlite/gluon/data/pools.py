@@ -9,6 +9,7 @@ import concurrent.futures
 import queue
 import random
 import threading
+import time
 import zlib
 from collections import deque
 from typing import Any, Callable, Optional, Protocol
@@ -76,6 +77,9 @@ class Processes:
 Requests = queue.SimpleQueue[Optional[tuple[concurrent.futures.Future[Any], int, Any]]]
 
 
+_EXIT_SECONDS = 1  # how long an ending program waits for the samples that threads are reading
+
+
 class Threads:
     """The threads that load one pass.
 
@@ -119,11 +123,14 @@ class Threads:
             self._requests.put(None)
 
     def close(self) -> None:
-        """End the threads before the interpreter ends; they may be running native code."""
+        """End the threads before the interpreter ends; they may be running native code.
+
+        A program that goes on after Ctrl-C, or leaves a pass, does not wait for slow samples.
+        """
         self.end()
-        if not _core.ended_by_interrupt():
-            for thread in self._threads:
-                thread.join()
+        deadline = time.monotonic() + (0 if _core.ended_by_interrupt() else _EXIT_SECONDS)
+        for thread in self._threads:
+            thread.join(max(0, deadline - time.monotonic()))
 
     def _serve(self) -> None:
         while (request := self._requests.get()) is not None:
