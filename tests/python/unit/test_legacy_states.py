@@ -149,7 +149,11 @@ def test_an_array_of_a_closed_list_of_types_is_read() -> None:
     ("key", "error", "words"),
     [
         (b"K\x00", None, ""),
-        (b"K\x01", ShapeError, r"state of parameter 1 has shape \(1, 2\), Parameter 'b' .* \(2, 1\)"),
+        (
+            b"K\x01",
+            ShapeError,
+            r"state of parameter 1 has shape \(1, 2\), Parameter 'b' .* \(2, 1\)",
+        ),
         (b"K\x02", FileFormatError, "state of parameter 2, this trainer has 2 parameters"),
         (b"X\x01\x00\x00\x00b", FileFormatError, "state of parameter b, this trainer has 2"),
         (b"\x88", FileFormatError, "state of parameter True, this trainer has 2 parameters"),

@@ -125,7 +125,7 @@ class Threads:
     def close(self) -> None:
         """End the threads before the interpreter ends; they may be running native code.
 
-        A program that goes on after Ctrl-C, or leaves a pass, does not wait for slow samples.
+        A program that caught Ctrl-C or left a pass does not wait for slow samples.
         """
         self.end()
         deadline = time.monotonic() + (0 if _core.ended_by_interrupt() else _EXIT_SECONDS)
