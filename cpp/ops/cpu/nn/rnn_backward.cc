@@ -59,12 +59,32 @@ class BackwardPass {
                    reserve_.layer_input + reserve_.layer_input_bytes * static_cast<size_t>(l - 1));
   }
 
+  // The program may have written other values to the first states since forward kept them. Slots
+  // that hold them already are only read: another backward may run at the same time.
+  void renew_first(const C* state, int64_t columns, int64_t padded, int64_t d,
+                   const int64_t* lengths, C* slots) const {
+    const int64_t last = d == 1 ? sizes_.steps : 0;
+    for (int64_t r = 0; r < sizes_.batch; ++r, state += columns) {
+      // A backward direction carries the first state over the steps past the sample's end.
+      const int64_t first = d == 1 && lengths ? std::min(lengths[r], last) : last;
+      for (int64_t slot = first; slot <= last; ++slot) {
+        C* const kept = slots + (slot * sizes_.batch + r) * padded;
+        if (!std::equal(state, state + columns, kept)) std::copy_n(state, columns, kept);
+      }
+    }
+  }
+
   RnnBackward<C> steps(const RnnOperands<C>& in, const RnnResults<const C>& grads, void* reserve,
                        void* scratch, const Gradients<C>& out, int64_t l, int64_t d,
                        const C* output_grad) const {
     const RnnSizes& s = sizes_;
     const int64_t index = l * s.directions + d;
     const RnnKept<C> kept(reserve_, reserve, index);
+    renew_first(in.state + index * s.batch * s.out(), s.out(), blocks_.out_pad, d, in.lengths,
+                kept.hidden);
+    if (in.cell)
+      renew_first(in.cell + index * s.batch * s.hidden, s.hidden, blocks_.hidden_pad, d, in.lengths,
+                  kept.cell);
     RnnBackward<C> layer{{s, blocks_, rnn_clip(params_)}};
     layer.inputs = s.layer_input(l);
     layer.reverse = d == 1;

@@ -106,6 +106,16 @@ class Pass {
     return hidden_weight(l, d) + gate_rows() * s_.out();
   }
 
+  // Backward calls this as well: the program may have written other values to the first states.
+  void keep_first(int64_t l, int64_t d) {
+    const int64_t index = l * s_.directions + d, first = d == 1 ? s_.steps : 0;
+    copy(hidden(l, d, first), offset(in_.state->data, index * s_.batch * s_.out(), dtype_),
+         s_.batch * s_.out());
+    if (in_.cell)
+      copy(cells(l, d, first), offset(in_.cell->data, index * s_.batch * s_.hidden, dtype_),
+           s_.batch * s_.hidden);
+  }
+
   RnnLayer describe(int64_t l, int64_t d) const {
     RnnLayer layer{};
     layer.mode = s_.mode;
@@ -159,14 +169,9 @@ class Pass {
  private:
   void run_direction(int64_t l, int64_t d, const void* input, void* output, void* products) {
     const RnnLayer layer = describe(l, d);
-    const int64_t index = l * s_.directions + d, first = d == 1 ? s_.steps : 0;
     product(false, true, s_.rows(), gate_rows(), s_.layer_input(l), input,
             parameter(s_.weight_offset(l, d)), gates(l, d, 0));
-    copy(hidden(l, d, first), offset(in_.state->data, index * s_.batch * s_.out(), dtype_),
-         s_.batch * s_.out());
-    if (in_.cell)
-      copy(cells(l, d, first), offset(in_.cell->data, index * s_.batch * s_.hidden, dtype_),
-           s_.batch * s_.hidden);
+    keep_first(l, d);
     for (int64_t k = 0; k < s_.steps; ++k) {
       const int64_t t = d == 1 ? s_.steps - 1 - k : k;
       const int64_t before = d == 1 ? t + 1 : t, after = d == 1 ? t : t + 1;
@@ -223,6 +228,7 @@ class BackwardPass final : public Pass {
     const RnnLayer layer = describe(l, d);
     const int64_t index = l * s_.directions + d, units = s_.batch * s_.hidden,
                   outs = s_.batch * s_.out();
+    if (grad_params_.has_reserve) keep_first(l, d);
     copy(w_.state_grad, offset(grads[1].data, index * outs, dtype_), outs);
     if (in_.cell) copy(w_.cell_grad, offset(grads[2].data, index * units, dtype_), units);
     for (int64_t k = s_.steps; k-- > 0;) {
