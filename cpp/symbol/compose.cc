@@ -58,16 +58,16 @@ std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, cons
 std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_op, const Call& call,
                                    const Given& given) {
   if (!op.variadic) return fixed_labels(op, call, given);
-  const SymbolTraits& traits = op.symbol_traits(file_op);
-  if (traits.named_inputs)
-    if (std::vector<std::string> names = traits.named_inputs(call.params.get()); !names.empty())
-      return names;
-  const int last = given.inputs.empty() ? -1 : given.inputs.rbegin()->first;
-  const int count = std::max(last + 1, given_count(given.attrs, count_attribute(op, file_op)));
-  MX_CHECK_KIND(count > 0, ErrorKind::kType, given.alias,
-                "() needs at least one input or num_args");
   std::vector<std::string> labels;
-  for (int i = 0; i < count; ++i) labels.push_back(str("arg", i));
+  if (const SymbolTraits& traits = op.symbol_traits(file_op); traits.named_inputs)
+    labels = traits.named_inputs(call.params.get());
+  const int last = given.inputs.empty() ? -1 : given.inputs.rbegin()->first;
+  const int given_inputs =
+      labels.empty() ? given_count(given.attrs, count_attribute(op, file_op)) : 0;
+  const auto count = static_cast<size_t>(std::max(last + 1, given_inputs));
+  MX_CHECK_KIND(!labels.empty() || count > 0, ErrorKind::kType, given.alias,
+                "() needs at least one input or num_args");
+  while (labels.size() < count) labels.push_back(str("arg", labels.size()));
   return labels;
 }
 

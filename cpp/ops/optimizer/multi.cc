@@ -24,6 +24,14 @@ std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
   return numbers;
 }
 
+std::vector<std::string> input_names(const MultiRow& row, int64_t weights) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < weights; ++i)
+    for (const std::string& part : row.group) names.push_back(str(part, "_", i));
+  if (row.preloaded) names.insert(names.end(), {"lrs", "wds"});
+  return names;
+}
+
 int64_t checked_weights(const MultiRow& row, const AttrValue& value, bool given) {
   if (!given) return 1;
   try {
@@ -115,6 +123,11 @@ void check_count(const char* op, const P& p, size_t given) {
 }
 
 template <class P>
+std::vector<std::string> array_names(const P& p) {
+  return input_names({.name = "", .doc = "", .group = {"array"}}, p.num_arrays);
+}
+
+template <class P>
 void check_init(const char* op, const P& p) {
   MX_CHECK_KIND(p.init_output, ErrorKind::kNotSupported, op,
                 ": init_output=False is not supported; combine the results instead");
@@ -185,6 +198,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   add_lamb(ops, true);
   ops.add(OpBuilder<NumArraysParams>("multi_sum_sq")
               .variadic("data")
+              .named_inputs(array_names<NumArraysParams>)
               .doc("Sum of the squares of each array, as one float32 array.")
               .shapes("any shapes -> (count,)")
               .infer([](const NumArraysParams& p, std::span<const TensorSpec> in) -> Specs {
@@ -206,6 +220,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .build());
   ops.add(OpBuilder<NumArraysParams>("reset_arrays")
               .variadic("data")
+              .named_inputs(array_names<NumArraysParams>)
               .doc("Sets all arrays to 0.")
               .shapes("any shapes -> set to 0 in place")
               .outputs(0)
@@ -228,6 +243,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<MultiFiniteParams>("multi_all_finite")
               .variadic("data")
+              .named_inputs(array_names<MultiFiniteParams>)
               .doc("1 if no element of any array is NaN or infinite, else 0.")
               .shapes("any shapes -> (1,)")
               .infer([](const MultiFiniteParams& p, std::span<const TensorSpec> in) -> Specs {

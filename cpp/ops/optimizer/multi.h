@@ -113,6 +113,8 @@ Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
 // of numbers, where a single one may stand for all unless `listed`.
 std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
                                        const AttrValue& value, int64_t weights, bool listed);
+// Returns the names of a symbol's inputs: weight_0, grad_0, weight_1, ...
+std::vector<std::string> input_names(const MultiRow& row, int64_t weights);
 int64_t checked_weights(const MultiRow& row, const AttrValue& value, bool given);
 bool is_empty_list(const AttrValue& value);
 // Returns the documentation of the arrays that follow those of the weights.
@@ -239,6 +241,8 @@ OpSchema make_multi(MultiRow row) {
   op.infer([row](const Multi<P>& p, std::span<const TensorSpec> in) {
     return infer_groups(row, static_cast<int64_t>(p.each.size()), p.given_loaded, in);
   });
+  op.named_inputs(
+      [row](const Multi<P>& p) { return input_names(row, static_cast<int64_t>(p.each.size())); });
   OpSchema schema = op.build();
   schema.params = multi_params<P>(row);
   schema.default_params = nullptr;

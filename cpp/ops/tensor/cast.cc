@@ -133,6 +133,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs_apart()
               .casts_precision()
               .count_attribute("num_outputs")
+              .named_inputs([](const AmpMulticastParams& p) {
+                std::vector<std::string> names;
+                for (int i = 0; i < p.num_outputs; ++i) names.push_back(str("data_", i));
+                return names;
+              })
               .build());
 });
 

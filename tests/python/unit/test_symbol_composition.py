@@ -43,6 +43,41 @@ def test_any_one_input_may_be_given(op: str) -> None:
         assert names(found) == [shown, hidden, outputs], name
 
 
+_RATES = {"lrs": (1.0, 1.0), "wds": (0.0, 0.0)}
+
+
+# With MXNet 1.9.1 the names are the same, but the last one is wrong there: it has weight_0 twice.
+@pytest.mark.parametrize(
+    ("op", "params", "arguments"),
+    [
+        ("multi_sum_sq", {"num_arrays": 2}, "array_0 array_1"),
+        ("multi_all_finite", {"num_arrays": 2}, "array_0 array_1"),
+        ("multi_all_finite", {}, "array_0"),
+        ("amp_multicast", {"num_outputs": 2}, "data_0 data_1"),
+        ("multi_sgd_update", {"num_weights": 2, **_RATES}, "weight_0 grad_0 weight_1 grad_1"),
+        ("preloaded_multi_sgd_update", {"num_weights": 1}, "weight_0 grad_0 lrs wds"),
+        (
+            "_multi_lamb_update",
+            {"num_tensors": 2, "learning_rates": (1, 1), "wds": (0, 0), "step_count": (1, 1)},
+            "weight_0 grad_0 weight_1 grad_1",
+        ),
+    ],
+)
+def test_the_number_of_inputs_may_have_another_name(
+    op: str, params: dict[str, Any], arguments: str
+) -> None:
+    assert names(call(op, **params))[0] == arguments.split()
+
+
+def test_inputs_of_operators_over_many_arrays_compute() -> None:
+    squares = sym.multi_sum_sq(sym.var("a"), num_arrays=2, name="n")
+    assert squares.list_arguments() == ["a", "n_array_1"]
+    [found] = squares.eval(a=nd.array([1, 2]), n_array_1=nd.array([3]))
+    assert found.asnumpy().tolist() == [5, 9]
+    [squares] = sym.multi_sum_sq(array_1=sym.var("b"), num_arrays=2, name="n")
+    assert squares.list_arguments() == ["n_array_0", "b"]
+
+
 OPEN = {
     "zeros": sym.zeros,
     "ones": lambda shape: sym.ones(shape=shape),
