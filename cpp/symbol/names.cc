@@ -67,8 +67,9 @@ std::string file_name(std::string_view alias) {
 
 std::string hint(std::string_view alias) {
   for (const std::string_view prefix :
-       {"_contrib_", "_linalg_", "linalg_", "_image_", "_sparse_"}) {
+       {"_contrib_", "_linalg_", "_image_", "_sparse_", "_random_"}) {
     if (!alias.starts_with(prefix)) continue;
+    if (prefix == "_random_" && !alias.ends_with("_like")) continue;
     alias.remove_prefix(prefix.size());
     break;
   }

@@ -72,7 +72,7 @@ for _target in (op, _internal):
 _namespace("contrib", ("_contrib_",))
 for _source in (control_flow, contrib_functions):
     contrib.__dict__.update((_name, getattr(_source, _name)) for _name in _source.__all__)
-_namespace("linalg", ("linalg_", "_linalg_"))
+_namespace("linalg", ("_linalg_",))
 _namespace("image", ("_image_",))
 _namespace("sparse", ("_sparse_",))
 sparse.__dict__["cast_storage"] = cast_storage

@@ -28,6 +28,23 @@ class TwoNamedOutputs(mx.operator.CustomOpProp):
         return SumAndDifference()
 
 
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda x: sym.linalg_gemm2(x, x), "linalg_gemm20"),
+        (lambda x: sym.linalg.gemm2(x, x), "gemm20"),
+        (lambda x: sym.linalg_potrf(x), "linalg_potrf0"),
+        (lambda x: sym.random.normal_like(x), "normal_like0"),
+        (lambda x: sym.random_normal(0, 1, shape=(2,)), "random_normal0"),
+        (lambda x: sym.random.normal(0, 1, shape=(2,)), "_random_normal0"),
+        (lambda x: sym.contrib.div_sqrt_dim(x), "div_sqrt_dim0"),
+    ],
+)
+def test_automatic_names_depend_on_the_name_that_is_called(make, name):
+    with mx.name.NameManager():
+        assert make(sym.var("x")).name == name
+
+
 def test_outputs_of_custom_operators():
     x = sym.Variable("x")
     both = sym.Custom(x, sym.Variable("y"), op_type="two_named_outputs", name="pair")
