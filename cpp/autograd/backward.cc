@@ -289,6 +289,7 @@ NDArrayRef gradient_of(const NDArray& array) {
                      ? filled("_zeros", array.spec(), array.device())
                      : empty_sparse(info->stype, array.spec(), array.device());
   }
+  if (array.is_numpy()) info->grad->set_numpy(true);
   return info->grad;
 }
 
@@ -333,6 +334,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
     grad = grad ? moved(grad, v->device()) : filled("_zeros", v->spec(), v->device());
     if (!grad->is_sparse() && !taken.insert(grad->storage().get()).second)
       grad = call_op("_copy", {grad}, {}, grad->device());
+    if (v->is_numpy()) grad->set_numpy(true);
     result.push_back(std::move(grad));
   }
   walk.release();

@@ -64,8 +64,11 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
                     ": out= cannot be used inside a hybridized forward");
     return trace->record(op, params, inputs, options.origin);
   }
-  for (size_t i = 0; i < inputs.size(); ++i)
+  bool numpy = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i]->is_traced()) graph::Trace::fail_outside(op, static_cast<int>(i));
+    numpy |= inputs[i]->is_numpy();
+  }
 
   options.training = mode.training;
   const bool record = mode.recording && needs_record(inputs);
@@ -73,6 +76,8 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
   if (!options.out.empty()) write_line.emplace(options.origin);
   for (const NDArrayRef& a : options.out) check_writable(op.name.c_str(), a);
   NDArrays outputs = invoke(op, params, inputs, options);
+  if (numpy && options.out.empty()) [[unlikely]]
+    for (const NDArrayRef& output : outputs) output->set_numpy(true);
   if (record) {
     auto node = make_ref<OpNode>(op, params, options.training, inputs, outputs);
     node->origin = options.origin;

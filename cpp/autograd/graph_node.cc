@@ -139,8 +139,7 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
 // Returns whether a zero gradient of the node's outputs may give other gradients below. Nodes that
 // run Python code or record again may.
 bool starts_gradient(const TapeNode& node) {
-  if (const auto* call = dynamic_cast<const OpNode*>(&node))
-    return graph::starts_gradient(call->op());
+  if (const auto* call = dynamic_cast<const OpNode*>(&node)) return graph::starts_gradient(call->op());
   const auto* block = dynamic_cast<const GraphNode*>(&node);
   if (!block || !block->traced()) return true;
   return std::ranges::any_of(block->traced()->nodes, [](const graph::Node& n) {
@@ -189,18 +188,10 @@ bool is_written(const Graph& g, int32_t node) {
   return false;
 }
 
-NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
-              engine::Origin origin) {
-  if (graph::Trace::current()) {
-    const graph::ArrayList outputs = cached.run_in_trace(inputs);
-    return NDArrays(outputs.begin(), outputs.end());
-  }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    MX_CHECK_KIND(!inputs[i]->is_traced(), ErrorKind::kError, cached.name(), ": input ", i,
-                  " was made while a hybridized forward was traced and has no data; return it from "
-                  "forward instead of keeping it");
-  graph::CachedGraph::Ready ready = cached.prepare(
-      inputs, {mode.training, mode.recording, mode.recording ? needs_gradient : nullptr});
+namespace {
+
+NDArrays run_ready(const std::string& name, const graph::CachedGraph::Ready& ready,
+                   std::span<const NDArrayRef> inputs, engine::Origin origin) {
   if (const auto& split = ready.entry->split) {
     if (!mode.recording)
       if (auto outputs = split->joined->push(split, inputs, *ready.parameters, origin))
@@ -213,11 +204,31 @@ NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
   RandomState random;
   args.random = &random;
   NDArrays outputs = ready.entry->recorded->forward().launch(args);
-  auto node = make_ref<GraphNode>(cached.name(), ready, inputs, outputs, random);
+  auto node = make_ref<GraphNode>(name, ready, inputs, outputs, random);
   outputs.resize(ready.entry->num_outputs);
   std::vector<NDArrayRef> all(inputs.begin(), inputs.end());
   all.insert(all.end(), ready.parameters->begin(), ready.parameters->end());
   node->connect(all, outputs);
+  return outputs;
+}
+
+}  // namespace
+
+NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
+              engine::Origin origin) {
+  if (graph::Trace::current()) {
+    const graph::ArrayList outputs = cached.run_in_trace(inputs);
+    return NDArrays(outputs.begin(), outputs.end());
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    MX_CHECK_KIND(!inputs[i]->is_traced(), ErrorKind::kError, cached.name(), ": input ", i,
+                  " was made while a hybridized forward was traced and has no data; return it from "
+                  "forward instead of keeping it");
+  const graph::CachedGraph::Ready ready = cached.prepare(
+      inputs, {mode.training, mode.recording, mode.recording ? needs_gradient : nullptr});
+  NDArrays outputs = run_ready(cached.name(), ready, inputs, origin);
+  if (ready.entry->numpy)
+    for (const NDArrayRef& output : outputs) output->set_numpy(true);
   return outputs;
 }
 

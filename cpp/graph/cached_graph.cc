@@ -76,12 +76,18 @@ CachedGraph::~CachedGraph() {
   if (!is_part_) GraphCache::get().remove(*this);
 }
 
+bool any_numpy(std::span<const NDArrayRef> arrays) {
+  return std::ranges::any_of(arrays, [](const NDArrayRef& array) { return array->is_numpy(); });
+}
+
 Traced trace_once(const TraceFn& trace_fn, const std::string& name, Device device, bool training,
-                  std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters) {
+                  std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
+                  bool numpy) {
   Traced traced;
+  traced.numpy = numpy;
   traced.device = device;
   traced.input_specs = std::move(inputs);
-  Trace trace(name, device, training);
+  Trace trace(name, device, training, numpy);
   ArrayList traced_inputs, traced_params;
   for (const TensorSpec& s : traced.input_specs) traced_inputs.push_back(trace.add_input(s));
   for (const TensorSpec& s : parameters) traced_params.push_back(trace.add_parameter(s));
@@ -123,7 +129,7 @@ bool CachedGraph::matches(const KeptEntry& kept, std::span<const NDArrayRef> inp
                           const Mode& mode) const {
   const Entry& e = *kept.entry;
   if (e.training != mode.training || e.recording != mode.recording ||
-      e.input_specs.size() != inputs.size())
+      e.input_specs.size() != inputs.size() || e.numpy != any_numpy(inputs))
     return false;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!(e.input_specs[i] == inputs[i]->spec()) || !(e.device == inputs[i]->device()))
@@ -181,6 +187,7 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
   entry->device = device_of(inputs, params);
   entry->training = mode.training;
   entry->recording = mode.recording;
+  entry->numpy = any_numpy(inputs);
   std::vector<TensorSpec> param_specs;
   for (const NDArrayRef& a : inputs) {
     MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_,
@@ -193,11 +200,11 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
     param_specs.push_back(a->spec());
   }
   Graph graph;
-  if (const auto known =
-          take_adopted(entry->input_specs, entry->device, mode.training, param_specs))
+  if (const auto known = take_adopted(*entry, param_specs))
     graph = note_calls(std::move(known->graph));
   else
-    graph = trace_once(trace_, name_, entry->device, mode.training, entry->input_specs, param_specs)
+    graph = trace_once(trace_, name_, entry->device, mode.training, entry->input_specs, param_specs,
+                       entry->numpy)
                 .graph;
   for (size_t i = params.size(); i < graph.parameters.size(); ++i)
     entry->captured.push_back(graph.node(graph.parameters[i]).value);
@@ -224,17 +231,16 @@ void CachedGraph::adopt(std::shared_ptr<Traced> traced) {
   std::swap(adopted_, traced);  // the old value is destroyed without the lock
 }
 
-std::shared_ptr<Traced> CachedGraph::take_adopted(std::span<const TensorSpec> inputs, Device device,
-                                                  bool training,
+std::shared_ptr<Traced> CachedGraph::take_adopted(const Entry& entry,
                                                   std::span<const TensorSpec> params) {
   std::shared_ptr<Traced> traced;
   {
     std::lock_guard lock(mutex_);
     std::swap(traced, adopted_);
   }
-  const bool same = traced && traced->exact && traced->device == device &&
-                    traced->graph.training == training &&
-                    std::ranges::equal(traced->input_specs, inputs) &&
+  const bool same = traced && traced->exact && traced->device == entry.device &&
+                    traced->graph.training == entry.training && traced->numpy == entry.numpy &&
+                    traced->input_specs == entry.input_specs &&
                     std::ranges::equal(traced->parameter_specs, params);
   return same ? traced : nullptr;
 }
@@ -323,7 +329,8 @@ Traced infer_params(const TraceFn& trace, const std::string& name,
     input_specs.push_back(spec);
   }
   Traced traced = keeping_calls([&] {
-    return trace_once(trace, name, device_of(inputs, {}), training, std::move(input_specs), specs);
+    return trace_once(trace, name, device_of(inputs, {}), training, std::move(input_specs), specs,
+                      any_numpy(inputs));
   });
   traced.exact = !rules;
   return traced;

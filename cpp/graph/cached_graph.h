@@ -25,11 +25,15 @@ struct Traced {
   std::vector<TensorSpec> input_specs, parameter_specs;  // parameters have theirs as far as known
   Device device;
   Graph graph;
-  bool exact = true;  // false: without the casts of mixed precision that a call makes
+  bool numpy = false;  // arrays of the trace are of numpy mode's class
+  bool exact = true;   // false: without the casts of mixed precision that a call makes
 };
 // Parameters may have dimensions of -1; operators that use them fill these.
 Traced trace_once(const TraceFn& trace, const std::string& name, Device device, bool training,
-                  std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters);
+                  std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
+                  bool numpy = false);
+// Returns whether an array is of numpy mode's class.
+bool any_numpy(std::span<const NDArrayRef> arrays);
 
 class CachedGraph : public RefCounted {
  public:
@@ -50,7 +54,7 @@ class CachedGraph : public RefCounted {
   struct Entry {
     std::vector<TensorSpec> input_specs;
     Device device;
-    bool training = false, recording = false;
+    bool training = false, recording = false, numpy = false;
     std::vector<uint8_t> needs;               // recording: by input, then parameter
     ArrayList captured;                       // arrays that forward used without being handed them
     std::shared_ptr<RecordedGraph> recorded;  // null: run `plain` or `split`
@@ -104,8 +108,7 @@ class CachedGraph : public RefCounted {
   bool matches(const KeptEntry& kept, std::span<const NDArrayRef> inputs, const Mode& mode) const;
   std::shared_ptr<Entry> compile(std::span<const NDArrayRef> inputs, const Mode& mode,
                                  const ArrayList& params);
-  std::shared_ptr<Traced> take_adopted(std::span<const TensorSpec> inputs, Device device,
-                                       bool training, std::span<const TensorSpec> params);
+  std::shared_ptr<Traced> take_adopted(const Entry& entry, std::span<const TensorSpec> params);
   ExecutableRef compile_plain(Graph graph, Device device) const;
   static std::shared_ptr<const ArrayList> join(const ArrayList& a, const ArrayList& b);
   size_t num_shapes_locked() const;

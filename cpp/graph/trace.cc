@@ -11,8 +11,9 @@ thread_local Trace* current_trace = nullptr;
 std::atomic<uint64_t> num_traces{0};
 }  // namespace
 
-Trace::Trace(std::string name, Device device, bool training)
+Trace::Trace(std::string name, Device device, bool training, bool numpy)
     : outer_(current_trace),
+      numpy_(numpy),
       serial_(++num_traces),
       device_(device),
       later_(std::make_shared<EndedTrace>()) {
@@ -22,8 +23,7 @@ Trace::Trace(std::string name, Device device, bool training)
 }
 
 Trace::Trace(std::string name, PartOfCurrent)
-    : outer_(current_trace), is_part_(true), serial_(++num_traces) {
-  MX_ASSERT(outer_);
+    : outer_(current_trace), is_part_(true), numpy_(outer_->numpy_), serial_(++num_traces) {
   device_ = outer_->device_;
   graph_.name = std::move(name);
   graph_.training = outer_->graph_.training;
@@ -62,7 +62,10 @@ void Trace::fail_outside(const OpSchema& op, int input) {
 }
 
 NDArrayRef Trace::make_array(ValueId value) {
-  return NDArray::traced(graph_.spec(value), device_, make_ref<TraceValue>(serial_, value, later_));
+  NDArrayRef array =
+      NDArray::traced(graph_.spec(value), device_, make_ref<TraceValue>(serial_, value, later_));
+  array->set_numpy(numpy_);
+  return array;
 }
 
 ValueId Trace::add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value) {

@@ -31,7 +31,8 @@ class TraceValue final : public TraceInfo {
 class Trace {
  public:
   // Makes this the thread's current trace until it is destroyed; traces nest.
-  explicit Trace(std::string name, Device device, bool training);
+  // `numpy`: the arrays of the trace are of numpy mode's class.
+  explicit Trace(std::string name, Device device, bool training, bool numpy = false);
   // A part of the current trace's forward that becomes a graph of its own (the body of a loop).
   // Arrays of the outer trace, its parameters and captured arrays may be used; see imports().
   struct PartOfCurrent {};
@@ -104,6 +105,7 @@ class Trace {
 
   Trace* const outer_;
   const bool is_part_ = false;
+  const bool numpy_;
   uint64_t serial_;
   Device device_;
   int64_t owner_ = 0;

@@ -92,17 +92,27 @@ NDArrayRef NDArray::sparse(const TensorSpec& spec, Device device, IntrusivePtr<S
 
 NDArrayRef NDArray::reshaped(const Shape& shape) const {
   MX_ASSERT(contiguous_ && shape.size() == size());
-  return view_of(storage_, {shape, dtype()}, contiguous_strides(shape), offset_);
+  return strided(shape, contiguous_strides(shape), offset_);
 }
 
 NDArrayRef NDArray::strided(const Shape& shape, const Strides& strides, int64_t offset) const {
-  return view_of(storage_, {shape, dtype()}, strides, offset);
+  NDArrayRef array = view_of(storage_, {shape, dtype()}, strides, offset);
+  array->numpy_ = numpy_;
+  return array;
 }
 
 NDArrayRef NDArray::detached() const {
   NDArrayRef array(new NDArray(storage_, spec_, strides_, offset_, device_));
   array->trace_ = trace_;
   array->sparse_ = sparse_;
+  array->numpy_ = numpy_;
+  return array;
+}
+
+NDArrayRef NDArray::with_numpy(bool numpy) const {
+  NDArrayRef array = detached();
+  array->autograd_ = autograd_;
+  array->numpy_ = numpy;
   return array;
 }
 

@@ -40,6 +40,10 @@ class NDArray final : public RefCounted {
   bool contiguous() const { return contiguous_; }
   bool is_traced() const { return static_cast<bool>(trace_); }
   bool is_sparse() const { return static_cast<bool>(sparse_); }
+  // Whether Python sees an object of numpy mode's class. Views, and results of operators and graphs
+  // that have such an input, are of the same class.
+  bool is_numpy() const { return numpy_; }
+  void set_numpy(bool numpy) { numpy_ = numpy; }
 
   const StorageRef& storage() const { return storage_; }
   // Returns the first element. Only for kernels, and after a wait.
@@ -56,6 +60,8 @@ class NDArray final : public RefCounted {
   NDArrayRef strided(const Shape& shape, const Strides& strides, int64_t offset) const;
   // Returns an array on the same memory without its autograd link.
   NDArrayRef detached() const;
+  // Returns an array on the same memory with the same autograd link.
+  NDArrayRef with_numpy(bool numpy) const;
 
   // Waits until the value is computed; rethrows the error of the task that failed to compute it.
   void wait_to_read() const;
@@ -84,6 +90,7 @@ class NDArray final : public RefCounted {
   int64_t offset_ = 0;
   Device device_;
   bool contiguous_ = true;
+  bool numpy_ = false;
   IntrusivePtr<AutogradInfo> autograd_;
   IntrusivePtr<TraceInfo> trace_;
   IntrusivePtr<SparseInfo> sparse_;

@@ -118,6 +118,7 @@ NDArrayRef copy_to_device(const NDArrayRef& src, Device device) {
   const bool copies_in = !is_host_memory(device) && !on_gpu(*src);
   NDArrayRef copy =
       NDArray::empty(src->spec(), device, copies_in ? StreamKind::kCopyIn : StreamKind::kCompute);
+  copy->set_numpy(src->is_numpy());
   copy_to(src, copy);
   return copy;
 }

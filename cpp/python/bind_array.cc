@@ -95,6 +95,9 @@ void bind_attributes() {
       "_traced", [](const NDArrayRef& a) { return a->is_traced(); },
       "Whether a trace of a hybridized forward made the array; it then has no data.");
   property(
+      "_numpy", [](py::handle array) { return array_of(array.ptr())->is_numpy(); },
+      "Whether the array is of numpy mode's class; so are the results of operators on it.");
+  property(
       "_version",
       [](const NDArrayRef& a) { return a->storage() ? a->storage()->var().version() : 0; },
       "A number that every write into the memory changes.");
@@ -203,6 +206,18 @@ void bind_gradient() {
       "Whether the array is the result of a recorded computation.");
 }
 
+// The function array_kind, without pybind11's dispatch: hot paths call it for each array.
+PyObject* name_of_kind(PyObject*, PyObject* object) {
+  static PyObject* const dense = PyUnicode_InternFromString("dense");
+  static PyObject* const sparse = PyUnicode_InternFromString("sparse");
+  const ArrayKind kind = array_kind(object);
+  PyObject* const name = kind == ArrayKind::kNone    ? Py_None
+                         : kind == ArrayKind::kDense ? dense
+                                                     : sparse;
+  Py_INCREF(name);
+  return name;
+}
+
 }  // namespace
 
 void bind_array(py::module_& m) {
@@ -210,6 +225,12 @@ void bind_array(py::module_& m) {
   bind_waiting();
   bind_copies();
   bind_gradient();
+  static PyMethodDef kind = {
+      "array_kind", name_of_kind, METH_O,
+      "array_kind(object, /)\n--\n\n"
+      "'dense' for an NDArray and objects of a subclass that is not sparse, 'sparse' for an array\n"
+      "of mx.nd.sparse, None for everything else."};
+  m.add_object("array_kind", py::reinterpret_steal<py::object>(PyCFunction_New(&kind, nullptr)));
   m.def(
       "empty",
       [](py::object shape, py::object ctx, py::object dtype) {
@@ -220,6 +241,13 @@ void bind_array(py::module_& m) {
       },
       py::arg("shape"), py::arg("ctx") = py::none(), py::arg("dtype") = py::none(),
       "Array whose values are not set.");
+  m.def(
+      "set_numpy_class", [](const py::object& cls) { set_numpy_class(cls.ptr()); }, py::arg("cls"),
+      "Make objects of numpy mode's arrays from a subclass of NDArray; None: NDArray itself.");
+  m.def(
+      "with_numpy", [](const NDArrayRef& a, bool numpy) { return a->with_numpy(numpy); },
+      py::arg("array"), py::arg("numpy"),
+      "The same memory and history as an array of numpy mode's class, or as an NDArray.");
   m.def(
       "check_writable", [](const NDArrayRef& a) { autograd::check_writable("x[...] = value", a); },
       py::arg("array"),

@@ -3,12 +3,14 @@
 #include <structmember.h>
 
 #include <new>
+#include <utility>
 
 #include "cpp/ndarray/sparse.h"
 
 namespace mxlite::python {
 
 PyTypeObject* array_type = nullptr;
+static PyTypeObject* numpy_type = nullptr;
 SparseHooks sparse_hooks;
 
 namespace {
@@ -39,7 +41,11 @@ int forbid_init(PyObject* self, PyObject* args, PyObject* keywords) {
 
 PyObject* make_stateless(PyTypeObject* type, PyObject*, PyObject*) {
   const auto none = [](DType dtype) { return NDArray::empty({Shape{0}, dtype}, Device{}); };
-  if (type == array_type) return wrap_array(none(DType::kFloat32));
+  if (type == array_type || type == numpy_type) {
+    const NDArrayRef array = none(DType::kFloat32);
+    array->set_numpy(type == numpy_type);
+    return wrap_array(array);
+  }
   const NDArrayRef values = none(DType::kFloat32), indices = none(DType::kInt64);
   const TensorSpec spec{Shape{0, 0}, DType::kFloat32};
   if (type == sparse_hooks.row_sparse)
@@ -76,7 +82,7 @@ PyObject* wrap_array(NDArrayRef array) {
     Py_INCREF(existing);
     return existing;
   }
-  PyTypeObject* type = array_type;
+  PyTypeObject* type = array->is_numpy() && numpy_type ? numpy_type : array_type;
   if (array->is_sparse())
     type = storage_type(*array) == StorageType::kCSR ? sparse_hooks.csr : sparse_hooks.row_sparse;
   PyObject* self = allocate(type);
@@ -84,6 +90,16 @@ PyObject* wrap_array(NDArrayRef array) {
   array->python_object = self;
   reinterpret_cast<PyArray*>(self)->ref = std::move(array);
   return self;
+}
+
+void set_numpy_class(PyObject* cls) {
+  auto* type = cls == Py_None ? nullptr : reinterpret_cast<PyTypeObject*>(cls);
+  MX_CHECK_KIND(!type || (PyType_Check(cls) && PyType_IsSubtype(type, array_type)),
+                ErrorKind::kType,
+                "set_numpy_class: cls must be a subclass of NDArray or None, got ",
+                pybind11::repr(cls).cast<std::string>());
+  Py_XINCREF(type);
+  Py_XDECREF(std::exchange(numpy_type, type));
 }
 
 NDArrayRef any_array_of(pybind11::handle o, const char* who) {

@@ -15,15 +15,26 @@ struct PyArray {
 extern PyTypeObject* array_type;  // set by init_array_type, never freed
 
 PyTypeObject* init_array_type();
-// Subclasses of mx.nd.sparse hold arrays that operators do not take: is_array is false for them.
-inline bool is_sparse_array(PyObject* o) {
-  return Py_TYPE(o) != array_type && PyType_IsSubtype(Py_TYPE(o), array_type);
-}
-inline bool is_array(PyObject* o) { return Py_TYPE(o) == array_type; }
-inline bool is_any_array(PyObject* o) { return is_array(o) || is_sparse_array(o); }
 inline const NDArrayRef& array_of(PyObject* o) { return reinterpret_cast<PyArray*>(o)->ref; }
-// Returns a new reference; the same array gives the same Python object while that lives.
+
+enum class ArrayKind : uint8_t {
+  kNone,    // no array
+  kDense,   // an NDArray or an object of a subclass, such as numpy mode's
+  kSparse,  // an array of mx.nd.sparse, which operators do not take
+};
+inline ArrayKind array_kind(PyObject* o) {
+  if (Py_TYPE(o) == array_type) return ArrayKind::kDense;
+  if (!PyType_IsSubtype(Py_TYPE(o), array_type)) return ArrayKind::kNone;
+  return array_of(o)->is_sparse() ? ArrayKind::kSparse : ArrayKind::kDense;
+}
+inline bool is_array(PyObject* o) { return array_kind(o) == ArrayKind::kDense; }
+inline bool is_sparse_array(PyObject* o) { return array_kind(o) == ArrayKind::kSparse; }
+inline bool is_any_array(PyObject* o) { return array_kind(o) != ArrayKind::kNone; }
+// Returns a new reference; the same array gives the same Python object while that lives. The only
+// place that chooses the class of an array's object.
 PyObject* wrap_array(NDArrayRef array);
+// Sets the class of arrays that are NDArray::is_numpy(): a subclass of NDArray; None: NDArray.
+void set_numpy_class(PyObject* cls);
 
 // Converts an argument that may be sparse; a type error for anything else names `who`.
 NDArrayRef any_array_of(pybind11::handle o, const char* who);

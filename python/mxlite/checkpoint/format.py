@@ -179,7 +179,7 @@ def _encode(value: Any, place: str, arrays: list[tuple[str, Any]]) -> Any:
         arrays.append((place, value))
         return {"array": len(arrays) - 1}
     if isinstance(value, NDArray):
-        if type(value) is NDArray:
+        if _core.array_kind(value) == "dense":
             arrays.append((place, value))
             return {"array": len(arrays) - 1}
         return _encode_sparse(value, place, arrays)

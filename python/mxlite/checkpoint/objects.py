@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import autograd
+from .. import _core, autograd
 from .._files.likeness import check_class, check_like, is_number
 from .._typed_init import check_argument
 from ..base import FileFormatError, NotSupportedError, ShapeError
@@ -193,7 +193,8 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
         for name, others in state[kind].items():
             check_like(others, [], f"{source}: {kind} of {name!r}")
             if name not in arrays or any(
-                type(other) is not NDArray or other.shape != arrays[name].shape for other in others
+                _core.array_kind(other) != "dense" or other.shape != arrays[name].shape
+                for other in others
             ):
                 raise FileFormatError(
                     f"{source}: {kind} of {str(name)[:100]!r} must be arrays with the shape of the "

@@ -243,7 +243,7 @@ class GradientBuckets:
         """
         for name, arrays in zip(names, gradients):
             for array in arrays:
-                if type(array) is not NDArray:
+                if _core.array_kind(array) != "dense":
                     what = getattr(array, "stype", type(array).__name__)
                     raise InputError(
                         f"{self._label}: gradient {name}: {what} given, a dense NDArray expected"

@@ -51,7 +51,7 @@ def set_number(kind: str, process_set: ProcessSet) -> int:
 
 def checked(kind: str, tensor: Any) -> NDArray:
     """Return the tensor if collectives take it: a dense NDArray."""
-    if type(tensor) is not NDArray:
+    if _core.array_kind(tensor) != "dense":
         what = getattr(tensor, "stype", type(tensor).__name__)
         raise InputError(f"{kind}: a tensor of type {what} given, a dense NDArray expected")
     return tensor

@@ -250,7 +250,9 @@ def sums_on_gpus(values: Sequence[NDArray]) -> bool:
     devices = {(value.ctx.device_type, value.ctx.device_id) for value in values}
     if len(values) < 2 or len(devices) < len(values) or {name for name, _ in devices} != {"gpu"}:
         return False
-    if not all(type(value) is NDArray and value.dtype == values[0].dtype for value in values):
+    if not all(
+        _core.array_kind(value) == "dense" and value.dtype == values[0].dtype for value in values
+    ):
         return False
     return "int16" not in str(values[0].dtype) and bool(_core.has_device_groups())
 

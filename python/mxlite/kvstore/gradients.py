@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import autograd
+from .. import _core, autograd
 from .. import optimizer as opt
 from ..ndarray import NDArray
 from ..profiler.scope import COMM_SCOPE, scope
@@ -70,7 +70,7 @@ def _is_packed(store: KVStore, entry: Entry) -> bool:
         return False
     stored = store._stored("push", key)
     store._check_shapes("push", key, grads, stored)
-    return all(type(a) is NDArray and a.dtype == stored.dtype for a in (stored, *grads))
+    return all(_core.array_kind(a) == "dense" and a.dtype == stored.dtype for a in (stored, *grads))
 
 
 def _pushpull_devices(store: KVStore, packed: Sequence[Entry], updates: bool) -> None:

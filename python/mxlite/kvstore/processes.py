@@ -257,7 +257,8 @@ class AllReduceStore(KVStore, BucketStore):
         if updates and self._updater is None:
             return False
         if not all(
-            type(array) is NDArray and array.dtype == stored.dtype for array in (stored, *grads)
+            _core.array_kind(array) == "dense" and array.dtype == stored.dtype
+            for array in (stored, *grads)
         ):
             return False
         # Codes are made of float32 on the CPU; others are rounded one by one.
@@ -448,7 +449,7 @@ class Horovod(BucketStore):
 def _listed(arrays: Any) -> list[NDArray]:
     found = list(arrays) if isinstance(arrays, (list, tuple)) else [arrays]
     for array in found:
-        if type(array) is not NDArray:
+        if _core.array_kind(array) != "dense":
             what = getattr(array, "stype", type(array).__name__)
             raise InputError(f"kvstore 'horovod': {what} given, dense NDArrays expected")
     return found

@@ -66,7 +66,7 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
         If the values are not a rectangular array of numbers.
     """
     if isinstance(source_array, NDArray):
-        if type(source_array) is not NDArray:
+        if _core.array_kind(source_array) == "sparse":
             return sparse.array(source_array, ctx=ctx, dtype=dtype)
         result = _core.empty(source_array.shape, ctx, dtype or source_array.dtype)
         source_array.detach().copyto(result)

@@ -324,14 +324,14 @@ def _neg(self: NDArray) -> NDArray:
     return _negative(self)
 
 
-def _from_blob(blob: bytes) -> NDArray:
+def _from_blob(blob: bytes, numpy: bool = False) -> NDArray:
     arrays = load_frombuffer(blob)
     assert isinstance(arrays, list)
-    return arrays[0]
+    return _core.with_numpy(arrays[0], True) if numpy else arrays[0]
 
 
 def _reduce(self: NDArray) -> Any:
-    return _from_blob, (save_tobuffer([self]),)
+    return _from_blob, (save_tobuffer([self]), *((True,) if self._numpy else ()))
 
 
 def _deepcopy(self: NDArray, memo: dict[int, Any]) -> NDArray:

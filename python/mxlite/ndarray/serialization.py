@@ -27,7 +27,7 @@ from ..base import (
 from . import sparse
 from .creation import array as make_array
 from .file_bytes import FileBytes, opened_file
-from .sparse.storage import parts
+from .sparse.storage import is_sparse, parts
 
 __all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
@@ -256,7 +256,7 @@ def _chunks(names: list[str], arrays: list[NDArray]) -> Iterator[Buffer]:
 
 
 def _array_chunks(array: NDArray) -> Iterator[Buffer]:
-    if type(array) is not NDArray:
+    if is_sparse(array):
         yield from _sparse_chunks(array)
         return
     shape = tuple(int(extent) for extent in array.shape)

@@ -52,7 +52,7 @@ def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
     MXNetError
         Errors that the methods of the CustomOpProp and of the operator raise.
     """
-    if all(type(array) is NDArray for array in inputs):
+    if all(_core.array_kind(array) == "dense" for array in inputs):
         return list(_core.call_custom(definition, inputs))
     if not takes_sparse(definition):
         return list(_core.call_custom(definition, [array.tostype("default") for array in inputs]))

@@ -337,7 +337,7 @@ class FusedOptimizer(Optimizer):
             name, state = self._operator(batch.states[i])
             arrays.append(state)
             grad, mixed = batch.grads[i], batch.masters[i] is not None
-            if not (type(weight) is type(grad) is NDArray or _are_dense(weight, grad)):
+            if not _are_dense(weight, grad):
                 self._run_sparse(batch, hyper, i, name, state)
             elif in_turn:
                 calls.append(_dense_call(batch, [i], arrays, name, mixed))
@@ -351,7 +351,7 @@ class FusedOptimizer(Optimizer):
         plans.pop(context, None)
         # Calls are kept if their arrays exist anyway and stand in containers that do not change.
         if all(isinstance(state, tuple) for state in arrays) and all(
-            type(weight) is type(grad) is NDArray and weight.grad is grad
+            _are_dense(weight, grad) and weight.grad is grad
             for weight, grad in zip(batch.weights, batch.grads)
         ):
             lists = (batch.weights, batch.grads, batch.states, batch.masters)
@@ -424,7 +424,7 @@ def _rescale_input(rescale: float, weight: NDArray, scale: NDArray | None) -> ND
 
 
 def _are_dense(*arrays: NDArray) -> bool:
-    return all(array.stype == "default" for array in arrays)
+    return all(_core.array_kind(array) == "dense" for array in arrays)
 
 
 def _aggregation_size(text: str) -> int:

@@ -97,7 +97,7 @@ class HybridBlock(Block):
             fast = self._compilation.fast
             if fast is not None and fast[1].valid and len(args) == fast[2] and not STATE.traces:
                 for array in args:
-                    if array.__class__ is not NDArray:
+                    if array.__class__ is not NDArray and _core.array_kind(array) != "dense":
                         break
                 else:
                     try:

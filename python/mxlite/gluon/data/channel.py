@@ -33,7 +33,7 @@ class _Pickler(pickle.Pickler):
     """Pickles dense arrays as buffers outside of the stream."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is NDArray and obj.stype == "default":
+        if type(obj) is NDArray:
             values = obj.asnumpy()
             if values.dtype.isbuiltin == 1 and values.dtype.isnative:
                 return _from_numpy, (np.ascontiguousarray(values).reshape(values.shape),)

@@ -41,12 +41,12 @@ def unrecorded() -> Iterator[None]:
 
 def is_sparse(value: Any) -> bool:
     """Return whether a value is a sparse array."""
-    return isinstance(value, NDArray) and type(value) is not NDArray
+    return bool(_core.array_kind(value) == "sparse")
 
 
 def stype_of(array: NDArray) -> str:
     """Return the storage type without reading the parts."""
-    return "default" if type(array) is NDArray else array.stype
+    return array.stype if is_sparse(array) else "default"
 
 
 def check_stype(who: str, stype: str | None) -> str:
@@ -85,7 +85,7 @@ def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
 
 def dense(array: NDArray) -> NDArray:
     """Return the array in default storage, itself if it has that already. Not recorded."""
-    return array if type(array) is NDArray else _core.dense_of(array)
+    return _core.dense_of(array) if is_sparse(array) else array
 
 
 def row_sparse(values: NDArray, indices: NDArray, shape: Any) -> Any:
@@ -168,7 +168,7 @@ def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
         return
     if target.shape != source.shape:
         raise ShapeError(f"{who}: an array of shape {source.shape} given, {target.shape} expected")
-    if type(target) is NDArray:
+    if not is_sparse(target):
         dense(source).copyto(target)
         return
     if _core.is_recording() and _core.is_recorded(target):

@@ -57,7 +57,7 @@ def update_rows(
         lazy = lazy and all(stype_of(s) == stype_of(weight) for s in states)
     if rows["sparse_weight"]:
         lazy = lazy and stype_of(weight) == "row_sparse"
-    values = [a if type(a) is NDArray else storage.full_rows(a) for a in (weight, *states)]
+    values = [storage.full_rows(a) if storage.is_sparse(a) else a for a in (weight, *states)]
     target = values[0] if out is weight else None
     if lazy:
         gradient = storage.gradient_rows(grad)
