@@ -9,7 +9,7 @@ std::string NodeName::label() const { return origin.empty() ? text : text + " ("
 
 const HostOp* Call::host() const { return op ? host_op(*op, params) : nullptr; }
 
-const SymbolTraits& Call::traits() const { return op->symbol_traits(file_op); }
+const SymbolRules& Call::traits() const { return op->symbol_traits(file_op); }
 
 std::string Call::error_text(const std::string& error) const {
   const std::string line = name.origin.empty() ? "" : "\n    composed at " + name.origin;

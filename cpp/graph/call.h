@@ -35,7 +35,7 @@ struct Call {
 
   // Returns null for operators of the registry.
   const HostOp* host() const;
-  const SymbolTraits& traits() const;
+  const SymbolRules& traits() const;
   // The text of an error that the call raised, with its name and line.
   std::string error_text(const std::string& error) const;
 

@@ -31,7 +31,7 @@ AmpClass class_of(const Rules& rules, const OpSchema& op, const void* params) {
     for (const AmpCondition& condition : it->second)
       if (holds(condition, op, params)) return AmpClass::kFloat32;
   const auto it = rules.classes.find(&op);
-  return it == rules.classes.end() ? op.amp : it->second;
+  return it == rules.classes.end() ? op.amp.kind : it->second;
 }
 
 }  // namespace

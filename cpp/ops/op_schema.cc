@@ -32,7 +32,7 @@ int OpSchema::param_index(std::string_view param) const {
   return -1;
 }
 
-const SymbolTraits& OpSchema::symbol_traits(std::string_view file_name) const {
+const SymbolRules& OpSchema::symbol_traits(std::string_view file_name) const {
   const auto kept = kept_aliases.find(file_name);
   return kept == kept_aliases.end() ? symbol : kept->second;
 }

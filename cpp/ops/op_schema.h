@@ -28,13 +28,21 @@ struct ParamInfo {
   std::string range;  // "at least 1"; empty where the type is the only bound
 };
 
-// The precision that mixed-precision training uses for the op.
+// The precision that mixed-precision training uses for an operator.
 enum class AmpClass : uint8_t { kNeutral, kLowPrecision, kFloat32, kWidest };
 
 // A parameter with values for which mixed-precision training runs an operator in float32.
 struct AmpCondition {
   std::string param;  // empty: there is none
   std::vector<std::string> values;
+};
+
+struct AmpTraits {
+  AmpClass kind = AmpClass::kNeutral;
+  AmpCondition float32_if = {};  // counts more than `kind`
+  // Inputs that are float32 where the data is of a lower precision.
+  std::vector<int> float32_inputs = {};
+  bool casts = false;  // the operator is a cast of mixed precision: amp_cast, amp_multicast
 };
 
 // The look of the operator in drawings of networks.
@@ -90,22 +98,22 @@ struct OpSchema {
   std::function<bool(const void* params, bool training)> is_identity;
   // Only gradient rules and graph passes may call the operator: its kernels trust their inputs.
   bool internal = false;
-  AmpClass amp = AmpClass::kNeutral;
-  AmpCondition float32_if;  // counts more than `amp`
-  // Inputs that are float32 where the data is of a lower precision.
-  std::vector<int> float32_inputs;
+  AmpTraits amp;
   // Starts gradients itself: mixed precision multiplies its grad_scale by the loss scale.
   bool loss_output = false;
-  bool casts_precision = false;     // a cast of mixed precision: amp_cast, amp_multicast
   bool training_dependent = false;  // behaves differently when training (Dropout, BatchNorm)
   // Random counters used by a call; null: deterministic.
   std::function<uint64_t(const void* params, std::span<const TensorSpec> outputs)> random_count;
 
+  // Returns whether f(0) = 0 in arrays of a dtype, for an operator of one array; null: false. The
+  // result of a sparse array is stored where the array is.
+  std::function<bool(const void* params, DType dtype)> keeps_zeros;
+
   StorageTraits storage;
   Drawing drawing;
-  SymbolTraits symbol;
+  SymbolRules symbol;
   // Aliases under which 1.x has operators of their own: files keep these names.
-  std::map<std::string, SymbolTraits, std::less<>> kept_aliases;
+  std::map<std::string, SymbolRules, std::less<>> kept_aliases;
 
   std::function<ParamsRef(std::span<const AttrValue> values, uint64_t given)> make_params;
   std::function<std::vector<AttrValue>(const void* params)> params_values;  // in `params` order
@@ -119,7 +127,7 @@ struct OpSchema {
   int count_visible_outputs(const void* p, int num_inputs) const;
   int param_index(std::string_view name) const;  // -1: none of that name
   // Traits of the operator that files call `file_name`: this one or one of kept_aliases.
-  const SymbolTraits& symbol_traits(std::string_view file_name) const;
+  const SymbolRules& symbol_traits(std::string_view file_name) const;
   // Attributes by name, for graphs and gradients. Throws a type error for unknown names.
   ParamsRef make_params_by_name(
       std::span<const std::pair<std::string_view, AttrValue>> attrs) const;
@@ -202,48 +210,36 @@ class OpBuilder {
     schema_.variadic = true;
     return set(schema_.inputs, {std::move(name)});
   }
-  // int fn(const P&)
+  // The functions that describe a call take (const P&, ...); the members of OpSchema and
+  // SymbolRules say which other arguments they get and what they return.
   template <class F>
   OpBuilder& input_count(F fn) {
-    schema_.input_count = [fn](const void* p) { return fn(*static_cast<const P*>(p)); };
-    return *this;
+    return rule(schema_.input_count, fn);
   }
   OpBuilder& outputs(int n) { return set(schema_.num_outputs, n); }
-  // int fn(const P&, int num_inputs)
   template <class F>
   OpBuilder& output_count(F fn) {
-    schema_.output_count = [fn](const void* p, int n) { return fn(*static_cast<const P*>(p), n); };
-    return *this;
+    return rule(schema_.output_count, fn);
   }
   OpBuilder& visible_outputs(int n) {
-    schema_.visible_outputs = [n](const void*) { return n; };
-    return *this;
+    return visible_outputs([n](const P&) { return n; });
   }
-  // int fn(const P&)
   template <class F>
-  OpBuilder& visible_outputs_if(F fn) {
-    schema_.visible_outputs = [fn](const void* p) { return fn(*static_cast<const P*>(p)); };
-    return *this;
+  OpBuilder& visible_outputs(F fn) {
+    return rule(schema_.visible_outputs, fn);
   }
-  // Specs fn(const P&, std::span<const TensorSpec>)
   template <class F>
   OpBuilder& infer(F fn) {
-    schema_.infer = [fn](const void* p, std::span<const TensorSpec> in) -> Specs {
-      return fn(*static_cast<const P*>(p), in);
-    };
-    return *this;
+    return rule(schema_.infer, fn);
   }
-  // void fn(const P&, std::span<TensorSpec>)
   template <class F>
   OpBuilder& complete(F fn) {
-    schema_.complete = [fn](const void* p, std::span<TensorSpec> in) {
-      fn(*static_cast<const P*>(p), in);
-    };
-    return *this;
+    return rule(schema_.complete, fn);
   }
   OpBuilder& gradient(GradFn fn) { return set(schema_.gradient, fn); }
   OpBuilder& composite_gradient(GradFn fn) { return set(schema_.composite_gradient, fn); }
   OpBuilder& zero_gradient() { return set(schema_.zero_gradient, true); }
+  OpBuilder& loss_output() { return set(schema_.loss_output, true); }
   OpBuilder& mutates(std::vector<int> inputs, bool only_in_training = false) {
     schema_.mutates_only_in_training = only_in_training;
     return set(schema_.mutated_inputs, std::move(inputs));
@@ -263,143 +259,65 @@ class OpBuilder {
   }
   OpBuilder& elementwise() { return set(schema_.elementwise, true); }
   OpBuilder& identity() {
-    schema_.is_identity = [](const void*, bool) { return true; };
-    return *this;
+    return identity([](const P&, bool) { return true; });
   }
-  // bool fn(const P&, bool training)
   template <class F>
-  OpBuilder& identity_if(F fn) {
-    schema_.is_identity = [fn](const void* p, bool training) {
-      return fn(*static_cast<const P*>(p), training);
-    };
-    return *this;
+  OpBuilder& identity(F fn) {
+    return rule(schema_.is_identity, fn);
+  }
+  OpBuilder& keeps_zeros() {
+    return keeps_zeros([](const P&, DType) { return true; });
+  }
+  template <class F>
+  OpBuilder& keeps_zeros(F fn) {
+    return rule(schema_.keeps_zeros, fn);
   }
   OpBuilder& internal() { return set(schema_.internal, true); }
-  OpBuilder& amp(AmpClass c) { return set(schema_.amp, c); }
-  OpBuilder& float32_if(std::string param, std::vector<std::string> values) {
-    return set(schema_.float32_if, AmpCondition{std::move(param), std::move(values)});
-  }
-  OpBuilder& float32_inputs(std::vector<int> inputs) {
-    return set(schema_.float32_inputs, std::move(inputs));
-  }
-  OpBuilder& loss_output() { return set(schema_.loss_output, true); }
-  OpBuilder& casts_precision() { return set(schema_.casts_precision, true); }
   OpBuilder& training_dependent() { return set(schema_.training_dependent, true); }
-  // uint64_t fn(const P&, std::span<const TensorSpec> outputs)
   template <class F>
   OpBuilder& random(F fn) {
-    schema_.random_count = [fn](const void* p, std::span<const TensorSpec> out) -> uint64_t {
-      return fn(*static_cast<const P*>(p), out);
-    };
-    return *this;
+    return rule(schema_.random_count, fn);
   }
-
-  // These set what sparse storage knows; the members of StorageTraits say what each means.
-  OpBuilder& keeps_zeros() {
-    schema_.storage.keeps_zeros = [](const void*, DType) { return true; };
-    return *this;
-  }
-  // bool fn(const P&, DType)
-  template <class F>
-  OpBuilder& keeps_zeros_if(F fn) {
-    schema_.storage.keeps_zeros = [fn](const void* p, DType dtype) {
-      return fn(*static_cast<const P*>(p), dtype);
-    };
-    return *this;
-  }
-  OpBuilder& keeps_storage() { return set(schema_.storage.keeps_storage, true); }
-  OpBuilder& dense_result() { return set(schema_.storage.dense_result, true); }
-  OpBuilder& chooses_storage() { return set(schema_.storage.chooses_storage, true); }
-  OpBuilder& row_update(RowUpdate update) {
-    return set(schema_.storage.row_update, std::move(update));
-  }
-  // bool fn(const P&)
-  template <class F>
-  OpBuilder& row_gradient_if(int looked_up, F fn) {
-    schema_.storage.row_gradient = [fn](const void* p) { return fn(*static_cast<const P*>(p)); };
-    return set(schema_.storage.looked_up, looked_up);
-  }
-  OpBuilder& alias_storage(std::string name, AliasStorage storage) {
-    schema_.storage.aliases[std::move(name)] = storage;
-    return *this;
-  }
-
   OpBuilder& drawn(std::string kind, std::string label = "") {
     return set(schema_.drawing, Drawing{std::move(kind), std::move(label)});
   }
 
-  // These set what symbols know besides; the members of SymbolTraits say what each means.
-  OpBuilder& output_names(std::vector<std::string> names) {
-    return set(schema_.symbol.output_names, std::move(names));
+  // Groups of traits: each is set by one call, as .symbol({.output_names = {"output", "mean"}}).
+  OpBuilder& amp(AmpClass kind) { return amp(AmpTraits{kind}); }
+  OpBuilder& amp(AmpTraits traits) { return set(schema_.amp, std::move(traits)); }
+  OpBuilder& storage(StorageTraits traits) { return set(schema_.storage, std::move(traits)); }
+  OpBuilder& symbol(SymbolTraits traits) {
+    return set<SymbolTraits>(schema_.symbol, std::move(traits));
   }
-  OpBuilder& file_name(std::string name) { return set(schema_.symbol.file_name, std::move(name)); }
-  OpBuilder& names_single_input() { return set(schema_.symbol.names_single_input, true); }
-  OpBuilder& total_outputs(int count) {
-    schema_.symbol.total_outputs = [count](const void*, int) { return count; };
-    return *this;
-  }
-  // int fn(const P&, int visible)
   template <class F>
-  OpBuilder& total_outputs_if(F fn) {
-    schema_.symbol.total_outputs = [fn](const void* p, int visible) {
-      return fn(*static_cast<const P*>(p), visible);
-    };
-    return *this;
+  OpBuilder& types(F fn) {
+    return rule(schema_.symbol.types, fn);
   }
-  // std::vector<std::string> fn(const P&)
+  template <class F>
+  OpBuilder& refine(F fn) {
+    return rule(schema_.symbol.refine, fn);
+  }
+  OpBuilder& total_outputs(int n) {
+    return total_outputs([n](const P&, int) { return n; });
+  }
+  template <class F>
+  OpBuilder& total_outputs(F fn) {
+    return rule(schema_.symbol.total_outputs, fn);
+  }
   template <class F>
   OpBuilder& named_inputs(F fn) {
-    schema_.symbol.named_inputs = [fn](const void* p) { return fn(*static_cast<const P*>(p)); };
-    return *this;
-  }
-  OpBuilder& count_attribute(std::string name) {
-    return set(schema_.symbol.count_attribute, std::move(name));
+    return rule(schema_.symbol.named_inputs, fn);
   }
   // The alias keeps its name in files. Its traits are the operator's, but for the rule if given.
   OpBuilder& keeps_alias(std::string name, RefineFn refine = nullptr) {
     kept_aliases_.emplace_back(std::move(name), refine);
     return *this;
   }
-  OpBuilder& input_init(std::map<std::string, std::string> init) {
-    return set(schema_.symbol.input_init, std::move(init));
-  }
-  OpBuilder& read_states(std::vector<int> inputs) {
-    return set(schema_.symbol.read_states, std::move(inputs));
-  }
-  OpBuilder& constant_output() { return set(schema_.symbol.constant_output, true); }
-  OpBuilder& shape_from_users() { return set(schema_.symbol.shape_from_users, true); }
-  OpBuilder& free_types(std::vector<int> inputs) {
-    return set(schema_.symbol.free_types, std::move(inputs));
-  }
-  OpBuilder& typed_by_parameter(bool dtype_keeps = false) {
-    schema_.symbol.typed_by_parameter = true;
-    return set(schema_.symbol.dtype_keeps, dtype_keeps);
-  }
-  OpBuilder& output_type_apart() { return set(schema_.symbol.output_type_apart, true); }
-  OpBuilder& inputs_apart() { return set(schema_.symbol.inputs_apart, true); }
-  // void fn(const P&, KnownTypes in, KnownTypes out)
-  template <class F>
-  OpBuilder& types(F fn) {
-    schema_.symbol.types = [fn](const void* p, KnownTypes in, KnownTypes out) {
-      fn(*static_cast<const P*>(p), in, out);
-    };
-    return *this;
-  }
-  OpBuilder& completes_blindly() { return set(schema_.symbol.completes_blindly, true); }
-  OpBuilder& refine(RefineFn shared) { return set(schema_.symbol.refine, shared); }
-  // void fn(const P&, PartialShapes&)
-  template <class F>
-  OpBuilder& refine_with(F fn) {
-    schema_.symbol.refine = [fn](const void* p, PartialShapes& shapes) {
-      fn(*static_cast<const P*>(p), shapes);
-    };
-    return *this;
-  }
 
   OpSchema build() {
-    for (auto& [name, rule] : kept_aliases_) {
-      SymbolTraits& traits = schema_.kept_aliases[name] = schema_.symbol;
-      if (rule) traits.refine = rule;
+    for (auto& [name, refine] : kept_aliases_) {
+      SymbolRules& rules = schema_.kept_aliases[name] = schema_.symbol;
+      if (refine) rules.refine = refine;
     }
     return std::move(schema_);
   }
@@ -408,6 +326,17 @@ class OpBuilder {
   template <class T>
   OpBuilder& set(T& slot, std::type_identity_t<T> value) {
     slot = std::move(value);
+    return *this;
+  }
+  // Stores a function of (const P&, ...), or one that reads no parameters: (const void*, ...).
+  template <class R, class... Args, class F>
+  OpBuilder& rule(std::function<R(const void*, Args...)>& slot, F fn) {
+    if constexpr (std::is_invocable_v<const F&, const P&, Args...>)
+      slot = [fn](const void* p, Args... args) -> R {
+        return fn(*static_cast<const P*>(p), args...);
+      };
+    else
+      slot = fn;
     return *this;
   }
   OpSchema schema_;

@@ -1,13 +1,9 @@
-// Traits of operators for sparse storage. Arrays are made of parts by
-// python/mxlite/ndarray/sparse, which reads these traits; operators whose results need more than
-// them have rules there.
+// Traits of operators for sparse storage. Operators whose results need more than these have rules
+// in cpp/sparse.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
-
-#include "cpp/core/dtype.h"
 
 namespace mxlite {
 
@@ -26,23 +22,20 @@ struct RowUpdate {
 };
 
 struct StorageTraits {
-  // Returns whether f(0) = 0 in arrays of a dtype, for an operator of one array; null: false. The
-  // result of a sparse array is stored where the array is.
-  std::function<bool(const void* params, DType dtype)> keeps_zeros;
   // The result of a sparse array is stored where the array is although f(0) may not be 0, as in
   // 1.x (data / 0).
   bool keeps_storage = false;
   // Results are dense in 1.x, too, so that dense copies of sparse inputs are no surprise.
   bool dense_result = false;
-  // A rule of mxlite/ndarray/sparse runs the operator on dense arrays, too, as the storage type of
-  // its result is not theirs. It needs no kernels and is never part of a compiled graph.
+  // A rule of cpp/sparse runs the operator on dense arrays, too, as the storage type of its result
+  // is not theirs. It needs no kernels and is never part of a compiled graph.
   bool chooses_storage = false;
-  RowUpdate row_update;
+  RowUpdate row_update = {};
   // The table of a look-up operator, an input; -1: it looks nothing up.
   int looked_up = -1;
   // Returns whether the table's gradient has only the rows that were looked up.
-  std::function<bool(const void* params)> row_gradient;
-  std::map<std::string, AliasStorage, std::less<>> aliases;
+  bool (*row_gradient)(const void* params) = nullptr;
+  std::map<std::string, AliasStorage, std::less<>> aliases = {};
 };
 
 }  // namespace mxlite

@@ -47,26 +47,26 @@ void PartialShapes::refine(Shape& known, const Shape& shape) {
   }
 }
 
-void fill_types(const OpSchema* op, const SymbolTraits& traits, const void* params, KnownTypes in,
+void fill_types(const OpSchema* op, const SymbolRules& rules, const void* params, KnownTypes in,
                 KnownTypes out) {
-  if (traits.types) traits.types(params, in, out);
+  if (rules.types) rules.types(params, in, out);
   const auto is_tied = [&](size_t i) {
-    const auto& free = traits.free_types;
-    return !traits.inputs_apart &&
-           std::find(free.begin(), free.end(), static_cast<int>(i)) == free.end();
+    const auto& untied = rules.untied_inputs;
+    return !rules.all_inputs_untied &&
+           std::find(untied.begin(), untied.end(), static_cast<int>(i)) == untied.end();
   };
+  const bool by_dtype = rules.output_type >= OutputType::kDtype;
   KnownType known;
   for (size_t i = 0; i < in.size() && !known; ++i)
     if (is_tied(i)) known = in[i];
-  if (!known && !traits.typed_by_parameter && !traits.output_type_apart && !out.empty())
-    known = out[0];
+  if (!known && rules.output_type == OutputType::kShared && !out.empty()) known = out[0];
   for (size_t i = 0; i < in.size(); ++i)
     if (is_tied(i) && !in[i]) in[i] = known;
 
   KnownType result;
-  if (traits.typed_by_parameter || (in.empty() && op && op->param_index("dtype") >= 0)) {
+  if (by_dtype || (in.empty() && op && op->param_index("dtype") >= 0)) {
     result = asked_type(*op, params);
-    if (!result && !traits.dtype_keeps) result = DType::kFloat32;
+    if (!result && rules.output_type != OutputType::kDtypeOrInputs) result = DType::kFloat32;
   }
   for (size_t i = 0; i < in.size() && !result; ++i) {
     if (!is_tied(i)) continue;

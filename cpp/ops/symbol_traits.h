@@ -45,46 +45,53 @@ class PartialShapes {
 using KnownType = std::optional<DType>;
 using KnownTypes = std::span<KnownType>;
 
+// Says which type outputs have where the types of a symbol are inferred.
+enum class OutputType : uint8_t {
+  kShared,         // one type for outputs and inputs: unknown inputs follow from an output
+  kOfInputs,       // the inputs', which do not follow from an output
+  kDtype,          // what the parameter dtype says, or float32
+  kDtypeOrInputs,  // what the parameter dtype says, or the inputs'
+};
+
 struct SymbolTraits {
   // The operator's name in 1.x files; empty: its own.
-  std::string file_name;
+  std::string file_name = {};
   // Names of the first outputs; others are "output", or "output<i>" of several.
-  std::vector<std::string> output_names;
+  std::vector<std::string> output_names = {};
   // 1.x shows the only input under its own name, not as input0.
   bool names_single_input = false;
-  // Number of outputs in 1.9.1, hidden ones too, where this engine has another; null: the same.
-  std::function<int(const void* params, int visible)> total_outputs;
-  // A variadic operator's inputs where they have names; null or empty: arg0, arg1, ...
-  std::function<std::vector<std::string>(const void* params)> named_inputs;
   // The attribute in which files write how many inputs a variadic operator has.
-  std::string count_attribute;
+  std::string count_attribute = {};
   // Holds, by input, the __init__ of variables that are made for inputs.
-  std::map<std::string, std::string> input_init;
+  std::map<std::string, std::string> input_init = {};
   // Inputs that are auxiliary states although the operator only reads them.
-  std::vector<int> read_states;
+  std::vector<int> read_states = {};
   // Backward ignores the shape of the output's gradient: the output does not depend on inputs.
   bool constant_output = false;
   // Makes an array; extents of `shape` that are unknown follow from its users.
   bool shape_from_users = false;
-
-  // Inputs whose types say nothing about the others'.
-  std::vector<int> free_types;
-  // Outputs have the type that the parameter dtype says; float32 where it says nothing, or the
-  // inputs' type if `dtype_keeps`.
-  bool typed_by_parameter = false, dtype_keeps = false;
-  // Unknown inputs do not follow from the output's type; neither from each other's.
-  bool output_type_apart = false, inputs_apart = false;
-  // Fills unknown types before the rules above.
-  std::function<void(const void* params, KnownTypes in, KnownTypes out)> types;
-
   // Shapes of weights can be inferred although nothing is known of the first input.
-  bool completes_blindly = false;
-  // Adds to shapes that are known in part.
+  bool completes_without_data = false;
+  // Inputs whose types say nothing about the types of others.
+  std::vector<int> untied_inputs = {};
+  bool all_inputs_untied = false;
+  OutputType output_type = OutputType::kShared;
+};
+
+// The traits of an operator and the functions that infer for symbols; null: see each.
+struct SymbolRules : SymbolTraits {
+  // Number of outputs in 1.9.1, hidden ones too, where this engine has another; null: the same.
+  std::function<int(const void* params, int visible)> total_outputs;
+  // A variadic operator's inputs where they have names; null or empty: arg0, arg1, ...
+  std::function<std::vector<std::string>(const void* params)> named_inputs;
+  // Fills unknown types before the rules of SymbolTraits; null: they suffice.
+  std::function<void(const void* params, KnownTypes in, KnownTypes out)> types;
+  // Adds to shapes that are known in part; null: nothing can be added.
   std::function<void(const void* params, PartialShapes& shapes)> refine;
 };
 
 // Fills unknown types of a call by its traits; `op` is null for calls that have no schema.
-void fill_types(const OpSchema* op, const SymbolTraits& traits, const void* params, KnownTypes in,
+void fill_types(const OpSchema* op, const SymbolRules& rules, const void* params, KnownTypes in,
                 KnownTypes out);
 
 // Rules that many operators share.

@@ -38,11 +38,11 @@ py::dict describe_storage(const StorageTraits& storage) {
 // Describes how mixed precision treats an operator.
 py::dict describe_amp(const OpSchema& op) {
   py::object float32_if = py::none();
-  if (!op.float32_if.param.empty())
-    float32_if = py::make_tuple(op.float32_if.param, op.float32_if.values);
-  return py::dict(py::arg("kind") = amp::class_name(op.amp), py::arg("float32_if") = float32_if,
-                  py::arg("float32_inputs") = op.float32_inputs,
-                  py::arg("loss_output") = op.loss_output);
+  if (const AmpCondition& condition = op.amp.float32_if; !condition.param.empty())
+    float32_if = py::make_tuple(condition.param, condition.values);
+  return py::dict(
+      py::arg("kind") = amp::class_name(op.amp.kind), py::arg("float32_if") = float32_if,
+      py::arg("float32_inputs") = op.amp.float32_inputs, py::arg("loss_output") = op.loss_output);
 }
 
 py::dict describe_op(const OpSchema& op) {

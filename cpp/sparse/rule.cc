@@ -45,9 +45,8 @@ bool rule_checks_shapes(const OpSchema& op, std::string_view alias) {
 }
 
 bool keeps_storage(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
-  const StorageTraits& storage = op.storage;
-  if (storage.keeps_storage) return true;
-  return storage.keeps_zeros && inputs.size() == 1 && storage.keeps_zeros(params, inputs[0].dtype);
+  if (op.storage.keeps_storage) return true;
+  return op.keeps_zeros && inputs.size() == 1 && op.keeps_zeros(params, inputs[0].dtype);
 }
 
 NDArrayRef run_recording_rule(const SparseCall& call) {

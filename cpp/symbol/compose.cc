@@ -59,7 +59,7 @@ std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_o
                                    const Given& given) {
   if (!op.variadic) return fixed_labels(op, call, given);
   std::vector<std::string> labels;
-  if (const SymbolTraits& traits = op.symbol_traits(file_op); traits.named_inputs)
+  if (const SymbolRules& traits = op.symbol_traits(file_op); traits.named_inputs)
     labels = traits.named_inputs(call.params.get());
   const int last = given.inputs.empty() ? -1 : given.inputs.rbegin()->first;
   const int given_inputs =
@@ -115,7 +115,7 @@ Call make_call(const std::string& file_op, Attributes attrs) {
 
 std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,
                                       const Attributes& attrs) {
-  const SymbolTraits& traits = op.symbol_traits(file_op);
+  const SymbolRules& traits = op.symbol_traits(file_op);
   if (!traits.named_inputs) return {};
   return traits.named_inputs(make_call(file_op, attrs).params.get());
 }

@@ -324,7 +324,7 @@ bool Inference::complete_weights(const Step& step) {
   const Call& call = *step.call;
   if (!call.completes() || step.in.empty() || is_known(step.in)) return false;
   const Shape& data = shapes_[step.in[0]];
-  if (data.ndim() < 0 && !step.traits->completes_blindly) return false;
+  if (data.ndim() < 0 && !step.traits->completes_without_data) return false;
   Specs specs = specs_of(step);
   call.complete({specs.data(), specs.size()});
   bool changed = false;
@@ -362,8 +362,7 @@ bool Inference::infer_partly(const Step& step) {
 }
 
 bool Inference::casts_precision() const {
-  return std::ranges::any_of(steps_,
-                             [](const Step& step) { return step.call->op->casts_precision; });
+  return std::ranges::any_of(steps_, [](const Step& step) { return step.call->op->amp.casts; });
 }
 
 Calls Inference::completed_calls() const {

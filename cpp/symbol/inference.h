@@ -58,7 +58,7 @@ class Inference {
  private:
   struct Step {
     const Call* call;
-    const SymbolTraits* traits;
+    const SymbolRules* traits;
     int32_t node;
     std::vector<graph::Route::Slot> in;
     size_t out;  // the first slot

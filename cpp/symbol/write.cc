@@ -42,7 +42,7 @@ std::string lines(const Texts& items, int indent) {
 
 Entries without_amp_casts(const Entries& heads) {
   return rewritten(heads, [](const NodeRef& node, const Entries& inputs) -> std::optional<Entries> {
-    const bool casts = !node->is_variable() && node->call->op->casts_precision;
+    const bool casts = !node->is_variable() && node->call->op->amp.casts;
     return casts ? std::optional(inputs) : std::nullopt;
   });
 }

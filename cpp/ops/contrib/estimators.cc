@@ -47,7 +47,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(one_input<QuadraticParams>("_contrib_quadratic", "a * data * data + b * data + c.",
                                      quadratic_gradient)
-              .keeps_zeros_if(passes_through_zero)
+              .keeps_zeros(passes_through_zero)
               .build());
 });
 

@@ -55,7 +55,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer)
               .gradient(gradient)
               .amp(AmpClass::kFloat32)
-              .output_names({"output", "out_state"})
+              .symbol({.output_names = {"output", "out_state"}})
               .build());
   std::vector<std::string> backward_inputs = {"likelihood_grad", "state_grad"};
   backward_inputs.insert(backward_inputs.end(), kInputs.begin(), kInputs.end());

@@ -127,7 +127,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("alpha * op(A) * op(B) + beta * C for every matrix.")
               .shapes("A: (..., m, k), B: (..., k, n), C: (..., m, n) -> (..., m, n)")
               .infer(infer_gemm)
-              .refine_with(refine_gemm)
+              .refine(refine_gemm)
               .gradient(grad_product<LinalgGemmParams>)
               .inplace(2, 0)
               .build());

@@ -194,7 +194,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("alpha * op(A) * B with triangular A, or alpha * B * op(A).")
               .shapes("A: (..., m, m), B: (..., m, n) -> (..., m, n); rightside: B A")
               .infer(infer_trmm)
-              .refine_with(refine_triangular)
+              .refine(refine_triangular)
               .gradient(grad_trmm)
               .build());
   ops.add(
@@ -205,7 +205,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "* B.")
           .shapes("A: (..., m, m), B: (..., m, n) -> (..., m, n); rightside: X A = B")
           .infer(infer_trsm)
-          .refine_with(refine_triangular)
+          .refine(refine_triangular)
           .gradient(grad_trsm)
           .build());
   ops.add(OpBuilder<LinalgTrianParams>("_linalg_triangle")

@@ -61,7 +61,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .inplace(0, 0)
               .pointwise()
-              .float32_if("act_type", {"softrelu"})
+              .amp({.float32_if = {"act_type", {"softrelu"}}})
               .drawn("activation", "{act_type}")
               .refine(refine_all_alike)
               .build());

@@ -172,13 +172,13 @@ OpBuilder<BatchNormParams> batch_norm(const char* name, const char* doc, GradFn 
       .doc(doc)
       .inputs({kInputs, kInputs + 5})
       .outputs(3)
-      .visible_outputs_if([](const BatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
+      .visible_outputs([](const BatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
       .infer(infer)
       .complete(complete)
       .gradient(grad)
       .composite_gradient(composite)
       .mutates({3, 4}, /*only_in_training=*/true)
-      .float32_inputs({1, 2, 3, 4})
+      .amp({.float32_inputs = {1, 2, 3, 4}})
       .training_dependent()
       .inplace(0, 0)
       .refine(refine_like_first);
@@ -193,21 +193,19 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("data: (N, C, ...), the others (C,) -> shape of data")
               .alias({"BatchNorm_v1"})
               .drawn("normalization")
-              .output_names(kOutputs)
+              .symbol({.output_names = kOutputs, .input_init = kStates})
               .types(norm_types)
-              .input_init(kStates)
               .build());
   ops.add(batch_norm("_contrib_BatchNormWithReLU", "BatchNorm followed by relu.",
                      gradient_with_relu, composite_with_relu)
-              .output_names(kOutputs)
+              .symbol({.output_names = kOutputs})
               .build());
   ops.add(
       OpBuilder<SyncBatchNormParams>(kSync)
           .doc("BatchNorm for data on several devices; in training on one, as BatchNorm.")
           .inputs({kInputs, kInputs + 5})
           .outputs(4)
-          .visible_outputs_if(
-              [](const SyncBatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
+          .visible_outputs([](const SyncBatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
           .infer(infer_sync)
           .complete([](const SyncBatchNormParams& p, std::span<TensorSpec> in) { complete(p, in); })
           .gradient(gradient<SyncBatchNormParams, 3>)
@@ -215,12 +213,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .mutates({3, 4}, /*only_in_training=*/true)
           .training_dependent()
           .inplace(0, 0)
-          .amp(AmpClass::kFloat32)
-          .float32_inputs({1, 2, 3, 4})
-          .output_names(kOutputs)
+          .amp({.kind = AmpClass::kFloat32, .float32_inputs = {1, 2, 3, 4}})
+          .symbol({.output_names = kOutputs, .input_init = kStates})
           .total_outputs(3)
           .types(norm_types)
-          .input_init(kStates)
           .refine(refine_like_first)
           .build());
   // The fused ones of recorded graphs (graph/passes/fuse_norm.cc).

@@ -156,7 +156,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .gradient(gradient)
           .amp(AmpClass::kLowPrecision)
           .drawn("layer", "{kernel}/{stride}, {num_filter}")
-          .refine_with(refine_convolution)
+          .refine(refine_convolution)
           .build());
   ops.add(OpBuilder<ConvolutionDataGradParams>("_convolution_backward_data")
               .internal()

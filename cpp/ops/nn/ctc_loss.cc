@@ -50,7 +50,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kFloat32)
               .total_outputs(2)
-              .free_types({1, 2, 3})
+              .symbol({.untied_inputs = {1, 2, 3}})
               .build());
 });
 

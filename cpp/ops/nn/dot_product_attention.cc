@@ -105,8 +105,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
             return p.dropout > 0 ? static_cast<uint64_t>(out[1].shape.size()) : 0;
           })
           .amp(AmpClass::kLowPrecision)
-          .output_names({"output"})
-          .free_types({3, 4})
+          .symbol({.output_names = {"output"}, .untied_inputs = {3, 4}})
           .types([](const AttentionParams& p, KnownTypes in, KnownTypes) {
             if (p.use_length && !in.back()) in.back() = DType::kInt32;
             if (p.use_mask && !in[kMask]) in[kMask] = in[0];

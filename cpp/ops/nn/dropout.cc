@@ -46,11 +46,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .infer(infer)
           .gradient(gradient)
           .inplace(0, 0)
-          .identity_if([](const DropoutParams& p, bool training) { return !p.is_active(training); })
+          .identity([](const DropoutParams& p, bool training) { return !p.is_active(training); })
           .training_dependent()
           .random(counters)
-          .output_names({"output"})
-          .names_single_input()
+          .symbol({.output_names = {"output"}, .names_single_input = true})
           .total_outputs(2)
           .refine(refine_like_first)
           .build());

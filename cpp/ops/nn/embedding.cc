@@ -33,6 +33,10 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+  StorageTraits storage{.looked_up = 1, .row_gradient = [](const void* p) {
+                          return static_cast<const EmbeddingParams*>(p)->sparse_grad;
+                        }};
+  storage.aliases["_contrib_SparseEmbedding"] = AliasStorage::kRowGradient;
   ops.add(
       OpBuilder<EmbeddingParams>("Embedding")
           .doc("Rows of the table weight that data's indices name.")
@@ -44,12 +48,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
             complete_shape(in[1], Shape{p.input_dim, p.output_dim});
           })
           .gradient(gradient)
-          .row_gradient_if(1, [](const EmbeddingParams& p) { return p.sparse_grad; })
+          .storage(std::move(storage))
           .keeps_alias("_contrib_SparseEmbedding")
-          .alias_storage("_contrib_SparseEmbedding", AliasStorage::kRowGradient)
-          .completes_blindly()
-          .typed_by_parameter()
-          .free_types({0})
+          .symbol({.completes_without_data = true,
+                   .untied_inputs = {0},
+                   .output_type = OutputType::kDtype})
           .types([](const EmbeddingParams& p, KnownTypes in, KnownTypes) {
             if (in.size() > 1 && !in[1]) in[1] = p.dtype;
           })

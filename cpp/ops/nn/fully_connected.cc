@@ -100,7 +100,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
               .drawn("layer", "{num_hidden}")
-              .refine_with(refine_fully_connected)
+              .refine(refine_fully_connected)
               .build());
 });
 

@@ -47,7 +47,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .mutates({1}, /*only_in_training=*/true)
               .training_dependent()
               .amp(AmpClass::kFloat32)
-              .output_names({"output"})
+              .symbol({.output_names = {"output"}})
               .total_outputs(1)
               .refine(refine_like_first)
               .build());

@@ -41,8 +41,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .composite_gradient(composite_gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
-              .output_names({"output"})
-              .names_single_input()
+              .symbol({.output_names = {"output"}, .names_single_input = true})
               .total_outputs(2)
               .refine(refine_like_first)
               .build());

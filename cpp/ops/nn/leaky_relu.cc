@@ -140,18 +140,18 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .composite_gradient(composite_gradient)
               .inplace(0, 0)
               .elementwise()
-              .float32_if("act_type", {"elu", "selu"})
+              .amp({.float32_if = {"act_type", {"elu", "selu"}}})
               .drawn("activation", "{act_type}")
               .training_dependent()
               .random([](const LeakyReLUParams& p, std::span<const TensorSpec> out) -> uint64_t {
                 if (p.act_type != Type::kRrelu) return 0;
                 return static_cast<uint64_t>(out[0].shape.size() + 3) / 4;
               })
-              .output_names({"output"})
-              .names_single_input()
-              .total_outputs_if(
+              .symbol({.output_names = {"output"},
+                       .names_single_input = true,
+                       .input_init = {{"gamma", R"(["Constant", {"value": 0.25}])"}}})
+              .total_outputs(
                   [](const LeakyReLUParams& p, int) { return p.act_type == Type::kRrelu ? 2 : 1; })
-              .input_init({{"gamma", R"(["Constant", {"value": 0.25}])"}})
               .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<LeakyReLUParams>("_leaky_relu_backward")

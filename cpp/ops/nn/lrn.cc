@@ -54,8 +54,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .composite_gradient(composite_gradient)
               .amp(AmpClass::kFloat32)
-              .output_names({"output"})
-              .names_single_input()
+              .symbol({.output_names = {"output"}, .names_single_input = true})
               .total_outputs(2)
               .refine(refine_like_first)
               .build());

@@ -52,7 +52,7 @@ void add_regression(OpRegistry& ops, const char* name, const char* doc, GradFn g
               .complete(complete_regression)
               .gradient(gradient)
               .loss_output()
-              .dense_result()
+              .storage({.dense_result = true})
               .inplace(0, 0)
               .refine(refine_like_first)
               .build());

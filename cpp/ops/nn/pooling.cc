@@ -103,9 +103,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .composite_gradient(composite_pooling_gradient)
               .drawn("pooling", "{pool_type}, {kernel}/{stride}")
-              .output_names({"output"})
-              .names_single_input()
-              .total_outputs_if(
+              .symbol({.output_names = {"output"}, .names_single_input = true})
+              .total_outputs(
                   [](const PoolingParams& p, int) { return p.pool_type == PoolType::kMax ? 2 : 1; })
               .refine(refine_batch_size)
               .build());

@@ -191,7 +191,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs(input_names(false))
               .input_count(input_count)
               .output_count([](const RnnParams& p, int) { return 2 + state_count(p); })
-              .visible_outputs_if(
+              .visible_outputs(
                   [](const RnnParams& p) { return p.state_outputs ? 1 + state_count(p) : 1; })
               .infer(infer)
               .complete(complete)
@@ -202,8 +202,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return masks * (static_cast<uint64_t>(out[0].shape.size()) / 4 + 1);
               })
               .amp(AmpClass::kLowPrecision)
-              .output_names({"output", "state_output", "statecell_output"})
-              .total_outputs_if([](const RnnParams&, int visible) { return visible; })
+              .symbol({.output_names = {"output", "state_output", "statecell_output"}})
+              .total_outputs([](const RnnParams&, int visible) { return visible; })
               .build());
   ops.add(
       OpBuilder<RnnGradParams>("_rnn_backward")

@@ -89,13 +89,13 @@ void add(OpRegistry& ops, const char* doc) {
               .composite_gradient(composite_gradient<Which>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
-              .names_single_input()
-              .refine_with(refine_softmax)
-              .free_types({1})
+              .symbol({.names_single_input = true,
+                       .untied_inputs = {1},
+                       .output_type = OutputType::kDtypeOrInputs})
+              .refine(refine_softmax)
               .types([](const SoftmaxParams&, KnownTypes in, KnownTypes) {
                 if (in.size() > 1 && !in[1]) in[1] = DType::kInt32;
               })
-              .typed_by_parameter(/*dtype_keeps=*/true)
               .build());
   ops.add(OpBuilder<SoftmaxGradParams>(Names<Which>::backward)
               .internal()

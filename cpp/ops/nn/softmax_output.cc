@@ -55,7 +55,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .loss_output()
               .drawn("softmax")
-              .output_names({"output"})
+              .symbol({.output_names = {"output"}})
               .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<SoftmaxOutputParams>("_softmax_output_backward")

@@ -116,8 +116,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .gradient(gradient)
               .total_outputs(1)
-              .count_attribute("num_args")
-              .input_init({{"weight", R"(["bilinear", {}])"}})
+              .symbol({.count_attribute = "num_args",
+                       .input_init = {{"weight", R"(["bilinear", {}])"}}})
               .named_inputs([](const UpSamplingParams& p) {
                 using Names = std::vector<std::string>;
                 return p.sample_type == SampleType::kBilinear ? Names{"data", "weight"} : Names{};

@@ -205,7 +205,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 check_count("multi_sum_sq", p, in.size());
                 return {{Shape{p.num_arrays}, DType::kFloat32}};
               })
-              .refine_with([](const NumArraysParams& p, PartialShapes& shapes) {
+              .refine([](const NumArraysParams& p, PartialShapes& shapes) {
                 shapes.refine_output(0, Shape{p.num_arrays});
               })
               .build());

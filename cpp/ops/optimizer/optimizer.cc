@@ -52,7 +52,7 @@ void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update
               })
               .mutates(mutated)
               .inplace(0, 0)
-              .row_update(mixed ? RowUpdate{} : update.row_update)
+              .storage({.row_update = mixed ? RowUpdate{} : update.row_update})
               .build());
 }
 
@@ -130,7 +130,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_group_adagrad)
               .mutates({2})
               .inplace(0, 0)
-              .row_update({.op = "_rows_group_adagrad_update", .any_states = true})
+              .storage({.row_update = {.op = "_rows_group_adagrad_update", .any_states = true}})
               .build());
 });
 

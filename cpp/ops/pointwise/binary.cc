@@ -149,8 +149,9 @@ OpBuilder<NoParams> two_inputs(const Row& row) {
     op.gradient(row.gradient);
   else
     op.zero_gradient();
-  if (row.alias_storage) op.alias_storage(row.kept_alias, *row.alias_storage);
-  if (row.dense_result) op.dense_result();
+  StorageTraits storage{.dense_result = row.dense_result};
+  if (row.alias_storage) storage.aliases[row.kept_alias] = *row.alias_storage;
+  op.storage(std::move(storage));
   return op;
 }
 
@@ -188,7 +189,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inplace(0, 0)
               .elementwise()
               .refine(refine_all_alike)
-              .count_attribute("num_args")
+              .symbol({.count_attribute = "num_args"})
               .build());
 });
 

@@ -144,16 +144,17 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
     OpBuilder<ScalarParams> op(row.name);
     op.inputs({"data"}).doc(row.doc).infer(infer_scalar(row)).inplace(0, 0).pointwise();
     std::vector<std::string> aliases = {row.alias};
+    StorageTraits storage{.keeps_storage = row.keeps_storage};
     if (row.stored_alias) {
       aliases.emplace_back(row.stored_alias);
-      op.keeps_alias(row.stored_alias).alias_storage(row.stored_alias, AliasStorage::kStored);
+      op.keeps_alias(row.stored_alias);
+      storage.aliases[row.stored_alias] = AliasStorage::kStored;
     }
     if (row.keeps_zeros)
-      op.keeps_zeros_if([fn = row.keeps_zeros](const ScalarParams& p, DType dtype) {
+      op.keeps_zeros([fn = row.keeps_zeros](const ScalarParams& p, DType dtype) {
         return fn(scalar_in(p, dtype));
       });
-    if (row.keeps_storage) op.keeps_storage();
-    op.alias(aliases);
+    op.storage(std::move(storage)).alias(aliases);
     if (row.gradient)
       op.gradient(row.gradient);
     else

@@ -27,7 +27,7 @@ struct Row {
   std::vector<std::string> aliases = {};
   bool keeps_zeros = false;
   bool identity = false;
-  std::vector<std::string> outputs = {};  // names of the outputs in symbols
+  bool loss = false;
 };
 
 // f(0) = 0. Only those are marked whose results for sparse arrays are sparse in 1.x, too.
@@ -39,8 +39,8 @@ Row identity(Row row) {
   row.identity = true;
   return row;
 }
-Row named_output(const char* name, Row row) {
-  row.outputs = {name};
+Row loss(Row row) {
+  row.loss = true;
   return row;
 }
 
@@ -54,10 +54,9 @@ const Row kRows[] = {
                           nullptr,
                           AmpClass::kNeutral,
                           {"stop_gradient"}})),
-    named_output("loss",
-                 identity(keeps_zeros(
-                     {"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
-                      MX_GRAD(g.emit("ones_like", {x(g)}))}))),
+    loss(identity(
+        keeps_zeros({"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
+                     MX_GRAD(g.emit("ones_like", {x(g)}))}))),
     keeps_zeros({"abs", "Absolute value.", MX_GRAD(g.mul(dy(g), g.emit("sign", {x(g)})))}),
     keeps_zeros({"sign", "-1, 0 or 1 by the sign of data; a NaN stays.", nullptr}),
     keeps_zeros({"square", "data * data.", MX_GRAD(g.mul(dy(g), g.mul_scalar(x(g), 2.0))),
@@ -209,7 +208,8 @@ OpBuilder<P> one_number(const char* name, const char* doc) {
 }
 
 OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
-  op.amp(row.amp).alias(row.aliases).output_names(row.outputs);
+  op.amp(row.amp).alias(row.aliases);
+  if (row.loss) op.symbol({.output_names = {"loss"}});
   if (row.keeps_zeros) op.keeps_zeros();
   if (row.identity) op.identity();
   if (row.gradient)
@@ -225,19 +225,19 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kRows) ops.add(finish(row, one_input<NoParams>(row.name, row.doc)));
   for (const Row& row : kNumberRows) ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
   ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln.").build());
-  ops.add(
-      one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
-          .shapes("any shape -> the same shape")
-          .infer([](const ClipParams& p, std::span<const TensorSpec> in) -> Specs {
-            const bool nan = std::isnan(p.a_min) || std::isnan(p.a_max);
-            MX_CHECK(!nan || is_floating(in[0].dtype), "clip: a_min=", static_cast<double>(p.a_min),
-                     ", a_max=", static_cast<double>(p.a_max), " given beside data of dtype ",
-                     in[0].dtype, ", numbers expected; convert data with astype('float32')");
-            return {in[0]};
-          })
-          .gradient(clip_gradient)
-          .keeps_zeros_if([](const ClipParams& p, DType) { return p.a_min <= 0 && p.a_max >= 0; })
-          .build());
+  ops.add(one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
+              .shapes("any shape -> the same shape")
+              .infer([](const ClipParams& p, std::span<const TensorSpec> in) -> Specs {
+                const bool nan = std::isnan(p.a_min) || std::isnan(p.a_max);
+                MX_CHECK(!nan || is_floating(in[0].dtype),
+                         "clip: a_min=", static_cast<double>(p.a_min),
+                         ", a_max=", static_cast<double>(p.a_max), " given beside data of dtype ",
+                         in[0].dtype, ", numbers expected; convert data with astype('float32')");
+                return {in[0]};
+              })
+              .gradient(clip_gradient)
+              .keeps_zeros([](const ClipParams& p, DType) { return p.a_min <= 0 && p.a_max >= 0; })
+              .build());
   ops.add(one_number<SmoothL1Params>("smooth_l1",
                                      "0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.")
               .gradient(smooth_l1_gradient)

@@ -94,7 +94,7 @@ void add_product(OpRegistry& ops, const char* name, const char* doc, const char*
                 mxlite::ops().get(of).complete(&p, in.first(arrays));
                 complete_ranges(in.subspan(arrays));
               })
-              .output_names(kOutputs)
+              .symbol({.output_names = kOutputs})
               .types([](const P& p, KnownTypes in, KnownTypes out) {
                 fill_inputs(in, p.no_bias ? 2 : 3);
                 fill_outputs(out, DType::kInt32);
@@ -114,7 +114,7 @@ void add_layer(OpRegistry& ops, const char* name, const char* doc, Shaped shaped
                 return with_range({shaped(p, in), in[0].dtype});
               })
               .complete([](const P&, std::span<TensorSpec> in) { complete_ranges(in.subspan(1)); })
-              .output_names(kOutputs)
+              .symbol({.output_names = kOutputs})
               .types(types_like_input<P>(1))
               .build());
 }
@@ -227,7 +227,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Joins quantized arrays in the widest of their ranges; data is all arrays, then "
                    "the ends of each range.")
               .infer(infer_concat)
-              .output_names(kOutputs)
+              .symbol({.output_names = kOutputs})
               .build());
   ops.add(OpBuilder<RangeParams>("_contrib_quantized_elemwise_add")
               .inputs(kPair)
@@ -235,7 +235,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Sum of quantized arrays: int32, or int8 and uint8 with a given range.")
               .infer(infer_add)
               .complete(complete_pair<RangeParams>)
-              .output_names(kOutputs)
+              .symbol({.output_names = kOutputs})
               .types([](const RangeParams& p, KnownTypes in, KnownTypes out) {
                 fill_inputs(in, 2);
                 fill_outputs(out, pair_type(p, in, true));
@@ -248,7 +248,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .doc("Product of quantized arrays: int32, int8 with a given range, or float32.")
           .infer(infer_multiply)
           .complete(complete_pair<MultiplyParams>)
-          .output_names(kOutputs)
+          .symbol({.output_names = kOutputs})
           .types([](const MultiplyParams& p, KnownTypes in, KnownTypes out) {
             fill_inputs(in, 2);
             fill_outputs(out, p.enable_float_output ? DType::kFloat32 : pair_type(p, in, false));
@@ -263,7 +263,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 complete_shape(in[1], Shape{p.input_dim, p.output_dim});
                 complete_ranges(in.subspan(2));
               })
-              .output_names(kOutputs)
+              .symbol({.output_names = kOutputs})
               .types(types_like_input<EmbeddingParams>(2, 1))
               .build());
   ops.add(
@@ -276,9 +276,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
             mxlite::ops().get("BatchNorm").complete(&p, in.first(5));
             complete_ranges(in.subspan(5));
           })
-          .output_names(kOutputs)
-          .types(types_like_input<BatchNormParams>(1))
-          .read_states({3, 4})  // the running statistics are BatchNorm's
+          .symbol({.output_names = kOutputs, .read_states = {3, 4}})
+          .types(types_like_input<BatchNormParams>(1))  // the running statistics are BatchNorm's
           .build());
 });
 

@@ -139,7 +139,7 @@ OpBuilder<P> ranged(const char* name, std::vector<std::string> inputs, int outpu
                     const char* doc) {
   OpBuilder<P> op(name);
   op.inputs(std::move(inputs)).outputs(outputs).doc(doc).infer(infer).refine(refine_ranged);
-  op.inputs_apart();
+  op.symbol({.all_inputs_untied = true});
   return op;
 }
 
@@ -160,7 +160,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(ranged<RangeParams>(
               "_contrib_quantize_asym", {"data"}, 3, infer_asymmetric,
               "data * scale + shift as uint8, with scale and shift: the whole range is used.")
-              .output_names({"output", "scale", "shift"})
+              .symbol({.output_names = {"output", "scale", "shift"}, .all_inputs_untied = true})
               .types([](const RangeParams&, KnownTypes in, KnownTypes out) {
                 fill_ranged(in, out, {}, DType::kUInt8);
               })
@@ -180,7 +180,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
               "The range whose quantization changes a histogram least, by its divergence, "
               "and that divergence.")
-              .output_names({"threshold", "divergence"})
+              .symbol({.output_names = {"threshold", "divergence"}})
               .refine(refine_entropy)
               .types([](const EntropyParams&, KnownTypes in, KnownTypes out) {
                 fill_ranged(in, out, {}, DType::kFloat32);

@@ -41,8 +41,7 @@ OpSchema draw_schema() {
       })
       .random(kCount)
       .zero_gradient()
-      .typed_by_parameter()
-      .shape_from_users()
+      .symbol({.shape_from_users = true, .output_type = OutputType::kDtype})
       .build();
 }
 
@@ -100,10 +99,10 @@ OpSchema sample_schema() {
         for (const int64_t dim : p.shape) out.shape.push_back(dim);
         return {out};
       })
-      .refine_with(refine_samples)
+      .refine(refine_samples)
       .random(kCount)
       .zero_gradient()
-      .typed_by_parameter()
+      .symbol({.output_type = OutputType::kDtype})
       .build();
 }
 
@@ -183,7 +182,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .types([](const RandintParams& p, KnownTypes, KnownTypes out) {
                 if (!out[0]) out[0] = p.dtype.value_or(DType::kInt32);
               })
-              .shape_from_users()
+              .symbol({.shape_from_users = true})
               .build());
   ops.add(OpBuilder<MultinomialParams>("sample_multinomial")
               .inputs({"data"})
@@ -197,8 +196,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_multinomial)
               .gradient(multinomial_gradient)
               .random(kCount)
-              .typed_by_parameter()
-              .free_types({0})
+              .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtype})
               .build());
   ops.add(
       OpBuilder<NoParams>("_multinomial_backward")
@@ -210,7 +208,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("shuffle")
               .inputs({"data"})
               .alias({"_shuffle"})
-              .file_name("_shuffle")
+              .symbol({.file_name = "_shuffle"})
               .doc("data with its entries along the first axis in random order.")
               .infer(infer_shuffle)
               .random([](const NoParams&, std::span<const TensorSpec> out) -> uint64_t {

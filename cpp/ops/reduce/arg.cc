@@ -43,7 +43,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "any shape -> data without the axes `axis`, or with size 1 there (`keepdims=True`)")
           .infer(rule("argmax"))
           .zero_gradient()
-          .constant_output()
+          .symbol({.constant_output = true})
           .build());
   ops.add(
       OpBuilder<ArgParams>("argmin")
@@ -54,7 +54,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "any shape -> data without the axes `axis`, or with size 1 there (`keepdims=True`)")
           .infer(rule("argmin"))
           .zero_gradient()
-          .constant_output()
+          .symbol({.constant_output = true})
           .build());
   ops.add(OpBuilder<NoParams>("argmax_channel")
               .inputs({"data"})
@@ -62,7 +62,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("(N, C, ...) -> (N, ...)")
               .infer(infer_channel)
               .zero_gradient()
-              .constant_output()
+              .symbol({.constant_output = true})
               .build());
 });
 

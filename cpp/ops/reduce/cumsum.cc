@@ -31,11 +31,11 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CumsumParams>("cumsum")
               .inputs({"a"})
-              .file_name("_np_cumsum")
+              .symbol({.file_name = "_np_cumsum"})
               .doc("Sum of the elements up to each position.")
               .shapes("any shape -> the same shape; without `axis` (size,)")
               .infer(rule("cumsum"))
-              .refine_with([](const CumsumParams& p, PartialShapes& shapes) {
+              .refine([](const CumsumParams& p, PartialShapes& shapes) {
                 if (p.axis) refine_like_first(&p, shapes);
               })
               .gradient(gradient<true>)

@@ -109,8 +109,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_mask)
               .gradient(grad_mask)
               .inplace(0, 0)
-              .free_types({1})
-              .refine_with(refine_sequences<SequenceMaskParams>)
+              .symbol({.untied_inputs = {1}})
+              .refine(refine_sequences<SequenceMaskParams>)
               .build());
   ops.add(OpBuilder<SequenceParams>("SequenceLast")
               .inputs({"data", "sequence_length"})
@@ -119,8 +119,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("data: (steps, N, ...), sequence_length: (N,) -> (N, ...)")
               .infer(infer_last)
               .gradient(grad_last)
-              .free_types({1})
-              .refine_with(refine_lengths<SequenceParams>)
+              .symbol({.untied_inputs = {1}})
+              .refine(refine_lengths<SequenceParams>)
               .build());
   ops.add(OpBuilder<SequenceLastBackwardParams>("_sequence_last_backward")
               .internal()
@@ -137,8 +137,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("data: (steps, N, ...), sequence_length: (N,) -> shape of data")
               .infer(infer_reverse)
               .gradient(grad_reverse)
-              .free_types({1})
-              .refine_with(refine_sequences<SequenceParams>)
+              .symbol({.untied_inputs = {1}})
+              .refine(refine_sequences<SequenceParams>)
               .build());
 });
 

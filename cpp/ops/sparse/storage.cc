@@ -31,22 +31,22 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer([](const CastStorageParams&, std::span<const TensorSpec> in) {
                 return Specs{in[0]};
               })
-              .chooses_storage()
+              .storage({.chooses_storage = true})
               .refine(refine_all_alike)
               .build());
   ops.add(OpBuilder<NoParams>("_sparse_retain")
               .inputs({"data", "indices"})
               .doc("The rows of a row-sparse array that indices name; the others are 0.")
               .infer(infer_retain)
-              .chooses_storage()
-              .free_types({1})
+              .storage({.chooses_storage = true})
+              .symbol({.untied_inputs = {1}})
               .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<ReduceParams>("_square_sum")
               .inputs({"data"})
               .doc("Sum of squares over axes, of stored rows only.")
               .infer(infer_square_sum)
-              .chooses_storage()
+              .storage({.chooses_storage = true})
               .build());
 });
 

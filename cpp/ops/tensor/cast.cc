@@ -97,8 +97,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .keeps_zeros()
               .identity()
               .refine(refine_all_alike)
-              .free_types({0})
-              .typed_by_parameter(/*dtype_keeps=*/true)
+              .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtypeOrInputs})
               .build());
   ops.add(OpBuilder<CastParams>("amp_cast")
               .inputs({"data"})
@@ -108,10 +107,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(cast_gradient)
               .elementwise()
               .identity()
-              .casts_precision()
+              .amp({.casts = true})
               .refine(refine_all_alike)
-              .free_types({0})
-              .typed_by_parameter(/*dtype_keeps=*/true)
+              .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtypeOrInputs})
               .types([](const CastParams&, KnownTypes in, KnownTypes out) {
                 if (in[0] && !is_floating(*in[0]) && !out[0]) out[0] = in[0];
               })
@@ -122,7 +120,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shapes -> the same shapes")
               .output_count([](const AmpMulticastParams& p, int) { return p.num_outputs; })
               .infer(infer_multicast)
-              .refine_with([](const AmpMulticastParams&, PartialShapes& shapes) {
+              .refine([](const AmpMulticastParams&, PartialShapes& shapes) {
                 for (int i = 0; i < std::min(shapes.num_inputs(), shapes.num_outputs()); ++i) {
                   shapes.refine_output(i, shapes.input(i));
                   shapes.refine_input(i, shapes.output(i));
@@ -130,14 +128,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .gradient(multicast_gradient)
               .types(multicast_types)
-              .inputs_apart()
-              .casts_precision()
-              .count_attribute("num_outputs")
+              .symbol({.count_attribute = "num_outputs", .all_inputs_untied = true})
               .named_inputs([](const AmpMulticastParams& p) {
                 std::vector<std::string> names;
                 for (int i = 0; i < p.num_outputs; ++i) names.push_back(str("data_", i));
                 return names;
               })
+              .amp({.casts = true})
               .build());
 });
 

@@ -265,8 +265,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_concat)
               .drawn("shape")
               .amp(AmpClass::kWidest)
-              .count_attribute("num_args")
-              .refine_with([](const ConcatParams& p, PartialShapes& shapes) {
+              .symbol({.count_attribute = "num_args"})
+              .refine([](const ConcatParams& p, PartialShapes& shapes) {
                 refine_other_axes(shapes, p.dim);
               })
               .build());
@@ -275,10 +275,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Joins arrays of one shape along a new axis.")
               .shapes("equal shapes -> their number inserted at `axis`")
               .infer(infer_stack)
-              .refine_with(refine_stack)
+              .refine(refine_stack)
               .gradient(grad_stack)
               .amp(AmpClass::kWidest)
-              .count_attribute("num_args")
+              .symbol({.count_attribute = "num_args"})
               .build());
   ops.add(OpBuilder<SliceChannelParams>("SliceChannel")
               .alias({"split"})
@@ -288,8 +288,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .output_count([](const SliceChannelParams& p, int) { return p.num_outputs; })
               .infer(infer_slice_channel)
               .gradient(grad_slice_channel)
-              .names_single_input()
-              .refine_with(refine_slice_channel)
+              .symbol({.names_single_input = true})
+              .refine(refine_slice_channel)
               .build());
   ops.add(OpBuilder<SplitV2Params>("_split_v2")
               .inputs({"data"})
@@ -297,7 +297,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .output_count([](const SplitV2Params& p, int) { return count_parts(p); })
               .infer(infer_split_v2)
               .gradient(grad_split_v2)
-              .refine_with([](const SplitV2Params& p, PartialShapes& shapes) {
+              .refine([](const SplitV2Params& p, PartialShapes& shapes) {
                 if (p.squeeze_axis)
                   refine_squeezed(shapes, p.axis);
                 else

@@ -14,19 +14,19 @@ TensorSpec spec(const Shape& shape, OptionalDType dtype) {
 }
 
 template <class P>
-OpBuilder<P> from_nothing(const char* name, const char* doc) {
+OpBuilder<P> from_nothing(const char* name, const char* doc, bool shape_from_users = false) {
   OpBuilder<P> op(name);
-  op.doc(doc).zero_gradient().typed_by_parameter();
+  op.doc(doc).zero_gradient().symbol(
+      {.shape_from_users = shape_from_users, .output_type = OutputType::kDtype});
   return op;
 }
 
 OpSchema fill(const char* name, const char* doc) {
-  return from_nothing<FillParams>(name, doc)
+  return from_nothing<FillParams>(name, doc, /*shape_from_users=*/true)
       .infer([name](const FillParams& p, std::span<const TensorSpec>) -> Specs {
         check_made_shape(name, p.shape);
         return {spec(p.shape, p.dtype)};
       })
-      .shape_from_users()
       .build();
 }
 
@@ -85,11 +85,12 @@ OpBuilder<LikeParams> like(const char* name, const char* doc) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(fill("_zeros", "Zeros."));
   ops.add(fill("_ones", "Ones."));
-  ops.add(
-      from_nothing<FullParams>("_full", "One value.").infer(infer_full).shape_from_users().build());
-  ops.add(from_nothing<ArangeParams>("_arange", "start, start + step, ... below stop.")
+  ops.add(from_nothing<FullParams>("_full", "One value.", /*shape_from_users=*/true)
+              .infer(infer_full)
+              .build());
+  ops.add(from_nothing<ArangeParams>("_arange", "start, start + step, ... below stop.",
+                                     /*shape_from_users=*/true)
               .infer(infer_arange)
-              .shape_from_users()
               .build());
   ops.add(from_nothing<EyeParams>("_eye", "Ones on a diagonal, zeros elsewhere.")
               .infer(infer_eye)

@@ -96,7 +96,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("data: (a0, ..., aM, ...), indices: (M, b0, ...) -> (b0, ..., rest of data)")
               .infer(infer_gather_nd)
               .gradient(grad_gather_nd)
-              .free_types({1})
+              .symbol({.untied_inputs = {1}})
               .build());
   ops.add(OpBuilder<ScatterNdParams>("scatter_nd")
               .inputs({"data", "indices"})
@@ -104,8 +104,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("data: (b0, ..., rest), indices: (M, b0, ...) -> `shape`")
               .infer(infer_scatter_nd)
               .gradient(grad_scatter_nd)
-              .free_types({1})
-              .refine_with([](const ScatterNdParams& p, PartialShapes& shapes) {
+              .symbol({.untied_inputs = {1}})
+              .refine([](const ScatterNdParams& p, PartialShapes& shapes) {
                 shapes.refine_output(0, p.shape);
               })
               .build());
@@ -120,13 +120,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"lhs", "rhs", "indices"})
               .doc("lhs with rhs at the given coordinates.")
               .infer(infer_scatter_set_nd)
-              .refine_with([](const ScatterNdParams& p, PartialShapes& shapes) {
+              .refine([](const ScatterNdParams& p, PartialShapes& shapes) {
                 if (p.shape.ndim() > 0) shapes.refine_output(0, p.shape);
                 refine_like_first(&p, shapes);
               })
               .gradient(grad_scatter_set_nd)
               .inplace(0, 0)
-              .free_types({2})
+              .symbol({.untied_inputs = {2}})
               .build());
 });
 

@@ -56,14 +56,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("At every position of data its own coordinates, int64.")
               .infer(infer_index_array)
               .zero_gradient()
-              .constant_output()
+              .symbol({.constant_output = true})
               .build());
   ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
               .inputs({"data"})
               .doc("Evenly spaced numbers in the shape of data or along one of its axes.")
               .infer(infer_arange_like)
               .zero_gradient()
-              .output_type_apart()
+              .symbol({.output_type = OutputType::kOfInputs})
               .build());
   ops.add(OpBuilder<NoParams>("_contrib_index_copy")
               .inputs({"old_tensor", "index_vector", "new_tensor"})
@@ -72,7 +72,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .refine(refine_like_first)
               .gradient(grad_index_copy)
               .inplace(0, 0)
-              .free_types({1})
+              .symbol({.untied_inputs = {1}})
               .build());
 });
 

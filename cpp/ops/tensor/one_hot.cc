@@ -53,25 +53,25 @@ Specs infer_fill_element(const NoParams&, std::span<const TensorSpec> in) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<OneHotParams>("one_hot")
-              .inputs({"indices"})
-              .doc("on_value at every index along a new last axis, off_value elsewhere; an index "
-                   "outside gives off_value only.")
-              .shapes("any shape -> (*indices.shape, depth)")
-              .infer(infer_one_hot)
-              .zero_gradient()
-              .typed_by_parameter()
-              .free_types({0})
-              .constant_output()
-              .build());
+  ops.add(
+      OpBuilder<OneHotParams>("one_hot")
+          .inputs({"indices"})
+          .doc("on_value at every index along a new last axis, off_value elsewhere; an index "
+               "outside gives off_value only.")
+          .shapes("any shape -> (*indices.shape, depth)")
+          .infer(infer_one_hot)
+          .zero_gradient()
+          .symbol(
+              {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kDtype})
+          .build());
   ops.add(OpBuilder<RavelParams>("ravel_multi_index")
               .alias({"_ravel_multi_index"})
-              .file_name("_ravel_multi_index")
+              .symbol({.file_name = "_ravel_multi_index"})
               .inputs({"data"})
               .doc("Flat indices of coordinates, one row of data per dimension of shape.")
               .shapes("(len(shape), count) -> (count,)")
               .infer(infer_ravel)
-              .refine_with([](const RavelParams& p, PartialShapes& shapes) {
+              .refine([](const RavelParams& p, PartialShapes& shapes) {
                 Shape data = shapes.output(0);
                 if (data.ndim() < 0 || data == Shape{1})
                   return;  // data may have one or two dimensions
@@ -82,12 +82,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<RavelParams>("unravel_index")
               .alias({"_unravel_index"})
-              .file_name("_unravel_index")
+              .symbol({.file_name = "_unravel_index"})
               .inputs({"data"})
               .doc("Coordinates of flat indices, one row per dimension of shape.")
               .shapes("(count,) -> (len(shape), count)")
               .infer(infer_unravel)
-              .refine_with([](const RavelParams&, PartialShapes& shapes) {
+              .refine([](const RavelParams&, PartialShapes& shapes) {
                 Shape data = shapes.output(0);
                 if (data.ndim() < 1) return;
                 data.erase(0);

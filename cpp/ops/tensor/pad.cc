@@ -63,7 +63,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("(N, C, H, W) or (N, C, D, H, W) -> sizes plus both entries of `pad_width`")
               .infer(infer_pad)
               .gradient(grad_pad)
-              .names_single_input()
+              .symbol({.names_single_input = true})
               .build());
   ops.add(OpBuilder<PadParams>("_pad_backward")
               .internal()

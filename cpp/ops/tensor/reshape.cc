@@ -257,7 +257,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inplace(0, 0)
               .aliases_input()
               .drawn("shape")
-              .refine_with(refine_reshape)
+              .refine(refine_reshape)
               .build());
   ops.add(OpBuilder<NoParams>("Flatten")
               .alias({"flatten"})
@@ -278,7 +278,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape)
               .inplace(0, 0)
               .aliases_input()
-              .refine_with(refine_expand_dims)
+              .refine(refine_expand_dims)
               .build());
   ops.add(OpBuilder<SqueezeParams>("squeeze")
               .inputs({"data"})

@@ -28,7 +28,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .inplace(0, 0)
               .aliases_input()
-              .file_name("Reshape")
+              .symbol({.file_name = "Reshape"})
               .build());
 });
 

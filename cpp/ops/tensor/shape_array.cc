@@ -21,33 +21,32 @@ void integer_type(const NoParams&, KnownTypes, KnownTypes out) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<NoParams>("shape_array")
-              .inputs({"data"})
-              .doc("The shape of an array as int64 numbers.")
-              .shapes("any shape -> (dimensions,)")
-              .infer(infer_shape_array)
-              .refine_with([](const NoParams&, PartialShapes& shapes) {
-                shapes.refine_output(0, Shape{-1});  // one dimension, of unknown length
-              })
-              .zero_gradient()
-              .free_types({0})
-              .output_type_apart()
-              .types(integer_type)
-              .constant_output()
-              .build());
-  ops.add(OpBuilder<NoParams>("size_array")
-              .inputs({"data"})
-              .doc("The number of elements of an array, int64.")
-              .shapes("any shape -> (1,)")
-              .infer(infer_size_array)
-              .refine_with(
-                  [](const NoParams&, PartialShapes& shapes) { shapes.refine_output(0, Shape{1}); })
-              .zero_gradient()
-              .free_types({0})
-              .output_type_apart()
-              .types(integer_type)
-              .constant_output()
-              .build());
+  ops.add(
+      OpBuilder<NoParams>("shape_array")
+          .inputs({"data"})
+          .doc("The shape of an array as int64 numbers.")
+          .shapes("any shape -> (dimensions,)")
+          .infer(infer_shape_array)
+          .refine([](const NoParams&, PartialShapes& shapes) {
+            shapes.refine_output(0, Shape{-1});  // one dimension, of unknown length
+          })
+          .zero_gradient()
+          .symbol(
+              {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kOfInputs})
+          .types(integer_type)
+          .build());
+  ops.add(
+      OpBuilder<NoParams>("size_array")
+          .inputs({"data"})
+          .doc("The number of elements of an array, int64.")
+          .shapes("any shape -> (1,)")
+          .infer(infer_size_array)
+          .refine([](const NoParams&, PartialShapes& shapes) { shapes.refine_output(0, Shape{1}); })
+          .zero_gradient()
+          .symbol(
+              {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kOfInputs})
+          .types(integer_type)
+          .build());
 });
 
 }  // namespace mxlite

@@ -129,16 +129,16 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_sort)
               .total_outputs(2)
               .build());
-  ops.add(OpBuilder<ArgsortParams>("argsort")
-              .inputs({"data"})
-              .doc("Indices that sort along one axis; equal values keep their order.")
-              .infer(infer_argsort)
-              .amp(AmpClass::kFloat32)
-              .zero_gradient()
-              .typed_by_parameter()
-              .free_types({0})
-              .constant_output()
-              .build());
+  ops.add(
+      OpBuilder<ArgsortParams>("argsort")
+          .inputs({"data"})
+          .doc("Indices that sort along one axis; equal values keep their order.")
+          .infer(infer_argsort)
+          .amp(AmpClass::kFloat32)
+          .zero_gradient()
+          .symbol(
+              {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kDtype})
+          .build());
   ops.add(OpBuilder<TopkParams>("topk")
               .inputs({"data"})
               .doc("The k largest or smallest values along one axis, sorted.")
@@ -148,9 +148,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_topk)
               .amp(AmpClass::kFloat32)
               .gradient(grad_topk)
-              .free_types({0})
-              .constant_output()
-              .total_outputs_if([](const TopkParams& p, int visible) {
+              .symbol({.constant_output = true, .untied_inputs = {0}})
+              .total_outputs([](const TopkParams& p, int visible) {
                 return p.ret_typ == TopkResult::kValue ? 2 : visible;
               })
               .types([](const TopkParams& p, KnownTypes in, KnownTypes out) {

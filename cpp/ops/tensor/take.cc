@@ -142,7 +142,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("a: any shape, indices: any shape -> a with `axis` replaced by indices.shape")
               .infer(infer_take)
               .gradient(grad_take)
-              .free_types({1})
+              .symbol({.untied_inputs = {1}})
               .build());
   ops.add(OpBuilder<TakeBackwardParams>("_take_backward")
               .internal()
@@ -157,7 +157,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("a: (N, n), indices: (N,) -> (N,)")
               .infer(infer_batch_take)
               .gradient(grad_batch_take)
-              .free_types({1})
+              .symbol({.untied_inputs = {1}})
               .build());
   ops.add(
       OpBuilder<PickParams>("pick")
@@ -167,9 +167,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes(
               "data: any shape, index: data without `axis` -> shape of index, or size 1 at `axis`")
           .infer(infer_pick)
-          .refine_with(refine_pick)
+          .refine(refine_pick)
           .gradient(grad_pick)
-          .free_types({1})
+          .symbol({.untied_inputs = {1}})
           .build());
   ops.add(OpBuilder<PickBackwardParams>("_pick_backward")
               .internal()

@@ -84,7 +84,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shape -> sizes in the order `axes`, reversed by default")
               .infer(infer_permuted<TransposeParams>)
               .gradient(grad_transpose)
-              .refine_with(refine_transpose)
+              .refine(refine_transpose)
               .build());
   ops.add(OpBuilder<SwapAxisParams>("SwapAxis")
               .alias({"swapaxes"})
@@ -92,7 +92,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Exchanges two axes.")
               .infer(infer_permuted<SwapAxisParams>)
               .gradient(grad_swap_axis)
-              .names_single_input()
+              .symbol({.names_single_input = true})
               .build());
   ops.add(OpBuilder<ReverseParams>("reverse")
               .alias({"flip"})

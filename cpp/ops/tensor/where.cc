@@ -49,13 +49,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"condition", "x", "y"})
               .doc("x where condition is not 0, else y.")
               .infer(infer)
-              .refine_with(refine)
+              .refine(refine)
               .gradient(gradient)
               .amp(AmpClass::kWidest)
-              .dense_result()
+              .storage({.dense_result = true})
               .inplace(1, 0)
               .inplace(2, 0)
-              .free_types({0})
+              .symbol({.untied_inputs = {0}})
               .build());
 });
 

@@ -76,7 +76,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "names; corner format. Anchors whose sample is not above 0.5 get zeros.")
               .outputs(2)
               .infer(infer_encode)
-              .refine_with([](const NoParams&, PartialShapes& shapes) {
+              .refine([](const NoParams&, PartialShapes& shapes) {
                 for (const int i : {4, 5}) shapes.refine_input(i, Shape{4});
               })
               .zero_gradient()

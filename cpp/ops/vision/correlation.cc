@@ -44,8 +44,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return g.emit_all("_correlation_backward", inputs, g.params_ref());
               })
               .amp(AmpClass::kWidest)
-              .output_names({"output"})
-              .names_single_input()
+              .symbol({.output_names = {"output"}, .names_single_input = true})
               .total_outputs(3)
               .build());
   ops.add(OpBuilder<CorrelationParams>("_correlation_backward")

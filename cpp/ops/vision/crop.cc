@@ -60,8 +60,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .variadic("data")
               .infer(infer)
               .gradient(gradient)
-              .names_single_input()
-              .count_attribute("num_args")
+              .symbol({.names_single_input = true, .count_attribute = "num_args"})
               .build());
 });
 

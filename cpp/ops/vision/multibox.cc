@@ -91,7 +91,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .outputs(3)
           .infer(infer_target)
           .zero_gradient()
-          .output_names({"loc_target", "loc_mask", "cls_target"})
+          .symbol({.output_names = {"loc_target", "loc_mask", "cls_target"}})
           .build());
   ops.add(OpBuilder<MultiBoxDetectionParams>(kDetection)
               .inputs({"cls_prob", "loc_pred", "anchor"})

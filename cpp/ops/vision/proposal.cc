@@ -46,14 +46,13 @@ void add(OpRegistry& ops, const char* images) {
                        " by falling score, repeated where there are too few; im_info has rows "
                        "(height, width, scale). Its gradient is zero."))
               .outputs(2)
-              .visible_outputs_if([](const ProposalParams& p) { return p.output_score ? 2 : 1; })
+              .visible_outputs([](const ProposalParams& p) { return p.output_score ? 2 : 1; })
               .infer(infer<kName>)
               .complete(complete)
               .zero_gradient()
               .amp(AmpClass::kWidest)
-              .output_names({"output", "score"})
+              .symbol({.output_names = {"output", "score"}, .constant_output = true})
               .total_outputs(2)
-              .constant_output()
               .build());
 }
 

@@ -75,7 +75,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_deformable)
               .gradient(gradient_deformable)
               .amp(AmpClass::kFloat32)
-              .output_names({"output"})
+              .symbol({.output_names = {"output"}})
               .total_outputs(2)
               .build());
   ops.add(OpBuilder<DeformablePsRoiPoolingParams>("_deformable_psroi_pooling_backward")

@@ -41,7 +41,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .visible_outputs(1)
               .infer(infer)
               .gradient(gradient)
-              .output_names({"output"})
+              .symbol({.output_names = {"output"}})
               .build());
   ops.add(OpBuilder<RoiGradParams<RoiPoolingParams>>("_roi_pooling_backward")
               .internal()

@@ -103,7 +103,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data", "grid"})
               .infer(infer_sampler)
               .gradient(gradient_sampler)
-              .output_names({"output"})
+              .symbol({.output_names = {"output"}})
               .total_outputs(2)
               .build());
   ops.add(OpBuilder<NoParams>("_bilinear_sampler_backward")
@@ -121,8 +121,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data"})
               .infer(infer_generator)
               .gradient(gradient_generator)
-              .output_names({"output"})
-              .names_single_input()
+              .symbol({.output_names = {"output"}, .names_single_input = true})
               .total_outputs(2)
               .build());
   ops.add(OpBuilder<GridGeneratorParams>("_grid_generator_backward")
@@ -141,7 +140,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data", "loc"})
               .infer(infer_transformer)
               .gradient(gradient_transformer)
-              .output_names({"output"})
+              .symbol({.output_names = {"output"}})
               .total_outputs(3)
               .build());
 });

@@ -31,7 +31,7 @@ std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
 
 // Says whether padding, which must stay zero, may be an input.
 bool keeps_zero(const PlanRequest& r) {
-  const auto& rule = r.op.storage.keeps_zeros;
+  const auto& rule = r.op.keeps_zeros;
   return rule && r.inputs.size() == 1 && rule(r.params, r.inputs[0].dtype);
 }
 
