@@ -139,11 +139,11 @@ class PartsRun final : public graph::Visitor<NDArrayRef> {
 // Returns whether a zero gradient of the node's outputs may give other gradients below. Nodes that
 // run Python code or record again may.
 bool starts_gradient(const TapeNode& node) {
-  if (const auto* call = dynamic_cast<const OpNode*>(&node)) return graph::starts_gradient(call->op());
+  if (const auto* call = dynamic_cast<const OpNode*>(&node)) return call->op().starts_gradient;
   const auto* block = dynamic_cast<const GraphNode*>(&node);
   if (!block || !block->traced()) return true;
   return std::ranges::any_of(block->traced()->nodes, [](const graph::Node& n) {
-    return n.kind == graph::NodeKind::kOp && (n.call->host() || graph::starts_gradient(*n.op()));
+    return n.kind == graph::NodeKind::kOp && (n.call->host() || n.op()->starts_gradient);
   });
 }
 

@@ -8,11 +8,6 @@
 
 namespace mxlite::graph {
 
-bool starts_gradient(const OpSchema& op) {
-  return op.loss_output || op.name == "MakeLoss" || op.name == "make_loss" ||
-         op.name == "SVMOutput" || op.name == "IdentityAttachKLSparseReg";
-}
-
 namespace {
 
 constexpr ValueId kNothing{};
@@ -125,7 +120,7 @@ Needs propagate_needs(const Graph& g, std::span<const uint8_t> needs) {
       loss |= result.loss[input];
     }
     if (n.op()->zero_gradient) value = loss;
-    loss |= value && starts_gradient(*n.op());
+    loss |= value && n.op()->starts_gradient;
   }
   return result;
 }

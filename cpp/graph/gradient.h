@@ -20,10 +20,6 @@ struct BackwardGraph {
   const OpSchema* not_differentiable = nullptr;
 };
 
-// Returns whether the operator has a gradient although that of its output is zero: losses, and a
-// penalty that is added to the output's gradient.
-bool starts_gradient(const OpSchema& op);
-
 // needs: by input, then parameter of forward. heads: by output, whether a gradient arrives.
 // repeats: recompute large results of _batch_norm_relu, LayerNorm and GELU instead of keeping them.
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,

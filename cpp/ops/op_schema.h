@@ -99,7 +99,10 @@ struct OpSchema {
   // Only gradient rules and graph passes may call the operator: its kernels trust their inputs.
   bool internal = false;
   AmpTraits amp;
-  // Starts gradients itself: mixed precision multiplies its grad_scale by the loss scale.
+  // Has a gradient although that of its output is zero: losses, and a penalty that is added to the
+  // output's gradient.
+  bool starts_gradient = false;
+  // Starts gradients, and mixed precision multiplies its grad_scale by the loss scale.
   bool loss_output = false;
   bool training_dependent = false;  // behaves differently when training (Dropout, BatchNorm)
   // Random counters used by a call; null: deterministic.
@@ -239,7 +242,11 @@ class OpBuilder {
   OpBuilder& gradient(GradFn fn) { return set(schema_.gradient, fn); }
   OpBuilder& composite_gradient(GradFn fn) { return set(schema_.composite_gradient, fn); }
   OpBuilder& zero_gradient() { return set(schema_.zero_gradient, true); }
-  OpBuilder& loss_output() { return set(schema_.loss_output, true); }
+  OpBuilder& starts_gradient() { return set(schema_.starts_gradient, true); }
+  OpBuilder& loss_output() {
+    schema_.loss_output = true;
+    return starts_gradient();
+  }
   OpBuilder& mutates(std::vector<int> inputs, bool only_in_training = false) {
     schema_.mutates_only_in_training = only_in_training;
     return set(schema_.mutated_inputs, std::move(inputs));

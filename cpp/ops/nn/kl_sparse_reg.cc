@@ -44,6 +44,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 if (in[0].shape.ndim() >= 2) complete_shape(in[1], Shape{in[0].shape[1]});
               })
               .gradient(gradient)
+              .starts_gradient()
               .mutates({1}, /*only_in_training=*/true)
               .training_dependent()
               .amp(AmpClass::kFloat32)

@@ -95,6 +95,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
             return {g.emit("_svm_output_backward", {g.input(0), g.input(1)}, g.params_ref()), {}};
           })
+          .starts_gradient()
           .inplace(0, 0)
           .refine(refine_like_first)
           .build());
@@ -114,6 +115,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit("_make_loss_backward", {g.input(0)}, g.params_ref())};
               })
+              .starts_gradient()
               .inplace(0, 0)
               .refine(refine_all_alike)
               .build());

@@ -209,7 +209,7 @@ OpBuilder<P> one_number(const char* name, const char* doc) {
 
 OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
   op.amp(row.amp).alias(row.aliases);
-  if (row.loss) op.symbol({.output_names = {"loss"}});
+  if (row.loss) op.starts_gradient().symbol({.output_names = {"loss"}});
   if (row.keeps_zeros) op.keeps_zeros();
   if (row.identity) op.identity();
   if (row.gradient)
