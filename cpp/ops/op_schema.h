@@ -45,6 +45,16 @@ struct AmpTraits {
   bool casts = false;  // the operator is a cast of mixed precision: amp_cast, amp_multicast
 };
 
+// The place of a weight update among the operators of one formula.
+struct UpdateFamily {
+  std::string name;    // the operator on one weight; empty: this operator updates no weights
+  bool mixed = false;  // each weight has a float32 copy
+  // The parameter that counts the weights of one call; empty: the operator takes one weight.
+  std::string count = {};
+  // Parameters with one number for each weight, by the names that they have for one weight.
+  std::map<std::string, std::string> listed = {};
+};
+
 // The look of the operator in drawings of networks.
 struct Drawing {
   std::string kind;   // the group of operators of one colour: "layer", "pooling"; empty: none
@@ -113,6 +123,7 @@ struct OpSchema {
   std::function<bool(const void* params, DType dtype)> keeps_zeros;
 
   StorageTraits storage;
+  UpdateFamily update_family;
   Drawing drawing;
   SymbolRules symbol;
   // Aliases under which 1.x has operators of their own: files keep these names.
@@ -293,6 +304,9 @@ class OpBuilder {
   OpBuilder& amp(AmpClass kind) { return amp(AmpTraits{kind}); }
   OpBuilder& amp(AmpTraits traits) { return set(schema_.amp, std::move(traits)); }
   OpBuilder& storage(StorageTraits traits) { return set(schema_.storage, std::move(traits)); }
+  OpBuilder& update_family(UpdateFamily family) {
+    return set(schema_.update_family, std::move(family));
+  }
   OpBuilder& symbol(SymbolTraits traits) {
     return set<SymbolTraits>(schema_.symbol, std::move(traits));
   }

@@ -35,6 +35,12 @@ py::dict describe_storage(const StorageTraits& storage) {
                   py::arg("row_update") = row_update, py::arg("aliases") = aliases);
 }
 
+py::object describe_update_family(const UpdateFamily& family) {
+  if (family.name.empty()) return py::none();
+  return py::dict(py::arg("name") = family.name, py::arg("mixed") = family.mixed,
+                  py::arg("count") = family.count, py::arg("listed") = family.listed);
+}
+
 // Describes how mixed precision treats an operator.
 py::dict describe_amp(const OpSchema& op) {
   py::object float32_if = py::none();
@@ -66,6 +72,7 @@ py::dict describe_op(const OpSchema& op) {
       // Functions of mx.nd.sparse call those that choose storage.
       py::arg("hidden") = op.name.starts_with("_") || op.storage.chooses_storage,
       py::arg("amp") = describe_amp(op), py::arg("storage") = describe_storage(op.storage),
+      py::arg("update_family") = describe_update_family(op.update_family),
       py::arg("drawing") = py::make_tuple(op.drawing.kind, op.drawing.label),
       py::arg("shapes") = op.shapes, py::arg("cpu_kernels") = kernels);
 }
@@ -95,8 +102,8 @@ void bind_schemas(py::module_& m) {
         return list;
       },
       "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, "
-      "params, signature, outputs, differentiable, hidden, amp, storage, drawing, "
-      "shapes, cpu_kernels in order.");
+      "params, signature, outputs, differentiable, hidden, amp, storage, "
+      "update_family, drawing, shapes, cpu_kernels in order.");
 }
 
 }  // namespace mxlite::python

@@ -147,6 +147,7 @@ template <class P, template <class> class R, size_t kStates, bool kPreloaded>
 void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update, bool mixed) {
   MultiRow row;
   row.name = multi_name(update.name, mixed);
+  row.family = update.name;
   row.group = {"weight", "grad"};
   row.group.insert(row.group.end(), update.states.begin(), update.states.end());
   row.mixed = mixed;
@@ -164,6 +165,7 @@ void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update,
   ops.add(make_multi<P>(row));
   if (!kPreloaded) return;
   row.aliases = {};
+  row.family = {};
   row.preloaded = true;
   row.doc = str(row.name, " with arrays of learning rates and weight decays after the weights.");
   row.name = "preloaded_" + row.name;
@@ -172,6 +174,7 @@ void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update,
 
 void add_lamb(OpRegistry& ops, bool mixed) {
   MultiRow row{.name = mixed ? "_multi_mp_lamb_update" : "_multi_lamb_update",
+               .family = "lamb_update",
                .doc = "Both phases of LAMB for many weights; data is weight, grad, mean, var",
                .group = {"weight", "grad", "mean", "var"},
                .mixed = mixed,

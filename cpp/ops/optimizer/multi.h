@@ -5,6 +5,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct Multi {
 
 struct MultiRow {
   std::string name;
+  std::string family;  // UpdateFamily::name; empty: none
   std::string doc;
   std::vector<std::string> group;        // arrays of one weight
   bool mixed = false;                    // all but weight and grad are float32
@@ -60,8 +62,7 @@ struct MultiRow {
   unsigned required_loaded = 0;          // bit k: the k-th must be given, by parameter or array
   const char* count_name = "num_weights";
   // Parameters under another name than in P: these need a number per weight.
-  std::vector<std::pair<std::string, std::string>> renamed = {
-      {"lr", "lrs"}, {"wd", "wds"}, {"eta", "etas"}};
+  std::map<std::string, std::string> renamed = {{"lr", "lrs"}, {"wd", "wds"}, {"eta", "etas"}};
   std::vector<std::string> aliases = {};
 
   const std::string* new_name(std::string_view field) const {
@@ -248,6 +249,12 @@ OpSchema make_multi(MultiRow row) {
   schema.default_params = nullptr;
   const bool any_required = std::any_of(schema.params.begin(), schema.params.end(),
                                         [](const ParamInfo& p) { return p.required; });
+  if (!row.family.empty()) {
+    schema.update_family = {row.family, row.mixed, row.count_name};
+    for_each_multi_field<P>(row, [&](const auto& f, const std::string* renamed) {
+      if (renamed) schema.update_family.listed[f.name] = *renamed;
+    });
+  }
   if (!any_required)
     schema.default_params =
         make_multi_params<P>(row, std::vector<AttrValue>(schema.params.size()), 0);

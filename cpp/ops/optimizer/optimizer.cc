@@ -52,6 +52,7 @@ void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update
               })
               .mutates(mutated)
               .inplace(0, 0)
+              .update_family({.name = update.name, .mixed = mixed})
               .storage({.row_update = mixed ? RowUpdate{} : update.row_update})
               .build());
 }

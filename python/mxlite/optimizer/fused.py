@@ -22,13 +22,6 @@ __all__ = ["FusedOptimizer", "Weights"]
 
 # Weights that an operator updates in their own memory in one call (cpp/ops/optimizer/multi.h).
 _MOST_WEIGHTS = 64
-# Parameters that operators over many weights have under other names.
-_LISTED = {
-    "lr": ("lrs", "learning_rates"),
-    "wd": ("wds",),
-    "eta": ("etas",),
-    "t": ("step_count",),
-}
 
 
 class Weights(NamedTuple):
@@ -71,34 +64,35 @@ class _Form(NamedTuple):
 
     call: Callable[..., Any]
     names: dict[str, str]  # hyper-parameter -> parameter
-    many: bool
-    count_name: str
+    count_name: str  # the parameter that counts the weights; empty: one weight
     scale_is_input: bool  # rescale_grad is an array
+
+    @property
+    def many(self) -> bool:
+        return bool(self.count_name)
 
 
 @cache
+def _forms() -> dict[tuple[str, bool, bool], _Form]:
+    """Return the update operators by family, whether they take many weights, and mixed precision.
+
+    The family is named after its operator for one weight.
+    """
+    forms = {}
+    for op in _core.list_ops():
+        family = op["update_family"]
+        if family is not None:
+            names = {param["name"]: param["name"] for param in op["params"]}
+            is_input = "rescale_grad" not in names
+            form = _Form(
+                _core.op(op["name"]), {**names, **family["listed"]}, family["count"], is_input
+            )
+            forms[family["name"], form.many, family["mixed"]] = form
+    return forms
+
+
 def _form(name: str, many: bool, mixed: bool) -> _Form | None:
-    """Look up an update operator; None if it does not exist in that form."""
-    bare = name.lstrip("_")
-    prefix = "_multi_" if many else "_" * (len(name) - len(bare))
-    full = f"{prefix}{'mp_' if mixed else ''}{bare}"
-    try:
-        call = _core.op(full)
-    except ValueError:
-        return None
-    params = list(call.__signature__.parameters)
-    names = {param: param for param in params}
-    for key, others in _LISTED.items():
-        for other in others:
-            if other in params:
-                names[key] = other
-    return _Form(
-        call,
-        names,
-        many,
-        "num_tensors" if "num_tensors" in params else "num_weights",
-        "rescale_grad" not in params or not many and bare.endswith("adamw_update"),
-    )
+    return _forms().get((name, many, mixed))
 
 
 class _Call(NamedTuple):
