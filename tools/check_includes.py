@@ -20,6 +20,7 @@ MAY_USE = {
     "symbol": ["base", "core", "engine", "ndarray", "ops", "graph", "autograd"],
     "sparse": ["base", "core", "engine", "ndarray", "ops", "graph", "autograd"],
     "kvstore": ["base", "core", "engine", "ndarray"],
+    "jobs": ["base", "core", "engine", "ndarray", "ops", "graph", "kvstore"],
     "io": ["base", "core", "engine", "ndarray"],
 }
 MAY_USE["cuda"] = list(MAY_USE)  # the plug-in's entry
@@ -29,7 +30,6 @@ MAY_USE["python"] = list(MAY_USE)
 INSIDE = {
     "kvstore": {
         "comm": [],
-        "horovod": ["comm"],
         "store": ["comm"],
         "server": ["comm", "store"],
     },

@@ -1,12 +1,9 @@
-// Buckets of gradients for mxlite.comm.buckets, which decides what a bucket holds and when it is
-// reduced.
+// Buckets of gradients for mxlite.comm.buckets.
 #include <pybind11/stl.h>
 
 #include "cpp/autograd/gradient_order.h"
-#include "cpp/kvstore/comm/bucket.h"
-#include "cpp/kvstore/comm/device_reduce.h"
-#include "cpp/kvstore/horovod/runtime.h"
-#include "cpp/ops/invoke.h"
+#include "cpp/jobs/coded_bucket.h"
+#include "cpp/jobs/gradient_bucket.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
@@ -14,196 +11,93 @@
 
 namespace mxlite::python {
 
+using jobs::CodedBucket;
+using jobs::GradientBucket;
+
 namespace {
 
-using horovod::Runtime;
-
-// Returns null for None.
-NDArrayRef array_or_null(py::handle item) {
-  return item.is_none() ? nullptr : any_array_of(item, "GradientBucket");
+// None becomes null.
+std::vector<NDArrayRef> arrays_of(const py::list& items, const char* who) {
+  std::vector<NDArrayRef> arrays;
+  for (const py::handle item : items)
+    arrays.push_back(item.is_none() ? nullptr : any_array_of(item, who));
+  return arrays;
 }
 
-std::vector<Shape> shapes_of(const std::vector<NDArrayRef>& arrays) {
-  std::vector<Shape> shapes;
-  for (const NDArrayRef& a : arrays) shapes.push_back(a->shape());
-  return shapes;
+void bind_gradient_bucket(py::module_& m) {
+  const auto arrays = [](const py::list& items) { return arrays_of(items, "GradientBucket"); };
+  py::class_<GradientBucket>(m, "GradientBucket", "Gradients that one collective sums.")
+      .def(py::init([](const std::vector<NDArrayRef>& like, const NDArrayRef& memory,
+                       const NDArrayRef& sums) { return GradientBucket(like, memory, sums); }),
+           py::arg("arrays"), py::arg("memory"), py::arg("sums"))
+      .def(
+          "fits", [=](GradientBucket& b, const py::list& items) { return b.fits(arrays(items)); },
+          py::arg("arrays"),
+          "Whether the arrays, or None, have the shapes, dtypes and devices of the bucket.")
+      .def(
+          "take", [=](GradientBucket& b, const py::list& items) { b.take(arrays(items)); },
+          py::arg("arrays"),
+          "Move arrays into their parts, and copy those that cannot be moved; None: leave out.")
+      .def(
+          "reduce",
+          [](const GradientBucket& b, size_t first, size_t last, const std::string& name,
+             int32_t set,
+             double prescale) { b.reduce(first, last, name, set, prescale, current_origin()); },
+          py::arg("first"), py::arg("last"), py::arg("name"), py::arg("set"), py::arg("prescale"),
+          "Sum the parts first to last - 1 over the ranks of a process set, in the background.")
+      .def_static(
+          "sum_on_devices",
+          [](const std::vector<GradientBucket*>& buckets, size_t first, size_t last) {
+            GradientBucket::sum_on_devices(buckets, first, last);
+          },
+          py::arg("buckets"), py::arg("first"), py::arg("last"),
+          "Sum the parts first to last - 1 of buckets on different GPUs of this process, "
+          "one of each, in one call of NCCL and in the background.")
+      .def(
+          "give", [=](GradientBucket& b, const py::list& items) { b.give(arrays(items)); },
+          py::arg("arrays"), "Copy sums to those arrays that do not lie in the bucket.")
+      .def_property_readonly("parts", &GradientBucket::parts)
+      .def_property_readonly("sums", &GradientBucket::sums);
 }
 
-// The arrays of one bucket, by position. An array lies in its part, or is copied into it; a part
-// belongs to the array that came last.
-class GradientBucket {
- public:
-  // memory and sums: vectors of bucket_elements(...) zeros that no task uses, the same vector if
-  // sums replace what was summed.
-  GradientBucket(const std::vector<NDArrayRef>& arrays, const NDArrayRef& memory,
-                 const NDArrayRef& sums)
-      : given_(memory, shapes_of(arrays)), owners_(arrays.size()) {
-    if (sums != memory) sums_.emplace(sums, shapes_of(arrays));
-    for (const NDArrayRef& a : arrays) kinds_.emplace_back(a->spec(), a->device());
-  }
-
-  bool fits(const py::list& arrays) const {
-    if (arrays.size() != kinds_.size()) return false;
-    for (size_t i = 0; const py::handle item : arrays) {
-      const NDArrayRef array = array_or_null(item);
-      const auto& [spec, device] = kinds_[i++];
-      if (array && (array->is_sparse() || array->spec() != spec || array->device() != device))
-        return false;
-    }
-    return true;
-  }
-
-  void take(const py::list& arrays) {
-    MX_CHECK(fits(arrays), "GradientBucket.take: arrays that do not fit the bucket");
-    for (size_t i = 0; const py::handle item : arrays) {
-      const NDArrayRef array = array_or_null(item);
-      const NDArrayRef& part = given_.parts()[i];
-      NDArrayRef& owner = owners_[i++];
-      if (!array || lies_in(*array, *part)) continue;
-      const bool moves = may_move(*array, *part);
-      if (owner && owner != array) move_out(std::exchange(owner, nullptr), part);
-      copy_to(array, part);
-      if (!moves) continue;
-      array->assign_handle(*part);
-      owner = array;
-    }
-  }
-
-  void reduce(size_t first, size_t last, const std::string& name, int32_t set, double prescale) {
-    MX_CHECK(first < last && last <= owners_.size(), "GradientBucket.reduce: parts ", first, " to ",
-             last, " of ", owners_.size(), " given");
-    const NDArrayRef input = given_.range(first, last);
-    if (input->size() == 0) return;
-    Request terms;
-    terms.name = name;
-    terms.dtype = input->dtype();
-    terms.set = set;
-    terms.device = gpu_number(input->device());
-    terms.prescale = prescale;
-    terms.shape = {input->size()};
-    auto operation = make_ref<NamedOperation>();
-    operation->input = input;
-    operation->output = sums_ ? sums_->range(first, last) : input;
-    // A collective may move the pages of a whole bucket: nothing may write the other parts then.
-    std::vector<engine::Var*> reads, overwrites, updates;
-    const std::vector<NDArrayRef>& sums = this->sums();
-    for (size_t i = 0; i < owners_.size(); ++i) {
-      engine::Var* const given = &given_.parts()[i]->storage()->var();
-      engine::Var* const sum = &sums[i]->storage()->var();
-      const bool chosen = i >= first && i < last;
-      if (!sums_) {
-        (chosen ? updates : reads).push_back(given);
-      } else {
-        reads.push_back(given);
-        (chosen ? overwrites : reads).push_back(sum);
-      }
-    }
-    push_bucket_call(std::move(operation), terms, {reads, overwrites, updates});
-  }
-
-  // Sums the parts first to last - 1 of the buckets of several GPUs, one bucket for each.
-  static void sum_on_devices(const std::vector<GradientBucket*>& buckets, size_t first,
-                             size_t last) {
-    std::vector<DeviceOperand> operands;
-    std::vector<engine::Var*> reads, overwrites, updates;
-    for (const GradientBucket* bucket : buckets) {
-      MX_CHECK(first < last && last <= bucket->owners_.size(),
-               "GradientBucket.sum_on_devices: parts ", first, " to ", last, " of ",
-               bucket->owners_.size(), " given");
-      const NDArrayRef input = bucket->given_.range(first, last);
-      operands.push_back({input, bucket->sums_ ? bucket->sums_->range(first, last) : input});
-      for (size_t i = first; i < last; ++i) {
-        engine::Var* const given = &bucket->given_.parts()[i]->storage()->var();
-        if (!bucket->sums_) {
-          updates.push_back(given);
-        } else {
-          reads.push_back(given);
-          overwrites.push_back(&bucket->sums()[i]->storage()->var());
-        }
-      }
-    }
-    all_reduce_on_devices(std::move(operands), ReduceOp::kSum, {reads, overwrites, updates});
-  }
-
-  void give(const py::list& arrays) const {
-    MX_CHECK(arrays.size() == owners_.size(), "GradientBucket.give: ", arrays.size(),
-             " arrays given for ", owners_.size(), " parts");
-    for (size_t i = 0; const py::handle item : arrays) {
-      const NDArrayRef array = array_or_null(item);
-      const NDArrayRef& sum = sums()[i++];
-      if (array && !lies_in(*array, *sum)) copy_to(sum, array);
-    }
-  }
-
-  const std::vector<NDArrayRef>& parts() const { return given_.parts(); }
-  const std::vector<NDArrayRef>& sums() const { return sums_ ? sums_->parts() : given_.parts(); }
-
- private:
-  static bool lies_in(const NDArray& array, const NDArray& part) {
-    return array.storage() == part.storage() && array.contiguous() && array.offset() == 0 &&
-           array.spec() == part.spec();
-  }
-  // Gives an array memory of its own again.
-  static void move_out(const NDArrayRef& array, const NDArrayRef& part) {
-    if (array->use_count() == 1 || !lies_in(*array, *part)) return;
-    const NDArrayRef own = NDArray::empty(part->spec(), part->device());
-    copy_to(part, own);
-    array->assign_handle(*own);
-  }
-  // Returns whether the handle of an array may point to its part from now on. Memory of others, and
-  // arrays inside larger ones, stay where their owners expect them. So does an array with views,
-  // because they would keep the old memory. Tasks in flight may use the old memory: the copy into
-  // the part follows those that write it.
-  static bool may_move(const NDArray& array, const NDArray& part) {
-    const Storage& storage = *array.storage();
-    return array.spec() == part.spec() && array.device() == part.device() && array.contiguous() &&
-           array.offset() == 0 && storage.bytes() <= array.spec().bytes() &&
-           !storage.is_foreign() && storage.num_arrays() == 1;
-  }
-
-  Bucket given_;
-  std::optional<Bucket> sums_;
-  std::vector<std::pair<TensorSpec, Device>> kinds_;  // arrays that fit have these
-  std::vector<NDArrayRef> owners_;                    // by part: the array that lies in it
-};
+void bind_coded_bucket(py::module_& m) {
+  const auto arrays = [](const py::list& items) { return arrays_of(items, "CodedBucket"); };
+  py::class_<CodedBucket>(m, "CodedBucket", "Gradients that travel as few bits for each value.")
+      .def(py::init([](const std::vector<NDArrayRef>& like, const std::string& type,
+                       double threshold) { return CodedBucket(like, type, threshold); }),
+           py::arg("arrays"), py::arg("type"), py::arg("threshold"))
+      .def(
+          "fits", [=](CodedBucket& b, const py::list& items) { return b.fits(arrays(items)); },
+          py::arg("arrays"),
+          "Whether the arrays, or None, have the shapes of the bucket, in float32 on the CPU.")
+      .def(
+          "take",
+          [=](CodedBucket& b, const py::list& items, const py::list& residuals) {
+            b.take(arrays(items), arrays(residuals));
+          },
+          py::arg("arrays"), py::arg("residuals"),
+          "Round arrays to words; residuals keep what is rounded away. None: leave out.")
+      .def(
+          "reduce",
+          [](CodedBucket& b, size_t first, size_t last, const std::string& name, int32_t set) {
+            b.reduce(first, last, name, set, current_origin());
+          },
+          py::arg("first"), py::arg("last"), py::arg("name"), py::arg("set"),
+          "Send the words of parts first to last - 1 to all ranks.")
+      .def(
+          "give", [=](CodedBucket& b, const py::list& items) { b.give(arrays(items)); },
+          py::arg("arrays"), "Overwrite arrays by the sums over all ranks; None: leave out.");
+}
 
 }  // namespace
 
-void push_bucket_call(OperationRef operation, const Request& terms, const engine::Access& access) {
-  auto session = Runtime::get().running_session();
-  operation->is_bucket = true;
-  operation->asked = session->share(terms);
-  operation->channel.set = terms.set;
-  operation->number = session->number_calls(1, operation->channel);
-  std::vector<OperationRef> operations = {std::move(operation)};
-  auto task = make_ref<CollectiveTask>(horovod::collective_name(terms.kind), current_origin(),
-                                       std::move(operations), std::move(session));
-  engine::Engine::get().push(std::move(task), access, {.may_inline = true});
-}
-
 void bind_buckets(py::module_& m) {
-  py::class_<GradientBucket>(m, "GradientBucket", "Gradients that one collective sums.")
-      .def(py::init<const std::vector<NDArrayRef>&, const NDArrayRef&, const NDArrayRef&>(),
-           py::arg("arrays"), py::arg("memory"), py::arg("sums"))
-      .def("fits", &GradientBucket::fits, py::arg("arrays"),
-           "Whether the arrays, or None, have the shapes, dtypes and devices of the bucket.")
-      .def("take", &GradientBucket::take, py::arg("arrays"),
-           "Move arrays into their parts, and copy those that cannot be moved; None: leave out.")
-      .def("reduce", &GradientBucket::reduce, py::arg("first"), py::arg("last"), py::arg("name"),
-           py::arg("set"), py::arg("prescale"),
-           "Sum the parts first to last - 1 over the ranks of a process set, in the background.")
-      .def_static("sum_on_devices", &GradientBucket::sum_on_devices, py::arg("buckets"),
-                  py::arg("first"), py::arg("last"),
-                  "Sum the parts first to last - 1 of buckets on different GPUs of this process, "
-                  "one of each, in one call of NCCL and in the background.")
-      .def("give", &GradientBucket::give, py::arg("arrays"),
-           "Copy sums to those arrays that do not lie in the bucket.")
-      .def_property_readonly("parts", &GradientBucket::parts)
-      .def_property_readonly("sums", &GradientBucket::sums);
+  bind_gradient_bucket(m);
+  bind_coded_bucket(m);
   m.def(
       "bucket_elements",
       [](const std::vector<NDArrayRef>& arrays, const NDArrayRef& like) {
-        return Bucket::elements_for(like->dtype(), shapes_of(arrays));
+        return Bucket::elements_for(like->dtype(), jobs::shapes_of(arrays));
       },
       py::arg("arrays"), py::arg("like"),
       "The number of elements of a bucket of these arrays in the dtype of `like`.");

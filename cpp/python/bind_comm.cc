@@ -6,14 +6,15 @@
 
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/core/host_memory.h"
-#include "cpp/engine/freeing_stream.h"
 #include "cpp/graph/pieces.h"
+#include "cpp/jobs/collective_task.h"
+#include "cpp/jobs/comm_thread.h"
+#include "cpp/jobs/job_processes.h"
 #include "cpp/kvstore/comm/descriptors.h"
 #include "cpp/kvstore/comm/device_communicator.h"
 #include "cpp/kvstore/comm/host_job.h"
 #include "cpp/kvstore/comm/reduce.h"
 #include "cpp/kvstore/comm/tcp/rendezvous.h"
-#include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
@@ -22,7 +23,7 @@
 
 namespace mxlite::python {
 
-using namespace horovod;
+using namespace jobs;
 
 namespace {
 
@@ -31,8 +32,8 @@ T option(const py::dict& options, const char* name, T fallback) {
   return options.contains(name) ? options[name].cast<T>() : fallback;
 }
 
-RuntimeOptions runtime_options(const py::dict& d) {
-  RuntimeOptions o;
+JobOptions job_options(const py::dict& d) {
+  JobOptions o;
   o.version = option<std::string>(d, "version", "");
   o.settings.fusion_bytes = option(d, "fusion_bytes", o.settings.fusion_bytes);
   o.settings.cycle_ms = option(d, "cycle_ms", o.settings.cycle_ms);
@@ -48,18 +49,18 @@ RuntimeOptions runtime_options(const py::dict& d) {
 }
 
 py::dict info() {
-  const auto session = Runtime::get().running_session();
-  const Topology& t = session->topology;
-  return py::dict(py::arg("rank") = session->rank, py::arg("size") = session->size,
+  const auto job = CommThread::get().running_job();
+  const Topology& t = job->topology;
+  return py::dict(py::arg("rank") = job->rank, py::arg("size") = job->size,
                   py::arg("local_rank") = t.local_rank, py::arg("local_size") = t.local_size,
                   py::arg("cross_rank") = t.cross_rank, py::arg("cross_size") = t.cross_size,
-                  py::arg("homogeneous") = t.homogeneous, py::arg("backend") = session->backend);
+                  py::arg("homogeneous") = t.homogeneous, py::arg("backend") = job->backend);
 }
 
 py::dict stats() {
-  const auto session = Runtime::get().running_session();
-  const RuntimeStats s = session->stats();
-  const NegotiationSettings now = session->settings();
+  const auto job = CommThread::get().running_job();
+  const JobStats s = job->stats();
+  const JobSettings now = job->settings();
   return py::dict(py::arg("rounds") = s.rounds, py::arg("responses") = s.responses,
                   py::arg("tensors") = s.tensors, py::arg("bytes") = s.bytes,
                   py::arg("cache_hits") = s.cache_hits, py::arg("nccl_tensors") = s.nccl_tensors,
@@ -81,34 +82,14 @@ CollectiveKind collective_kind(const std::string& name) {
   fail(ErrorKind::kValue, "collective '", name, "' is unknown");
 }
 
-void check_layout(const NDArray& array, const std::string& name) {
-  MX_CHECK(array.contiguous() && !array.is_traced() && !array.is_sparse(), name,
-           ": a contiguous dense array expected");
-}
-
 // Returns the array if it is in host memory.
 const NDArrayRef& in_host_memory(const NDArrayRef& array, const std::string& name) {
-  check_layout(*array, name);
+  MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
+           ": a contiguous dense array expected");
   MX_CHECK_KIND(is_host_memory(array->device()), ErrorKind::kDevice, name, ": an array on ",
                 array->device(), " given, one in host memory expected");
   return array;
 }
-
-// Returns the array if it is where the session's collectives take it.
-const NDArrayRef& usable(const NDArrayRef& array, const std::string& name, Session& session) {
-  check_layout(*array, name);
-  const Device place = place_for_collectives(array->device(), array->dtype(), session);
-  MX_CHECK_KIND(place == array->device(), ErrorKind::kDevice, name, ": an array on ",
-                array->device(), " given, one on ", place, " expected");
-  return array;
-}
-
-struct CollectiveCall {
-  Request terms;         // terms of all; name, dtype and shape differ
-  bool ordered = false;  // all ranks make the call in the same order
-  std::vector<std::string> names;
-  std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation makes them
-};
 
 CollectiveCall common_terms(const std::string& kind, const py::dict& given) {
   CollectiveCall call;
@@ -140,99 +121,13 @@ CollectiveCall common_terms(const std::string& kind, const py::dict& given) {
   return call;
 }
 
-bool is_fresh_in_compute(const NDArray& array) {
-  if (array.device().type != DeviceType::kCUDA) return false;
-  const engine::Var& var = array.storage()->var();
-  return var.version() == 0 && engine::allocating_stream(var) == StreamKind::kCompute;
-}
-
-std::vector<OperationRef> operations_of(const CollectiveCall& call, Session& session) {
-  Request terms = call.terms;
-  if (!terms.group.empty()) terms.group_size = static_cast<int32_t>(call.names.size());
-  std::vector<OperationRef> operations;
-  operations.reserve(call.names.size());
-  for (size_t i = 0; i < call.names.size(); ++i) {
-    auto o = make_ref<NamedOperation>();
-    terms.name = call.names[i];
-    // Own handles: backward may give the caller's handles other memory before this runs.
-    if (i < call.inputs.size()) {
-      o->input = usable(call.inputs[i], terms.name, session)->detached();
-      terms.dtype = o->input->dtype();
-      terms.device = gpu_number(o->input->device());
-      const auto shape = o->input->shape().span();
-      terms.shape.assign(shape.begin(), shape.end());
-    }
-    if (i < call.outputs.size()) {
-      const bool in_place = i < call.inputs.size() && call.outputs[i] == call.inputs[i];
-      o->output = in_place ? o->input : usable(call.outputs[i], terms.name, session)->detached();
-      MX_CHECK_KIND(gpu_number(o->output->device()) == terms.device, ErrorKind::kDevice, terms.name,
-                    ": an input on ", o->input->device(), " and an output on ", o->output->device(),
-                    " given, one device expected");
-    }
-    o->fresh_in_compute = (o->input && is_fresh_in_compute(*o->input)) ||
-                          (o->output && is_fresh_in_compute(*o->output));
-    o->queues = o->output && o->output->storage() == o->input->storage();
-    o->asked = session.share(terms);
-    operations.push_back(std::move(o));
-  }
-  return operations;
-}
-
-// Result of a blocking collective.
-class PendingCollective {
- public:
-  PendingCollective(std::vector<OperationRef> operations, IntrusivePtr<CollectiveTask> task)
-      : operations_(std::move(operations)), task_(std::move(task)) {}
-  void wait() { task_->wait(); }
-  py::list outputs() const {
-    py::list list;
-    for (const auto& o : operations_) list.append(o->output);
-    return list;
-  }
-  std::vector<int64_t> received_splits() const { return operations_[0]->received_splits; }
-  int set_number() const { return operations_[0]->set_number; }
-
- private:
-  std::vector<OperationRef> operations_;
-  IntrusivePtr<CollectiveTask> task_;
-};
-
-const char* task_name(CollectiveKind kind) { return collective_name(kind); }
-
 PendingCollective submit(const std::string& kind, std::vector<std::string> names,
                          const py::list& inputs, const py::list& outputs, const py::dict& terms) {
-  auto session = Runtime::get().running_session();
   CollectiveCall call = common_terms(kind, terms);
   call.names = std::move(names);
   call.inputs = inputs.cast<std::vector<NDArrayRef>>();
   call.outputs = outputs.is(inputs) ? call.inputs : outputs.cast<std::vector<NDArrayRef>>();
-  std::vector<OperationRef> operations = operations_of(call, *session);
-  if (call.ordered) {
-    CallChannel channel;
-    channel.set = call.terms.set;
-    uint64_t number = session->number_calls(operations.size(), channel);
-    for (const OperationRef& operation : operations) {
-      operation->channel = channel;
-      operation->number = number++;
-    }
-  }
-  std::vector<engine::Var*> reads, overwrites, updates;
-  size_t bytes = 0;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const NDArrayRef& input = call.inputs[i];
-    const NDArray* output = i < call.outputs.size() ? call.outputs[i].get() : nullptr;
-    const bool same = output && output->storage() == input->storage();
-    if (!same) reads.push_back(&input->storage()->var());
-    if (!output) continue;
-    const bool whole = !same && output->spec().bytes() == output->storage()->bytes();
-    (whole ? overwrites : updates).push_back(&output->storage()->var());
-    bytes += output->storage()->take_new_bytes();
-  }
-  auto task = make_ref<CollectiveTask>(task_name(operations[0]->request().kind), current_origin(),
-                                       operations, std::move(session));
-  engine::Engine::get().push(task, {reads, overwrites, updates},
-                             {.may_inline = true, .bytes = bytes});
-  return {std::move(operations), std::move(task)};
+  return start(call, current_origin());
 }
 
 // The communicator itself, used by the calling thread: for benchmarks.
@@ -333,18 +228,29 @@ void bind_communicator(py::module_& m) {
 
 void bind_comm(py::module_& m) {
   bind_communicator(m);
-  provide_collectives();
+  provide_processes();
   py::class_<PendingCollective>(m, "PendingCollective", "A submitted collective.")
-      .def("wait", &PendingCollective::wait, "Block until it is done; raises its error.")
-      .def_property_readonly("outputs", &PendingCollective::outputs)
-      .def_property_readonly("received_splits", &PendingCollective::received_splits)
-      .def_property_readonly("set_number", &PendingCollective::set_number);
+      .def(
+          "wait", [](const PendingCollective& c) { c.task->wait(); },
+          "Block until it is done; raises its error.")
+      .def_property_readonly("outputs",
+                             [](const PendingCollective& c) {
+                               std::vector<NDArrayRef> outputs;
+                               for (const OperationRef& o : c.operations)
+                                 outputs.push_back(o->output);
+                               return outputs;
+                             })
+      .def_property_readonly(
+          "received_splits",
+          [](const PendingCollective& c) { return c.operations[0]->received_splits; })
+      .def_property_readonly(
+          "set_number", [](const PendingCollective& c) { return c.operations[0]->set_number; });
   m.def(
       "comm_start",
       [](const py::dict& options, const std::vector<int>& ranks, uintptr_t mpi_communicator) {
-        Runtime::get().start({ranks, reinterpret_cast<const void*>(mpi_communicator)},
-                             runtime_options(options));
-        const bool several = Runtime::get().running_session()->size > 1;
+        CommThread::get().start({ranks, reinterpret_cast<const void*>(mpi_communicator)},
+                                job_options(options));
+        const bool several = CommThread::get().running_job()->size > 1;
         graph::set_pieces(several);
         autograd::set_notes_order(several);
       },
@@ -355,20 +261,20 @@ void bind_comm(py::module_& m) {
       [] {
         graph::set_pieces(false);
         autograd::set_notes_order(false);
-        Runtime::get().stop();
+        CommThread::get().stop();
       },
       "Leave the job.");
   m.def(
-      "comm_finalize", [] { Runtime::get().finalize(); },
+      "comm_finalize", [] { CommThread::get().finalize(); },
       "End communication; call at the end of the process.");
   m.def(
-      "comm_abort", [](const std::string& reason) { Runtime::get().abort(reason); },
+      "comm_abort", [](const std::string& reason) { CommThread::get().abort(reason); },
       py::arg("reason"), "Make the operations of all ranks fail.");
   m.def(
       "comm_lost",
       [] {
-        const auto session = Runtime::get().session();
-        return session && session->lost();
+        const auto job = CommThread::get().job();
+        return job && job->lost();
       },
       "Whether the job has lost a rank.");
   m.def(
@@ -383,27 +289,27 @@ void bind_comm(py::module_& m) {
         r.folder = option(d, "folder", r.folder);
         r.hosts = option(d, "hosts", r.hosts);
         r.start_timeout = option(d, "start_timeout", r.start_timeout);
-        Runtime::get().rebuild(r);
+        CommThread::get().rebuild(r);
       },
       py::arg("request"), "Form the job of the ranks that live, and of new processes.");
   m.def(
-      "comm_running", [] { return Runtime::get().session() != nullptr; },
+      "comm_running", [] { return CommThread::get().job() != nullptr; },
       "Between comm_start and comm_stop.");
   m.def("comm_info", &info, "Ranks and sizes of this process.");
   m.def("comm_stats", &stats, "Counts since comm_start.");
   m.def(
-      "comm_set_members",
-      [](int set) { return Runtime::get().running_session()->set_members(set); }, py::arg("set"));
+      "comm_set_members", [](int set) { return CommThread::get().running_job()->set_members(set); },
+      py::arg("set"));
   m.def("comm_submit", &submit, py::arg("kind"), py::arg("names"), py::arg("inputs"),
         py::arg("outputs"), py::arg("terms"), "Begin named collectives, in one task.");
   m.def(
       "comm_timeline_start",
       [](const std::string& path, bool mark_cycles) {
-        if (Runtime::get().running_session()->rank == 0)
-          Runtime::get().timeline().start(path, mark_cycles);
+        if (CommThread::get().running_job()->rank == 0)
+          CommThread::get().timeline().start(path, mark_cycles);
       },
       py::arg("path"), py::arg("mark_cycles") = false);
-  m.def("comm_timeline_stop", [] { Runtime::get().timeline().stop(); });
+  m.def("comm_timeline_stop", [] { CommThread::get().timeline().stop(); });
   m.def(
       "comm_launcher",
       [] {
@@ -451,8 +357,8 @@ void bind_comm(py::module_& m) {
       "comm_place",
       [](const NDArrayRef& array) -> std::optional<std::pair<std::string, int>> {
         Device place = array->device();
-        if (const auto session = Runtime::get().session())
-          place = place_for_collectives(place, array->dtype(), *session);
+        if (const auto job = CommThread::get().job())
+          place = job->place_of(place, array->dtype());
         else if (!is_host_memory(place))
           place = {DeviceType::kPinned, 0};
         if (array->contiguous() && place == array->device()) return std::nullopt;

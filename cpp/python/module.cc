@@ -33,7 +33,6 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_engine(m);
   mxlite::python::bind_comm(m);
   mxlite::python::bind_buckets(m);
-  mxlite::python::bind_coded_buckets(m);
   mxlite::python::bind_device_group(m);
   mxlite::python::bind_server(m);
   mxlite::python::bind_profiler(m);

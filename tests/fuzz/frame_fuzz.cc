@@ -2,9 +2,9 @@
 // of every message that arrive in frames with valid codes. The first byte chooses.
 #include <algorithm>
 
+#include "cpp/jobs/request.h"
 #include "cpp/kvstore/comm/ordered_calls.h"
 #include "cpp/kvstore/comm/tcp/wire.h"
-#include "cpp/kvstore/horovod/request.h"
 #include "cpp/kvstore/server/messages.h"
 #include "tests/fuzz/target.h"
 
@@ -58,8 +58,8 @@ void decode_as(int choice, const server::Body& body) {
     case 11:
       return void(server::decode_text(body));
     case 12: {
-      FrameReader frame(body, horovod::kNegotiationFrame);
-      return void(horovod::read_request(frame));
+      FrameReader frame(body, jobs::kNegotiationFrame);
+      return void(jobs::read_request(frame));
     }
     case 13: {
       OrderedCalls calls(3);

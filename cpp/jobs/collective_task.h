@@ -1,0 +1,63 @@
+// Runs collectives as tasks of the engine.
+#pragma once
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cpp/engine/deferred.h"
+#include "cpp/jobs/job.h"
+
+namespace mxlite::jobs {
+
+// Runs when its arrays are ready: submits its operations, and ends when all of them have ended.
+class CollectiveTask final : public engine::DeferredTask, public OperationOwner {
+ public:
+  CollectiveTask(const char* name, engine::Origin origin, std::vector<OperationRef> operations,
+                 std::shared_ptr<Job> job);
+  void start() override;
+  void release_operands() noexcept override;
+  void describe(std::string& out) const override { out += text(); }
+  void notify(size_t operations, std::exception_ptr error) override;
+
+  // Waits until all operations have ended; rethrows the first error. For outputs that are allocated
+  // later.
+  void wait();
+
+ private:
+  void announce_failure() noexcept;
+  std::string text() const;
+
+  std::vector<OperationRef> operations_;
+  std::shared_ptr<Job> job_;
+  const RequestRef first_;
+  const size_t count_;
+  bool started_ = false;  // used only by the thread that runs the task
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t left_;               // guarded by mutex_
+  std::exception_ptr error_;  // guarded by mutex_
+};
+
+// A collective of one or several arrays, as a program asks for it.
+struct CollectiveCall {
+  Request terms;         // terms of all; name, dtype and shape differ
+  bool ordered = false;  // all ranks make the call in the same order
+  std::vector<std::string> names;
+  std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation makes them
+};
+// A collective that has been submitted, with its results once the task has ended.
+struct PendingCollective {
+  std::vector<OperationRef> operations;
+  IntrusivePtr<CollectiveTask> task;
+};
+// Pushes one task for all arrays, to the job that this process has joined.
+PendingCollective start(const CollectiveCall& call, engine::Origin origin);
+
+// Gives an operation on a bucket the next number of its process set's ordered calls, and pushes the
+// task that runs it.
+void start_bucket_call(OperationRef operation, const Request& terms, engine::Origin origin,
+                       const engine::Access& access);
+
+}  // namespace mxlite::jobs

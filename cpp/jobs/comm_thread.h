@@ -1,0 +1,61 @@
+// The `comm` thread: the only thread that calls other processes, from init to the end of the
+// process.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "cpp/jobs/job.h"
+
+namespace mxlite::jobs {
+
+class CommThread {
+ public:
+  static CommThread& get();  // leaked: static destructors may use it
+
+  // Collective: makes the world. Throws on failure; does nothing while a job runs.
+  void start(const WorldRequest& request, const JobOptions& options);
+  // Notifies all ranks; pending and later operations fail. Idempotent. orderly: first waits until
+  // all ranks have left or need this one, until nobody has communicated for the timeout, or until
+  // a signal handler raises; meanwhile other ranks may use process sets without this one.
+  void stop(bool orderly = false) noexcept;
+  // Leaves the job, whether or not ranks were lost, and forms the job of the surviving ranks;
+  // collective over them. Call start afterwards.
+  void rebuild(const RebuildRequest& request);
+  // Call at the end of the process: leaves the job in order, and ends MPI if mxlite initialized it
+  // and no rank is lost.
+  void finalize() noexcept;
+  // Makes pending operations of all ranks fail with this text.
+  void abort(const std::string& reason) noexcept;
+
+  // Returns null before start and after stop. It may have ended by another rank's shutdown.
+  std::shared_ptr<Job> job();
+  // Throws if there is no job.
+  std::shared_ptr<Job> running_job();
+
+  Timeline& timeline() { return timeline_; }
+
+ private:
+  void post(std::function<void()> work);
+  std::future<void> run(std::function<void()> work);  // runs work on the comm thread
+  void run_and_wait(std::function<void()> work);      // rethrows its exception
+  void thread_main();
+  void quit() noexcept;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;  // guarded by mutex_
+  bool quit_ = false;                       // guarded by mutex_
+  std::thread thread_;                      // guarded by mutex_
+  std::shared_ptr<Job> job_;                // guarded by mutex_
+  bool rank_lost_ = false;                  // used only by the comm thread
+  std::atomic<bool> abandoned_{false};      // start was interrupted: the thread may never end
+  Timeline timeline_;
+};
+
+}  // namespace mxlite::jobs

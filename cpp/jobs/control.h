@@ -1,0 +1,44 @@
+// Rounds of messages between all ranks, for their negotiation.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/comm/communicator.h"
+
+namespace mxlite::jobs {
+
+class ControlChannel {
+ public:
+  virtual ~ControlChannel() = default;
+
+  // Begins a round with this rank's message. Then poll ready() and take the messages by rank.
+  virtual void post(std::vector<std::byte> message) = 0;
+  virtual bool ready() = 0;
+  virtual std::vector<std::vector<std::byte>> take() = 0;
+  // Returns whether this rank should begin a round without a message of its own.
+  virtual bool wanted() = 0;
+  // Throws if a rank is lost or has failed.
+  virtual void look() = 0;
+
+  // Returns the number of ring() calls for this rank; sleep returns when it grows, or later.
+  virtual uint32_t rings() = 0;
+  virtual void sleep(uint32_t seen, double seconds) = 0;
+  virtual void ring() = 0;  // any thread may call it
+
+  // Returns whether ranks can ring each other, so that the two functions below have an effect.
+  virtual bool rings_others() const { return false; }
+  // Any thread may call these: says whether other ranks should ring this one when they show
+  // something in memory that all ranks have mapped, and rings a rank that has said so.
+  virtual void await_rings(bool) {}
+  virtual void ring_if_awaiting(int) {}
+
+  virtual void fail_all(const char* reason) noexcept = 0;
+};
+
+// Collective. Uses shared memory where all ranks have it, else all-gathers every cycle_ms().
+std::unique_ptr<ControlChannel> make_control(Communicator& world, std::function<double()> cycle_ms);
+
+}  // namespace mxlite::jobs

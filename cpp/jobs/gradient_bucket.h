@@ -1,0 +1,49 @@
+// Buckets of gradients, each of which one collective sums. mxlite.comm.buckets decides what a
+// bucket holds and when it is reduced.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cpp/engine/task.h"
+#include "cpp/kvstore/comm/bucket.h"
+
+namespace mxlite::jobs {
+
+std::vector<Shape> shapes_of(std::span<const NDArrayRef> arrays);
+
+// The arrays of one bucket, by position; null: left out. An array lies in its part, or is copied
+// into it; a part belongs to the array that came last.
+class GradientBucket {
+ public:
+  // memory and sums: vectors of Bucket::elements_for(...) zeros that no task uses, the same vector
+  // if sums replace what was summed.
+  GradientBucket(std::span<const NDArrayRef> arrays, const NDArrayRef& memory,
+                 const NDArrayRef& sums);
+
+  // Returns whether the arrays have the shapes, dtypes and devices of the bucket.
+  bool fits(std::span<const NDArrayRef> arrays) const;
+  // Moves arrays into their parts, and copies those that cannot be moved.
+  void take(std::span<const NDArrayRef> arrays);
+  // Sums the parts first to last - 1 over the ranks of a process set.
+  void reduce(size_t first, size_t last, const std::string& name, int32_t set, double prescale,
+              engine::Origin origin) const;
+  // Sums the parts first to last - 1 of the buckets of several GPUs, one bucket for each.
+  static void sum_on_devices(std::span<const GradientBucket* const> buckets, size_t first,
+                             size_t last);
+  // Copies sums to those arrays that do not lie in the bucket.
+  void give(std::span<const NDArrayRef> arrays) const;
+
+  const std::vector<NDArrayRef>& parts() const { return given_.parts(); }
+  const std::vector<NDArrayRef>& sums() const { return sums_ ? sums_->parts() : given_.parts(); }
+
+ private:
+  Bucket given_;
+  std::optional<Bucket> sums_;
+  std::vector<std::pair<TensorSpec, Device>> kinds_;  // arrays that fit have these
+  std::vector<NDArrayRef> owners_;                    // by part: the array that lies in it
+};
+
+}  // namespace mxlite::jobs

@@ -1,0 +1,195 @@
+// Decides what all ranks execute, and in which order, although they submit in different orders. In
+// each round every rank sends a frame with its new requests and gets those of all; from them all
+// ranks compute the same list of responses. A name that was negotiated before travels as a number.
+// Uses no threads and does no communication.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cpp/jobs/request.h"
+#include "cpp/kvstore/comm/deadline.h"
+
+namespace mxlite::jobs {
+
+// Position of a name in the cache. Indices are reused; the stamp identifies the name.
+struct CacheNumber {
+  uint32_t index = kNoNumber;
+  uint32_t stamp = 0;
+};
+
+// Response for one name. The requests are those of the set's members, in their order.
+struct ResponseEntry {
+  std::shared_ptr<const std::vector<Request>> requests;
+  CacheNumber number;  // set if the name was announced by it
+  const Request& first() const { return requests->front(); }
+};
+
+struct Response {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  int set = 0;
+  std::vector<ResponseEntry> entries;  // several: to be executed as one
+  std::string error;                   // not empty: nothing runs, all ranks get this text
+};
+
+// Settings that rank 0 sends with each frame, so that all ranks use the same ones.
+struct JobSettings {
+  int64_t fusion_bytes = int64_t{128} << 20;
+  int64_t fuse_below = INT64_MAX;  // larger tensors are not copied into a fusion buffer
+  double cycle_ms = 1;
+  bool cache = true;
+};
+
+enum FrameFlags : uint8_t { kShutdown = 1, kStalled = 2, kLeaving = 4 };
+
+struct Stall {
+  std::string name;
+  int set = 0;
+  double seconds = 0;
+  std::vector<int> missing;  // ranks in the job
+};
+
+class Negotiator {
+ public:
+  Negotiator(int rank, int size, size_t cache_capacity);
+
+  // Rank 0's settings go into its next frame; settings() returns those in force.
+  void propose(const JobSettings& settings) { proposed_ = settings; }
+  const JobSettings& settings() const { return settings_; }
+
+  // Requests are sorted by priority (highest first), else by order of submission.
+  std::vector<std::byte> make_frame(std::vector<const SharedRequest*> news, uint8_t flags);
+  struct Outcome {
+    std::vector<Response> responses;
+    std::vector<uint32_t> forgotten;  // indices whose names left the cache
+    std::vector<int> shutdown;        // ranks that end the job
+    std::vector<int> leaving;         // ranks that begin no further operation
+    bool stalled = false;             // rank 0 gives up waiting
+  };
+  // Callback for each rank's announcement of a name (rank, request), for the timeline.
+  using Announced = std::function<void(int, const Request&)>;
+  Outcome process(const std::vector<std::vector<std::byte>>& frames,
+                  const Announced* announced = nullptr);
+
+  // Returns the cache number of the request's name, or no number if it is not in the cache.
+  CacheNumber number_of(const SharedRequest& request) const;
+
+  // Sets by number; 0 contains all ranks. A removed one is empty.
+  const std::vector<int>& members(int set) const { return sets_.at(set); }
+  bool has_set(int set) const { return sets_.count(set) > 0; }
+  // Adds a set before the first round, on all ranks alike; returns its number.
+  int add_set(const std::vector<int>& ranks);
+  std::optional<int> find_set(const std::vector<int>& ranks) const;
+
+  std::vector<Stall> stalls(double longer_than) const;
+  size_t cached_names() const { return cache_by_name_.size(); }
+  uint64_t cache_hits() const { return cache_hits_; }
+
+ private:
+  // A name that some ranks have announced. Identified by set and name, so equal names of different
+  // sets are distinct.
+  struct Pending {
+    std::vector<std::optional<Request>> requests;  // one for each member
+    size_t announced = 0;
+    Clock::time_point since = Clock::now();
+
+    const Request& any() const;
+  };
+  // Names announced by some ranks and awaited from others.
+  struct Waiting {
+    const Request* request;
+    Clock::time_point since;
+    std::vector<int> missing;
+  };
+  // Properties on which all-reduces must agree to be fused, and the size.
+  struct Fusion {
+    bool reduces = false;
+    DType dtype = DType::kFloat32;
+    ReduceOp op = ReduceOp::kSum;
+    int32_t set = 0, device = -1;
+    double prescale = 1, postscale = 1;
+    int64_t bytes = 0;
+
+    explicit Fusion(const Request& request);
+    bool joins(const Fusion& o) const {
+      return set == o.set && dtype == o.dtype && op == o.op && device == o.device &&
+             prescale == o.prescale && postscale == o.postscale;
+    }
+  };
+  struct Cached {
+    std::string key;
+    std::shared_ptr<const std::vector<Request>> requests;
+    RequestRef mine;  // own request; null until this rank used the name
+    Fusion fusion;
+    uint32_t stamp = 0;
+    bool grouped = false;
+    size_t announced = 0;  // number of ranks so far; see marks_
+    size_t members = 0;
+    Clock::time_point since;
+    std::list<uint32_t>::iterator use;  // position in recently_used_
+  };
+  struct Group {
+    size_t ready = 0;
+    std::vector<ResponseEntry> entries;
+    std::string error;
+  };
+  struct Ready {
+    ResponseEntry entry;
+    Fusion fusion;
+    std::string error;
+  };
+  enum Mark : uint8_t { kSilent, kAnnounced, kStranger };  // kStranger: not a member of the set
+
+  size_t place_in_set(int rank, int set) const;
+  void announce(int rank, Request request);
+  void announce_cached(int rank, uint32_t id);
+  void become_ready(ResponseEntry entry, std::string error);
+  bool refuse_stranger(int rank, const Request& request);
+  void refuse(const Request& request, const std::string& why);
+  void emit(ResponseEntry entry, std::string error);
+  void remember(const std::shared_ptr<const std::vector<Request>>& requests);
+  void forget(uint32_t id);
+  void change_sets(const Request& request, std::string& error);
+  void remove_set(int set);
+  std::vector<Waiting> waiting() const;
+  std::vector<Response> fused();
+  uint32_t index_of(const SharedRequest& request) const;  // in cache_, or kNoNumber
+  bool goes_by_number(const SharedRequest& request);
+  std::span<uint8_t> marks(uint32_t id) {
+    return std::span(marks_).subspan(id * static_cast<size_t>(size_), static_cast<size_t>(size_));
+  }
+
+  const int rank_, size_;
+  const size_t cache_capacity_;
+  JobSettings settings_, proposed_;
+  std::map<int, std::vector<int>> sets_;
+  int next_set_ = 1;
+  std::unordered_map<std::string, Pending> pending_;
+  std::unordered_map<std::string, Group> groups_;
+  std::vector<std::optional<Cached>> cache_;
+  std::vector<uint8_t> marks_;  // for each number, by rank of the job
+  std::vector<uint32_t> free_ids_, forgotten_;
+  uint32_t stamps_ = 0;  // number of stamps used
+  // Names dropped in this round; frames made earlier may still refer to them.
+  std::unordered_map<uint32_t, std::shared_ptr<const std::vector<Request>>> dropped_;
+  std::unordered_map<std::string, uint32_t> cache_by_name_;
+  std::list<uint32_t> recently_used_;  // most recent first
+  uint64_t cache_hits_ = 0;
+  // State of the current round.
+  Clock::time_point now_;
+  const Announced* announced_ = nullptr;
+  std::vector<Ready> ready_;
+  std::vector<std::shared_ptr<const std::vector<Request>>> to_remember_;
+  // Reused to save allocations.
+  std::vector<uint32_t> numbers_;
+  std::vector<const SharedRequest*> full_;
+};
+
+}  // namespace mxlite::jobs

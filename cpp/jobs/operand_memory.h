@@ -1,0 +1,61 @@
+// Memory in which the arrays of operations are: that of the host, or of one GPU.
+#pragma once
+#include "cpp/core/allocator.h"
+#include "cpp/kvstore/comm/device_communicator.h"
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite::jobs {
+
+// Functions run in the order of the collectives that use the memory.
+class OperandMemory {
+ public:
+  virtual ~OperandMemory() = default;
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  virtual void clear(void* data, size_t bytes) = 0;
+  // Multiplies by a factor as scale_buffer does.
+  virtual void scale(void* data, int64_t count, DType dtype, double factor) = 0;
+  // Returns memory that is valid until the next call.
+  virtual std::byte* buffer(size_t bytes) = 0;
+  virtual NDArrayRef allocate(const TensorSpec& spec) = 0;
+  virtual bool on_gpu() const = 0;
+};
+
+class HostMemory final : public OperandMemory {
+ public:
+  HostMemory() = default;
+  ~HostMemory() override;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  void copy(void* to, const void* from, size_t bytes) override;
+  void clear(void* data, size_t bytes) override;
+  void scale(void* data, int64_t count, DType dtype, double factor) override;
+  std::byte* buffer(size_t bytes) override;
+  NDArrayRef allocate(const TensorSpec& spec) override;
+  bool on_gpu() const override { return false; }
+
+ private:
+  Block buffer_;
+};
+
+// Submits everything to the stream of a communicator.
+class GpuMemory final : public OperandMemory {
+ public:
+  explicit GpuMemory(DeviceCommunicator& group) : group_(group) {}
+
+  void copy(void* to, const void* from, size_t bytes) override;
+  void clear(void* data, size_t bytes) override { group_.clear(data, bytes); }
+  void scale(void* data, int64_t count, DType dtype, double factor) override {
+    group_.scale(data, count, dtype, factor);
+  }
+  std::byte* buffer(size_t bytes) override;
+  NDArrayRef allocate(const TensorSpec& spec) override;
+  bool on_gpu() const override { return true; }
+  // Orders the group's work after the allocation of memory for `kind` that nothing has written yet.
+  void wait_for_allocations(StreamKind kind);
+
+ private:
+  DeviceCommunicator& group_;
+};
+
+}  // namespace mxlite::jobs

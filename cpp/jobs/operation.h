@@ -1,0 +1,68 @@
+// One collective of this rank, from submission until its owner is notified.
+#pragma once
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cpp/jobs/request.h"
+#include "cpp/kvstore/comm/ordered_calls.h"
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite::jobs {
+
+// Must live until it has been notified of all its operations.
+class OperationOwner {
+ public:
+  // Notifies that `count` operations have ended, all with this error, or with success if it is
+  // null. Called mostly on the comm thread.
+  virtual void notify(size_t operations, std::exception_ptr error) = 0;
+
+ protected:
+  ~OperationOwner() = default;
+};
+
+// Arrays are contiguous, computed, and in the memory that the request says: that of the host, or of
+// the GPU that the job uses. They may be read and written: memory of a GPU that nothing has
+// written yet must have been allocated for StreamKind::kCopyIn, unless fresh_in_compute is set.
+struct Operation : RefCounted {
+  RequestRef asked;
+  // Position among the calls that all ranks make in the same order (OrderedCalls); 0: the ranks
+  // call in any order and find each other by name.
+  uint64_t number = 0;
+  CallChannel channel;              // Numbers of ordered calls count in it.
+  OperationOwner* owner = nullptr;  // null: none, or already notified
+  NDArrayRef input;                 // null: for a received message
+  NDArrayRef output;    // given for allreduce, broadcast and calls of operators; others allocate it
+  int set_number = -1;  // number of a new process set
+  // In place: may be queued after one of the same name, where others are refused, because no
+  // dependency orders the next step's gradient, which may be a new array, after the last step's.
+  bool queues = false;
+  // Nothing has written an array whose memory was allocated for StreamKind::kCompute: the
+  // collective waits for that stream.
+  bool fresh_in_compute = false;
+  // Holds several arrays already: an ordered all-reduce that is never fused with others. The same
+  // on all ranks.
+  bool is_bucket = false;
+  std::vector<int64_t> received_splits;
+
+  const Request& request() const { return asked->terms; }
+};
+using OperationRef = IntrusivePtr<Operation>;
+
+// Notifies the owners of operations; null entries and those without an owner are skipped.
+void notify(std::span<const OperationRef> operations, const std::exception_ptr& error);
+// Returns a communicator error, or std::bad_alloc if there is no memory for the text.
+std::exception_ptr communicator_error(const char* text) noexcept;
+
+// Returns the GPU of an array for the terms of a request; -1 if it is in host memory.
+int32_t gpu_number(Device device);
+
+// Returns the text of an error without its source locations, which exist on this rank only.
+std::string cause_text(std::string text);
+// Returns the request of a call that this rank cannot make, because what the call needs has failed:
+// the other ranks get the cause.
+RequestRef refused(const Request& request, const std::exception_ptr& cause);
+
+}  // namespace mxlite::jobs

@@ -1,0 +1,22 @@
+// Reuses requests that repeat, as in every step of a training.
+#pragma once
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "cpp/jobs/request.h"
+
+namespace mxlite::jobs {
+
+class RequestTable {
+ public:
+  // Returns the last request for the name if it has the same terms and priority, else a new one.
+  // Any thread may call it.
+  RequestRef share(const Request& request);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, RequestRef> by_name_;  // guarded by mutex_
+};
+
+}  // namespace mxlite::jobs

@@ -1,0 +1,128 @@
+// Calls of small arrays that the thread which finds them ready carries out itself, without the comm
+// thread and without a negotiation. Note [Slot calls] says why this neither deadlocks nor lets
+// ranks come to different results.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cpp/jobs/control.h"
+#include "cpp/jobs/operation.h"
+#include "cpp/kvstore/comm/deadline.h"
+#include "cpp/kvstore/comm/shm/slot_ring.h"
+
+namespace mxlite::jobs {
+
+// Note [Slot calls]
+// A rank begins an ordered call in one of two ways: it shows its input in a slot (SlotRing), or it
+// announces the call in the negotiation (OrderedCalls). If all ranks have shown the same call, each
+// computes its result from the slots. Else the call is negotiated: a rank that has shown its input
+// also announces the call when another rank has shown a different one, has announced it, or has
+// done nothing for kAnnounceAfter. From then on only the comm thread may complete the call. Ranks
+// cannot disagree about the way: the rank that is the last to show its input sees all slots and
+// never announces the call, so a call that is complete in slots never becomes due in the
+// negotiation, and a rank that has announced without showing leaves the slots incomplete for all. A
+// rank that completes an announced call withdraws the announcement.
+//
+// No thread waits for another rank longer than kSpin: a call that is not complete stays in a list,
+// and a worker of the engine continues with other tasks. So calls of several process sets may
+// become ready in different orders on different ranks, and an input of one may need the only worker
+// while another one is incomplete. The list is looked at by the worker after each task and, for
+// kSpin, before it sleeps; then by the comm thread, which other ranks ring when they show an input.
+// While the worker runs a long task, only the comm thread looks, every 20 ms.
+class SlotCalls {
+ public:
+  // `control` must outlive this object. Without rings between ranks, no call is taken.
+  void connect(ControlChannel& control, bool cores_for_all);
+  // Collective over the group, on the comm thread. `ranks`: its members in the job. Without memory
+  // for the slots, no call of the group is taken.
+  void add_group(int set, Communicator& group, const std::vector<int>& ranks);
+  struct Removed {
+    std::vector<OperationRef> announced;   // completed calls of any set that were announced
+    std::vector<OperationRef> incomplete;  // calls of the removed set
+  };
+  // Completes calls, and then takes those of the process set that are incomplete from the list;
+  // later ones are not taken. No other thread can complete a call in between.
+  Removed remove_group(int set);
+  // Completes calls, and notifies the owners of the others; later ones are not taken. Other ranks
+  // may have completed a call that this rank has not looked at since.
+  void close(const std::exception_ptr& cause) noexcept;
+
+  // Any thread. Carries the call out or keeps it until it is complete, and notifies its owner.
+  // Returns false, having done nothing, if the call must be announced.
+  bool take(const OperationRef& operation);
+  // Any thread: completes calls. If `idle`, the caller has nothing else to do and should call again
+  // while this returns true.
+  bool poll(bool idle);
+  // Polls for at most kSpin, for a thread that will not poll again.
+  void poll_briefly();
+  // Returns whether calls are incomplete.
+  bool waiting() const { return waiting_.load(std::memory_order_relaxed) > 0; }
+  // Returns whether there has been a call. Calls begin without waking the comm thread, so from then
+  // on it has to look often.
+  bool used() const { return used_.load(std::memory_order_relaxed); }
+  // Makes `poll_current` poll this object while it exists. A worker of the engine does not keep the
+  // job alive, because communicators must end on the comm thread; after close this object uses
+  // nothing of the job.
+  static void set_current(const std::shared_ptr<SlotCalls>& calls);
+  static bool poll_current(bool idle);
+
+  // The functions below are for the comm thread only.
+  // If `wake`, a call that stays incomplete wakes the comm thread at once. Wanted while a rank has
+  // announced a call that others have not: they may have to announce it, too.
+  void wake_for_calls(bool wake) { wakes_.store(wake); }
+  // Completes calls; returns those that were announced.
+  std::vector<OperationRef> complete_all();
+  // Returns the calls that must be announced now. `is_announced` says so of other ranks.
+  std::vector<OperationRef> take_overdue(const std::function<bool(const Operation&)>& is_announced);
+  // The negotiation carries out the call, or it has failed there: forgets it.
+  void drop(const Operation& operation);
+  // A call of this channel has ended in the negotiation.
+  void finish(const CallChannel& channel, uint64_t number);
+
+  struct Counts {
+    uint64_t calls = 0, bytes = 0;
+  };
+  Counts counts();
+
+ private:
+  struct Group {
+    std::unique_ptr<shm::SlotRing> slots;
+    std::vector<int> ranks;  // in the job
+  };
+  struct Waiting {
+    OperationRef operation;
+    Group* group = nullptr;
+    Clock::time_point since;
+    bool announced = false;
+  };
+  static bool suits(const Operation& operation, const shm::SlotRing& slots);
+  // Functions with a lock need mutex_ held. This one computes the results of complete calls, takes
+  // them from the list and appends them.
+  void complete(const std::unique_lock<std::mutex>& lock, bool announced_too,
+                std::vector<OperationRef>& done, std::vector<OperationRef>* done_announced);
+  void carry_out(Operation& operation, Group& group);
+  void leave_to_comm_thread(const std::unique_lock<std::mutex>& lock,
+                            std::vector<OperationRef>& done);
+  void list_has_changed(const std::unique_lock<std::mutex>& lock);
+  void ask_for_rings(const std::unique_lock<std::mutex>& lock, bool ask);
+
+  ControlChannel* control_ = nullptr;
+  Clock::duration spin_{};
+  static inline std::atomic<size_t> all_waiting_{0};  // sum over all objects
+  std::atomic<size_t> waiting_{0};                    // size of list_
+  std::atomic<bool> used_{false}, wakes_{false};
+  std::mutex mutex_;
+  std::map<int, Group> groups_;  // by process set; guarded by mutex_, as the following
+  std::vector<Waiting> list_;
+  std::vector<const void*> inputs_;  // kept to reuse its memory
+  Clock::time_point spin_until_{};
+  bool asks_for_rings_ = false;
+  bool differs_ = false;  // a call of the list is a different one on another rank
+  Counts counts_;
+};
+
+}  // namespace mxlite::jobs
