@@ -72,9 +72,9 @@ class TapeReader {
     for (const auto& input : node.inputs()) inputs.push_back(entry_of(input.get()));
     Entries& outputs = outputs_[&node];
     if (const auto* op = dynamic_cast<const OpNode*>(&node)) {
-      graph::Call recorded;
-      recorded.op = &op->op();
-      recorded.params = op->params();
+      auto recorded = std::make_shared<graph::Call>();
+      recorded->op = &op->op();
+      recorded->params = op->params();
       const symbol::NodeRef made = symbol::node_of_run(recorded, std::move(inputs), next_name());
       for (size_t i = 0; i < node.output_specs().size(); ++i)
         outputs.push_back({made, static_cast<int>(i)});

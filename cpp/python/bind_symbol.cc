@@ -13,6 +13,7 @@
 #include "cpp/python/py_node.h"
 #include "cpp/python/py_symbol.h"
 #include "cpp/symbol/compose.h"
+#include "cpp/symbol/from_graph.h"
 #include "cpp/symbol/names.h"
 #include "cpp/symbol/run.h"
 
@@ -219,10 +220,6 @@ void bind_node(py::module_& m) {
       "copy of the node with these inputs.");
   m.def("substituted", &symbol::substituted, py::arg("heads"), py::arg("replaced"),
         "A copy of the graph with variables replaced by entries.");
-  m.def("inlined", &symbol::inlined, py::arg("heads"), py::arg("values"), py::arg("prefix"),
-        py::arg("attrs"),
-        "A copy of the graph whose variables become values, in their order, then new variables; "
-        "names of new nodes begin with prefix, and calls get the attributes.");
   m.def("weight_names", &symbol::weight_names, py::arg("heads"),
         "Variables that operators use only as weights, and auxiliary states.");
   m.def("symbol_looked_up", &symbol::looked_up, py::arg("heads"),

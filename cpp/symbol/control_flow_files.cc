@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "cpp/symbol/compose.h"
+#include "cpp/symbol/from_graph.h"
 
 namespace mxlite::symbol {
 namespace {
@@ -244,11 +245,9 @@ ControlFlowCall load_while(const Attributes& attrs, const Entries& inputs,
 Entry inlined_head(const LoadedGraph& graph, const Entries& given) {
   std::unordered_map<const Node*, Entry> values;
   for (size_t i = 0; i < given.size(); ++i) values[graph.variables[i].get()] = given[i];
-  const auto outputs = [&](const NodeRef& node, const Entries& inputs) -> std::optional<Entries> {
-    if (node->is_variable()) return Entries{values.at(node.get())};
-    return node->op() == "_copy" ? std::optional(inputs) : std::nullopt;
-  };
-  return rewritten(graph.heads, outputs)[0];
+  Entry head = graph.heads[0];
+  while (!head.node->is_variable() && head.node->op() == "_copy") head = head.node->inputs.at(0);
+  return with_leaves({head}, [&](const NodeRef& variable) { return values.at(variable.get()); })[0];
 }
 
 ControlFlowCall load_cond(const Attributes& attrs, const Entries& inputs,

@@ -3,6 +3,7 @@
 #include "cpp/graph/host_op.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/control_flow.h"
+#include "cpp/symbol/listing.h"
 #include "cpp/symbol/names.h"
 
 namespace mxlite::symbol {
@@ -97,23 +98,26 @@ NodeRef node_of_form(const Call& call, const graph::HostOpForm& form, Entries in
        " has no form in symbol files");
 }
 
+std::string own_name(const graph::Graph&, const graph::Node& node) { return node.name().text; }
+
 }  // namespace
 
-NodeRef node_of_run(const Call& call, Entries inputs, std::string name) {
-  Call made = call;
-  if (call.file_op.empty()) {
-    if (call.host()) refuse(call);
-    const std::string file_op = file_name(call.op->name);
+NodeRef node_of_run(const CallRef& call, Entries inputs, std::string name) {
+  if (!call->file_op.empty() && call->name.text == name) return make_node(call, std::move(inputs));
+  Call made = *call;
+  if (call->file_op.empty()) {
+    if (call->host()) refuse(*call);
+    const std::string file_op = file_name(call->op->name);
     const OpSchema& written = ops().get(engine_name(file_op));
-    if (written.internal) refuse(call);
-    Attributes attrs = texts_of(*call.op, call.params);
-    if (call.op->variadic) {
+    if (written.internal) refuse(*call);
+    Attributes attrs = texts_of(*call->op, call->params);
+    if (call->op->variadic) {
       const std::string& count = written.symbol_traits(file_op).count_attribute;
       if (!count.empty()) attrs[count] = std::to_string(inputs.size());
     }
     made = make_call(file_op, std::move(attrs));
   }
-  made.name = {std::move(name), call.name.origin};
+  made.name = {std::move(name), call->name.origin};
   return make_node(std::make_shared<const Call>(std::move(made)), std::move(inputs));
 }
 
@@ -164,12 +168,33 @@ Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, con
     for (const graph::ValueId v : n.inputs) inputs.push_back(entry(v));
     const std::optional<graph::HostOpForm> form = form_of(*n.call);
     found[i] = {form ? node_of_form(*n.call, *form, std::move(inputs), name(graph, n), make_call)
-                     : node_of_run(*n.call, std::move(inputs), name(graph, n)),
+                     : node_of_run(n.call, std::move(inputs), name(graph, n)),
                 0};
   }
   Entries outputs;
   for (const graph::ValueId v : graph.outputs) outputs.push_back(entry(v));
   return outputs;
+}
+
+Entries from_graph(const graph::Graph& graph) {
+  Entries leaves;
+  for (const int32_t id : graph.inputs) leaves.push_back({make_node(graph.node(id).call, {}), 0});
+  return from_graph(graph, leaves, own_name, {});
+}
+
+Entries with_leaves(const Entries& heads, const std::function<Entry(const NodeRef&)>& leaf) {
+  const Listing listing(heads);
+  Entries leaves;
+  for (const int32_t id : listing.graph.inputs)
+    leaves.push_back(leaf(listing.nodes[static_cast<size_t>(id)]));
+  return from_graph(listing.graph, leaves, own_name, {});
+}
+
+Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced) {
+  return with_leaves(heads, [&](const NodeRef& variable) {
+    const auto found = replaced.find(variable->name());
+    return found == replaced.end() ? Entry{variable->moved({}), 0} : found->second;
+  });
 }
 
 }  // namespace mxlite::symbol

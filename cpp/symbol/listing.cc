@@ -2,8 +2,21 @@
 
 namespace mxlite::symbol {
 
+namespace {
+const TensorSpec kUnknown{Shape::unknown(), DType::kFloat32};
+}
+
+graph::ValueId add_call(graph::Graph& graph, CallRef call, std::vector<graph::ValueId> inputs) {
+  graph::Node node;
+  node.outputs.assign(static_cast<size_t>(call->num_outputs(static_cast<int>(inputs.size()))),
+                      kUnknown);
+  node.call = std::move(call);
+  node.inputs = std::move(inputs);
+  graph.nodes.push_back(std::move(node));
+  return {static_cast<int32_t>(graph.nodes.size() - 1), 0};
+}
+
 Listing::Listing(const Entries& heads, const Calls& replaced) : nodes(topological_order(heads)) {
-  const TensorSpec unknown{Shape::unknown(), DType::kFloat32};
   const auto value_of = [&](const Entry& entry) -> graph::ValueId {
     const int32_t id = positions.at(entry.node.get());
     const auto count = static_cast<int>(graph.node(id).outputs.size());
@@ -15,18 +28,17 @@ Listing::Listing(const Entries& heads, const Calls& replaced) : nodes(topologica
   positions.reserve(nodes.size());
   for (const NodeRef& node : nodes) {
     const auto id = static_cast<int32_t>(graph.nodes.size());
-    graph::Node made;
     const auto other = replaced.find(node.get());
-    made.call = other == replaced.end() ? node->call : other->second;
+    const CallRef& call = other == replaced.end() ? node->call : other->second;
     if (node->is_variable()) {
-      made.kind = graph::NodeKind::kInput;
-      made.index = static_cast<int>(graph.inputs.size());
-      graph.inputs.push_back(id);
+      graph.add_leaf(graph::NodeKind::kInput, kUnknown, {});
+      graph.nodes.back().call = call;
+    } else {
+      std::vector<graph::ValueId> inputs;
+      inputs.reserve(node->inputs.size());
+      for (const Entry& entry : node->inputs) inputs.push_back(value_of(entry));
+      add_call(graph, call, std::move(inputs));
     }
-    made.inputs.reserve(node->inputs.size());
-    for (const Entry& entry : node->inputs) made.inputs.push_back(value_of(entry));
-    made.outputs.assign(static_cast<size_t>(node->num_outputs()), unknown);
-    graph.nodes.push_back(std::move(made));
     positions[node.get()] = id;
   }
   for (const Entry& head : heads) graph.outputs.push_back(value_of(head));

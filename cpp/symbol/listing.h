@@ -11,6 +11,9 @@ namespace mxlite::symbol {
 // Calls that stand for those of nodes.
 using Calls = std::unordered_map<const Node*, CallRef>;
 
+// Adds a call, whose shapes are not known, to the graph of a symbol.
+graph::ValueId add_call(graph::Graph& graph, CallRef call, std::vector<graph::ValueId> inputs);
+
 struct Listing {
   explicit Listing(const Entries& heads, const Calls& replaced = {});
 

@@ -151,33 +151,4 @@ Entries rewritten(const Entries& heads, const Replacement& outputs) {
   return moved(heads);
 }
 
-Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced) {
-  return rewritten(heads, [&](const NodeRef& node, const Entries&) -> std::optional<Entries> {
-    if (!node->is_variable()) return std::nullopt;
-    const auto found = replaced.find(node->name());
-    return found == replaced.end() ? std::nullopt : std::optional(Entries{found->second});
-  });
-}
-
-Entries inlined(const Entries& heads, const Entries& values, const std::string& prefix,
-                const Attributes& attrs) {
-  size_t next = 0;
-  return rewritten(
-      heads, [&](const NodeRef& node, const Entries& inputs) -> std::optional<Entries> {
-        if (node->is_variable()) {
-          const size_t at = next++;
-          return Entries{at < values.size() ? values[at]
-                                            : Entry{make_variable(prefix + node->name()), 0}};
-        }
-        const NodeRef copy = node->moved(inputs);
-        copy->edit([&](Call& call) {
-          call.name.text = prefix + call.name.text;
-          for (const auto& [key, text] : attrs) call.attrs[key] = text;
-        });
-        Entries outputs;
-        for (int i = 0; i < copy->num_outputs(); ++i) outputs.push_back({copy, i});
-        return outputs;
-      });
-}
-
 }  // namespace mxlite::symbol

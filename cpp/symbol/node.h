@@ -3,7 +3,6 @@
 // they share their calls.
 #pragma once
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,11 +74,5 @@ std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads);
 using Replacement =
     std::function<std::optional<Entries>(const NodeRef& node, const Entries& inputs)>;
 Entries rewritten(const Entries& heads, const Replacement& outputs);
-// A copy in which entries of variables in `replaced` stand for them.
-Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced);
-// A copy whose variables become the first entries of `values`, in their order, then new variables.
-// The names of new nodes begin with `prefix`, and calls get the attributes.
-Entries inlined(const Entries& heads, const Entries& values, const std::string& prefix,
-                const Attributes& attrs);
 
 }  // namespace mxlite::symbol

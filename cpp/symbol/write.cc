@@ -2,6 +2,7 @@
 #include "cpp/base/json.h"
 #include "cpp/symbol/control_flow_files.h"
 #include "cpp/symbol/listing.h"
+#include "cpp/symbol/passes/passes.h"
 
 namespace mxlite::symbol {
 namespace {
@@ -38,13 +39,6 @@ std::string array(const Texts& items, int indent) {
 std::string lines(const Texts& items, int indent) {
   const std::string inner = items.empty() ? "" : pad(indent);
   return str("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent - 2), "]");
-}
-
-Entries without_amp_casts(const Entries& heads) {
-  return rewritten(heads, [](const NodeRef& node, const Entries& inputs) -> std::optional<Entries> {
-    const bool casts = !node->is_variable() && node->call->op->amp.casts;
-    return casts ? std::optional(inputs) : std::nullopt;
-  });
 }
 
 class Writer {
@@ -106,7 +100,7 @@ class Writer {
 }  // namespace
 
 std::string to_json(const Entries& heads, bool remove_amp_cast, bool np_shape) {
-  Fields fields = Writer().graph(remove_amp_cast ? without_amp_casts(heads) : heads, 0);
+  Fields fields = Writer().graph(remove_amp_cast ? run_pass("remove-casts", heads) : heads, 0);
   const std::string shapes = np_shape ? R"("is_np_shape": ["int", 1], )" : "";
   fields.emplace_back("attrs", str("{", shapes, R"("mxnet_version": ["int", )", kVersion, "]}"));
   return object(fields, 0, true);

@@ -166,18 +166,24 @@ std::span<const Pass> passes_of(Pipeline pipeline) { return named(pipeline).pass
 
 std::span<const ProgramPass> program_passes() { return kProgramPasses; }
 
+Graph run_pass(const char* table, const char* name, const Graph& graph,
+               const std::function<Graph(const Graph&)>& pass, bool has_shapes) {
+  const ProfileScope profile(name, ProfileKind::kPass);
+  Graph result = pass(graph);
+  print(graph.name, table, name, graph.nodes.size(), result.nodes.size(), "nodes");
+  dump_if_asked(result, name);
+  if (verify_is_on()) verify(result, name, has_shapes);
+  return result;
+}
+
 Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context) {
   const auto& [label, passes] = named(pipeline);
   dump_if_asked(graph, label);
   if (verify_is_on()) verify(graph, label);
   for (const Pass& pass : passes) {
     if (is_skipped(pass)) continue;
-    const ProfileScope profile(pass.name, ProfileKind::kPass);
-    const size_t before = graph.nodes.size();
-    graph = pass.run(graph, context);
-    print(graph.name, label, pass.name, before, graph.nodes.size(), "nodes");
-    dump_if_asked(graph, pass.name);
-    if (verify_is_on()) verify(graph, pass.name);
+    graph = run_pass(label, pass.name, graph,
+                     [&](const Graph& before) { return pass.run(before, context); });
   }
   return graph;
 }

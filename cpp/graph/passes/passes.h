@@ -5,6 +5,7 @@
 // training:   kRecorded -> kDifferentiated -> build_backward; forward and backward graph each:
 //             kTraining -> lower
 #pragma once
+#include <functional>
 #include <span>
 
 #include "cpp/graph/graph.h"
@@ -45,13 +46,18 @@ enum class Pipeline : uint8_t {
 };
 std::span<const Pass> passes_of(Pipeline pipeline);
 
+// Runs one pass of the table `table` and does what run_passes does after each. `has_shapes` is
+// false for graphs of symbols.
+Graph run_pass(const char* table, const char* name, const Graph& graph,
+               const std::function<Graph(const Graph&)>& pass, bool has_shapes = true);
+
 // MXLITE_DUMP_GRAPH=<dir> writes the text after each pass, MXLITE_VERBOSE=passes prints the numbers
 // of nodes, MXLITE_VERIFY_GRAPH=1 (and every build with assertions) verifies after each pass.
 // MXLITE_SKIP_PASSES=<name>,<name> leaves passes out; a name of no pass is a value error.
 Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context);
 
 // Throws an internal error that says which rule `graph` breaks and after which pass.
-void verify(const Graph& graph, const char* after);
+void verify(const Graph& graph, const char* after, bool has_shapes = true);
 bool verify_is_on();
 // Writes a file of MXLITE_DUMP_GRAPH; does nothing if that is not set.
 void dump(const std::string& graph_name, const char* stage, const std::string& text);

@@ -7,7 +7,8 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const Graph& graph, const char* after) : graph_(graph), after_(after) {}
+  Verifier(const Graph& graph, const char* after, bool has_shapes)
+      : graph_(graph), after_(after), has_shapes_(has_shapes) {}
 
   void run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) check_node(static_cast<int32_t>(i));
@@ -37,13 +38,19 @@ class Verifier {
     const std::string who = str("node %", id, " (", n.name().label(), ')');
     for (ValueId v : n.inputs) check_value(v, static_cast<size_t>(id), who);
     for (const TensorSpec& s : n.outputs)
-      require(s.shape.is_known(), who, " has the unknown shape ", s.shape);
+      require(!has_shapes_ || s.shape.is_known(), who, " has the unknown shape ", s.shape);
     if (n.kind != NodeKind::kOp) {
       require(n.inputs.empty() && n.outputs.size() == 1, who, " is no operator but has inputs");
       require(n.kind != NodeKind::kConstant || n.value, who, " is a constant without value");
       return;
     }
     require(n.op() != nullptr, who, " has no operator");
+    if (!has_shapes_) {
+      const int count = n.call->num_outputs(static_cast<int>(n.inputs.size()));
+      require(n.outputs.size() == static_cast<size_t>(count), who, " has ", n.outputs.size(),
+              " outputs, its call has ", count);
+      return;
+    }
     size_t own = n.inputs.size();
     for (const PostOp& p : n.post_ops) own -= p.kind == PostOp::Kind::kAdd;
     std::vector<TensorSpec> specs;
@@ -73,10 +80,13 @@ class Verifier {
 
   const Graph& graph_;
   const char* after_;
+  bool has_shapes_;
 };
 
 }  // namespace
 
-void verify(const Graph& graph, const char* after) { Verifier(graph, after).run(); }
+void verify(const Graph& graph, const char* after, bool has_shapes) {
+  Verifier(graph, after, has_shapes).run();
+}
 
 }  // namespace mxlite::graph

@@ -61,4 +61,9 @@ def cached_op(
             raise TypeError_(f"_CachedOp: {key}: {arg!r} given, a Symbol of one output expected")
     attrs = _core.scoped_attrs(attr)
     prefix = _name.current().get(name, "_cachedop") + "_"
-    return Symbol(_core.inlined(inner._outputs, [arg._outputs[0] for arg in args], prefix, attrs))
+    for node in inner._nodes():
+        node.name = prefix + node.name
+        if node.op is not None:
+            for key, text in attrs.items():
+                node.set_attr(key, text)
+    return inner._substituted({prefix + key: arg._outputs[0] for key, arg in zip(names, args)})

@@ -1,0 +1,29 @@
+#include "cpp/symbol/passes/passes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cpp/graph/passes/passes.h"
+#include "cpp/symbol/from_graph.h"
+#include "cpp/symbol/listing.h"
+
+namespace mxlite::symbol {
+namespace {
+
+constexpr std::array kPasses = {
+    Pass{"remove-casts", "removes the casts of mixed precision, which files leave out",
+         remove_casts},
+};
+
+}  // namespace
+
+std::span<const Pass> passes() { return kPasses; }
+
+Entries run_pass(std::string_view name, const Entries& heads) {
+  const auto pass = std::ranges::find(kPasses, name, &Pass::name);
+  MX_CHECK(pass != kPasses.end(), "run_symbol_pass: name must be that of a pass, got '", name, "'");
+  return from_graph(
+      graph::run_pass("symbol", pass->name, Listing(heads).graph, pass->run, /*has_shapes=*/false));
+}
+
+}  // namespace mxlite::symbol
