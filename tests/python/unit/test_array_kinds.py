@@ -7,10 +7,9 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+import mxlite as mx
 import numpy as np
 import pytest
-
-import mxlite as mx
 from mxlite import _core, autograd, gluon, nd
 from mxlite.optimizer import fused
 
