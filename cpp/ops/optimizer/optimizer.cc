@@ -131,6 +131,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_group_adagrad)
               .mutates({2})
               .inplace(0, 0)
+              .update_family({.name = "_contrib_group_adagrad_update"})
               .storage({.row_update = {.op = "_rows_group_adagrad_update", .any_states = true}})
               .build());
 });

@@ -1,6 +1,5 @@
 #include "cpp/ops/optimizer/run_update.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "cpp/ops/op_schema.h"
@@ -8,23 +7,11 @@
 namespace mxlite::optimizer {
 namespace {
 
-// Returns whether the inputs are weight, gradient, the states that the operator changes and, in
-// AdamW, the factor on the gradient, and the output is the new weight.
-bool updates_one_weight(const OpSchema& op) {
-  const auto& in = op.inputs;
-  const size_t states = op.mutated_inputs.size(), arrays = 2 + states;
-  const bool scaled = in.size() == arrays + 1 && in.back() == "rescale_grad";
-  if (op.variadic || in.size() < arrays || (in.size() > arrays && !scaled)) return false;
-  if (in[0] != "weight" || in[1] != "grad") return false;
-  for (size_t i = 0; i < states; ++i)
-    if (op.mutated_inputs[i] != static_cast<int>(i) + 2 || in[i + 2] == "weight32") return false;
-  return std::any_of(op.inplace.begin(), op.inplace.end(),
-                     [](InplacePair p) { return p.input == 0 && p.output == 0; });
-}
-
 const OpSchema& find_update(const std::string& name) {
   const OpSchema* const op = ops().find(name);
-  MX_CHECK_KIND(op && updates_one_weight(*op), ErrorKind::kNotSupported, "set_optimizer: '", name,
+  MX_CHECK_KIND(op && !op->update_family.name.empty() && !op->update_family.mixed &&
+                    op->update_family.count.empty(),
+                ErrorKind::kNotSupported, "set_optimizer: '", name,
                 "' is no operator that updates one weight, as \"sgd_update\" does");
   return *op;
 }

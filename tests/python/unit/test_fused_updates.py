@@ -418,11 +418,11 @@ def test_clipping_refuses_updates_on_the_store_and_sparse_gradients() -> None:
 
 
 def test_every_update_operator_has_a_form_over_many_weights() -> None:
-    names = [op["name"] for op in mx._core.list_ops()]
-    singles = [n for n in names if n.endswith("_update") and "multi_" not in n]
-    singles = [n for n in singles if "mp_" not in n and not n.startswith("_rows_")]
-    without = {f"_multi_{n.lstrip('_')}" for n in singles} - {
-        alias for op in mx._core.list_ops() for alias in (op["name"], *op["aliases"])
-    }
-    assert without == {"_multi_contrib_group_adagrad_update"}
+    families = [op["update_family"] for op in mx._core.list_ops() if op["update_family"]]
+    forms = {(family["name"], bool(family["count"]), family["mixed"]) for family in families}
+    assert len(forms) == len(families)
+    names = {name for name, _, _ in forms}
+    assert {"sgd_update", "_adamw_update", "lamb_update"} <= names
+    names.remove("_contrib_group_adagrad_update")
+    assert {(name, True, mixed) for name in names for mixed in (False, True)} <= forms
     assert issubclass(opt.SGD, FusedOptimizer)
