@@ -1,14 +1,16 @@
-"""Checks the imports inside ``python/mxlite``: they point down, in no circle, and stand at the top.
+"""Checks the structure of ``python/mxlite``: imports point down, in no circle, at the top of files.
 
 A layer is a module or folder that the list below names, right below ``python/mxlite`` or deeper. A
 layer imports itself and the layers that the list has before it. Imports for type checkers only do
-not count.
+not count for layers, but few files may name each other in circles by them. No class is a base that
+only one class has beside others: such a mixin divides a class, not its duties.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +30,7 @@ checkpoint run tools horovod legacy mxlite compat test_utils _dev __main__
 """.split()
 
 MOST_INSIDE_FUNCTIONS = 10
+MOST_IN_TYPED_CIRCLES = 10  # files
 
 
 class Import(NamedTuple):
@@ -38,6 +41,7 @@ class Import(NamedTuple):
     line: int
     inside_function: bool
     reason: str  # the comment beside it or right above
+    for_types: bool
 
 
 def _names_of_files() -> dict[str, Path]:
@@ -103,7 +107,7 @@ def imports_of(module: str) -> list[Import]:
         beside = lines[line - 1].partition("#")[2]
         return beside.strip() or (above if above.startswith("#") else "")
 
-    def visit(nodes: Iterable[ast.AST], inside: bool) -> None:
+    def visit(nodes: Iterable[ast.AST], inside: bool, for_types: bool) -> None:
         for node in nodes:
             targets: list[str] = []
             if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -111,16 +115,18 @@ def imports_of(module: str) -> list[Import]:
             elif (named := _by_text(node)) is not None:
                 targets = [named]
             found.extend(
-                Import(module, target, node.lineno, inside, reason(node.lineno))  # type: ignore[attr-defined]
+                Import(module, target, line, inside, reason(line), for_types)
                 for target in targets
+                for line in (node.lineno,)  # type: ignore[attr-defined]
             )
             if isinstance(node, ast.If) and _for_type_checkers(node.test):
-                visit(node.orelse, inside)
+                visit(node.body, inside, True)
+                visit(node.orelse, inside, for_types)
                 continue
             function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-            visit(ast.iter_child_nodes(node), inside or function)
+            visit(ast.iter_child_nodes(node), inside or function, for_types)
 
-    visit(ast.parse(text).body, False)
+    visit(ast.parse(text).body, False, False)
     return found
 
 
@@ -159,13 +165,33 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
+def lone_mixins(trees: Iterable[ast.AST]) -> list[str]:
+    """Return the classes that are named only once, as one of several bases of a class."""
+    bases: set[str] = set()
+    names: Counter[str] = Counter()
+    own: set[str] = set()
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.ClassDef):
+            own.add(node.name)
+            if len(node.bases) > 1:
+                bases.update(base.id for base in node.bases if isinstance(base, ast.Name))
+        elif isinstance(node, (ast.Name, ast.Attribute)):
+            names[node.id if isinstance(node, ast.Name) else node.attr] += 1
+    return sorted(name for name in bases & own if names[name] == 1)
+
+
 def main() -> int:
     """Check all files; print what is wrong and return the exit code."""
     found: list[str] = []
     graph: dict[str, set[str]] = {module: set() for module in FILES}
+    named: dict[str, set[str]] = {module: set() for module in FILES}
     inside: dict[tuple[str, int], Import] = {}
     for module in FILES:
         for entry in imports_of(module):
+            if not entry.inside_function and entry.target != module:
+                named[module].add(entry.target)
+            if entry.for_types:
+                continue
             if entry.inside_function:
                 inside[module, entry.line] = entry
             else:
@@ -180,12 +206,24 @@ def main() -> int:
             if entry.inside_function and not entry.reason:
                 found.append(f"{where}: an import inside a function needs a comment that says why")
     found += [f"circle of {len(group)} files: {', '.join(group)}" for group in circles(graph)]
+    typed = [name for group in circles(named) for name in group]
+    if len(typed) > MOST_IN_TYPED_CIRCLES:
+        found.append(
+            f"{len(typed)} files are in circles of imports, those for type checkers included, at "
+            f"most {MOST_IN_TYPED_CIRCLES} may be: {', '.join(typed)}"
+        )
+    sources = (path for path in FILES.values() if path.suffix == ".py")
+    found += [
+        f"{name} is a base of one class only; fold it into the class, or use an object"
+        for name in lone_mixins(ast.parse(path.read_text()) for path in sources)
+    ]
     if len(inside) > MOST_INSIDE_FUNCTIONS:
         found.append(
             f"{len(inside)} imports inside functions, at most {MOST_INSIDE_FUNCTIONS} are allowed: "
             + ", ".join(f"{module}:{line}" for module, line in inside)
         )
-    summary = f"{len(FILES)} modules, no circle, {len(inside)} imports inside functions"
+    summary = f"{len(FILES)} modules, no circle, {len(inside)} imports inside functions, "
+    summary += f"{len(typed)} files in circles for type checkers"
     print("\n".join(found) if found else summary)
     return 1 if found else 0
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..base import FileFormatError
 from ..gluon.block import Block
 from ..gluon.trainer import Trainer
+from ..gluon.trainer.checks import check_state
 from ..gluon.trainer.state_matching import arranged, described
 
 __all__ = ["matched_state", "trainer_state"]
@@ -76,7 +77,7 @@ def matched_state(
     matched = {**state, "contexts": trees}
     if saved is not None:
         matched["parameters"] = described(params)
-    trainer._check_state(matched, source)
+    check_state(matched, source, trainer.optimizer, trainer._amp_loss_scaler)
     return matched
 
 

@@ -120,11 +120,11 @@ class DistributedTrainer(Trainer):
     def _allreduce_grads(self) -> None:
         """Sum all gradients over ranks; which of them were computed here does not matter."""
         self._ready()
-        if self._replicas is not None and self._data_group(None) != self._replicas.group:
+        assert self._division is not None
+        if self._data_group(None) != self._division.replicas.group:
             self._forget_groups()  # the process set was removed and added again
             self._ready()
-        replicas = self._replicas
-        assert replicas is not None
+        replicas = self._division.replicas
         replicas.compare()
         by_group: dict[Group, list[tuple[str, NDArray]]] = {replicas.group: []}
         for i, param in enumerate(self._params):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 from pathlib import Path
 
@@ -40,14 +41,23 @@ def test_imports_are_distinguished(tmp_path, monkeypatch):
     monkeypatch.setitem(checks.FILES, "mxlite.ndarray.module", path)
     found = [tuple(entry)[1:] for entry in checks.imports_of("mxlite.ndarray.module")]
     assert found == [
-        ("mxlite.base", 2, False, ""),
-        ("mxlite.ndarray.sparse", 7, True, "# Here: it is large."),
-        ("mxlite.gluon", 8, True, ""),
+        ("mxlite.base", 2, False, "", False),
+        ("mxlite.symbol", 4, False, "", True),
+        ("mxlite.ndarray.sparse", 7, True, "# Here: it is large.", False),
+        ("mxlite.gluon", 8, True, "", False),
     ]
     assert checks.layer_of("mxlite.contrib.amp.lists") == "contrib.amp"
     assert checks.layer_of("mxlite") == "mxlite"
     loaded = list(checks._loaded("mxlite.gluon.block", "mxlite.ndarray.sparse.storage"))
     assert loaded == ["mxlite.ndarray.sparse.storage", "mxlite.ndarray.sparse", "mxlite.ndarray"]
+
+
+def test_mixins_of_one_class_are_found():
+    found = script("check_imports").lone_mixins
+    mixin = "class Half: pass\nclass Base: pass\nclass Whole(Base, Half): pass\nBase()\n"
+    assert found([ast.parse(mixin)]) == ["Half"]
+    assert found([ast.parse(mixin), ast.parse("class Other(Base, lower.Half): pass")]) == []
+    assert found([ast.parse("class Half: pass\nclass Whole(Half): pass\n")]) == []
 
 
 KERNELS = """

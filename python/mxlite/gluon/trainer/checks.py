@@ -1,4 +1,4 @@
-"""Checks of the arguments of a trainer."""
+"""Checks of the arguments and of saved states of a trainer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from ...base import MXNetError, TypeError_, ValueError_
+from ..._files.likeness import check_class, check_like
+from ...base import FileFormatError, MXNetError, TypeError_, ValueError_
 from ...ndarray import NDArray
+from ...optimizer import Optimizer
+from ...optimizer.states import prepare_states
 from ..parameter import Parameter
 
 __all__ = [
     "BatchSizeWarning",
     "StaleGradientWarning",
     "TrainerModeError",
+    "check_state",
     "checked_batch_size",
     "checked_options",
     "given_options",
@@ -181,3 +185,23 @@ def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
                 "program's, set them in trainer.optimizer after the load",
                 stacklevel=4,
             )
+
+
+def check_state(state: Any, source: str, optimizer: Optimizer, loss_scaler: Any) -> None:
+    """Raise if a state does not fit; its parameters are numbered as in the trainer."""
+    own: dict[str, Any] = {"contexts": [], "loss_scaler": None}
+    for key, value in own.items():
+        check_like(state.get(key), value, f"{source}: {key!r}")
+    trees = state["contexts"]
+    for i, tree in enumerate(trees or [None]):
+        saved = tree.get("optimizer", i) if isinstance(tree, dict) else i
+        if not isinstance(saved, type(None) if i else dict):
+            raise FileFormatError(f"{source}: its states of context {i} are not understood")
+        if saved is not None:
+            check_class(source, "optimizer", saved.get("name"), optimizer)
+        prepare_states(tree, optimizer, source)
+    if state.get("given") is not None:  # files of older versions have none
+        check_like(state["given"], {}, f"{source}: 'given'")
+    if loss_scaler is not None and state["loss_scaler"] is not None:
+        scaler = dict(vars(loss_scaler))
+        check_like(state["loss_scaler"], scaler, f"{source}: 'loss_scaler'", whole=False)

@@ -3,45 +3,50 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import autograd
 from ... import optimizer as opt
+from ..._files.saving import replacing_file
 from ..._typed_init import TypedInit
 from ...base import MXNetError, TypeError_, ValueError_
 from ...comm.groups import Group, group_of
 from ...context import Context
-from ...kvstore.base import KVStoreBase
+from ...kvstore.base import KVStoreBase, read_states
 from ...kvstore.choice import chosen_store
 from ...kvstore.gradients import BucketStore, pushpull_all
 from ...kvstore.names import checked_name
 from ...ndarray import NDArray
 from ...optimizer.settling import Settling
+from ...optimizer.states import bytes_of_tree, copied, parsed_states, states_from_tree, states_tree
 from ...optimizer.updater import Attempt
 from ...parallel.agreement import check_agreement
-from ...parallel.replicas import Replicas, check_same_loss, shard_groups, tell_shards
+from ...parallel.division import Division, own_state, whole_state
+from ...parallel.replicas import shard_groups, tell_shards
 from ...parallel.zero import StateShards, checked_stage, store_group
 from ..parameter import Parameter, ParameterDict
 from .checks import (
     BatchSizeWarning,
     StaleGradientWarning,
     TrainerModeError,
+    check_state,
     checked_batch_size,
     checked_options,
     given_options,
     is_fresh,
     sparse_parts,
+    warn_of_options,
 )
-from .state_matching import by_number
-from .states import TrainerStates
+from .state_matching import arranged, by_number, described
 from .updates import StepArrays, checked_norm, has_grad, update_arrays
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
 
 
-class Trainer(TrainerStates, TypedInit):
+class Trainer(TypedInit):
     """Applies an optimizer to a set of parameters, on the contexts of one or several processes.
 
     Parameters
@@ -123,7 +128,7 @@ class Trainer(TrainerStates, TypedInit):
         self._given = given_options(options or {"lr_scheduler": scheduler})
         self._init_optimizer(optimizer, options)
         self._zero = checked_stage(zero, update_on_kvstore, self._optimizer)
-        self._state_shards = None
+        self._lost_states = False  # other ranks had states of parameters that this one updates
         self._scale = float(self._optimizer.rescale_grad)
         # Set by amp.init_trainer: the scale of the loss, and _scale without it.
         self._amp_loss_scaler: Any = None
@@ -170,7 +175,7 @@ class Trainer(TrainerStates, TypedInit):
         """Forget the store; the next step makes one of the parameters' values."""
         self._kv_initialized = False
         self._kvstore: Any = None
-        self._replicas = None
+        self._division: Division | None = None
         self._update_on_kvstore: bool | None = None
         self._params_to_init = list(self._params)
 
@@ -233,9 +238,13 @@ class Trainer(TrainerStates, TypedInit):
                 "clip_global_norm": self._max_norm,
                 "compression_params": self._compression_params,
             }
-            group = group_of("Trainer", None)
-            check_agreement("Trainer", group, self._optimizer, self._params, options)
-        if self._divides(store) and on_store:
+            everyone = group_of("Trainer", None)
+            check_agreement("Trainer", everyone, self._optimizer, self._params, options)
+        group = self._data_group(store)
+        self._division = Division(
+            type(self).__name__, group, self._params, self._optimizer, self._zero
+        )
+        if self._division.differs and on_store:
             if given:
                 raise ValueError_(
                     "Trainer: update_on_kvstore=True lets the store update whole parameters, but "
@@ -259,18 +268,6 @@ class Trainer(TrainerStates, TypedInit):
         """Return the ranks whose gradients are summed."""
         return store_group(store, self._zero, self._params)
 
-    def _divides(self, store: Any) -> bool:
-        """Find the ranks that share parameters; say whether some hold parts of what is trained."""
-        group = self._data_group(store)
-        self._replicas = Replicas(type(self).__name__, group, self._params)
-        tell_shards(self._params, self._optimizer)
-        check_same_loss(type(self).__name__, self._params, group)
-        if self._zero and group.size > 1 and self._state_shards is None:
-            for i in self._optimizer._shards if not self._optimizer._by_element else ():
-                self._replicas.check_places("Trainer: zero=1", self._params[i])
-            self._state_shards = StateShards(self._replicas)
-        return self._state_shards is not None or self._replicas.differ
-
     def _init_params(self) -> None:
         """Give the store the parameters that have a value by now."""
         pending = []
@@ -280,7 +277,7 @@ class Trainer(TrainerStates, TypedInit):
             elif self._kvstore is not None:
                 arrays, index = param._arrays(), self._param2idx[param.name]
                 if self._is_sharded(param):
-                    self._replicas.send_first(param)  # type: ignore[union-attr]
+                    self._division.replicas.send_first(param)  # type: ignore[union-attr]
                 elif autograd.is_recording() and self._kvstore.type in ("local", "device"):
                     # All contexts hold the same value; arrays on the tape are not overwritten.
                     self._kvstore.init(index, arrays[0])
@@ -288,9 +285,13 @@ class Trainer(TrainerStates, TypedInit):
                     self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = pending
 
+    @property
+    def _state_shards(self) -> StateShards | None:
+        return None if self._division is None else self._division.states
+
     def _is_sharded(self, param: Parameter) -> bool:
         """Say whether other ranks of the job hold other shards of a parameter."""
-        return self._replicas is not None and self._replicas.is_sharded(param)
+        return self._division is not None and self._division.replicas.is_sharded(param)
 
     def _ready(self) -> None:
         if not self._kv_initialized:
@@ -421,8 +422,8 @@ class Trainer(TrainerStates, TypedInit):
             entries = [(i, i, param._arrays(), param.list_grad()) for i, param in whole]
             names = [f"{i} {param.name}" for i, param in whole]
             pushpull_all(self._kvstore, entries, bool(self._update_on_kvstore), names)
-            if self._replicas is not None and len(whole) < len(params):
-                self._replicas.sum_gradients(
+            if self._division is not None and len(whole) < len(params):
+                self._division.replicas.sum_gradients(
                     [param for _, param in params if self._is_sharded(param)]
                 )
 
@@ -490,3 +491,170 @@ class Trainer(TrainerStates, TypedInit):
         if not self._arrays.any_stale():
             return entries
         return [entry for entry in entries if is_fresh(entry[1], ignore_stale_grad)]
+
+    # -- files and checkpoints -------------------------------------------------------------------
+
+    def save_states(self, fname: str | os.PathLike[str]) -> None:
+        """Save the optimizer's options, counts and states.
+
+        With ``zero=1`` or sharded parameters all ranks call this, and each writes its file: the
+        states of all parameters, whole, as one process would write them.
+
+        Parameters
+        ----------
+        fname : str or path
+            Replaced only after everything was written. The format is mxlite's own, with a
+            checksum and without pickle.
+
+        Raises
+        ------
+        FileAccessError
+            If the file cannot be written.
+        """
+        self._ready()
+        self._refuse_distributed("save")
+        self._settle()
+        content = bytes_of_tree({**self._tree(0), "parameters": described(self._params)})
+        with replacing_file(os.fspath(fname)) as stream:
+            stream.write(content)
+
+    def load_states(self, fname: str | os.PathLike[str]) -> None:
+        """Load states written by `save_states` or pickled by MXNet 1.x.
+
+        Parameters of a file of `save_states` are found by name, or in the order of their names if
+        those differ. A pickle of 1.x has none: its order must be that of this trainer.
+
+        Parameters
+        ----------
+        fname : str or path
+
+        Raises
+        ------
+        MissingFileError
+            If there is no such file.
+        FileFormatError
+            If it is truncated, damaged, something else, or of a trainer with other parameters.
+        ShapeError
+            If a state does not have the shape of its parameter; nothing has changed then.
+        """
+        content = read_states(fname)
+        self._ready()
+        self._refuse_distributed("load")
+        self._settle()
+        source = f"file {os.fspath(fname)!r}"
+        tree = parsed_states(content, self._optimizer, source)
+        self._restore([tree], tree.get("parameters"), source)
+
+    def _refuse_distributed(self, what: str) -> None:
+        local = isinstance(getattr(self._kvstore, "_updater", None), opt.Updater)
+        if self._distributed and self._update_on_kvstore and not local:
+            raise TrainerModeError(
+                f"Cannot {what} trainer states when the optimizer runs in the distributed store: "
+                "they live on the servers"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return optimizer, states of all contexts and loss scale, for a checkpoint.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, arrays and containers of them; the arrays are the trainer's own.
+            ``parameters`` has names and shapes in the order in which the states are numbered.
+        """
+        self._ready()
+        self._refuse_distributed("save")
+        self._settle()
+        scaler = self._amp_loss_scaler
+        return {
+            "contexts": [self._tree(i) for i in range(len(self._updaters))],
+            "parameters": described(self._params),
+            "loss_scaler": None if scaler is None else dict(vars(scaler)),
+            "given": self._given,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned, of this trainer or of one with other names.
+
+        The optimizer gets the saved options. A warning names each option that this program gave to
+        the trainer with another value than the program that saved it.
+
+        Parameters
+        ----------
+        state : dict
+
+        Raises
+        ------
+        FileFormatError
+            If it is the state of a trainer with other parameters or another class of optimizer.
+        ShapeError
+            If a state does not have the shape of its parameter.
+        """
+        self._ready()
+        self._refuse_distributed("load")
+        self._settle()
+        check_state(state, "the state of a trainer", self._optimizer, self._amp_loss_scaler)
+        warn_of_options(self._given, state)
+        trees = [copied(tree) for tree in state["contexts"]]
+        self._restore(trees, state.get("parameters"), "the state of a trainer")
+        if self._amp_loss_scaler is not None and state["loss_scaler"] is not None:
+            vars(self._amp_loss_scaler).update(state["loss_scaler"])
+
+    def _restore(self, trees: list[dict[str, Any]], saved: Any, source: str) -> None:
+        """Take over options and states by context, whose arrays become the trainer's own."""
+        trees = arranged(trees, saved, self._params, self._optimizer, f"load_states: {source}")
+        for i, updater in enumerate(self._updaters):
+            own = trees[i] if i < len(trees) else copied(trees[0])
+            states, optimizer = states_from_tree(own, self._optimizer, source)
+            updater.states = self._own_states(states)
+            if optimizer is not None:
+                self._optimizer = optimizer
+        self._share_optimizer()
+
+    def _tree(self, context: int) -> dict[str, Any]:
+        """Return options and states of a context, for all parameters and whole."""
+        optimizer = None if context else self._optimizer
+        tree = states_tree(self._updaters[context].states, optimizer)
+        tree["states"] = {
+            i: whole_state(self._params[i], state, self._optimizer._row_states)
+            if i < len(self._params)
+            else state
+            for i, state in tree["states"].items()
+        }
+        shards = self._state_shards
+        return tree if shards is None else shards.merged(tree)
+
+    def _forget_groups(self) -> None:
+        """Divide the updates again: the job has been formed again, perhaps by other ranks."""
+        if self._division is not None:
+            self._lost_states |= self._division.states is not None
+            self._kv_initialized, self._division = False, None
+
+    def _check_states(self) -> None:
+        """Raise if states that the next update needs were on other ranks."""
+        if self._lost_states:
+            raise MXNetError(
+                "Trainer: the job was formed again and its optimizer states were divided among the "
+                "ranks before; call load_states or load_state_dict before the next step"
+            )
+
+    def _own_states(self, states: dict[Any, Any]) -> dict[Any, Any]:
+        """Return what this rank keeps of the whole states of all parameters."""
+        self._lost_states = False
+        shards = self._state_shards
+        if shards is not None:
+            entries = [
+                (i, p) for i, p in enumerate(self._params) if has_grad(p) and p._data is not None
+            ]
+            shards.assign(entries)
+            states = shards.own_states(states, entries)
+        for i, param in enumerate(self._params):
+            if i in states and param.shard is not None:
+                states[i] = own_state(param, states[i], self._optimizer._row_states)
+        return states
+
+    def _share_optimizer(self) -> None:
+        self._optimizer.param_dict = dict(enumerate(self._params))
+        tell_shards(self._params, self._optimizer)
+        for updater in self._updaters:
+            updater.optimizer = self._optimizer
