@@ -26,7 +26,7 @@ initializer optimizer metric io image comm kvstore contrib.text parallel gluon
 parallel.layers parallel.pipeline gluon.contrib.parallel module monitor callback
 contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp
 contrib.svrg_optimization
-checkpoint run tools horovod legacy mxlite compat test_utils _dev __main__
+checkpoint run tools horovod modules_1x mxlite compat test_utils _dev __main__
 """.split()
 
 MOST_INSIDE_FUNCTIONS = 10

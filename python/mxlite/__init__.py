@@ -50,8 +50,8 @@ from . import contrib, gluon, io, parallel, profiler
 from . import callback, module, monitor
 from . import module as mod
 from . import monitor as mon
-from . import legacy
-from .legacy import engine, error, executor_manager, libinfo, library, log, misc, model, rnn
+from . import modules_1x
+from .modules_1x import engine, error, executor_manager, libinfo, library, log, misc, model, rnn
 
 if _typing.TYPE_CHECKING:  # imported when they are first used
     from . import checkpoint, test_utils

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypeVar, Union
 
 import numpy as np
 
-if TYPE_CHECKING:  # legacy/__init__.py sets them
-    from .legacy.base_names import *  # noqa: F403
+if TYPE_CHECKING:  # modules_1x/__init__.py sets them
+    from .modules_1x.base_names import *  # noqa: F403
 
 __all__ = [
     "AxisError",

@@ -80,7 +80,7 @@ def imports() -> dict[str, dict[str, str]]:
 def old_path(module_name: str) -> str:
     """Return the path of a module of mxlite after ``mxnet.``."""
     rest = module_name[len("mxlite.") :]
-    return rest[len("legacy.") :] if rest.startswith("legacy.") else rest
+    return rest[len("modules_1x.") :] if rest.startswith("modules_1x.") else rest
 
 
 def is_module(rest: str) -> bool:

@@ -13,13 +13,13 @@ import os
 import sys
 from .._names_1x import VERSION
 from ..base import MXNetError
-from .finder import CHILD_PATH, SHIM_FILES, DoorFinder, Mxnet
+from .finder import CHILD_PATH, SHIM_FILES, ImportFinder, Mxnet
 from .hooks import add_names_after_imports
 from .numpy_names import add_numpy_names
 
 __all__ = ["VERSION", "install"]
 
-_FINDER = DoorFinder()
+_FINDER = ImportFinder()
 _PACKAGE_PARENT = str(CHILD_PATH.parents[2])
 
 

@@ -148,7 +148,7 @@ class _ContentLoader(Loader):
         module.__dict__.update(self._content)
 
 
-class DoorFinder(MetaPathFinder):
+class ImportFinder(MetaPathFinder):
     """Answers imports of ``mxnet``, its submodules and ``horovod.mxnet``.
 
     Also refuses names of 1.9.1 that a statement such as ``from mxnet.gluon import name`` looks for

@@ -19,7 +19,7 @@ __all__ = ["Division", "own_state", "whole_state"]
 
 
 class Division:
-    """How the ranks of a group divide parameters, gradients and the optimizer's states.
+    """The division of parameters, gradients and the optimizer's states among the ranks of a group.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Modules of ``mxlite.legacy`` under 1.x's names and under the paths in older pickles."""
+"""Modules of ``mxlite.modules_1x`` under 1.x's names and under the paths in older pickles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODULES = [
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_is_one_object_under_both_names(name):
     module = importlib.import_module(f"mxlite.{name}")
-    assert module is importlib.import_module(f"mxlite.legacy.{name}")
+    assert module is importlib.import_module(f"mxlite.modules_1x.{name}")
     top = name.partition(".")[0]
     assert getattr(mx, top) is importlib.import_module(f"mxlite.{top}")
 
@@ -55,7 +55,7 @@ def test_import_statements_of_scripts(tmp_path):
         from mxlite.operator.python_op import NumpyOp as ours
 
         print(mxlite.rnn.rnn_cell.LSTMCell is LSTMCell is same, NumpyOp is ours)
-        print(mxnet.model is mxlite.model is mxlite.legacy.model)
+        print(mxnet.model is mxlite.model is mxlite.modules_1x.model)
         """,
         tmp_path,
     )

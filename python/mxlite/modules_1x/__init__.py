@@ -1,6 +1,6 @@
-"""Modules that only scripts for 1.x import, under 1.x's names: ``mx.model`` is ``legacy/model.py``.
+"""Modules that only scripts for 1.x import, under 1.x's names: ``mx.model`` is ``model.py``.
 
-Every module of this package can be imported without ``legacy`` as well (``import mxlite.model``,
+Every module of this package can be imported as one of ``mxlite`` as well (``import mxlite.model``,
 ``from mxlite.rnn import LSTMCell``), and pickles find its classes under such names. ``mx.device``
 is :mod:`mxlite.context` in the same way.
 """
