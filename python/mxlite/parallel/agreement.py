@@ -40,8 +40,6 @@ def check_agreement(
         Begin of error messages.
     group : Group
         The ranks whose gradients the trainer sums. All of them call this.
-    optimizer : Optimizer
-    params : list of Parameter
     options : dict
         Options of the trainer; values are compared by their texts.
 

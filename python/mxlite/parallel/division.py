@@ -57,8 +57,6 @@ def whole_state(param: Parameter, state: Any, by_row: bool) -> Any:
 
     Parameters
     ----------
-    param : Parameter
-    state : NDArray, tuple or None
     by_row : bool
         States have one value for each row of the parameter, and shape (rows, 1).
     """

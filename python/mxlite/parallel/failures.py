@@ -25,10 +25,6 @@ def failure_text(stage: int, rank: int, error: Exception) -> str:
         Its rank in the job.
     error : Exception
         If it contains the failure of another stage, that is the message.
-
-    Returns
-    -------
-    str
     """
     known = _FAILURE.search(str(error))
     if known:

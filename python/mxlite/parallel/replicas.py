@@ -111,16 +111,7 @@ class Replicas:
         return bool(self._groups)
 
     def is_sharded(self, param: Parameter) -> bool:
-        """Return whether ranks of the group hold different shards of this parameter.
-
-        Parameters
-        ----------
-        param : Parameter
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether ranks of the group hold different shards of this parameter."""
         return param.name in self._groups
 
     def sum_gradients(self, params: Sequence[Parameter]) -> None:
@@ -152,7 +143,6 @@ class Replicas:
 
         Parameters
         ----------
-        param : Parameter
         root_rank : int, optional
             A rank of the job: the values are those of its process set. Default is the set of the
             lowest rank.
@@ -177,7 +167,6 @@ class Replicas:
         ----------
         who : str
             Begin of the error message.
-        param : Parameter
 
         Raises
         ------
@@ -197,10 +186,6 @@ class Replicas:
     def of(self, param: Parameter) -> Group:
         """Return the ranks that hold the same shard as this one, or the same whole parameter.
 
-        Parameters
-        ----------
-        param : Parameter
-
         Returns
         -------
         Group
@@ -211,10 +196,6 @@ class Replicas:
 
 def shard_groups(params: Sequence[Parameter]) -> list[Group]:
     """Return the different groups of several ranks over which parameters are sharded.
-
-    Parameters
-    ----------
-    params : list of Parameter
 
     Returns
     -------
@@ -232,7 +213,6 @@ def tell_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
     ----------
     params : list of Parameter
         By the optimizer's indices.
-    optimizer : Optimizer
 
     Raises
     ------
@@ -263,7 +243,6 @@ def check_same_loss(who: str, params: Sequence[Parameter], group: Group) -> None
     ----------
     who : str
         Begin of error messages.
-    params : list of Parameter
     group : Group
         The ranks whose gradients the trainer sums.
 

@@ -167,7 +167,6 @@ class Shard:
 
         Parameters
         ----------
-        local : tuple of int
         known : tuple of int or None
             What is known of the whole shape; its extent along the axis is kept.
 
@@ -189,16 +188,7 @@ class Shard:
         return (*local[:axis], extent, *local[axis + 1 :])
 
     def part(self, whole: Any) -> Any:
-        """Return this rank's shard of an array of NumPy or mxlite, as a copy.
-
-        Parameters
-        ----------
-        whole : NDArray or numpy.ndarray
-
-        Returns
-        -------
-        NDArray or numpy.ndarray
-        """
+        """Return this rank's shard of an array of NumPy or mxlite, as a copy."""
         axis = self.axis(whole.shape)
         begin, end = self.bounds(whole.shape)
         if isinstance(whole, NDArray):
@@ -251,13 +241,8 @@ class Shard:
         ----------
         shape : tuple of int
             Shape of the whole array.
-        dtype : str
         fill : callable
             Returns the whole array.
-
-        Returns
-        -------
-        NDArray
         """
         group = self.group()
         failure: Exception | None = None
@@ -301,7 +286,6 @@ class Shard:
         ----------
         shape : tuple of int
             Shape of the whole array.
-        dtype : str
         failure : Exception, optional
             Reason why this rank cannot take part; raised here when the others have got it.
         values : int
@@ -366,11 +350,6 @@ def options_of_attribute(name: str, attribute: str) -> tuple[dict[str, Any], int
         Name of the variable.
     attribute : str
         Its attribute ``__shard__``.
-
-    Returns
-    -------
-    dict of str to Any
-    int or None
 
     Raises
     ------

@@ -31,12 +31,6 @@ _BUCKET_BYTES = 4 << 20
 def checked_stage(stage: Any, update_on_kvstore: bool | None, optimizer: Optimizer) -> int:
     """Return the stage of ZeRO that a trainer was given.
 
-    Parameters
-    ----------
-    stage : int
-    update_on_kvstore : bool or None
-    optimizer : Optimizer
-
     Raises
     ------
     TypeError, ValueError
@@ -69,10 +63,8 @@ def store_group(store: Any, stage: int, params: Sequence[Parameter]) -> Group:
 
     Parameters
     ----------
-    store : KVStoreBase or None
     stage : int
         Stage of ZeRO of the trainer.
-    params : list of Parameter
 
     Returns
     -------
@@ -124,12 +116,7 @@ class StateShards:
         self._prefix = ""
 
     def assign(self, params: Sequence[tuple[int, Parameter]]) -> None:
-        """Give parameters that have no rank yet to ranks; all ranks give the same ones.
-
-        Parameters
-        ----------
-        params : list of (int, Parameter)
-        """
+        """Give parameters that have no rank yet to ranks; all ranks give the same ones."""
         fresh = [(i, param) for i, param in params if i not in self._owners]
         # The whole shape: ranks that hold other shards of a parameter come to the same result.
         sizes = {i: math.prod(param.shape or ()) for i, param in fresh}
@@ -142,17 +129,7 @@ class StateShards:
             self._owners[i] = owner
 
     def owns(self, index: int, param: Parameter) -> bool:
-        """Return whether this rank updates a parameter.
-
-        Parameters
-        ----------
-        index : int
-        param : Parameter
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether this rank updates a parameter."""
         return self._owners[index] == self._replicas.of(param).index
 
     def send_weights(self, params: Sequence[tuple[int, Parameter]]) -> None:
@@ -240,10 +217,6 @@ class StateShards:
             States of all parameters by index.
         params : list of (int, Parameter)
             The parameters that are assigned.
-
-        Returns
-        -------
-        dict
         """
         foreign = {i for i, param in params if not self.owns(i, param)}
         return {i: state for i, state in states.items() if i not in foreign}

@@ -24,7 +24,6 @@ def arity_error(error: TypeError, block: BlockLike, args: tuple[Any, ...]) -> Ty
     ----------
     error : TypeError
         The error that the call raised.
-    block : Block
     args : tuple
         The arguments of the call.
 

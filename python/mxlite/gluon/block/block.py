@@ -346,6 +346,7 @@ class Block(NeedsInit, TypedInit):
         """
         handle = HookHandle()
         handle.attach(self._forward_pre_hooks, hook)
+        self._bindings.expire()  # a fast call of the block's graph calls no hook
         return handle
 
     def register_forward_hook(self, hook: Callable[[Block, Any, Any], Any]) -> HookHandle:
@@ -362,6 +363,7 @@ class Block(NeedsInit, TypedInit):
         """
         handle = HookHandle()
         handle.attach(self._forward_hooks, hook)
+        self._bindings.expire()
         return handle
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:

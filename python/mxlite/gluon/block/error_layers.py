@@ -90,7 +90,6 @@ def add_layer(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> Non
     ----------
     error : MXNetError
         Changed in place.
-    block : Block
     args : tuple
         The arguments of the call.
     """
@@ -132,10 +131,6 @@ def _hint(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> str:
 
 def described_line(error: BaseException) -> str:
     """Return the innermost line outside of mxlite that raised an error, and the error's text.
-
-    Parameters
-    ----------
-    error : BaseException
 
     Returns
     -------

@@ -23,13 +23,8 @@ def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 
     Parameters
     ----------
-    args : NDArray, Symbol, None or nested lists of them
     inout_str : str
         Named in errors: ``'input'`` or ``'output'``.
-
-    Returns
-    -------
-    list, Format
 
     Raises
     ------
@@ -62,15 +57,6 @@ def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 
 def regroup(args: Any, fmt: Format) -> Any:
     """Restore the structure that `flatten` removed.
-
-    Parameters
-    ----------
-    args : list
-    fmt : Format
-
-    Returns
-    -------
-    NDArray, Symbol, None or nested lists of them
 
     Raises
     ------

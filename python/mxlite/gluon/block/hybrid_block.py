@@ -139,16 +139,6 @@ class HybridBlock(Block):
             block.hybridize(True, **self._compilation.flags)
         self._clear_cached_op()
 
-    def register_forward_hook(self, hook: Any) -> Any:
-        """Call ``hook(block, inputs, outputs)`` after each forward; see `Block`."""
-        self._compilation.fast = None
-        return super().register_forward_hook(hook)
-
-    def register_forward_pre_hook(self, hook: Any) -> Any:
-        """Call ``hook(block, inputs)`` before each forward; see `Block`."""
-        self._compilation.fast = None
-        return super().register_forward_pre_hook(hook)
-
     def register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
         """Call ``callback(tensor_name, op_name, array)`` for each operator; see `Block`."""
         self._compilation.fast = None

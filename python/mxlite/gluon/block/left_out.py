@@ -29,7 +29,6 @@ def warn_of_hidden_blocks(block: Any, kind: type) -> None:
 
     Parameters
     ----------
-    block : Block
     kind : type
         `Block`.
     """

@@ -25,7 +25,6 @@ def save_model(block: BlockLike, prefix: str) -> None:
 
     Parameters
     ----------
-    block : Block
     prefix : str
         Begin of both paths.
 
@@ -42,11 +41,6 @@ def save_model(block: BlockLike, prefix: str) -> None:
 
 def load_model(block: BlockLike, prefix: str) -> None:
     """Read what `save_model` wrote into a block of the same structure.
-
-    Parameters
-    ----------
-    block : Block
-    prefix : str
 
     Raises
     ------

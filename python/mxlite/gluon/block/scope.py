@@ -22,12 +22,7 @@ _local = _Local()
 
 
 class BlockScope:
-    """The name scope of one block: children made inside of it get its prefix.
-
-    Parameters
-    ----------
-    block : Block
-    """
+    """The name scope of one block: children made inside of it get its prefix."""
 
     def __init__(self, block: BlockLike) -> None:
         self._block = block
@@ -48,11 +43,6 @@ class BlockScope:
             Parameters to share.
         hint : str
             Lower-case class name.
-
-        Returns
-        -------
-        prefix : str
-        params : ParameterDict
         """
         scope = _local.current
         if scope is None:

@@ -26,11 +26,6 @@ def summary_text(block: Any, *inputs: Any) -> str:
     ----------
     block : Block
         Initialized, not hybridized.
-    *inputs : NDArray or nested lists of them
-
-    Returns
-    -------
-    str
 
     Raises
     ------

@@ -63,17 +63,7 @@ def mixed_inputs(block: HybridLike) -> InputError:
 
 
 def call_symbolic(block: HybridLike, args: tuple[Any, ...]) -> Any:
-    """Compose a block's outputs from symbols.
-
-    Parameters
-    ----------
-    block : HybridBlock
-    args : tuple of Symbol, or nested lists of them
-
-    Returns
-    -------
-    Symbol or nested lists of them
-    """
+    """Compose a block's outputs from symbols."""
     if first_array(args) is not None:
         raise mixed_inputs(block)
     with ExitStack() as stack:
@@ -88,10 +78,6 @@ def call_symbolic(block: HybridLike, args: tuple[Any, ...]) -> Any:
 
 def traced_params(block: HybridLike) -> dict[str, Any]:
     """Return the symbols or arrays that a traced `hybrid_forward` gets as its parameters.
-
-    Parameters
-    ----------
-    block : HybridBlock
 
     Returns
     -------
@@ -109,10 +95,8 @@ def run_hooked(block: HybridLike, hook: OpHook, args: tuple[Any, ...]) -> Any:
 
     Parameters
     ----------
-    block : HybridBlock
     hook : OpHook
         Gets the names of the symbol if the block is hybridized and can be called with symbols.
-    args : tuple of NDArray, or nested lists of them
     """
     block._resolve_deferred(args)
     if block._active:
@@ -135,7 +119,6 @@ def composed_outputs(block: HybridLike, layout: Layout) -> tuple[Symbol, Layout]
 
     Parameters
     ----------
-    block : HybridBlock
     layout : Layout
         Structure of the inputs.
     """

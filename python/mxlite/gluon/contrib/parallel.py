@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.layers import (
-    ColumnParallelDense,
-    RowParallelDense,
-    VocabParallelEmbedding,
-    VocabParallelSoftmaxCELoss,
-)
+from ...parallel import layers
+from ...parallel.layers import *  # noqa: F403
 
-__all__ = [
-    "ColumnParallelDense",
-    "RowParallelDense",
-    "VocabParallelEmbedding",
-    "VocabParallelSoftmaxCELoss",
-]
+__all__ = layers.__all__

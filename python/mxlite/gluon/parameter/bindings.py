@@ -57,12 +57,7 @@ class Bindings:
         return type(self), ()
 
     def note(self, binding: Binding) -> None:
-        """Let a binding depend on the owner, whose state is read after this call.
-
-        Parameters
-        ----------
-        binding : Binding
-        """
+        """Let a binding depend on the owner, whose state is read after this call."""
         with _LOCK:
             if len(self._references) >= self._limit:
                 self._references = [ref for ref in self._references if ref() is not None]

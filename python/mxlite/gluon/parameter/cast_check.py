@@ -17,7 +17,6 @@ def check_cast(owner: object, dtype: Any) -> None:
     ----------
     owner : Block or Parameter
         Named in the error by its class and ``name``.
-    dtype : str or numpy type
 
     Raises
     ------

@@ -33,29 +33,12 @@ class MissingParameterError(ParameterNameError, AssertionError):
 
 
 def strip_kind(name: str) -> str:
-    """Return a name without the ``arg:`` or ``aux:`` of exported files.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    str
-    """
+    """Return a name without the ``arg:`` or ``aux:`` of exported files."""
     return name[4:] if name.startswith(("arg:", "aux:")) else name
 
 
 def load_named(filename: str | os.PathLike[str]) -> dict[str, NDArray]:
     """Load a file that must hold named arrays.
-
-    Parameters
-    ----------
-    filename : str or path
-
-    Returns
-    -------
-    dict of str to NDArray
 
     Raises
     ------
@@ -184,13 +167,8 @@ def brief(names: Mapping[str, Any], limit: int = 6) -> str:
 
     Parameters
     ----------
-    names : mapping
     limit : int
         Number of names shown.
-
-    Returns
-    -------
-    str
     """
     shown = [repr(name) for name in list(names)[:limit]]
     if len(names) > limit:

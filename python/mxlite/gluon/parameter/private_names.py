@@ -27,7 +27,6 @@ class ParameterArrays(list[NDArray]):
 
         Parameters
         ----------
-        index : int or slice
         value : NDArray or list of NDArray
             May be a recorded result, which `backward` then differentiates.
         """
@@ -85,7 +84,6 @@ def check_and_get(param: Any, arr_list: Sequence[NDArray] | None, ctx: Any) -> A
 
     Parameters
     ----------
-    param : Parameter
     arr_list : list of NDArray or None
         In the order of ``_data``; None raises why there is no value.
     ctx : Context, None or the type ``list``

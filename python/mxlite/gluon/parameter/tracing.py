@@ -55,12 +55,7 @@ def note_use(param_id: int) -> None:
 
 
 def stand_ins() -> Mapping[int, Any] | None:
-    """Return the traced arrays of this thread's trace by ``id(parameter)``, None outside of one.
-
-    Returns
-    -------
-    mapping of int to NDArray, or None
-    """
+    """Return the traced arrays of this thread's trace by ``id(parameter)``, None outside of one."""
     return _local.arrays
 
 

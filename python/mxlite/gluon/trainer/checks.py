@@ -46,13 +46,8 @@ def is_fresh(param: Parameter, ignore_stale_grad: bool) -> bool:
 
     Parameters
     ----------
-    param : Parameter
     ignore_stale_grad : bool
         One context is enough.
-
-    Returns
-    -------
-    bool
 
     Raises
     ------
@@ -75,16 +70,7 @@ def is_fresh(param: Parameter, ignore_stale_grad: bool) -> bool:
 
 
 def sparse_parts(param: Parameter) -> list[str]:
-    """Return which of a parameter's arrays are row-sparse: its weight or its gradient.
-
-    Parameters
-    ----------
-    param : Parameter
-
-    Returns
-    -------
-    list of str
-    """
+    """Return which of a parameter's arrays are row-sparse: its weight or its gradient."""
     if param.stype != "default":
         return ["weight"]
     return ["gradient"] if param.grad_req != "null" and param.grad_stype != "default" else []
@@ -92,10 +78,6 @@ def sparse_parts(param: Parameter) -> list[str]:
 
 def checked_batch_size(batch_size: Any) -> Any:
     """Return a batch size.
-
-    Parameters
-    ----------
-    batch_size : float or NDArray
 
     Returns
     -------
@@ -120,10 +102,6 @@ def checked_batch_size(batch_size: Any) -> Any:
 def checked_options(options: Any) -> dict[str, Any]:
     """Return the optimizer's parameters that a trainer was given.
 
-    Parameters
-    ----------
-    options : mapping or None
-
     Raises
     ------
     TypeError
@@ -139,10 +117,6 @@ def checked_options(options: Any) -> dict[str, Any]:
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return those options of an optimizer that are plain values, for checkpoints.
-
-    Parameters
-    ----------
-    options : mapping
 
     Returns
     -------

@@ -29,10 +29,6 @@ _ADVICE = (
 def described(params: Sequence[Parameter]) -> list[dict[str, Any]]:
     """Return names and whole shapes of a trainer's parameters, for files.
 
-    Parameters
-    ----------
-    params : list of Parameter
-
     Returns
     -------
     list of dict
@@ -147,16 +143,7 @@ def _pairs(saved: list[str], own: list[str]) -> list[tuple[int, int]]:
 
 
 def by_number(names: Sequence[str]) -> list[int]:
-    """Return the positions of names in an order in which ``dense9_`` precedes ``dense10_``.
-
-    Parameters
-    ----------
-    names : list of str
-
-    Returns
-    -------
-    list of int
-    """
+    """Return the positions of names in an order in which ``dense9_`` precedes ``dense10_``."""
 
     def key(position: int) -> list[Any]:
         parts = re.split("([0-9]+)", names[position])  # every second part is a number

@@ -46,16 +46,7 @@ def checked_norm(max_norm: Any, update_on_kvstore: bool | None) -> float | None:
 
 
 def has_grad(param: Parameter) -> bool:
-    """Say whether a parameter is trained.
-
-    Parameters
-    ----------
-    param : Parameter
-
-    Returns
-    -------
-    bool
-    """
+    """Say whether a parameter is trained."""
     return param.grad_req != "null"
 
 
@@ -80,12 +71,7 @@ class StepArrays:
         self._by_context: list[tuple[list[int], list[NDArray]]] = []
 
     def update(self, params: Sequence[Parameter]) -> None:
-        """Take note of the parameters' arrays now.
-
-        Parameters
-        ----------
-        params : list of Parameter
-        """
+        """Take note of the parameters' arrays now."""
         if self._binding.valid and len(params) == len(self._seen):
             for param, (before, data, req) in zip(params, self._seen):
                 if param is not before or param._data is not data or param._grad_req != req:
@@ -112,21 +98,11 @@ class StepArrays:
         self._seen = [(param, param._data, param._grad_req) for param in params]
 
     def any_stale(self) -> bool:
-        """Say whether backward has left out a gradient since the last step.
-
-        Returns
-        -------
-        bool
-        """
+        """Say whether backward has left out a gradient since the last step."""
         return bool(_core.stale_grads(self._arrays))
 
     def grads(self) -> list[list[NDArray]]:
-        """Return all gradients of each context.
-
-        Returns
-        -------
-        list of list of NDArray
-        """
+        """Return all gradients of each context."""
         return [_core.grads_of(arrays) for _, arrays in self._by_context]
 
     def chosen(
@@ -140,10 +116,6 @@ class StepArrays:
             The list `entries`, or some of it.
         only_fresh : bool
             Leave arrays out whose gradient backward has not computed since the last step.
-
-        Returns
-        -------
-        list of (list of int, list of NDArray)
         """
         if params is self.entries and not (only_fresh and self.any_stale()):
             return self._by_context

@@ -20,7 +20,6 @@ def shard_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bo
         Layer and parameter, for errors.
     extent : int
         Size of the axis.
-    group : Group
     allow_uneven : bool
         Accept shards that differ by one.
 
@@ -55,7 +54,6 @@ def entering(F: Any, data: Any, group: Group) -> Any:  # noqa: N803
         ``mx.nd`` or ``mx.sym``.
     data : NDArray or Symbol
         Its gradient is the sum of the gradients of all ranks.
-    group : Group
     """
     return data if group.size == 1 else F.contrib.sum_gradient(data, process_set=group.number)
 
@@ -71,7 +69,6 @@ def summed(F: Any, part: Any, group: Group) -> Any:  # noqa: N803
         ``mx.nd`` or ``mx.sym``.
     part : NDArray or Symbol
         The array of this rank.
-    group : Group
     """
     if group.size == 1:
         return part
@@ -92,7 +89,6 @@ def gathered(F: Any, shard: Any, sizes: list[int], group: Group) -> Any:  # noqa
         This rank's shard.
     sizes : list of int
         Size of each rank's shard along the last axis.
-    group : Group
     """
     if group.size == 1:
         return shard
