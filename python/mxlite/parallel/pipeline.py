@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NamedTuple
 
@@ -16,61 +17,12 @@ from ..comm.groups import exchange_texts, group_of
 from ..gluon import Block
 from ..gluon.parameter import ParameterDict
 from ..ndarray import NDArray
-from ..ndarray.serialization import dtype_name
+from .boundary import DESCRIPTION_BYTES, STATUS, Boundary, Spec, spec_of, specs_back, status_of
 from .failures import failure_text
 from .mesh import Mesh
 from .schedules import forwards_then_backwards, one_forward_one_backward
 
 __all__ = ["Pipeline"]
-
-# Bytes of the message that describes the arrays of a boundary.
-_DESCRIPTION_BYTES = 1024
-
-
-class _Spec(NamedTuple):
-    """Shape and dtype of an array that crosses a boundary."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def has_gradient(self) -> bool:
-        """Whether the array is differentiated."""
-        return "float" in self.dtype
-
-
-class _Boundary:
-    """The messages of one step between this stage and a neighbor.
-
-    Attributes
-    ----------
-    peer : int
-        The neighbor's rank.
-    specs : list of _Spec or None
-        Arrays that go forward for each micro-batch; None until both sides know them.
-    sent, received : int
-        Messages of this step so far.
-    """
-
-    def __init__(self, peer: int) -> None:
-        self.peer = peer
-        self.specs: list[_Spec] | None = None
-        self.sent = self.received = 0
-
-    def rest(self, is_before: bool, forwards: int, backwards: int) -> tuple[int, list[_Spec]]:
-        """Return how many messages the neighbor still expects, and what it still sends.
-
-        Parameters
-        ----------
-        is_before : bool
-            Whether the neighbor is the stage before this one.
-        forwards, backwards : int
-            Micro-batches of the step.
-        """
-        forward = [_Spec((_DESCRIPTION_BYTES,), "uint8"), *(self.specs or []) * forwards]
-        back = [] if self.specs is None else _back(self.specs) * backwards
-        sends, receives = (back, forward) if is_before else (forward, back)
-        return len(sends) - self.sent, receives[self.received :]
 
 
 class _Held(NamedTuple):
@@ -153,8 +105,9 @@ class Pipeline:
         self._batch_axis = batch_axis
         self._group = group_of("Pipeline", mesh.group(axis))
         self._stages: int | None = None
+        self._statuses: deque[NDArray] = deque()  # of the last calls of predict in later stages
         self._before, self._after = (
-            None if peer is None else _Boundary(peer)
+            None if peer is None else Boundary(peer)
             for peer in (mesh.peer(axis, -1), mesh.peer(axis, 1))
         )
 
@@ -224,7 +177,7 @@ class Pipeline:
             if boundary is not None:
                 boundary.specs, boundary.sent, boundary.received = None, 0, 0
 
-    def _end_messages(self, error: Exception, forwards: int, backwards: int) -> None:
+    def _end_messages(self, error: Exception, forwards: int, backwards: int | None) -> None:
         """Complete the messages of a step that has failed here.
 
         The neighbors must not wait for this stage, and the messages of later steps must not take
@@ -265,17 +218,37 @@ class Pipeline:
         -------
         NDArray, list of NDArray or None
             The output on the last stage, None on others.
+
+        Raises
+        ------
+        MXNetError
+            If a stage raises, it does so on its rank; stages after it raise here or where the
+            output is read. Stages before it run ahead by as many calls as there are stages after
+            them: they raise in a later call, in `step` or in ``mx.nd.waitall``.
         """
         self._begin_messages()
         try:
             outputs = self._call(self._inputs_of(data))
+            if self._after is None:
+                status = status_of(outputs)
+            else:
+                self._send_outputs(self._after, outputs)
+                [status] = self._receive(self._after, [STATUS])
+            if self._before is not None:
+                self._send(self._before, [status])
         except Exception as error:
-            self._end_messages(error, 1, 0)
+            self._end_messages(error, 1, None)
             raise
         if self._after is None:
             return outputs[0] if len(outputs) == 1 else outputs
-        self._send_outputs(self._after, outputs)
+        self._statuses.append(status)
+        self._check_later_stages(self._count - 1 - self._position)
         return None
+
+    def _check_later_stages(self, running: int) -> None:
+        """Raise if a later stage has failed; as many calls of `predict` may still run there."""
+        while len(self._statuses) > running:
+            self._statuses.popleft().wait_to_read()
 
     def _inputs_of(self, data: Any) -> list[NDArray]:
         if self._before is not None:
@@ -299,7 +272,7 @@ class Pipeline:
     def _forward(self, index: int, inputs: list[NDArray], labels: list[NDArray]) -> _Held:
         if not self.is_first:
             for x in inputs:
-                if _spec(x).has_gradient:
+                if spec_of(x).has_gradient:
                     x.attach_grad()
         with autograd.record():
             outputs = self._call(inputs)
@@ -316,8 +289,8 @@ class Pipeline:
         if self._after is None:
             held.outputs[0].backward()
         else:
-            outputs = [y for y in held.outputs if _spec(y).has_gradient]
-            grads = self._receive(self._after, _back([_spec(y) for y in held.outputs]))
+            outputs = [y for y in held.outputs if spec_of(y).has_gradient]
+            grads = self._receive(self._after, specs_back([spec_of(y) for y in held.outputs]))
             pairs = [(y, grad) for y, grad in zip(outputs, grads) if _core.is_recorded(y)]
             used = bool(pairs)
             if pairs:  # data that the first stage hands on, or a frozen stage, has no gradient
@@ -325,7 +298,7 @@ class Pipeline:
         if self._before is not None:
             sent = [x.grad for x in held.inputs if x.grad is not None]
             if not used or not sent:
-                status = _status(grads or held.outputs)
+                status = status_of(grads or held.outputs)
                 sent = [g + status.reshape((1,) * g.ndim).astype(g.dtype) for g in sent] or [status]
             self._send(self._before, sent)
         return [] if used else grads
@@ -349,6 +322,7 @@ class Pipeline:
         labels: list[NDArray] = []
         failure: MXNetError | None = None
         try:
+            self._check_later_stages(0)
             if self.is_first:
                 parts = self._split("data", data)
             if self.is_last:
@@ -409,7 +383,7 @@ class Pipeline:
             for i in range(count)
         ]
 
-    def _send(self, boundary: _Boundary, arrays: list[NDArray]) -> list[NDArray]:
+    def _send(self, boundary: Boundary, arrays: list[NDArray]) -> list[NDArray]:
         results = []
         for array in arrays:
             boundary.sent += 1
@@ -418,7 +392,7 @@ class Pipeline:
             )
         return results
 
-    def _receive(self, boundary: _Boundary, specs: list[_Spec]) -> list[NDArray]:
+    def _receive(self, boundary: Boundary, specs: list[Spec]) -> list[NDArray]:
         arrays = []
         for spec in specs:
             boundary.received += 1
@@ -428,14 +402,14 @@ class Pipeline:
             )
         return arrays
 
-    def _receive_inputs(self, before: _Boundary) -> list[NDArray]:
+    def _receive_inputs(self, before: Boundary) -> list[NDArray]:
         if before.specs is None:
             before.specs = self._receive_description(before)
         return self._receive(before, before.specs)
 
-    def _send_outputs(self, after: _Boundary, outputs: list[NDArray]) -> None:
+    def _send_outputs(self, after: Boundary, outputs: list[NDArray]) -> None:
         """Send outputs, and what they are before those of the first micro-batch."""
-        specs = [_spec(x) for x in outputs]
+        specs = [spec_of(x) for x in outputs]
         if after.specs is None:
             self._send_description(after, specs)
             after.specs = specs
@@ -446,20 +420,20 @@ class Pipeline:
             )
         self._send(after, outputs)
 
-    def _send_description(self, after: _Boundary, specs: list[_Spec]) -> None:
+    def _send_description(self, after: Boundary, specs: list[Spec]) -> None:
         text = json.dumps(specs).encode()
-        if len(text) > _DESCRIPTION_BYTES:
+        if len(text) > DESCRIPTION_BYTES:
             raise ValueError_(
                 f"Pipeline: stage {self._position} returned {len(specs)} arrays, whose shapes do "
-                f"not fit into {_DESCRIPTION_BYTES} bytes; return fewer"
+                f"not fit into {DESCRIPTION_BYTES} bytes; return fewer"
             )
-        padded = np.frombuffer(text.ljust(_DESCRIPTION_BYTES), dtype=np.uint8)
+        padded = np.frombuffer(text.ljust(DESCRIPTION_BYTES), dtype=np.uint8)
         self._send(after, [nd.array(padded, dtype="uint8")])
 
-    def _receive_description(self, before: _Boundary) -> list[_Spec]:
-        message = self._receive(before, [_Spec((_DESCRIPTION_BYTES,), "uint8")])[0]
+    def _receive_description(self, before: Boundary) -> list[Spec]:
+        message = self._receive(before, [Spec((DESCRIPTION_BYTES,), "uint8")])[0]
         return [
-            _Spec(tuple(shape), dtype)
+            Spec(tuple(shape), dtype)
             for shape, dtype in json.loads(message.asnumpy().tobytes().decode())
         ]
 
@@ -482,18 +456,3 @@ def _check_parameters(stages: Sequence[Block]) -> None:
                     "whose ranks would train copies that become different; give each trained "
                     "parameter to one stage"
                 )
-
-
-def _back(specs: Sequence[_Spec]) -> list[_Spec]:
-    """Return the specs that backward sends across a boundary: gradients, or one status value."""
-    return [spec for spec in specs if spec.has_gradient] or [_Spec((1,), "uint8")]
-
-
-def _status(arrays: Sequence[NDArray]) -> NDArray:
-    """Return an array of one zero, whose computation fails if one of the arrays has failed."""
-    firsts = [nd.slice_axis(x.reshape((-1,)), axis=0, begin=0, end=1) for x in arrays]
-    return nd.add_n(*[nd.zeros_like(x).astype("uint8") for x in firsts])
-
-
-def _spec(array: NDArray) -> _Spec:
-    return _Spec(tuple(array.shape), dtype_name(array.dtype))

@@ -187,6 +187,49 @@ for culprit, at in ((c, at) for c in range(stages_count) for at in (0, 2)):
         np.testing.assert_allclose(mine.grad().asnumpy(), wanted, rtol=1e-5, atol=3e-6)
 
 
+# The same in predict: stages before the culprit have run ahead, and learn of it afterwards.
+for culprit in range(stages_count) if stages_count > 1 and not waits else ():
+    ours, plain = make_stages(), make_stages()
+    ours[culprit] = Failing(ours[culprit], 0)
+    pipeline = Pipeline(ours, 1, mesh, loss_function)
+    x = mx.nd.ones((2, WIDTH))
+    begin = time.monotonic()
+    with pytest.raises(mx.MXNetError if place != culprit else RuntimeError) as caught:
+        pipeline.predict(x)
+        assert place < culprit
+        pipeline._check_later_stages(0)
+    assert "this stage has a bug" in str(caught.value)
+    assert (place == culprit) != (f"stage {culprit} on rank" in str(caught.value))
+    assert time.monotonic() - begin < 20
+    with contextlib.suppress(mx.MXNetError):
+        mx.nd.waitall()
+    for _ in range(stages_count + 1):
+        got = pipeline.predict(x)
+        if pipeline.is_last:
+            wanted = run_whole(plain, x).asnumpy()
+            np.testing.assert_allclose(got.asnumpy(), wanted, rtol=1e-4, atol=1e-5)
+
+# A stage that runs ahead raises in one of its next calls, or in step as all stages do.
+for use in ("predict", "step") if stages_count > 1 and not waits else ():
+    ours = make_stages()
+    ours[-1] = Failing(ours[-1], 0)
+    pipeline = Pipeline(ours, 1, mesh, loss_function)
+    with pytest.raises(RuntimeError) if pipeline.is_last else contextlib.nullcontext():
+        pipeline.predict(x)
+    errors = []
+    for _ in range(stages_count):
+        try:
+            if use == "predict":
+                pipeline.predict(x)
+            else:
+                pipeline.step(x, mx.nd.zeros((2,)))
+        except mx.MXNetError as error:
+            errors.append(str(error))
+    assert len(errors) == (0 if use == "predict" and pipeline.is_last else 1), errors
+    assert all("this stage has a bug" in text for text in errors)
+    with contextlib.suppress(mx.MXNetError):
+        mx.nd.waitall()
+
 # A second pipeline over the same stage, for a smaller batch, replaces the gradients, too.
 stages = make_stages()
 wanted = None
