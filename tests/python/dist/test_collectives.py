@@ -52,6 +52,12 @@ def test_a_graph_that_one_rank_gives_up_is_an_error_of_the_others(start, engine:
     assert all("done" in text for text in result.output.values()) and len(result.output) == 2
 
 
+@pytest.mark.parametrize("engine", ["threaded", "naive"])
+def test_a_graph_of_two_process_sets_that_one_rank_gives_up(start, engine: str) -> None:
+    result = start("two_set_refusals.py", 3, env={"MXLITE_ENGINE": engine}, timeout=120)
+    assert all("done" in text for text in result.output.values()) and len(result.output) == 3
+
+
 def test_ranks_that_call_forward_and_backward_get_an_error(start) -> None:
     program = """
 import mxlite as mx, mxlite.horovod as hvd
