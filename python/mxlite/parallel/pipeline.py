@@ -105,7 +105,7 @@ class Pipeline:
         self._batch_axis = batch_axis
         self._group = group_of("Pipeline", mesh.group(axis))
         self._stages: int | None = None
-        self._statuses: deque[NDArray] = deque()  # of the last calls of predict in later stages
+        self._statuses: deque[NDArray] = deque()  # statuses of the last calls of predict
         self._before, self._after = (
             None if peer is None else Boundary(peer)
             for peer in (mesh.peer(axis, -1), mesh.peer(axis, 1))
