@@ -1,4 +1,4 @@
-"""What crosses a boundary between two stages of a pipeline."""
+"""Messages that cross a boundary between two stages of a pipeline."""
 
 from __future__ import annotations
 
