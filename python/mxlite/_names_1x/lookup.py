@@ -76,6 +76,8 @@ def not_built(path: str) -> str:
     str
     """
     hint = "; use mx.nd" if path.split(".")[0] in ("np", "npx", "numpy", "numpy_extension") else ""
+    if path == "symbol.contrib.boolean_mask":
+        hint = ": its shape depends on values; call it in a block, which may be hybridized"
     return f"mx.{path}: a name of MXNet {VERSION} that mxlite does not have{hint}"
 
 

@@ -126,6 +126,11 @@ def test_a_block_with_boolean_mask_cannot_be_exported(tmp_path):
         net.export(str(tmp_path / "net"))
 
 
+def test_the_error_for_symbols_says_where_boolean_mask_works():
+    with pytest.raises(AttributeError, match="its shape depends on values; call it in a block"):
+        mx.sym.contrib.boolean_mask  # noqa: B018
+
+
 @pytest.mark.parametrize(
     "arguments, error, match",
     [
