@@ -38,7 +38,7 @@ FailureRef out_of_memory_failure() {
 
 Scheduler::Scheduler()
     : max_tasks_(positive_env("MXLITE_ENGINE_MAX_TASKS", 4096)),
-      max_bytes_(positive_env("MXLITE_ENGINE_MAX_BYTES", int64_t{12} << 20)) {
+      max_bytes_(positive_env("MXLITE_ENGINE_MAX_BYTES", int64_t{8} << 20)) {
   queue({.worker = WorkerKind::kComm}).in_order = true;
   unseen_.reserve(kMaxUnseen);  // failures are recorded where nothing may throw
   out_of_memory_failure();      // made now, while there is memory
