@@ -13,20 +13,6 @@
 namespace mxlite::autograd {
 namespace {
 thread_local CallObserver* current_observer = nullptr;
-
-// Applies mixed precision to the inputs: casts are calls of their own, recorded like others.
-NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* params,
-                     std::span<const NDArrayRef> inputs) {
-  NDArrays result(inputs.begin(), inputs.end());
-  SmallVector<TensorSpec, 4> specs;
-  for (const NDArrayRef& a : inputs) specs.push_back(a->spec());
-  const std::optional<DType> wanted = amp::wanted_type(rules, op, params, specs);
-  if (!wanted) return result;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (amp::needs_cast(rules, op, static_cast<int>(i), specs[i].dtype, *wanted))
-      result[i] = call_op("amp_cast", {inputs[i]}, {{"dtype", *wanted}});
-  return result;
-}
 }  // namespace
 
 ObserverScope::ObserverScope(CallObserver* observer)
@@ -97,10 +83,26 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
 
 }  // namespace
 
+NDArrays cast_inputs(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs) {
+  NDArrays result(inputs.begin(), inputs.end());
+  const amp::Rules* rules = amp::current_rules();
+  if (!rules) return result;
+  SmallVector<KnownType, 4> types;
+  for (const NDArrayRef& a : inputs) types.push_back(a->dtype());
+  const amp::Casts casts =
+      amp::find_casts(*rules, op, params, std::span(types.begin(), types.size()),
+                      [&](int i) { return op.mutates(i, /*training=*/true); });
+  for (const int i : casts.inputs) {
+    NDArrayRef& input = result[static_cast<size_t>(i)];
+    input = call_op("amp_cast", {input}, {{"dtype", *casts.type}});
+  }
+  return result;
+}
+
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options) {
-  if (const amp::Rules* rules = amp::current_rules()) [[unlikely]] {
-    const NDArrays cast = cast_inputs(*rules, op, params.get(), inputs);
+  if (amp::current_rules()) [[unlikely]] {
+    const NDArrays cast = cast_inputs(op, params.get(), inputs);
     const bool eager = !graph::Trace::current();
     return call_as_given(op, eager ? amp::scaled_params(op, params) : params, cast, options);
   }

@@ -55,31 +55,30 @@ Pause::~Pause() { --pauses; }
 Resume::Resume() : lifted_(std::exchange(pauses, 0)) {}
 Resume::~Resume() { pauses = lifted_; }
 
-std::optional<DType> wanted_type(const Rules& rules, const OpSchema& op, const void* params,
-                                 std::span<const TensorSpec> inputs) {
-  bool low = false, single = false;
-  for (const TensorSpec& s : inputs) {
-    if (is_floating(s.dtype) && !takes_part(rules, s.dtype)) return {};  // float64: the user's wish
-    low |= s.dtype == rules.target;
-    single |= s.dtype == DType::kFloat32;
+Casts find_casts(const Rules& rules, const OpSchema& op, const void* params,
+                 std::span<const KnownType> types, const std::function<bool(int)>& writes) {
+  const AmpClass kind = class_of(rules, op, params);
+  if (kind == AmpClass::kNeutral) return {};
+  bool low = false, single = false, unknown = false;
+  for (const KnownType& type : types) {
+    if (type && is_floating(*type) && !takes_part(rules, *type)) return {};  // the user's wish
+    low |= type == rules.target;
+    single |= type == DType::kFloat32;
+    unknown |= !type;
   }
-  if (!low && !single) return {};
-  switch (class_of(rules, op, params)) {
-    case AmpClass::kLowPrecision:
-      return rules.target;
-    case AmpClass::kFloat32:
-      return DType::kFloat32;
-    case AmpClass::kWidest:
-      if (low && single) return DType::kFloat32;
-      return {};
-    case AmpClass::kNeutral:
-      return {};
+  Casts casts;
+  if (kind == AmpClass::kLowPrecision)
+    casts.type = rules.target;
+  else if (kind == AmpClass::kFloat32 || (low && single && !unknown))
+    casts.type = DType::kFloat32;
+  else if (!unknown || types.size() < 2)
+    return {};
+  for (size_t i = 0; i < types.size(); ++i) {
+    const bool fits =
+        casts.type && types[i] && (types[i] == casts.type || !takes_part(rules, *types[i]));
+    if (!fits && !writes(static_cast<int>(i))) casts.inputs.push_back(static_cast<int>(i));
   }
-  return {};
-}
-
-bool needs_cast(const Rules& rules, const OpSchema& op, int input, DType have, DType wanted) {
-  return have != wanted && takes_part(rules, have) && !op.mutates(input, /*training=*/true);
+  return casts;
 }
 
 ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params) {
@@ -94,11 +93,5 @@ ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params) {
 }
 
 const char* class_name(AmpClass c) { return kClassNames[static_cast<size_t>(c)]; }
-
-std::optional<AmpClass> class_from_name(std::string_view name) {
-  for (size_t i = 0; i < kClassNames.size(); ++i)
-    if (name == kClassNames[i]) return static_cast<AmpClass>(i);
-  return {};
-}
 
 }  // namespace mxlite::amp

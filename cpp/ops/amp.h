@@ -1,11 +1,10 @@
-// Automatic mixed precision: which casts the inputs of an operator get while it is on. The classes
-// are traits of the schemas (AmpClass); a user's lists replace them for the process.
+// Automatic mixed precision: which casts the inputs of an operator get, in calls while it is on and
+// in symbols. The classes are traits of the schemas (AmpClass); a user's lists replace them.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -47,15 +46,18 @@ class Resume {
   int lifted_;
 };
 
-// Returns the type for float32 and target-type inputs of a call; none: they stay unchanged.
-std::optional<DType> wanted_type(const Rules& rules, const OpSchema& op, const void* params,
-                                 std::span<const TensorSpec> inputs);
-// Whether AMP casts this input to `wanted`. States that the operator writes are never cast.
-bool needs_cast(const Rules& rules, const OpSchema& op, int input, DType have, DType wanted);
+// The casts that one call needs.
+struct Casts {
+  SmallVector<int, 4> inputs;  // their positions
+  std::optional<DType> type;   // none: the widest of these inputs, which have unknown types
+};
+// `types`: those of the inputs; none: unknown. Inputs that the call writes are never cast, and no
+// input of a call that has one of another floating type, such as float64.
+Casts find_casts(const Rules& rules, const OpSchema& op, const void* params,
+                 std::span<const KnownType> types, const std::function<bool(int)>& writes);
 // The parameters with grad_scale multiplied by the loss scale where `op` is a loss output.
 ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params);
 
 const char* class_name(AmpClass c);
-std::optional<AmpClass> class_from_name(std::string_view name);
 
 }  // namespace mxlite::amp

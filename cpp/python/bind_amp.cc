@@ -2,45 +2,70 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "cpp/graph/host_op.h"
 #include "cpp/ops/amp.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/symbol/names.h"
 
 namespace mxlite::python {
 namespace {
 
 using Conditions = std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>;
 
-void set_rules(const py::object& target, const std::map<std::string, std::string>& classes,
-               const Conditions& conditions) {
+using Names = std::vector<std::string>;
+
+// The lists replace those of the schemas. An operator in two of them is a value error.
+std::shared_ptr<amp::Rules> make_rules(const py::object& target, const Names& low,
+                                       const Names& float32, const Conditions& conditions) {
   auto rules = std::make_shared<amp::Rules>();
   rules->target = require_dtype(target, "amp");
-  MX_CHECK(is_half(rules->target), "amp: target dtype ", rules->target,
-           " given, float16 or bfloat16 expected");
-  for (const auto& [op, name] : classes) {
-    const std::optional<AmpClass> found = amp::class_from_name(name);
-    MX_CHECK(found, "amp: class '", name, "' given for ", op,
-             ", neutral, low_precision, float32 or widest expected");
-    rules->classes[&ops().get(op)] = *found;
-  }
-  for (const auto& [op, param, values] : conditions)
-    rules->conditions[&ops().get(op)].push_back({param, values});
-  amp::set_rules(rules);
+  for (const OpSchema* op : ops().all())
+    if (!op->internal && op->amp.kind != AmpClass::kWidest) rules->classes[op] = AmpClass::kNeutral;
+  std::map<const OpSchema*, int> lists;
+  std::set<std::string> twice;
+  const auto operator_of = [&](const std::string& name, int list) {
+    const OpSchema& op =
+        name == "Custom" ? graph::host_schema(name) : ops().get_public(symbol::engine_name(name));
+    if (lists.try_emplace(&op, list).first->second != list) twice.insert(op.name);
+    return &op;
+  };
+  for (const std::string& name : low)
+    rules->classes[operator_of(name, 0)] = AmpClass::kLowPrecision;
+  for (const std::string& name : float32) rules->classes[operator_of(name, 1)] = AmpClass::kFloat32;
+  for (const auto& [name, param, values] : conditions)
+    rules->conditions[operator_of(name, 2)].push_back({param, values});
+  std::string names;
+  for (const std::string& name : twice) names.append(names.empty() ? "" : ", ").append(name);
+  MX_CHECK(twice.empty(), "amp: ", names, " given in two lists, every operator may be in one");
+  return rules;
 }
 
 }  // namespace
 
 void bind_amp(py::module_& m) {
-  m.def("set_amp", set_rules, py::arg("target"), py::arg("classes"), py::arg("conditions"),
-        "Cast the inputs of operators from now on. classes: operator -> neutral, low_precision, "
-        "float32, widest (absent: the schema's); conditions: (operator, parameter, values for "
-        "which it needs float32).");
+  py::class_<amp::Rules, std::shared_ptr<amp::Rules>>(m, "PrecisionRules",
+                                                      "In which precision operators run.")
+      .def(py::init(&make_rules), py::arg("target"), py::arg("low_precision"), py::arg("float32"),
+           py::arg("conditions"),
+           "Operators by name or alias; conditions: (operator, parameter, values for which it "
+           "needs float32).")
+      .def_property_readonly(
+          "target", [](const amp::Rules& self) { return dtype_name(self.target); },
+          "The lower precision: float16 or bfloat16.");
   m.def(
-      "unset_amp", [] { amp::set_rules(nullptr); }, "No casts from now on.");
+      "set_amp",
+      [](const std::optional<std::shared_ptr<amp::Rules>>& rules) {
+        amp::set_rules(rules.value_or(nullptr));
+      },
+      py::arg("rules"), "Cast the inputs of operators by these rules from now on; None: no casts.");
   m.def("set_amp_scale", amp::set_loss_scale, py::arg("scale"),
         "The factor of grad_scale of loss outputs.");
 }

@@ -9,6 +9,7 @@
 #include "cpp/python/py_symbol.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/names.h"
+#include "cpp/symbol/passes/passes.h"
 
 namespace mxlite::python {
 
@@ -17,9 +18,9 @@ using symbol::Entry;
 
 namespace {
 
-// Holds Python's part of a composition: scopes of names and attributes, casts of mixed types.
+// Holds Python's part of a composition: scopes of names and attributes.
 struct Scopes {
-  py::object name, attrs, casts;
+  py::object name, attrs;
 };
 Scopes& scopes() {
   static auto* made = new Scopes;
@@ -217,6 +218,12 @@ symbol::Attributes scoped_attrs(py::handle given) {
   return attrs;
 }
 
+void cast_inputs(symbol::Node& node) {
+  symbol::cast_inputs(node, [](const std::string& op) {
+    return scopes().name(py::none(), op).cast<std::string>();
+  });
+}
+
 }  // namespace
 
 ScopedNode scoped_node(const std::string& hint) {
@@ -245,8 +252,7 @@ py::object compose(const std::string& alias, const py::tuple& args, const py::di
   for (const auto& [key, text] : scoped_attrs(attr)) given.attrs.try_emplace(key, text);
   const auto full = scopes().name(name, symbol::hint(alias)).cast<std::string>();
   const symbol::NodeRef node = symbol::compose(std::move(given), {full, user_line()});
-  const py::object cast = scopes().casts(call_to_python(node->call), node->inputs);
-  if (!cast.is_none()) node->inputs = cast.cast<Entries>();
+  cast_inputs(*node);
   Entries outputs;
   for (int i = 0, n = node->num_outputs(); i < n; ++i) outputs.push_back({node, i});
   return py::handle(reinterpret_cast<PyObject*>(symbol_type))(outputs);
@@ -264,11 +270,13 @@ void bind_compose(py::module_& m) {
       "__lr_mult__ for lr_mult and its like, other keys unchanged.");
   m.def(
       "set_symbol_scopes",
-      [](py::object name, py::object attrs, py::object casts) {
-        scopes() = {std::move(name), std::move(attrs), std::move(casts)};
+      [](py::object name, py::object attrs) {
+        scopes() = {std::move(name), std::move(attrs)};
       },
-      py::arg("name"), py::arg("attrs"), py::arg("casts"),
-      "Functions that compositions ask: name(name, hint), attrs(attr), casts(call, inputs).");
+      py::arg("name"), py::arg("attrs"),
+      "Functions that compositions ask: name(name, hint), attrs(attr).");
+  m.def("cast_inputs", &cast_inputs, py::arg("node"),
+        "Give a new node the casts of mixed precision, if it is on.");
 }
 
 }  // namespace mxlite::python

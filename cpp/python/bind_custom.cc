@@ -374,8 +374,12 @@ void bind_custom(py::module_& m) {
         s.needs_grad = definition.attr("needs_grad").cast<std::vector<uint8_t>>();
         s.needs_input = definition.attr("needs_input").cast<std::vector<uint8_t>>();
         s.needs_output = definition.attr("needs_output").cast<std::vector<uint8_t>>();
+        const std::span all(inputs);
+        NDArrays given =
+            autograd::cast_inputs(graph::host_schema("Custom"), nullptr, all.first(s.num_inputs));
+        for (const NDArrayRef& state : all.subspan(s.num_inputs)) given.push_back(state);
         const NDArrays outputs = graph::call_host_op(
-            "Custom", make_ref<const CustomOp>(std::move(definition), std::move(s)), inputs);
+            "Custom", make_ref<const CustomOp>(std::move(definition), std::move(s)), given);
         return std::vector<NDArrayRef>(outputs.begin(), outputs.end());
       },
       py::arg("definition"), py::arg("inputs"),

@@ -15,6 +15,7 @@
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/from_graph.h"
 #include "cpp/symbol/names.h"
+#include "cpp/symbol/passes/passes.h"
 #include "cpp/symbol/run.h"
 
 namespace mxlite::python {
@@ -81,8 +82,6 @@ void bind_call(py::module_& m) {
           "Whether executors run it outside of compiled graphs.")
       .def_property_readonly("params", &params_of, "All parameters as Python values.")
       .def("input_name", &Call::argument, py::arg("index"))
-      .def("mutated", &Call::written, py::arg("num_inputs"),
-           "Inputs that the operator writes: running statistics, momentum.")
       .def(
           "infer",
           [](const Call& self, const py::list& inputs) {
@@ -190,7 +189,6 @@ void bind_node(py::module_& m) {
           py::arg("index"), "fc1_weight, relu0_input0")
       .def("output_name", &Node::output_name, py::arg("index"),
            "fc1_output, bn0_mean, split0_output1")
-      .def("mutated_inputs", &Node::states, "Positions of the inputs that are auxiliary states.")
       .def("__eq__",
            [](const Node& self, const py::object& other) {
              return py::isinstance<Node>(other) && &self == &other.cast<const Node&>();
@@ -209,15 +207,15 @@ void bind_node(py::module_& m) {
       },
       py::arg("heads"), "The variables, and which of them operators write.");
   m.def(
-      "rewritten",
-      [](const Entries& heads, const py::function& outputs) {
-        return symbol::rewritten(heads, [&](const NodeRef& node, const Entries& inputs) {
-          return outputs(node, inputs).cast<std::optional<Entries>>();
-        });
+      "run_symbol_pass",
+      [](const std::string& name, const Entries& heads,
+         const std::optional<std::shared_ptr<amp::Rules>>& precision, std::set<std::string> kept) {
+        return symbol::run_pass(name, heads, {precision.value_or(nullptr), std::move(kept)});
       },
-      py::arg("heads"), py::arg("outputs"),
-      "A copy of the graph: outputs(node, inputs) gives what stands for a node's outputs; None: a "
-      "copy of the node with these inputs.");
+      py::arg("name"), py::arg("heads"), py::arg("precision") = py::none(),
+      py::arg("kept") = std::set<std::string>(),
+      "A new symbol by a pass of cpp/symbol/passes; kept: names of nodes that it leaves as they "
+      "are.");
   m.def("substituted", &symbol::substituted, py::arg("heads"), py::arg("replaced"),
         "A copy of the graph with variables replaced by entries.");
   m.def("weight_names", &symbol::weight_names, py::arg("heads"),

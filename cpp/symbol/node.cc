@@ -4,7 +4,6 @@
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
-#include <variant>
 
 namespace mxlite::symbol {
 
@@ -126,29 +125,6 @@ std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads) {
                         always || op->storage.row_gradient(node->call->params.get()));
   }
   return result;
-}
-
-Entries rewritten(const Entries& heads, const Replacement& outputs) {
-  std::unordered_map<const Node*, std::variant<NodeRef, Entries>> made;
-  const auto moved = [&](const Entries& entries) {
-    Entries result;
-    for (const Entry& entry : entries) {
-      const auto& now = made.at(entry.node.get());
-      if (const auto* copy = std::get_if<NodeRef>(&now))
-        result.push_back({*copy, entry.output});
-      else
-        result.push_back(std::get<Entries>(now).at(static_cast<size_t>(entry.output)));
-    }
-    return result;
-  };
-  for (const NodeRef& node : topological_order(heads)) {
-    Entries inputs = moved(node->inputs);
-    if (std::optional<Entries> other = outputs(node, inputs))
-      made[node.get()] = std::move(*other);
-    else
-      made[node.get()] = node->moved(std::move(inputs));
-  }
-  return moved(heads);
 }
 
 }  // namespace mxlite::symbol

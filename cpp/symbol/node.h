@@ -4,7 +4,6 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,11 +67,5 @@ std::vector<std::string> weight_names(const Entries& heads);
 // Variables that operators look rows up in, in topological order, and whether the rule asks for
 // gradients of only those rows.
 std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads);
-
-// A copy of the graph. `outputs(node, inputs)` gives what stands for a node's outputs, of which
-// there may be more than needed; null: a copy of the node with these inputs, sharing its call.
-using Replacement =
-    std::function<std::optional<Entries>(const NodeRef& node, const Entries& inputs)>;
-Entries rewritten(const Entries& heads, const Replacement& outputs);
 
 }  // namespace mxlite::symbol

@@ -6,6 +6,8 @@
 #include "cpp/symbol/files.h"
 #include "cpp/symbol/from_graph.h"
 #include "cpp/symbol/inference.h"
+#include "cpp/symbol/listing.h"
+#include "cpp/symbol/passes/passes.h"
 
 namespace mxlite::symbol {
 namespace {
@@ -134,17 +136,43 @@ TEST(SymbolGraph, CopiesShareCallsUntilOneIsEdited) {
   EXPECT_FALSE(net[0].node->call->attrs.contains("__lr_mult__"));
 }
 
-TEST(SymbolGraph, RewritingReplacesOutputsOfNodes) {
+TEST(SymbolGraph, PassesAddAndRemoveCastsWithoutShapes) {
+  for (const Pass& pass : passes())
+    EXPECT_NE(std::string(pass.purpose).find(' '), std::string::npos) << pass.name;
+  const Entries net = small_net();
+  const auto rules = std::make_shared<amp::Rules>();
+  rules->classes[&ops().get("BatchNorm")] = AmpClass::kFloat32;
+  const auto producer = [](const Entry& entry, size_t input) { return entry.node->inputs[input]; };
+
+  const Entries cast = run_pass("mixed-precision", net, {rules, {"act"}});
+  const Entry before_act = producer(cast[0], 0);  // act was asked to run in float32
+  EXPECT_EQ(before_act.node->name(), "bn_output_amp_cast_float32");
+  const Entry bn = producer(before_act, 0);
+  EXPECT_EQ(bn.node->inputs[3].node->name(), "bn_moving_mean");  // states are not cast
+  const Entry fc = producer(producer(bn, 0), 0);
+  EXPECT_EQ(fc.node->name(), "fc");
+  EXPECT_EQ(producer(fc, 1).node->name(), "fc_weight_amp_cast_bfloat16");
+  EXPECT_EQ(fc.node->call, topological_order(net)[3]->call);
+
+  const Entries lowered = run_pass("lower-parameters", cast, {rules, {"data"}});
+  for (const NodeRef& node : topological_order(lowered)) {
+    const bool is_low = node->name() == "fc_weight" || node->name() == "fc_bias";
+    EXPECT_EQ(node->call->attrs.contains("__dtype__"), is_low) << node->name();
+  }
+  EXPECT_EQ(to_json(cast, true, false), to_json(net, true, false));
+  EXPECT_NE(to_json(cast, false, false), to_json(net, false, false));
+  EXPECT_THROW(run_pass("mixed-precision", net, {rules, {"fc9"}}), Error);
+  EXPECT_THROW(run_pass("remove-cast", net), Error);
+}
+
+TEST(SymbolGraph, UnknownTypesAreCastToTheWidest) {
   const NodeRef x = make_variable("x"), y = make_variable("y");
-  const NodeRef pair = call("broadcast_mul", {{0, {x, 0}}, {1, {y, 0}}}, {}, "product");
-  const NodeRef head = call("relu", {{0, {pair, 0}}}, {}, "head");
-  const Entries without = rewritten(
-      {{head, 0}}, [](const NodeRef& node, const Entries& inputs) -> std::optional<Entries> {
-        return node->name() == "product" ? std::optional(Entries{inputs[1]}) : std::nullopt;
-      });
-  EXPECT_EQ(names(without, false), (std::vector<std::string>{"y"}));
-  EXPECT_EQ(without[0].node->call, head->call);
-  EXPECT_EQ(names({{head, 0}}, false), (std::vector<std::string>{"x", "y"}));
+  const NodeRef sum = call("elemwise_add", {{0, {x, 0}}, {1, {y, 0}}}, {}, "sum");
+  const auto rules = std::make_shared<amp::Rules>();
+  const Entries cast = run_pass("mixed-precision", {{sum, 0}}, {rules, {}});
+  const Entries& inputs = cast[0].node->inputs;
+  EXPECT_EQ(inputs[0].node->name(), "x_amp_multicast");
+  EXPECT_EQ(inputs[1], (Entry{inputs[0].node, 1}));
 }
 
 TEST(SymbolGraph, TracesShareCallsWithSymbols) {

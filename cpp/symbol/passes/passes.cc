@@ -11,6 +11,9 @@ namespace mxlite::symbol {
 namespace {
 
 constexpr std::array kPasses = {
+    Pass{"mixed-precision", "casts the inputs of operators by their classes", mixed_precision},
+    Pass{"lower-parameters", "gives parameters the type that all their users cast them to",
+         lower_parameters},
     Pass{"remove-casts", "removes the casts of mixed precision, which files leave out",
          remove_casts},
 };
@@ -19,11 +22,12 @@ constexpr std::array kPasses = {
 
 std::span<const Pass> passes() { return kPasses; }
 
-Entries run_pass(std::string_view name, const Entries& heads) {
+Entries run_pass(std::string_view name, const Entries& heads, const PassOptions& options) {
   const auto pass = std::ranges::find(kPasses, name, &Pass::name);
   MX_CHECK(pass != kPasses.end(), "run_symbol_pass: name must be that of a pass, got '", name, "'");
-  return from_graph(
-      graph::run_pass("symbol", pass->name, Listing(heads).graph, pass->run, /*has_shapes=*/false));
+  return from_graph(graph::run_pass(
+      "symbol", pass->name, Listing(heads).graph,
+      [&](const graph::Graph& graph) { return pass->run(graph, options); }, /*has_shapes=*/false));
 }
 
 }  // namespace mxlite::symbol

@@ -3,7 +3,7 @@
 
 namespace mxlite::symbol {
 
-graph::Graph remove_casts(const graph::Graph& graph) {
+graph::Graph remove_casts(const graph::Graph& graph, const PassOptions&) {
   graph::Rewrite rewrite(graph);
   for (int32_t id = 0; id < static_cast<int32_t>(graph.nodes.size()); ++id) {
     const graph::Node& node = graph.node(id);

@@ -10,8 +10,6 @@ from typing import Any, Callable, NamedTuple, TypeVar
 from .. import _core
 from .._core import NDArray
 from ..base import Provided, TypeError_, ValueError_
-from ..ndarray.precision import ACTIVE, FLOAT32
-from ..ndarray.serialization import dtype_name
 from .classes import CustomOpProp
 from .definition import REGISTRY, Definition
 from .sparse_arrays import call
@@ -97,7 +95,7 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     out = kwargs.pop("out", None)
     named = {key: value for key, value in kwargs.items() if isinstance(value, NDArray)}
     definition = Definition(op_type, {k: v for k, v in kwargs.items() if k not in named})
-    outputs = call(definition, _wide(_inputs(definition, args, named)))
+    outputs = call(definition, _inputs(definition, args, named))
     if out is not None:
         targets = [out] if isinstance(out, NDArray) else list(out)
         if len(targets) != len(outputs):
@@ -109,15 +107,6 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
             output.copyto(target)
         return out
     return outputs[0] if len(outputs) == 1 else outputs
-
-
-def _wide(inputs: list[NDArray]) -> list[NDArray]:
-    """Cast inputs of the lower precision to float32 where mixed precision requires it."""
-    rules = ACTIVE.rules
-    if rules is None or rules.class_of("Custom", {}) != FLOAT32:
-        return inputs
-    cast = _core.op("amp_cast")
-    return [cast(a, dtype=FLOAT32) if dtype_name(a.dtype) == rules.target else a for a in inputs]
 
 
 def _is_symbol(value: Any) -> bool:

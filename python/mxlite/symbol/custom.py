@@ -11,11 +11,9 @@ from .. import _core
 from .. import name as _name
 from .._core import NDArray, dtype_type, user_line
 from ..base import MXNetError, TypeError_
-from ..ndarray.precision import ACTIVE
 from ..operator import sparse_arrays as custom_sparse
 from ..operator.custom_op import custom_symbol
 from ..operator.definition import Definition
-from .mixed_precision import cast_inputs
 from .node import Entry, Node
 from .partial import UNKNOWN, may_equal
 from .symbol import Symbol
@@ -172,6 +170,6 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
             )
     if given:
         raise TypeError_(f"Custom: input {next(iter(given))!r} is unknown, {wanted}")
-    if ACTIVE.rules is not None:
-        inputs = cast_inputs(ACTIVE.rules, call, inputs)
-    return Symbol._single(Node("Custom", name, attrs, inputs, call, user_line()))
+    node = Node("Custom", name, attrs, inputs, call, user_line())
+    _core.cast_inputs(node)
+    return Symbol._single(node)

@@ -1,15 +1,12 @@
-"""State of Python that composition reads: scopes of names and attributes, mixed precision."""
+"""State of Python that composition reads: scopes of names and attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .. import _core, attribute
 from .. import name as _name
-from ..ndarray.precision import ACTIVE
-from .mixed_precision import cast_inputs
-from .node import Entry
 
 __all__: list[str] = []
 
@@ -32,8 +29,4 @@ def _attrs(attr: Mapping[str, Any] | None) -> dict[str, str]:
     return attribute.current().get(given)
 
 
-def _casts(call: Any, inputs: Sequence[Entry]) -> list[Entry] | None:
-    return None if ACTIVE.rules is None else cast_inputs(ACTIVE.rules, call, inputs)
-
-
-_core.set_symbol_scopes(_full_name, _attrs, _casts)
+_core.set_symbol_scopes(_full_name, _attrs)

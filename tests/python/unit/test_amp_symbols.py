@@ -211,3 +211,38 @@ def test_converted_casts_are_named_after_the_output_they_read() -> None:
     names = converted.get_internals().list_outputs()
     assert "data_amp_cast_bfloat16_output" in names
     assert "f_output_amp_cast_float32_output" in names
+
+
+def test_loops_and_operators_in_python_run_in_float32() -> None:
+    class Double(mx.operator.CustomOp):
+        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0] * 2)
+
+    @mx.operator.register("amp_symbol_double")
+    class DoubleProp(mx.operator.CustomOpProp):
+        def list_auxiliary_states(self) -> list[str]:
+            return ["count"]
+
+        def infer_shape(self, in_shape: Any) -> Any:
+            return in_shape, [in_shape[0]], [(1,)]
+
+        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
+            return Double()
+
+    def network() -> mx.sym.Symbol:
+        dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, no_bias=True, name="f")
+        custom = mx.sym.Custom(dense, op_type="amp_symbol_double", name="c")
+        total = mx.sym.contrib.foreach(lambda x, s: (x + s, s), dense, mx.sym.var("s"))[0]
+        return mx.sym.Group([custom, total])
+
+    x = nd.array([[1, 2, 3], [4, 5, 6]])
+    arrays = {"data": x, "f_weight": nd.ones((2, 3)), "s": nd.ones((2,))}
+    converted = amp.convert_symbol(network(), "bfloat16")
+    names = [node.name for node in converted._nodes()]
+    assert names.count("f_output_amp_cast_float32") == 1
+    assert "c_count_amp_cast_float32" not in names
+    executor = converted.bind(mx.cpu(), arrays, aux_states={"c_count": nd.zeros(1)})
+    custom, total = executor.forward()
+    assert kind(custom) == kind(total) == "float32"
+    np.testing.assert_array_equal(custom.asnumpy(), [[12, 12], [30, 30]])
+    np.testing.assert_array_equal(total.asnumpy(), [[7, 7], [16, 16]])

@@ -13,10 +13,8 @@ from ...base import MXNetError, TypeError_, ValueError_
 from ...gluon.parameter.bindings import PROCESS as _GRAPHS
 from ...gluon.trainer import Trainer
 from ...ndarray import NDArray
-from ...ndarray.precision import ACTIVE, PrecisionRules
 from ...ndarray.serialization import dtype_name
 from ...optimizer import Optimizer
-from ...symbol.mixed_precision import engine_ops
 from . import lists
 from .lists.classes import conditional, float32_parameters, loss_outputs, names_of
 from .loss_scaler import LossScaler
@@ -66,6 +64,7 @@ class _State:
     """State that `init` and `init_trainer` have set in this process."""
 
     initialized = False
+    rules: _core.PrecisionRules | None = None
     scaler: LossScaler | None = None  # scaler of the first trainer; loss outputs follow it
     scaler_taken = False
 
@@ -103,7 +102,7 @@ def make_rules(
     target_precision_ops: Sequence[str] | None = None,
     conditional_fp32_ops: Conditions | None = None,
     fp32_ops: Sequence[str] | None = None,
-) -> PrecisionRules:
+) -> _core.PrecisionRules:
     """Return the rules of default or given lists.
 
     Parameters
@@ -115,7 +114,7 @@ def make_rules(
 
     Returns
     -------
-    PrecisionRules
+    _core.PrecisionRules
 
     Raises
     ------
@@ -124,29 +123,19 @@ def make_rules(
     """
     target = target_name(target_dtype)
     entries = conditional() if conditional_fp32_ops is None else list(conditional_fp32_ops)
-    low = set(engine_ops(_checked("target_precision_ops", target_precision_ops, "low_precision")))
-    single = set(engine_ops(_checked("fp32_ops", fp32_ops, "float32")))
-    conditions: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for entry in entries:
         if len(entry) != 3 or not isinstance(entry[0], str) or not isinstance(entry[1], str):
             raise ValueError_(
                 f"amp: conditional_fp32_ops has the entry {entry!r}, expected (operator, "
                 "parameter, list of values)"
             )
-        (op,) = engine_ops([entry[0]])
-        conditions.setdefault(op, []).append((entry[1], tuple(map(str, entry[2]))))
-    for first, second in ((low, single), (low, set(conditions)), (single, set(conditions))):
-        if first & second:
-            raise AmpListError(
-                f"amp: {', '.join(sorted(first & second))} given in two lists, every operator "
-                "may be in one"
-            )
-    classes = {op: "widest" for op in engine_ops(names_of("widest"))}
-    classes.update({op: "neutral" for op in engine_ops(names_of("low_precision"))})
-    classes.update({op: "neutral" for op in engine_ops(names_of("float32"))})
-    classes.update({op: "low_precision" for op in low})
-    classes.update({op: "float32" for op in single})
-    return PrecisionRules(target, classes, conditions)
+    low = _checked("target_precision_ops", target_precision_ops, "low_precision")
+    single = _checked("fp32_ops", fp32_ops, "float32")
+    conditions = [(op, param, list(map(str, values))) for op, param, values in entries]
+    try:
+        return _core.PrecisionRules(target, low, single, conditions)
+    except ValueError as error:
+        raise AmpListError(str(error)) from None
 
 
 def _checked(option: str, given: Sequence[str] | None, kind: str) -> Sequence[str]:
@@ -187,23 +176,15 @@ def init(
     """
     rules = make_rules(target_dtype, target_precision_ops, conditional_fp32_ops, fp32_ops)
     if _State.initialized:
-        if ACTIVE.rules is not None and rules.target != ACTIVE.rules.target:
+        if _State.rules is not None and rules.target != _State.rules.target:
             warnings.warn(
-                f"amp.init: {rules.target} given, amp runs in {ACTIVE.rules.target} already; call "
+                f"amp.init: {rules.target} given, amp runs in {_State.rules.target} already; call "
                 "amp.switch_off() first to change it",
                 stacklevel=2,
             )
         return
-    _core.set_amp(
-        rules.target,
-        {op: kind for op, kind in rules.classes.items() if op != "Custom"},
-        [
-            (op, param, list(values))
-            for op, conditions in rules.conditions.items()
-            for param, values in conditions
-        ],
-    )
-    ACTIVE.rules = rules
+    _core.set_amp(rules)
+    _State.rules = rules
     _GRAPHS.expire(retrace=True)
     _State.initialized = True
     _State.scaler, _State.scaler_taken = LossScaler(), False
@@ -212,9 +193,9 @@ def init(
 
 def switch_off() -> None:
     """Undo `init`: operators run in the types of their inputs again (mxlite only)."""
-    _core.unset_amp()
+    _core.set_amp(None)
     _core.set_amp_scale(1.0)
-    ACTIVE.rules = None
+    _State.rules = None
     _GRAPHS.expire(retrace=True)
     _State.initialized = False
     _State.scaler, _State.scaler_taken = None, False
@@ -288,7 +269,7 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     """
     scaler = getattr(optimizer_or_trainer, "_amp_loss_scaler", None)
     if scaler is None:
-        if ACTIVE.rules is not None and ACTIVE.rules.target == "bfloat16":
+        if _State.rules is not None and _State.rules.target == "bfloat16":
             yield loss
             return
         raise AmpStateError(

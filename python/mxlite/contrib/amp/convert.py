@@ -12,12 +12,9 @@ from ...gluon.block import HybridBlock, SymbolBlock
 from ...gluon.block.exporting import exported_symbol
 from ...module import BucketingModule
 from ...ndarray import NDArray
-from ...ndarray.precision import PrecisionRules
 from ...ndarray.serialization import dtype_code
 from ...symbol import Symbol
 from ...symbol import var as make_var
-from ...symbol.mixed_precision import cast_inputs
-from ...symbol.node import Entry, Node
 from . import amp as _amp
 from .amp import AmpListError, Conditions, list_widest_type_cast, make_rules
 
@@ -29,60 +26,6 @@ __all__ = [
 ]
 
 Params = Mapping[str, NDArray]
-
-
-class _Converter:
-    """Copies a graph and adds casts; a value is cast to a type once."""
-
-    def __init__(self, rules: PrecisionRules, excluded: Sequence[str]) -> None:
-        self.rules = rules
-        self._excluded = set(excluded)
-        self._casts: dict[tuple[Node, int, str | None], Node] = {}
-        self._names: set[str] = set()
-
-    def run(self, symbol: Symbol) -> Symbol:
-        nodes = symbol._nodes()
-        self._names = {node.name for node in nodes}
-        unknown = self._excluded - self._names
-        if unknown:
-            raise ValueError_(
-                f"amp: excluded_sym_names has {', '.join(map(repr, sorted(unknown)))}, which "
-                "the symbol does not have"
-            )
-        return Symbol(_core.rewritten(symbol._outputs, self._cast))
-
-    def _cast(self, node: Node, inputs: list[Entry]) -> list[Entry] | None:
-        """Return the outputs of the node on cast inputs; None for variables."""
-        if node.op is None:
-            return None
-        rules = self.rules
-        if node.name in self._excluded:
-            rules = PrecisionRules(rules.target, {node.call.name: "float32"})
-        wanted = cast_inputs(rules, node.call, inputs)
-        cast = [
-            self._shared(entry) if entry[0].op == "amp_cast" and entry != old else entry
-            for entry, old in zip(wanted, inputs)
-        ]
-        moved = node.moved(cast)
-        return [(moved, i) for i in range(moved.num_outputs)]
-
-    def _shared(self, entry: Entry) -> Entry:
-        cast = entry[0]
-        source, index = cast.inputs[0]
-        dtype = cast.attr("dtype")
-        known = self._casts.get((source, index, dtype))
-        if known is None:
-            cast.name = self._free_name(f"{source.output_name(index)}_amp_cast_{dtype}")
-            self._casts[source, index, dtype] = known = cast
-        return known, 0
-
-    def _free_name(self, name: str) -> str:
-        count, free = 0, name
-        while free in self._names:
-            count += 1
-            free = f"{name}{count}"
-        self._names.add(free)
-        return free
 
 
 def convert_symbol(
@@ -141,29 +84,15 @@ def convert_symbol(
             f"convert_symbol: {', '.join(sorted(widest))} given, which take the widest type of "
             "their inputs (list_widest_type_cast) and can be in no other list"
         )
-    converted = _Converter(rules, excluded_sym_names or ()).run(sym)
+    heads = _core.run_symbol_pass(
+        "mixed-precision", sym._outputs, rules, set(excluded_sym_names or ())
+    )
     if data_names is None:
         attrs = sym.attr_dict()
         data_names = [n for n in sym.list_inputs() if "__dtype__" not in attrs.get(n, {})]
     if cast_optional_params:
-        _mark_parameters(converted, rules.target, set(data_names))
-    return converted
-
-
-def _mark_parameters(symbol: Symbol, target: str, data_names: set[str]) -> None:
-    """Give parameters that are used only after a cast to ``target`` that type."""
-    users: dict[Node, list[Node]] = {}
-    nodes = symbol._nodes()
-    for node in nodes:
-        for source, _ in node.inputs:
-            users.setdefault(source, []).append(node)
-    heads = {node for node, _ in symbol._outputs}
-    for node in nodes:
-        if node.op is not None or node.name in data_names or node in heads:
-            continue
-        used = users.get(node, [])
-        if used and all(u.op == "amp_cast" and u.attr("dtype") == target for u in used):
-            node.set_attr("__dtype__", str(dtype_code(target)))
+        heads = _core.run_symbol_pass("lower-parameters", heads, rules, set(data_names))
+    return Symbol(heads)
 
 
 def _typed(symbol: Symbol, arrays: Params) -> dict[str, NDArray]:
