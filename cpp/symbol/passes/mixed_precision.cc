@@ -137,10 +137,13 @@ graph::Graph mixed_precision(const graph::Graph& graph, const PassOptions& optio
 void cast_inputs(Node& node, const std::function<std::string(const std::string& op)>& name) {
   const amp::Rules* rules = amp::current_rules();
   if (!rules || node.is_variable()) return;
+  // Casts belong to the body of a loop or branch in which the node is composed.
+  const auto body = node.call->attrs.find(kSubgraphName);
   add_casts(
       *rules, *node.call, node.inputs,
       [](const Entry& entry) -> const Call& { return *entry.node->call; },
       [&](const char* op, Attributes attrs, Entries inputs) -> Entry {
+        if (body != node.call->attrs.end()) attrs.insert(*body);
         return {make_node(cast_call(op, std::move(attrs), name(op)), std::move(inputs)), 0};
       });
 }

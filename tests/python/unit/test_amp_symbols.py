@@ -246,3 +246,10 @@ def test_loops_and_operators_in_python_run_in_float32() -> None:
     assert kind(custom) == kind(total) == "float32"
     np.testing.assert_array_equal(custom.asnumpy(), [[12, 12], [30, 30]])
     np.testing.assert_array_equal(total.asnumpy(), [[7, 7], [16, 16]])
+
+
+def test_casts_in_a_loop_belong_to_its_body(bf16: None) -> None:
+    data, state = mx.sym.var("data"), mx.sym.var("state")
+    sums = mx.sym.contrib.foreach(lambda x, s: (x + s, s), data, state)[0]
+    executor = sums.bind(mx.cpu(), {"data": nd.ones((3, 2)), "state": nd.ones((2,))})
+    np.testing.assert_array_equal(executor.forward()[0].asnumpy(), np.full((3, 2), 2.0))
