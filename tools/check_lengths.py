@@ -19,7 +19,6 @@ ALLOWED: dict[str, str] = {
     "python/mxlite/gluon/trainer/trainer.py": "Trainer: one class, half of it docstrings",
     "python/mxlite/initializer.py": "one class per initializer, none over 60 lines",
     "tests/cpp/cuda_runtime_test.cc": "one simulated runtime: memory, streams and graphs",
-    "python/mxlite/ndarray/serialization.py": "five versions of one byte format",
 }
 
 

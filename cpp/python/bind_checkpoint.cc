@@ -1,23 +1,102 @@
-// Functions for checkpoints: checksums and states of the random generators.
+// Functions for saved files: checksums, states of the random generators, arrays in .params files.
+#include <pybind11/stl.h>
+
 #include <tuple>
 
 #include "cpp/base/crc32c.h"
+#include "cpp/core/host_memory.h"
 #include "cpp/core/random_states.h"
+#include "cpp/graph/trace.h"
+#include "cpp/ndarray/params_file.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/contiguous_bytes.h"
+#include "cpp/python/convert.h"
 #include "cpp/python/gil.h"
+#include "cpp/python/py_array.h"
+#include "cpp/sparse/parts.h"
 
 namespace mxlite::python {
 namespace {
 
 uint32_t checksum(const py::buffer& data, uint32_t before) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) throw py::error_already_set();
+  const ContiguousBytes bytes(data, "crc32c");
+  const GilRelease released;
+  return crc32c(bytes.get().data(), bytes.get().size(), before);
+}
+
+NDArrayRef on_device(const NDArrayRef& array, Device device) {
+  return array->device() == device ? array : copy_to_device(array, device);
+}
+
+// The array on the device where the thread makes arrays, as an object of its class.
+py::object loaded(NDArrayRef array) {
+  if (!array) return py::none();
+  const Device device = current_device();
+  if (!array->is_sparse())
+    return py::reinterpret_steal<py::object>(wrap_array(on_device(array, device)));
+  SparseParts& parts = sparse_parts(*array);
+  if (array->device() != device) {
+    const NDArrayRef values = on_device(parts.values, device);
+    const NDArrayRef indices = on_device(parts.indices, device);
+    array = parts.indptr ? make_csr(array->spec(), values, indices, on_device(parts.indptr, device))
+                         : make_row_sparse(array->spec(), values, indices, parts.form);
+  }
+  const bool unordered = parts.form == SparseForm::kRows;
+  py::object object = py::reinterpret_steal<py::object>(wrap_array(std::move(array)));
+  if (unordered) object.attr("_was_unordered") = true;
+  return object;
+}
+
+// Calls read(source) for bytes in memory.
+template <class Read>
+auto read_buffer(const py::object& data, const std::string& name, Read read) {
+  const ContiguousBytes bytes(data, "load");
+  const GilRelease released;
+  return read(bytes_in_memory(bytes.get(), name));
+}
+
+// A list of arrays, or a dict of them by name.
+py::object to_python(const NamedArrays& found) {
+  if (found.names.empty()) {
+    py::list list;
+    for (const NDArrayRef& array : found.arrays) list.append(loaded(array));
+    return list;
+  }
+  py::dict dict;
+  for (size_t i = 0; i < found.names.size(); ++i)
+    dict[py::str(found.names[i])] = loaded(found.arrays[i]);
+  return dict;
+}
+
+py::object load_descriptor(int descriptor, size_t size, const std::string& name) {
+  NamedArrays found;
   {
     const GilRelease released;
-    before = crc32c(view.buf, static_cast<size_t>(view.len), before);
+    found = read_params(bytes_of_file(descriptor, size, name));
   }
-  PyBuffer_Release(&view);
-  return before;
+  return to_python(found);
+}
+
+// The array as write_params takes it.
+NDArrayRef saved(const NDArrayRef& array) {
+  if (array->is_traced()) graph::Trace::fail_read(*array, "save");
+  if (!array->is_sparse())
+    return is_host_memory(array->device()) ? array : copy_to_device(array, {});
+  const SparseParts& parts = sparse::normal_parts(array);
+  if (is_host_memory(array->device())) return array;
+  const NDArrayRef values = copy_to_device(parts.values, {});
+  const NDArrayRef indices = copy_to_device(parts.indices, {});
+  return parts.indptr ? make_csr(array->spec(), values, indices, copy_to_device(parts.indptr, {}))
+                      : make_row_sparse(array->spec(), values, indices);
+}
+
+void save(const std::vector<py::object>& arrays, const std::vector<std::string>& names,
+          const py::function& write) {
+  std::vector<NDArrayRef> ready;
+  for (const py::object& array : arrays) ready.push_back(saved(any_array_of(array, "save")));
+  write_params(ready, names, [&](std::span<const std::byte> bytes) {
+    write(py::memoryview::from_memory(bytes.data(), static_cast<py::ssize_t>(bytes.size())));
+  });
 }
 
 py::tuple states_to_python() {
@@ -53,6 +132,24 @@ py::object call_seeded(uint64_t seed, const py::object& function, const py::obje
 void bind_checkpoint(py::module_& m) {
   m.def("crc32c", checksum, py::arg("data"), py::arg("before") = 0,
         "CRC32C of contiguous bytes; `before` is the checksum of preceding bytes.");
+  m.def("load_descriptor", load_descriptor, py::arg("descriptor"), py::arg("size"), py::arg("name"),
+        "The list or dict of arrays of an open .params file; name is its name in errors.");
+  m.def(
+      "load_buffer",
+      [](const py::object& data, const std::string& name) {
+        return to_python(read_buffer(data, name, read_params));
+      },
+      py::arg("data"), py::arg("name"), "The same of bytes in memory.");
+  m.def(
+      "load_array",
+      [](const py::object& data, const std::string& name) {
+        return loaded(read_buffer(data, name, read_array));
+      },
+      py::arg("data"), py::arg("name"),
+      "The array of one blob, as MXNet's pickles hold it; None for an array without value.");
+  m.def("save_arrays", save, py::arg("arrays"), py::arg("names"), py::arg("write"),
+        "Call write(memoryview) with the consecutive bytes of a .params file; names is empty for a "
+        "list. A memoryview is valid during the call.");
   m.def("random_states", states_to_python,
         "(seed, [(device type, index, seed, offset)]): the states of all generators.");
   m.def("set_random_states", states_from_python, py::arg("seed"), py::arg("devices"),

@@ -1,6 +1,5 @@
 // Symbols as text.
 #include "cpp/python/bind.h"
-#include "cpp/python/errors.h"
 #include "cpp/python/py_node.h"
 #include "cpp/symbol/files.h"
 
@@ -8,13 +7,7 @@ namespace mxlite::python {
 namespace {
 
 symbol::Entries load(const std::string& text, const std::string& source, bool np_shape) {
-  try {
-    return symbol::load(text, source, {make_symbol_call, np_shape});
-  } catch (const symbol::FileError& error) {
-    const py::object type = py::module_::import("mxlite.base").attr("FileFormatError");
-    set_exception(type, error.what());
-    throw py::error_already_set();
-  }
+  return symbol::load(text, source, {make_symbol_call, np_shape});
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "cpp/base/error.h"
+#include "cpp/base/file_error.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/op_object.h"
 
@@ -17,13 +17,18 @@ constexpr std::array kClassNames = {"MXNetError",        "ShapeError",        "D
                                     "DeviceError",       "OutOfMemoryError",  "RecordError",
                                     "CommunicatorError", "NotSupportedError", "KeyboardInterrupt"};
 
-void raise(ErrorKind kind, const char* message) {
+const char* class_name(const Error& error) {
+  if (dynamic_cast<const FileError*>(&error)) return "FileFormatError";
+  if (dynamic_cast<const FileReadError*>(&error)) return "FileAccessError";
+  return kClassNames[static_cast<size_t>(error.kind())];
+}
+
+void raise(const Error& error) {
   try {
     // KeyboardInterrupt is a name of builtins; the others are classes of mxlite.base.
-    const char* module = kind == ErrorKind::kInterrupt ? "builtins" : "mxlite.base";
-    const py::object type =
-        py::module_::import(module).attr(kClassNames[static_cast<size_t>(kind)]);
-    set_exception(type, message);
+    const char* module = error.kind() == ErrorKind::kInterrupt ? "builtins" : "mxlite.base";
+    const py::object type = py::module_::import(module).attr(class_name(error));
+    set_exception(type, error.what());
   } catch (py::error_already_set& e) {
     e.restore();
   }
@@ -49,17 +54,17 @@ void set_python_error() noexcept {
   try {
     throw;
   } catch (const Error& e) {
-    raise(e.kind(), e.what());
+    raise(e);
   } catch (py::error_already_set& e) {
     e.restore();
   } catch (const py::builtin_exception& e) {
     e.set_error();
   } catch (const std::bad_alloc&) {
-    raise(ErrorKind::kOutOfMemory, "out of memory");
+    raise(Error(ErrorKind::kOutOfMemory, "out of memory"));
   } catch (const std::exception& e) {
-    raise(ErrorKind::kError, e.what());
+    raise(Error(ErrorKind::kError, e.what()));
   } catch (...) {
-    raise(ErrorKind::kError, "unknown C++ exception");
+    raise(Error(ErrorKind::kError, "unknown C++ exception"));
   }
 }
 
@@ -68,7 +73,7 @@ void bind_errors(py::module_&) {
     try {
       if (p) std::rethrow_exception(p);
     } catch (const Error& e) {
-      raise(e.kind(), e.what());
+      raise(e);
     }
   });
 }

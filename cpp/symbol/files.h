@@ -4,16 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "cpp/base/error.h"
+#include "cpp/base/file_error.h"
 #include "cpp/symbol/node.h"
 
 namespace mxlite::symbol {
-
-// A fault of the file itself.
-class FileError : public Error {
- public:
-  explicit FileError(std::string message) : Error(ErrorKind::kValue, std::move(message)) {}
-};
 
 inline constexpr size_t kMaxNodes = 1'000'000;  // in a file, with those of subgraphs
 inline constexpr int kMaxDepth = 16;            // levels of nested subgraphs
@@ -31,7 +25,8 @@ struct FileHooks {
 std::string to_json(const Entries& heads, bool remove_amp_cast, bool np_shape);
 
 // The outputs of a graph that any MXNet 1.x wrote; `source` names the file in errors. The whole
-// graph is checked: types, references, cycles, arity, attributes, number of nodes, nesting.
+// graph is checked: types, references, cycles, arity, attributes, number of nodes, nesting. Throws
+// FileError for a fault of the file itself.
 Entries load(const std::string& text, const std::string& source, const FileHooks& hooks);
 
 }  // namespace mxlite::symbol

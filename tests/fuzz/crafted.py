@@ -319,7 +319,6 @@ def json_table(numbers: random.Random) -> bytes:
 
 
 CRAFTED: dict[str, Callable[[random.Random], bytes]] = {
-    "params": params,
     "params_file": params,
     "npz": npz,
     "states": states,

@@ -65,7 +65,7 @@ class TookTooLongError(BaseException):
 # -- loaders: each gets bytes, and a path that it may use ------------------------------------------
 
 
-def _params(data: bytes, path: Path) -> None:
+def _buffer(data: bytes, path: Path) -> None:
     mx.nd.load_frombuffer(data)
 
 
@@ -265,9 +265,8 @@ def _targets() -> dict[str, _Target]:
     jpeg = (_DATA / "gradient.jpg").read_bytes()
     symbols = [path.read_bytes() for path in sorted(_DATA.rglob("*-symbol.json"))]
     return {
-        "params": _Target(_params, files),
         "params_file": _Target(_file, files),
-        "npz": _Target(_params, _npz(**arrays)),
+        "npz": _Target(_buffer, _npz(**arrays)),
         "states": _Target(_states, _pickled(), mutated_pickle),
         "own_states": _Target(_own_states, [_stepped()], _states_text),
         "objects": _Target(

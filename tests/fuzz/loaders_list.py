@@ -1,7 +1,6 @@
 """Names of the targets of loaders.py, for scripts that do not import mxlite."""
 
 LOADERS = (
-    "params",
     "params_file",
     "npz",
     "states",

@@ -75,6 +75,7 @@ def _seeds() -> dict[str, list[bytes]]:
         "image": [bytes([choice]) + image for image in images for choice in (0, 1, 133)],
         "frame": [bytes([choice]) + body for body in bodies for choice in range(21)]
         + [bytes([choice]) + meeting for choice in (192, 200, 255)],
+        "params": [path.read_bytes() for path in sorted(_DATA.glob("mxnet_1_9_1/*.params"))],
         "json": [b'{"name": "sgd", "lr": 0.1, "list": [1, -2e3, true, null, "\\u00e9\\n"]}'],
     }  # fmt: skip
 

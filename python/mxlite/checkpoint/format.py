@@ -23,9 +23,10 @@ from .. import _core
 from .._core import NDArray
 from .._files.saving import replacing_file
 from ..base import FileFormatError, NotSupportedError
+from ..ndarray import array as make_array
 from ..ndarray import sparse
 from ..ndarray.file_bytes import FileBytes, opened_file
-from ..ndarray.serialization import array_from_bits, array_to_bits
+from ..ndarray.serialization import dtype_name
 from ..ndarray.sparse.storage import parts
 
 __all__ = ["UNREADABLE", "describe_file", "read_file", "write_file"]
@@ -149,9 +150,31 @@ def _pad(stream: io.BufferedWriter, at: int) -> int:
     return missing
 
 
+def _to_bits(array: NDArray) -> tuple[str, np.ndarray[Any, Any]]:
+    """Return the name of a dense array's type and its values; those of bfloat16 as uint16."""
+    name = dtype_name(array.dtype)
+    if name == "bfloat16":
+        bits = array.astype("float32").asnumpy().view(np.uint32)
+        return name, (bits >> 16).astype(np.uint16)
+    values = array.asnumpy()
+    return name, values.astype(values.dtype.newbyteorder("<"), copy=False)
+
+
+def _from_bits(name: str, raw: memoryview, shape: tuple[int, ...]) -> NDArray:
+    """Return a dense array with memory of its own from the values of `_to_bits`."""
+    if name == "bfloat16":
+        bits = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
+        values = bits.view(np.float32)
+    elif name == "bool":  # any byte but 0 and 1 would give wrong counts
+        values = np.frombuffer(raw, np.uint8) != 0
+    else:
+        values = np.frombuffer(raw, np.dtype(name).newbyteorder("<"))
+    return make_array(values.reshape(shape), dtype=name)
+
+
 def _array_entry(name: str, value: Any) -> tuple[dict[str, Any], memoryview]:
     if isinstance(value, NDArray):
-        kind, (dtype, values) = "mxlite", array_to_bits(value)
+        kind, (dtype, values) = "mxlite", _to_bits(value)
     else:
         kind, dtype = "numpy", value.dtype.name
         values = value.astype(value.dtype.newbyteorder("<"), copy=False)
@@ -363,6 +386,6 @@ class _Table:
         self._read.add(number)
         raw = self._data[entry.offset : entry.offset + entry.bytes]
         if entry.kind == "mxlite":
-            return array_from_bits(entry.dtype, raw, entry.shape)
+            return _from_bits(entry.dtype, raw, entry.shape)
         dtype = np.dtype(entry.dtype).newbyteorder("<")
         return np.frombuffer(raw, dtype).reshape(entry.shape).astype(entry.dtype)

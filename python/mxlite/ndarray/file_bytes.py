@@ -29,7 +29,7 @@ class FileBytes:
     """
 
     def __init__(self, descriptor: int, path: str) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._path = path
         self._size = os.fstat(descriptor).st_size
 
@@ -46,14 +46,14 @@ class FileBytes:
 
     def _read(self, begin: int, size: int) -> memoryview:
         if size <= _MOST_AT_ONCE:
-            content = os.pread(self._descriptor, size, begin)
+            content = os.pread(self.descriptor, size, begin)
             if len(content) == size:
                 return memoryview(content)
         view = memoryview(bytearray(size))
         done = 0
         while done < size:
             piece = view[done : done + _MOST_AT_ONCE]
-            count = os.preadv(self._descriptor, [piece], begin + done)
+            count = os.preadv(self.descriptor, [piece], begin + done)
             if count == 0:
                 raise FileFormatError(
                     f"load: file {self._path!r}, offset {begin + done}: the file of {self._size} "
