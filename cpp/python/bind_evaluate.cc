@@ -7,9 +7,11 @@
 #include "cpp/graph/trace.h"
 #include "cpp/ops/collective/run.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
 #include "cpp/python/trace_function.h"
+#include "cpp/symbol/bound_graph.h"
 #include "cpp/symbol/recorded_steps.h"
 #include "cpp/symbol/run.h"
 
@@ -78,16 +80,28 @@ Objects from_list(const py::object& sequence) {
   return objects;
 }
 
+py::object array_or_none(const NDArrayRef& array) {
+  if (!array) return py::none();
+  return py::reinterpret_steal<py::object>(wrap_array(array));
+}
+
 Objects to_objects(std::span<const NDArrayRef> arrays) {
   Objects objects;
-  for (const NDArrayRef& array : arrays)
-    objects.push_back(py::reinterpret_steal<py::object>(wrap_array(array)));
+  for (const NDArrayRef& array : arrays) objects.push_back(array_or_none(array));
   return objects;
 }
 
 symbol::Arrays to_arrays(const Objects& objects, const std::string& who) {
   symbol::Arrays arrays;
   for (const py::object& object : objects) arrays.push_back(any_array_of(object, who.c_str()));
+  return arrays;
+}
+
+// None becomes null.
+symbol::Arrays optional_arrays(const py::list& objects, const char* who) {
+  symbol::Arrays arrays;
+  for (const py::handle object : objects)
+    arrays.push_back(object.is_none() ? nullptr : any_array_of(object, who));
   return arrays;
 }
 
@@ -279,9 +293,7 @@ void bind_recorded_steps(py::module_& m) {
       .def(
           "backward",
           [](const RecordedSteps& self, const py::list& head_grads, const py::function& report) {
-            symbol::Arrays grads;
-            for (const py::handle grad : head_grads)
-              grads.push_back(grad.is_none() ? nullptr : any_array_of(grad, "backward"));
+            const symbol::Arrays grads = optional_arrays(head_grads, "backward");
             self.backward(grads, [&](const symbol::Node& node, int input, const NDArrayRef& array) {
               report(symbol::gradient_name(node, input), to_objects({&array, 1})[0]);
             });
@@ -291,65 +303,96 @@ void bind_recorded_steps(py::module_& m) {
           "each input of each node: fc1_backward_output0. None among head_grads means ones.");
 }
 
-// A function that adds a symbol's calls to the running trace; `names` are its variables in the
-// order of the arrays. Loops, branches and operators written in Python are called and traced.
-class SymbolFunction {
- public:
-  SymbolFunction(Entries heads, std::vector<std::string> names, const GivenCalls& calls)
-      : heads_(std::move(heads)),
-        names_(std::move(names)),
-        has_calls_(calls.has_value()),
-        listing_(heads_, calls ? calls_from_python(*calls) : Calls()) {
-    for (size_t i = 0; i < names_.size(); ++i) array_of_name_[names_[i]] = i;
-    for (const int32_t id : listing_.graph.inputs) {
-      const std::string& name = listing_.graph.node(id).name().text;
-      const auto found = array_of_name_.find(name);
-      MX_CHECK(found != array_of_name_.end(), "the variable '", name, "' has no value");
-      positions_.push_back(found->second);
-    }
-  }
-
-  graph::ArrayList operator()(const graph::ArrayList& inputs,
-                              const graph::ArrayList& params) const {
-    graph::ArrayList arrays = inputs;
-    arrays.insert(arrays.end(), params.begin(), params.end());
-    MX_CHECK(arrays.size() == names_.size(), "a symbol of ", names_.size(),
-             " variables: ", arrays.size(), " arrays given");
-    graph::ArrayList leaves;
-    for (size_t i = 0; i < positions_.size(); ++i) {
-      leaves.push_back(arrays[positions_[i]]);
-      symbol::check_traced_shape(*listing_.graph.node(listing_.graph.inputs[i]).call,
-                                 leaves.back()->shape());
-    }
-    const auto known = [&](const symbol::Node& variable) {
-      const NDArrayRef& array = arrays[array_of_name_.at(variable.name())];
-      return Known{array->shape(), array->dtype()};
-    };
-    const Calls calls = has_calls_ ? Calls() : symbol::calls_with_shapes(heads_, known);
-    return calls.empty() ? symbol::trace_calls(listing_.graph, leaves)
-                         : symbol::trace_calls(Listing(heads_, calls).graph, leaves);
-  }
-
- private:
-  Entries heads_;
-  std::vector<std::string> names_;
-  std::map<std::string, size_t> array_of_name_;
-  bool has_calls_;
-  Listing listing_;
-  std::vector<size_t> positions_;  // by variable: which of the arrays
-};
-
-py::object symbol_graph(const Entries& heads, std::vector<std::string> inputs,
-                        const std::vector<std::string>& params, const GivenCalls& calls,
+py::object symbol_graph(const Entries& heads, std::vector<std::string> names,
                         const std::string& name) {
-  inputs.insert(inputs.end(), params.begin(), params.end());
-  const auto* function = new SymbolFunction(heads, std::move(inputs), calls);
-  const py::capsule owner(function,
-                          [](void* held) { delete static_cast<const SymbolFunction*>(held); });
-  const auto trace = [function](const graph::ArrayList& arrays, const graph::ArrayList& params) {
-    return (*function)(arrays, params);
+  const auto* function = new symbol::SymbolFunction(heads, std::move(names), {});
+  const py::capsule owner(
+      function, [](void* held) { delete static_cast<const symbol::SymbolFunction*>(held); });
+  const auto trace = [function](const graph::ArrayList& arrays, const graph::ArrayList&) {
+    return function->trace(arrays);
   };
   return make_cached_graph(trace, owner, name);
+}
+
+std::unique_ptr<symbol::BoundGraph> bind(const Entries& heads, const py::list& arguments,
+                                         const py::list& gradients,
+                                         const std::vector<int>& requests, const py::list& states,
+                                         const std::map<NodeRef, py::object>& calls,
+                                         const std::string& name, const Contexts& contexts) {
+  const Calls replaced = calls_from_python(calls);
+  symbol::BoundArrays arrays{.arguments = optional_arrays(arguments, "bind"),
+                             .gradients = optional_arrays(gradients, "bind"),
+                             .requests = {},
+                             .states = optional_arrays(states, "bind")};
+  for (const int request : requests)
+    arrays.requests.push_back(static_cast<autograd::GradReq>(request));
+  symbol::NodeRun run_here;
+  if (contexts) {
+    run_here = [contexts, listing = Listing(heads, replaced)](int32_t id,
+                                                              const symbol::Arrays& inputs) {
+      const Objects outputs = run_node(listing, id, contexts, to_objects(inputs));
+      return to_arrays(outputs, listing.graph.node(id).call->file_op);
+    };
+  }
+  return std::make_unique<symbol::BoundGraph>(heads, arrays, replaced, name, std::move(run_here));
+}
+
+void bind_bound_graph(py::module_& m) {
+  using symbol::BoundGraph;
+  py::class_<BoundGraph>(m, "BoundGraph", "A symbol with arrays for its variables.")
+      .def(py::init(&bind), py::arg("heads"), py::arg("arguments"), py::arg("gradients"),
+           py::arg("requests"), py::arg("states"), py::arg("calls"), py::arg("name"),
+           py::arg("contexts") = py::none(),
+           "Arrays are in the order of the symbol's variables, gradients and requests (0 null, 1 "
+           "write, 2 add) in that of arguments. calls and contexts are those of evaluate.")
+      .def(
+          "forward",
+          [](BoundGraph& self, bool training, bool record) {
+            return to_list(to_objects(self.forward(training, record, current_origin())));
+          },
+          py::arg("training"), py::arg("record"), "The outputs.")
+      .def(
+          "prepare_backward",
+          [](BoundGraph& self, bool training) {
+            return self.prepare_backward(training, current_origin());
+          },
+          py::arg("training"),
+          "Run forward if the last one was not recorded, or again if backward has used up what it "
+          "kept; whether it ran.")
+      .def(
+          "backward",
+          [](BoundGraph& self, const py::list& head_grads, bool training) {
+            self.backward(optional_arrays(head_grads, "backward"), training);
+          },
+          py::arg("head_grads"), py::arg("training"),
+          "Compute gradients into the arrays for them; head_grads as in head_gradients.")
+      .def("forget_forward", &BoundGraph::forget_forward,
+           "The next backward runs forward: outputs were computed in another way.")
+      .def("count_with", &BoundGraph::count_with, py::arg("other"),
+           "Count compilations together with those of the same network for other shapes.")
+      .def_property_readonly(
+          "outputs", [](const BoundGraph& self) { return to_list(to_objects(self.outputs())); })
+      .def_property_readonly(
+          "values",
+          [](const BoundGraph& self) {
+            py::dict values;
+            for (const auto& [name, array] : self.values())
+              values[py::str(name)] = to_objects({&array, 1})[0];
+            return values;
+          },
+          "Arrays by the variables' names, on the memory of the given ones; gradients belong to "
+          "them.")
+      .def_property_readonly("num_signatures", &BoundGraph::num_signatures,
+                             "How many signatures are compiled.");
+  m.def(
+      "head_gradients",
+      [](const Entries& heads, const py::list& outputs, const py::list& given) {
+        return to_list(to_objects(symbol::head_gradients(
+            heads, optional_arrays(outputs, "backward"), optional_arrays(given, "backward"))));
+      },
+      py::arg("heads"), py::arg("outputs"), py::arg("given"),
+      "Gradients with which a backward pass begins, as the outputs are; None means ones, and zeros "
+      "are for outputs that are left out.");
 }
 
 }  // namespace
@@ -358,6 +401,7 @@ void bind_evaluate(py::module_& m) {
   symbol::set_call_runner(run_in_subgraph);
   symbol::set_unknown_extent(extent_of_thread);
   bind_recorded_steps(m);
+  bind_bound_graph(m);
   m.def(
       "evaluate", &evaluate, py::arg("heads"), py::arg("values"), py::arg("calls") = py::none(),
       py::arg("watch") = py::none(), py::arg("contexts") = py::none(),
@@ -365,10 +409,8 @@ void bind_evaluate(py::module_& m) {
       "nodes; None: nodes such as begin_state take the arrays' shapes. contexts say where nodes "
       "run. watch(node, inputs, outputs) is called after each node, with the outputs that monitors "
       "show.");
-  m.def("symbol_graph", &symbol_graph, py::arg("heads"), py::arg("inputs"), py::arg("params"),
-        py::arg("calls"), py::arg("name"),
-        "The CachedGraph of a symbol whose variables are inputs and parameters in the order of "
-        "their names; calls as in evaluate.");
+  m.def("symbol_graph", &symbol_graph, py::arg("heads"), py::arg("names"), py::arg("name"),
+        "The CachedGraph of a symbol, whose variables are its inputs in the order of names.");
   m.def(
       "refuse_calls_of_symbol",
       [](const Entries& heads, const std::string& reason) {

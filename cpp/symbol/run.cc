@@ -19,17 +19,19 @@ Arrays run_plainly(const CallRef& call, const Arrays& inputs) {
 
 CallRunner call_runner = run_plainly;
 
-class SubgraphVisitor final : public graph::Visitor<NDArrayRef> {
+class NodeVisitor final : public graph::Visitor<NDArrayRef> {
  public:
-  SubgraphVisitor(const Listing& listing, const graph::GraphRoute& route)
-      : listing_(listing), route_(route) {}
+  NodeVisitor(const graph::Graph& graph, const graph::GraphRoute& route, const NodeRun& run_node)
+      : graph_(graph), route_(route), run_node_(run_node) {}
   Arrays run(size_t step, const Arrays& inputs) override {
-    return call_runner(listing_.graph.node(route_.nodes[step]).call, inputs);
+    const int32_t id = route_.nodes[step];
+    return run_node_ ? run_node_(id, inputs) : call_runner(graph_.node(id).call, inputs);
   }
 
  private:
-  const Listing& listing_;
+  const graph::Graph& graph_;
   const graph::GraphRoute& route_;
+  const NodeRun& run_node_;
 };
 
 // Whether one of the nodes leaves its shape to its users.
@@ -58,6 +60,15 @@ size_t num_shown_outputs(const Call& call, int num_inputs) {
   if (call.host()) return visible;
   const auto total = static_cast<size_t>(call.total_outputs(num_inputs));
   return std::max(visible, std::min(total, call.traits().output_names.size()));
+}
+
+Arrays run_nodes(const graph::Graph& graph, const graph::GraphRoute& route, const Arrays& leaves,
+                 const NodeRun& run_node) {
+  Arrays values(route.slots.size());
+  for (size_t i = 0; i < leaves.size(); ++i)
+    values[route.slots.of({graph.inputs[i], 0})] = leaves[i];
+  NodeVisitor visitor(graph, route, run_node);
+  return graph::walk(route.route, std::move(values), visitor);
 }
 
 Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves) {
@@ -122,11 +133,7 @@ Arrays SubgraphRun::run(const Listing& listing, const graph::GraphRoute& route,
   const auto is_dense = [](const NDArrayRef& array) { return !array->is_sparse(); };
   if (graph::Trace::current() && std::ranges::all_of(leaves, is_dense))
     return trace_calls(listing.graph, leaves);
-  Arrays values(route.slots.size());
-  for (size_t i = 0; i < leaves.size(); ++i)
-    values[route.slots.of({listing.graph.inputs[i], 0})] = leaves[i];
-  SubgraphVisitor visitor(listing, route);
-  return graph::walk(route.route, std::move(values), visitor);
+  return run_nodes(listing.graph, route, leaves);
 }
 
 }  // namespace mxlite::symbol

@@ -28,6 +28,13 @@ size_t num_shown_outputs(const Call& call, int num_inputs);
 using CallRunner = Arrays (*)(const CallRef& call, const Arrays& inputs);
 void set_call_runner(CallRunner runner);
 
+// Runs the call of a node; it may return hidden outputs, too. Empty: the function of
+// set_call_runner.
+using NodeRun = std::function<Arrays(int32_t node, const Arrays& inputs)>;
+// Runs a graph node by node; `leaves` are arrays for its inputs.
+Arrays run_nodes(const graph::Graph& graph, const graph::GraphRoute& route, const Arrays& leaves,
+                 const NodeRun& run_node = {});
+
 // Adds the calls of a listing to the running trace; `leaves` are arrays for its variables. Host
 // operators, and operators that choose the storage of their outputs, are called and traced.
 Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves);

@@ -36,7 +36,7 @@ class CachedOp:
         # Arrays that operators write cannot be inputs of a compiled graph.
         if self._names and not sym.list_auxiliary_states():
             name = sym.name or "symbol group"
-            self._graph = _core.symbol_graph(sym._outputs, self._names, [], None, name)
+            self._graph = _core.symbol_graph(sym._outputs, self._names, name)
 
     def _evaluate(self, inputs: Sequence[NDArray]) -> list[NDArray]:
         values = dict(zip(self._names, inputs))

@@ -1,8 +1,6 @@
 """Executors: a symbol bound to arrays (MXNet 1.x: ``mxnet.executor.Executor``).
 
-An executor runs through the same compiled graphs as a hybridized block: the symbol's nodes are
-traced once per signature. Arguments that operators use as weights are the graph's parameters, so
-that what depends on them alone is computed once per change; the others are its inputs.
+They run in C++ (cpp/symbol/bound_graph.h), through the same compiled graphs as hybridized blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import numpy as np
 
 from .. import _core, autograd
 from .. import ndarray as nd
-from .._core import evaluate
 from ..base import ShapeError, TypeError_, ValueError_, suggestion
 from ..context import Context
 from ..ndarray import NDArray
@@ -63,11 +60,6 @@ class Executor:
         self._outputs: list[NDArray] = []  # outputs of the last forward
         self._shown: list[NDArray] | None = None  # value of `outputs`, renewed by every forward
         self._shares_outputs = False  # whether `reshape` made an executor that shares them
-        self._recorded = False
-        self._on_graph = False  # the last forward was a call of the compiled graph
-        self._spent = False  # backward has given up what that saved
-        self._training = False
-        self._random: Any = None  # state of the generators before a recorded forward
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitor_all = False
         self._watched: _core.RecordedSteps | None = None
@@ -77,7 +69,16 @@ class Executor:
         ]
         self._calls = inference.completed_calls()
         self._contexts = self._place(inference.nodes)
-        self._prepare()
+        self._bound = _core.BoundGraph(
+            symbol._outputs,
+            args,
+            grads,
+            [autograd.GRAD_REQ[request] for request in requests],
+            aux,
+            self._calls,
+            symbol.name or "symbol group",
+            self._contexts,
+        )
 
     def _place(self, nodes: list[Node]) -> dict[Node, Context] | None:
         """Return where nodes run; None if all run on the executor's context."""
@@ -97,39 +98,6 @@ class Executor:
             {name: tuple(array.shape) for name, array in arrays.items()},
             {name: dtype_name(array.dtype) for name, array in arrays.items()},
         )
-
-    def _prepare(self) -> None:
-        """Divide variables into inputs and parameters of the compiled graph."""
-        given = [*self.arg_arrays, *self.grad_arrays, *self.aux_arrays]
-        # Compiled graphs are dense and on one device.
-        self._compiled = (
-            self._contexts is None
-            and not any(map(is_sparse, given))
-            and not any(getattr(node.call, "eager", False) for node in self._symbol._nodes())
-        )
-        weights = set(_core.weight_names(self._symbol._outputs))
-        # Own handles carry the gradients, so the user's arrays stay unchanged.
-        self._arg_handles = [array.detach() for array in self.arg_arrays]
-        for handle, grad, request in zip(self._arg_handles, self.grad_arrays, self._requests):
-            if grad is not None and request != "null":
-                _core.mark_variable(handle, grad, autograd.GRAD_REQ[request])
-        self._aux_handles = [array.detach() for array in self.aux_arrays]
-        names = self._arg_names
-        inputs = [i for i, name in enumerate(names) if name not in weights]
-        if not inputs and names:  # a call needs an input
-            inputs = [0]
-        chosen = set(inputs)
-        params = [i for i in range(len(names)) if i not in chosen]
-        self._input_positions = inputs
-        if self._compiled:
-            self._graph = _core.symbol_graph(
-                self._symbol._outputs,
-                [names[i] for i in inputs],
-                [*(names[i] for i in params), *self._aux_names],
-                self._calls,
-                self._symbol.name or "symbol group",
-            )
-            self._graph.set_params([self._arg_handles[i] for i in params] + self._aux_handles)
 
     # -- arrays by name --------------------------------------------------------------------------
 
@@ -225,37 +193,8 @@ class Executor:
             target[:] = value
 
     def _run(self, training: bool, record: bool) -> None:
-        inputs = [self._arg_handles[i] for i in self._input_positions]
-        self._random = _core.random_states() if record else None
-        scope = autograd.record(training) if record else autograd.pause(training)
-        with self._ctx, scope:
-            compiled = bool(inputs) and self._compiled and not _core.anomaly_checks()
-            outputs = self._graph(*inputs) if compiled else self._evaluate()
-        self._keep([outputs] if isinstance(outputs, NDArray) else list(outputs))
-        self._recorded, self._training = record, training
-        self._on_graph, self._spent = compiled, False
-
-    def _run_again(self) -> None:
-        """Repeat the last recorded forward, for a second backward: it gives the same values."""
-        now = _core.random_states()
-        kept = [array.copy() for array in self._aux_handles]
-        _core.set_random_states(*self._random)
-        try:
-            self._run(self._training, True)
-        finally:
-            _core.set_random_states(*now)
-        with autograd.pause():
-            for array, value in zip(self._aux_handles, kept):
-                array[:] = value
-
-    def _evaluate(self, watch: Watch | None = None) -> list[NDArray]:
-        """Run node by node."""
-        values = self._values()
-        return evaluate(self._symbol._outputs, values, self._calls, watch, self._contexts)
-
-    def _values(self) -> dict[str, NDArray]:
-        arguments = dict(zip(self._arg_names, self._arg_handles))
-        return {**arguments, **dict(zip(self._aux_names, self._aux_handles))}
+        with self._ctx:
+            self._keep(self._bound.forward(training, record))
 
     def _forward_watched(self, is_train: bool) -> list[NDArray]:
         """Run node by node, so that the monitor sees every output."""
@@ -272,17 +211,15 @@ class Executor:
                 monitor(node.output_name(i), array.detach())
 
         self._watched = None
-        self._on_graph = self._spent = False
+        self._bound.forget_forward()
+        run = (self._symbol._outputs, self._bound.values, self._calls, watch, self._contexts)
         with self._ctx:
             if is_train:
-                self._watched = _core.RecordedSteps(
-                    self._symbol._outputs, self._values(), self._calls, watch, self._contexts
-                )
+                self._watched = _core.RecordedSteps(*run)
                 self._keep(self._watched.outputs)
             else:
                 with autograd.pause(False):
-                    self._keep(self._evaluate(watch))
-        self._recorded = bool(is_train)
+                    self._keep(_core.evaluate(*run))
         return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
@@ -320,33 +257,20 @@ class Executor:
                 raise TypeError_("inputs must be NDArray")
         if all(r == "null" or g is None for r, g in zip(self._requests, self.grad_arrays)):
             return
-        if not self._recorded:
-            self._run(bool(is_train), True)
-        elif self._spent:
-            self._run_again()
-        outputs = self._outputs
-        if len(heads) > len(outputs):
-            raise ValueError_(f"backward: {len(heads)} gradients given for {len(outputs)} outputs")
-        if heads:  # nodes after the heads have no influence
-            heads += [nd.zeros_like(output) for output in outputs[len(heads) :]]
-        heads = [
-            _head_gradient(grad, output, node)
-            for grad, output, (node, _) in zip(heads, outputs, self._symbol._outputs)
-        ]
-        if self._contexts is not None:
-            pairs = zip(heads, outputs)
-            heads = [g if g is None else g.as_in_context(output.ctx) for g, output in pairs]
-        if self._watched is not None:
+        with self._ctx:
+            if self._watched is None:
+                if self._bound.prepare_backward(bool(is_train)):
+                    self._keep(self._bound.outputs)
+                self._bound.backward(heads, bool(is_train))
+                return
+            outputs = self._outputs
             heads = [
                 g if g is None or g.shape == output.shape else g.reshape(output.shape)
-                for g, output in zip(heads, outputs)
+                for g, output in zip(
+                    _core.head_gradients(self._symbol._outputs, outputs, heads), outputs
+                )
             ]
-            with self._ctx:
-                self._watched.backward(heads, self._monitor or (lambda name, gradient: None))
-        else:
-            # Frees the values that forward saved: a second backward is rare, and memory is scarce.
-            self._spent = self._on_graph
-            _core.backward(outputs, heads or None, not self._on_graph, bool(is_train))
+            self._watched.backward(heads, self._monitor or (lambda name, gradient: None))
 
     def set_monitor_callback(
         self, callback: Callable[[str, NDArray], None] | None, monitor_all: bool = False
@@ -462,8 +386,7 @@ class Executor:
             self._symbol, self._ctx, args, grads, list(self._requests), aux, self._group2ctx
         )
         reshaped._monitor, reshaped._monitor_all = self._monitor, self._monitor_all
-        if reshaped._compiled and self._compiled:
-            reshaped._graph.count_with(self._graph)
+        reshaped._bound.count_with(self._bound)
         return reshaped
 
     def get_optimized_symbol(self) -> Any:
@@ -486,12 +409,3 @@ class Executor:
             f"{self._symbol.debug_str()}Total {total >> 20} MB allocated\n"
             "Total 0 TempSpace resource requested\n"
         )
-
-
-def _head_gradient(grad: NDArray | None, output: NDArray, node: Node) -> NDArray | None:
-    """Return the gradient of an output in its dtype; of any shape where 1.x does not look at it."""
-    if grad is None:
-        return None
-    if tuple(grad.shape) != tuple(output.shape) and getattr(node.call, "constant_output", False):
-        return nd.zeros_like(output)
-    return grad if grad.dtype == output.dtype else grad.astype(output.dtype)

@@ -295,4 +295,4 @@ def test_executors_trace_symbols_without_python(monkeypatch):
     arrays = {name: array.asnumpy() for name, array in executor.arg_dict.items()}
     expected = np.maximum(arrays["x"], 0) @ arrays["fc_weight"].T + arrays["fc_bias"]
     np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-5)
-    assert executor._graph.num_signatures == 1
+    assert executor._bound.num_signatures == 1
