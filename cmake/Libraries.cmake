@@ -18,8 +18,8 @@ foreach(folder ${folders})
 endforeach()
 set(MXLITE_LIBRARIES mxlite)
 
-file(GLOB_RECURSE binding_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/*.cc)
-if(binding_sources)
+if(MXLITE_PYTHON)
+  file(GLOB_RECURSE binding_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/*.cc)
   pybind11_add_module(_core NO_EXTRAS ${binding_sources})
   # Default visibility so that inline statics of our headers are one object in _core and libmxlite; the
   # map keeps the rest private. -Wno-attributes: pybind11 hides its own types, our members of them warn.
@@ -69,7 +69,11 @@ if(MXLITE_MPI)
   list(APPEND MXLITE_LIBRARIES mxlite_mpi)
 endif()
 
-set(MXLITE_OUTPUT_DIRECTORY ${PROJECT_SOURCE_DIR}/python/mxlite CACHE PATH "Where the libraries go")
+set(output ${PROJECT_BINARY_DIR}/lib)
+if(MXLITE_PYTHON)
+  set(output ${PROJECT_SOURCE_DIR}/python/mxlite)
+endif()
+set(MXLITE_OUTPUT_DIRECTORY ${output} CACHE PATH "Where the libraries go")
 get_filename_component(dnnl_dir ${MXLITE_DNNL_LIBRARY} DIRECTORY)
 set(core_libraries ${MXLITE_LIBRARIES})
 list(REMOVE_ITEM core_libraries mxlite_cuda)
