@@ -152,8 +152,8 @@ def array_from_blob(blob: Buffer) -> NDArray | None:
     return array
 
 
-def _named_arrays(op: str, data: Any) -> tuple[list[bytes], list[NDArray]]:
-    """Return names in UTF-8 (none for a list) and arrays.
+def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
+    """Return names (none for a list) and arrays; names as UTF-8, which the core takes for str.
 
     Raises
     ------
