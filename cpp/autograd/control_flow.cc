@@ -9,7 +9,7 @@
 #include "cpp/autograd/tape.h"
 #include "cpp/core/host_memory.h"
 #include "cpp/graph/host_op.h"
-#include "cpp/graph/split.h"
+#include "cpp/graph/run/segments.h"
 #include "cpp/ndarray/copy.h"
 
 namespace mxlite::autograd {

@@ -9,11 +9,8 @@
 #include "cpp/autograd/op_node.h"
 #include "cpp/autograd/overwritten.h"
 #include "cpp/graph/gradient.h"
-#include "cpp/graph/joined_parts.h"
-#include "cpp/graph/pieces.h"
-#include "cpp/graph/split.h"
+#include "cpp/graph/run/launch.h"
 #include "cpp/graph/walk.h"
-#include "cpp/ops/collective/run.h"
 
 namespace mxlite::autograd {
 namespace {
@@ -28,7 +25,13 @@ bool needs_gradient(const NDArray& a) {
   return info && (info->node || info->req != GradReq::kNull);
 }
 
-using graph::Route;
+constexpr graph::EagerCalls kEagerCalls = {
+    [](const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
+       engine::Origin origin) { return call(op, params, inputs, {.origin = origin}); },
+    [](graph::CachedGraph& graph, std::span<const NDArrayRef> inputs, engine::Origin origin) {
+      return call(graph, inputs, origin);
+    }};
+
 using Arrays = std::vector<NDArrayRef>;
 
 // Runs a graph's operators as eager calls.
@@ -72,69 +75,6 @@ NDArrayRef copy_of(const NDArrayRef& a) {
   copy_to(a, copy);
   return copy;
 }
-
-// Runs a graph that was cut at its host operators and collectives; every part records itself.
-class PartsRun final : public graph::Visitor<NDArrayRef> {
- public:
-  PartsRun(const graph::Split& split, engine::Origin origin) : split_(split), origin_(origin) {}
-
-  NDArrays walk(std::span<const NDArrayRef> inputs, const graph::ArrayList& parameters) {
-    const Graph& g = split_.whole;
-    const graph::ValueSlots slots(g);
-    Route route;
-    route.add_values(slots.size());
-    for (const graph::Part& part : split_.parts)
-      route.add_step(slots.of(part.inputs), slots.of(part.outputs));
-    route.finish(slots.of(g.outputs));
-    Arrays values(route.num_values());
-    for (size_t i = 0; i < inputs.size(); ++i) values[slots.of({g.inputs[i], 0})] = inputs[i];
-    for (size_t i = 0; i < parameters.size(); ++i)
-      values[slots.of({g.parameters[i], 0})] = parameters[i];
-    Arrays results;
-    try {
-      results = graph::walk(route, std::move(values), *this);
-    } catch (...) {
-      graph::give_up_calls(split_, step_ + position_.started);
-      throw;
-    }
-    const OpSchema& identity = ops().get("_copy");
-    NDArrays outputs;
-    for (size_t i = 0; i < results.size(); ++i) {
-      const bool taken = std::find(outputs.begin(), outputs.end(), results[i]) != outputs.end();
-      const bool fresh = g.node(g.outputs[i]).kind == NodeKind::kOp && !taken;
-      outputs.push_back(fresh ? results[i]
-                              : call(identity, identity.default_params, {&results[i], 1})[0]);
-    }
-    return outputs;
-  }
-
-  Arrays run(size_t step, const Arrays& inputs) override {
-    const graph::Part& part = split_.parts[step];
-    step_ = step;
-    position_ = {part.later, /*started=*/false};
-    NDArrays outputs;
-    if (part.graph) {
-      outputs = call(*part.graph, inputs, origin_);
-    } else if (part.host) {
-      outputs = part.host->call(inputs);
-    } else {
-      const collective::PositionScope in_graph(position_);
-      outputs =
-          call(*part.collective->op(), part.collective->params(), inputs, {.origin = origin_});
-    }
-    return {outputs.begin(), outputs.end()};
-  }
-  std::string place(size_t step) const override {
-    const graph::Part& part = split_.parts[step];
-    return !part.graph ? str("while running node ", part.name, " of ", split_.whole.name) : "";
-  }
-
- private:
-  const graph::Split& split_;
-  const engine::Origin origin_;
-  size_t step_ = 0;                // index of the part that runs
-  collective::Position position_;  // position of part step_
-};
 
 // Returns whether a zero gradient of the node's outputs may give other gradients below. Nodes that
 // run Python code or record again may.
@@ -192,18 +132,15 @@ namespace {
 
 NDArrays run_ready(const std::string& name, const graph::CachedGraph::Ready& ready,
                    std::span<const NDArrayRef> inputs, engine::Origin origin) {
-  if (const auto& split = ready.entry->split) {
-    if (!mode.recording)
-      if (auto outputs = split->joined->push(split, inputs, *ready.parameters, origin))
-        return std::move(*outputs);
-    return PartsRun(*split, origin).walk(inputs, *ready.parameters);
-  }
-  graph::Executable::Call args{inputs, *ready.parameters, origin};
-  if (!ready.entry->recorded) return ready.entry->plain->launch(args);
-
   RandomState random;
-  args.random = &random;
-  NDArrays outputs = ready.entry->recorded->forward().launch(args);
+  const bool recorded = ready.entry->recorded != nullptr;
+  NDArrays outputs = graph::launch(*ready.entry,
+                                   {.inputs = inputs,
+                                    .parameters = *ready.parameters,
+                                    .origin = origin,
+                                    .random = recorded ? &random : nullptr},
+                                   kEagerCalls);
+  if (!recorded) return outputs;
   auto node = make_ref<GraphNode>(name, ready, inputs, outputs, random);
   outputs.resize(ready.entry->num_outputs);
   std::vector<NDArrayRef> all(inputs.begin(), inputs.end());
@@ -303,8 +240,8 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
     targets.resize(std::max(targets.size(), at + 1));
     if (!targets[at]) targets[at] = into[i];
   }
-  const NDArrays grads = plan->executable->launch(
-      {.inputs = inputs, .parameters = *ready_.parameters, .into = targets, .in_pieces = true});
+  const NDArrays grads = graph::launch_backward(
+      *plan->executable, {.inputs = inputs, .parameters = *ready_.parameters, .into = targets});
   if (notes_order()) gradient_order_ = order_of(*plan);
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < needs.size(); ++i) {

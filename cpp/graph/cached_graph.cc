@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "cpp/graph/graph_cache.h"
-#include "cpp/graph/split.h"
+#include "cpp/graph/run/segments.h"
 #include "cpp/ops/amp.h"
 #include "cpp/ops/collective/run.h"
 #include "cpp/ops/weight_forms.h"
@@ -25,9 +25,9 @@ std::atomic<void (*)(const std::string&)> warn_user{print_warning};
 void add_footprint(const CachedGraph::Entry& entry, CachedGraph::Footprint& footprint) {
   if (entry.plain) entry.plain->add_to(footprint.own, footprint.shared);
   if (entry.recorded) entry.recorded->add_to(footprint.own, footprint.shared);
-  if (entry.split)
-    for (const Part& part : entry.split->parts)
-      if (part.graph) part.graph->add_to(footprint);
+  if (entry.segmented)
+    for (const Segment& segment : entry.segmented->segments)
+      if (segment.graph) segment.graph->add_to(footprint);
 }
 
 void forget_packed(const CachedGraph::Entry& entry) {
@@ -64,16 +64,16 @@ Graph note_calls(Graph graph) {
 
 void set_warning_function(void (*warn)(const std::string& text)) { warn_user = warn; }
 
-CachedGraph::CachedGraph(TraceFn trace, std::string name, bool is_part)
+CachedGraph::CachedGraph(TraceFn trace, std::string name, bool is_segment)
     : trace_(std::move(trace)),
       name_(std::move(name)),
-      is_part_(is_part),
+      is_segment_(is_segment),
       compiled_(std::make_shared<std::atomic<int>>(0)) {
-  if (!is_part_) GraphCache::get().add(*this);
+  if (!is_segment_) GraphCache::get().add(*this);
 }
 
 CachedGraph::~CachedGraph() {
-  if (!is_part_) GraphCache::get().remove(*this);
+  if (!is_segment_) GraphCache::get().remove(*this);
 }
 
 bool any_numpy(std::span<const NDArrayRef> arrays) {
@@ -115,7 +115,7 @@ void CachedGraph::set_params(ArrayList params) {
     for (const KeptEntry& kept : kept_) forget_packed(*kept.entry);
   for (KeptEntry& kept : kept_) {
     kept.parameters = join(*params_, kept.entry->captured);
-    if (kept.entry->split) graph::set_params(*kept.entry->split, *kept.parameters);
+    if (kept.entry->segmented) graph::set_params(*kept.entry->segmented, *kept.parameters);
   }
 }
 
@@ -162,7 +162,7 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
       keeping_calls([&] { return compile(inputs, mode, *params); });
   size_t shapes_to_warn_of = 0;
   KeptEntry kept{entry, join(*params, entry->captured), ++uses};
-  if (entry->split) graph::set_params(*entry->split, *kept.parameters);
+  if (entry->segmented) graph::set_params(*entry->segmented, *kept.parameters);
   {
     std::lock_guard lock(mutex_);
     if (params_ == params) {
@@ -173,7 +173,7 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
       }
     }
   }
-  if (!is_part_) GraphCache::get().trim();
+  if (!is_segment_) GraphCache::get().trim();
   if (shapes_to_warn_of)
     warn_user.load()(str(name_.empty() ? "a hybridized block" : name_, " was compiled for ",
                          shapes_to_warn_of, " input shapes; pad or bucket the batch"));
@@ -216,7 +216,7 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
     any = std::find(entry->needs.begin(), entry->needs.end(), 1) != entry->needs.end();
   }
   if (has_calls(graph)) {
-    entry->split = split_at_calls(std::move(graph));
+    entry->segmented = cut_at_calls(std::move(graph));
   } else if (any) {
     entry->recorded =
         std::make_shared<RecordedGraph>(std::move(graph), entry->needs, entry->device);

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "cpp/graph/executable.h"
 #include "cpp/graph/recorded_graph.h"
+#include "cpp/graph/run/executable.h"
 #include "cpp/graph/trace.h"
 
 namespace mxlite::graph {
 
-struct Split;
+struct SegmentedGraph;
 
 using ArrayList = std::vector<NDArrayRef>;
 // Runs a block's forward on (traced) arrays.
@@ -37,8 +37,8 @@ bool any_numpy(std::span<const NDArrayRef> arrays);
 
 class CachedGraph : public RefCounted {
  public:
-  // is_part: another graph holds this one and counts its memory.
-  CachedGraph(TraceFn trace, std::string name, bool is_part = false);
+  // is_segment: another graph holds this one and counts its memory.
+  CachedGraph(TraceFn trace, std::string name, bool is_segment = false);
   ~CachedGraph() override;
 
   // The arrays of the parameters in the order in which forward gets them. Other shapes or dtypes
@@ -57,9 +57,9 @@ class CachedGraph : public RefCounted {
     bool training = false, recording = false, numpy = false;
     std::vector<uint8_t> needs;               // recording: by input, then parameter
     ArrayList captured;                       // arrays that forward used without being handed them
-    std::shared_ptr<RecordedGraph> recorded;  // null: run `plain` or `split`
+    std::shared_ptr<RecordedGraph> recorded;  // null: run `plain` or `segmented`
     ExecutableRef plain;
-    std::shared_ptr<const Split> split;  // not null: run the parts of the graph
+    std::shared_ptr<const SegmentedGraph> segmented;  // not null: run the segments of the graph
     size_t num_outputs = 0;
   };
   struct Ready {
@@ -115,7 +115,7 @@ class CachedGraph : public RefCounted {
 
   const TraceFn trace_;
   const std::string name_;
-  const bool is_part_;
+  const bool is_segment_;
   mutable std::mutex mutex_;
   std::shared_ptr<const ArrayList> params_ = std::make_shared<ArrayList>();  // guarded by mutex_
   std::vector<KeptEntry> kept_;                 // guarded by mutex_; last used first

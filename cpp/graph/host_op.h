@@ -1,6 +1,6 @@
 // An operator that the calling thread carries out by calling other operators, graphs or Python,
 // so it is not a kernel: control flow, operators written in Python. A graph that has one is
-// cut there (split.h).
+// cut there (run/segments.h).
 #pragma once
 #include <memory>
 #include <optional>

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "cpp/graph/executable.h"
 #include "cpp/graph/gradient.h"
+#include "cpp/graph/run/executable.h"
 
 namespace mxlite::graph {
 

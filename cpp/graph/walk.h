@@ -1,6 +1,6 @@
 // The walk over a graph's nodes: each gets its inputs, and its outputs live until their last use.
 // The tape's replay, graphs that are cut at host operators, and symbols that run node by node
-// (hooks, monitors, sparse arrays, several devices) are walks. Compiled programs are not: Segment
+// (hooks, monitors, sparse arrays, several devices) are walks. Compiled programs are not: Steps
 // runs those without nodes.
 #pragma once
 #include <cstdint>

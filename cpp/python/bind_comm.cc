@@ -6,7 +6,7 @@
 
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/core/host_memory.h"
-#include "cpp/graph/pieces.h"
+#include "cpp/graph/run/program_segments.h"
 #include "cpp/jobs/collective_task.h"
 #include "cpp/jobs/comm_thread.h"
 #include "cpp/jobs/job_processes.h"
@@ -251,7 +251,7 @@ void bind_comm(py::module_& m) {
         CommThread::get().start({ranks, reinterpret_cast<const void*>(mpi_communicator)},
                                 job_options(options));
         const bool several = CommThread::get().running_job()->size > 1;
-        graph::set_pieces(several);
+        graph::set_segments(several);
         autograd::set_notes_order(several);
       },
       py::arg("options"), py::arg("ranks") = std::vector<int>{}, py::arg("mpi_communicator") = 0,
@@ -259,7 +259,7 @@ void bind_comm(py::module_& m) {
   m.def(
       "comm_stop",
       [] {
-        graph::set_pieces(false);
+        graph::set_segments(false);
         autograd::set_notes_order(false);
         CommThread::get().stop();
       },

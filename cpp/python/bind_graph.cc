@@ -7,7 +7,7 @@
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/cached_graph.h"
 #include "cpp/graph/graph_cache.h"
-#include "cpp/graph/replay.h"
+#include "cpp/graph/run/replay.h"
 #include "cpp/ops/collective/run.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"

@@ -2,7 +2,7 @@
 // the resulting values.
 #include <map>
 
-#include "cpp/graph/packing.h"
+#include "cpp/graph/run/packing.h"
 #include "tests/cpp/graph_test_util.h"
 
 namespace mxlite::graph::test {

@@ -1,7 +1,7 @@
 // Memory of outputs and of values that are saved for backward.
 #include <gtest/gtest.h>
 
-#include "cpp/graph/output_memory.h"
+#include "cpp/graph/run/output_memory.h"
 
 namespace mxlite::graph {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cpp/core/scratch_shortage.h"
-#include "cpp/graph/replay.h"
+#include "cpp/graph/run/replay.h"
 #include "tests/cpp/fake_stream.h"
 
 namespace mxlite::graph {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cpp/graph/executable.h"
 #include "cpp/graph/passes/passes.h"
+#include "cpp/graph/run/executable.h"
 
 namespace mxlite::graph::test {
 

@@ -1,6 +1,6 @@
 // CUDA graphs: captures work on a separate stream and launches it on the device's compute stream.
 #pragma once
-#include "cpp/graph/device_graph.h"
+#include "cpp/graph/run/device_graph.h"
 
 namespace mxlite::cuda {
 

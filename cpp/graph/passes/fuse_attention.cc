@@ -7,8 +7,8 @@
 
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/passes/value_facts.h"
-#include "cpp/graph/program.h"
 #include "cpp/graph/rewrite.h"
+#include "cpp/graph/run/program.h"
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/matrix/dot.h"
 #include "cpp/ops/nn/attention.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "cpp/graph/program.h"
+#include "cpp/graph/run/program.h"
 #include "cpp/ops/pointwise/chain_functions.h"
 
 namespace mxlite::graph {

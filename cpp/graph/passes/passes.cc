@@ -12,10 +12,10 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/profile_hooks.h"
-#include "cpp/graph/packing.h"
 #include "cpp/graph/passes/training_passes.h"
-#include "cpp/graph/pieces.h"
-#include "cpp/graph/program.h"
+#include "cpp/graph/run/packing.h"
+#include "cpp/graph/run/program.h"
+#include "cpp/graph/run/program_segments.h"
 
 namespace mxlite::graph {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "cpp/graph/program.h"
+#include "cpp/graph/run/program.h"
 
 namespace mxlite::graph {
 namespace {

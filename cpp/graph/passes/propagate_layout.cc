@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "cpp/graph/program.h"
 #include "cpp/graph/rewrite.h"
+#include "cpp/graph/run/program.h"
 #include "cpp/ops/invoke.h"
 
 namespace mxlite::graph {

@@ -1,7 +1,7 @@
 // Checks the rules of a lowered program after each pass, if requested.
 #include <algorithm>
 
-#include "cpp/graph/program.h"
+#include "cpp/graph/run/program.h"
 
 namespace mxlite::graph {
 namespace {

@@ -22,7 +22,7 @@
 #include "cpp/core/device_code.h"
 #include "cpp/core/device_timer.h"
 #include "cpp/core/launch_log.h"
-#include "cpp/graph/device_graph.h"
+#include "cpp/graph/run/device_graph.h"
 #include "cpp/kvstore/comm/device_group.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/op_schema.h"

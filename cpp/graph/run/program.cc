@@ -1,8 +1,8 @@
-#include "cpp/graph/program.h"
+#include "cpp/graph/run/program.h"
 
 #include <sstream>
 
-#include "cpp/graph/packing.h"
+#include "cpp/graph/run/packing.h"
 
 namespace mxlite::graph {
 namespace {

@@ -1,12 +1,12 @@
-// The part of a program that depends on parameters alone, cut into parts that exchange no values:
+// The instructions that depend on parameters alone, divided into packings that exchange no values:
 // one for each layer's packed weight. Executables of one network for other input shapes mostly have
-// the same parts, so their results are shared (packed_weights.h).
+// the same packings, so their results are shared (packed_weights.h).
 #pragma once
 #include <memory>
 #include <vector>
 
-#include "cpp/graph/program.h"
-#include "cpp/graph/segment.h"
+#include "cpp/graph/run/program.h"
+#include "cpp/graph/run/steps.h"
 
 namespace mxlite::graph {
 
@@ -17,7 +17,7 @@ struct Packing {
   const Program program;
   const std::vector<int> parameters;  // parameters of the whole program, by parameter of `program`
   const Slots slots;
-  const Segment steps;
+  const Steps steps;
   const size_t hash;
 };
 // Returns whether both compute the same values at the same places from parameters at the same

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "cpp/graph/program.h"
+#include "cpp/graph/run/program.h"
 
 namespace mxlite::graph {
 
@@ -20,12 +20,12 @@ struct Slots {
   uint32_t of(const Buffer& buffer) const;
 };
 
-class Segment {
+class Steps {
  public:
-  Segment(const Program& program, const std::vector<Instruction>& instructions, Device device);
-  ~Segment();
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
+  Steps(const Program& program, const std::vector<Instruction>& instructions, Device device);
+  ~Steps();
+  Steps(const Steps&) = delete;
+  Steps& operator=(const Steps&) = delete;
 
   // Device state that a run needs in addition to memory.
   struct OnDevice {

@@ -1,4 +1,4 @@
-#include "cpp/graph/packing.h"
+#include "cpp/graph/run/packing.h"
 
 #include <algorithm>
 #include <functional>
@@ -37,10 +37,10 @@ bool same_step(const Instruction& a, const Instruction& b) {
          a.op->params_values(a.params.get()) == b.op->params_values(b.params.get());
 }
 
-// Instructions that exchange values belong to one part.
-class Parts {
+// Instructions that exchange values belong to one packing.
+class Groups {
  public:
-  explicit Parts(const Program& program)
+  explicit Groups(const Program& program)
       : parent_(program.prologue.size()), maker_(program.buffers.size(), -1) {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (size_t i = 0; i < program.prologue.size(); ++i) {
@@ -63,7 +63,8 @@ class Parts {
   std::vector<int> maker_;
 };
 
-// Copies one part, with buffers, parameters and constants numbered in the order of their first use.
+// Copies one packing, with buffers, parameters and constants numbered in the order of their first
+// use.
 class Extract {
  public:
   Extract(Program& whole, Device device) : whole_(whole), device_(device) {
@@ -135,15 +136,15 @@ bool same_packing(const Packing& a, const Packing& b) {
 }
 
 void split_prologue(Program& program, const PassContext& context) {
-  const Parts parts(program);
-  std::map<size_t, size_t> numbers;  // number of each part, by its root
+  const Groups groups(program);
+  std::map<size_t, size_t> numbers;  // number of each packing, by its root
   std::vector<Extract> extracts;
   for (size_t i = 0; i < program.prologue.size(); ++i) {
-    const auto [at, is_new] = numbers.try_emplace(parts.root(i), extracts.size());
+    const auto [at, is_new] = numbers.try_emplace(groups.root(i), extracts.size());
     if (is_new) extracts.emplace_back(program, context.device);
     extracts[at->second].add(std::move(program.prologue[i]));
   }
-  for (Extract& part : extracts) part.finish();
+  for (Extract& extract : extracts) extract.finish();
   program.prologue.clear();
 }
 

@@ -1,4 +1,4 @@
-#include "cpp/graph/replay.h"
+#include "cpp/graph/run/replay.h"
 
 #include <algorithm>
 #include <atomic>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpp/graph/segment.h"
+#include "cpp/graph/run/steps.h"
 #include "cpp/ndarray/ndarray.h"
 
 namespace mxlite::graph {

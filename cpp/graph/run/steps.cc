@@ -1,4 +1,4 @@
-#include "cpp/graph/segment.h"
+#include "cpp/graph/run/steps.h"
 
 #include <cstring>
 #include <new>
@@ -41,20 +41,19 @@ uint32_t Slots::of(const Buffer& buffer) const {
   return kArena;
 }
 
-Segment::Segment(const Program& program, const std::vector<Instruction>& instructions,
-                 Device device)
+Steps::Steps(const Program& program, const std::vector<Instruction>& instructions, Device device)
     : program_(program), instructions_(instructions), device_(device), slots_(program) {
   for (const Instruction& i : instructions) add_step(i);
 }
 
-Segment::~Segment() { delete spare_.load(); }
+Steps::~Steps() { delete spare_.load(); }
 
-void Segment::relocate(std::vector<Relocation>& list, uint32_t index, int32_t buffer) {
+void Steps::relocate(std::vector<Relocation>& list, uint32_t index, int32_t buffer) {
   const Buffer& b = program_.root(buffer);
   list.push_back({index, slots_.of(b), b.offset});
 }
 
-void Segment::add_step(const Instruction& instruction) {
+void Steps::add_step(const Instruction& instruction) {
   Step step;
   step.params = instruction.params.get();
   step.plan = instruction.plan.get();
@@ -84,21 +83,21 @@ void Segment::add_step(const Instruction& instruction) {
   steps_.push_back(step);
 }
 
-std::unique_ptr<Segment::Frame> Segment::take_frame() const {
+std::unique_ptr<Steps::Frame> Steps::take_frame() const {
   std::unique_ptr<Frame> frame(spare_.exchange(nullptr, std::memory_order_acquire));
   if (!frame) frame = std::make_unique<Frame>(template_);
   return frame;
 }
 
-void Segment::fill(Frame& frame, std::span<void* const> bases) const {
+void Steps::fill(Frame& frame, std::span<void* const> bases) const {
   for (const Relocation& r : ref_relocations_)
     frame.refs[r.index].data = static_cast<std::byte*>(bases[r.slot]) + r.offset;
   for (const Relocation& r : pointer_relocations_)
     frame.pointers[r.index] = static_cast<std::byte*>(bases[r.slot]) + r.offset;
 }
 
-void Segment::run_steps(size_t first, size_t last, std::span<void* const> bases, RandomState random,
-                        const OnDevice& on_device) const {
+void Steps::run_steps(size_t first, size_t last, std::span<void* const> bases, RandomState random,
+                      const OnDevice& on_device) const {
   std::unique_ptr<Frame> frame = take_frame();
   fill(*frame, bases);
   KernelContext context{device_, program_.training, {}, on_device.stream, on_device.random};

@@ -1,4 +1,4 @@
-#include "cpp/graph/pieces.h"
+#include "cpp/graph/run/program_segments.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,8 +7,8 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kLeastBytes = size_t{512} << 10;  // minimum of output bytes per piece
-constexpr size_t kMostPieces = 12;
+constexpr size_t kLeastBytes = size_t{512} << 10;  // minimum of output bytes per segment
+constexpr size_t kMostSegments = 12;
 
 std::atomic<bool> on{false};
 
@@ -46,8 +46,8 @@ void add_once(std::vector<int>& list, int slot) {
 
 }  // namespace
 
-void set_pieces(bool value) { on.store(value, std::memory_order_relaxed); }
-bool pieces_on() { return on.load(std::memory_order_relaxed); }
+void set_segments(bool value) { on.store(value, std::memory_order_relaxed); }
+bool segments_on() { return on.load(std::memory_order_relaxed); }
 
 void finish_outputs_early(Program& program, const PassContext&) {
   constexpr size_t kNever = std::numeric_limits<size_t>::max();
@@ -88,7 +88,7 @@ void finish_outputs_early(Program& program, const PassContext&) {
   main = std::move(ordered);
 }
 
-std::vector<Piece> cut_into_pieces(const Program& program, size_t output_slots) {
+std::vector<ProgramSegment> cut_into_segments(const Program& program, size_t output_slots) {
   std::vector<Use> uses(output_slots);
   for (const Program::Output& o : program.outputs)
     uses[static_cast<size_t>(program.root(o.buffer).index)].bytes = o.spec.bytes();
@@ -104,32 +104,32 @@ std::vector<Piece> cut_into_pieces(const Program& program, size_t output_slots) 
   for (const Use& use : uses)
     if (use.any) finished[use.last] += use.bytes;
 
-  const size_t wanted = std::max(kLeastBytes, total / kMostPieces);
-  std::vector<Piece> pieces;
+  const size_t wanted = std::max(kLeastBytes, total / kMostSegments);
+  std::vector<ProgramSegment> segments;
   size_t begin = 0, bytes = 0;
   for (size_t i = 0; i < finished.size(); ++i) {
     bytes += finished[i];
     if (bytes < wanted) continue;
-    pieces.push_back({begin, i + 1, {}, {}, {}});
+    segments.push_back({begin, i + 1, {}, {}, {}});
     begin = i + 1;
     bytes = 0;
   }
-  if (pieces.empty() || bytes > 0) pieces.push_back({begin, finished.size(), {}, {}, {}});
-  pieces.back().last = finished.size();
+  if (segments.empty() || bytes > 0) segments.push_back({begin, finished.size(), {}, {}, {}});
+  segments.back().last = finished.size();
 
   size_t p = 0;
   for (const Touch& t : touches) {
-    while (t.instruction >= pieces[p].last) ++p;
+    while (t.instruction >= segments[p].last) ++p;
     const Use& use = uses[static_cast<size_t>(t.slot)];
-    const bool begins = use.first >= pieces[p].first;
+    const bool begins = use.first >= segments[p].first;
     if (begins)
-      add_once(pieces[p].overwrites, t.slot);
+      add_once(segments[p].overwrites, t.slot);
     else
-      add_once(t.writes ? pieces[p].updates : pieces[p].reads, t.slot);
+      add_once(t.writes ? segments[p].updates : segments[p].reads, t.slot);
   }
   for (size_t slot = 0; slot < uses.size(); ++slot)
-    if (!uses[slot].any) pieces.back().overwrites.push_back(static_cast<int>(slot));
-  return pieces;
+    if (!uses[slot].any) segments.back().overwrites.push_back(static_cast<int>(slot));
+  return segments;
 }
 
 std::vector<size_t> finishing_instructions(const Program& program) {

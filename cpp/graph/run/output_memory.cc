@@ -1,4 +1,4 @@
-#include "cpp/graph/output_memory.h"
+#include "cpp/graph/run/output_memory.h"
 
 #include <algorithm>
 #include <atomic>

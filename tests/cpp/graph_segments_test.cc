@@ -1,6 +1,7 @@
-// Executables that run in pieces: the same values, every output finished by the right piece.
+// Backward in a task for each segment: the same values, every output finished by the right segment.
 #include <algorithm>
 
+#include "cpp/graph/run/launch.h"
 #include "tests/cpp/graph_test_util.h"
 
 namespace mxlite::graph::test {
@@ -20,10 +21,10 @@ Graph chain(int length) {
   return m.finish(outputs);
 }
 
-class Pieces : public testing::Test {
+class Segments : public testing::Test {
  protected:
-  void SetUp() override { set_pieces(true); }
-  void TearDown() override { set_pieces(false); }
+  void SetUp() override { set_segments(true); }
+  void TearDown() override { set_segments(false); }
 
   std::mt19937 gen_{7};
   NDArrays arrays(const std::vector<TensorSpec>& specs) {
@@ -40,7 +41,7 @@ void expect_equal(const NDArrayRef& a, const NDArrayRef& b) {
   EXPECT_EQ(std::memcmp(a->data(), b->data(), a->spec().bytes()), 0);
 }
 
-TEST_F(Pieces, OutputsOfAChainAreFinishedOneAfterTheOther) {
+TEST_F(Segments, OutputsOfAChainAreFinishedOneAfterTheOther) {
   const auto executable = Executable::compile(chain(6), Device{}, true);
   const std::vector<size_t> finished = finishing_instructions(executable->program());
   ASSERT_EQ(finished.size(), 6u);
@@ -51,41 +52,40 @@ TEST_F(Pieces, OutputsOfAChainAreFinishedOneAfterTheOther) {
   EXPECT_LT(finished[4], executable->program().main.size());
 }
 
-TEST_F(Pieces, EachOutputIsWrittenByOnePieceAndNoneIsForgotten) {
+TEST_F(Segments, EachOutputIsWrittenByOnePieceAndNoneIsForgotten) {
   const auto executable = Executable::compile(chain(6), Device{}, true);
   const Program& program = executable->program();
-  const std::vector<Piece> pieces = cut_into_pieces(program, 6);
-  EXPECT_EQ(pieces.size(), 5u);  // a value is finished when the next product has read it
+  const std::vector<ProgramSegment> segments = cut_into_segments(program, 6);
+  EXPECT_EQ(segments.size(), 5u);  // a value is finished when the next product has read it
   size_t next = 0;
   std::vector<int> finished;
-  for (const Piece& piece : pieces) {
-    EXPECT_EQ(piece.first, next);
-    EXPECT_LT(piece.first, piece.last);
-    next = piece.last;
-    finished.insert(finished.end(), piece.overwrites.begin(), piece.overwrites.end());
+  for (const ProgramSegment& segment : segments) {
+    EXPECT_EQ(segment.first, next);
+    EXPECT_LT(segment.first, segment.last);
+    next = segment.last;
+    finished.insert(finished.end(), segment.overwrites.begin(), segment.overwrites.end());
   }
   EXPECT_EQ(next, program.main.size());
   std::sort(finished.begin(), finished.end());
   EXPECT_EQ(finished, (std::vector<int>{0, 1, 2, 3, 4, 5}));
   // A later product reads the one before.
-  EXPECT_FALSE(pieces[1].reads.empty() && pieces[2].reads.empty());
+  EXPECT_FALSE(segments[1].reads.empty() && segments[2].reads.empty());
 }
 
-TEST_F(Pieces, ValuesAreThoseOfOneTask) {
+TEST_F(Segments, ValuesAreThoseOfOneTask) {
   const auto executable = Executable::compile(chain(5), Device{}, true);
   const NDArrays inputs = arrays(executable->program().input_specs);
   const NDArrays parameters = arrays(executable->program().parameter_specs);
   Executable::Call call{inputs, parameters};
   const NDArrays whole = executable->launch(call);
-  call.in_pieces = true;
   for (int round = 0; round < 3; ++round) {
-    const NDArrays parts = executable->launch(call);
+    const NDArrays parts = launch_backward(*executable, call);
     ASSERT_EQ(parts.size(), whole.size());
     for (size_t i = 0; i < parts.size(); ++i) expect_equal(parts[i], whole[i]);
   }
 }
 
-TEST_F(Pieces, OutputsGoIntoGivenArraysInTheOrderOfTheirUsers) {
+TEST_F(Segments, OutputsGoIntoGivenArraysInTheOrderOfTheirUsers) {
   const auto executable = Executable::compile(chain(4), Device{}, true);
   const NDArrays inputs = arrays(executable->program().input_specs);
   const NDArrays parameters = arrays(executable->program().parameter_specs);
@@ -95,11 +95,10 @@ TEST_F(Pieces, OutputsGoIntoGivenArraysInTheOrderOfTheirUsers) {
   Executable::Call call{inputs, parameters};
   const NDArrays expected = executable->launch(call);
   call.into = into;
-  call.in_pieces = true;
   std::vector<NDArrayRef> copies;
   for (int round = 0; round < 4; ++round) {
-    executable->launch(call);
-    // Queued before the pieces of the next round, which write the same memory.
+    launch_backward(*executable, call);
+    // Queued before the segments of the next round, which write the same memory.
     for (const NDArrayRef& array : into) {
       copies.push_back(NDArray::empty(array->spec(), {}));
       copy_to(array, copies.back());
@@ -108,16 +107,16 @@ TEST_F(Pieces, OutputsGoIntoGivenArraysInTheOrderOfTheirUsers) {
   for (size_t i = 0; i < copies.size(); ++i) expect_equal(copies[i], expected[i % 4]);
 }
 
-TEST_F(Pieces, LittleWorkStaysOneTask) {
+TEST_F(Segments, LittleWorkStaysOneTask) {
   Maker m;
   const ValueId x = m.input(Shape{64, 64});
   const ValueId y = m.op("dot", {x, m.parameter(Shape{64, 64})});
   const ValueId z = m.op("dot", {y, m.parameter(Shape{64, 64})});
   const auto executable = Executable::compile(m.finish({y, z}), Device{}, true);
-  EXPECT_EQ(cut_into_pieces(executable->program(), 2).size(), 1u);
+  EXPECT_EQ(cut_into_segments(executable->program(), 2).size(), 1u);
 }
 
-TEST_F(Pieces, AFailureReachesTheOutputsOfLaterPieces) {
+TEST_F(Segments, AFailureReachesTheOutputsOfLaterSegments) {
   const auto executable = Executable::compile(chain(3), Device{}, true);
   NDArrays inputs = arrays(executable->program().input_specs);
   const NDArrays parameters = arrays(executable->program().parameter_specs);
@@ -125,8 +124,7 @@ TEST_F(Pieces, AFailureReachesTheOutputsOfLaterPieces) {
   engine::Engine::get().push_fn("broken", {{}, {&broken, 1}, {}}, {},
                                 [] { fail(ErrorKind::kValue, "broken input"); });
   Executable::Call call{inputs, parameters};
-  call.in_pieces = true;
-  for (const NDArrayRef& output : executable->launch(call))
+  for (const NDArrayRef& output : launch_backward(*executable, call))
     EXPECT_THROW(output->wait_to_read(), Error);
 }
 

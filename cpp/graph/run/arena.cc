@@ -1,4 +1,4 @@
-#include "cpp/graph/arena.h"
+#include "cpp/graph/run/arena.h"
 
 #include <map>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "cpp/graph/packed_weights.h"
+#include "cpp/graph/run/packed_weights.h"
 
 #include <atomic>
 #include <mutex>
@@ -80,47 +80,47 @@ class PackedWeights::Task final : public engine::Task {
       : engine::Task("pack_parameters"), arena_(std::move(arena)) {}
 
   void add(const PackedWeights& values, std::span<const NDArrayRef> parameters) {
-    Part part{values.packing_, values.memory_, {}};
-    for (size_t i = 0; i < part.packing->parameters.size(); ++i) {
-      const NDArrayRef& a = parameters[static_cast<size_t>(part.packing->parameters[i])];
-      part.parameters.push_back(contiguous(a));
-      reads_.push_back(&part.parameters.back()->storage()->var());
+    Run one{values.packing_, values.memory_, {}};
+    for (size_t i = 0; i < one.packing->parameters.size(); ++i) {
+      const NDArrayRef& a = parameters[static_cast<size_t>(one.packing->parameters[i])];
+      one.parameters.push_back(contiguous(a));
+      reads_.push_back(&one.parameters.back()->storage()->var());
     }
-    writes_.push_back(&part.memory->var());
-    parts_.push_back(std::move(part));
+    writes_.push_back(&one.memory->var());
+    runs_.push_back(std::move(one));
   }
-  bool empty() const { return parts_.empty(); }
+  bool empty() const { return runs_.empty(); }
   const std::vector<engine::Var*>& reads() const { return reads_; }
   const std::vector<engine::Var*>& writes() const { return writes_; }
 
   void run() override {
-    for (const Part& part : parts_) run(part);
+    for (const Run& one : runs_) run(one);
   }
-  void release_operands() noexcept override { parts_.clear(); }
+  void release_operands() noexcept override { runs_.clear(); }
 
  private:
-  struct Part {
+  struct Run {
     std::shared_ptr<const Packing> packing;
     StorageRef memory;
     std::vector<NDArrayRef> parameters;
   };
-  void run(const Part& part) const {
-    const Program& p = part.packing->program;
-    const Slots& slots = part.packing->slots;
+  void run(const Run& one) const {
+    const Program& p = one.packing->program;
+    const Slots& slots = one.packing->slots;
     Arena::Use memory(*arena_, p.arena_bytes + p.scratch_bytes);
     std::vector<void*> bases(slots.count, nullptr);
     bases[Slots::kArena] = memory.data();
     bases[Slots::kScratch] = memory.data() + p.arena_bytes;
-    for (size_t i = 0; i < part.parameters.size(); ++i)
-      bases[slots.parameters + i] = part.parameters[i]->data();
+    for (size_t i = 0; i < one.parameters.size(); ++i)
+      bases[slots.parameters + i] = one.parameters[i]->data();
     for (size_t i = 0; i < p.constants.size(); ++i)
       bases[slots.constants + i] = p.constants[i]->data();
-    bases[slots.packed] = part.memory->data();
-    part.packing->steps.run(bases, {}, {.stream = engine::current_stream()});
+    bases[slots.packed] = one.memory->data();
+    one.packing->steps.run(bases, {}, {.stream = engine::current_stream()});
   }
 
   const std::shared_ptr<Arena> arena_;
-  std::vector<Part> parts_;
+  std::vector<Run> runs_;
   std::vector<engine::Var*> reads_, writes_;
 };
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "cpp/graph/arena.h"
-#include "cpp/graph/packing.h"
+#include "cpp/graph/run/arena.h"
+#include "cpp/graph/run/packing.h"
 
 namespace mxlite::graph {
 

@@ -1,17 +1,17 @@
-// A graph compiled for one signature. A call is one engine task, plus one before it when a
-// parameter changed since packed values were computed from it.
+// A graph compiled for one signature. A call is one engine task, or one for each segment of the
+// program, plus one before when a parameter changed since packed values were computed from it.
 #pragma once
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "cpp/graph/arena.h"
-#include "cpp/graph/output_memory.h"
-#include "cpp/graph/packed_weights.h"
-#include "cpp/graph/pieces.h"
-#include "cpp/graph/replay.h"
-#include "cpp/graph/run_operands.h"
-#include "cpp/graph/segment.h"
+#include "cpp/graph/run/arena.h"
+#include "cpp/graph/run/operands.h"
+#include "cpp/graph/run/output_memory.h"
+#include "cpp/graph/run/packed_weights.h"
+#include "cpp/graph/run/program_segments.h"
+#include "cpp/graph/run/replay.h"
+#include "cpp/graph/run/steps.h"
 #include "cpp/ops/invoke.h"
 
 namespace mxlite::graph {
@@ -34,12 +34,14 @@ class Executable final : public RefCounted {
     RandomState* random = nullptr;  // receives the first counter that this run uses
     // Has, by output, an array to write into or null for a fresh one. It may be shorter.
     std::span<const NDArrayRef> into = {};
-    bool in_pieces = false;  // finish each output as early as possible; see pieces_on
   };
   // Pushes the work and returns its outputs. Inputs must have the signature's shapes and dtypes;
   // donated ones belong to the executable from then on.
   // Thread-safe.
   NDArrays launch(const Call& call);
+  // Pushes a task for each segment, so that each output is finished as early as possible.
+  NDArrays launch_segments(const Call& call);
+  const std::vector<ProgramSegment>& segments();  // at most one if cutting is not worth it
 
   // The work of one call, for a task of the caller, which runs it once and declares the reads.
   struct Work {
@@ -63,7 +65,7 @@ class Executable final : public RefCounted {
 
  private:
   class MainTask;
-  class PieceTask;
+  class SegmentTask;
   struct Prepared;
 
   void prepare_for_gpu();
@@ -71,16 +73,13 @@ class Executable final : public RefCounted {
   engine::PushOptions push_options() const;
   void check_parameters(std::span<const NDArrayRef> parameters) const;
   void add_packed(const Call& call, RunOperands& task, SmallVector<engine::Var*, 8>& reads);
-  const std::vector<Piece>& pieces();
-  void push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var* const> reads,
-                   std::span<const NDArrayRef> outputs);
 
   Program program_;  // constant except packings, which an equal one may replace
   const Device device_;
   const bool may_inline_;
   const char* const task_name_;
   const Slots slots_;
-  const Segment main_;
+  const Steps main_;
   const std::shared_ptr<Arena> arena_;
   std::vector<int> read_parameters_, written_parameters_;  // used by the main part
   std::vector<TensorSpec> output_buffers_;                 // by output slot
@@ -92,7 +91,7 @@ class Executable final : public RefCounted {
   std::shared_ptr<OutputMemory> output_memory_;
 
   std::once_flag cut_once_;
-  std::vector<Piece> pieces_;
+  std::vector<ProgramSegment> segments_;
 
   std::mutex mutex_;
   std::vector<PackedWeights::Use> packed_;  // guarded by mutex_; by packing

@@ -1,4 +1,4 @@
-#include "cpp/graph/executable.h"
+#include "cpp/graph/run/executable.h"
 
 #include <algorithm>
 #include <atomic>
@@ -57,8 +57,8 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
     else
       e.main_.run(bases_, random_);
   }
-  // The pieces run one after the other, so memory that lives across pieces is separate.
-  void run_piece(size_t first, size_t last) {
+  // The segments run one after the other, so memory that lives across segments is separate.
+  void run_segment(size_t first, size_t last) {
     const Executable& e = *executable_;
     const Program& p = e.program_;
     if (first == 0) {
@@ -71,7 +71,7 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
     e.main_.run_steps(first, last, bases_, random_, {});
     if (last == p.main.size()) between_.reset();
   }
-  engine::Var& order() { return order_; }  // orders the pieces
+  engine::Var& order() { return order_; }  // orders the segments
   void release_operands() noexcept override {
     held_.clear();
     executable_.reset();
@@ -83,11 +83,11 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
   engine::Var order_;
 };
 
-class Executable::PieceTask final : public engine::Task {
+class Executable::SegmentTask final : public engine::Task {
  public:
-  PieceTask(IntrusivePtr<MainTask> whole, size_t first, size_t last)
+  SegmentTask(IntrusivePtr<MainTask> whole, size_t first, size_t last)
       : Task(whole->name, whole->origin), whole_(std::move(whole)), first_(first), last_(last) {}
-  void run() override { whole_->run_piece(first_, last_); }
+  void run() override { whole_->run_segment(first_, last_); }
   void release_operands() noexcept override { whole_.reset(); }
 
  private:
@@ -203,30 +203,12 @@ void Executable::forget_packed() {
   }
 }
 
-const std::vector<Piece>& Executable::pieces() {
+const std::vector<ProgramSegment>& Executable::segments() {
   std::call_once(cut_once_, [this] {
     if (!may_inline_ && written_parameters_.empty() && device_.type == DeviceType::kCPU)
-      pieces_ = cut_into_pieces(program_, output_buffers_.size());
+      segments_ = cut_into_segments(program_, output_buffers_.size());
   });
-  return pieces_;
-}
-
-void Executable::push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var* const> reads,
-                             std::span<const NDArrayRef> outputs) {
-  const auto var_of = [&](int slot) {
-    return &outputs[static_cast<size_t>(slot)]->storage()->var();
-  };
-  for (const Piece& piece : pieces_) {
-    std::vector<engine::Var*> read(reads.begin(), reads.end()), overwritten;
-    std::vector<engine::Var*> updated{&task->order()};
-    for (int slot : piece.reads) read.push_back(var_of(slot));
-    for (int slot : piece.overwrites) overwritten.push_back(var_of(slot));
-    for (int slot : piece.updates) updated.push_back(var_of(slot));
-    engine::PushOptions push = push_options();
-    if (&piece == &pieces_.back()) push.bytes = task->new_bytes();
-    engine::Engine::get().push(make_ref<PieceTask>(task, piece.first, piece.last),
-                               {read, overwritten, updated}, push);
-  }
+  return segments_;
 }
 
 // A call that is ready to run, and what it uses.
@@ -329,16 +311,30 @@ Executable::Prepared Executable::prepare(const Call& call) {
 
 NDArrays Executable::launch(const Call& call) {
   Prepared prepared = prepare(call);
-  MainTask& task = *prepared.task;
-  if (call.in_pieces && pieces_on() && pieces().size() > 1) {
-    push_pieces(std::move(prepared.task), prepared.reads, prepared.fresh);
-    return std::move(prepared.outputs);
-  }
   engine::PushOptions push = push_options();
-  push.bytes = task.new_bytes();
-  push.keep_operands = replay_ && task.uses_foreign_memory();
+  push.bytes = prepared.task->new_bytes();
+  push.keep_operands = replay_ && prepared.task->uses_foreign_memory();
   engine::Engine::get().push(std::move(prepared.task),
                              {prepared.reads, prepared.overwrites, prepared.updates}, push);
+  return std::move(prepared.outputs);
+}
+
+NDArrays Executable::launch_segments(const Call& call) {
+  Prepared prepared = prepare(call);
+  const auto var_of = [&](int slot) {
+    return &prepared.fresh[static_cast<size_t>(slot)]->storage()->var();
+  };
+  for (const ProgramSegment& segment : segments()) {
+    std::vector<engine::Var*> reads(prepared.reads.begin(), prepared.reads.end()), overwrites;
+    std::vector<engine::Var*> updates{&prepared.task->order()};
+    for (int slot : segment.reads) reads.push_back(var_of(slot));
+    for (int slot : segment.overwrites) overwrites.push_back(var_of(slot));
+    for (int slot : segment.updates) updates.push_back(var_of(slot));
+    engine::PushOptions push = push_options();
+    if (&segment == &segments_.back()) push.bytes = prepared.task->new_bytes();
+    engine::Engine::get().push(make_ref<SegmentTask>(prepared.task, segment.first, segment.last),
+                               {reads, overwrites, updates}, push);
+  }
   return std::move(prepared.outputs);
 }
 

@@ -1,4 +1,4 @@
-#include "cpp/graph/joined_task.h"
+#include "cpp/graph/run/joined_task.h"
 
 #include <algorithm>
 #include <functional>
@@ -27,21 +27,19 @@ class JoinedTask::Continuation final : public engine::Task {
   IntrusivePtr<JoinedTask> joined_;
 };
 
-JoinedTask::JoinedTask(const char* task_name, engine::Origin task_origin,
-                       std::shared_ptr<const Split> split,
-                       const std::vector<JoinedParts::Step>& steps, std::vector<JoinedWork> work)
-    : DeferredTask(task_name, task_origin),
-      split_(std::move(split)),
-      steps_(steps),
-      states_(steps.size()),
-      left_(steps.size()) {
+JoinedTask::JoinedTask(engine::Origin task_origin, std::shared_ptr<const SegmentedGraph> graph,
+                       std::vector<SegmentWork> work)
+    : DeferredTask(graph->task_name, task_origin),
+      graph_(std::move(graph)),
+      states_(work.size()),
+      left_(work.size()) {
   // Reserved now, because nothing may fail once calls have numbers.
-  ready_.reserve(steps.size());
-  calls_.reserve(steps.size());
-  for (size_t i = 0; i < steps.size(); ++i) {
+  ready_.reserve(work.size());
+  calls_.reserve(work.size());
+  for (size_t i = 0; i < work.size(); ++i) {
     states_[i].work = std::move(work[i]);
-    states_[i].needs = steps[i].needs;
-    if (steps[i].needs == 0) ready_.push_back(i);  // ascending: a heap
+    states_[i].needs = graph_->segments[i].needs;
+    if (states_[i].needs == 0) ready_.push_back(i);  // ascending: a heap
   }
 }
 
@@ -58,9 +56,9 @@ void JoinedTask::advance() {
     take_ended();
     while (!ready_.empty()) {
       std::pop_heap(ready_.begin(), ready_.end(), std::greater<>());
-      const size_t step = ready_.back();
+      const size_t segment = ready_.back();
       ready_.pop_back();
-      run(step);
+      run(segment);
       if (signal_.load(std::memory_order_acquire) == kNews) {
         signal_.exchange(kNone, std::memory_order_acq_rel);
         take_ended();
@@ -96,41 +94,41 @@ void JoinedTask::call_ended(size_t position, std::exception_ptr error) noexcept 
 }
 
 void JoinedTask::take_ended() {
-  std::erase_if(calls_, [this](size_t step) {
-    State& state = states_[step];
+  std::erase_if(calls_, [this](size_t segment) {
+    State& state = states_[segment];
     if (!state.ended.load(std::memory_order_acquire)) return false;
-    if (state.error) state.error = with_place(step, std::move(state.error));
-    end(step);
+    if (state.error) state.error = with_place(segment, std::move(state.error));
+    end(segment);
     return true;
   });
 }
 
-void JoinedTask::run(size_t step) {
-  State& state = states_[step];
-  JoinedWork& work = state.work;
+void JoinedTask::run(size_t segment) {
+  State& state = states_[segment];
+  SegmentWork& work = state.work;
   try {
     if (work.graph) {
       if (!state.error) work.graph->run();
-    } else if (state.error) {
+    } else if (work.call && state.error) {
       work.call->refuse(state.error);
     } else if (work.call) {
-      calls_.push_back(step);
-      return work.call->begin(*this, step, engine::TaskRef(this), work.input, work.output);
+      calls_.push_back(segment);
+      return work.call->begin(*this, segment, engine::TaskRef(this), work.input, work.output);
     }
   } catch (...) {
     state.error = std::current_exception();
     if (work.call) calls_.pop_back();
   }
-  end(step);
+  end(segment);
 }
 
-void JoinedTask::end(size_t step) {
-  State& state = states_[step];
+void JoinedTask::end(size_t segment) {
+  State& state = states_[segment];
   if (state.work.graph) state.work.graph->release_operands();
   state.work = {};
   if (state.error && !error_) error_ = state.error;
   --left_;
-  for (const uint32_t next : steps_[step].next) {
+  for (const uint32_t next : graph_->segments[segment].next) {
     State& later = states_[next];
     if (state.error && !later.error) later.error = state.error;
     if (--later.needs > 0) continue;
@@ -139,14 +137,14 @@ void JoinedTask::end(size_t step) {
   }
 }
 
-std::exception_ptr JoinedTask::with_place(size_t step, std::exception_ptr error) const noexcept {
+std::exception_ptr JoinedTask::with_place(size_t segment, std::exception_ptr error) const noexcept {
   try {
     std::rethrow_exception(error);
   } catch (const Error& e) {
     try {
       Error placed = e;  // A copy: other threads may read it.
       placed.add_context(
-          str("while running node ", steps_[step].part->name, " of ", split_->whole.name));
+          str("while running node ", graph_->segments[segment].name, " of ", graph_->whole.name));
       return std::make_exception_ptr(std::move(placed));
     } catch (...) {  // no memory for the text
       return error;
@@ -158,7 +156,7 @@ std::exception_ptr JoinedTask::with_place(size_t step, std::exception_ptr error)
 
 void JoinedTask::refuse_rest(const std::exception_ptr& cause) noexcept {
   for (size_t i = 0; i < states_.size(); ++i) {
-    JoinedWork& work = states_[i].work;
+    SegmentWork& work = states_[i].work;
     const bool runs = std::find(calls_.begin(), calls_.end(), i) != calls_.end();
     if (work.call && !runs) work.call->refuse(cause);
   }
@@ -170,7 +168,7 @@ void JoinedTask::release_operands() noexcept {
     if (state.work.graph) state.work.graph->release_operands();
     state.work = {};
   }
-  split_.reset();
+  graph_.reset();
 }
 
 }  // namespace mxlite::graph

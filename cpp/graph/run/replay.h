@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cpp/graph/device_graph.h"
+#include "cpp/graph/run/device_graph.h"
 #include "cpp/ndarray/storage.h"
 
 namespace mxlite::graph {

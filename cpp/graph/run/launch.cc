@@ -1,0 +1,34 @@
+#include "cpp/graph/run/launch.h"
+
+namespace mxlite::graph {
+
+// A call takes the first line that fits:
+//
+// | graph             | call                    | runs as                | see              |
+// | ----------------- | ----------------------- | ---------------------- | ---------------- |
+// | cut into segments | not recorded, in a job, | one task that runs all | joined_task      |
+// | at host operators | more in push_joined     | segments               |                  |
+// | and collectives   | any other               | a call of each segment | segment_run      |
+// | not cut, or such  | backward in a job, with | a task for each        | program_segments |
+// | a segment         | much output             | segment of the program |                  |
+// |                   | any other               | one task               | executable       |
+//
+// A task runs the steps of a program (steps). On a GPU it records them when the same memory comes
+// again, and then replays the record (replay).
+
+NDArrays launch(const CachedGraph::Entry& entry, const Executable::Call& call,
+                const EagerCalls& calls) {
+  if (const auto& segmented = entry.segmented) {
+    if (!entry.recording)
+      if (auto outputs = push_joined(segmented, call)) return std::move(*outputs);
+    return call_segments(*segmented, call, calls);
+  }
+  return (entry.recorded ? entry.recorded->forward() : *entry.plain).launch(call);
+}
+
+NDArrays launch_backward(Executable& backward, const Executable::Call& call) {
+  if (segments_on() && backward.segments().size() > 1) return backward.launch_segments(call);
+  return backward.launch(call);
+}
+
+}  // namespace mxlite::graph

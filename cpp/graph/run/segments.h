@@ -1,0 +1,74 @@
+// Cuts a graph at its host operators and collectives: the nodes in between become segments, graphs
+// of their own. The order is that of the trace, so writes into parameters keep their place, and all
+// ranks of a job make the same calls in the same order: passes see no collective.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cpp/graph/cached_graph.h"
+#include "cpp/graph/host_op.h"
+#include "cpp/graph/walk.h"
+#include "cpp/ops/collective/processes.h"
+
+namespace mxlite::graph {
+
+struct Segment {
+  IntrusivePtr<CachedGraph> graph;   // null: `host` or `collective` is called
+  const HostOp* host = nullptr;      // owned by the whole graph's node
+  const Node* collective = nullptr;  // Node of the whole graph; its operator is called.
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::vector<int> parameters;  // positions of `graph`'s parameters in the whole graph
+  std::string name;             // name of the node that is called
+  collective::Terms terms;      // those of `collective`
+
+  // For one task with all segments.
+  std::vector<uint32_t> next;  // segments that need an output of this one
+  uint32_t needs = 0;          // number of segments whose outputs this one needs
+  bool foreign_input = false;  // a call reads the graph's input or parameter
+  bool is_result = false;      // the graph returns the output of a call
+};
+
+struct SegmentedGraph {
+  explicit SegmentedGraph(Graph graph);  // without segments
+
+  const Graph whole;
+  const char* const task_name;
+  const ValueSlots slots;
+  std::vector<Segment> segments;
+  Route route;            // through the segments; its slots are those of `slots`
+  bool can_join = false;  // whether one task can run all segments: Note [Joined segments]
+  std::map<int32_t, const char*> sets;  // process sets, and an operator that uses it
+  mutable std::mutex mutex;
+  mutable std::vector<collective::PreparedCallRef> prepared;  // by segment; guarded by mutex
+};
+
+bool has_calls(const Graph& graph);  // host operators or collectives
+std::shared_ptr<const SegmentedGraph> cut_at_calls(Graph graph);
+// Parameters of the whole graph, then the captured arrays.
+void set_params(const SegmentedGraph& graph, const ArrayList& parameters);
+
+// Calls of autograd, which records them if the thread records.
+struct EagerCalls {
+  NDArrays (*op)(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
+                 engine::Origin origin);
+  NDArrays (*graph)(CachedGraph& graph, std::span<const NDArrayRef> inputs, engine::Origin origin);
+};
+NDArrays call_segments(const SegmentedGraph& graph, const Executable::Call& call,
+                       const EagerCalls& calls);
+
+// Pushes one task that runs all segments (Note [Joined segments]) and returns the graph's outputs.
+// Returns nothing if the segments must be called: the graph has host operators, changes parameters,
+// has calls that need copies, or outputs that do not need all calls; operands are not computed yet;
+// or this process has joined no job. Not for recording.
+std::optional<NDArrays> push_joined(const std::shared_ptr<const SegmentedGraph>& graph,
+                                    const Executable::Call& call);
+
+// Compiles a graph that was traced before, once per signature. is_segment: see CachedGraph.
+IntrusivePtr<CachedGraph> cached_graph_of(std::shared_ptr<const Graph> graph, bool is_segment);
+
+}  // namespace mxlite::graph
