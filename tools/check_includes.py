@@ -21,6 +21,7 @@ MAY_USE = {
     "sparse": ["base", "core", "engine", "ndarray", "ops", "graph", "autograd"],
     "kvstore": ["base", "core", "engine", "ndarray"],
     "jobs": ["base", "core", "engine", "ndarray", "ops", "graph", "kvstore"],
+    "horovod": ["base", "core", "engine", "ndarray", "kvstore", "jobs"],
     "io": ["base", "core", "engine", "ndarray"],
 }
 MAY_USE["cuda"] = list(MAY_USE)  # the plug-in's entry

@@ -88,7 +88,7 @@ void CodedBucket::reduce(size_t first, size_t last, const std::string& name, int
   MX_CHECK(first < last && last <= specs_.size(), "CodedBucket.reduce: parts ", first, " to ", last,
            " of ", specs_.size(), " given");
   const NDArrayRef input = words_->range(first, last);
-  const size_t ranks = CommThread::get().running_job()->set_members(set).size();
+  const size_t ranks = CommThread::get().running_job()->process_sets().members(set).size();
   const NDArrayRef output =
       NDArray::empty({Shape{input->size() * static_cast<int64_t>(ranks)}, DType::kInt32}, Device{});
   Request terms;

@@ -133,13 +133,21 @@ void CollectiveTask::announce_failure() noexcept {
   changed_.notify_all();
 }
 
+IntrusivePtr<CollectiveTask> push(const char* name, engine::Origin origin,
+                                  std::vector<OperationRef> operations, std::shared_ptr<Job> job,
+                                  const engine::Access& access, size_t bytes) {
+  auto task = make_ref<CollectiveTask>(name, origin, std::move(operations), std::move(job));
+  engine::Engine::get().push(task, access, {.may_inline = true, .bytes = bytes});
+  return task;
+}
+
 PendingCollective start(const CollectiveCall& call, engine::Origin origin) {
   auto job = CommThread::get().running_job();
   std::vector<OperationRef> operations = operations_of(call, *job);
   if (call.ordered) {
     CallChannel channel;
     channel.set = call.terms.set;
-    uint64_t number = job->number_calls(operations.size(), channel);
+    uint64_t number = job->ordered_calls().number_calls(operations.size(), channel);
     for (const OperationRef& operation : operations) {
       operation->channel = channel;
       operation->number = number++;
@@ -157,10 +165,8 @@ PendingCollective start(const CollectiveCall& call, engine::Origin origin) {
     (whole ? overwrites : updates).push_back(&output->storage()->var());
     bytes += output->storage()->take_new_bytes();
   }
-  auto task = make_ref<CollectiveTask>(collective_name(call.terms.kind), origin, operations,
-                                       std::move(job));
-  engine::Engine::get().push(task, {reads, overwrites, updates},
-                             {.may_inline = true, .bytes = bytes});
+  auto task = push(collective_name(call.terms.kind), origin, operations, std::move(job),
+                   {reads, overwrites, updates}, bytes);
   return {std::move(operations), std::move(task)};
 }
 
@@ -170,11 +176,8 @@ void start_bucket_call(OperationRef operation, const Request& terms, engine::Ori
   operation->is_bucket = true;
   operation->asked = job->share(terms);
   operation->channel.set = terms.set;
-  operation->number = job->number_calls(1, operation->channel);
-  std::vector<OperationRef> operations = {std::move(operation)};
-  auto task = make_ref<CollectiveTask>(collective_name(terms.kind), origin, std::move(operations),
-                                       std::move(job));
-  engine::Engine::get().push(std::move(task), access, {.may_inline = true});
+  operation->number = job->ordered_calls().number_calls(1, operation->channel);
+  push(collective_name(terms.kind), origin, {std::move(operation)}, std::move(job), access);
 }
 
 }  // namespace mxlite::jobs

@@ -40,6 +40,10 @@ class CollectiveTask final : public engine::DeferredTask, public OperationOwner 
   std::exception_ptr error_;  // guarded by mutex_
 };
 
+IntrusivePtr<CollectiveTask> push(const char* name, engine::Origin origin,
+                                  std::vector<OperationRef> operations, std::shared_ptr<Job> job,
+                                  const engine::Access& access, size_t bytes = 0);
+
 // A collective of one or several arrays, as a program asks for it.
 struct CollectiveCall {
   Request terms;         // terms of all; name, dtype and shape differ

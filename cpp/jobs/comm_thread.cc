@@ -97,7 +97,8 @@ void CommThread::thread_main() {
   }
 }
 
-void CommThread::start(const WorldRequest& request, const JobOptions& options) {
+void CommThread::start(const WorldRequest& request, const JobOptions& options,
+                       const MakeNegotiation& make) {
   MX_CHECK_KIND(
       !engine::in_forked_child(), ErrorKind::kCommunicator,
       "init: this process is a fork; start it with mpirun, or init in its parent's stead");
@@ -106,8 +107,9 @@ void CommThread::start(const WorldRequest& request, const JobOptions& options) {
     if (job_) return;
   }
   const auto job = std::make_shared<std::shared_ptr<Job>>();
-  std::future<void> made = run(
-      [this, job, request, options] { *job = std::make_shared<Job>(request, options, timeline_); });
+  std::future<void> made = run([this, job, request, options, make] {
+    *job = std::make_shared<Job>(make_world(request), options, timeline_, make);
+  });
   try {
     engine::get_interruptibly(std::move(made));
   } catch (...) {

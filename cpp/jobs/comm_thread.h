@@ -19,7 +19,7 @@ class CommThread {
   static CommThread& get();  // leaked: static destructors may use it
 
   // Collective: makes the world. Throws on failure; does nothing while a job runs.
-  void start(const WorldRequest& request, const JobOptions& options);
+  void start(const WorldRequest& request, const JobOptions& options, const MakeNegotiation& make);
   // Notifies all ranks; pending and later operations fail. Idempotent. orderly: first waits until
   // all ranks have left or need this one, until nobody has communicated for the timeout, or until
   // a signal handler raises; meanwhile other ranks may use process sets without this one.

@@ -105,8 +105,9 @@ class ShmControl final : public ControlChannel {
 // Between hosts a rank cannot see that another one has begun, so rounds repeat all the time.
 class GatherControl final : public ControlChannel {
  public:
-  GatherControl(std::unique_ptr<Communicator> group, std::function<double()> cycle_ms)
-      : group_(std::move(group)), cycle_ms_(std::move(cycle_ms)) {}
+  GatherControl(std::unique_ptr<Communicator> group, double cycle_ms)
+      : group_(std::move(group)),
+        cycle_(std::chrono::microseconds(static_cast<int64_t>(cycle_ms * 1000))) {}
 
   void post(std::vector<std::byte> message) override { message_ = std::move(message); }
   bool ready() override { return true; }
@@ -126,7 +127,7 @@ class GatherControl final : public ControlChannel {
       messages.emplace_back(at, at + n);
       at += n;
     }
-    next_ = Clock::now() + std::chrono::microseconds(static_cast<int64_t>(cycle_ms_() * 1000));
+    next_ = Clock::now() + cycle_;
     return messages;
   }
   bool wanted() override { return Clock::now() >= next_; }
@@ -150,7 +151,7 @@ class GatherControl final : public ControlChannel {
 
  private:
   std::unique_ptr<Communicator> group_;
-  std::function<double()> cycle_ms_;
+  const Clock::duration cycle_;
   std::vector<std::byte> message_;
   Clock::time_point next_{};  // used only by the comm thread
   std::mutex mutex_;
@@ -160,11 +161,10 @@ class GatherControl final : public ControlChannel {
 
 }  // namespace
 
-std::unique_ptr<ControlChannel> make_control(Communicator& world,
-                                             std::function<double()> cycle_ms) {
+std::unique_ptr<ControlChannel> make_control(Communicator& world, double cycle_ms) {
   const std::string backend = world.backend();
   if (backend != "shm" && backend != "local")
-    return std::make_unique<GatherControl>(world.split(0, world.rank()), std::move(cycle_ms));
+    return std::make_unique<GatherControl>(world.split(0, world.rank()), cycle_ms);
   shm::SegmentName name;
   std::shared_ptr<shm::SharedSegment> segment;
   if (world.size() == 1)

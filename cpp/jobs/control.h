@@ -1,7 +1,6 @@
 // Rounds of messages between all ranks, for their negotiation.
 #pragma once
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +37,7 @@ class ControlChannel {
   virtual void fail_all(const char* reason) noexcept = 0;
 };
 
-// Collective. Uses shared memory where all ranks have it, else all-gathers every cycle_ms().
-std::unique_ptr<ControlChannel> make_control(Communicator& world, std::function<double()> cycle_ms);
+// Collective. Uses shared memory where all ranks have it, else all-gathers every `cycle_ms`.
+std::unique_ptr<ControlChannel> make_control(Communicator& world, double cycle_ms);
 
 }  // namespace mxlite::jobs

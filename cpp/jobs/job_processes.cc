@@ -1,5 +1,7 @@
 #include "cpp/jobs/job_processes.h"
 
+#include <array>
+
 #include "cpp/core/host_memory.h"
 #include "cpp/engine/polling.h"
 #include "cpp/jobs/collective_task.h"
@@ -15,40 +17,16 @@ using collective::Kind;
 using collective::Reduction;
 
 CollectiveKind kind_of(Kind kind) {
-  switch (kind) {
-    case Kind::kAllReduce:
-      return CollectiveKind::kAllReduce;
-    case Kind::kReduce:
-      return CollectiveKind::kReduce;
-    case Kind::kBroadcast:
-      return CollectiveKind::kBroadcast;
-    case Kind::kAllGather:
-      return CollectiveKind::kAllGather;
-    case Kind::kReduceScatter:
-      return CollectiveKind::kReduceScatter;
-    case Kind::kAllToAll:
-      return CollectiveKind::kAllToAll;
-    case Kind::kSend:
-    case Kind::kReceive:
-    case Kind::kNone:  // is never started
-      break;
-  }
-  return CollectiveKind::kMessage;
+  using enum CollectiveKind;
+  constexpr std::array kKinds = {kAllReduce,     kReduce,   kBroadcast, kAllGather,
+                                 kReduceScatter, kAllToAll, kMessage,   kMessage};
+  return kKinds.at(static_cast<size_t>(kind));  // kNone is never started
 }
 
 ReduceOp reduce_op_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum:
-    case Reduction::kMean:
-      break;
-    case Reduction::kProduct:
-      return ReduceOp::kProduct;
-    case Reduction::kMin:
-      return ReduceOp::kMin;
-    case Reduction::kMax:
-      return ReduceOp::kMax;
-  }
-  return ReduceOp::kSum;
+  using enum ReduceOp;
+  constexpr std::array kOps = {kSum, kSum, kProduct, kMin, kMax};
+  return kOps.at(static_cast<size_t>(reduction));
 }
 
 CallChannel channel_of(const collective::Terms& terms, int rank) {
@@ -72,7 +50,8 @@ Request request_of(const collective::Terms& terms, const TensorSpec& spec,
   else
     request.root = terms.peer;
   if (terms.reduction == Reduction::kMean)
-    request.postscale = 1.0 / static_cast<double>(job.set_members(terms.process_set).size());
+    request.postscale =
+        1.0 / static_cast<double>(job.process_sets().members(terms.process_set).size());
   const auto shape = spec.shape.span();
   request.shape.assign(shape.begin(), shape.end());
   request.same_shapes = true;
@@ -93,8 +72,9 @@ OperationRef operation_of(const Call& call, const std::string& failure, Job& job
   if (call.output) operation->output = call.output->detached();
   operation->asked = job.share(request);
   operation->channel = channel;
-  operation->number = call.terms.later == collective::kGivenUp ? job.number_given_up_call(channel)
-                                                               : job.number_calls(1, channel);
+  operation->number = call.terms.later == collective::kGivenUp
+                          ? job.ordered_calls().number_given_up_call(channel)
+                          : job.ordered_calls().number_calls(1, channel);
   return operation;
 }
 
@@ -107,7 +87,9 @@ class JobCall final : public collective::PendingCall, public OperationOwner {
     operation_->channel.set = operation_->request().set;
   }
 
-  void number() override { operation_->number = job_->number_calls(1, operation_->channel); }
+  void number() override {
+    operation_->number = job_->ordered_calls().number_calls(1, operation_->channel);
+  }
 
   void begin(collective::CallOwner& owner, size_t position, engine::TaskRef task, NDArrayRef input,
              NDArrayRef output) override {
@@ -177,7 +159,7 @@ class JobProcesses final : public collective::Processes {
 
   collective::Group group(int32_t process_set) const override {
     const auto job = CommThread::get().running_job();
-    return {job->set_members(process_set), job->rank};
+    return {job->process_sets().members(process_set), job->rank};
   }
 
   // A message from one rank to another runs as a collective of all ranks of the set. The other
@@ -195,9 +177,7 @@ class JobProcesses final : public collective::Processes {
     if (call.input) reads.push_back(&call.input->storage()->var());
     const size_t bytes = call.output->storage()->take_new_bytes();
     try {
-      auto task = make_ref<CollectiveTask>(call.op, call.origin, std::move(operations), job);
-      engine::Engine::get().push(std::move(task), {reads, overwrites, {}},
-                                 {.may_inline = true, .bytes = bytes});
+      push(call.op, call.origin, std::move(operations), job, {reads, overwrites, {}}, bytes);
     } catch (const std::bad_alloc&) {  // The call has its number, so the other ranks wait for it.
       job->abort("memory ran out while a collective was started");
       throw;

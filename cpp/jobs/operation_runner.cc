@@ -1,9 +1,10 @@
 #include "cpp/jobs/operation_runner.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
+#include <chrono>
 #include <numeric>
+#include <optional>
+#include <thread>
 
 #include "cpp/base/error.h"
 #include "cpp/core/profile_hooks.h"
@@ -15,11 +16,15 @@ constexpr size_t kAlignment = 64;
 
 size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// NCCL may notice that a rank is gone before its heartbeat has stopped; the heartbeat names it.
+constexpr double kGrace = 3;
+constexpr auto kPause = std::chrono::milliseconds(20);
+
 // Marks an activity on the timeline rows of all tensors of a response.
 class Activity {
  public:
-  Activity(Timeline& timeline, std::span<const OperationRef> operations, const char* name)
-      : timeline_(timeline), operations_(operations), runs_(timeline.runs()) {
+  Activity(Timeline& timeline, std::span<const OperationRef> operations, const std::string& name)
+      : timeline_(timeline), operations_(operations), runs_(timeline.runs() && !name.empty()) {
     if (runs_)
       for (const auto& o : operations_) timeline_.begin(o->request().name, name);
   }
@@ -36,23 +41,20 @@ class Activity {
   bool runs_;
 };
 
-const char* transport_activity(const Carrier& carrier, CollectiveKind kind) {
-  const bool nccl = carrier.memory.on_gpu();
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return nccl ? "NCCL_ALLREDUCE" : "MPI_ALLREDUCE";
-    case CollectiveKind::kAllGather:
-      return nccl ? "NCCL_ALLGATHER" : "MPI_ALLGATHER";
-    case CollectiveKind::kBroadcast:
-      return nccl ? "NCCL_BCAST" : "MPI_BCAST";
-    case CollectiveKind::kAllToAll:
-      return nccl ? "NCCL_ALLTOALL" : "MPI_ALLTOALL";
-    case CollectiveKind::kReduceScatter:
-      return nccl ? "NCCL_REDUCESCATTER" : "MPI_REDUCESCATTER";
-    case CollectiveKind::kReduce:
-      return nccl ? "NCCL_REDUCE" : "MPI_REDUCE";
-    default:
-      return "MPI_BARRIER";
+// Returns Horovod's name for moving the bytes; empty if the timeline does not run.
+std::string transport_activity(const Timeline& timeline, const Carrier& carrier,
+                               CollectiveKind kind) {
+  if (!timeline.runs()) return {};
+  return str(carrier.memory.on_gpu() ? "NCCL_" : "MPI_",
+             kind == CollectiveKind::kBroadcast ? "BCAST" : activity_name(kind));
+}
+
+// Aborts the group. When this returns, none of the group's work uses its arrays any more.
+void end_gpu_work(DeviceCommunicator& gpus, const char* reason) noexcept {
+  gpus.fail_all(reason);
+  try {
+    gpus.stream().synchronize();
+  } catch (const std::exception&) {  // A broken GPU does no work.
   }
 }
 
@@ -76,26 +78,113 @@ std::vector<int64_t> rows_by_rank(int64_t rows, int ranks) {
   return counts;
 }
 
-void OperationRunner::run(std::span<const OperationRef> operations,
-                          std::span<const Request> requests, const Carrier& carrier,
-                          std::span<const int> members) {
+void OperationRunner::run(std::vector<OperationRef>& operations,
+                          std::span<const Request> requests) {
+  const auto begin = Clock::now();
+  const Request& first = operations[0]->request();
+  const CallChannel channel = operations[0]->channel;
+  const ProcessSet& set = *sets_.find(first.set);
+  const bool on_gpus = first.device >= 0;
+  size_t bytes = 0;
+  for (const auto& o : operations) bytes += o->asked->bytes;
+  DeviceCommunicator* gpus = nullptr;
+  try {
+    std::string problem;
+    if (on_gpus) gpus = gpu_group(first.set, problem);
+    if (!problem.empty()) {
+      problem = str(collective_name(first.kind), " of '", first.name, "': ", problem);
+      notify(operations, communicator_error(problem.c_str()));
+      return operations.clear();
+    }
+    std::optional<GpuMemory> gpu_memory;
+    if (gpus) gpu_memory.emplace(*gpus).wait_for_allocations(StreamKind::kCopyIn);
+    if (gpus && std::any_of(operations.begin(), operations.end(),
+                            [](const OperationRef& o) { return o->fresh_in_compute; }))
+      gpu_memory->wait_for_allocations(StreamKind::kCompute);
+    const Carrier carrier = gpus ? Carrier{*gpus, *gpu_memory} : Carrier{*set.group, host_memory_};
+    if (channel.is_message()) {
+      carrier.group.describe(first.name);
+      message(operations[0].get(), carrier, set.place_of(channel.from), set.place_of(channel.to));
+    } else {
+      run_in(carrier, operations, requests, set.ranks);
+    }
+    ++counts_.calls;
+    counts_.tensors += operations.size();
+    if (on_gpus) counts_.nccl_tensors += operations.size();
+    counts_.bytes += bytes;
+    counts_.collective_ns += static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+    if (gpus)
+      gpus->when_done([operations](std::exception_ptr error) { notify(operations, error); });
+    else
+      notify(operations, nullptr);
+  } catch (const std::exception& e) {
+    if (gpus) end_gpu_work(*gpus, e.what());
+    notify(operations, communicator_error(e.what()));
+    throw;
+  }
+  operations.clear();
+}
+
+void OperationRunner::attend_message(const CallChannel& channel) {
+  const ProcessSet& set = *sets_.find(channel.set);
+  set.group->describe(str("message from rank ", channel.from, " to rank ", channel.to));
+  message(nullptr, {*set.group, host_memory_}, set.place_of(channel.from),
+          set.place_of(channel.to));
+}
+
+int OperationRunner::choose_gpu(int index) {
+  int chosen = -1;
+  return gpu_.compare_exchange_strong(chosen, index) ? index : chosen;
+}
+
+DeviceCommunicator* OperationRunner::gpu_group(int set, std::string& problem) {
+  const auto [place, fresh] = gpu_groups_.try_emplace(set);
+  GpuGroup& group = place->second;
+  if (fresh) {
+    const ProcessSet& processes = *sets_.find(set);
+    const DeviceRank me{processes.group->rank(), processes.group->size(), gpu_.load(),
+                        processes.ranks, [this] { control_.look(); }};
+    group.communicator = make_device_communicator(*processes.group, me, group.problem);
+  }
+  problem = group.problem;
+  return group.communicator.get();
+}
+
+bool OperationRunner::gpus_busy() const {
+  for (const auto& [set, group] : gpu_groups_)
+    if (group.communicator && group.communicator->busy()) return true;
+  return false;
+}
+
+void OperationRunner::look_at_gpus() {
+  try {
+    for (const auto& [set, group] : gpu_groups_)
+      if (group.communicator) group.communicator->look();
+  } catch (const std::exception&) {
+    for (const Deadline grace(kGrace); !grace.over(); std::this_thread::sleep_for(kPause))
+      control_.look();
+    throw;
+  }
+}
+
+void OperationRunner::fail_all(const char* reason) noexcept {
+  for (const auto& [set, group] : gpu_groups_)
+    if (group.communicator) group.communicator->fail_all(reason);
+}
+
+void OperationRunner::run_in(const Carrier& carrier, std::span<const OperationRef> operations,
+                             std::span<const Request> requests, std::span<const int> members) {
   Operation& first = *operations[0];
   const CollectiveKind kind = first.request().kind;
-  const Activity outer(timeline_, operations,
-                       kind == CollectiveKind::kAllReduce       ? "ALLREDUCE"
-                       : kind == CollectiveKind::kAllGather     ? "ALLGATHER"
-                       : kind == CollectiveKind::kBroadcast     ? "BROADCAST"
-                       : kind == CollectiveKind::kAllToAll      ? "ALLTOALL"
-                       : kind == CollectiveKind::kReduceScatter ? "REDUCESCATTER"
-                       : kind == CollectiveKind::kReduce        ? "REDUCE"
-                                                                : "BARRIER");
+  const Activity outer(timeline_, operations, timeline_.runs() ? activity_name(kind) : "");
   const ProfileScope profile(collective_name(kind), ProfileKind::kComm);
   std::string what = first.request().name;
   if (operations.size() > 1) what += " and " + std::to_string(operations.size() - 1) + " more";
   carrier.group.describe(std::move(what));
   if (kind == CollectiveKind::kAllReduce && operations.size() > 1)
     return all_reduce_fused(operations, carrier);
-  const Activity inner(timeline_, operations, transport_activity(carrier, kind));
+  const Activity inner(timeline_, operations, transport_activity(timeline_, carrier, kind));
   switch (kind) {
     case CollectiveKind::kAllReduce:
       return all_reduce(first, carrier);
@@ -158,7 +247,8 @@ void OperationRunner::all_reduce_fused(std::span<const OperationRef> operations,
   }
   const auto count = static_cast<int64_t>(total / dtype_size(first.dtype));
   {
-    const Activity activity(timeline_, operations, transport_activity(carrier, first.kind));
+    const Activity activity(timeline_, operations,
+                            transport_activity(timeline_, carrier, first.kind));
     carrier.memory.scale(all, count, first.dtype, first.prescale);
     carrier.group.all_reduce(all, all, count, first.dtype, first.op);
     carrier.memory.scale(all, count, first.dtype, first.postscale);

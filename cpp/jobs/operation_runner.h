@@ -1,12 +1,19 @@
-// Carries out responses: moves the tensors' bytes through a communicator. On a GPU the work is
-// submitted to the communicator's stream.
+// Carries out operations: moves the arrays' bytes through a communicator. On a GPU the work is
+// submitted to the stream of an NCCL communicator.
 #pragma once
+#include <atomic>
+#include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "cpp/jobs/control.h"
 #include "cpp/jobs/operand_memory.h"
 #include "cpp/jobs/operation.h"
+#include "cpp/jobs/process_sets.h"
 #include "cpp/jobs/timeline.h"
+#include "cpp/kvstore/comm/device_communicator.h"
 
 namespace mxlite::jobs {
 
@@ -16,21 +23,48 @@ struct Carrier {
   OperandMemory& memory;
 };
 
+// Used by the comm thread, unless a function says otherwise.
 class OperationRunner {
  public:
-  explicit OperationRunner(Timeline& timeline) : timeline_(timeline) {}
+  struct Counts {
+    std::atomic<uint64_t> calls{0}, tensors{0}, bytes{0};
+    std::atomic<uint64_t> nccl_tensors{0};   // those of `tensors` that NCCL has carried
+    std::atomic<uint64_t> collective_ns{0};  // on GPUs only until the work is submitted
+  };
+
+  OperationRunner(const ProcessSets& sets, ControlChannel& control, Timeline& timeline)
+      : sets_(sets), control_(control), timeline_(timeline) {}
   OperationRunner(const OperationRunner&) = delete;
   OperationRunner& operator=(const OperationRunner&) = delete;
 
-  // Runs this rank's operations of one kind as one. requests: by member, for the first operation;
-  // members: the ranks of the group.
-  void run(std::span<const OperationRef> operations, std::span<const Request> requests,
-           const Carrier& carrier, std::span<const int> members);
-  // Collective over the group: moves a message between two of its ranks. operation: null on ranks
-  // that are neither; from, to: positions in the group.
-  void message(Operation* operation, const Carrier& carrier, int from, int to);
+  // Carries out operations of one kind and one memory as one, and notifies their owners. requests:
+  // by member, for the first operation. Throws if a rank is lost; the operations are notified then,
+  // too.
+  void run(std::vector<OperationRef>& operations, std::span<const Request> requests);
+  // A message between two other ranks of a group is a collective of the whole group.
+  void attend_message(const CallChannel& channel);
+
+  void remove_set(int set) { gpu_groups_.erase(set); }
+  bool gpus_busy() const;
+  void look_at_gpus();  // throws if a rank is lost
+  void fail_all(const char* reason) noexcept;
+  // Returns the GPU with which this process takes part in collectives of arrays on GPUs: the first
+  // one that is given here. Any thread may call this.
+  int choose_gpu(int index);
+  const Counts& counts() const { return counts_; }  // any thread may read them
 
  private:
+  struct GpuGroup {
+    std::unique_ptr<DeviceCommunicator> communicator;
+    std::string problem;  // reason why `communicator` is null
+  };
+  // Returns the NCCL communicator of a process set. All its ranks take part in the first call,
+  // which makes it; if that fails, `problem` has the same text on all ranks.
+  DeviceCommunicator* gpu_group(int set, std::string& problem);
+  void run_in(const Carrier& carrier, std::span<const OperationRef> operations,
+              std::span<const Request> requests, std::span<const int> members);
+  // operation: null on ranks that neither send nor receive; from, to: positions in the group.
+  void message(Operation* operation, const Carrier& carrier, int from, int to);
   void all_reduce(Operation& operation, const Carrier& carrier);
   void all_reduce_fused(std::span<const OperationRef> operations, const Carrier& carrier);
   void all_gather(Operation& operation, std::span<const Request> requests, const Carrier& carrier);
@@ -41,7 +75,13 @@ class OperationRunner {
   // Runs the call of an operator, whose blocks are equal.
   void run_blocks(Operation& operation, const Carrier& carrier);
 
+  const ProcessSets& sets_;
+  ControlChannel& control_;
   Timeline& timeline_;
+  std::map<int, GpuGroup> gpu_groups_;  // by process set; made when they are needed
+  HostMemory host_memory_;
+  std::atomic<int> gpu_{-1};  // index of the GPU that this process uses
+  Counts counts_;
 };
 
 // Splits the first dimension for reduce-scatter: the first ranks get one more row.

@@ -1,6 +1,8 @@
 #include "cpp/jobs/request.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "cpp/base/error.h"
 #include "cpp/base/hash.h"
@@ -12,6 +14,12 @@ const char* collective_name(CollectiveKind kind) {
       "allreduce", "allgather",       "broadcast",          "alltoall", "reducescatter",
       "barrier",   "add_process_set", "remove_process_set", "reduce",   "message"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+std::string activity_name(CollectiveKind kind) {
+  std::string name = collective_name(kind);
+  std::transform(name.begin(), name.end(), name.begin(), ::toupper);
+  return name;
 }
 
 int64_t Request::elements() const {

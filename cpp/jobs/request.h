@@ -26,6 +26,7 @@ enum class CollectiveKind : uint8_t {
 };
 inline constexpr size_t kNumCollectiveKinds = 10;
 const char* collective_name(CollectiveKind kind);  // "allreduce"
+std::string activity_name(CollectiveKind kind);    // "ALLREDUCE"
 
 // Value of Request::later if this rank has given up the run of a graph.
 inline constexpr int32_t kGivenUp = -1;
@@ -98,5 +99,9 @@ uint64_t call_hash(const Request& request);
 void write_request(FrameWriter& frame, const Request& request);
 // Throws a communicator error if the bytes are not a request.
 Request read_request(FrameReader& frame);
+
+// Checks that the requests of all ranks for one operation fit together. requests[i] is from rank
+// members[i]. Returns "" if they fit; else a text that names ranks, the tensor and both values.
+std::string mismatch(std::span<const Request> requests, std::span<const int> members);
 
 }  // namespace mxlite::jobs

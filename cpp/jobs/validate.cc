@@ -1,9 +1,8 @@
-#include "cpp/jobs/validate.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "cpp/base/str.h"
+#include "cpp/jobs/request.h"
 
 namespace mxlite::jobs {
 namespace {

@@ -7,6 +7,7 @@
 #include "cpp/autograd/gradient_order.h"
 #include "cpp/core/host_memory.h"
 #include "cpp/graph/run/program_segments.h"
+#include "cpp/horovod/named_operations.h"
 #include "cpp/jobs/collective_task.h"
 #include "cpp/jobs/comm_thread.h"
 #include "cpp/jobs/job_processes.h"
@@ -38,8 +39,7 @@ JobOptions job_options(const py::dict& d) {
   o.settings.fusion_bytes = option(d, "fusion_bytes", o.settings.fusion_bytes);
   o.settings.cycle_ms = option(d, "cycle_ms", o.settings.cycle_ms);
   o.wait_for_cycle = option(d, "wait_for_cycle", false);
-  o.cache_capacity = option(d, "cache_capacity", o.cache_capacity);
-  o.settings.cache = o.cache_capacity > 0;
+  o.settings.cache_capacity = option(d, "cache_capacity", o.settings.cache_capacity);
   o.stall_warning = option(d, "stall_warning", o.stall_warning);
   o.stall_shutdown = option(d, "stall_shutdown", o.stall_shutdown);
   o.timeline = option<std::string>(d, "timeline", "");
@@ -60,7 +60,7 @@ py::dict info() {
 py::dict stats() {
   const auto job = CommThread::get().running_job();
   const JobStats s = job->stats();
-  const JobSettings now = job->settings();
+  const JobSettings& now = job->options.settings;
   return py::dict(py::arg("rounds") = s.rounds, py::arg("responses") = s.responses,
                   py::arg("tensors") = s.tensors, py::arg("bytes") = s.bytes,
                   py::arg("cache_hits") = s.cache_hits, py::arg("nccl_tensors") = s.nccl_tensors,
@@ -249,7 +249,7 @@ void bind_comm(py::module_& m) {
       "comm_start",
       [](const py::dict& options, const std::vector<int>& ranks, uintptr_t mpi_communicator) {
         CommThread::get().start({ranks, reinterpret_cast<const void*>(mpi_communicator)},
-                                job_options(options));
+                                job_options(options), horovod::negotiate_by_name);
         const bool several = CommThread::get().running_job()->size > 1;
         graph::set_segments(several);
         autograd::set_notes_order(several);
@@ -298,7 +298,8 @@ void bind_comm(py::module_& m) {
   m.def("comm_info", &info, "Ranks and sizes of this process.");
   m.def("comm_stats", &stats, "Counts since comm_start.");
   m.def(
-      "comm_set_members", [](int set) { return CommThread::get().running_job()->set_members(set); },
+      "comm_set_members",
+      [](int set) { return CommThread::get().running_job()->process_sets().members(set); },
       py::arg("set"));
   m.def("comm_submit", &submit, py::arg("kind"), py::arg("names"), py::arg("inputs"),
         py::arg("outputs"), py::arg("terms"), "Begin named collectives, in one task.");

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cpp/base/error.h"
+#include "cpp/horovod/named_operations.h"
 
 namespace {
 thread_local bool refuses_memory = false;
@@ -67,11 +68,12 @@ class OneRank {
  public:
   explicit OneRank(int64_t cache_capacity = 1024) {
     JobOptions options;
-    options.cache_capacity = cache_capacity;
+    options.settings.cache_capacity = cache_capacity;
     std::mutex mutex;
     std::condition_variable made;
     thread_ = std::thread([&, options] {
-      auto job = std::make_shared<Job>(WorldRequest{}, options, timeline_);
+      auto job =
+          std::make_shared<Job>(make_world({}), options, timeline_, horovod::negotiate_by_name);
       {
         std::lock_guard lock(mutex);
         job_ = job;
@@ -174,8 +176,8 @@ TEST(Job, CallsByNumberAreDoneWhicheverIsReadyFirst) {
   constexpr size_t kCalls = 40;
   OneRank job;
   Owner owner;
-  const uint64_t first = job.job().number_calls(kCalls);
-  EXPECT_EQ(job.job().number_calls(1), first + kCalls);
+  const uint64_t first = job.job().ordered_calls().number_calls(kCalls);
+  EXPECT_EQ(job.job().ordered_calls().number_calls(1), first + kCalls);
   std::vector<OperationRef> all;
   for (size_t i = 0; i < kCalls; ++i) {
     // Equal names are not a mistake: the numbers distinguish the calls.
@@ -196,7 +198,7 @@ TEST(Job, CallsByNumberAreDoneWhicheverIsReadyFirst) {
 TEST(Job, ACallByNumberWithoutInputIsAnError) {
   OneRank job;
   Owner owner;
-  const uint64_t number = job.job().number_calls(1);
+  const uint64_t number = job.job().ordered_calls().number_calls(1);
   auto failed = job.sum("a", 3, owner);
   Request request = failed->request();
   request.failure = "no input";
@@ -211,10 +213,10 @@ TEST(Job, ACallByNumberWithoutInputIsAnError) {
 TEST(Job, NumbersContinueWhenAGivenUpCallHasEnded) {
   OneRank job;
   Owner owner;
-  const uint64_t number = job.job().number_given_up_call({});
+  const uint64_t number = job.job().ordered_calls().number_given_up_call({});
   std::atomic<uint64_t> next{0};
-  std::thread caller([&] { next = job.job().number_calls(1); });
-  EXPECT_EQ(job.job().number_calls(1, {.set = 1}), 1u);  // another channel
+  std::thread caller([&] { next = job.job().ordered_calls().number_calls(1); });
+  EXPECT_EQ(job.job().ordered_calls().number_calls(1, {.set = 1}), 1u);  // another channel
   EXPECT_EQ(next, 0u);
   auto failed = job.sum("a", 3, owner);
   Request request = failed->request();
@@ -230,8 +232,8 @@ TEST(Job, NumbersContinueWhenAGivenUpCallHasEnded) {
 
 TEST(Job, WaitingForANumberEndsWithTheSession) {
   OneRank job;
-  const uint64_t number = job.job().number_given_up_call({});
-  std::thread caller([&] { EXPECT_EQ(job.job().number_calls(1), number + 1); });
+  const uint64_t number = job.job().ordered_calls().number_given_up_call({});
+  std::thread caller([&] { EXPECT_EQ(job.job().ordered_calls().number_calls(1), number + 1); });
   job.stop();
   caller.join();
 }

@@ -41,7 +41,7 @@ class Counter final : public OperationOwner {
 // One rank: its groups and its calls.
 struct Rank {
   explicit Rank(Communicator& world_group) : world(world_group) {
-    control = make_control(world, [] { return 1.0; });
+    control = make_control(world, /*cycle_ms=*/1);
     calls.connect(*control, shm::cores_for_all(world.size()));
     members.resize(static_cast<size_t>(world.size()));
     std::iota(members.begin(), members.end(), 0);

@@ -6,10 +6,10 @@
 #include <random>
 
 #include "cpp/base/error.h"
-#include "cpp/jobs/negotiator.h"
+#include "cpp/horovod/negotiator.h"
 #include "cpp/jobs/request_table.h"
 
-namespace mxlite::jobs {
+namespace mxlite::horovod {
 namespace {
 
 Request all_reduce(const std::string& name, std::vector<int64_t> shape = {4}) {
@@ -19,21 +19,22 @@ Request all_reduce(const std::string& name, std::vector<int64_t> shape = {4}) {
   return r;
 }
 
-class OneRank {
+class Ranks {
  public:
-  explicit OneRank(int ranks, size_t cache = 1024) {
+  explicit Ranks(int ranks, int64_t cache = 1024, int64_t fusion_bytes = 128 << 20) {
+    jobs::JobSettings settings;
+    settings.cache_capacity = cache;
+    settings.fusion_bytes = fusion_bytes;
     for (int r = 0; r < ranks; ++r) {
-      ranks_.push_back(std::make_unique<Negotiator>(r, ranks, cache));
-      tables_.push_back(std::make_unique<RequestTable>());
+      ranks_.push_back(std::make_unique<Negotiator>(r, ranks, settings));
+      tables_.push_back(std::make_unique<jobs::RequestTable>());
     }
   }
   Negotiator& rank(int r) { return *ranks_[static_cast<size_t>(r)]; }
 
   // Runs one round; checks that all ranks get the same result.
-  std::vector<Response> round(std::vector<std::vector<Request>> news,
-                              std::vector<uint8_t> flags = {}) {
+  std::vector<Response> round(std::vector<std::vector<Request>> news) {
     news.resize(ranks_.size());
-    flags.resize(ranks_.size());
     std::vector<std::vector<std::byte>> frames;
     frame_bytes = 0;
     for (size_t r = 0; r < ranks_.size(); ++r) {
@@ -44,7 +45,7 @@ class OneRank {
                               : make_ref<const SharedRequest>(request));
         asked.push_back(owned.back().get());
       }
-      frames.push_back(ranks_[r]->make_frame(asked, flags[r]));
+      frames.push_back(ranks_[r]->make_frame(asked));
       frame_bytes += frames.back().size();
     }
     std::vector<Response> first;
@@ -70,18 +71,12 @@ class OneRank {
   bool share = true;  // requests, from round to round
 
  private:
-  std::vector<std::unique_ptr<RequestTable>> tables_;
+  std::vector<std::unique_ptr<jobs::RequestTable>> tables_;
   std::vector<std::unique_ptr<Negotiator>> ranks_;
 };
 
-JobSettings without_fusion() {
-  JobSettings s;
-  s.fusion_bytes = 0;
-  return s;
-}
-
 TEST(Negotiator, ATensorIsReadyWhenAllRanksHaveAskedForIt) {
-  OneRank job(3);
+  Ranks job(3);
   EXPECT_TRUE(job.round({{all_reduce("a")}, {}, {all_reduce("a")}}).empty());
   const auto ready = job.round({{}, {all_reduce("a")}, {}});
   ASSERT_EQ(ready.size(), 1u);
@@ -90,23 +85,21 @@ TEST(Negotiator, ATensorIsReadyWhenAllRanksHaveAskedForIt) {
 }
 
 TEST(Negotiator, DifferentOrdersOnTheRanksGiveOneOrder) {
-  OneRank job(2);
-  job.rank(0).propose(without_fusion());
+  Ranks job(2, /*cache=*/1024, /*fusion_bytes=*/0);
   const auto ready = job.round({{all_reduce("a"), all_reduce("b"), all_reduce("c")},
                                 {all_reduce("c"), all_reduce("a"), all_reduce("b")}});
-  EXPECT_EQ(OneRank::texts(ready), (std::vector<std::string>{"|c", "|a", "|b"}));
+  EXPECT_EQ(Ranks::texts(ready), (std::vector<std::string>{"|c", "|a", "|b"}));
 }
 
 TEST(Negotiator, HigherPriorityGoesFirst) {
-  OneRank job(2);
-  job.rank(0).propose(without_fusion());
+  Ranks job(2, /*cache=*/1024, /*fusion_bytes=*/0);
   std::vector<Request> news = {all_reduce("late"), all_reduce("early")};
   news[0].priority = -5;
-  EXPECT_EQ(OneRank::texts(job.round({news, news})), (std::vector<std::string>{"|early", "|late"}));
+  EXPECT_EQ(Ranks::texts(job.round({news, news})), (std::vector<std::string>{"|early", "|late"}));
 }
 
 TEST(Negotiator, KnownNamesTravelAsNumbers) {
-  OneRank job(2);
+  Ranks job(2);
   std::vector<Request> news;
   for (int i = 0; i < 50; ++i) news.push_back(all_reduce("a_long_name_" + std::to_string(i)));
   job.round({news, news});
@@ -122,33 +115,33 @@ TEST(Negotiator, KnownNamesTravelAsNumbers) {
     EXPECT_EQ(job.rank(0).cache_hits(), hits += 100);
   }
   std::reverse(news.begin(), news.end());
-  EXPECT_EQ(OneRank::texts(job.round({news, news}))[0].substr(0, 17), "|a_long_name_49|a");
+  EXPECT_EQ(Ranks::texts(job.round({news, news}))[0].substr(0, 17), "|a_long_name_49|a");
   EXPECT_EQ(job.rank(0).cache_hits(), hits + 100);
 }
 
 TEST(Negotiator, AnswersSayByWhichNumberANameWasAnnounced) {
-  OneRank job(2, /*cache=*/1);
+  Ranks job(2, /*cache=*/1);
   const auto round = [&](const char* name) {
     return job.round({{all_reduce(name)}, {all_reduce(name)}})[0].entries[0].number;
   };
-  EXPECT_EQ(round("a").index, kNoNumber);
+  EXPECT_EQ(round("a").index, jobs::kNoNumber);
   const CacheNumber a = round("a");
   EXPECT_EQ(a.index, 0u);
   EXPECT_EQ(job.outcome.forgotten, std::vector<uint32_t>{});
-  EXPECT_EQ(round("b").index, kNoNumber);
+  EXPECT_EQ(round("b").index, jobs::kNoNumber);
   EXPECT_EQ(job.outcome.forgotten, std::vector<uint32_t>{0});
   const CacheNumber b = round("b");
   EXPECT_EQ(b.index, 0u);  // the only one there is
   EXPECT_NE(b.stamp, a.stamp);
   const auto asked = make_ref<const SharedRequest>(all_reduce("b", {5}));
   EXPECT_EQ(job.rank(0).number_of(*asked).stamp, b.stamp);  // other terms, the same name
-  EXPECT_EQ(job.rank(0).number_of(SharedRequest(all_reduce("a"))).index, kNoNumber);
+  EXPECT_EQ(job.rank(0).number_of(SharedRequest(all_reduce("a"))).index, jobs::kNoNumber);
   job.round({{all_reduce("b", {5})}, {}});
   EXPECT_EQ(job.outcome.forgotten, std::vector<uint32_t>{0});
 }
 
 TEST(Negotiator, AGroupMayWaitWhileItsNumbersAreGivenToOthers) {
-  OneRank job(2, /*cache=*/2);
+  Ranks job(2, /*cache=*/2);
   std::vector<Request> group = {all_reduce("g1"), all_reduce("g2")};
   for (Request& r : group) {
     r.group = "g";
@@ -159,12 +152,12 @@ TEST(Negotiator, AGroupMayWaitWhileItsNumbersAreGivenToOthers) {
   for (const char* name : {"a", "b", "c"}) job.round({{all_reduce(name)}, {all_reduce(name)}});
   const auto now = job.round({{all_reduce("c")}, {all_reduce("c")}});
   const auto ready = job.round({{group[1]}, {group[1]}});
-  ASSERT_EQ(OneRank::texts(ready), std::vector<std::string>{"|g1|g2"});
+  ASSERT_EQ(Ranks::texts(ready), std::vector<std::string>{"|g1|g2"});
   EXPECT_NE(ready[0].entries[0].number.stamp, now[0].entries[0].number.stamp);
 }
 
 TEST(Negotiator, RequestsAreSharedByNameAndTerms) {
-  RequestTable table;
+  jobs::RequestTable table;
   const RequestRef first = table.share(all_reduce("a"));
   EXPECT_EQ(table.share(all_reduce("a")), first);
   EXPECT_EQ(first->bytes, 16u);
@@ -181,14 +174,14 @@ TEST(Negotiator, RequestsAreSharedByNameAndTerms) {
 }
 
 TEST(Negotiator, OtherTermsOfAKnownNameAreNegotiatedAnew) {
-  OneRank job(2);
+  Ranks job(2);
   job.round({{all_reduce("a")}, {all_reduce("a")}});
   // One rank first, in the same and in different rounds.
   auto ready = job.round({{all_reduce("a", {7})}, {all_reduce("a")}});
   ASSERT_EQ(ready.size(), 1u);
   EXPECT_NE(ready[0].error.find("(7,) and (4,)"), std::string::npos) << ready[0].error;
   ready = job.round({{all_reduce("a", {7})}, {all_reduce("a", {7})}});
-  EXPECT_EQ(OneRank::texts(ready), std::vector<std::string>{"|a"});
+  EXPECT_EQ(Ranks::texts(ready), std::vector<std::string>{"|a"});
   EXPECT_TRUE(job.round({{all_reduce("a", {7})}, {}}).empty());
   ready = job.round({{}, {all_reduce("a", {9})}});
   ASSERT_EQ(ready.size(), 1u);
@@ -196,7 +189,7 @@ TEST(Negotiator, OtherTermsOfAKnownNameAreNegotiatedAnew) {
 }
 
 TEST(Negotiator, MismatchesNameRanksTensorAndValues) {
-  OneRank job(3);
+  Ranks job(3);
   Request other = all_reduce("grad", {4});
   other.dtype = DType::kInt32;
   const auto ready = job.round({{all_reduce("grad")}, {all_reduce("grad")}, {other}});
@@ -205,12 +198,12 @@ TEST(Negotiator, MismatchesNameRanksTensorAndValues) {
             "Mismatched data types: float32 and int32 (allreduce of 'grad', ranks 0 and 2)");
   // The job continues.
   EXPECT_EQ(
-      OneRank::texts(job.round({{all_reduce("grad")}, {all_reduce("grad")}, {all_reduce("grad")}})),
+      Ranks::texts(job.round({{all_reduce("grad")}, {all_reduce("grad")}, {all_reduce("grad")}})),
       std::vector<std::string>{"|grad"});
 }
 
 TEST(Negotiator, AGroupStartsAllAtOnceAndFailsAllAtOnce) {
-  OneRank job(2);
+  Ranks job(2);
   std::vector<Request> group = {all_reduce("g1"), all_reduce("g2", {3})};
   for (Request& r : group) {
     r.group = "g";
@@ -227,18 +220,15 @@ TEST(Negotiator, AGroupStartsAllAtOnceAndFailsAllAtOnce) {
 }
 
 TEST(Negotiator, FusionKeepsToTheThresholdAndToOneType) {
-  OneRank job(1);
-  JobSettings settings;
-  settings.fusion_bytes = 100;
-  job.rank(0).propose(settings);
+  Ranks job(1, /*cache=*/1024, /*fusion_bytes=*/100);
   std::vector<Request> news = {all_reduce("a", {10}), all_reduce("b", {10}), all_reduce("c", {10}),
                                all_reduce("d", {10})};
   news[1].dtype = DType::kFloat64;
-  EXPECT_EQ(OneRank::texts(job.round({news})), (std::vector<std::string>{"|a|c", "|b", "|d"}));
+  EXPECT_EQ(Ranks::texts(job.round({news})), (std::vector<std::string>{"|a|c", "|b", "|d"}));
 }
 
 TEST(Negotiator, ProcessSetsNeedOnlyTheirMembers) {
-  OneRank job(3);
+  Ranks job(3);
   Request add;
   add.name = "add";
   add.kind = CollectiveKind::kAddSet;
@@ -256,7 +246,7 @@ TEST(Negotiator, ProcessSetsNeedOnlyTheirMembers) {
 }
 
 TEST(Negotiator, WhatWaitsForARemovedProcessSetIsRefused) {
-  OneRank job(3);
+  Ranks job(3);
   Request add;
   add.name = "add";
   add.kind = CollectiveKind::kAddSet;
@@ -282,7 +272,7 @@ TEST(Negotiator, WhatWaitsForARemovedProcessSetIsRefused) {
   EXPECT_TRUE(job.round({{}, {remove}, {remove}}).empty());
   // Rank 2 asks by number before it knows that the set is gone.
   EXPECT_EQ(
-      OneRank::texts(job.round({{remove}, {}, {late}})),
+      Ranks::texts(job.round({{remove}, {}, {late}})),
       (std::vector<std::string>{
           "allreduce of 'known': process set 1 was removed before rank 0 called it|known",
           "allreduce of 'new': process set 1 was removed before rank 2 called it|new",
@@ -291,18 +281,17 @@ TEST(Negotiator, WhatWaitsForARemovedProcessSetIsRefused) {
           "|remove", "allreduce of 'late': there is no process set 1 any more|late"}));
   EXPECT_EQ(job.outcome.forgotten.size(), 3u);
   EXPECT_EQ(
-      OneRank::texts(job.round({{known}, {}, {}})),
+      Ranks::texts(job.round({{known}, {}, {}})),
       std::vector<std::string>{"allreduce of 'known': there is no process set 1 any more|known"});
   const auto stalls = job.rank(2).stalls(0);
   ASSERT_EQ(stalls.size(), 1u);
   EXPECT_EQ(stalls[0].name, "elsewhere");
-  EXPECT_EQ(OneRank::texts(job.round({{elsewhere}, {}, {elsewhere}})),
+  EXPECT_EQ(Ranks::texts(job.round({{elsewhere}, {}, {elsewhere}})),
             std::vector<std::string>{"|elsewhere"});
 }
 
 TEST(Negotiator, LeastRecentlyUsedNamesAreForgotten) {
-  OneRank job(2, /*cache=*/3);
-  job.rank(0).propose(without_fusion());
+  Ranks job(2, /*cache=*/3, /*fusion_bytes=*/0);
   for (const char* name : {"a", "b", "c", "a", "d", "a", "e", "b"}) {
     job.round({{all_reduce(name)}, {all_reduce(name)}});
     EXPECT_LE(job.rank(0).cached_names(), 3u);
@@ -311,7 +300,7 @@ TEST(Negotiator, LeastRecentlyUsedNamesAreForgotten) {
 }
 
 TEST(Negotiator, StallsNameTheMissingRanks) {
-  OneRank job(3);
+  Ranks job(3);
   job.round({{all_reduce("a")}, {}, {all_reduce("a")}});
   const auto stalls = job.rank(1).stalls(0);
   ASSERT_EQ(stalls.size(), 1u);
@@ -324,7 +313,7 @@ TEST(Negotiator, RandomOrdersOfManyTensorsAllFinish) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
     const int ranks = 2 + static_cast<int>(seed % 3);
-    OneRank job(ranks, seed % 2 ? 8 : 1024);
+    Ranks job(ranks, seed % 2 ? 8 : 1024);
     size_t done = 0;
     for (int step = 0; step < 3; ++step) {
       std::vector<std::vector<Request>> left(static_cast<size_t>(ranks));
@@ -347,17 +336,9 @@ TEST(Negotiator, RandomOrdersOfManyTensorsAllFinish) {
   }
 }
 
-// Returns the announcement of numbers that one of several ranks would send.
-std::vector<std::byte> frame_of_numbers(int rank, std::vector<uint32_t> runs) {
+// Returns the announcement of numbers that a rank would send.
+std::vector<std::byte> frame_of_numbers(std::vector<uint32_t> runs) {
   FrameWriter frame;
-  frame.number(uint8_t{0});
-  const JobSettings s;
-  if (rank == 0) {
-    frame.number(s.fusion_bytes);
-    frame.number(s.fuse_below);
-    frame.number(s.cycle_ms);
-    frame.number(uint8_t{1});
-  }
   frame.number(static_cast<uint32_t>(runs.size() / 2));
   for (const uint32_t n : runs) frame.number(n);
   frame.number(uint32_t{0});
@@ -365,16 +346,16 @@ std::vector<std::byte> frame_of_numbers(int rank, std::vector<uint32_t> runs) {
 }
 
 TEST(Negotiator, NumbersThatARankMayNotNameAreRefused) {
-  const auto error_of = [](OneRank& job, std::vector<uint32_t> runs) -> std::string {
+  const auto error_of = [](Ranks& job, std::vector<uint32_t> runs) -> std::string {
     try {
-      job.rank(0).process({frame_of_numbers(0, {}), frame_of_numbers(1, std::move(runs))});
+      job.rank(0).process({frame_of_numbers({}), frame_of_numbers(std::move(runs))});
     } catch (const Error& e) {
       EXPECT_TRUE(e.kind() == ErrorKind::kCommunicator);
       return e.what();
     }
     return "";
   };
-  OneRank job(2);
+  Ranks job(2);
   Request add;
   add.name = "add";
   add.kind = CollectiveKind::kAddSet;
@@ -398,8 +379,8 @@ TEST(Negotiator, DamagedFramesAreRefused) {
   r.group_size = 1;
   const auto asked = make_ref<const SharedRequest>(r);
   for (int i = 0; i < 3000; ++i) {
-    Negotiator one(0, 1, 16);
-    std::vector<std::byte> frame = one.make_frame({asked.get()}, 0);
+    Negotiator one(0, 1, {});
+    std::vector<std::byte> frame = one.make_frame({asked.get()});
     if (random() % 2) frame.resize(random() % frame.size());
     for (auto n = random() % 4; n > 0 && !frame.empty(); --n)
       frame[random() % frame.size()] = static_cast<std::byte>(random());
@@ -412,4 +393,4 @@ TEST(Negotiator, DamagedFramesAreRefused) {
 }
 
 }  // namespace
-}  // namespace mxlite::jobs
+}  // namespace mxlite::horovod

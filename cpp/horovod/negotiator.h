@@ -14,14 +14,22 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cpp/jobs/request.h"
+#include "cpp/jobs/negotiation.h"
+#include "cpp/jobs/options.h"
 #include "cpp/kvstore/comm/deadline.h"
 
-namespace mxlite::jobs {
+namespace mxlite::horovod {
+
+using jobs::CollectiveKind;
+using jobs::Operation;
+using jobs::OperationRef;
+using jobs::Request;
+using jobs::RequestRef;
+using jobs::SharedRequest;
 
 // Position of a name in the cache. Indices are reused; the stamp identifies the name.
 struct CacheNumber {
-  uint32_t index = kNoNumber;
+  uint32_t index = jobs::kNoNumber;
   uint32_t stamp = 0;
 };
 
@@ -39,39 +47,15 @@ struct Response {
   std::string error;                   // not empty: nothing runs, all ranks get this text
 };
 
-// Settings that rank 0 sends with each frame, so that all ranks use the same ones.
-struct JobSettings {
-  int64_t fusion_bytes = int64_t{128} << 20;
-  int64_t fuse_below = INT64_MAX;  // larger tensors are not copied into a fusion buffer
-  double cycle_ms = 1;
-  bool cache = true;
-};
-
-enum FrameFlags : uint8_t { kShutdown = 1, kStalled = 2, kLeaving = 4 };
-
-struct Stall {
-  std::string name;
-  int set = 0;
-  double seconds = 0;
-  std::vector<int> missing;  // ranks in the job
-};
-
 class Negotiator {
  public:
-  Negotiator(int rank, int size, size_t cache_capacity);
-
-  // Rank 0's settings go into its next frame; settings() returns those in force.
-  void propose(const JobSettings& settings) { proposed_ = settings; }
-  const JobSettings& settings() const { return settings_; }
+  Negotiator(int rank, int size, const jobs::JobSettings& settings);
 
   // Requests are sorted by priority (highest first), else by order of submission.
-  std::vector<std::byte> make_frame(std::vector<const SharedRequest*> news, uint8_t flags);
+  std::vector<std::byte> make_frame(std::vector<const SharedRequest*> news);
   struct Outcome {
     std::vector<Response> responses;
     std::vector<uint32_t> forgotten;  // indices whose names left the cache
-    std::vector<int> shutdown;        // ranks that end the job
-    std::vector<int> leaving;         // ranks that begin no further operation
-    bool stalled = false;             // rank 0 gives up waiting
   };
   // Callback for each rank's announcement of a name (rank, request), for the timeline.
   using Announced = std::function<void(int, const Request&)>;
@@ -81,14 +65,11 @@ class Negotiator {
   // Returns the cache number of the request's name, or no number if it is not in the cache.
   CacheNumber number_of(const SharedRequest& request) const;
 
-  // Sets by number; 0 contains all ranks. A removed one is empty.
-  const std::vector<int>& members(int set) const { return sets_.at(set); }
-  bool has_set(int set) const { return sets_.count(set) > 0; }
   // Adds a set before the first round, on all ranks alike; returns its number.
   int add_set(const std::vector<int>& ranks);
   std::optional<int> find_set(const std::vector<int>& ranks) const;
 
-  std::vector<Stall> stalls(double longer_than) const;
+  std::vector<jobs::Stall> stalls(double longer_than) const;
   size_t cached_names() const { return cache_by_name_.size(); }
   uint64_t cache_hits() const { return cache_hits_; }
 
@@ -147,6 +128,8 @@ class Negotiator {
   };
   enum Mark : uint8_t { kSilent, kAnnounced, kStranger };  // kStranger: not a member of the set
 
+  const std::vector<int>& members(int set) const { return sets_.at(set); }
+  bool has_set(int set) const { return sets_.count(set) > 0; }
   size_t place_in_set(int rank, int set) const;
   void announce(int rank, Request request);
   void announce_cached(int rank, uint32_t id);
@@ -167,9 +150,8 @@ class Negotiator {
   }
 
   const int rank_, size_;
-  const size_t cache_capacity_;
-  JobSettings settings_, proposed_;
-  std::map<int, std::vector<int>> sets_;
+  const jobs::JobSettings settings_;
+  std::map<int, std::vector<int>> sets_;  // by number; 0 contains all ranks
   int next_set_ = 1;
   std::unordered_map<std::string, Pending> pending_;
   std::unordered_map<std::string, Group> groups_;
@@ -192,4 +174,4 @@ class Negotiator {
   std::vector<const SharedRequest*> full_;
 };
 
-}  // namespace mxlite::jobs
+}  // namespace mxlite::horovod

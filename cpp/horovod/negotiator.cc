@@ -1,17 +1,21 @@
-#include "cpp/jobs/negotiator.h"
+#include "cpp/horovod/negotiator.h"
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 
 #include "cpp/base/error.h"
-#include "cpp/jobs/stall_text.h"
-#include "cpp/jobs/validate.h"
+#include "cpp/jobs/process_sets.h"
 
-namespace mxlite::jobs {
+namespace mxlite::horovod {
 
-Negotiator::Negotiator(int rank, int size, size_t cache_capacity)
-    : rank_(rank), size_(size), cache_capacity_(cache_capacity) {
+using jobs::collective_name;
+using jobs::kNegotiationFrame;
+using jobs::kNoNumber;
+using jobs::Stall;
+
+Negotiator::Negotiator(int rank, int size, const jobs::JobSettings& settings)
+    : rank_(rank), size_(size), settings_(settings) {
   std::vector<int> all(static_cast<size_t>(size));
   std::iota(all.begin(), all.end(), 0);
   sets_[0] = std::move(all);
@@ -42,7 +46,6 @@ CacheNumber Negotiator::number_of(const SharedRequest& request) const {
 }
 
 bool Negotiator::goes_by_number(const SharedRequest& request) {
-  if (!settings_.cache) return false;
   const uint32_t index = index_of(request);
   if (index == kNoNumber) return false;
   Cached& cached = *cache_[index];
@@ -57,8 +60,7 @@ bool Negotiator::goes_by_number(const SharedRequest& request) {
   return true;
 }
 
-std::vector<std::byte> Negotiator::make_frame(std::vector<const SharedRequest*> news,
-                                              uint8_t flags) {
+std::vector<std::byte> Negotiator::make_frame(std::vector<const SharedRequest*> news) {
   const auto before = [](const SharedRequest* a, const SharedRequest* b) {
     return a->terms.priority > b->terms.priority;
   };
@@ -75,17 +77,10 @@ std::vector<std::byte> Negotiator::make_frame(std::vector<const SharedRequest*> 
       numbers_.insert(numbers_.end(), {request->number, 1});
   }
   FrameWriter frame;
-  frame.number(flags);
-  if (rank_ == 0) {
-    frame.number(proposed_.fusion_bytes);
-    frame.number(proposed_.fuse_below);
-    frame.number(proposed_.cycle_ms);
-    frame.number(static_cast<uint8_t>(proposed_.cache));
-  }
   frame.number(static_cast<uint32_t>(numbers_.size() / 2));
-  frame.bytes(std::as_bytes(std::span(numbers_)));
+  for (const uint32_t number : numbers_) frame.number(number);
   frame.number(static_cast<uint32_t>(full_.size()));
-  for (const SharedRequest* request : full_) write_request(frame, request->terms);
+  for (const SharedRequest* request : full_) jobs::write_request(frame, request->terms);
   return frame.take();
 }
 
@@ -97,16 +92,6 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
   announced_ = announced;
   for (int rank = 0; rank < size_; ++rank) {
     FrameReader frame(frames[static_cast<size_t>(rank)], kNegotiationFrame);
-    const auto flags = frame.number<uint8_t>();
-    if (rank == 0) {
-      settings_.fusion_bytes = frame.number<int64_t>();
-      settings_.fuse_below = frame.number<int64_t>();
-      settings_.cycle_ms = frame.number<double>();
-      settings_.cache = frame.number<uint8_t>() != 0;
-      outcome.stalled = flags & kStalled;
-    }
-    if (flags & kShutdown) outcome.shutdown.push_back(rank);
-    if (flags & kLeaving) outcome.leaving.push_back(rank);
     for (uint32_t runs = frame.count(2 * sizeof(uint32_t)); runs > 0; --runs) {
       const auto first = frame.number<uint32_t>();
       const auto count = frame.number<uint32_t>();
@@ -115,7 +100,7 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
                     first, " on, ", cache_.size(), " are known");
       for (uint32_t id = first; id < first + count; ++id) announce_cached(rank, id);
     }
-    for (uint32_t n = frame.count(1); n > 0; --n) announce(rank, read_request(frame));
+    for (uint32_t n = frame.count(1); n > 0; --n) announce(rank, jobs::read_request(frame));
     MX_CHECK_KIND(frame.at_end(), ErrorKind::kCommunicator, kNegotiationFrame,
                   " is longer than what it holds");
   }
@@ -178,7 +163,7 @@ void Negotiator::announce(int rank, Request request) {
   auto all = std::make_shared<std::vector<Request>>();
   for (auto& one : pending.requests) all->push_back(std::move(*one));
   pending_.erase(key);
-  std::string error = mismatch(*all, members(set));
+  std::string error = jobs::mismatch(*all, members(set));
   if (error.empty()) to_remember_.push_back(all);
   become_ready({std::move(all), {}}, std::move(error));
 }
@@ -249,7 +234,7 @@ void Negotiator::change_sets(const Request& request, std::string& error) {
   if (request.kind == CollectiveKind::kAddSet) {
     const std::vector<int> ranks(request.splits.begin(), request.splits.end());
     if (const auto known = find_set(ranks))
-      error = str("add_process_set: ranks ", shape_text(request.splits), " are process set ",
+      error = str("add_process_set: ranks ", jobs::shape_text(request.splits), " are process set ",
                   *known, " already");
     else
       add_set(ranks);
@@ -266,8 +251,8 @@ void Negotiator::change_sets(const Request& request, std::string& error) {
 void Negotiator::remove_set(int set) {
   for (const Waiting& one : waiting())
     if (one.request->set == set)
-      refuse(*one.request, str("process set ", set, " was removed before ", ranks_text(one.missing),
-                               " called it"));
+      refuse(*one.request, str("process set ", set, " was removed before ",
+                               jobs::ranks_text(one.missing), " called it"));
   std::erase_if(pending_, [&](const auto& pending) { return pending.second.any().set == set; });
   for (const auto& [name, group] : groups_)
     for (const ResponseEntry& entry : group.entries)
@@ -289,10 +274,10 @@ void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& req
   const bool repeats = first.kind != CollectiveKind::kAddSet &&
                        first.kind != CollectiveKind::kRemoveSet &&
                        first.kind != CollectiveKind::kBarrier;
-  if (!repeats || cache_capacity_ == 0 || !settings_.cache || !has_set(first.set)) return;
+  if (!repeats || settings_.cache_capacity <= 0 || !has_set(first.set)) return;
   const std::string& key = first.key();
   if (cache_by_name_.count(key)) return;
-  if (cache_by_name_.size() >= cache_capacity_) {
+  if (cache_by_name_.size() >= static_cast<size_t>(settings_.cache_capacity)) {
     // Evicts a name that no rank waits for; the same one on all ranks.
     const auto idle = std::find_if(recently_used_.rbegin(), recently_used_.rend(),
                                    [&](uint32_t id) { return cache_[id]->announced == 0; });
@@ -416,9 +401,9 @@ std::vector<Stall> Negotiator::stalls(double longer_than) const {
   for (Waiting& one : waiting()) {
     const double seconds = std::chrono::duration<double>(Clock::now() - one.since).count();
     if (seconds >= longer_than)
-      found.push_back({one.request->name, one.request->set, seconds, std::move(one.missing)});
+      found.push_back({one.request->name, seconds, std::move(one.missing)});
   }
   return found;
 }
 
-}  // namespace mxlite::jobs
+}  // namespace mxlite::horovod

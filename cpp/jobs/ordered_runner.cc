@@ -1,12 +1,10 @@
-// Runs the calls that all ranks of a process set make in the same order.
+#include "cpp/jobs/ordered_runner.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include "cpp/base/error.h"
 #include "cpp/engine/blocking.h"
-#include "cpp/jobs/job.h"
-#include "cpp/jobs/stall_text.h"
-#include "cpp/jobs/validate.h"
 
 namespace mxlite::jobs {
 namespace {
@@ -37,13 +35,31 @@ std::string calls_by_rank(std::span<const Request> requests, std::span<const int
   return text;
 }
 
-int position_of(std::span<const int> members, int rank) {
-  return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+std::string call_name(const CallChannel& channel, uint64_t number) {
+  if (channel.is_message())
+    return str("message ", number, " from rank ", channel.from, " to rank ", channel.to);
+  return str("call ", number, " of process set ", channel.set);
+}
+
+void fail_removed(const OperationRef& operation) {
+  const std::string text = str(operation->request().name, ": process set ", operation->channel.set,
+                               " was removed before the call ran");
+  notify({&operation, 1}, communicator_error(text.c_str()));
 }
 
 }  // namespace
 
-uint64_t Job::number_calls(size_t count, const CallChannel& channel) {
+OrderedRunner::OrderedRunner(const ProcessSets& sets, OperationRunner& runner,
+                             const JobSettings& settings)
+    : sets_(sets),
+      runner_(runner),
+      settings_(settings),
+      calls_(static_cast<int>(sets.find(0)->ranks.size()), [&sets](int32_t set) {
+        const ProcessSet* const found = sets.find(set);
+        return found ? &found->ranks : nullptr;
+      }) {}
+
+uint64_t OrderedRunner::number_calls(size_t count, const CallChannel& channel) {
   if (any_given_up_.load(std::memory_order_acquire)) {
     std::unique_lock lock(mutex_);
     engine::wait_interruptibly(lock, given_up_ended_,
@@ -56,7 +72,7 @@ uint64_t Job::number_calls(size_t count, const CallChannel& channel) {
   return made - count + 1;
 }
 
-uint64_t Job::number_given_up_call(const CallChannel& channel) {
+uint64_t OrderedRunner::number_given_up_call(const CallChannel& channel) {
   const uint64_t number = number_calls(1, channel);
   std::lock_guard lock(mutex_);
   given_up_.insert(channel);
@@ -64,7 +80,12 @@ uint64_t Job::number_given_up_call(const CallChannel& channel) {
   return number;
 }
 
-void Job::refuse_later_calls(const Operation& call, std::span<const Request> requests) {
+void OrderedRunner::end_given_up(const std::unique_lock<std::mutex>&) {
+  any_given_up_.store(!given_up_.empty(), std::memory_order_release);
+  given_up_ended_.notify_all();
+}
+
+void OrderedRunner::refuse_later_calls(const Operation& call, std::span<const Request> requests) {
   int32_t count = 0;
   for (const Request& r : requests) count = std::max(count, r.later);
   Request request = call.request();
@@ -74,97 +95,80 @@ void Job::refuse_later_calls(const Operation& call, std::span<const Request> req
     operation->asked = make_ref<const SharedRequest>(request);
     operation->channel = call.channel;
     operation->number = call.number + static_cast<uint64_t>(i);
-    announce_call(operation);
+    announce(operation);
   }
   const auto numbers = static_cast<uint64_t>(count);
-  std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_);
   if (call.channel == CallChannel{})
     next_call_ += numbers;
   else
     calls_made_[call.channel] += numbers;
   given_up_.erase(call.channel);
-  any_given_up_.store(!given_up_.empty(), std::memory_order_release);
-  given_up_ended_.notify_all();
+  end_given_up(lock);
 }
 
-void Job::announce_call(OperationRef& operation) {
-  const uint64_t number = operation->number;
+void OrderedRunner::add_slots(ControlChannel& control, bool cores_for_all) {
+  slots_->connect(control, cores_for_all);
+  for (const auto& [number, set] : sets_.by_number())
+    if (set.group) slots_->add_group(number, *set.group, set.ranks);
+  SlotCalls::set_current(slots_);
+}
+
+void OrderedRunner::announce(OperationRef& operation) {
   const CallChannel channel = operation->channel;
+  if (!sets_.find_with_group(channel.set)) return fail_removed(operation);
   const Request& request = operation->request();
-  const auto group = groups_.find(channel.set);
-  if (group == groups_.end() || !group->second) {
-    const std::string text =
-        str(request.name, ": process set ", channel.set, " was removed before the call ran");
-    return notify({&operation, 1}, communicator_error(text.c_str()));
-  }
-  const auto place = ordered_.try_emplace({channel, number}).first;
-  calls_.announce({number, call_hash(request), !request.failure.empty(), channel});
+  const uint64_t number = operation->number;
+  const auto place = announced_.try_emplace({channel, number}).first;
+  calls_.announce({number, operation->asked->hash(), !request.failure.empty(), channel});
   place->second.swap(operation);
 }
 
-// Called when all communicators exist: the job works without slots, and must not lack the memory
-// that they take.
-void Job::add_slots() {
-  for (const auto& [number, group] : groups_)
-    if (group) slot_calls_->add_group(number, *group, sets_[number]);
-  SlotCalls::set_current(slot_calls_);
-}
-
-bool Job::uses_slots() const {
-  // Ranks that have left wait for the others as long as they see them negotiate. The timeline shows
-  // what the comm thread does.
-  return !ranks_have_left_.load(std::memory_order_relaxed) && !timeline_.runs();
-}
-
-void Job::attend_slot_calls() {
-  if (!slot_calls_->waiting()) return;
+void OrderedRunner::attend_slots() {
+  if (!slots_->waiting()) return;
   const auto is_announced = [this](const Operation& operation) {
     return calls_.is_announced(operation.channel, operation.number);
   };
-  for (OperationRef& operation : slot_calls_->take_overdue(is_announced)) announce_call(operation);
-  complete_slot_calls();
+  for (OperationRef& operation : slots_->take_overdue(is_announced)) announce(operation);
+  withdraw(slots_->complete_all());
 }
 
-void Job::complete_slot_calls() { withdraw(slot_calls_->complete_all()); }
-
-void Job::withdraw(std::span<const OperationRef> completed) {
+void OrderedRunner::withdraw(std::span<const OperationRef> completed) {
   for (const OperationRef& operation : completed) {
     calls_.withdraw(operation->channel, operation->number);
-    ordered_.erase({operation->channel, operation->number});
+    announced_.erase({operation->channel, operation->number});
   }
 }
 
-// Calls stay in ordered_ until their owners are notified: after an error the end of the job
+// Calls stay in announced_ until their owners are notified: after an error the end of the job
 // notifies the rest. Every rank takes the calls of its process sets in the same order.
-void Job::carry_out_calls() {
+bool OrderedRunner::carry_out() {
   // Fuses small all-reduces of one type, in the position where the bucket is full.
   struct Bucket {
     std::vector<OperationRef> operations;
     int64_t bytes = 0;
   };
   std::vector<Bucket> buckets;
-  const JobSettings& settings = negotiator_.settings();
-  const int64_t fuse_below = std::min(settings.fuse_below, settings.fusion_bytes);
+  const int64_t fuse_below = std::min(settings_.fuse_below, settings_.fusion_bytes);
   const std::vector<OrderedCalls::Due> due_calls = calls_.take_due();
-  if (!due_calls.empty()) {  // those of process sets without this rank count as well
-    std::lock_guard lock(mutex_);
-    last_operation_ = Clock::now();
-  }
   for (const OrderedCalls::Due& due : due_calls) {
-    const auto group = groups_.find(due.channel.set);
-    if (group == groups_.end() || !group->second) continue;  // this rank is no member
-    const auto found = ordered_.find({due.channel, due.number});
-    if (found == ordered_.end()) {
-      attend_message(due, *group->second);
+    const ProcessSet* const set = sets_.find_with_group(due.channel.set);
+    if (!set) continue;  // this rank is no member
+    const auto found = announced_.find({due.channel, due.number});
+    if (found == announced_.end()) {  // a message between other ranks
+      if (due.same && due.failed.empty())
+        runner_.attend_message(due.channel);
+      else
+        requests_of_all({}, *set->group);
       continue;
     }
     OperationRef operation = found->second;
-    slot_calls_->drop(*operation);
+    slots_->drop(*operation);
     const Request& request = operation->request();
     if (!due.same || !due.failed.empty()) {
       notify({&operation, 1}, communicator_error(difference(*operation).c_str()));
-      ordered_.erase(found);
-      slot_calls_->finish(due.channel, due.number);
+      announced_.erase(found);
+      slots_->finish(due.channel, due.number);
       continue;
     }
     const auto bytes = static_cast<int64_t>(operation->asked->bytes);
@@ -180,7 +184,7 @@ void Job::carry_out_calls() {
              first.postscale == request.postscale;
     });
     if (fits == buckets.end()) fits = buckets.insert(fits, Bucket{});
-    if (fits->bytes + bytes > settings.fusion_bytes) {
+    if (fits->bytes + bytes > settings_.fusion_bytes) {
       run_call(fits->operations);
       fits->bytes = 0;
     }
@@ -188,37 +192,27 @@ void Job::carry_out_calls() {
     fits->bytes += bytes;
   }
   for (Bucket& bucket : buckets) run_call(bucket.operations);
+  slots_->wake_for_calls(has_waiting());
+  return !due_calls.empty();
 }
 
-void Job::run_call(std::vector<OperationRef>& operations) {
-  std::vector<std::pair<CallChannel, uint64_t>> places;
+void OrderedRunner::run_call(std::vector<OperationRef>& operations) {
+  std::vector<Place> places;
   for (const OperationRef& operation : operations)
     places.emplace_back(operation->channel, operation->number);
   std::vector<Request> requests;
   const Request& first = operations[0]->request();
   if (first.kind == CollectiveKind::kAllGather && !first.same_shapes)
-    requests = requests_of_all(first, *groups_.at(first.set));
-  run_operations(operations, requests);
-  for (const auto& place : places) {
-    ordered_.erase(place);
-    slot_calls_->finish(place.first, place.second);
+    requests = requests_of_all(first, sets_.group(first.set));
+  runner_.run(operations, requests);
+  for (const Place& place : places) {
+    announced_.erase(place);
+    slots_->finish(place.first, place.second);
   }
-}
-
-// A message between two other ranks of a group is a collective of the whole group.
-void Job::attend_message(const OrderedCalls::Due& due, Communicator& group) {
-  const std::vector<int>& members = negotiator_.members(due.channel.set);
-  if (!due.same || !due.failed.empty()) {
-    requests_of_all({}, group);
-    return;
-  }
-  group.describe(str("message from rank ", due.channel.from, " to rank ", due.channel.to));
-  runner_.message(nullptr, {group, host_memory_}, position_of(members, due.channel.from),
-                  position_of(members, due.channel.to));
 }
 
 // Collective: collects each member's request for the call.
-std::vector<Request> Job::requests_of_all(const Request& mine, Communicator& group) {
+std::vector<Request> OrderedRunner::requests_of_all(const Request& mine, Communicator& group) {
   group.describe(mine.name);
   FrameWriter writer;
   write_request(writer, mine);
@@ -236,12 +230,13 @@ std::vector<Request> Job::requests_of_all(const Request& mine, Communicator& gro
 }
 
 // Collective: returns why the ranks cannot carry out a call.
-std::string Job::difference(const Operation& call) {
+std::string OrderedRunner::difference(const Operation& call) {
   const CallChannel& channel = call.channel;
-  std::vector<Request> requests = requests_of_all(call.request(), *groups_.at(channel.set));
-  std::vector<int> ranks = negotiator_.members(channel.set);
+  const ProcessSet& set = *sets_.find(channel.set);
+  std::vector<Request> requests = requests_of_all(call.request(), *set.group);
+  std::vector<int> ranks = set.ranks;
   if (channel.is_message()) {
-    const auto of = [&](int r) { return requests[static_cast<size_t>(position_of(ranks, r))]; };
+    const auto of = [&](int r) { return requests[static_cast<size_t>(set.place_of(r))]; };
     requests = {of(channel.from), of(channel.to)};
     ranks = {channel.from, channel.to};
   }
@@ -267,27 +262,55 @@ std::string Job::difference(const Operation& call) {
              "; every rank must make the same calls in the same order");
 }
 
-// The process set has been removed.
-void Job::fail_calls_of(int set) {
-  SlotCalls::Removed removed = slot_calls_->remove_group(set);
+void OrderedRunner::remove_set(int set) {
+  SlotCalls::Removed removed = slots_->remove_group(set);
   withdraw(removed.announced);
   calls_.drop(set);
   for (OperationRef& operation : removed.incomplete)
-    ordered_.try_emplace({operation->channel, operation->number}, std::move(operation));
-  for (auto at = ordered_.begin(); at != ordered_.end();) {
-    if (at->first.first.set != set) {
-      ++at;
-      continue;
-    }
-    const std::string text =
-        str(at->second->request().name, ": process set ", set, " was removed before the call ran");
-    notify({&at->second, 1}, communicator_error(text.c_str()));
-    at = ordered_.erase(at);
-  }
-  std::lock_guard lock(mutex_);
+    announced_.try_emplace({operation->channel, operation->number}, std::move(operation));
+  std::erase_if(announced_, [set](const auto& call) {
+    if (call.first.first.set != set) return false;
+    fail_removed(call.second);
+    return true;
+  });
+  const std::unique_lock lock(mutex_);
   std::erase_if(given_up_, [set](const CallChannel& channel) { return channel.set == set; });
-  any_given_up_.store(!given_up_.empty(), std::memory_order_release);
-  given_up_ended_.notify_all();
+  end_given_up(lock);
+}
+
+std::vector<Stall> OrderedRunner::stalls(double longer_than) const {
+  std::vector<Stall> found;
+  for (OrderedCalls::Waiting& one : calls_.waiting(longer_than)) {
+    const auto mine = announced_.find({one.channel, one.number});
+    found.push_back({mine == announced_.end() ? call_name(one.channel, one.number)
+                                              : mine->second->request().name,
+                     one.seconds, std::move(one.missing)});
+  }
+  return found;
+}
+
+// A call counts only if it lacks the rank in two rounds in a row, because a rank may have shown its
+// input in a slot without having announced the call. If the call was complete before the first of
+// the rounds, the other ranks have withdrawn it in the second one. If it was not complete, the rank
+// that has left sees the announcement in the first round, and announces the call in the second one.
+bool OrderedRunner::lacks(const std::vector<int>& left) {
+  std::set<Place> lack_left;
+  for (const OrderedCalls::Waiting& call : calls_.waiting(-1))  // however short the wait has been
+    if (have_common_rank(call.missing, left)) lack_left.insert({call.channel, call.number});
+  lack_left.swap(lacks_left_);
+  return std::any_of(lack_left.begin(), lack_left.end(),
+                     [this](const Place& call) { return lacks_left_.contains(call); });
+}
+
+void OrderedRunner::end(const std::exception_ptr& cause) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    given_up_ended_.notify_all();
+  }
+  slots_->close(cause);  // first: announced calls may be complete in slots
+  for (const auto& [place, operation] : announced_) notify({&operation, 1}, cause);
+  announced_.clear();
 }
 
 }  // namespace mxlite::jobs
