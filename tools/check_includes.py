@@ -48,6 +48,11 @@ FOREIGN = [
     (r"nlohmann/", r"base/json\.h"),
 ]
 
+# Bindings convert; what implements an interface of a lower folder belongs to a lower folder, unless
+# it calls Python.
+IMPLEMENTS = re.compile(r":.*\bpublic (engine|collective|jobs)::")
+CALLS_PYTHON = {"python/bind_custom.cc"}
+
 # Names with a replacement of ours, and the file below cpp/ that has it.
 REPLACED = [(r"\bgil_scoped_(release|acquire)\b", "GilRelease, GilAcquire", "python/gil.h")]
 
@@ -67,6 +72,10 @@ def problems(path: Path) -> list[str]:
         for pattern, ours, home in REPLACED:
             if re.search(pattern, line) and place != home:
                 found.append(f"cpp/{place}:{number}: use {ours} of cpp/{home}")
+        if folder == "python" and IMPLEMENTS.search(line) and place not in CALLS_PYTHON:
+            found.append(
+                f"cpp/{place}:{number}: a class that needs no Python belongs below cpp/python"
+            )
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
         if not match:
             continue

@@ -5,8 +5,7 @@
 
 #include <optional>
 
-#include "cpp/engine/deferred.h"
-#include "cpp/kvstore/store/server_client.h"
+#include "cpp/kvstore/store/server_task.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
@@ -56,47 +55,6 @@ void run_server_role(const std::string& name, const std::optional<py::function>&
   const GilRelease released;
   store::server_plugin().run(name, version, hooks);
 }
-
-class ServerTask final : public engine::DeferredTask {
- public:
-  ServerTask(const char* task_name, engine::Origin task_origin, ServerOperation operation,
-             std::shared_ptr<store::ServerClient> client, bool others_wait)
-      : DeferredTask(task_name, task_origin),
-        operation_(std::move(operation)),
-        client_(std::move(client)),
-        others_wait_(others_wait) {}
-
-  void start() override {
-    for (const NDArrayRef* array : {&operation_.push, &operation_.pull})
-      if (*array) (*array)->data();  // throws here if there is no memory for a result
-    started_ = true;
-    ServerOperation operation = operation_;
-    operation.done = [self = IntrusivePtr<ServerTask>(this)](std::exception_ptr error) {
-      self->finish(std::move(error));
-    };
-    const auto client = client_;  // the operands may be released in here
-    client->submit(std::move(operation));
-  }
-  void release_operands() noexcept override {
-    if (!started_ && operation_.push && others_wait_ && client_)
-      client_->report_missing_push(*operation_.stored,
-                                   "the array could not be computed on this worker");
-    operation_ = {};
-    client_.reset();
-  }
-  void describe(std::string& out) const override {
-    if (operation_.stored)
-      out += str(name, " of '", operation_.stored->key, "' ", operation_.stored->spec);
-    else
-      out += name;
-  }
-
- private:
-  ServerOperation operation_;
-  std::shared_ptr<store::ServerClient> client_;
-  const bool others_wait_;
-  bool started_ = false;  // used only by the thread that runs the task
-};
 
 const NDArrayRef& dense_host_array(const NDArrayRef& array, const char* what,
                                    const std::string& key) {
@@ -234,7 +192,7 @@ class PyClient {
     // A push drops the failure of the one before, because that one's pulls have raised it.
     (o.push ? overwrites : reads).push_back(&o.stored->order);
     const bool may_inline = !o.push || o.push->spec().bytes() < kSmall;
-    auto task = make_ref<ServerTask>(name, current_origin(), std::move(o), shared(), sync_);
+    auto task = make_ref<store::ServerTask>(name, current_origin(), std::move(o), shared(), sync_);
     engine::Engine::get().push(task, {reads, overwrites, updates},
                                {.may_inline = may_inline, .bytes = bytes});
   }
