@@ -101,7 +101,8 @@ void CommThread::start(const WorldRequest& request, const JobOptions& options,
                        const MakeNegotiation& make) {
   MX_CHECK_KIND(
       !engine::in_forked_child(), ErrorKind::kCommunicator,
-      "init: this process is a fork; start it with mpirun, or init in its parent's stead");
+      "this process is a fork, which cannot join a job: start it with mxlite-run, or let its "
+      "parent join");
   {
     std::lock_guard lock(mutex_);
     if (job_) return;
@@ -205,7 +206,7 @@ std::shared_ptr<Job> CommThread::job() {
 std::shared_ptr<Job> CommThread::running_job() {
   auto running = job();
   MX_CHECK_KIND(running, ErrorKind::kCommunicator,
-                "the communication between processes has not been started; call init()");
+                "this process has not joined the others: ", kHowToJoin, " first");
   MX_CHECK_KIND(!engine::in_forked_child(), ErrorKind::kCommunicator,
                 "this process is a fork: only its parent takes part in the job");
   return running;

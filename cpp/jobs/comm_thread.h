@@ -14,6 +14,10 @@
 
 namespace mxlite::jobs {
 
+// Says in errors how a process joins its job.
+inline constexpr const char* kHowToJoin =
+    "call mxlite.parallel.mesh(...), create a dist_sync store, or call mxlite.horovod.init()";
+
 class CommThread {
  public:
   static CommThread& get();  // leaked: static destructors may use it

@@ -152,8 +152,7 @@ class JobProcesses final : public collective::Processes {
     if (CommThread::get().job()) return true;
     MX_CHECK_KIND(launched_processes() == 1, ErrorKind::kCommunicator,
                   "this process was started as one of ", launched_processes(),
-                  " and has not joined them: call mxlite.horovod.init() or create a dist store "
-                  "before collective operators run");
+                  " and has not joined them: ", kHowToJoin, " before collective operators run");
     return false;
   }
 

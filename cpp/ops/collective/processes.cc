@@ -20,18 +20,19 @@ Processes* running_processes() {
 }
 
 Group group_of(const char* op, int32_t process_set) {
-  const Processes* processes = running_processes();
+  Group group;
+  const Processes* processes = nullptr;
+  try {
+    processes = running_processes();
+    if (processes) group = processes->group(process_set);
+  } catch (Error& error) {
+    error.add_context(str("in ", op));
+    throw;
+  }
   if (!processes) {
     MX_CHECK(process_set == 0, op, ": process set ", process_set,
              " given, this process has joined no job and has only process set 0");
     return {{0}, 0};
-  }
-  Group group;
-  try {
-    group = processes->group(process_set);
-  } catch (Error& error) {
-    error.add_context(str("in ", op));
-    throw;
   }
   MX_CHECK(group.has(group.rank), op, ": process set ", process_set,
            " does not contain this process, rank ", group.rank);

@@ -92,13 +92,15 @@ def group_of(who: str, process_set: GivenProcessSet) -> Group:
         if number != 0:
             raise ProcessSetError(
                 f"{who}: {process_set!r} given, this process has joined no job and has only the "
-                "set of all ranks; call mxlite.horovod.init(process_sets=[...]) first"
+                "set of all ranks; call mxlite.parallel.mesh(...) or "
+                "mxlite.horovod.init(process_sets=[...]) first"
             )
         launched = max(int(os.environ.get(name, "1")) for name in _SIZES)
         if launched > 1:
             raise CommunicatorError(
                 f"{who}: this process was started as one of {launched} and has not joined them: "
-                "call mxlite.horovod.init() or create a dist store before"
+                "call mxlite.parallel.mesh(...), create a dist_sync store, or call "
+                "mxlite.horovod.init() first"
             )
         return Group(0, (0,), 0)
     try:
