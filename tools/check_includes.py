@@ -44,7 +44,7 @@ FOREIGN = [
     (r"cuda|cudnn|cublas|curand|nvtx|cupti", r".*\bcuda/"),
     (r"nccl", r"kvstore/comm/nccl/"),
     (r"mpi\.h", r"kvstore/comm/mpi/"),
-    (r"asio[./]", r"kvstore/server/asio\.h"),
+    (r"asio[./]", r"kvstore/comm/link/asio\.h"),
     (r"nlohmann/", r"base/json\.h"),
 ]
 

@@ -332,7 +332,7 @@ void bind_comm(py::module_& m) {
       "their launcher. Listens on the interface of `host` only; port 0 selects a free one.")
       .def(py::init([](int processes, const std::string& host, int port, const std::string& token) {
              const GilRelease released;  // resolves a name
-             return std::make_unique<tcp::Rendezvous>(processes, TcpAddress{host, port}, token);
+             return std::make_unique<tcp::Rendezvous>(processes, Address{host, port}, token);
            }),
            py::arg("processes"), py::arg("host"), py::arg("port"), py::arg("token"))
       .def_property_readonly("text", &tcp::Rendezvous::text);

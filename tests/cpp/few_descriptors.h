@@ -2,7 +2,9 @@
 #pragma once
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,6 +77,15 @@ class FewDescriptors {
   SoftLimit limit_;
   std::vector<int> taken_;
 };
+
+// Connects a socket, which needs no further descriptor, to a port of this host.
+inline int connect_here(int socket, int port) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return connect(socket, reinterpret_cast<sockaddr*>(&to), sizeof to);
+}
 
 // Returns the processor time of all threads of this process.
 inline double processor_seconds() {

@@ -1,9 +1,18 @@
-// Frames of the parameter server: which are accepted, and which are refused.
+// Frames between processes of a job: which are accepted, and which are refused. Sockets in forks,
+// and addresses.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <random>
 
+#include "cpp/kvstore/comm/link/address.h"
+#include "cpp/kvstore/comm/link/socket.h"
 #include "cpp/kvstore/server/messages.h"
 
 namespace mxlite::server {
@@ -37,7 +46,7 @@ TEST(Frames, SurviveAnyCutOfTheStream) {
   for (int i = 0; i < 50; ++i) {
     std::vector<float> values(random() % 9000);
     for (float& v : values) v = static_cast<float>(random());
-    Frame frame{FrameType::kPush, static_cast<uint64_t>(i), encode_text(std::string(i * 7, 'x')),
+    Frame frame{FrameType::kPush, static_cast<uint64_t>(i), encode(std::string(i * 7, 'x')),
                 floats(values)};
     const auto bytes = bytes_of(frame, {kKey, static_cast<uint64_t>(i), 5});
     stream.insert(stream.end(), bytes.begin(), bytes.end());
@@ -61,7 +70,7 @@ TEST(Frames, SurviveAnyCutOfTheStream) {
     if (!decoder.complete()) continue;
     const Frame frame = decoder.take();
     EXPECT_EQ(frame.request, next);
-    EXPECT_EQ(decode_text(frame.body), std::string(next * 7, 'x'));
+    EXPECT_EQ(decode<std::string>(frame.body), std::string(next * 7, 'x'));
     ++next;
   }
   EXPECT_EQ(next, 50u);
@@ -82,7 +91,7 @@ BadFrame refusal(const std::vector<std::byte>& bytes, uint32_t epoch = 5, bool t
 }
 
 TEST(Frames, RefuseWhatIsNotOfThisJob) {
-  const Frame frame{FrameType::kPush, 1, encode_text("body"), floats({1, 2, 3})};
+  const Frame frame{FrameType::kPush, 1, encode(std::string("body")), floats({1, 2, 3})};
   const auto good = bytes_of(frame, {kKey, 0, 5});
   EXPECT_EQ(refusal(good), BadFrame::kOrder);
   EXPECT_EQ(refusal(bytes_of(frame, {{77, 79}, 0, 5})), BadFrame::kToken);
@@ -95,7 +104,8 @@ TEST(Frames, RefuseWhatIsNotOfThisJob) {
   flipped = good;
   flipped[30] ^= std::byte{1};
   EXPECT_EQ(refusal(flipped), BadFrame::kChecksum);
-  const std::string request = "GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n";
+  const std::string request =
+      "GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nUser-Agent: x\r\n\r\n";
   std::vector<std::byte> foreign(request.size());
   std::memcpy(foreign.data(), request.data(), request.size());
   EXPECT_EQ(refusal(foreign), BadFrame::kMagic);
@@ -115,7 +125,7 @@ TEST(Frames, NoFlippedBitIsTaken) {
 
 // A recorded frame is refused if it is sent again, on its connection or on another one.
 TEST(Frames, AreNotTakenTwice) {
-  const Frame frame{FrameType::kPush, 1, encode_text("body"), {}};
+  const Frame frame{FrameType::kPush, 1, encode(std::string("body")), {}};
   FrameDecoder decoder;
   decoder.set_key(kKey);
   decoder.set_trusted();
@@ -141,6 +151,50 @@ TEST(Seals, AreThoseOfTheReference) {
   EXPECT_EQ(sip_hash(key, data), 0x726fdb47dd0e0e31u);
   for (int i = 0; i < 15; ++i) data.push_back(static_cast<std::byte>(i));
   EXPECT_EQ(sip_hash(key, data), 0xa129ca6149be45e5u);
+}
+
+TEST(Messages, AnyTimeoutAndHostNameCanBeRegistered) {
+  for (const double seconds : {1e-9, 1.0, 1e300}) {
+    Registration r;
+    r.host = std::string(5000, 'h');
+    r.timeout = r.silence = seconds;
+    EXPECT_TRUE(seconds == 1 || [&] {
+      try {
+        decode<Registration>(encode(r));
+      } catch (const Error&) {
+        return true;
+      }
+      return false;
+    }());
+    r.clamp();
+    const auto back = decode<Registration>(encode(r));
+    EXPECT_EQ(back.timeout, std::clamp(seconds, 1e-3, 1e7));
+    EXPECT_EQ(back.host, std::string(128, 'h'));
+  }
+}
+
+TEST(Sockets, AForkHasNone) {
+  auto socket = std::make_unique<Socket>(::socket(AF_INET, SOCK_STREAM, 0));
+  const int number = socket->get();
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_closed = fcntl(number, F_GETFD) < 0 && !*socket;
+    // Another file may get the number; it does not belong to the parent's object.
+    const bool is_taken = dup2(STDERR_FILENO, number) == number;
+    socket.reset();
+    _exit(is_closed && is_taken && fcntl(number, F_GETFD) >= 0 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(*socket && fcntl(number, F_GETFD) >= 0);
+}
+
+TEST(Addresses, TextsAreChecked) {
+  EXPECT_EQ(address_text(address_from_text("test", "[::1]:80")), "[::1]:80");
+  EXPECT_EQ(address_from_text("test", "a.b:65535").port, 65535);
+  for (const char* text : {"", "host", "host:", ":80", "host:0", "host:65536", "host:8x"})
+    EXPECT_THROW(address_from_text("test", text), Error) << text;
 }
 
 }  // namespace

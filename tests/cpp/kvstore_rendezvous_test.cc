@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "cpp/kvstore/comm/link/asio.h"
 #include "tests/cpp/comm_errors.h"
 #include "tests/cpp/few_descriptors.h"
 #include "tests/cpp/tcp_ranks.h"
@@ -28,9 +29,9 @@ TEST(Rendezvous, MissingRanksAreNamed) {
 TEST(Rendezvous, ALostRankIsNamedToTheOthers) {
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
   auto other = std::make_unique<Impostor>(meeting, kToken, registration(1, 2));
-  other->pump();
+  other->joined();
   const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
-  EXPECT_EQ(other->next()->kind, tcp::FrameKind::kTable);
+  other->wait_until_running();
   std::thread end([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     other.reset();
@@ -44,82 +45,72 @@ TEST(Rendezvous, ALostRankIsNamedToTheOthers) {
 
 TEST(Rendezvous, ASilentRankIsNamedToTheOthers) {
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  tcp::Registration r = registration(1, 2);
+  members::Registration r = registration(1, 2);
   r.silence = 1;
   Impostor other(meeting, kToken, r);
-  other.pump();
+  other.joined();
   const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
-  EXPECT_HAS(error_of([&] { tcp::make_communicator(job); }), "no sign of life for 1 s");
-  // The silent rank gets the reason, too, when it runs again.
-  EXPECT_EQ(other.next()->kind, tcp::FrameKind::kTable);
-  std::string own = "no message";
-  while (const auto frame = other.next())
-    if (frame->kind == tcp::FrameKind::kLost) own = tcp::decode<tcp::Departure>(frame->body).why;
-  EXPECT_HAS(own, "no sign of life for 1 s");
+  EXPECT_HAS(error_of([&] { tcp::make_communicator(job); }), "no heartbeat for 1 s");
+  // The silent rank gets the reason, too.
+  EXPECT_HAS(other.end_of(1).why, "no heartbeat for 1 s");
 }
 
 TEST(Rendezvous, ARankThatEndsBeforeTheStartIsNamed) {
   const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
-  std::thread end([&] {
-    Impostor other(meeting, kToken, registration(2, 3));
-    other.pump();
-  });
+  std::thread end([&] { Impostor(meeting, kToken, registration(2, 3)).joined(); });
   EXPECT_HAS(error_of([&] { const tcp::Job job(place_of(meeting, 0, 3)); }), "rank 2 is lost");
   end.join();
 }
 
 TEST(Rendezvous, WrongRanksAndSizesAreRefused) {
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  const auto refusal = [&](const tcp::Registration& r) {
-    Impostor other(meeting, kToken, r);
-    const auto frame = other.next();
-    if (!frame || frame->kind != tcp::FrameKind::kRefused) return std::string("not refused");
-    return tcp::decode_text(frame->body);
+  const auto refusal = [&](const members::Registration& r) {
+    return error_of([&] { Impostor(meeting, kToken, r).joined(); });
   };
   EXPECT_HAS(refusal(registration(1, 3)), "rank 1 of 3 given, this is a job of 2 processes");
   EXPECT_HAS(refusal(registration(2, 2)), "rank 2 of 2 given");
   EXPECT_HAS(refusal(registration(-1, 2)), "rank -1 of 2 given");
   Impostor first(meeting, kToken, registration(1, 2));
-  first.pump();
+  first.joined();
   EXPECT_HAS(refusal(registration(1, 2)), "rank 1 (host elsewhere, process 4711) has already");
 }
 
 TEST(Rendezvous, ConnectionsWaitWhileTheLauncherHasNoDescriptor) {
   MX_SKIP_IF_CHECKS_NEED_DESCRIPTORS();
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  Impostor first(meeting, kToken, registration(0, 2));
-  first.pump();
+  Impostor first(meeting, kToken, registration(0, 2)), second(meeting, kToken, registration(1, 2));
+  first.joined();
   testing::internal::CaptureStderr();
-  auto few = std::make_unique<FewDescriptors>(1);
-  Impostor second(meeting, kToken, registration(1, 2));
+  auto few = std::make_unique<FewDescriptors>(1);  // for the socket of the second rank
+  std::thread rank([&] { second.joined(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const double before = processor_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   EXPECT_LT(processor_seconds() - before, 0.3);  // the rendezvous sleeps between its attempts
   few.reset();
-  const auto frame = second.next();
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_HAS(said,
-             "job rendezvous: connections wait, because the launcher has no descriptor for "
-             "them: Too many open files: ");
-  ASSERT_TRUE(frame);
-  EXPECT_EQ(frame->kind, tcp::FrameKind::kTable);
+  rank.join();
+  second.wait_until_running();
+  EXPECT_HAS(testing::internal::GetCapturedStderr(),
+             "connections wait, because the launcher has no descriptor for them: Too many open "
+             "files: ");
 }
 
 TEST(Rendezvous, ALauncherWithoutDescriptorsSaysSoAtTheTimeout) {
   MX_SKIP_IF_CHECKS_NEED_DESCRIPTORS();
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  tcp::Registration r = registration(0, 2);
+  members::Registration r = registration(0, 2);
   r.timeout = 1;
   Impostor first(meeting, kToken, r);
-  first.pump();
-  std::optional<tcp::WireFrame> frame;
+  Impostor second(meeting, kToken, registration(1, 2));
+  first.joined();
+  std::thread rank;
+  std::string text;
   {
     const FewDescriptors few(1);
-    const Impostor second(meeting, kToken, registration(1, 2));
-    frame = first.next();
+    rank = std::thread([&] { error_of([&] { second.joined(); }); });
+    text = error_of([&] { first.wait_until_running(); });
   }
-  ASSERT_TRUE(frame && frame->kind == tcp::FrameKind::kRefused);
-  const std::string text = tcp::decode_text(frame->body);
+  rank.join();
   EXPECT_HAS(text, "rank 1 has not joined the job of 2 processes; connections wait, because the ");
   EXPECT_HAS(text, " descriptors are open, the limit is ");
 }
@@ -131,24 +122,23 @@ TEST(Rendezvous, ARankWithoutADescriptorForAnotherOneFails) {
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
   const SoftLimit again(lowest);  // the rendezvous has raised it
   Impostor other(meeting, kToken, registration(1, 2));
+  other.joined();
   std::string text = "not run";
   std::thread rank([&] {
     const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
     text = error_of([&] { tcp::make_communicator(job); });
   });
-  const auto frame = other.next();
-  ASSERT_TRUE(frame && frame->kind == tcp::FrameKind::kTable);
+  other.wait_until_running();
   // The rank raises the limit when it begins to wait for the other one.
   for (const Deadline end(3); soft_limit() == lowest && !end.over();)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_GE(soft_limit(), lowest + 250);
   const auto begin = Clock::now();
   {
-    const FewDescriptors few(1);
-    std::string trouble;
-    const tcp::Socket socket = tcp::connect_to(
-        address_from_text("test", tcp::decode<tcp::Table>(frame->body).addresses[0]), trouble);
-    EXPECT_TRUE(socket) << trouble;
+    const Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
+    const FewDescriptors few(0);
+    const std::string address = other.state().workers[0].address;
+    EXPECT_EQ(connect_here(socket.get(), address_from_text("test", address).port), 0);
     rank.join();
   }
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2));  // the timeout is 4 s
@@ -157,21 +147,21 @@ TEST(Rendezvous, ARankWithoutADescriptorForAnotherOneFails) {
 
 TEST(Rendezvous, AnotherTokenIsNotServed) {
   const tcp::Rendezvous meeting(1, {"127.0.0.1", 0}, kToken);
-  tcp::Registration r = registration(0, 1);
-  EXPECT_FALSE(Impostor(meeting, "another token", r).next().has_value());
-  EXPECT_EQ(Impostor(meeting, kToken, r).next()->kind, tcp::FrameKind::kTable);
+  const members::Registration r = registration(0, 1);
+  EXPECT_HAS(error_of([&] { Impostor(meeting, "another token", r).joined(); }),
+             "has closed the connection; MXLITE_JOB_TOKEN of another job");
+  Impostor(meeting, kToken, r).joined().wait_until_running();
 }
 
 TEST(Rendezvous, StrangersDoNotStopAJob) {
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  const TcpAddress address = address_from_text("test", meeting.text());
-  std::vector<tcp::Socket> strangers;
-  std::string trouble;
+  asio::io_context context;
+  std::vector<AsioTcp::socket> strangers;
   for (int i = 0; i < 600; ++i) {  // half of them say nothing
-    strangers.push_back(tcp::connect_to(address, trouble));
-    ASSERT_TRUE(strangers.back()) << trouble;
-    const std::string nonsense(1000, 'z');
-    if (i % 2) tcp::send_some(strangers.back(), nonsense.data(), nonsense.size());
+    strangers.emplace_back(context);
+    asio::connect(strangers.back(), resolve(context, address_from_text("test", meeting.text())));
+    std::error_code ignored;
+    if (i % 2) strangers.back().write_some(asio::buffer(std::string(1000, 'z')), ignored);
   }
   const auto begin = Clock::now();
   std::thread other([&] {
@@ -188,7 +178,7 @@ TEST(Rendezvous, NeedsATokenAndAFreePort) {
   EXPECT_THROW(tcp::Rendezvous(2, {"127.0.0.1", 0}, ""), Error);
   EXPECT_THROW(tcp::Rendezvous(0, {"127.0.0.1", 0}, kToken), Error);
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
-  const TcpAddress taken = address_from_text("test", meeting.text());
+  const Address taken = address_from_text("test", meeting.text());
   EXPECT_HAS(error_of([&] { tcp::Rendezvous(2, taken, kToken); }), "cannot listen at 127.0.0.1:");
 }
 

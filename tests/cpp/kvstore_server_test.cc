@@ -58,10 +58,10 @@ TEST(Messages, RandomBodiesAreReadOrRefused) {
       encode(PullHeader{"key", 1, 2, true, {4, 5}}),
       encode(PartSpec{"key", 1, {}, 6, 3, 2}),
       encode(Command{1, 2, "name", "text"}),
-      encode(Hello{"1.0", Role::kWorker, 0, 1}),
-      encode(Registration{Role::kServer, 1, "host", 2, "a:1", true, 2, 1}),
+      encode(Hello{"1.0", Role::kWorker, 0, 1, 0}),
+      encode(Registration{Role::kServer, 1, "host", 2, "a:1", true, 2, 1, 60, 5}),
       encode(PlaceRequest{{"a", "b"}, {1, 2}, {"float32(2,)", "int8()"}, true}),
-      encode(Heartbeat{1, "push"})};
+      encode(members::Heartbeat{1, "push"})};
   size_t read = 0;
   for (int i = 0; i < 20000; ++i) {
     Body body = samples[random() % std::size(samples)];
@@ -88,7 +88,8 @@ TEST(Messages, RandomBodiesAreReadOrRefused) {
 }
 
 TEST(Messages, RepliesCarryErrors) {
-  const Reply reply = reply_of(reply_frame(3, error_reply(ErrorKind::kShape, "wrong shape")));
+  const Reply reply =
+      members::reply_of(reply_frame(3, error_reply(ErrorKind::kShape, "wrong shape")));
   ASSERT_TRUE(reply.error.has_value());
   EXPECT_EQ(reply.error->kind(), ErrorKind::kShape);
   EXPECT_STREQ(reply.error->what(), "wrong shape");

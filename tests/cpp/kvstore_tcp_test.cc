@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <numeric>
 #include <random>
 #include <string>
@@ -202,48 +203,49 @@ TEST(Tcp, ARankThatLeavesIsNamed) {
 // Rank 0 without a communicator: takes the connections of other ranks by hand.
 class FirstRank {
  public:
-  explicit FirstRank(int size)
+  using OnHello = std::function<void(Reactor&, ConnectionId, int rank)>;
+  FirstRank(int size, OnHello on_hello)
       : size_(size),
+        on_hello_(std::move(on_hello)),
         meeting_(size, {"127.0.0.1", 0}, kToken),
-        listener_(tcp::listen_at({"127.0.0.1", 0})),
-        impostor_(meeting_, kToken, place()) {
-    impostor_.pump();
+        impostor_(meeting_, kToken, listen()) {
+    impostor_.joined();
   }
+  ~FirstRank() { reactor_.stop(0); }
   std::thread run_job(int rank, std::function<void(const std::shared_ptr<tcp::Job>&)> body) {
     return std::thread([this, rank, body = std::move(body)] {
       body(std::make_shared<tcp::Job>(place_of(meeting_, rank, size_)));
     });
   }
-  // Returns the next connection, which has sent nothing yet.
-  tcp::Socket accept() {
-    int shortage = 0;
-    return tcp::accept_from(listener_, shortage);
-  }
-  // Returns a connection that both members may use for messages.
-  tcp::Socket welcome() {
-    tcp::Link link(accept(), key_of_secret(kToken), /*accepted=*/true);
-    std::optional<tcp::WireFrame> frame;
-    for (bool open = true; open && !(frame = link.take());) {
-      open = link.move();
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    EXPECT_TRUE(frame && frame->kind == tcp::FrameKind::kHello);
-    link.send(tcp::FrameKind::kWelcome, {});
-    EXPECT_TRUE(link.flush() && link.sent_all());
-    return link.release();
-  }
 
  private:
-  tcp::Registration place() {
-    tcp::Registration r = {0, size_, "elsewhere", "", 4711, 60, 60};
-    r.address = address_text(tcp::local_address(listener_));
+  members::Registration listen() {
+    reactor_.set_handlers({[](ConnectionId) {},
+                           [this](ConnectionId id, const Frame& frame) {
+                             on_hello_(reactor_, id, decode<members::Hello>(frame.body).rank);
+                           },
+                           [](ConnectionId, const std::string&, bool) {}});
+    members::Registration r = registration(0, size_);
+    r.address = address_text(reactor_.listen({"127.0.0.1", 0}));
+    reactor_.start("first-rank");
     return r;
   }
   const int size_;
+  const OnHello on_hello_;
   tcp::Rendezvous meeting_;
-  tcp::Socket listener_;
+  Reactor reactor_{key_of_secret(kToken), "rank 0"};
   Impostor impostor_;
 };
+
+// Returns a connection that both members may use for messages.
+Socket welcome(Reactor& reactor, ConnectionId id) {
+  reactor.send(id, {FrameType::kWelcome, 0, encode(members::Welcome{}), {}});
+  return reactor.release(id);
+}
+
+void send_all(const Socket& socket, const void* data, size_t bytes) {
+  EXPECT_EQ(send(socket.get(), data, bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+}
 
 TEST(Tcp, ARankThatLeavesBeforeItConnectsIsNamed) {
   const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
@@ -263,47 +265,54 @@ TEST(Tcp, ARankThatLeavesBeforeItConnectsIsNamed) {
 
 TEST(Tcp, AnErrorOfOneRankThatConnectsReachesTheOthers) {
   // Rank 0 is another process of the job for rank 2, and answers rank 1 with nonsense.
-  FirstRank first(3);
+  std::vector<Socket> sockets;
+  FirstRank first(3, [&](Reactor& reactor, ConnectionId id, int rank) {
+    if (rank != 1) return;
+    sockets.push_back(reactor.release(id));
+    send_all(sockets.back(), std::string(100, 'z').data(), 100);
+  });
   std::vector<std::string> texts(2);
   std::vector<std::thread> others;
   for (const int r : {1, 2})
     others.push_back(first.run_job(r, [&texts, r](const std::shared_ptr<tcp::Job>& job) {
       texts[static_cast<size_t>(r - 1)] = error_of([&] { tcp::make_communicator(job); });
     }));
-  const tcp::Socket one = first.accept(), another = first.accept();
-  const std::string nonsense(100, 'z');
-  tcp::send_some(one, nonsense.data(), nonsense.size());
   for (std::thread& other : others) other.join();
   for (const std::string& text : texts) EXPECT_HAS(text, "bytes that are no frame");
 }
 
 TEST(Tcp, AConnectionThatEndsBeforeItsAnswerIsOpenedAgain) {
-  FirstRank first(2);
+  std::vector<Socket> sockets;
+  int calls = 0;
+  FirstRank first(2, [&](Reactor& reactor, ConnectionId id, int) {
+    if (++calls == 1) return reactor.close(id, "the test");
+    sockets.push_back(welcome(reactor, id));
+  });
   std::string text = "not run";
   std::thread other = first.run_job(1, [&](const std::shared_ptr<tcp::Job>& job) {
     text = error_of([&] { tcp::make_communicator(job); });
   });
-  first.accept();  // and closes it
-  const tcp::Socket socket = first.welcome();
   other.join();
   EXPECT_EQ(text, "no error");
 }
 
 TEST(Tcp, ATransferThatMovesMayTakeLongerThanTheTimeout) {
-  FirstRank first(2);
+  std::promise<Socket> promise;
+  FirstRank first(
+      2, [&](Reactor& reactor, ConnectionId id, int) { promise.set_value(welcome(reactor, id)); });
   std::string text = "no error";
   std::string came(8, ' ');
   std::thread other = first.run_job(1, [&](const std::shared_ptr<tcp::Job>& job) {
     text = error_of([&] { tcp::make_communicator(job)->broadcast(came.data(), came.size(), 0); });
   });
-  const tcp::Socket socket = first.welcome();
+  const Socket socket = promise.get_future().get();
   const std::string sent = "a letter";
   const tcp::MessageHeader header = {
       signature_of({CollectiveCall::kBroadcast, DType::kUInt8, 0, sent.size()}), 1, sent.size()};
-  tcp::send_some(socket, &header, sizeof header);
+  send_all(socket, &header, sizeof header);
   for (const char& letter : sent) {  // the timeout is 4 s
     std::this_thread::sleep_for(std::chrono::milliseconds(750));
-    tcp::send_some(socket, &letter, 1);
+    send_all(socket, &letter, 1);
   }
   other.join();
   EXPECT_EQ(text, "no error");

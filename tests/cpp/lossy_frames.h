@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cpp/kvstore/comm/deadline.h"
-#include "cpp/kvstore/server/frame_filter.h"
+#include "cpp/kvstore/comm/link/frame_filter.h"
 
-namespace mxlite::server {
+namespace mxlite {
 
 // Shares of received frames, in percent.
 struct FaultRates {
@@ -61,4 +61,4 @@ class LossyFrames final : public FrameFilter {
   std::vector<Late> late_;
 };
 
-}  // namespace mxlite::server
+}  // namespace mxlite

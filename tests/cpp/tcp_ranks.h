@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -18,42 +17,41 @@ inline tcp::JobPlace place_of(const tcp::Rendezvous& meeting, int rank, int size
   return {address_from_text("test", meeting.text()), kToken, rank, size, "", "host"};
 }
 
-// Speaks to the rendezvous as rank 1 of 2 until it is destroyed.
-class Impostor {
- public:
-  Impostor(const tcp::Rendezvous& meeting, const std::string& token, const tcp::Registration& r)
-      : link_(connected(meeting), key_of_secret(token), /*accepted=*/false) {
-    link_.send(tcp::FrameKind::kRegister, encode(r));
-  }
-  // Sends and receives for a while.
-  void pump() {
-    for (const Deadline end(0.3); !end.over();) {
-      link_.move();
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  }
-  // Returns the next frame; nothing if the connection is closed first.
-  std::optional<tcp::WireFrame> next() {
-    for (bool open = true; open;) {
-      open = link_.move();
-      if (auto frame = link_.take()) return frame;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return std::nullopt;
-  }
-
- private:
-  static tcp::Socket connected(const tcp::Rendezvous& meeting) {
-    std::string trouble;
-    tcp::Socket socket = tcp::connect_to(address_from_text("test", meeting.text()), trouble);
-    EXPECT_TRUE(socket) << trouble;
-    return socket;
-  }
-  tcp::Link link_;
-};
-
-inline tcp::Registration registration(int rank, int size) {
-  return {rank, size, "elsewhere", "127.0.0.1:9", 4711, 60, 60};
+inline members::Registration registration(int rank, int size) {
+  members::Registration r;
+  r.rank = rank;
+  r.num_workers = size;
+  r.host = "elsewhere";
+  r.address = "127.0.0.1:9";
+  r.process = 4711;
+  r.timeout = r.silence = 60;
+  return r;
 }
+
+// Registers with the rendezvous, and sends no heartbeats.
+class Impostor : public members::Member {
+ public:
+  Impostor(const tcp::Rendezvous& meeting, const std::string& token, const members::Registration& r)
+      : Member(tcp::kHostsJob, {address_from_text("test", meeting.text()), key_of_secret(token), "",
+                                10, /*heartbeat=*/1e9, 1, r}) {}
+  ~Impostor() override { stop(0); }
+  Impostor& joined() {
+    join("impostor");
+    return *this;
+  }
+  // Returns the state of a rank once it is not alive any more.
+  members::MemberState end_of(int rank) {
+    for (const Deadline end(5); !end.over();) {
+      const auto all = state().workers;
+      const auto i = static_cast<size_t>(rank);
+      if (i < all.size() && all[i].status != members::MemberStatus::kAlive) return all[i];
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return {};
+  }
+
+ protected:
+  void take_frame(ConnectionId, Frame) override {}
+};
 
 }  // namespace mxlite

@@ -167,7 +167,7 @@ def crc32c(data: bytes) -> int:
 
 
 MASK = 2**64 - 1
-MAGIC = b"xlte-PS2"
+MAGIC = b"mxl-JOB3"
 
 
 def sip_hash(key: tuple[int, int], data: bytes) -> int:
@@ -214,11 +214,12 @@ def hostile_frame(rng: random.Random, kind: int, key: tuple[int, int]) -> bytes:
     before = struct.pack(
         "<IHBB",
         0x5350584D,
-        2 if kind != 4 else rng.randrange(3, 2**16),
+        3 if kind != 4 else rng.randrange(4, 2**16),
         rng.randint(1, 40),  # kind 6: all right but for what it says
         0,
     )
-    after = struct.pack("<QIIIII", rng.randrange(2**64), 0, *sizes, crc32c(body), 0)
+    body_seal = sip_hash((key[0], key[1] ^ MASK), body)
+    after = struct.pack("<QIIIIQI", rng.randrange(2**64), 0, *sizes, 0, body_seal, 0)
     seal = sip_hash(key, bytes(8) + before + bytes(8) + after + bytes(4))
     if kind == 3:
         seal = rng.randrange(2**64)

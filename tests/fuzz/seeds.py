@@ -49,22 +49,20 @@ def _seeds() -> dict[str, list[bytes]]:
     texts = [b"1,2.5,-3e4\n4, 5 ,6\r\n\n7,8,+9,\n", b"1 0:1.5 7:2\n-1\n0.5 3:-1e3 5:4 # end\n"]
     name = struct.pack("<I", 3) + b"key"
     bodies = [
-        struct.pack("<I", 5) + b"1.0.0" + struct.pack("<BiI", 1, 2, 3),
+        struct.pack("<I", 5) + b"1.0.0" + struct.pack("<BiIQ", 1, 2, 3, 0),
         name + struct.pack("<IBqqq", 0, 0, 6, 2, 0),
         name + struct.pack("<IQBBfIq", 0, 1, 0, 0, 0.5, 1, 4),
         struct.pack("<QI", 7, 4) + b"text",
         struct.pack("<I", 1) + name + struct.pack("<Iq", 1, 24) + name + b"\1",
     ]
     bodies += [
-        struct.pack("<ii", 1, 4) + name + struct.pack("<I", 11) + b"127.0.0.1:7"
-        + struct.pack("<qdd", 12, 600.0, 60.0),
-        struct.pack("<I", 2) + name + name + name + name,
-        struct.pack("<i", 3) + name,
+        struct.pack("<Bi", 2, 1) + name + struct.pack("<qI", 12, 11) + b"127.0.0.1:7"
+        + struct.pack("<Biidd", 0, 4, 0, 600.0, 60.0),
+        struct.pack("<QBI", 9, 2, 3) + struct.pack("<BI", 2, 1) + name + name,
+        struct.pack("<QBBI", 9, 1, 0, 0) + struct.pack("<IBI", 1, 1, 1) + name + name
+        + struct.pack("<I", 0),
         struct.pack("<Q", 9) + name,
-        struct.pack("<Qi", 9, 3),
     ]  # fmt: skip
-    # One end's first bytes, and a heartbeat with the code of no key.
-    meeting = b"mxl-JOB1" + bytes(16) + b"MJOB" + struct.pack("<B3xII", 2, 0, 0) + bytes(8)
     sized = [struct.pack("<Q", len(text)) + text for text in (b"key", b"f<int>", b"_Z1f", b"image")]
     kernel = sized[0] + struct.pack("<I", 1) + sized[1] + sized[2] + sized[3]
     return {
@@ -73,8 +71,7 @@ def _seeds() -> dict[str, list[bytes]]:
         "text": [bytes([kind, choice]) + text for kind, text in enumerate(texts)
                  for choice in (2, 9, 64)],
         "image": [bytes([choice]) + image for image in images for choice in (0, 1, 133)],
-        "frame": [bytes([choice]) + body for body in bodies for choice in range(21)]
-        + [bytes([choice]) + meeting for choice in (192, 200, 255)],
+        "frame": [bytes([choice]) + body for body in bodies for choice in range(19)],
         "params": [path.read_bytes() for path in sorted(_DATA.glob("mxnet_1_9_1/*.params"))],
         "json": [b'{"name": "sgd", "lr": 0.1, "list": [1, -2e3, true, null, "\\u00e9\\n"]}'],
     }  # fmt: skip

@@ -13,12 +13,14 @@
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/hierarchical.h"
 #include "cpp/kvstore/comm/shm/shm_communicator.h"
+#include "cpp/kvstore/comm/tcp/rendezvous.h"
 #include "cpp/kvstore/comm/tcp/tcp_communicator.h"
 
 namespace mxlite {
 namespace {
 
-constexpr int64_t kMostProcesses = 4096;
+using tcp::kMostProcesses;
+
 constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30;
 
 int64_t job_variable(const char* name, int64_t least, int64_t most) {
@@ -67,10 +69,8 @@ std::unique_ptr<Communicator> join_through_tcp(int rank, int size) {
   place.rank = rank;
   place.size = size;
   place.listen_host = listen_host();
-  char name[128] = {};
-  gethostname(name, sizeof name - 1);
   const std::string label = env_string("MXLITE_COMM_HOST", "");
-  place.host = label.empty() ? std::string(name) : label;
+  place.host = label.empty() ? host_name() : label;
   static const auto job = std::make_shared<tcp::Job>(place);
   // Others then know that this process ends because it wants to.
   std::atexit([] { job->leave(); });

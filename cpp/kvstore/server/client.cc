@@ -145,12 +145,11 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     for (const StoredKeyRef& stored : fresh) stored->step = ~uint64_t{0};
     for (size_t k = 0; k < replies.size(); ++k) {
       auto& step = fresh[owner[k]]->step;
-      step = std::min<uint64_t>(step, decode_number(replies[k].body));
+      step = std::min<uint64_t>(step, decode<uint64_t>(replies[k].body));
     }
   }
   const std::string what = str("init of '", keys.empty() ? "" : keys[0], "'");
-  member_.call(
-      {kScheduler, {FrameType::kBarrier, 0, encode_number(++barriers_), {}}, what, nullptr});
+  member_.call({kScheduler, {FrameType::kBarrier, 0, encode(++barriers_), {}}, what, nullptr});
   place.settled = true;
   member_.call({kScheduler, {FrameType::kPlace, 0, encode(place), {}}, what, nullptr});
   std::lock_guard lock(mutex_);
@@ -415,7 +414,7 @@ void Client::say_goodbye() {
     call_all(std::move(requests));
   }
   if (!member_.failed())
-    member_.call({kScheduler, {FrameType::kBye, 0, {}, {}}, "leaving", nullptr});
+    member_.call({kScheduler, {FrameType::kLeave, 0, {}, {}}, "leaving", nullptr});
 }
 
 void Client::close(bool at_once) {

@@ -65,10 +65,8 @@ void Client::barrier() {
   std::lock_guard calls(call_mutex_);
   const uint64_t count = ++barriers_;
   member_.set_progress(str("barrier ", count));
-  member_.call({kScheduler,
-                {FrameType::kBarrier, 0, encode_number(count), {}},
-                str("barrier ", count),
-                nullptr});
+  member_.call(
+      {kScheduler, {FrameType::kBarrier, 0, encode(count), {}}, str("barrier ", count), nullptr});
 }
 
 uint64_t Client::pushed(const std::string& key) {
@@ -82,7 +80,7 @@ uint64_t Client::pushed(const std::string& key) {
                         nullptr});
   uint64_t least = ~uint64_t{0};
   for (const Reply& reply : call_all(std::move(requests)))
-    least = std::min(least, decode_number(reply.body));
+    least = std::min(least, decode<uint64_t>(reply.body));
   return least;
 }
 
@@ -93,7 +91,7 @@ std::string Client::report() {
     requests.push_back({s, {FrameType::kReport, 0, {}, {}}, "report", nullptr});
   Json servers = Json::array();
   for (const Reply& reply : call_all(std::move(requests)))
-    servers.push_back(parse_json(decode_text(reply.body), "report"));
+    servers.push_back(parse_json(decode<std::string>(reply.body), "report"));
   const Traffic t = member_.reactor().traffic();
   const MemberStats n = member_.stats();
   const Json worker = {{"rank", rank()},

@@ -1,76 +1,35 @@
-// Bodies of frames. Reading one throws an Error if it does not match its type.
+// Bodies of frames between workers and servers, and the names of what they share with other jobs.
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "cpp/core/dtype.h"
-#include "cpp/kvstore/comm/frame_bytes.h"
-#include "cpp/kvstore/server/frame.h"
-#include "cpp/kvstore/server/options.h"
+#include "cpp/kvstore/comm/members/messages.h"
 
 namespace mxlite::server {
 
-using Body = std::vector<std::byte>;
-// Names the parsed bytes in errors.
-inline constexpr const char* kFrameBody = "parameter server: the body of a frame";
-
-struct Hello {
-  std::string version;
-  Role role = Role::kWorker;
-  int32_t rank = -1;
-  uint32_t incarnation = 0;
-};
-
-// Greeting of a server to a worker that has sent hello; other processes ignore it.
-struct Welcome {
-  bool snapshots = false;
-};
-
-struct Registration {
-  Role role = Role::kWorker;
-  int32_t rank = -1;  // Requested rank; -1 for any.
-  std::string host;
-  int64_t process = 0;
-  std::string address;  // address of a server
-  bool snapshots = false;
-  int32_t num_workers = 0, num_servers = 0;
-};
-
-struct Registered {
-  int32_t rank = 0;
-  uint32_t epoch = 0;
-  uint32_t incarnation = 0;
-  bool rejoined = false;  // replaces a process that was lost
-};
-
-struct Heartbeat {
-  uint64_t state_version = 0;
-  std::string progress;  // "push of 'fc1_weight', step 12"
-};
-
-enum class MemberStatus : uint8_t { kMissing, kAlive, kLost, kLeft };
-
-struct MemberState {
-  MemberStatus status = MemberStatus::kMissing;
-  uint32_t incarnation = 0;  // number of processes that had this rank so far
-  std::string address;       // address of a server
-};
-
-// State of the job in the scheduler; sent whenever it changes.
-struct JobState {
-  uint64_t version = 0;
-  bool running = false;  // all processes have registered
-  bool ended = false;
-  std::string failure;  // failure of the whole job
-  std::vector<MemberState> workers, servers;
-};
+using members::error_reply;
+using members::Hello;
+using members::JobState;
+using members::MemberState;
+using members::MemberStatus;
+using members::Registered;
+using members::Registration;
+using members::Reply;
+using members::reply_frame;
+using members::Role;
+using members::Welcome;
 
 struct PlaceRequest {
   std::vector<std::string> keys;
   std::vector<int64_t> bytes;
   std::vector<std::string> specs;  // "float32(2, 3)"
   bool settled = false;            // all workers have asked; their specs are compared
+  auto fields() { return std::tie(keys, bytes, specs, settled); }
+  void check() const {
+    MX_CHECK_KIND(bytes.size() == keys.size() && specs.size() == keys.size(),
+                  ErrorKind::kCommunicator, "parameter server: a request with ", keys.size(),
+                  " keys, ", bytes.size(), " sizes and ", specs.size(), " types");
+  }
 };
 
 // One part of an array on a server.
@@ -83,9 +42,17 @@ struct PartSpec {
   int64_t first_row = 0;  // position in the array
   int64_t rows() const { return row_size > 0 ? count / row_size : 0; }
   size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }
+  auto fields() { return std::tie(key, part, dtype, count, row_size, first_row); }
+  void check() const {
+    MX_CHECK_KIND(count >= 0 && count <= static_cast<int64_t>(kMostData) && row_size >= 1 &&
+                      count % row_size == 0 && first_row >= 0,
+                  ErrorKind::kCommunicator, "parameter server: a part of ", count,
+                  " elements in rows of ", row_size);
+  }
 };
 
 enum class PushForm : uint8_t { kDense, kRows, kTwoBit, kOneBit };
+constexpr PushForm last_enumerator(PushForm) { return PushForm::kOneBit; }
 
 struct PushHeader {
   std::string key;
@@ -95,6 +62,7 @@ struct PushHeader {
   DType dtype = DType::kFloat32;
   float threshold = 0;        // threshold of compressed gradients
   std::vector<int64_t> rows;  // rows within the part
+  auto fields() { return std::tie(key, part, step, form, dtype, threshold, rows); }
 };
 
 struct PullHeader {
@@ -103,17 +71,20 @@ struct PullHeader {
   uint64_t step = 0;  // step of this worker that the value must include
   bool by_rows = false;
   std::vector<int64_t> rows;
+  auto fields() { return std::tie(key, part, step, by_rows, rows); }
 };
 
 struct PartName {
   std::string key;
   uint32_t part = 0;
+  auto fields() { return std::tie(key, part); }
 };
 
 struct Command {
   uint64_t number = 0;  // command number of this worker, from 1
   int32_t head = 0;
   std::string name, text;
+  auto fields() { return std::tie(number, head, name, text); }
 };
 // Heads of the store's own commands; those of users begin at 0.
 enum CommandHead : int32_t {
@@ -125,60 +96,10 @@ enum CommandHead : int32_t {
 
 // Stores of one process share the servers, each with an optimizer of its own: "1:" of the key or
 // the name "1:w"; "" of other texts.
-std::string scope_of(const std::string& name);
-
-Body encode(const Hello& m);
-Body encode(const Welcome& m);
-Body encode(const Registration& m);
-Body encode(const Registered& m);
-Body encode(const Heartbeat& m);
-Body encode(const JobState& m);
-Body encode(const PlaceRequest& m);
-Body encode(const PartSpec& m);
-Body encode(const PushHeader& m);
-Body encode(const PullHeader& m);
-Body encode(const PartName& m);
-Body encode(const Command& m);
-Body encode_text(const std::string& text);
-Body encode_number(uint64_t number);
-
-template <class Message>
-Message decode(const Body& body);
-template <>
-Hello decode(const Body& body);
-template <>
-Welcome decode(const Body& body);
-template <>
-Registration decode(const Body& body);
-template <>
-Registered decode(const Body& body);
-template <>
-Heartbeat decode(const Body& body);
-template <>
-JobState decode(const Body& body);
-template <>
-PlaceRequest decode(const Body& body);
-template <>
-PartSpec decode(const Body& body);
-template <>
-PushHeader decode(const Body& body);
-template <>
-PullHeader decode(const Body& body);
-template <>
-PartName decode(const Body& body);
-template <>
-Command decode(const Body& body);
-std::string decode_text(const Body& body);
-uint64_t decode_number(const Body& body);
-
-// Answer to a request: an error, or a body and elements.
-struct Reply {
-  std::optional<Error> error;
-  Body body;
-  Buffer data;
-};
-Reply error_reply(ErrorKind kind, const std::string& text);
-Frame reply_frame(uint64_t request, Reply reply);
-Reply reply_of(Frame frame);
+inline std::string scope_of(const std::string& name) {
+  const size_t digits = name.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string::npos || name[digits] != ':') return "";
+  return name[0] == '0' ? "" : name.substr(0, digits + 1);
+}
 
 }  // namespace mxlite::server

@@ -1,18 +1,15 @@
 #include "cpp/kvstore/server/options.h"
 
 #include <algorithm>
-#include <array>
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/deadline.h"
-#include "cpp/kvstore/comm/tcp/socket.h"
-#include "cpp/kvstore/server/address.h"
+#include "cpp/kvstore/comm/link/address.h"
 
 namespace mxlite::server {
 namespace {
 
-constexpr std::array<const char*, 3> kRoles = {"scheduler", "server", "worker"};
 constexpr int64_t kMostNodes = 1 << 16;
 
 int required_count(const char* name, int64_t least) {
@@ -57,11 +54,9 @@ std::string job_secret(const Options& o) {
 
 }  // namespace
 
-const char* role_name(Role role) { return kRoles[static_cast<size_t>(role)]; }
-
 Role role_from_name(const std::string& name) {
-  for (size_t i = 0; i < kRoles.size(); ++i)
-    if (name == kRoles[i]) return static_cast<Role>(i);
+  for (const Role role : {Role::kScheduler, Role::kServer, Role::kWorker})
+    if (name == role_name(role)) return role;
   fail(ErrorKind::kValue, "DMLC_ROLE '", name, "' given, scheduler, server or worker expected");
 }
 

@@ -3,12 +3,17 @@
 #include <cstdint>
 #include <string>
 
-#include "cpp/kvstore/comm/seal.h"
+#include "cpp/kvstore/comm/link/seal.h"
+#include "cpp/kvstore/comm/members/messages.h"
 
 namespace mxlite::server {
 
-enum class Role : uint8_t { kScheduler, kServer, kWorker };
-const char* role_name(Role role);
+using members::Role;
+
+inline constexpr members::JobKind kServerJob = {
+    "parameter server", "the scheduler",    "worker", "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT",
+    "MXLITE_PS_TOKEN",  "MXLITE_PS_TIMEOUT"};
+
 Role role_from_name(const std::string& name);  // value error for other names
 
 struct Options {

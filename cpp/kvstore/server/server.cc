@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <future>
 
 #include "cpp/base/json.h"
 #include "cpp/core/profile_hooks.h"
@@ -61,9 +62,7 @@ void Server::run(const ServerHooks& hooks) {
   // Workers say hello only after start_afresh_or_restore: they learn the address from the state
   // that the scheduler sends when all have come, and until then frames are refused.
   JobMember::Events events;
-  events.changed = [this](const JobState& before, const JobState& now) {
-    job_changed(before, now);
-  };
+  events.changed = [this](const JobState& now) { job_changed(now); };
   events.failed = [this](const std::string&) {
     std::lock_guard lock(mutex_);
     over_ = true;
@@ -241,7 +240,7 @@ void Server::take_frame(ConnectionId id, Frame frame) {
     case FrameType::kCommand:
       return command(id, worker, frame);
     case FrameType::kReport:
-      return answer_to(id, request)({{}, encode_text(report()), {}});
+      return answer_to(id, request)({{}, encode(report()), {}});
     case FrameType::kFlush:
       return answer_all_saved(id, request);
     default:
@@ -388,11 +387,11 @@ std::string Server::report() {
       .dump();
 }
 
-void Server::job_changed(const JobState& before, const JobState& now) {
+void Server::job_changed(const JobState& now) {
   context_.patience_from = Clock::now().time_since_epoch().count();
   for (size_t i = 0; i < now.workers.size() && i < context_.gone.size(); ++i)
     context_.gone[i] = now.workers[i].status == MemberStatus::kLeft;
-  if (now.ended && !before.ended) {
+  if (now.ended) {
     std::lock_guard lock(mutex_);
     over_ = true;
     over_changed_.notify_all();

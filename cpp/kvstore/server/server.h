@@ -47,7 +47,7 @@ class Server {
   void save_settings();
   void answer_all_saved(ConnectionId id, uint64_t request);
   std::string report();
-  void job_changed(const JobState& before, const JobState& now);
+  void job_changed(const JobState& now);
   void tick();
   Answer answer_to(ConnectionId id, uint64_t request);
 

@@ -323,7 +323,7 @@ void Slot::answer_pull(WaitingPull& p) {
 
 void Slot::status(int worker, const Answer& answer) {
   MX_CHECK_KIND(ready_, ErrorKind::kValue, "init ", name(), " first");
-  answer({{}, encode_number(taken_[static_cast<size_t>(worker)]), {}});
+  answer({{}, encode(taken_[static_cast<size_t>(worker)]), {}});
 }
 
 std::string Slot::absent(const Round& round, bool only_gone) const {

@@ -54,7 +54,7 @@ std::unique_ptr<Slot> Slot::load(SlotContext& context, const std::string& file) 
   if (r.number<uint32_t>() != context.epoch) return nullptr;
   const std::string text = r.text();
   const auto* p = reinterpret_cast<const std::byte*>(text.data());
-  const auto spec = decode<PartSpec>(Body(p, p + text.size()));
+  const auto spec = decode<PartSpec>(std::span(p, text.size()));
   auto slot = std::make_unique<Slot>(context, spec.key, spec.part, file);
   slot->spec_ = spec;
   slot->version_ = r.number<uint64_t>();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cpp/core/dtype.h"
-#include "cpp/kvstore/store/buffer.h"
+#include "cpp/kvstore/comm/link/buffer.h"
 #include "cpp/kvstore/store/schedule.h"
 
 namespace mxlite::store {

@@ -6,13 +6,13 @@
 
 #include "tests/cpp/lossy_frames.h"
 
-mxlite::server::FrameFilter* mxlite_make_frame_filter() {
+mxlite::FrameFilter* mxlite_make_frame_filter() {
   const char* given = std::getenv("LOSSY_FRAMES");
-  mxlite::server::FaultRates r;
+  mxlite::FaultRates r;
   if (!given || std::sscanf(given, "%lf %lf %lf %lf %lu", &r.drop, &r.duplicate, &r.delay,
                             &r.delay_ms, &r.seed) != 5) {
     std::fprintf(stderr, "LOSSY_FRAMES='%s' given, five numbers expected\n", given ? given : "");
     std::abort();
   }
-  return new mxlite::server::LossyFrames(r);
+  return new mxlite::LossyFrames(r);
 }

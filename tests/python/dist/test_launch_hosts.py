@@ -154,7 +154,7 @@ def test_a_stopped_process_is_named_within_the_timeout(spread: Spread) -> None:
         KILLED, (1, 1), "1", "19", ok=False, MXLITE_COMM_TIMEOUT="5"
     )
     assert code and seconds < 45, text
-    assert re.search("error .*rank 1 is lost .*no sign of life for 4 s", output[0]), text
+    assert re.search("error .*rank 1 is lost .*no heartbeat for 4 s", output[0]), text
 
 
 def test_a_process_that_does_not_join_is_an_error(spread: Spread) -> None:

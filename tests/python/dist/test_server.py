@@ -440,7 +440,7 @@ def test_a_port_in_use_and_a_missing_scheduler_are_errors_in_time() -> None:
         job.scheduler.kill()
         codes = job.wait(20)
         assert all(codes[1:])
-        assert "cannot be reached within 1 s" in job.workers[0].text(), job.text()
+        assert "DMLC_PS_ROOT_PORT) within 1 s: " in job.workers[0].text(), job.text()
 
 
 def test_processes_without_a_token_refuse_to_start() -> None:

@@ -1,19 +1,17 @@
-// This process in a job over several hosts: its connection to the rendezvous, on a thread of its
-// own, and the connections of groups.
+// This process in a job over several hosts: its connection to the rendezvous, and the connections
+// of groups.
 #pragma once
 #include <atomic>
-#include <list>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "cpp/kvstore/comm/deadline.h"
 #include "cpp/kvstore/comm/failure_text.h"
-#include "cpp/kvstore/comm/tcp/link.h"
+#include "cpp/kvstore/comm/members/member.h"
 
 namespace mxlite::tcp {
 
@@ -27,7 +25,7 @@ class GroupState {
   void fail(const char* text, bool announce) noexcept;
   std::string failure();
   // Returns whether there is a text of this process that has not been announced, once.
-  bool take_announcement() noexcept;
+  bool take_announcement() noexcept { return announce_.exchange(false); }
 
   const uint64_t id;
   const std::vector<int> members;  // ranks of the job
@@ -40,31 +38,25 @@ class GroupState {
 };
 
 struct JobPlace {
-  TcpAddress rendezvous;
+  Address rendezvous;
   std::string token;
   int rank = 0, size = 1;
   std::string listen_host;  // empty: the address from which the rendezvous is reached
   std::string host;         // name of this host, for the text of errors
 };
 
-enum class Presence : uint8_t { kPresent, kLeft, kLost };
-
-class Job {
+class Job final : public members::Member {
  public:
   // Registers, and waits until all processes have. Throws a communicator error after
   // MXLITE_COMM_TIMEOUT that names the missing ranks.
   explicit Job(const JobPlace& place);
-  ~Job() { leave(); }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  ~Job() override { leave(); }
 
   // Leaves in good order: the process ends. Does nothing in a fork of the process, or twice.
   void leave() noexcept;
 
-  int rank() const { return place_.rank; }
-  int size() const { return place_.size; }
-  const std::string& host_of(int rank) const { return table_.hosts[static_cast<size_t>(rank)]; }
-  Presence presence(int rank) const { return presence_[static_cast<size_t>(rank)].load(); }
+  int size() const { return options_.registration.num_workers; }
+  bool has_left(int rank) const { return left_[static_cast<size_t>(rank)]; }
 
   // Collective over the members. Returns one socket for each; none for this process itself.
   std::vector<Socket> connect(GroupState& group);
@@ -74,53 +66,44 @@ class Job {
   void wake() noexcept;
 
  private:
-  Body register_here();
-  void wait_for_table();
-  void send_heartbeat();  // if it is time for one
-  void loop() noexcept;
-  bool step();  // returns false once the connection has ended
-  void take_frame(const WireFrame& frame);
-  void announce_failures();
-  void fail_groups_of(int rank, const std::string& why);  // rank -1: all groups
-  int accept_members();  // returns the error if no descriptor is left for a connection, else 0
-  // A connection that this process opens to a member before it.
-  struct Calling {
-    TcpAddress address;
-    std::unique_ptr<Link> link;
+  // A member of a group that is being formed.
+  struct Peer {
+    Address address;            // Where this process calls it; none for members behind this one
+    ConnectionId calling = 0;   // a connection to it that it has not answered
     Clock::time_point again{};  // no attempt before
     std::string trouble;        // why the last attempt failed
+    bool is_refused = false;    // it has sent bytes that may not come
+    Clock::time_point present = Clock::now();  // when it had not left the job yet
+    Socket socket;
   };
-  void call(Calling& calling, uint64_t group);
-  Socket take_answer(Calling& calling);
+  using Peers = std::map<int, Peer>;  // by rank
+
+  void opened(ConnectionId id) override;
+  void closed(ConnectionId id, const std::string& why, bool is_invalid) override;
+  void take_frame(ConnectionId id, Frame frame) override;
+  void member_changed(members::Role, int rank, const members::MemberState& now) override;
+  void has_failed(const std::string& why) override { fail_groups_of(-1, why); }
+  void tick() override;
+
+  std::pair<uint64_t, Peer*> find_calling(ConnectionId id);
+  void call(Peer& peer);
+  void welcome(uint64_t group, int rank);  // if it has called, and its group is being formed
+  void announce_failures();
+  void fail_groups_of(int rank, const std::string& why);  // rank -1: all groups
   [[noreturn]] void fail_group(GroupState& group, const std::string& text);
 
-  const JobPlace place_;
-  const SealKey key_;
-  const int owner_;  // process that has joined
-  Socket listener_;
-  std::unique_ptr<Link> link_;  // used by the thread once it runs
-  Table table_;
-  std::vector<std::atomic<Presence>> presence_;
-  Socket wake_reader_, wake_writer_;
-  std::atomic<bool> leaving_{false};
-  Clock::time_point beat_{};  // last heartbeat
+  std::vector<std::atomic<bool>> left_;  // by rank
+  std::atomic<int> shortage_{0};         // the error, if no descriptor is left for a connection
 
-  std::mutex mutex_;
+  std::mutex groups_mutex_;
   // Groups whose failure is announced, also after their communicators have gone.
-  std::vector<std::shared_ptr<GroupState>> groups_;  // guarded by mutex_, as all below
+  std::vector<std::shared_ptr<GroupState>> groups_;  // guarded by groups_mutex_, as all below
   std::map<uint64_t, std::string> failed_groups_;    // why, by id
   std::map<int, std::string> lost_;                  // why, by rank
   std::string broken_;                               // reason why the rendezvous has ended
-
-  std::mutex accept_mutex_;
-  struct Arriving {
-    Link link;
-    Clock::time_point since;
-  };
-  std::list<Arriving> arriving_;                         // guarded by accept_mutex_
-  std::map<std::pair<uint64_t, int>, Socket> accepted_;  // guarded by accept_mutex_; by group, rank
-
-  std::thread thread_;
+  std::map<uint64_t, Peers*> forming_;               // by group
+  std::map<std::pair<uint64_t, int>, ConnectionId> callers_;  // not answered, by group and rank
+  std::condition_variable connected_;
 };
 
 }  // namespace mxlite::tcp

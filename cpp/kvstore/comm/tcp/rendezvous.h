@@ -1,75 +1,36 @@
 // The meeting point of a job over several hosts without MPI; the launcher runs it. Every process
-// registers with its rank and the address at which it accepts others, gets the table of all, and
-// keeps its connection: the rendezvous notices processes that end or are silent and names them to
-// all others.
+// registers with its rank and the address at which it accepts others, gets the addresses of all,
+// and keeps its connection: the rendezvous names processes that end or are silent to all others.
 #pragma once
-#include <atomic>
-#include <list>
-#include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
-#include "cpp/kvstore/comm/deadline.h"
-#include "cpp/kvstore/comm/tcp/link.h"
+#include "cpp/kvstore/comm/members/registry.h"
 
 namespace mxlite::tcp {
 
-class Rendezvous {
+inline constexpr int kMostProcesses = 4096;
+inline constexpr members::JobKind kHostsJob = {
+    "job rendezvous",     "the launcher",     "rank",
+    "MXLITE_JOB_ADDRESS", "MXLITE_JOB_TOKEN", "MXLITE_COMM_TIMEOUT"};
+
+class Rendezvous final : public members::Registry {
  public:
   // Listens from here on, on the interface of this address only; port 0 selects a free one. Throws
   // a communicator error if it cannot, and a value error for an empty token.
-  Rendezvous(int processes, const TcpAddress& address, const std::string& token);
-  ~Rendezvous();
-  Rendezvous(const Rendezvous&) = delete;
-  Rendezvous& operator=(const Rendezvous&) = delete;
+  Rendezvous(int processes, const Address& address, const std::string& token);
+  ~Rendezvous() override { reactor_.stop(0); }
 
-  std::string text() const { return address_text(local_address(listener_)); }  // "host:port"
+  std::string text() const { return address_text(address_); }  // "host:port"
 
  private:
-  enum class Status : uint8_t { kMissing, kPresent, kLeft, kLost };
-  struct Member {
-    Status status = Status::kMissing;
-    Registration registration;
-    Clock::time_point since{}, heard{};
-  };
-  struct Connection {
-    Connection(Socket socket, const SealKey& key) : link(std::move(socket), key, true) {}
-    Link link;
-    int rank = -1;  // until it has registered
-    Clock::time_point since = Clock::now();
-    bool closing = false;  // once the queued frames are sent
-  };
-
-  void loop() noexcept;
-  void step();
-  void accept();
-  std::list<Connection>::iterator oldest_stranger();
-  bool has_room();            // for a new connection
-  size_t strangers() const;   // connections that have not registered
-  bool serve(Connection& c);  // returns false when the connection is to be closed
-  void take_frame(Connection& c, const WireFrame& frame);
-  void take_registration(Connection& c, Registration registration);
-  void refuse(Connection& c, const std::string& why);
-  void refuse_all(const std::string& why);
-  void lose(int rank, const std::string& why);
-  void check_times();
-  void send_all(FrameKind kind, const Body& body);
+  Entry* place_for(const members::Registration& r, std::string& why) override;
+  void take_frame(Entry& entry, const Frame& frame) override;
+  void lose(Entry& entry, const std::string& why) override;
+  void left(Entry& entry) override;
+  void tick() override;
   std::string missing() const;
-  std::string shortage_text() const;
-  std::string where(int rank) const;  // "host a, process 12"
-  Member& member(int rank) { return members_[static_cast<size_t>(rank)]; }
 
-  const SealKey key_;
-  Socket listener_, wake_reader_, wake_writer_;
-  std::vector<Member> members_;
-  std::list<Connection> connections_;
-  bool started_ = false;  // all have registered
-  std::string refusal_;   // why the job cannot start any more
-  int shortage_ = 0;      // the error, if the last attempt to accept found no descriptor
-  Clock::time_point accept_again_{};  // no attempt before
-  std::atomic<bool> stopping_{false};
-  std::thread thread_;
+  const Address address_;
 };
 
 }  // namespace mxlite::tcp

@@ -137,7 +137,7 @@ void TcpCommunicator::wait_for(std::span<const int> peers) {
 void TcpCommunicator::lose(int peer) {
   // The rendezvous knows which rank was lost first, this one or one that it waited for.
   const Deadline deadline(kVerdictSeconds);
-  const auto left = [&] { return job_->presence(name_of(peer)) == Presence::kLeft; };
+  const auto left = [&] { return job_->has_left(name_of(peer)); };
   while (!state_->failed() && !deadline.over() && !left())
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   check();

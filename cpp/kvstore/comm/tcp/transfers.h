@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "cpp/kvstore/comm/tcp/socket.h"
+#include "cpp/kvstore/comm/link/socket.h"
 
 namespace mxlite::tcp {
 

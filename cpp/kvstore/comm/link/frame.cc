@@ -1,23 +1,24 @@
-#include "cpp/kvstore/server/frame.h"
+#include "cpp/kvstore/comm/link/frame.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "cpp/base/crc32c.h"
 
-namespace mxlite::server {
+namespace mxlite {
 namespace {
 
 constexpr uint32_t kMagic = 0x5350584d;  // "MXPS"
-constexpr uint16_t kFormat = 2;
+constexpr uint16_t kFormat = 3;
 constexpr size_t kCheckedBytes = offsetof(FrameHeader, header_checksum);
 constexpr size_t kWorthDirect = 16 << 10;
 
-uint32_t content_checksum(const std::vector<std::byte>& body, const std::byte* data, size_t bytes) {
-  return crc32c(data, bytes, crc32c(body.data(), body.size()));
+// Another key than that of headers, so that neither code is valid in place of the other.
+uint64_t body_seal_of(const std::vector<std::byte>& body, const SealKey& key) {
+  return sip_hash({key.a, ~key.b}, body);
 }
 
-// Authenticates the whole header, which contains the checksum of the content.
+// Authenticates the whole header, which contains the codes of body and data.
 uint64_t seal_of(const FrameHeader& header, const SealKey& key, uint64_t number) {
   struct {
     uint64_t number;
@@ -30,7 +31,7 @@ uint64_t seal_of(const FrameHeader& header, const SealKey& key, uint64_t number)
 
 template <class... Args>
 [[noreturn]] void refuse(BadFrame kind, const Args&... args) {
-  throw FrameError(kind, str("parameter server: ", args...));
+  throw FrameError(kind, str("connection of a job: ", args...));
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ FrameHeader make_header(const Frame& frame, const FrameStamp& stamp) {
   h.epoch = stamp.epoch;
   h.body_bytes = static_cast<uint32_t>(frame.body.size());
   h.data_bytes = static_cast<uint32_t>(frame.data.bytes);
-  h.content_checksum = content_checksum(frame.body, frame.data.data, frame.data.bytes);
+  h.data_checksum = crc32c(frame.data.data, frame.data.bytes);
+  h.body_seal = body_seal_of(frame.body, stamp.key);
   h.seal = seal_of(h, stamp.key, stamp.number);
   h.header_checksum = crc32c(&h, kCheckedBytes);
   return h;
@@ -80,6 +82,11 @@ size_t FrameDecoder::feed(std::span<const std::byte> bytes) {
   return used + n;
 }
 
+size_t FrameDecoder::wanted() const {
+  if (header_have_ < sizeof header_) return sizeof header_ - header_have_;
+  return body_.size() - body_have_ + data_.bytes - data_have_;
+}
+
 std::span<std::byte> FrameDecoder::direct() {
   if (header_have_ < sizeof header_ || body_have_ < body_.size()) return {};
   if (data_.bytes - data_have_ < kWorthDirect) return {};
@@ -102,7 +109,7 @@ void FrameDecoder::check_header() {
     refuse(BadFrame::kFormat, "a frame of format ", h.format, ", ", kFormat, " expected");
   // Codes are compared in constant time.
   if (h.seal != seal_of(h, key_, number_))
-    refuse(BadFrame::kToken, "a frame of another job (MXLITE_PS_TOKEN), or out of its place");
+    refuse(BadFrame::kToken, "a frame of another job (another token), or out of its place");
   if (h.epoch != 0 && epoch_ != 0 && h.epoch != epoch_)
     refuse(BadFrame::kEpoch, "a frame of another run of the job");
   if (h.type == 0 || h.type > kLastFrameType || h.reserved != 0 || h.padding != 0)
@@ -116,7 +123,8 @@ void FrameDecoder::check_header() {
 }
 
 void FrameDecoder::check_content() {
-  if (header_.content_checksum != content_checksum(body_, data_.data(), data_.bytes))
+  if (header_.body_seal != body_seal_of(body_, key_) ||
+      header_.data_checksum != crc32c(data_.data(), data_.bytes))
     refuse(BadFrame::kChecksum, "a frame whose content has a wrong checksum");
 }
 
@@ -134,4 +142,4 @@ Frame FrameDecoder::take() {
   return frame;
 }
 
-}  // namespace mxlite::server
+}  // namespace mxlite

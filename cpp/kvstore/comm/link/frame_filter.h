@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "cpp/kvstore/server/frame.h"
+#include "cpp/kvstore/comm/link/frame.h"
 
-namespace mxlite::server {
+namespace mxlite {
 
 using ConnectionId = uint64_t;  // never used again; 0: none
 
@@ -20,8 +20,8 @@ class FrameFilter {
   virtual void tick(const Pass& pass) = 0;
 };
 
-}  // namespace mxlite::server
+}  // namespace mxlite
 
 // Returns a new filter for a reactor, or null. Only tests define it, in the program or in a
 // preloaded library.
-extern "C" [[gnu::weak]] mxlite::server::FrameFilter* mxlite_make_frame_filter();
+extern "C" [[gnu::weak]] mxlite::FrameFilter* mxlite_make_frame_filter();

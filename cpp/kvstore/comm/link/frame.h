@@ -1,6 +1,7 @@
 // Messages between the processes of a job: a header, a small body of numbers and texts, and the
-// elements of an array. Everything that arrives is checked before it is used; invalid frames end
-// the connection.
+// elements of an array. Header and body carry codes that only a process with the job's key can
+// compute, over their content and the frame's place on its connection. Everything that arrives is
+// checked before it is used; invalid frames end the connection.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,25 +12,27 @@
 #include <vector>
 
 #include "cpp/base/error.h"
-#include "cpp/kvstore/comm/seal.h"
-#include "cpp/kvstore/store/buffer.h"
+#include "cpp/kvstore/comm/link/buffer.h"
+#include "cpp/kvstore/comm/link/seal.h"
 
-namespace mxlite::server {
+namespace mxlite {
 
 enum class FrameType : uint8_t {
   kHello = 1,  // first frame on a connection, from the process that connects
   kWelcome,
   kRefused,
   kReply,  // answer to a request
-  // Frames to the scheduler.
+  // Frames to the scheduler of a job.
   kRegister,
   kHeartbeat,
+  kLeave,
+  kFail,
   kBarrier,
   kPlace,
-  kFail,
-  kBye,
+  kGroupFailure,  // also from the scheduler to all processes
   // Frames from the scheduler.
   kState,
+  kChange,
   // Frames to a server.
   kInit,
   kPush,
@@ -53,18 +56,16 @@ struct FrameHeader {
   uint32_t epoch = 0;    // identifies this run of the job, chosen by the scheduler
   uint32_t body_bytes = 0;
   uint32_t data_bytes = 0;
-  uint32_t content_checksum = 0;
+  uint32_t data_checksum = 0;
+  uint64_t body_seal = 0;  // over the body
   uint32_t padding = 0;
   uint32_t header_checksum = 0;  // over the bytes before it
 };
-static_assert(sizeof(FrameHeader) == 48);
+static_assert(sizeof(FrameHeader) == 56);
 
 inline constexpr size_t kMostBody = size_t{4} << 20;
 inline constexpr size_t kMostData = size_t{64} << 20;
 inline constexpr size_t kMostForeign = 4096;  // from a peer that has not sent hello
-
-using store::Buffer;
-using store::OwnBuffer;
 
 struct Frame {
   FrameType type = FrameType::kHello;
@@ -109,6 +110,10 @@ class FrameDecoder {
   void set_key(const SealKey& key) { key_ = key; }
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
   void set_trusted() { trusted_ = true; }  // hello was received
+  bool is_trusted() const { return trusted_; }
+  // Returns how many bytes are left of the part of the frame that is being read. Others than frames
+  // may follow on a connection that is not trusted.
+  size_t wanted() const;
 
   // Consumes bytes up to the end of a frame and returns their number; a FrameError ends the stream.
   size_t feed(std::span<const std::byte> bytes);
@@ -134,4 +139,4 @@ class FrameDecoder {
   OwnBuffer data_;
 };
 
-}  // namespace mxlite::server
+}  // namespace mxlite

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace mxlite::store {
+namespace mxlite {
 
 // Wraps memory that the owner keeps alive.
 struct Buffer {
@@ -22,4 +22,4 @@ struct OwnBuffer {
   Buffer shared() const { return {memory, memory.get(), bytes}; }
 };
 
-}  // namespace mxlite::store
+}  // namespace mxlite

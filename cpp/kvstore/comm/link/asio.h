@@ -1,4 +1,4 @@
-// Asio without Boost, and the helpers by which the parameter server opens sockets.
+// Asio without Boost, and the helpers that open sockets with it.
 #pragma once
 #define ASIO_STANDALONE 1
 #define ASIO_NO_DEPRECATED 1
@@ -9,18 +9,18 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "cpp/kvstore/server/address.h"
+#include "cpp/kvstore/comm/link/address.h"
 
-namespace mxlite::server {
+namespace mxlite {
 
-using asio::ip::tcp;
+using AsioTcp = asio::ip::tcp;
 
 // Throws a communicator error for a host that does not resolve.
-tcp::resolver::results_type resolve(asio::io_context& context, const Address& address,
-                                    asio::ip::resolver_base::flags flags = {});
+AsioTcp::resolver::results_type resolve(asio::io_context& context, const Address& address,
+                                        asio::ip::resolver_base::flags flags = {});
 // Port 0 selects a free one. Throws a communicator error that says whether the port is in use.
-tcp::acceptor listen_on(asio::io_context& context, const Address& address);
+AsioTcp::acceptor listen_on(asio::io_context& context, const Address& address);
 // Makes the socket close in programs that a child of this process executes.
 void close_on_exec(int socket);
 
-}  // namespace mxlite::server
+}  // namespace mxlite

@@ -1,4 +1,4 @@
-#include "cpp/kvstore/comm/seal.h"
+#include "cpp/kvstore/comm/link/seal.h"
 
 #include <bit>
 #include <cstring>

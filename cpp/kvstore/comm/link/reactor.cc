@@ -1,7 +1,8 @@
-#include "cpp/kvstore/server/reactor.h"
+#include "cpp/kvstore/comm/link/reactor.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -9,16 +10,17 @@
 
 #include "cpp/core/profile_hooks.h"
 #include "cpp/kvstore/comm/descriptors.h"
-#include "cpp/kvstore/server/asio.h"
+#include "cpp/kvstore/comm/link/asio.h"
 
-namespace mxlite::server {
+namespace mxlite {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr size_t kStaging = 64 << 10;
 constexpr size_t kReadAtOnce = size_t{8} << 20;  // bytes read from one connection before the others
-constexpr double kHelloSeconds = 5;
-constexpr uint64_t kPreambleMagic = 0x3253502d65746c78;  // "xlte-PS2"
+constexpr double kHelloSeconds = 5;              // also for a connection to be made
+constexpr double kPatienceSeconds = 0.5;         // with a stranger, while others wait
+constexpr uint64_t kPreambleMagic = 0x33424f4a2d6c786d;  // "mxl-JOB3"
 
 bool starts_connection(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome || type == FrameType::kRefused;
@@ -39,23 +41,26 @@ bool would_block(const std::error_code& error) {
 struct Reactor::Network {
   asio::io_context context{1};
   asio::steady_timer ticker{context};
-  std::vector<tcp::acceptor> listeners;
+  std::vector<AsioTcp::acceptor> listeners;
+  std::vector<ClosedInForks> closed_in_forks;  // the listeners
   std::vector<size_t> paused;  // listeners that could not accept; they retry at the next tick
 };
 
 struct Reactor::Connection {
-  Connection(ConnectionId number, tcp::socket s)
+  Connection(ConnectionId number, AsioTcp::socket s)
       : id(number), socket(std::move(s)), mine{kPreambleMagic, random_nonce()} {}
 
   const ConnectionId id;
-  tcp::socket socket;
+  AsioTcp::socket socket;
+  Socket owned;  // the same descriptor, which it closes
   Preamble mine, theirs;
   size_t mine_sent = 0, theirs_have = 0;
   bool sealed = false;  // both keys are known
   SealKey key;          // key for frames from this end
   uint64_t sent = 0;    // number of frames
   FrameDecoder decoder;
-  bool connecting = false, trusted = false, wants_write = false, accepted = false;
+  bool connecting = false, wants_write = false, closing = false;
+  bool accepted = false, is_stranger = false;
   Clock::time_point since = Clock::now();
   // Frames are sorted by priority, the largest first, and then by number.
   std::map<std::pair<int64_t, uint64_t>, Frame> waiting;
@@ -65,17 +70,21 @@ struct Reactor::Connection {
   bool writing = false;
 };
 
-Reactor::Reactor(const SealKey& key)
+Reactor::Reactor(const SealKey& key, std::string process)
     : key_(key),
+      process_(std::move(process)),
+      owner_(getpid()),
       filter_(mxlite_make_frame_filter ? mxlite_make_frame_filter() : nullptr),
       network_(std::make_unique<Network>()),
       staging_(kStaging) {}
 
 Reactor::~Reactor() { stop(0); }
 
-int Reactor::listen(const Address& address) {
+Address Reactor::listen(const Address& address) {
   network_->listeners.push_back(listen_on(network_->context, address));
-  return network_->listeners.back().local_endpoint().port();
+  network_->closed_in_forks.emplace_back(network_->listeners.back().native_handle());
+  const auto end = network_->listeners.back().local_endpoint();
+  return {end.address().to_string(), end.port()};
 }
 
 void Reactor::start(const char* thread_name) {
@@ -95,16 +104,23 @@ void Reactor::start(const char* thread_name) {
 }
 
 void Reactor::stop(double flush_seconds) noexcept {
+  if (is_in_fork()) {  // it has no such thread, and must not change what it shares with the parent
+    if (thread_.joinable()) thread_.detach();
+    new auto(std::move(connections_));
+    static_cast<void>(network_.release());
+    return;
+  }
   if (!thread_.joinable()) return;
   post([this, flush_seconds] {
-    flush_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(flush_seconds));
+    flush_until_ = Clock::now() + duration_of(flush_seconds);
     stopping_ = true;
     stop_when_sent();
   });
   thread_.join();
-  connections_.clear();
+  while (!connections_.empty()) remove(connections_.begin()->first);
 }
+
+bool Reactor::is_in_fork() const { return getpid() != owner_; }
 
 void Reactor::loop() {
   for (size_t i = 0; i < network_->listeners.size(); ++i) accept(i);
@@ -120,34 +136,50 @@ void Reactor::stop_when_sent() {
   if (!waiting || Clock::now() >= flush_until_) network_->context.stop();
 }
 
-void Reactor::post(std::function<void()> work) { asio::post(network_->context, std::move(work)); }
+void Reactor::post(std::function<void()> work) {
+  if (!is_in_fork()) asio::post(network_->context, std::move(work));
+}
 
 void Reactor::connect(ConnectionId id, const Address& address) {
   post([this, id, addresses = resolve(network_->context, address)] {
-    const auto c = std::make_shared<Connection>(id, tcp::socket(network_->context));
+    const auto c = std::make_shared<Connection>(id, AsioTcp::socket(network_->context));
     c->connecting = true;
     connections_.emplace(id, c);
     asio::async_connect(c->socket, addresses, [this, c](const std::error_code& error, const auto&) {
       if (!find(c->id)) return;  // closed meanwhile
-      if (error) return drop(c->id, error.message());
+      if (error)
+        return drop(c->id, is_descriptor_shortage(error.value())
+                               ? descriptor_shortage_text(error.value())
+                               : error.message());
       c->connecting = false;
       begin(*c);
     });
   });
 }
 
+// At the limit a stranger that has been silent for a while makes room.
+bool Reactor::has_room() {
+  if (strangers_ < kMostStrangers) return true;
+  const Connection* oldest = nullptr;
+  for (const auto& [id, c] : connections_)
+    if (c->is_stranger && (!oldest || c->since < oldest->since)) oldest = c.get();
+  if (seconds_since(oldest->since) < kPatienceSeconds) return false;
+  drop(oldest->id, "no hello");
+  return true;
+}
+
 void Reactor::accept(size_t listener) {
+  if (!has_room()) return network_->paused.push_back(listener);
   network_->listeners[listener].async_accept(
-      [this, listener](const std::error_code& error, tcp::socket socket) {
+      [this, listener](const std::error_code& error, AsioTcp::socket socket) {
         note_accepted(error);
         if (error) return network_->paused.push_back(listener);
-        accept(listener);
-        if (strangers_ >= kMostStrangers) return;
         ++strangers_;
         const auto c = std::make_shared<Connection>(next_id_++, std::move(socket));
-        c->accepted = true;
+        c->accepted = c->is_stranger = true;
         connections_.emplace(c->id, c);
         begin(*c);
+        accept(listener);
       });
 }
 
@@ -156,20 +188,21 @@ void Reactor::note_accepted(const std::error_code& error) {
   const int before = shortage_;
   shortage_ = is_descriptor_shortage(error.value()) ? error.value() : 0;
   if (shortage_ && before != shortage_)
-    std::fprintf(stderr, "mxlite: parameter server: %s\n", shortage_text().c_str());
+    std::fprintf(stderr, "mxlite: %s\n", shortage_text().c_str());
 }
 
 std::string Reactor::shortage_text() const {
   if (!shortage_) return {};
-  return str("connections wait, because this process has no descriptor for them: ",
-             descriptor_shortage_text(shortage_));
+  return str("connections wait, because ", process_,
+             " has no descriptor for them: ", descriptor_shortage_text(shortage_));
 }
 
 void Reactor::begin(Connection& c) {
   const ConnectionId id = c.id;
   std::error_code error;  // the peer may be gone: reading reports it
-  close_on_exec(c.socket.native_handle());
-  c.socket.set_option(tcp::no_delay(true), error);
+  c.owned = Socket(c.socket.native_handle());
+  close_on_exec(c.owned.get());
+  c.socket.set_option(AsioTcp::no_delay(true), error);
   c.socket.non_blocking(true, error);
   c.decoder.set_epoch(epoch_);
   await_read(c);
@@ -200,13 +233,29 @@ Traffic Reactor::traffic() {
   return traffic_;
 }
 
-void Reactor::trust(ConnectionId id) {
+void Reactor::accept_hello(ConnectionId id) {
   Connection* c = find(id);
-  if (!c || c->trusted) return;
-  c->trusted = true;
+  if (c && std::exchange(c->is_stranger, false)) --strangers_;
+}
+
+void Reactor::trust(ConnectionId id) {
+  accept_hello(id);
+  Connection* c = find(id);
+  if (!c) return;
   c->decoder.set_trusted();
   c->decoder.set_epoch(epoch_);
-  if (c->accepted) --strangers_;
+}
+
+void Reactor::finish(ConnectionId id) {
+  Connection* c = find(id);
+  if (!c) return;
+  c->closing = true;
+  if (quiet(id)) drop(id, "this process has ended the connection");
+}
+
+Socket Reactor::release(ConnectionId id) {
+  if (!find(id) || !quiet(id)) return Socket();
+  return std::move(remove(id)->owned);
 }
 
 bool Reactor::quiet(ConnectionId id) {
@@ -226,7 +275,7 @@ void Reactor::count_bad(BadFrame kind) {
 }
 
 void Reactor::await_read(Connection& c) {
-  c.socket.async_wait(tcp::socket::wait_read, [this, id = c.id](const std::error_code&) {
+  c.socket.async_wait(AsioTcp::socket::wait_read, [this, id = c.id](const std::error_code&) {
     if (Connection* c = find(id)) read(*c);
     if (Connection* c = find(id); c && !c->waiting.empty()) write(*c);
     if (Connection* c = find(id)) await_read(*c);
@@ -236,7 +285,7 @@ void Reactor::await_read(Connection& c) {
 void Reactor::await_write(Connection& c) {
   if (c.wants_write) return;
   c.wants_write = true;
-  c.socket.async_wait(tcp::socket::wait_write, [this, id = c.id](const std::error_code&) {
+  c.socket.async_wait(AsioTcp::socket::wait_write, [this, id = c.id](const std::error_code&) {
     Connection* c = find(id);
     if (!c) return;
     c->wants_write = false;
@@ -252,7 +301,10 @@ void Reactor::read(Connection& first) {
     Connection* c = find(id);  // a handler may have closed it
     if (!c) return;
     const std::span<std::byte> direct = c->decoder.direct();
-    const std::span<std::byte> space = direct.empty() ? std::span(staging_) : direct;
+    std::span<std::byte> space = direct.empty() ? std::span(staging_) : direct;
+    if (!c->decoder.is_trusted())
+      space = space.first(std::min(
+          space.size(), c->sealed ? c->decoder.wanted() : sizeof c->theirs - c->theirs_have));
     std::error_code error;
     const size_t n = c->socket.read_some(asio::buffer(space.data(), space.size()), error);
     if (error) {
@@ -277,14 +329,16 @@ void Reactor::read(Connection& first) {
         if (bytes.empty()) break;
         bytes = bytes.subspan(c->sealed ? c->decoder.feed(bytes) : read_preamble(*c, bytes));
       }
-    } catch (const FrameError& e) {
-      count_bad(e.kind);
-      return drop(id, e.what());
     } catch (const Error& e) {
-      count_bad(BadFrame::kContent);
-      return drop(id, e.what());
+      return refuse(id, e);
     }
   }
+}
+
+void Reactor::refuse(ConnectionId id, const Error& error) {
+  const auto* invalid = dynamic_cast<const FrameError*>(&error);
+  count_bad(invalid ? invalid->kind : BadFrame::kContent);
+  drop(id, error.what(), /*is_invalid=*/true);
 }
 
 size_t Reactor::read_preamble(Connection& c, std::span<const std::byte> bytes) {
@@ -292,7 +346,7 @@ size_t Reactor::read_preamble(Connection& c, std::span<const std::byte> bytes) {
   std::memcpy(reinterpret_cast<std::byte*>(&c.theirs) + c.theirs_have, bytes.data(), n);
   c.theirs_have += n;
   if (c.theirs_have >= sizeof c.theirs.magic && c.theirs.magic != kPreambleMagic)
-    throw FrameError(BadFrame::kMagic, "parameter server: bytes that are no frame");
+    throw FrameError(BadFrame::kMagic, "connection of a job: bytes that are no frame");
   if (c.theirs_have < sizeof c.theirs) return n;
   const ConnectionKeys keys = c.accepted ? connection_keys(key_, c.theirs.nonce, c.mine.nonce)
                                          : connection_keys(key_, c.mine.nonce, c.theirs.nonce);
@@ -332,20 +386,16 @@ void Reactor::deliver(ConnectionId id, Frame frame) {
 void Reactor::pass(ConnectionId id, Frame frame) {
   try {
     hand_over(id, std::move(frame));
-  } catch (const FrameError& e) {
-    count_bad(e.kind);
-    drop(id, e.what());
   } catch (const Error& e) {
-    count_bad(BadFrame::kContent);
-    drop(id, e.what());
+    refuse(id, e);
   }
 }
 
 void Reactor::hand_over(ConnectionId id, Frame frame) {
   Connection* c = find(id);
-  if (!c) return;
-  if (!c->trusted && !starts_connection(frame.type))
-    throw FrameError(BadFrame::kOrder, "parameter server: a frame before hello");
+  if (!c || c->closing) return;
+  if (!c->decoder.is_trusted() && !starts_connection(frame.type))
+    throw FrameError(BadFrame::kOrder, "connection of a job: a frame before hello");
   handlers_.frame(id, std::move(frame));
 }
 
@@ -390,18 +440,28 @@ bool Reactor::write(Connection& c) {
     traffic_.sent_bytes += total;
   }
   stop_when_sent();
-  return true;
+  if (!c.closing || !quiet(id)) return true;
+  drop(id, "this process has ended the connection");
+  return false;
 }
 
-void Reactor::drop(ConnectionId id, const std::string& why) {
+// The descriptor lives as long as the object that is returned.
+std::shared_ptr<Reactor::Connection> Reactor::remove(ConnectionId id) {
   const auto found = connections_.find(id);
-  if (found == connections_.end()) return;
+  if (found == connections_.end()) return nullptr;
   const std::shared_ptr<Connection> gone = std::move(found->second);
   connections_.erase(found);
   std::error_code ignored;
-  gone->socket.close(ignored);
-  if (gone->accepted && !gone->trusted) --strangers_;
-  handlers_.closed(id, why);
+  if (gone->owned)
+    gone->socket.release(ignored);
+  else
+    gone->socket.close(ignored);
+  if (gone->is_stranger) --strangers_;
+  return gone;
+}
+
+void Reactor::drop(ConnectionId id, const std::string& why, bool is_invalid) {
+  if (remove(id)) handlers_.closed(id, why, is_invalid);
 }
 
 void Reactor::await_tick() {
@@ -413,25 +473,24 @@ void Reactor::await_tick() {
 }
 
 void Reactor::tick() {
-  const auto now = Clock::now();
+  if (filter_)
+    filter_->tick([this](ConnectionId to, Frame passed) { pass(to, std::move(passed)); });
+  std::vector<ConnectionId> silent, unanswered;
+  for (const auto& [id, c] : connections_)
+    if ((c->is_stranger || c->connecting) && seconds_since(c->since) > kHelloSeconds)
+      (c->connecting ? unanswered : silent).push_back(id);
+  for (const ConnectionId id : unanswered) drop(id, "Connection timed out");
+  for (const ConnectionId id : silent) {
+    count_bad(BadFrame::kOrder);
+    drop(id, "no hello");
+  }
+  handlers_.tick();
   std::vector<size_t> paused;
   paused.swap(network_->paused);
   for (const size_t listener : paused) accept(listener);
-  if (filter_)
-    filter_->tick([this](ConnectionId to, Frame passed) { pass(to, std::move(passed)); });
-  if (strangers_ > 0) {
-    std::vector<ConnectionId> silent;
-    for (const auto& [id, c] : connections_)
-      if (c->accepted && !c->trusted &&
-          now - c->since > std::chrono::duration<double>(kHelloSeconds))
-        silent.push_back(id);
-    for (const ConnectionId id : silent) {
-      count_bad(BadFrame::kOrder);
-      drop(id, "no hello");
-    }
-  }
-  handlers_.tick();
   stop_when_sent();
 }
 
-}  // namespace mxlite::server
+int Reactor::shortage() const { return network_->paused.empty() || strangers_ > 0 ? 0 : shortage_; }
+
+}  // namespace mxlite

@@ -1,5 +1,5 @@
-// The sockets of one process, on a thread of their own: sends frames by priority, and delivers
-// whole, checked frames. Handlers run on that thread.
+// The connections of one process, on a thread of their own: sends frames by priority, and delivers
+// whole, checked frames. Handlers run on that thread. Forks of the process have no connections.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -11,11 +11,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cpp/kvstore/comm/deadline.h"
-#include "cpp/kvstore/server/address.h"
-#include "cpp/kvstore/server/frame_filter.h"
+#include "cpp/kvstore/comm/link/address.h"
+#include "cpp/kvstore/comm/link/clock.h"
+#include "cpp/kvstore/comm/link/frame_filter.h"
+#include "cpp/kvstore/comm/link/socket.h"
 
-namespace mxlite::server {
+namespace mxlite {
 
 // Connections without hello that are accepted at once.
 inline constexpr size_t kMostStrangers = 256;
@@ -31,18 +32,20 @@ class Reactor {
   struct Handlers {
     std::function<void(ConnectionId)> opened = [](ConnectionId) {};  // connected or accepted
     std::function<void(ConnectionId, Frame)> frame;  // a FrameError from it ends the connection
-    std::function<void(ConnectionId, const std::string& why)> closed;
+    // `is_invalid`: the peer has sent bytes that may not come.
+    std::function<void(ConnectionId, const std::string& why, bool is_invalid)> closed;
     std::function<void()> tick = [] {};  // called every 20 ms
   };
 
-  explicit Reactor(const SealKey& key);
+  // `process` calls this process in messages: "the scheduler".
+  Reactor(const SealKey& key, std::string process);
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
   // Call before start.
   void set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
-  int listen(const Address& address);  // returns the port
+  Address listen(const Address& address);  // returns the numeric address
   void start(const char* thread_name);
   // Sends pending frames for at most the given seconds, and ends the thread. Idempotent.
   void stop(double flush_seconds = 1) noexcept;
@@ -63,12 +66,21 @@ class Reactor {
   }
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
   Traffic traffic();
+  bool is_in_fork() const;  // where no other function than stop may be called
 
   // Call only on the reactor thread.
-  void trust(ConnectionId connection);  // the peer has sent hello
+  void accept_hello(ConnectionId connection);  // the connection may stay, but is not trusted yet
+  void trust(ConnectionId connection);         // the peer may send any frame
+  // Closes the connection when all frames are sent; no more frames are delivered.
+  void finish(ConnectionId connection);
+  // Gives away a connection that is not trusted: no byte after the last frame has been read.
+  // Returns no socket if the connection is gone or frames wait to be written.
+  Socket release(ConnectionId connection);
   bool quiet(ConnectionId connection);  // whether no frame waits to be written
   // Returns why connections wait to be accepted; empty if they do not.
   std::string shortage_text() const;
+  // Returns the error if a connection waits for a descriptor, and no stranger's may become free.
+  int shortage() const;
 
  private:
   template <class F>
@@ -81,6 +93,7 @@ class Reactor {
 
   void loop();
   void accept(size_t listener);
+  bool has_room();  // for one more stranger
   void note_accepted(const std::error_code& error);
   void begin(Connection& c);  // the socket is connected
   void await_read(Connection& c);
@@ -90,9 +103,11 @@ class Reactor {
   bool write_preamble(Connection& c);  // returns like write
   bool write(Connection& c);           // returns false if the connection is gone
   void deliver(ConnectionId id, Frame frame);
+  void refuse(ConnectionId id, const Error& error);  // ends the connection
   void hand_over(ConnectionId id, Frame frame);
   void pass(ConnectionId id, Frame frame);  // ends the connection if hand_over throws
-  void drop(ConnectionId id, const std::string& why);
+  void drop(ConnectionId id, const std::string& why, bool is_invalid = false);
+  std::shared_ptr<Connection> remove(ConnectionId id);
   void await_tick();
   void tick();
   void stop_when_sent();
@@ -101,9 +116,11 @@ class Reactor {
   void count_bad(BadFrame kind);
 
   const SealKey key_;
+  const std::string process_;
+  const int owner_;  // number of the process
   const std::unique_ptr<FrameFilter> filter_;
   Handlers handlers_;
-  const std::unique_ptr<Network> network_;
+  std::unique_ptr<Network> network_;
   std::atomic<uint32_t> epoch_{0};
   std::atomic<uint64_t> next_id_{1};
   uint64_t next_order_ = 0;
@@ -121,4 +138,4 @@ class Reactor {
   std::thread thread_;
 };
 
-}  // namespace mxlite::server
+}  // namespace mxlite

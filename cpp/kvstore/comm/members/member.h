@@ -1,0 +1,132 @@
+// A process of a job: its rank, its connection to the scheduler, and requests that are repeated
+// until they are answered.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/comm/link/reactor.h"
+#include "cpp/kvstore/comm/members/messages.h"
+
+namespace mxlite::members {
+
+inline constexpr int kScheduler = -1;
+
+struct MemberOptions {
+  Address scheduler;
+  SealKey key;           // key of the job: frames with another key are refused
+  std::string version;   // version of mxlite
+  double timeout = 60;   // seconds that any wait for another process may take
+  double heartbeat = 1;  // seconds between heartbeats
+  double resend = 1;     // seconds after which a request without an answer is sent again
+  Registration registration;
+};
+
+struct MemberRequest {
+  int peer = kScheduler;  // rank of a server, or kScheduler
+  Frame frame;
+  std::string what;                 // "push of 'fc1_weight', step 12"
+  std::function<void(Reply)> done;  // called once, on the reactor thread
+};
+
+struct MemberStats {
+  uint64_t requests = 0, resends = 0, reconnects = 0;
+};
+
+class Member {
+ public:
+  Member(const JobKind& kind, MemberOptions options);
+  virtual ~Member() = default;  // derived classes call stop first
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  // Blocks until the scheduler has assigned a rank. Throws if it cannot be reached in time.
+  Registered join(const char* thread_name);
+  // Blocks until all have registered and this process is ready.
+  void wait_until_running();
+  // Sends pending frames for at most the given seconds.
+  void stop(double flush_seconds) noexcept;
+
+  // Any thread may call these.
+  void request(MemberRequest request);
+  Reply call(MemberRequest request);  // blocks; throws the reply's error
+  void set_progress(std::string text);
+  void fail(const std::string& why);  // this process cannot continue, so the job ends
+  bool failed() { return !failure().empty(); }
+  std::string failure();
+  JobState state();
+  MemberStats stats();
+  Reactor& reactor() { return reactor_; }
+  int rank() const { return registered_.rank; }
+  std::string self() const;  // "worker 1"
+
+ protected:
+  // Handlers, called on the reactor thread. Connections are those to others than the scheduler.
+  virtual void opened(ConnectionId) {}
+  virtual void closed(ConnectionId, const std::string& /*why*/, bool /*is_invalid*/) {}
+  virtual void take_frame(ConnectionId, Frame frame) = 0;  // also frames of the scheduler
+  virtual void member_changed(Role, int /*rank*/, const MemberState& /*now*/) {}
+  virtual void changed() {}  // the state of the job
+  virtual void has_failed(const std::string& /*why*/) {}
+  virtual void tick() {}
+  // Returns the connection for requests; 0: none now.
+  virtual ConnectionId connection_to(int peer) { return peer == kScheduler ? ready_scheduler_ : 0; }
+  virtual std::string peer_name(int) const { return kind_.scheduler; }
+  virtual bool is_ready() { return true; }  // called with the mutex held
+
+  void send_hello(ConnectionId id, uint64_t group = 0);
+  void take_reply(Frame frame);
+  // Sends the requests again that were sent before, because the connection has been closed.
+  void resend_to(int peer, Clock::time_point before);
+  void fail_here(const std::string& why);
+  // Whether this process is leaving, or the job has ended or failed.
+  bool is_over();
+
+  const JobKind& kind_;
+  MemberOptions options_;  // const once join has been called
+  Registered registered_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  JobState state_;                                       // guarded by mutex_
+  std::string connect_trouble_;                          // guarded by mutex_
+  MemberStats stats_;                                    // guarded by mutex_
+  Clock::time_point membership_changed_ = Clock::now();  // used only on the reactor thread
+
+ private:
+  struct Pending {
+    MemberRequest request;
+    Clock::time_point begun, sent;
+    double interval = 0;
+    bool was_sent = false;
+  };
+  void connect();
+  void take(ConnectionId id, Frame frame);
+  void take_welcome(const Welcome& welcome);
+  void take_state(JobState state);
+  void take_change(MemberChange change);
+  void lose(ConnectionId id, const std::string& why, bool is_invalid);
+  void on_tick();
+  bool send_now(Pending& pending);
+
+  // Used only on the reactor thread.
+  ConnectionId scheduler_ = 0, ready_scheduler_ = 0;  // the latter after its welcome
+  std::map<uint64_t, Pending> pending_;
+  bool scheduler_connected_ = false;
+  Clock::time_point heartbeat_sent_{};
+
+  std::atomic<uint64_t> next_request_{1};
+  std::string failure_;             // guarded by mutex_
+  std::string progress_;            // guarded by mutex_
+  bool scheduler_open_ = false;     // guarded by mutex_
+  bool closed_unanswered_ = false;  // guarded by mutex_
+  bool stopping_ = false;           // guarded by mutex_
+
+ protected:
+  Reactor reactor_;  // last: its thread ends before what it uses
+};
+
+}  // namespace mxlite::members

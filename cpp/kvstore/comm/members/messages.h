@@ -1,0 +1,138 @@
+// Messages between the processes of a job and its scheduler, with which they register.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/comm/link/frame.h"
+#include "cpp/kvstore/comm/link/message.h"
+
+namespace mxlite::members {
+
+enum class Role : uint8_t { kScheduler, kServer, kWorker };
+constexpr Role last_enumerator(Role) { return Role::kWorker; }
+const char* role_name(Role role);
+
+// Names of the parts of a kind of job in errors.
+struct JobKind {
+  const char* source;             // begins the text of errors
+  const char* scheduler;          // "the scheduler"
+  const char* worker;             // "worker"
+  const char* address_variables;  // variables with the scheduler's address
+  const char* token_variable;
+  const char* timeout_variable;
+  const char* name_of(Role role) const { return role == Role::kWorker ? worker : role_name(role); }
+};
+
+// First frame on a connection, from the process that connects.
+struct Hello {
+  std::string version;
+  Role role = Role::kWorker;
+  int32_t rank = -1;
+  uint32_t incarnation = 0;
+  uint64_t group = 0;  // group of workers that the connection is for; 0: none
+  auto fields() { return std::tie(version, role, rank, incarnation, group); }
+};
+
+// Greeting of a server to a worker that has sent hello; other processes ignore it.
+struct Welcome {
+  bool snapshots = false;
+  auto fields() { return std::tie(snapshots); }
+};
+
+struct Registration {
+  Role role = Role::kWorker;
+  int32_t rank = -1;  // Requested rank; -1 for any.
+  std::string host;   // name of the host, for the text of errors
+  int64_t process = 0;
+  std::string address;  // "host:port" at which the process accepts others
+  bool snapshots = false;
+  int32_t num_workers = 0, num_servers = 0;
+  double timeout = 60;  // seconds that the process waits for the others
+  double silence = 5;   // seconds without a heartbeat after which it counts as lost
+  auto fields() {
+    return std::tie(role, rank, host, process, address, snapshots, num_workers, num_servers,
+                    timeout, silence);
+  }
+  std::string where() const { return str("host ", host, ", process ", process); }
+  // Makes the values fit into what the scheduler accepts.
+  void clamp() {
+    host.resize(std::min(host.size(), kMostHostBytes));
+    timeout = std::clamp(timeout, kLeastSeconds, kMostSeconds);
+    silence = std::clamp(silence, kLeastSeconds, kMostSeconds);
+  }
+  void check() const {
+    for (const double seconds : {timeout, silence})
+      MX_CHECK_KIND(seconds >= kLeastSeconds && seconds <= kMostSeconds, ErrorKind::kCommunicator,
+                    kFrameBody, " holds a time of ", seconds, " s");
+  }
+  static constexpr double kLeastSeconds = 1e-3, kMostSeconds = 1e7;
+  static constexpr size_t kMostHostBytes = 128;
+};
+
+struct Registered {
+  int32_t rank = 0;
+  uint32_t epoch = 0;
+  uint32_t incarnation = 0;
+  bool rejoined = false;  // replaces a process that was lost
+  auto fields() { return std::tie(rank, epoch, incarnation, rejoined); }
+};
+
+struct Heartbeat {
+  uint64_t state_version = 0;
+  std::string progress;  // "push of 'fc1_weight', step 12"
+  auto fields() { return std::tie(state_version, progress); }
+};
+
+enum class MemberStatus : uint8_t { kMissing, kAlive, kLost, kLeft };
+constexpr MemberStatus last_enumerator(MemberStatus) { return MemberStatus::kLeft; }
+
+struct MemberState {
+  MemberStatus status = MemberStatus::kMissing;
+  uint32_t incarnation = 0;  // number of processes that had this rank so far
+  std::string address;       // address at which the process accepts others
+  std::string why;           // reason of a loss
+  auto fields() { return std::tie(status, incarnation, address, why); }
+  bool operator==(const MemberState&) const = default;
+};
+
+// State of the job in the scheduler; sent when all have registered, and whenever it changes.
+struct JobState {
+  uint64_t version = 0;
+  bool running = false;  // all processes have registered
+  bool ended = false;
+  std::string failure;  // failure of the whole job
+  std::vector<MemberState> workers, servers;
+  auto fields() { return std::tie(version, running, ended, failure, workers, servers); }
+  std::vector<MemberState>& members(Role role) { return role == Role::kServer ? servers : workers; }
+};
+
+// Change of one member from the state with the version before.
+struct MemberChange {
+  uint64_t version = 0;
+  Role role = Role::kWorker;
+  uint32_t rank = 0;
+  MemberState state;
+  auto fields() { return std::tie(version, role, rank, state); }
+};
+
+// Failure of a group of workers.
+struct GroupFailure {
+  uint64_t group = 0;
+  std::string why;
+  auto fields() { return std::tie(group, why); }
+};
+
+// Answer to a request: an error, or a body and elements.
+struct Reply {
+  std::optional<Error> error;
+  Body body;
+  Buffer data;
+};
+Reply error_reply(ErrorKind kind, const std::string& text);
+Frame reply_frame(uint64_t request, Reply reply);
+Reply reply_of(Frame frame);
+
+}  // namespace mxlite::members

@@ -1,0 +1,68 @@
+// The process with which all others of a job register: gives them their ranks, checks their
+// heartbeats, and sends all of them the state of the job when one is lost or has left.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/comm/link/reactor.h"
+#include "cpp/kvstore/comm/members/messages.h"
+
+namespace mxlite::members {
+
+class Registry {
+ public:
+  Registry(const JobKind& kind, const SealKey& key, std::string version, int num_workers,
+           int num_servers);
+  virtual ~Registry() = default;  // derived classes stop the reactor first
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+ protected:
+  struct Entry {
+    MemberState state;
+    Role role = Role::kWorker;
+    int rank = 0;
+    ConnectionId connection = 0;
+    Registration registration;
+    std::string progress;   // from the last heartbeat
+    bool rejoined = false;  // replaces a lost process
+    uint64_t barriers = 0;  // that a worker has come to
+    Clock::time_point since{}, seen{}, lost{};
+  };
+
+  // Handlers, called on the reactor thread.
+  // Returns a free place. Without one, `why` is the refusal; if it is empty, the process asks
+  // again.
+  virtual Entry* place_for(const Registration& r, std::string& why) = 0;
+  virtual void take_frame(Entry& entry, const Frame& frame) = 0;  // that Registry does not know
+  virtual void lose(Entry& entry, const std::string& why) = 0;
+  virtual void left(Entry& entry) = 0;
+  virtual void tick() = 0;
+
+  void answer(ConnectionId id, uint64_t request, Reply reply);
+  // Makes an entry count as lost, and returns the text that says so.
+  std::string lost_text(Entry& entry, const std::string& why);
+  void fail_job(const std::string& why);
+  void publish();               // the whole state
+  void publish(Entry& change);  // the change of one entry
+  void send_all(FrameType type, const Body& body);
+  void check_silence();
+  std::vector<Entry*> all();
+
+  const JobKind& kind_;
+  // Used only on the reactor thread.
+  JobState state_;
+  std::vector<Entry> workers_, servers_;
+  Clock::time_point changed_ = Clock::now();
+  Reactor reactor_;
+
+ private:
+  void take(ConnectionId id, Frame frame);
+  void take_registration(ConnectionId id, const Frame& frame);
+  Entry* entry_of(ConnectionId id);
+
+  const std::string version_;
+  uint32_t epoch_ = 0, incarnations_ = 0;
+};
+
+}  // namespace mxlite::members
