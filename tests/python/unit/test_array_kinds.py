@@ -30,7 +30,15 @@ def _made(values: Any) -> nd.NDArray:
 
 def test_kinds() -> None:
     rows = nd.sparse.row_sparse_array(([[1.0]], [1]), shape=(3, 1))
-    arrays = nd.ones(1), _made([1]), rows, rows.tostype("csr"), 1.0, None, mx.sym.var("x")
+    arrays = (
+        nd.ones(1),
+        _made([1]),
+        rows,
+        nd.ones((1, 1)).tostype("csr"),
+        1.0,
+        None,
+        mx.sym.var("x"),
+    )
     kinds = [_core.array_kind(x) for x in arrays]
     assert kinds == ["dense", "dense", "sparse", "sparse", None, None, None]
     for wrong in (3, dict):
@@ -55,9 +63,9 @@ def test_writes_keep_the_object() -> None:
     x[:] = 5
     x[0:1] = nd.array([7])
     assert x is same
-    assert nd.add(x, plain, out=plain) is plain
+    assert nd.elemwise_add(x, plain, out=plain) is plain
     assert plain.asnumpy().tolist() == [7, 5]
-    assert nd.add(plain, plain, out=x) is x
+    assert nd.elemwise_add(plain, plain, out=x) is x
     assert plain.copyto(x) is x
     assert (type(x), x.asnumpy().tolist()) == (Numpy, [7, 5])
 
