@@ -180,7 +180,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
               "The range whose quantization changes a histogram least, by its divergence, "
               "and that divergence.")
-              .symbol({.output_names = {"threshold", "divergence"}})
+              .symbol({.output_names = {"threshold", "divergence"}, .all_inputs_untied = true})
               .refine(refine_entropy)
               .types([](const EntropyParams&, KnownTypes in, KnownTypes out) {
                 fill_ranged(in, out, {}, DType::kFloat32);
