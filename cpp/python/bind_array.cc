@@ -2,6 +2,8 @@
 // (mxlite/ndarray/), arithmetic is bind_operators.cc.
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/tape.h"
@@ -206,18 +208,6 @@ void bind_gradient() {
       "Whether the array is the result of a recorded computation.");
 }
 
-// The function array_kind, without pybind11's dispatch: hot paths call it for each array.
-PyObject* name_of_kind(PyObject*, PyObject* object) {
-  static PyObject* const dense = PyUnicode_InternFromString("dense");
-  static PyObject* const sparse = PyUnicode_InternFromString("sparse");
-  const ArrayKind kind = array_kind(object);
-  PyObject* const name = kind == ArrayKind::kNone    ? Py_None
-                         : kind == ArrayKind::kDense ? dense
-                                                     : sparse;
-  Py_INCREF(name);
-  return name;
-}
-
 }  // namespace
 
 void bind_array(py::module_& m) {
@@ -225,12 +215,16 @@ void bind_array(py::module_& m) {
   bind_waiting();
   bind_copies();
   bind_gradient();
-  static PyMethodDef kind = {
-      "array_kind", name_of_kind, METH_O,
-      "array_kind(object, /)\n--\n\n"
+  m.def(
+      "array_kind",
+      [](py::handle object) -> std::optional<const char*> {
+        const ArrayKind kind = array_kind(object.ptr());
+        if (kind == ArrayKind::kNone) return std::nullopt;
+        return kind == ArrayKind::kDense ? "dense" : "sparse";
+      },
+      py::arg("object"),
       "'dense' for an NDArray and objects of a subclass that is not sparse, 'sparse' for an array\n"
-      "of mx.nd.sparse, None for everything else."};
-  m.add_object("array_kind", py::reinterpret_steal<py::object>(PyCFunction_New(&kind, nullptr)));
+      "of mx.nd.sparse, None for everything else.");
   m.def(
       "empty",
       [](py::object shape, py::object ctx, py::object dtype) {

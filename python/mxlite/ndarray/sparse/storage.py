@@ -41,7 +41,7 @@ def unrecorded() -> Iterator[None]:
 
 def is_sparse(value: Any) -> bool:
     """Return whether a value is a sparse array."""
-    return bool(_core.array_kind(value) == "sparse")
+    return _core.array_kind(value) == "sparse"
 
 
 def stype_of(array: NDArray) -> str:
