@@ -159,6 +159,11 @@ class NDArray:
         ...
 
     @property
+    def _numpy(self: Any) -> bool:
+        """Whether the array is of numpy mode's class; so are the results of operators on it."""
+        ...
+
+    @property
     def _recorded(self) -> bool:
         """Whether the array is the result of a recorded computation."""
         ...
@@ -1419,6 +1424,26 @@ class TracedFunction:
         Traces function(list of arrays) -> list[Any] of arrays as part of the running trace.
         """
 
+class PrecisionRules:
+    """
+    In which precision operators run.
+    """
+    def __init__(
+        self,
+        target: Any,
+        low_precision: Sequence[str],
+        float32: Sequence[str],
+        conditions: Sequence[tuple[str, str, Sequence[str]]],
+    ) -> None:
+        """
+        Operators by name or alias; conditions: (operator, parameter, values for which it needs float32).
+        """
+    @property
+    def target(self) -> str:
+        """
+        The lower precision: float16 or bfloat16.
+        """
+
 class OpCall:
     """
     An operator with its parameters, given as text by name.
@@ -1429,10 +1454,6 @@ class OpCall:
         Specs (shape, dtype) of all outputs.
         """
     def input_name(self, index: int) -> str: ...
-    def mutated(self, num_inputs: int) -> list[int]:
-        """
-        Inputs that the operator writes: running statistics, momentum.
-        """
     def run(self, inputs: Sequence[NDArray]) -> list[Any]:
         """
         The visible outputs as a list.
@@ -1497,10 +1518,6 @@ class Node:
     def moved(self, inputs: Sequence[tuple[Node, int]]) -> Node:
         """
         A copy with other inputs.
-        """
-    def mutated_inputs(self) -> list[int]:
-        """
-        Positions of the inputs that are auxiliary states.
         """
     def output_name(self, index: int) -> str:
         """
@@ -1614,6 +1631,57 @@ class RecordedSteps:
     @property
     def outputs(self) -> list[Any]: ...
 
+class BoundGraph:
+    """
+    A symbol with arrays for its variables.
+    """
+    def __init__(
+        self,
+        heads: Sequence[tuple[Node, int]],
+        arguments: list[Any],
+        gradients: list[Any],
+        requests: Sequence[int],
+        states: list[Any],
+        calls: collections.abc.Mapping[Node, Any],
+        name: str,
+        contexts: dict[Any, Any] | None = None,
+    ) -> None:
+        """
+        Arrays are in the order of the symbol's variables, gradients and requests (0 null, 1 write, 2 add) in that of arguments. calls and contexts are those of evaluate.
+        """
+    def backward(self, head_grads: list[Any], training: bool) -> None:
+        """
+        Compute gradients into the arrays for them; head_grads as in head_gradients.
+        """
+    def count_with(self, other: BoundGraph) -> None:
+        """
+        Count compilations together with those of the same network for other shapes.
+        """
+    def forget_forward(self) -> None:
+        """
+        The next backward runs forward: outputs were computed in another way.
+        """
+    def forward(self, training: bool, record: bool) -> list[Any]:
+        """
+        The outputs.
+        """
+    def prepare_backward(self, training: bool) -> bool:
+        """
+        Run forward if the last one was not recorded, or again if backward has used up what it kept; whether it ran.
+        """
+    @property
+    def num_signatures(self) -> int:
+        """
+        How many signatures are compiled.
+        """
+    @property
+    def outputs(self) -> list[Any]: ...
+    @property
+    def values(self) -> dict[Any, Any]:
+        """
+        Arrays by the variables' names, on the memory of the given ones; gradients belong to them.
+        """
+
 class Subgraph:
     """
     The graph of a function of symbols.
@@ -1674,7 +1742,7 @@ class PendingCollective:
         Block until it is done; raises its error.
         """
     @property
-    def outputs(self) -> list[Any]: ...
+    def outputs(self) -> list[NDArray]: ...
     @property
     def received_splits(self) -> list[int]: ...
     @property
@@ -2008,6 +2076,12 @@ def array_from_numpy(source: Any, ctx: Any = None, dtype: Any = None) -> NDArray
     Copy of a NumPy array.
     """
 
+def array_kind(object: Any) -> str | None:
+    """
+    'dense' for an NDArray and objects of a subclass that is not sparse, 'sparse' for an array
+    of mx.nd.sparse, None for everything else.
+    """
+
 def array_shape(array: Any) -> tuple[Any, ...]:
     """
     Shape of an array of any storage.
@@ -2060,6 +2134,11 @@ def call_observed(hook: Any, function: Any) -> Any:
 def call_seeded(seed: int, function: Any, argument: Any) -> Any:
     """
     function(argument), with a random generator of its own.
+    """
+
+def cast_inputs(node: Node) -> None:
+    """
+    Give a new node the casts of mixed precision, if it is on.
     """
 
 def cast_storage(array: Any, stype: int) -> NDArray:
@@ -2365,6 +2444,13 @@ def has_device_groups() -> bool:
     Whether there is a GPU, and NCCL in the CUDA plug-in: mx.runtime.Features()['NCCL'].
     """
 
+def head_gradients(
+    heads: Sequence[tuple[Node, int]], outputs: list[Any], given: list[Any]
+) -> list[Any]:
+    """
+    Gradients with which a backward pass begins, as the outputs are; None means ones, and zeros are for outputs that are left out.
+    """
+
 def hidden_key(key: str) -> str:
     """
     __lr_mult__ for lr_mult and its like, other keys unchanged.
@@ -2383,16 +2469,6 @@ def infer_params(trace: Any, name: str, inputs: Any, specs: list[Any]) -> tuple[
 def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:
     """
     The shape that Reshape's codes (0, -1, -2, -3, -4) stand for.
-    """
-
-def inlined(
-    heads: Sequence[tuple[Node, int]],
-    values: Sequence[tuple[Node, int]],
-    prefix: str,
-    attrs: collections.abc.Mapping[str, str],
-) -> list[tuple[Node, int]]:
-    """
-    A copy of the graph whose variables become values, in their order, then new variables; names of new nodes begin with prefix, and calls get the attributes.
     """
 
 def is_floating(dtype: Any) -> bool:
@@ -2427,7 +2503,22 @@ def is_training() -> bool:
 
 def list_ops() -> list[Any]:
     """
-    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, amp, storage, drawing, shapes, cpu_kernels in order.
+    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, amp, storage, update_family, drawing, shapes, cpu_kernels in order.
+    """
+
+def load_array(data: Any, name: str) -> Any:
+    """
+    The array of one blob, as MXNet's pickles hold it; None for an array without value.
+    """
+
+def load_buffer(data: Any, name: str) -> Any:
+    """
+    The same of bytes in memory.
+    """
+
+def load_descriptor(descriptor: int, size: int, name: str) -> Any:
+    """
+    The list or dict of arrays of an open .params file; name is its name in errors.
     """
 
 def make_communicator(ranks: Sequence[int] = []) -> Communicator:
@@ -2617,11 +2708,6 @@ def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1
     The image (height, width, channels) in another size.
     """
 
-def rewritten(heads: Sequence[tuple[Node, int]], outputs: Any) -> list[tuple[Node, int]]:
-    """
-    A copy of the graph: outputs(node, inputs) gives what stands for a node's outputs; None: a copy of the node with these inputs.
-    """
-
 def run_server_role(role: str, profile: Any | None = None) -> None:
     """
     Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A server calls profile(rank, name, text) with the workers' commands for its profiler.
@@ -2634,6 +2720,21 @@ def run_sparse_rule(op: Any, arrays: list[Any], params: dict[Any, Any], records:
     The arguments are those of bind_arguments.
     """
 
+def run_symbol_pass(
+    name: str,
+    heads: Sequence[tuple[Node, int]],
+    precision: PrecisionRules | None = None,
+    kept: collections.abc.Set[str] = set(),
+) -> list[tuple[Node, int]]:
+    """
+    A new symbol by a pass of cpp/symbol/passes; kept: names of nodes that it leaves as they are.
+    """
+
+def save_arrays(arrays: Sequence[Any], names: Sequence[str], write: Any) -> None:
+    """
+    Call write(memoryview) with the consecutive bytes of a .params file; names is empty for a list. A memoryview is valid during the call.
+    """
+
 def scoped_attrs(attr: Any = None) -> dict[str, str]:
     """
     Attributes of the current scope updated by attr, keys as files have them.
@@ -2644,13 +2745,9 @@ def seed(seed: int, ctx: Any = None) -> None:
     Seed all devices' generators, or one's.
     """
 
-def set_amp(
-    target: Any,
-    classes: collections.abc.Mapping[str, str],
-    conditions: Sequence[tuple[str, str, Sequence[str]]],
-) -> None:
+def set_amp(rules: PrecisionRules | None) -> None:
     """
-    Cast the inputs of operators from now on. classes: operator -> neutral, low_precision, float32, widest (absent: the schema's); conditions: (operator, parameter, values for which it needs float32).
+    Cast the inputs of operators by these rules from now on; None: no casts.
     """
 
 def set_amp_scale(scale: float) -> None:
@@ -2671,6 +2768,11 @@ def set_cpu_threads(count: int) -> None:
 def set_fresh_grads(variables: list[Any], fresh: bool) -> None:
     """
     Set _fresh_grad of all.
+    """
+
+def set_numpy_class(cls: Any) -> None:
+    """
+    Make objects of numpy mode's arrays from a subclass of NDArray; None: NDArray itself.
     """
 
 def set_package_folders(folders: Sequence[str]) -> None:
@@ -2703,9 +2805,9 @@ def set_sparse_types(row_sparse: Any, csr: Any, dispatch: Any) -> None:
     The classes of sparse arrays and dispatch(op, args, kwargs) for operators called on them.
     """
 
-def set_symbol_scopes(name: Any, attrs: Any, casts: Any) -> None:
+def set_symbol_scopes(name: Any, attrs: Any) -> None:
     """
-    Functions that compositions ask: name(name, hint), attrs(attr), casts(call, inputs).
+    Functions that compositions ask: name(name, hint), attrs(attr).
     """
 
 def set_symbol_type(type: type) -> None:
@@ -2765,15 +2867,9 @@ def symbol_from_json(text: str, source: str, np_shape: bool) -> list[tuple[Node,
     The outputs of a graph as 1.x files have it; source names the file in errors.
     """
 
-def symbol_graph(
-    heads: Sequence[tuple[Node, int]],
-    inputs: Sequence[str],
-    params: Sequence[str],
-    calls: collections.abc.Mapping[Node, Any] | None,
-    name: str,
-) -> Any:
+def symbol_graph(heads: Sequence[tuple[Node, int]], names: Sequence[str], name: str) -> Any:
     """
-    The CachedGraph of a symbol whose variables are inputs and parameters in the order of their names; calls as in evaluate.
+    The CachedGraph of a symbol, whose variables are its inputs in the order of names.
     """
 
 def symbol_looked_up(heads: Sequence[tuple[Node, int]]) -> list[tuple[str, bool]]:
@@ -2818,11 +2914,6 @@ def traced_checkpoint(name: str, function: TracedFunction) -> list[NDArray]:
     Node for a function without arguments that is run again in backward.
     """
 
-def unset_amp() -> None:
-    """
-    No casts from now on.
-    """
-
 def user_line() -> str:
     """
     The line outside mxlite that is running: 'train.py:12'.
@@ -2858,4 +2949,9 @@ def while_loop_outputs(
 def why_no_gpu() -> str:
     """
     Why num_gpus() is 0: build, driver or libraries; empty when it is not.
+    """
+
+def with_numpy(array: NDArray, numpy: bool) -> NDArray:
+    """
+    The same memory and history as an array of numpy mode's class, or as an NDArray.
     """
