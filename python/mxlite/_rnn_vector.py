@@ -39,23 +39,7 @@ class RNNVector(NamedTuple):
         return ("l", "r") if self.bidirectional else ("l",)
 
     def input_size(self, size: int, who: str) -> int:
-        """Solve the length of the vector for the width of the first layer's input.
-
-        Parameters
-        ----------
-        size : int
-        who : str
-            Begin of the error text.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        ShapeError
-            If no width gives that length.
-        """
+        """Solve the length of the vector for the width of the first layer's input."""
         rows, count = self.num_hidden, len(self.directions)
         deeper = (self.num_layers - 1) * (rows + count * rows + 2)
         width = size / (len(GATES[self.mode]) * rows * count) - deeper - rows - 2
@@ -67,18 +51,7 @@ class RNNVector(NamedTuple):
         return int(width)
 
     def pieces(self, inputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yield name and shape of each gate's matrices and biases, in the order of the vector.
-
-        Parameters
-        ----------
-        inputs : int
-            Width of the first layer's input.
-
-        Yields
-        ------
-        tuple of str and tuple of int
-            As ``"l0_i2h_i_weight"``, ``(num_hidden, inputs)``.
-        """
+        """Yield name and shape of each gate's matrices and biases, in the order of the vector."""
         rows = self.num_hidden
         for kind in ("weight", "bias"):
             width = inputs

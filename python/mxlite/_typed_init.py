@@ -15,24 +15,7 @@ __all__ = ["TypedInit", "check_argument", "check_number", "check_sizes"]
 
 
 def check_number(who: str, name: str, value: Any) -> None:
-    """Check one numeric argument.
-
-    Parameters
-    ----------
-    who : str
-        Class or function, for the error.
-    name : str
-        Name of the argument.
-    value : object
-        A number of Python or NumPy, or an array of one value.
-
-    Raises
-    ------
-    TypeError
-        For everything else, texts that read like numbers included.
-    ValueError
-        For NaN.
-    """
+    """Check one numeric argument."""
     if not _is_number(value):
         raise _unexpected(who, name, value, "a number")
     if isinstance(value, float) and math.isnan(value):
@@ -40,24 +23,7 @@ def check_number(who: str, name: str, value: Any) -> None:
 
 
 def check_argument(klass: type, name: str, value: Any) -> bool:
-    """Check a value against the annotation of a constructor argument of a class or its bases.
-
-    Parameters
-    ----------
-    klass : type
-    name : str
-    value : object
-
-    Returns
-    -------
-    bool
-        Whether the argument exists and is annotated as a number, a text or a switch.
-
-    Raises
-    ------
-    TypeError
-        If the value does not fit.
-    """
+    """Check a value against the annotation of a constructor argument of a class or its bases."""
     for base in klass.__mro__:
         init = vars(base).get("__init__")
         known = inspect.signature(init).parameters if inspect.isfunction(init) else {}

@@ -437,18 +437,6 @@ def _attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = Non
     """Make the array a variable with a gradient of zeros; its history is dropped.
 
     The gradient takes memory only once it is read or computed.
-
-    Parameters
-    ----------
-    grad_req : str
-        'write', 'add' or 'null'.
-    stype : str, optional
-        Storage type of the gradient; default is the array's.
-
-    Raises
-    ------
-    ValueError
-        If there is no such storage type.
     """
     stypes = {"default": 0, "row_sparse": 1, "csr": 2}
     if stype is None:

@@ -339,18 +339,7 @@ def _other_name(name: str, known: Iterable[str]) -> str:
 
 
 def missing_attribute(owner: object, name: str) -> Any:
-    """Raise the error for an attribute that an object lacks; for its class's ``__getattr__``.
-
-    Parameters
-    ----------
-    owner : object
-    name : str
-
-    Raises
-    ------
-    AttributeError
-        With the name that mxlite has, if it is one of another library.
-    """
+    """Raise the error for an attribute that an object lacks; for its class's ``__getattr__``."""
     hint = _other_name(name, dir(type(owner))) if name in _OTHER_NAMES else ""
     if not hint:
         return object.__getattribute__(owner, name)  # the usual error, or that of a property

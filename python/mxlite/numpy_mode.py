@@ -144,13 +144,7 @@ class _NumpyShapeScope:
 
 
 class _NumpyArrayScope:
-    """The class behind ``np_array`` in 1.x: arrays can only be left off.
-
-    Raises
-    ------
-    NotSupportedError
-        If NumPy arrays are switched on.
-    """
+    """The class behind ``np_array`` in 1.x: arrays can only be left off."""
 
     def __init__(self, is_np_array: bool) -> None:
         if is_np_array:

@@ -103,25 +103,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def prepare_random_state(state: Any, source: str) -> Callable[[], None]:
-    """Check a state of the generators; return the function that restores the state.
-
-    Parameters
-    ----------
-    state : object
-        What `random_state` returned, or any value if the file is damaged.
-    source : str
-        Named in messages.
-
-    Returns
-    -------
-    callable
-        Takes no arguments and does not fail.
-
-    Raises
-    ------
-    FileFormatError
-        If the state is not a state of the generators.
-    """
+    """Check a state of the generators; return the function that restores the state."""
     now = random_state()
     now["python"]["spare"] = None
     check_like(state, now, f"{source}: the random state")

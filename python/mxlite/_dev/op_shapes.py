@@ -26,13 +26,7 @@ def _runs_to(op: dict[str, Any], *inputs: tuple[int, ...]) -> tuple[int, ...] | 
 
 
 def shapes(op: dict[str, Any]) -> str:
-    """Return "inputs -> output" for an operator of ``_core.list_ops()``.
-
-    Raises
-    ------
-    ValueError
-        If the operator is not element-wise and does not say its shapes.
-    """
+    """Return "inputs -> output" for an operator of ``_core.list_ops()``."""
     name, count = op["name"], len(op["inputs"])
     if op["shapes"]:
         return str(op["shapes"])

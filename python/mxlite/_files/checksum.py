@@ -26,17 +26,7 @@ def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
 
 
 def sha1_of(filename: str | os.PathLike[str]) -> str:
-    """Return the SHA-1 checksum of a file.
-
-    Parameters
-    ----------
-    filename : str or path
-
-    Returns
-    -------
-    str
-        40 hexadecimal digits.
-    """
+    """Return the SHA-1 checksum of a file."""
     import hashlib
 
     digest = hashlib.sha1()

@@ -30,25 +30,7 @@ def check_class(source: str, what: str, saved: Any, value: Any) -> None:
 
 
 def check_like(saved: Any, own: Any, what: str, whole: bool = True) -> None:
-    """Raise unless a saved value has the same kind as the value of an object.
-
-    Parameters
-    ----------
-    saved : object
-        Value from a file.
-    own : object
-        Value of the object. Any saved value fits None and objects that files do not hold. A dict
-        with texts as keys needs a saved dict with the same keys; any dict fits an empty dict.
-    what : str
-        Start of the message: the file and the entry.
-    whole : bool
-        An integer needs a saved integer, and a bool a saved bool.
-
-    Raises
-    ------
-    FileFormatError
-        If the kinds differ.
-    """
+    """Raise unless a saved value has the same kind as the value of an object."""
     if isinstance(own, dict) and isinstance(saved, dict):
         if own and all(isinstance(key, str) for key in own):
             for key in {**own, **saved}:

@@ -29,18 +29,7 @@ _DEFAULT_RATIO = 200
 
 
 def most_unpacked(packed: int) -> int:
-    """Return how many bytes may be unpacked from a file.
-
-    Parameters
-    ----------
-    packed : int
-        Bytes of the file.
-
-    Returns
-    -------
-    int
-        ``MXLITE_MAX_UNPACK_RATIO`` (200) times as many, but at least 256 MiB.
-    """
+    """Return how many bytes may be unpacked from a file."""
     text = os.environ.get("MXLITE_MAX_UNPACK_RATIO") or str(_DEFAULT_RATIO)
     if not text.isdigit() or int(text) < 1:
         raise ValueError_(f"MXLITE_MAX_UNPACK_RATIO={text!r}: a number of at least 1 expected")
@@ -50,17 +39,7 @@ def most_unpacked(packed: int) -> int:
 def check_unpacked_size(
     size: int, packed: int, where: str, error: type[MXNetError] = FileFormatError
 ) -> None:
-    """Refuse a packed file that needs too much memory.
-
-    Parameters
-    ----------
-    size, packed : int
-        Bytes after and before unpacking.
-    where : str
-        Begins the message.
-    error : type
-        Raised if the size is above `most_unpacked`.
-    """
+    """Refuse a packed file that needs too much memory."""
     most = most_unpacked(packed)
     if size > most:
         raise error(
@@ -70,17 +49,7 @@ def check_unpacked_size(
 
 
 class LimitedStream(io.RawIOBase):
-    """A stream of unpacked bytes that ends in an error after the limit.
-
-    Parameters
-    ----------
-    stream : file
-        Unpacks.
-    packed : int
-        Bytes of the file it reads.
-    where : str
-        Begins the message.
-    """
+    """A stream of unpacked bytes that ends in an error after the limit."""
 
     def __init__(self, stream: IO[bytes], packed: int, where: str) -> None:
         super().__init__()
@@ -103,20 +72,7 @@ class LimitedStream(io.RawIOBase):
 
 
 def unpack_gzip(raw: bytes, where: str, error: type[MXNetError] = FileFormatError) -> bytes:
-    """Return the content of a gzip file.
-
-    Parameters
-    ----------
-    raw : bytes
-    where : str
-        Begins messages.
-    error : type
-        Raised for damage and for content above the limit.
-
-    Returns
-    -------
-    bytes
-    """
+    """Return the content of a gzip file."""
     pieces = []
     size = 0
     try:
@@ -133,25 +89,7 @@ def unpack_gzip(raw: bytes, where: str, error: type[MXNetError] = FileFormatErro
 
 
 def content_of(path: str, who: str, error: type[MXNetError] = FileFormatError) -> bytes:
-    """Return the bytes of a file, unpacked if it is a gzip file.
-
-    Parameters
-    ----------
-    path : str
-    who : str
-        Who reads, for messages.
-    error : type
-        Raised if the file cannot be read or unpacked.
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    """
+    """Return the bytes of a file, unpacked if it is a gzip file."""
     try:
         raw = read_file(path)
     except FileNotFoundError as problem:
@@ -166,28 +104,7 @@ def content_of(path: str, who: str, error: type[MXNetError] = FileFormatError) -
 def read_idx(
     path: str, ndim: int, who: str, error: type[MXNetError] = FileFormatError
 ) -> np.ndarray[Any, Any]:
-    """Return the array of an idx file of bytes, packed with gzip or not.
-
-    Parameters
-    ----------
-    path : str
-    ndim : int
-        Number of dimensions: 3 for images, 1 for labels.
-    who : str
-        Who reads, for messages.
-    error : type
-        Raised if the file is damaged; the message has file, offset and what was expected.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint8.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    """
+    """Return the array of an idx file of bytes, packed with gzip or not."""
     content = content_of(path, who, error)
     head = 4 * (1 + ndim)
     magic = bytes([0, 0, 8, ndim])

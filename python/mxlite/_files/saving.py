@@ -23,21 +23,6 @@ def replacing_file(path: str) -> Iterator[io.BufferedWriter]:
     A file is written in place if a renamed file could not replace it: an empty file, which may be
     a temporary file that the program has open; a file with several hard links; ``/dev/stdout`` and
     ``/dev/fd/N``; pipes and devices; a file in a folder without permission to write.
-
-    Parameters
-    ----------
-    path : str
-        Destination. Symbolic links are followed.
-
-    Yields
-    ------
-    io.BufferedWriter
-        The stream to write to.
-
-    Raises
-    ------
-    FileAccessError
-        If writing, flushing or renaming fails; a file that is replaced is unchanged then.
     """
     path = os.fsdecode(path)
     kept = ""

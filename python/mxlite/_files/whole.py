@@ -20,13 +20,7 @@ _PIECE = 16 << 20
 
 
 def most_read() -> int:
-    """Return how many bytes a file that is read to its end may have.
-
-    Returns
-    -------
-    int
-        ``MXLITE_MAX_FILE_MB`` (2048) MiB.
-    """
+    """Return how many bytes a file that is read to its end may have."""
     text = os.environ.get("MXLITE_MAX_FILE_MB") or str(_DEFAULT_MIB)
     if not text.isdigit() or int(text) < 1:
         raise ValueError_(f"MXLITE_MAX_FILE_MB={text!r}: a number of at least 1 expected")
@@ -34,21 +28,7 @@ def most_read() -> int:
 
 
 def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file or a pipe for reading.
-
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    file
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened, or is a device.
-    """
+    """Open a regular file or a pipe for reading."""
     stream = open(path, "rb")  # noqa: SIM115
     kind = os.fstat(stream.fileno()).st_mode
     if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
@@ -96,42 +76,13 @@ class _Limited(io.RawIOBase):
 def open_text(
     path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "strict"
 ) -> IO[str]:
-    """Open a text whose lines are read to the end; see `open_file`.
-
-    Parameters
-    ----------
-    path : str or path
-    encoding, errors : str
-        As for :func:`open`.
-
-    Returns
-    -------
-    file
-        Reading raises `OSError` after `most_read` bytes.
-    """
+    """Open a text whose lines are read to the end; see `open_file`."""
     raw = _Limited(open_file(path), os.fspath(path))
     return io.TextIOWrapper(io.BufferedReader(raw, 1 << 16), encoding=encoding, errors=errors)
 
 
 def read_to_end(stream: IO[bytes], path: str | os.PathLike[str]) -> memoryview:
-    """Return what is left of a file.
-
-    Parameters
-    ----------
-    stream : file
-        A result of `open_file`; it is closed.
-    path : str or path
-        Named in errors.
-
-    Returns
-    -------
-    memoryview
-
-    Raises
-    ------
-    OSError
-        If reading fails, or there are more than `most_read` bytes.
-    """
+    """Return what is left of a file."""
     content = io.BytesIO()
     with _Limited(stream, os.fspath(path)) as limited:
         while piece := limited.read(_PIECE):
@@ -140,21 +91,7 @@ def read_to_end(stream: IO[bytes], path: str | os.PathLike[str]) -> memoryview:
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a regular file or a pipe.
-
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, is a device, or has more than `most_read` bytes.
-    """
+    """Return the content of a regular file or a pipe."""
     with open_file(path) as stream:
         status = os.fstat(stream.fileno())
         if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= most_read():

@@ -45,18 +45,7 @@ def _names() -> dict[str, dict[str, str | None]]:
 
 
 def names_of(rest: str) -> dict[str, str | None]:
-    """Return the names of ``mxnet.<rest>`` of 1.9.1 that its module here does not define.
-
-    Parameters
-    ----------
-    rest : str
-        Dotted path after ``mxnet.``; empty for ``mxnet`` itself.
-
-    Returns
-    -------
-    dict
-        A submodule's path in 1.9.1, or None for other names.
-    """
+    """Return the names of ``mxnet.<rest>`` of 1.9.1 that its module here does not define."""
     return _names().get(f"mxnet.{rest}" if rest else "mxnet", {})
 
 
@@ -84,16 +73,6 @@ def old_path(module_name: str) -> str:
 
 
 def is_module(rest: str) -> bool:
-    """Return whether 1.9.1 has the module ``mxnet.<rest>``.
-
-    Parameters
-    ----------
-    rest : str
-        Dotted path after ``mxnet.``.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether 1.9.1 has the module ``mxnet.<rest>``."""
     parent, _, name = rest.rpartition(".")
     return f"mxnet.{rest}" in _names() or names_of(parent).get(name) is not None

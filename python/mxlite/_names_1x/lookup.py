@@ -64,17 +64,7 @@ AFTER_IMPORT: list[Callable[[], None]] = []
 
 
 def not_built(path: str) -> str:
-    """Return the text of the error for a name of 1.9.1.
-
-    Parameters
-    ----------
-    path : str
-        Dotted path after ``mx.``.
-
-    Returns
-    -------
-    str
-    """
+    """Return the text of the error for a name of 1.9.1."""
     hint = "; use mx.nd" if path.split(".")[0] in ("np", "npx", "numpy", "numpy_extension") else ""
     if path == "symbol.contrib.boolean_mask":
         hint = ": its shape depends on values; call it in a block, which may be hybridized"
@@ -95,17 +85,7 @@ def _imported(rest: str, name: str) -> Any:
 
 
 def resolve(rest: str) -> ModuleType | None:
-    """Return the module of mxlite that ``mxnet.<rest>`` is, imported; None if there is none.
-
-    Parameters
-    ----------
-    rest : str
-        Dotted path after ``mxnet.``, as ``"nd.random"``.
-
-    Returns
-    -------
-    module or None
-    """
+    """Return the module of mxlite that ``mxnet.<rest>`` is, imported; None if there is none."""
     if rest in MOVED:
         return resolve(MOVED[rest])
     parent_path, _, name = rest.rpartition(".")
@@ -129,37 +109,13 @@ def resolve(rest: str) -> ModuleType | None:
 
 
 def moved_below(rest: str) -> dict[str, ModuleType]:
-    """Return the submodules of ``mxnet.<rest>`` that mxlite has in another place.
-
-    Parameters
-    ----------
-    rest : str
-        Dotted path after ``mxnet.``.
-
-    Returns
-    -------
-    dict of str to module
-        Entries by their paths after ``mxnet.``.
-    """
+    """Return the submodules of ``mxnet.<rest>`` that mxlite has in another place."""
     found = {path: resolve(path) for path in MOVED if path.rpartition(".")[0] == rest}
     return {path: module for path, module in found.items() if module is not None}
 
 
 def _getattr_of(module_name: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module.
-
-    Parameters
-    ----------
-    module_name : str
-        As ``"mxlite.gluon"``.
-
-    Returns
-    -------
-    callable
-        Imports the submodules of 1.9.1 on first use, and finds what its files have imported from
-        one another. Raises MissingNameError for a name of 1.9.1 that is not built,
-        UnknownNameError for all other names.
-    """
+    """Return the ``__getattr__`` of a module."""
     rest = old_path(module_name)
 
     def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the module's
@@ -226,16 +182,5 @@ def _public_names(module: ModuleType) -> list[str]:
 
 
 def attributes(module_name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a module that has names of 1.9.1.
-
-    Parameters
-    ----------
-    module_name : str
-        As ``"mxlite.gluon"``.
-
-    Returns
-    -------
-    tuple of callable
-        ``__dir__`` shows public names, not what the file imports.
-    """
+    """Return ``__getattr__`` and ``__dir__`` of a module that has names of 1.9.1."""
     return _getattr_of(module_name), lambda: _public_names(sys.modules[module_name])

@@ -40,28 +40,7 @@ _NUMPY_KINDS = "biuf"
 
 
 def write_file(path: str, tree: Any) -> int:
-    """Write a tree of values; the file appears under its name only when it is complete.
-
-    Parameters
-    ----------
-    path : str
-        Replaced only after everything is on the disk.
-    tree : object
-        None, bool, int, float, str, bytes, NDArray, numpy.ndarray, and dicts, lists and tuples of
-        these.
-
-    Returns
-    -------
-    int
-        Number of bytes.
-
-    Raises
-    ------
-    FileAccessError
-        If it cannot be written; an old file of that name is unchanged.
-    NotSupportedError
-        For a value of another type; the message has its place in the tree.
-    """
+    """Write a tree of values; the file appears under its name only when it is complete."""
     arrays: list[tuple[str, Any]] = []
     encoded = _encode(tree, "", arrays)
     with replacing_file(path) as stream:
@@ -94,26 +73,7 @@ def write_file(path: str, tree: Any) -> int:
 
 
 def read_file(path: str) -> Any:
-    """Read and check a file.
-
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    object
-        The tree that was written; NDArrays on the CPU.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    FileAccessError
-        If it cannot be read.
-    FileFormatError
-        If any byte has changed since it was written; the message names the file and the array.
-    """
+    """Read and check a file."""
     with opened_file(path) as data:
         table = _Table(data, path)
         table.check()
@@ -121,22 +81,7 @@ def read_file(path: str) -> Any:
 
 
 def describe_file(path: str) -> dict[str, Any]:
-    """Check a file and list its contents, without making arrays.
-
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    dict
-        ``saved`` (a time), ``bytes`` and ``arrays``: name to (type, shape).
-
-    Raises
-    ------
-    MissingFileError, FileAccessError, FileFormatError
-        As `read_file`.
-    """
+    """Check a file and list its contents, without making arrays."""
     with opened_file(path) as data:
         table = _Table(data, path)
         table.check()

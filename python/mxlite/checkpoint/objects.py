@@ -30,22 +30,7 @@ _CLASS = "class"  # key of a class's name among attributes; absent in files of o
 
 
 def state_of(value: Any, blocks: Mapping[str, Block]) -> tuple[str, Any]:
-    """Return the kind of an object and its state; plain values are their own state.
-
-    Parameters
-    ----------
-    value : object
-        A Block, Trainer, Module, iterator, DataLoader, metric, scheduler, anything else with
-        ``state_dict`` and ``load_state_dict``, or plain values.
-    blocks : mapping of str to Block
-        The blocks of the same checkpoint, whose structure names a trainer's parameters.
-
-    Returns
-    -------
-    kind : str
-        ``"value"`` for plain values.
-    state : object
-    """
+    """Return the kind of an object and its state; plain values are their own state."""
     if isinstance(value, Block):
         return "block", _block_state(value)
     if isinstance(value, Module):
@@ -62,32 +47,7 @@ def state_of(value: Any, blocks: Mapping[str, Block]) -> tuple[str, Any]:
 
 
 def prepare(value: Any, kind: str, state: Any, source: str, blocks: Mapping[str, Block]) -> Apply:
-    """Check that a state fits an object; return the function that restores it.
-
-    Parameters
-    ----------
-    value : object
-    kind : str
-        Description that `state_of` returned when it was saved.
-    state : object
-    source : str
-        Named in messages.
-    blocks : mapping of str to Block
-        The blocks that are restored from the same checkpoint.
-
-    Returns
-    -------
-    callable
-        Takes no arguments. Nothing changes before it is called. It does not fail, except for an
-        object with ``load_state_dict``, which checks its own state.
-
-    Raises
-    ------
-    FileFormatError
-        If the state is that of another kind of object, or of one with other parameters.
-    ShapeError
-        If a parameter has another shape.
-    """
+    """Check that a state fits an object; return the function that restores it."""
     expected = state_of_kind(value)
     if kind != expected:
         raise FileFormatError(
@@ -204,14 +164,7 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
 
 
 def finish_block(block: Block, state: dict[str, Any]) -> None:
-    """Give every context its own values where they differ: a trainer's store makes them equal.
-
-    Parameters
-    ----------
-    block : Block
-    state : dict
-        Description that `state_of` returned.
-    """
+    """Give every context its own values where they differ: a trainer's store makes them equal."""
     params = block._collect_params_with_prefix()
     with autograd.pause():
         for name, others in state["copies"].items():

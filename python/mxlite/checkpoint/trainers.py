@@ -17,18 +17,7 @@ _NAMES = "structural_names"  # [key of the block in the checkpoint, name in the 
 
 
 def trainer_state(trainer: Trainer, blocks: Mapping[str, Block]) -> dict[str, Any]:
-    """Return a trainer's state, in which parameters have their structural names.
-
-    Parameters
-    ----------
-    trainer : Trainer
-    blocks : mapping of str to Block
-        The blocks of the same checkpoint.
-
-    Returns
-    -------
-    dict
-    """
+    """Return a trainer's state, in which parameters have their structural names."""
     names: dict[int, list[list[str]]] = {}
     for key, block in blocks.items():
         for name, param in block._collect_params_with_prefix().items():
@@ -42,31 +31,7 @@ def trainer_state(trainer: Trainer, blocks: Mapping[str, Block]) -> dict[str, An
 def matched_state(
     trainer: Trainer, state: dict[str, Any], blocks: Mapping[str, Block], source: str
 ) -> dict[str, Any]:
-    """Return a saved state numbered as a trainer's parameters, for its ``load_state_dict``.
-
-    Parameters
-    ----------
-    trainer : Trainer
-        Is not changed.
-    state : dict
-        What `trainer_state` returned when it was saved; ``parameters`` is absent in older files.
-    blocks : mapping of str to Block
-        The blocks that are restored from the same checkpoint.
-    source : str
-        Named in messages.
-
-    Returns
-    -------
-    dict
-        New containers with the same arrays.
-
-    Raises
-    ------
-    FileFormatError
-        If the trainer that was saved had other parameters.
-    ShapeError
-        If a parameter or a state has another shape than the trainer's parameter.
-    """
+    """Return a saved state numbered as a trainer's parameters, for its ``load_state_dict``."""
     saved = state.get("parameters")
     try:
         known = {} if saved is None else _known(trainer, saved, blocks, source)

@@ -24,28 +24,7 @@ _exchanges: dict[tuple[str, int, Group], DeviceExchange] = {}
 def _exchange_of_key(
     key: str, num_devices: int, process_set: ProcessSet | int | None
 ) -> DeviceExchange | None:
-    """Return where the devices of this process exchange the statistics of a layer.
-
-    Parameters
-    ----------
-    key : str
-        Name of the layer, by which the calls for its devices find each other.
-    num_devices : int
-        Number of devices of all ranks together; 1: one for each rank.
-    process_set : ProcessSet, int or None
-
-    Returns
-    -------
-    DeviceExchange or None
-        None if each rank has one device.
-
-    Raises
-    ------
-    NotSupportedError
-        If the ranks cannot have equal numbers of devices.
-    ValueError
-        If there are several devices and no key.
-    """
+    """Return where the devices of this process exchange the statistics of a layer."""
     group = group_of("SyncBatchNorm", process_set)
     if num_devices in (1, group.size):
         return None
@@ -92,41 +71,6 @@ def sync_batch_norm(
 
     Each device sends its count, mean and sum of squared deviations in one all-gather, and backward
     runs one reduce-scatter. Batches may differ in size.
-
-    Parameters
-    ----------
-    data : NDArray, shape (N, C, ...)
-    gamma, beta : NDArray, shape (C,)
-    moving_mean, moving_var : NDArray, shape (C,)
-        Changed in place: ``moving * momentum + batch * (1 - momentum)``.
-    process_set : ProcessSet, int or None
-        None: all ranks of the job.
-    num_ranks : int
-        Number of ranks of the set, as far as the caller knows it; 1: any.
-    eps : float
-        Added to the variance.
-    momentum : float
-    fix_gamma : bool
-        Use 1 for gamma; its gradient is 0.
-    exchange : DeviceExchange, optional
-        Where the devices of this process meet; instead of process_set and num_ranks.
-
-    Returns
-    -------
-    output, mean, var : NDArray
-        Normalized data, and the statistics of the joined batch.
-
-    Raises
-    ------
-    NotSupportedError
-        If the set has another number of ranks.
-    ShapeError
-        If data has fewer than 2 dimensions or no element, or another array does not fit.
-    DTypeError
-        Unless the other arrays have the dtype of data, or float32 beside half data.
-    DynamicShapeError
-        While a graph is traced, with an exchange: graphs know nothing of other devices. Hybridized
-        blocks around it run operator by operator, and their other children keep their graphs.
     """
     group = exchange.group if exchange else group_of("SyncBatchNorm", process_set)
     if exchange is None and num_ranks not in (1, group.size):

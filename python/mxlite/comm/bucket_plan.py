@@ -43,35 +43,13 @@ _GAIN = 0.98
 
 
 def wire_dtype(array: NDArray, wire: str | None) -> str:
-    """Return the dtype in which a gradient travels.
-
-    Parameters
-    ----------
-    array : NDArray
-    wire : str or None
-        Dtype for floating gradients that are wider than it.
-
-    Returns
-    -------
-    str
-    """
+    """Return the dtype in which a gradient travels."""
     own = dtype_name(array.dtype)
     return wire if wire is not None and "float" in own and own not in _HALVES else own
 
 
 def kind_of(array: NDArray, wire: str | None) -> tuple[str, int]:
-    """Return what the gradients of a bucket have in common, and the bytes of one that travel.
-
-    Parameters
-    ----------
-    array : NDArray
-    wire : str or None
-
-    Returns
-    -------
-    kind : str
-    bytes : int
-    """
+    """Return what the gradients of a bucket have in common, and the bytes of one that travel."""
     own, travels = dtype_name(array.dtype), wire_dtype(array, wire)
     width = 2 if travels in _HALVES else np.dtype(array.dtype).itemsize
     place = "GPU" if array.ctx.device_type == "gpu" else "CPU"
@@ -85,29 +63,6 @@ def agree(
     """Compare the gradients of all ranks, and take over the order in which rank 0 makes them.
 
     All ranks of the group call this at the same place among their calls.
-
-    Parameters
-    ----------
-    label : str
-        Begin of names and error messages.
-    group : Group
-    gradients : dict of str to NDArray
-        In the order of the parameters.
-    options : str
-        What else must be the same on all ranks.
-    wire : str or None
-
-    Returns
-    -------
-    order : list of str
-        Names, those first whose gradients backward makes first.
-    learned : bool
-        Whether rank 0 has seen backward make all of them.
-
-    Raises
-    ------
-    CommunicatorError
-        On all ranks, if they have different gradients. The text names both sides.
     """
     names = list(gradients)
     lines = [
@@ -129,20 +84,7 @@ def agree(
 
 
 def backward_order(gradients: Sequence[NDArray]) -> tuple[list[int], bool]:
-    """Return the order in which backward makes gradients.
-
-    Parameters
-    ----------
-    gradients : list of NDArray
-        In the order of the parameters.
-
-    Returns
-    -------
-    order : list of int
-        Positions, those first whose gradients backward makes first.
-    learned : bool
-        Whether backward was seen to make all of them (``_core.note_gradient_order``).
-    """
+    """Return the order in which backward makes gradients."""
     positions = _core.gradient_positions(list(gradients))
     # Gradients of unknown position follow: backward runs from the last parameters to the first.
     order = sorted(range(len(positions)), key=lambda i: (positions[i] == 0, positions[i], -i))
@@ -185,17 +127,7 @@ def _raise_difference(label: str, group: Group, texts: Sequence[str]) -> NoRetur
 
 
 def near_equal_parts(items: Sequence[_Item], count: int) -> list[list[_Item]]:
-    """Cut a sequence into at most ``count`` runs; the first ones get one more if need be.
-
-    Parameters
-    ----------
-    items : sequence
-    count : int
-
-    Returns
-    -------
-    list of list
-    """
+    """Cut a sequence into at most ``count`` runs; the first ones get one more if need be."""
     count = min(count, len(items))
     parts, begin = [], 0
     for i in range(count):
@@ -208,22 +140,7 @@ def near_equal_parts(items: Sequence[_Item], count: int) -> list[list[_Item]]:
 def packed(
     order: Sequence[str], kinds: Mapping[str, tuple[str, int]], most_bytes: float = math.inf
 ) -> list[list[str]]:
-    """Fill buckets in an order; a bucket holds gradients of one kind.
-
-    Parameters
-    ----------
-    order : list of str
-        Names.
-    kinds : dict of str to (str, int)
-        Kind and bytes of each gradient; see `kind_of`.
-    most_bytes : float
-        A bucket takes no further gradient that makes it larger.
-
-    Returns
-    -------
-    list of list of str
-        Buckets in the order in which they are full.
-    """
+    """Fill buckets in an order; a bucket holds gradients of one kind."""
     full: list[list[str]] = []
     filling: dict[str, tuple[list[str], int]] = {}
     for name in order:
@@ -239,22 +156,12 @@ def packed(
 class BucketSizes:
     """The size of buckets: tries some in turn and keeps the one with the shortest steps.
 
-    Parameters
-    ----------
-    name : str
-        Name of the call in which the ranks compare their times.
-
     Attributes
     ----------
     current : int
         Bytes.
     done : bool
         The size does not change any more.
-
-    Raises
-    ------
-    ValueError
-        If the variable MXLITE_BUCKET_MB, which sets the size, is not a number above 0.
     """
 
     def __init__(self, name: str) -> None:
@@ -270,19 +177,7 @@ class BucketSizes:
         return f"buckets of {self.current} bytes" if self._fixed else "buckets of tuned sizes"
 
     def count_step(self, kinds: Mapping[str, tuple[str, int]], group: Group) -> bool:
-        """Count a step, on all ranks alike.
-
-        Parameters
-        ----------
-        kinds : dict of str to (str, int)
-            Kind and bytes of each gradient.
-        group : Group
-
-        Returns
-        -------
-        bool
-            Whether the size has changed.
-        """
+        """Count a step, on all ranks alike."""
         if sum(size for _, size in kinds.values()) <= _SIZES[-1]:
             self.done = True  # all sizes give the same buckets
             return False

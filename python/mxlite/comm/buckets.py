@@ -21,17 +21,7 @@ __all__ = ["GradientBuckets"]
 
 
 class _Bucket:
-    """Gradients that are summed together.
-
-    Parameters
-    ----------
-    names : list of str
-    arrays : list of NDArray
-        One for each name, all of one kind (`kind_of`).
-    in_place : bool
-        Sums replace what was summed.
-    wire : str or None
-    """
+    """Gradients that are summed together."""
 
     def __init__(
         self, names: list[str], arrays: list[NDArray], in_place: bool, wire: str | None
@@ -84,18 +74,7 @@ class _Bucket:
 
 
 class _CodedBucket:
-    """Gradients that travel together as few bits for each value.
-
-    Parameters
-    ----------
-    names : list of str
-    arrays : list of NDArray
-        One for each name, in float32 on the CPU.
-    code : (str, float)
-        Type and threshold.
-    residuals : dict of str to NDArray
-        What was rounded away so far, by name.
-    """
+    """Gradients that travel together as few bits for each value."""
 
     has_sums = False
 
@@ -160,22 +139,6 @@ class GradientBuckets:
     Gradients are packed in the order in which backward made them on rank 0 in the first step, and
     a bucket is summed as soon as all ranks have it. Where nothing forbids it, a gradient lies in
     its bucket from the first step on; otherwise it is copied into the bucket in each step.
-
-    Parameters
-    ----------
-    label : str
-        Begin of names and error messages; the same on all ranks.
-    in_place : bool
-        The sums replace the gradients. Otherwise gradients stay as they are.
-    wire : {'float16', 'bfloat16'}, optional
-        Dtype in which wider floating gradients travel; ranks add in float32.
-    groups : int
-        Above 0: this many buckets of near-equal numbers of gradients, in the order of the names.
-    code : (str, float), optional
-        ``'2bit'`` or ``'1bit'`` and a threshold: float32 gradients on the CPU travel as codes, and
-        what is rounded away is added to the next step's. Others travel as they are.
-    terms : str
-        What else must be the same on all ranks; compared when buckets are made.
     """
 
     def __init__(
@@ -217,30 +180,7 @@ class GradientBuckets:
         group: Group,
         prescale: float = 1.0,
     ) -> list[NDArray]:
-        """Begin to sum gradients over ranks; all ranks of the group call this.
-
-        Parameters
-        ----------
-        names : list of str
-            The same on all ranks, in the same order; each once.
-        gradients : list of list of NDArray
-            For each name, dense arrays of one shape and dtype: one for each context.
-        group : Group
-        prescale : float
-            Factor of each rank's gradient.
-
-        Returns
-        -------
-        list of NDArray
-            The sums. In place they are the first context's arrays, and the others are equal.
-
-        Raises
-        ------
-        InputError
-            For arrays that are not dense.
-        CommunicatorError
-            On all ranks, if they give different gradients.
-        """
+        """Begin to sum gradients over ranks; all ranks of the group call this."""
         for name, arrays in zip(names, gradients):
             for array in arrays:
                 if _core.array_kind(array) != "dense":

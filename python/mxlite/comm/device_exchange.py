@@ -30,15 +30,6 @@ class DeviceExchange:
     """The place where the devices of a process exchange arrays of one layer.
 
     The n-th call of each device belongs to the n-th round, in which all of them take part.
-
-    Parameters
-    ----------
-    who : str
-        Begin of error messages.
-    devices : int
-        Number of devices of this process, above 1.
-    group : Group
-        Processes that take part, each with as many devices.
     """
 
     def __init__(self, who: str, devices: int, group: Group) -> None:
@@ -56,22 +47,6 @@ class DeviceExchange:
 
         The gradient is the sum of the devices' gradients of this device's part. The result gets its
         value when all devices have called this; the caller does not wait.
-
-        Parameters
-        ----------
-        own : NDArray, shape (1, ...)
-            The same shape and dtype on all devices.
-
-        Returns
-        -------
-        NDArray, shape (size, ...)
-            On the device of ``own``. Waiting for it raises a CommunicatorError if another device
-            does not call this before the deadline (``MXLITE_COMM_TIMEOUT``).
-
-        Raises
-        ------
-        NotSupportedError
-            If operators run in the calling thread (``MXLITE_ENGINE=naive``).
         """
         result: NDArray = _Gather(self._meetings)(own)
         return result
@@ -86,15 +61,7 @@ class _Meetings:
         self._lock = threading.Lock()
 
     def join(self, part: NDArray, in_pass: int | None = None) -> tuple[_Round, int]:
-        """Bring a device's array; return the round and the device's position in it.
-
-        Parameters
-        ----------
-        part : NDArray
-        in_pass : int, optional
-            Number of the caller's pass. A device that begins another one has given up its rounds
-            that other devices have not joined.
-        """
+        """Bring a device's array; return the round and the device's position in it."""
         with self._lock:
             self._open = [one for one in self._open if not one.over]
             mine = [one for one in self._open if part.ctx in one.passes]

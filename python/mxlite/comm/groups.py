@@ -62,30 +62,7 @@ class Group:
 
 
 def group_of(who: str, process_set: GivenProcessSet) -> Group:
-    """Return the group that a process set stands for.
-
-    Parameters
-    ----------
-    who : str
-        Begin of error messages.
-    process_set : ProcessSet, int, str or None
-        None is the set of all ranks; an integer is a ``process_set_id``; a string names an axis of
-        the current mesh.
-
-    Returns
-    -------
-    Group
-        A process that has joined no job is the only rank of set 0.
-
-    Raises
-    ------
-    TypeError
-        For another type.
-    ValueError
-        If there is no such set, or this process does not belong to it.
-    CommunicatorError
-        If this process was started as one of several and has not joined them.
-    """
+    """Return the group that a process set stands for."""
     process_set = resolved_process_set(who, process_set)
     number = process_set.process_set_id if isinstance(process_set, ProcessSet) else process_set
     if JOB.info is None:
@@ -118,17 +95,7 @@ def group_of(who: str, process_set: GivenProcessSet) -> Group:
 
 
 def find_process_set(ranks: Sequence[int]) -> int | None:
-    """Return the number of the process set of exactly these ranks; None if there is none.
-
-    Parameters
-    ----------
-    ranks : sequence of int
-        Ranks of the job, in rising order.
-
-    Returns
-    -------
-    int or None
-    """
+    """Return the number of the process set of exactly these ranks; None if there is none."""
     if JOB.info is None:
         return 0 if list(ranks) == [0] else None
     for number in [0, *(entry.process_set_id for entry in added_process_sets())]:
@@ -140,29 +107,7 @@ def find_process_set(ranks: Sequence[int]) -> int | None:
 def exchange_bytes(
     group: Group, content: bytes, what: str, *, ordered: bool = False
 ) -> list[bytes]:
-    """Return what all ranks of a group give; all of them call this in the same order.
-
-    Parameters
-    ----------
-    group : Group
-    content : bytes
-    what : str
-        The call of the user that needs the exchange, in words that do not depend on the rank.
-    ordered : bool
-        The call has its place in the order of the set's ordered calls, and nothing is negotiated.
-        Otherwise the call gets a name that tells its ranks and counts their calls.
-
-    Returns
-    -------
-    list of bytes
-        In the order of ranks.
-
-    Raises
-    ------
-    MXNetError
-        If a rank is lost or does not call this within the deadline; on all ranks, if they give
-        different values of ``what``.
-    """
+    """Return what all ranks of a group give; all of them call this in the same order."""
     if group.size == 1:
         return [content]
     name = what

@@ -81,17 +81,7 @@ class ProcessSet:
         return None if self.ranks is None else _own_rank() in self.ranks
 
     def __index__(self) -> int:
-        """Return the number, so that operators take a process set for ``process_set_id``.
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        ValueError
-            If the process set is not part of the job.
-        """
+        """Return the number, so that operators take a process set for ``process_set_id``."""
         if self.process_set_id is None:
             raise ProcessSetError(
                 f"{self!r} is not part of the job: give it to hvd.init(process_sets=[...]) or "
@@ -139,15 +129,7 @@ process_set_of_axis = Provided()  # provided by parallel/mesh.py; None without a
 
 
 def resolved_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet | int:
-    """Return the process set that an argument stands for, or its number, which is not checked.
-
-    Raises
-    ------
-    TypeError
-        For another type, and for the name of an axis while there is no current mesh.
-    ValueError
-        If the current mesh has no axis of this name.
-    """
+    """Return the process set that an argument stands for, or its number, which is not checked."""
     if process_set is None:
         return global_process_set
     found: Any = process_set
@@ -164,13 +146,7 @@ def resolved_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet |
 
 
 def chosen_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet:
-    """Return the process set that an argument stands for.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `resolved_process_set`; a ValueError also if no process set has this number.
-    """
+    """Return the process set that an argument stands for."""
     found = resolved_process_set(who, process_set)
     if isinstance(found, ProcessSet):
         return found
@@ -185,35 +161,14 @@ def _own_rank() -> int:
 
 
 def checked_rank(who: str, rank: Any) -> int:
-    """Return the number of a rank.
-
-    Parameters
-    ----------
-    who : str
-        Begin of the error message.
-    rank : int
-
-    Raises
-    ------
-    TypeError
-        For anything but an integer.
-    """
+    """Return the number of a rank."""
     if isinstance(rank, (bool, np.bool_)) or not hasattr(rank, "__index__"):
         raise TypeError_(f"{who}: rank {rank!r} given, an integer expected")
     return operator.index(rank)
 
 
 def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[ProcessSet]:
-    """Check what was given to ``init`` and note whether sets may change later.
-
-    Parameters
-    ----------
-    process_sets : list of ProcessSet, 'dynamic' or None
-
-    Returns
-    -------
-    list of ProcessSet
-    """
+    """Check what was given to ``init`` and note whether sets may change later."""
     global _dynamic
     _dynamic = dynamic_process_sets()
     if process_sets is None:
@@ -238,12 +193,7 @@ def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[Process
 
 
 def joined(given: Sequence[ProcessSet]) -> None:
-    """Number the sets that the core made in ``init``, in their order.
-
-    Parameters
-    ----------
-    given : list of ProcessSet
-    """
+    """Number the sets that the core made in ``init``, in their order."""
     global_process_set.ranks = list(_core.comm_set_members(0))
     for number, process_set in enumerate(given, 1):
         process_set.process_set_id = number
@@ -251,12 +201,7 @@ def joined(given: Sequence[ProcessSet]) -> None:
 
 
 def added_process_sets() -> list[ProcessSet]:
-    """Return the process sets of the job besides that of all ranks.
-
-    Returns
-    -------
-    list of ProcessSet
-    """
+    """Return the process sets of the job besides that of all ranks."""
     return list(_added)
 
 
@@ -304,15 +249,6 @@ def provide_process_set(ranks: Sequence[int]) -> ProcessSet:
     """Return the process set of some ranks, added if there is none; all ranks of the job call it.
 
     Unlike `add_process_set` it needs no permission to change sets.
-
-    Parameters
-    ----------
-    ranks : sequence of int
-        In rising order.
-
-    Returns
-    -------
-    ProcessSet
     """
     wanted = list(ranks)
     if wanted == global_process_set.ranks:

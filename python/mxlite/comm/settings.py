@@ -48,17 +48,7 @@ def timeline_marks_cycles() -> bool:
 
 
 def runtime_options() -> dict[str, Any]:
-    """Return the options of the core's runtime.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    ValueError
-        For a variable that is not a number, with its name.
-    """
+    """Return the options of the core's runtime."""
     timeline = os.environ.get("HOROVOD_TIMELINE", "")
     warning = _number("HOROVOD_STALL_CHECK_TIME_SECONDS", 60)
     return {

@@ -25,26 +25,6 @@ def in_thread(
 ) -> threading.Thread:
     """Start a thread that calls a function.
 
-    Parameters
-    ----------
-    target : callable
-    args : tuple
-        Arguments of the function.
-    name : str, optional
-    daemon : bool
-        Whether the process may end before it.
-    silent : bool
-        Whether exceptions of the function are dropped.
-
-    Returns
-    -------
-    Thread
-
-    Raises
-    ------
-    ValueError
-        If ``args`` is not a tuple.
-
     Notes
     -----
     Matches ``horovod.runner.util.threads.in_thread``.
@@ -62,26 +42,12 @@ def in_thread(
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Return whether Horovod works with a framework here: only with ``mxnet``.
-
-    Parameters
-    ----------
-    ext_base_name : str
-    verbose : bool
-        Ignored.
-    """
+    """Return whether Horovod works with a framework here: only with ``mxnet``."""
     return ext_base_name == "mxnet"
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Return whether the framework sees a GPU.
-
-    Parameters
-    ----------
-    ext_base_name : str
-    verbose : bool
-        Ignored.
-    """
+    """Return whether the framework sees a GPU."""
     return extension_available(ext_base_name) and context.num_gpus() > 0
 
 

@@ -27,21 +27,7 @@ def _refuse_if_mixed(name: str, folder: Path) -> None:
 
 
 def take_over(name: str, file: str) -> None:
-    """Replace the shim's module by the import alias of :func:`mxlite.compat.install`.
-
-    Parameters
-    ----------
-    name : str
-        ``"mxnet"`` or ``"horovod"``.
-    file : str
-        ``__file__`` of the shim's package.
-
-    Raises
-    ------
-    ImportError
-        If Apache MXNet was installed into the same folder under another package name, such as
-        ``mxnet-cu112``.
-    """
+    """Replace the shim's module by the import alias of :func:`mxlite.compat.install`."""
     _refuse_if_mixed(name, Path(file).parent)
     SHIM_FILES.add(file)
     install(subprocesses=False)

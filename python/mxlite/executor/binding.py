@@ -95,36 +95,7 @@ def bind(
     group2ctx: Any = None,
     shared_exec: Any = None,
 ) -> Executor:
-    """Return an executor on given arrays.
-
-    Parameters
-    ----------
-    symbol : Symbol
-    ctx : Context or None
-        None: the current context.
-    args : list or dict of str to NDArray
-        One for each argument.
-    args_grad : list or dict of str to NDArray, optional
-        Arrays for gradients; arguments without one get no gradient.
-    grad_req : {'write', 'add', 'null'}, or a list or dict of these
-    aux_states : list or dict of str to NDArray, optional
-        Needed when the symbol has auxiliary states.
-    group2ctx : dict of str to Context, optional
-        Contexts for nodes with the attribute ``ctx_group``; other nodes run on ctx.
-    shared_exec : optional
-        Accepted: memory is shared by all graphs.
-
-    Returns
-    -------
-    Executor
-
-    Raises
-    ------
-    ValueError
-        If arrays are missing or shapes do not fit.
-    TypeError
-        If an entry is not an NDArray.
-    """
+    """Return an executor on given arrays."""
     context = current_context() if ctx is None else Context(ctx)
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     arrays = _arrays(args, names, "args", allow_missing=False)
@@ -157,35 +128,7 @@ def simple_bind(
     shared_buffer: dict[str, NDArray] | None,
     shapes: Mapping[str, Any],
 ) -> Executor:
-    """Return an executor on new arrays of zeros with inferred shapes and types.
-
-    Parameters
-    ----------
-    symbol : Symbol
-    ctx : Context or None
-    grad_req : {'write', 'add', 'null'}, or a list or dict of these
-    type_dict : dict of str to dtype, optional
-    stype_dict : dict of str to str, optional
-        Storage types of arguments, before those that the variables say.
-    group2ctx : dict of str to Context, optional
-        As in `bind`; arrays are made where their nodes run.
-    shared_arg_names : list of str, optional
-        Arguments that are taken from shared_exec; None: none of them.
-    shared_exec : Executor, optional
-        Gives the arrays of shared arguments, their gradients and all auxiliary states.
-    shared_buffer : dict of str to NDArray, optional
-        Arrays by name that are used where they fit, but for shared_arg_names; new ones are added.
-    shapes : mapping of str to tuple of int
-
-    Returns
-    -------
-    Executor
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or cannot be inferred.
-    """
+    """Return an executor on new arrays of zeros with inferred shapes and types."""
     context = current_context() if ctx is None else Context(ctx)
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     known = {*names, *aux_names}

@@ -21,22 +21,7 @@ def check_kept(
     changing: Container[str],
     given: Mapping[str, Any],
 ) -> None:
-    """Refuse new shapes of arrays that may not change.
-
-    Parameters
-    ----------
-    arrays : iterable of (str, NDArray, tuple of int)
-        Name, array, and the shape that it would get.
-    changing : container of str
-        Names of arrays that may change.
-    given : mapping of str to tuple of int
-        The requested shapes, for the error's text.
-
-    Raises
-    ------
-    ShapeError
-        If another array would change.
-    """
+    """Refuse new shapes of arrays that may not change."""
     for name, array, shape in arrays:
         if name not in changing and tuple(shape) != tuple(array.shape):
             asked = ", ".join(f"{key}: {tuple(value)}" for key, value in given.items())
@@ -71,20 +56,7 @@ def _first_elements(array: NDArray, shape: Sequence[int]) -> NDArray:
 
 
 def shared(shown: list[NDArray], others: list[NDArray]) -> list[NDArray]:
-    """Return arrays like ``others``, in the memory of ``shown`` if that memory is large enough.
-
-    Parameters
-    ----------
-    shown : list of NDArray
-        Outputs of an executor. They are first copied to new memory, because the tape still needs
-        the values of the last forward in the old memory.
-    others : list of NDArray
-        Outputs of an executor of the same symbol for other shapes.
-
-    Returns
-    -------
-    list of NDArray
-    """
+    """Return arrays like ``others``, in the memory of ``shown`` if that memory is large enough."""
     renew(shown, [array.copy() for array in shown])
     return [
         new if is_sparse(old) or new.size > old.size else _first_elements(old, new.shape)

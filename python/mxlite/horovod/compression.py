@@ -17,32 +17,12 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: NDArray) -> tuple[NDArray, Any]:
-        """Return the tensor to be sent, and what `decompress` needs.
-
-        Parameters
-        ----------
-        tensor : NDArray
-
-        Returns
-        -------
-        tuple
-        """
+        """Return the tensor to be sent, and what `decompress` needs."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: NDArray, ctx: Any) -> NDArray:
-        """Return the tensor in its own type.
-
-        Parameters
-        ----------
-        tensor : NDArray
-        ctx : object
-            Context that `compress` returned.
-
-        Returns
-        -------
-        NDArray
-        """
+        """Return the tensor in its own type."""
         raise NotImplementedError
 
 

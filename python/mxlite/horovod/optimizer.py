@@ -18,16 +18,7 @@ __all__ = ["DistributedOptimizer", "checked_predivide"]
 
 
 def checked_predivide(factor: float) -> float:
-    """Return the factor as a float above 0.
-
-    Parameters
-    ----------
-    factor : float
-
-    Returns
-    -------
-    float
-    """
+    """Return the factor as a float above 0."""
     if not factor > 0:
         raise ValueError_(f"gradient_predivide_factor {factor!r} given, a number above 0 expected")
     return float(factor)

@@ -161,18 +161,7 @@ def run(
 
 
 def packed(value: Any) -> tuple[bytes, bool]:
-    """Return what `pickle.loads` makes the value of, in another process.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    content : bytes
-    whole : bool
-        Pickle functions of the main script by value; False without cloudpickle: by name.
-    """
+    """Return what `pickle.loads` makes the value of, in another process."""
     try:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:

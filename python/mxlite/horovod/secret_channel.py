@@ -23,24 +23,7 @@ class ChannelError(MXNetError):
 
 
 class Channel:
-    """One end of a conversation.
-
-    Parameters
-    ----------
-    connection : Connection
-        Closed by its owner.
-    key : bytes
-        Both ends have it.
-    role : str
-        Role of this end: ``'caller'`` or ``'task'``; the other end has the other one.
-    seconds : float
-        How long the other end may take to say its first word.
-
-    Raises
-    ------
-    ChannelError
-        If it takes longer, or says something else.
-    """
+    """One end of a conversation."""
 
     def __init__(self, connection: Connection, key: bytes, role: str, seconds: float) -> None:
         self._connection = connection
@@ -58,34 +41,12 @@ class Channel:
         self._sent = self._heard = 0
 
     def send(self, content: bytes) -> None:
-        """Send a message.
-
-        Parameters
-        ----------
-        content : bytes
-        """
+        """Send a message."""
         self._connection.send_bytes(self._mac(self._send_as, self._sent, content) + content)
         self._sent += 1
 
     def receive(self, limit: int | None = None) -> bytes:
-        """Return the next message; waits for it, once the other end has shown that it has the key.
-
-        Parameters
-        ----------
-        limit : int, optional
-            Most bytes of the content.
-
-        Returns
-        -------
-        bytes
-
-        Raises
-        ------
-        ChannelError
-            If the message is not one of the other end.
-        EOFError, OSError
-            If the other end is gone.
-        """
+        """Wait for the next message, once the other end has shown that it has the key."""
         message = self._next(None if limit is None else limit + _MAC)
         content = message[_MAC:]
         expected = self._mac(self._hear, self._heard, content)

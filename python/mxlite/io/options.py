@@ -19,15 +19,6 @@ def documented(texts: Mapping[str, str]) -> Callable[[_Iterator], _Iterator]:
 
     The list replaces ``{options}`` in the docstring. It has those names of `texts` that are also in
     ``_defaults`` of the class.
-
-    Parameters
-    ----------
-    texts : dict
-        Documentation by the option's name.
-
-    Returns
-    -------
-    callable
     """
 
     def document(cls: _Iterator) -> _Iterator:
@@ -47,17 +38,6 @@ def known_options(name: str, given: Mapping[str, Any], known: Iterable[str]) -> 
     """Return the keywords that an iterator has; a warning names each other one.
 
     1.x ignores them silently, and scripts hand on what only some iterators take.
-
-    Parameters
-    ----------
-    name : str
-        Name of the iterator.
-    given : dict
-    known : iterable of str
-
-    Returns
-    -------
-    dict
     """
     known = list(known)
     for key in given:

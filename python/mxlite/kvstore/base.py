@@ -196,17 +196,7 @@ class TestStore(KVStoreBase):
 
 
 def summed(values: Sequence[NDArray]) -> NDArray:
-    """Return the sum of arrays on the context of the first: a new array.
-
-    Parameters
-    ----------
-    values : sequence of NDArray
-        One or more of the same shape.
-
-    Returns
-    -------
-    NDArray
-    """
+    """Return the sum of arrays on the context of the first: a new array."""
     if len(values) == 1:
         return values[0].copy()
     context = values[0].ctx
@@ -214,19 +204,7 @@ def summed(values: Sequence[NDArray]) -> NDArray:
 
 
 def all_reduced(values: Sequence[NDArray]) -> list[NDArray] | None:
-    """Return the sum of arrays on each of their GPUs, made by NCCL.
-
-    Parameters
-    ----------
-    values : sequence of NDArray
-        Array of the same shape.
-
-    Returns
-    -------
-    list of NDArray or None
-        New arrays, in the order of the values; None where `summed` has to do it
-        (`sums_on_gpus`).
-    """
+    """Return the sum of arrays on each of their GPUs, made by NCCL."""
     if not sums_on_gpus(values):
         return None
     copies = [value.copy() for value in values]
@@ -235,18 +213,7 @@ def all_reduced(values: Sequence[NDArray]) -> list[NDArray] | None:
 
 
 def sums_on_gpus(values: Sequence[NDArray]) -> bool:
-    """Return whether NCCL can sum arrays of one shape.
-
-    Parameters
-    ----------
-    values : sequence of NDArray
-
-    Returns
-    -------
-    bool
-        False for arrays that are not all dense, of one dtype and on GPUs of their own, for 16-bit
-        integers, and without NCCL.
-    """
+    """Return whether NCCL can sum arrays of one shape."""
     devices = {(value.ctx.device_type, value.ctx.device_id) for value in values}
     if len(values) < 2 or len(devices) < len(values) or {name for name, _ in devices} != {"gpu"}:
         return False
@@ -258,23 +225,7 @@ def sums_on_gpus(values: Sequence[NDArray]) -> bool:
 
 
 def read_states(fname: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a file of optimizer states.
-
-    Parameters
-    ----------
-    fname : str or path
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    FileAccessError
-        If it cannot be read.
-    """
+    """Return the bytes of a file of optimizer states."""
     path = os.fspath(fname)
     try:
         return read_file(path)

@@ -24,31 +24,7 @@ def chosen_store(
     needed: bool = False,
     optimizer: Any = None,
 ) -> tuple[KVStoreBase | None, bool]:
-    """Return the store for a training, and whether it should update the parameters.
-
-    Parameters
-    ----------
-    kvstore : KVStoreBase, str or None
-        One device needs no store, unless it is given as an object or spans processes.
-    num_device : int
-    sizes : iterable of int
-        Elements of each parameter.
-    needed : bool
-        Make a store for one device, too.
-    optimizer : Optimizer, type or str, optional
-        For one that the servers of the store do not have, the workers update.
-
-    Returns
-    -------
-    store : KVStoreBase or None
-    update_on_kvstore : bool
-        False without a store, for stores that cannot, and where ``MXNET_UPDATE_ON_KVSTORE`` is 0.
-
-    Raises
-    ------
-    TypeError
-        For a kvstore of another type.
-    """
+    """Return the store for a training, and whether it should update the parameters."""
     if kvstore is None:
         return None, False
     update = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1") != "0"

@@ -20,22 +20,7 @@ _TYPES = ("2bit", "1bit", *HALVES)
 
 
 class Compression:
-    """Rounds gradients to few values; keeps the rest of every sender for its next gradient.
-
-    Parameters
-    ----------
-    options : dict
-        ``type``: '2bit' sends threshold, -threshold or 0; '1bit' sends 1 (above the threshold) or
-        -1; 'fp16' and 'bf16' send halves, and what they round away is lost. ``threshold``: float,
-        default 0.5, above 0 for '2bit'.
-
-    Raises
-    ------
-    TypeError
-        If options are not a dict.
-    ValueError
-        For unknown options or types, or a bad threshold.
-    """
+    """Rounds gradients to few values; keeps the rest of every sender for its next gradient."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         if not isinstance(options, Mapping):
@@ -81,20 +66,7 @@ class Compression:
         return HALVES.get(self.type)
 
     def __call__(self, sender: Any, grad: NDArray) -> NDArray:
-        """Return what arrives of a gradient.
-
-        Parameters
-        ----------
-        sender : hashable
-            Key and device: the rest is kept for it.
-        grad : NDArray
-            Array that is not changed.
-
-        Returns
-        -------
-        NDArray
-            Shape and dtype of the gradient.
-        """
+        """Return what arrives of a gradient."""
         if self.wire is not None:
             wide = wire_dtype(grad, self.wire) != dtype_name(grad.dtype)
             return grad.astype(self.wire).astype(grad.dtype) if wide else grad

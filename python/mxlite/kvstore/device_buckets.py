@@ -17,15 +17,7 @@ Sums = list[NDArray]
 
 
 class _Bucket:
-    """Gradients whose sums are made by one call of NCCL: a piece of memory on each GPU.
-
-    Parameters
-    ----------
-    positions : list of int
-        Places of the gradients in what `DeviceBuckets.sum` is given.
-    gradients : list of list of NDArray
-        For each of them the arrays of all GPUs, all of one dtype.
-    """
+    """Gradients whose sums are made by one call of NCCL: a piece of memory on each GPU."""
 
     def __init__(self, positions: list[int], gradients: Sequence[Sequence[NDArray]]) -> None:
         self.positions = positions
@@ -60,11 +52,6 @@ class DeviceBuckets:
     bucket (``MXLITE_BUCKET_MB``). On GPUs a gradient without views lies in its bucket from the
     first step on, and one call of NCCL sums a bucket; other arrays are added one by one, in the
     same order.
-
-    Parameters
-    ----------
-    label : str
-        Name of the store, for error messages.
     """
 
     def __init__(self, label: str) -> None:
@@ -77,25 +64,7 @@ class DeviceBuckets:
     def sum(
         self, keys: Sequence[object], gradients: Sequence[Sequence[NDArray]], with_nccl: bool
     ) -> Iterator[tuple[list[int], list[Sums]]]:
-        """Begin to sum gradients, a bucket at a time.
-
-        Parameters
-        ----------
-        keys : list of int or str
-            Keys of the parameters. Sums of other keys keep their memory.
-        gradients : list of list of NDArray
-            For each parameter, dense arrays of one shape and dtype: one for each device.
-        with_nccl : bool
-            NCCL may sum arrays on GPUs.
-
-        Yields
-        ------
-        positions : list of int
-            Places of the bucket's gradients in ``gradients``.
-        sums : list of list of NDArray
-            For each of them, the sum on each GPU, or one on the first device. Sums on GPUs are
-            overwritten by the next step; the given arrays stay as they are.
-        """
+        """Begin to sum gradients, a bucket at a time."""
         self._prepare(keys, gradients)
         for number, positions in enumerate(self._lists):
             members = [gradients[i] for i in positions]

@@ -34,18 +34,7 @@ def pushpull_all(
     updates: bool,
     names: Sequence[str] | None = None,
 ) -> None:
-    """Sum the gradients of parameters in a store.
-
-    Parameters
-    ----------
-    store : KVStoreBase
-    entries : list of (int, int or str, list of NDArray, list of NDArray)
-        Position, key, arrays and gradients of each parameter; lower positions go first.
-    updates : bool
-        The store updates the parameters, which are pulled; else sums replace the gradients.
-    names : list of str, optional
-        Names of the parameters, which ranks compare; None: the keys.
-    """
+    """Sum the gradients of parameters in a store."""
     if isinstance(store, BucketStore):
         own = [str(key) for _, key, _, _ in entries]
         store._pushpull_gradients(entries, updates, own if names is None else names)

@@ -31,36 +31,12 @@ _KNOWN = (
 
 
 def spans_processes(name: str) -> bool:
-    """Return whether stores of this type sum over processes.
-
-    Parameters
-    ----------
-    name : str
-        Name that `checked_name` returned.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether stores of this type sum over processes."""
     return bool({"dist", "p3", "horovod"} & set(name.split("_")))
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a type of store in lower case, if there is one.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    TypeError, NotSupportedError, ValueError
-        As in `create`.
-    """
+    """Return the name of a type of store in lower case, if there is one."""
     if not isinstance(name, str):
         raise TypeError_(f"kvstore.create: name must be a string, {name!r} given")
     lower = name.lower()

@@ -36,15 +36,7 @@ _numbers = itertools.count()
 
 
 class _Group:
-    """The processes of the job, seen by one store.
-
-    Parameters
-    ----------
-    store : str
-        Part of the tensors' names.
-    ordered : bool
-        All ranks make the same calls in the same order, so that nothing is negotiated by name.
-    """
+    """The processes of the job, seen by one store."""
 
     def __init__(self, store: str, ordered: bool) -> None:
         basics.init()
@@ -153,22 +145,7 @@ class AllReduceStore(KVStore, BucketStore):
             )
 
     def init(self, key: Any, value: Any) -> None:
-        """Set the first value of keys: that of rank 0.
-
-        Parameters
-        ----------
-        key : int or str, or list of them
-            All of one type; all ranks give the same keys in the same order.
-        value : NDArray, or list of NDArray
-            One for each key, of the same shape and type on all ranks; copied.
-
-        Raises
-        ------
-        KVStoreError
-            For a key that has a value.
-        MXNetError
-            If ranks disagree on the shape or type.
-        """
+        """Set the first value of keys: that of rank 0."""
         with autograd.pause():
             fresh = [
                 (name, self._first_value(name, first))
@@ -309,12 +286,6 @@ class AllReduceStore(KVStore, BucketStore):
     def set_gradient_compression(self, compression_params: Any) -> None:
         """Round what is pushed to few values, and push the rest later.
 
-        Parameters
-        ----------
-        compression_params : dict
-            ``{'type': '2bit', 'threshold': 0.5}``, or type '1bit'. ``{'type': 'fp16'}`` and
-            ``'bf16'`` let floating gradients travel as halves, which are added in float32.
-
         Notes
         -----
         Values of '2bit' and '1bit' are those that servers of 1.x would add. Gradients of Trainer
@@ -355,15 +326,7 @@ class Horovod(BucketStore):
         self._buffers: dict[Any, NDArray] = {}
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Give the value of rank 0 to all outputs of all ranks.
-
-        Parameters
-        ----------
-        key : int or str
-        value : NDArray
-        out : NDArray or list of NDArray
-        priority : int
-        """
+        """Give the value of rank 0 to all outputs of all ranks."""
         given = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
         if not isinstance(given, NDArray):
             raise InputError(f"broadcast: {type(value).__name__} given, an NDArray expected")
@@ -374,16 +337,7 @@ class Horovod(BucketStore):
                 buffer.copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Sum values over devices and ranks into the outputs.
-
-        Parameters
-        ----------
-        key : int or str
-        value : NDArray or list of NDArray
-        out : NDArray or list of NDArray, optional
-            None: the values themselves.
-        priority : int
-        """
+        """Sum values over devices and ranks into the outputs."""
         values = _listed(value)
         outputs = values if out is None else _listed(out)
         with autograd.pause(), scope("KVStore: pushpull", COMM_SCOPE):

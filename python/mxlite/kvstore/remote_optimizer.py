@@ -22,16 +22,7 @@ _SCHEDULERS = (
 
 
 def refused_by_servers(kind: type[opt.Optimizer]) -> str | None:
-    """Return why servers cannot update by optimizers of a class; None if they can.
-
-    Parameters
-    ----------
-    kind : type
-
-    Returns
-    -------
-    str or None
-    """
+    """Return why servers cannot update by optimizers of a class; None if they can."""
     if _is_for_servers(kind):
         return None
     known = {name for name, one in opt.Optimizer.opt_registry.items() if _is_for_servers(one)}
@@ -45,23 +36,7 @@ def _is_for_servers(kind: type[opt.Optimizer]) -> bool:
 
 
 class RemoteOptimizer:
-    """An optimizer whose updates run on servers; follows what is changed here.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-        An optimizer of a class that servers have. Servers have the schedulers of
-        `mx.lr_scheduler`; another one runs in this process, with pushes counted as updates.
-    name_of : callable
-        Returns the servers' name of a key.
-
-    Raises
-    ------
-    TypeError
-        For something else than an optimizer.
-    NotSupportedError
-        For an optimizer that servers do not have.
-    """
+    """An optimizer whose updates run on servers; follows what is changed here."""
 
     def __init__(self, optimizer: opt.Optimizer, name_of: Callable[[Any], str] = str) -> None:
         if not isinstance(optimizer, opt.Optimizer):
@@ -83,12 +58,7 @@ class RemoteOptimizer:
         self._sent = self.text()
 
     def text(self) -> str:
-        """Return the numbers as JSON: those of now.
-
-        Returns
-        -------
-        str
-        """
+        """Return the numbers as JSON: those of now."""
         optimizer = self._optimizer
         values: dict[str, Any] = self._optimizer._for_servers(self._state)
         params = values["params"].items()
@@ -116,21 +86,11 @@ class RemoteOptimizer:
         return {key: _number(kind, value) for key, value in factors.items() if value != 1}
 
     def count(self, key: Any) -> None:
-        """Count a push of a key as an update.
-
-        Parameters
-        ----------
-        key : int or str
-        """
+        """Count a push of a key as an update."""
         self._optimizer._update_count(key)
 
     def news(self) -> str | None:
-        """Return the numbers if they are others than those that were sent last.
-
-        Returns
-        -------
-        str or None
-        """
+        """Return the numbers if they are others than those that were sent last."""
         now = self.text()
         if now == self._sent:
             return None

@@ -15,32 +15,12 @@ __all__ = ["check_sparse", "is_sparse", "rows_of", "wanted_rows"]
 
 
 def is_sparse(array: NDArray) -> bool:
-    """Return whether an array is row-sparse.
-
-    Parameters
-    ----------
-    array : NDArray
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether an array is row-sparse."""
     return str(getattr(array, "stype", "default")) == "row_sparse"
 
 
 def check_sparse(key: Any, array: NDArray) -> None:
-    """Refuse an array that is not row-sparse.
-
-    Parameters
-    ----------
-    key : int or str
-    array : NDArray
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
+    """Refuse an array that is not row-sparse."""
     if not is_sparse(array):
         raise ValueError_(
             f"row_sparse_pull: key {key}: Expected row_sparse storage type for row_sparse_pull "
@@ -49,25 +29,7 @@ def check_sparse(key: Any, array: NDArray) -> None:
 
 
 def wanted_rows(key: Any, row_ids: NDArray, shape: Sequence[int]) -> NDArray:
-    """Return row ids in order, each once.
-
-    Parameters
-    ----------
-    key : int or str
-    row_ids : NDArray
-        Any shape and type; may be empty.
-    shape : sequence of int
-        Shape of the value.
-
-    Returns
-    -------
-    NDArray of int64
-
-    Raises
-    ------
-    IndexError
-        For an id outside the value.
-    """
+    """Return row ids in order, each once."""
     ids = np.unique(row_ids.asnumpy()).astype("int64")
     if len(ids) and (ids[0] < 0 or ids[-1] >= shape[0]):
         raise IndexError_(
@@ -78,19 +40,7 @@ def wanted_rows(key: Any, row_ids: NDArray, shape: Sequence[int]) -> NDArray:
 
 
 def rows_of(stored: Any, wanted: NDArray) -> NDArray:
-    """Return rows of a value as a row-sparse array.
-
-    Parameters
-    ----------
-    stored : NDArray
-        Dense or row-sparse.
-    wanted : NDArray of int64
-        Sorted row ids without repetition.
-
-    Returns
-    -------
-    RowSparseNDArray
-    """
+    """Return rows of a value as a row-sparse array."""
     ctx = stored.ctx
     wanted = wanted.as_in_context(ctx)
     if is_sparse(stored):

@@ -122,22 +122,7 @@ class ServerStore(KVStore):
     # -- values ----------------------------------------------------------------------------------
 
     def init(self, key: Any, value: Any) -> None:
-        """Set the first value of keys: that of rank 0.
-
-        Parameters
-        ----------
-        key : int or str, or list of them
-            All of one type; all workers give the same keys in the same order.
-        value : NDArray, or list of NDArray
-            One for each key.
-
-        Raises
-        ------
-        KVStoreError
-            For a key that has a value.
-        MXNetError
-            If workers disagree on the shape or type.
-        """
+        """Set the first value of keys: that of rank 0."""
         names, wholes, specs = [], [], {}
         with autograd.pause():
             for name, first in self._first_values(key, value):
@@ -205,18 +190,7 @@ class ServerStore(KVStore):
     # -- updating --------------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: opt.Optimizer) -> None:
-        """Let the servers update values by an optimizer, sent as operator and numbers.
-
-        Parameters
-        ----------
-        optimizer : Optimizer
-            SGD, NAG, Adam, AdamW, Adamax, AdaGrad, AdaDelta, RMSProp, Ftrl, FTML or Signum.
-
-        Raises
-        ------
-        NotSupportedError
-            For another one: it can run on the workers, with update_on_kvstore=False.
-        """
+        """Let the servers update values by an optimizer, sent as operator and numbers."""
         remote = RemoteOptimizer(optimizer, self._name)
         self._client.set_optimizer(remote.name, remote.text(), self._prefix)
         self._optimizer = remote
@@ -227,17 +201,7 @@ class ServerStore(KVStore):
         return None if "async" in self._type else refused_by_servers(kind)
 
     def set_updater(self, updater: Any) -> None:
-        """Refuse: functions of a worker are not run on servers.
-
-        Parameters
-        ----------
-        updater : callable
-
-        Raises
-        ------
-        NotSupportedError
-            Always; 1.x accepts it and never calls it.
-        """
+        """Refuse: functions of a worker are not run on servers."""
         raise NotSupportedError(
             f"set_updater: values of a {self._type!r} store are updated on servers, which run no "
             "functions of workers; use set_optimizer"
@@ -246,13 +210,7 @@ class ServerStore(KVStore):
     _set_updater = set_updater
 
     def set_gradient_compression(self, compression_params: Any) -> None:
-        """Send gradients as few bits for each value, and the rest later.
-
-        Parameters
-        ----------
-        compression_params : dict
-            ``{'type': '2bit', 'threshold': 0.5}``, or type '1bit'. float32 only.
-        """
+        """Send gradients as few bits for each value, and the rest later."""
         compression = Compression(compression_params)
         if compression.wire is not None:
             raise NotSupportedError(
@@ -265,29 +223,12 @@ class ServerStore(KVStore):
     def save_optimizer_states(
         self, fname: str | os.PathLike[str], dump_optimizer: bool = False
     ) -> None:
-        """Save the states that the servers have; rank 0 writes the file.
-
-        Parameters
-        ----------
-        fname : str or path
-        dump_optimizer : bool
-            Accepted: counts are always part of the states.
-
-        Raises
-        ------
-        KVStoreModeError
-            If no optimizer was set.
-        """
+        """Save the states that the servers have; rank 0 writes the file."""
         self._need_optimizer("save")
         self._client.save_states(os.fspath(fname))
 
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
-        """Load what `save_optimizer_states` wrote; rank 0 sends it.
-
-        Parameters
-        ----------
-        fname : str or path
-        """
+        """Load what `save_optimizer_states` wrote; rank 0 sends it."""
         self._need_optimizer("load")
         self._client.load_states(os.fspath(fname))
 
@@ -330,13 +271,7 @@ class ServerStore(KVStore):
     _barrier = barrier
 
     def _send_command_to_servers(self, head: int, body: str) -> None:
-        """Send a command to the servers, which log it.
-
-        Parameters
-        ----------
-        head : int
-        body : str
-        """
+        """Send a command to the servers, which log it."""
         self._client.command(int(head), str(body))
 
 

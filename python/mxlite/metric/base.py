@@ -67,21 +67,7 @@ def check_label_shapes(
 
 
 def check_classes(who: str, labels: np.ndarray[Any, Any], count: int) -> None:
-    """Check that labels are class numbers.
-
-    Parameters
-    ----------
-    who : str
-        Metric, for the error.
-    labels : numpy.ndarray
-    count : int
-        Number of classes.
-
-    Raises
-    ------
-    IndexError
-        For a label below 0 or from ``count`` on.
-    """
+    """Check that labels are class numbers."""
     outside = labels[~((labels >= 0) & (labels < count))]
     if outside.size:
         raise IndexError_(
@@ -90,18 +76,7 @@ def check_classes(who: str, labels: np.ndarray[Any, Any], count: int) -> None:
 
 
 def has_nan(who: str, scores: np.ndarray[Any, Any]) -> bool:
-    """Return whether predictions have NaN, and warn: argmax of NaN would be class 0.
-
-    Parameters
-    ----------
-    who : str
-        Metric, for the warning.
-    scores : numpy.ndarray
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether predictions have NaN, and warn: argmax of NaN would be class 0."""
     if scores.dtype.kind != "f" or not scores.size or not np.isnan(scores.min()):
         return False
     warnings.warn(
@@ -113,16 +88,7 @@ def has_nan(who: str, scores: np.ndarray[Any, Any]) -> bool:
 
 
 def to_numpy(array: Any) -> np.ndarray[Any, Any]:
-    """Return the values of an array; bfloat16 as float32.
-
-    Parameters
-    ----------
-    array : NDArray or array-like
-
-    Returns
-    -------
-    numpy.ndarray
-    """
+    """Return the values of an array; bfloat16 as float32."""
     values = host_array(array, "metric")
     return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
 

@@ -36,21 +36,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool) -> None:
-    """Check that a symbol has arguments of given names.
-
-    Parameters
-    ----------
-    symbol : Symbol
-    names : list of str
-    kind : str
-        Named in the message, such as ``"data"``.
-    throw : bool
-        Raise instead of warning.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Check that a symbol has arguments of given names."""
     known = symbol.list_arguments()
     for name in names:
         if name in known:
@@ -66,16 +52,7 @@ def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool)
 
 
 def call_all(callbacks: Any, epoch: int, nbatch: int, eval_metric: Any, variables: Any) -> None:
-    """Call the callbacks of a batch with a `BatchEndParam`.
-
-    Parameters
-    ----------
-    callbacks : callable, list of callable or None
-    epoch, nbatch : int
-    eval_metric : EvalMetric
-    variables : dict
-        Variables of the caller.
-    """
+    """Call the callbacks of a batch with a `BatchEndParam`."""
     if callbacks is None:
         return
     param = BatchEndParam(epoch, nbatch, eval_metric, variables)
@@ -84,13 +61,7 @@ def call_all(callbacks: Any, epoch: int, nbatch: int, eval_metric: Any, variable
 
 
 def as_contexts(context: Any) -> list[Context]:
-    """Return a Module's contexts as a list; None is the CPU.
-
-    Raises
-    ------
-    TypeError
-        For anything but contexts.
-    """
+    """Return a Module's contexts as a list; None is the CPU."""
     contexts = as_list(cpu() if context is None else context)
     for entry in contexts:
         if not isinstance(entry, Context):

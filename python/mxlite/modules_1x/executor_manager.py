@@ -25,23 +25,7 @@ class WorkLoadError(MXNetError, AssertionError):
 
 
 def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:
-    """Divide a batch by work load.
-
-    Parameters
-    ----------
-    batch_size : int
-    work_load_list : list of float
-        Share of each context.
-
-    Returns
-    -------
-    list of slice
-
-    Raises
-    ------
-    ValueError
-        If a part would be empty.
-    """
+    """Divide a batch by work load."""
     total = sum(work_load_list)
     sizes = [round(load * batch_size / total) for load in work_load_list]
     sizes[-1] += max(batch_size - sum(sizes), 0)
@@ -59,16 +43,7 @@ def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list
 
 
 def _check_arguments(symbol: Any) -> None:
-    """Refuse a symbol with two arguments or states of one name.
-
-    Parameters
-    ----------
-    symbol : Symbol
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a symbol with two arguments or states of one name."""
     arguments = symbol.list_arguments()
     for kind, names in (
         ("argument", arguments),

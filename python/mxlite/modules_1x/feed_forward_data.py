@@ -14,21 +14,7 @@ __all__ = ["data_iter", "eval_iter"]
 
 
 def data_iter(data: Any, label: Any, batch_size: int, is_train: bool) -> Any:
-    """Return an iterator over arrays, or the iterator that is given.
-
-    Parameters
-    ----------
-    data : DataIter, NDArray or numpy.ndarray
-    label : NDArray, numpy.ndarray or None
-    batch_size : int
-        At most, for arrays.
-    is_train : bool
-        Shuffle, and need labels.
-
-    Returns
-    -------
-    DataIter
-    """
+    """Return an iterator over arrays, or the iterator that is given."""
     if not isinstance(data, (np.ndarray, NDArray)):
         if not isinstance(data, io.DataIter):
             raise TypeError_(
@@ -57,17 +43,7 @@ def data_iter(data: Any, label: Any, batch_size: int, is_train: bool) -> Any:
 
 
 def eval_iter(eval_data: Any, batch_size: int) -> Any:
-    """Return an iterator for evaluation.
-
-    Parameters
-    ----------
-    eval_data : DataIter, (data, label) or None
-    batch_size : int
-
-    Returns
-    -------
-    DataIter or None
-    """
+    """Return an iterator for evaluation."""
     if isinstance(eval_data, (tuple, list)) and len(eval_data) == 2:
         data, label = (np.array(v) if isinstance(v, list) else v for v in eval_data)
         if data is None:

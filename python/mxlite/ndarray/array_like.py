@@ -16,33 +16,7 @@ _EXPECTED = "a rectangular array of numbers expected"
 
 
 def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Return the numbers of an array-like as a NumPy array whose dtype an NDArray can have.
-
-    Parameters
-    ----------
-    source : array_like
-        An NDArray, NumPy array, number, nested sequence, or an object with ``__array__``,
-        ``__array_interface__``, ``__dlpack__`` or the buffer protocol (pandas, PyTorch).
-        Objects and texts are read as numbers, None as NaN; of masked arrays the data are taken.
-    who : str
-        Begin of error texts.
-    dtype : dtype, optional
-        Type to which the numbers are converted later: for integers, objects are read as integers,
-        and NaN, infinity and what exceeds int64 are refused unless the source is a NumPy array,
-        which is cast as NumPy casts.
-
-    Returns
-    -------
-    numpy.ndarray
-        The source itself if it is an array of such a dtype, in any byte order and layout.
-
-    Raises
-    ------
-    TypeError
-        If the source holds no rectangular array of real numbers.
-    ValueError
-        If an integer dtype is asked for and a value is none.
-    """
+    """Return the numbers of an array-like as a NumPy array whose dtype an NDArray can have."""
     if isinstance(source, NDArray):
         return source.asnumpy()
     if isinstance(source, np.ndarray):

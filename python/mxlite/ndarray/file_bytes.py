@@ -19,14 +19,7 @@ _MOST_AT_ONCE = 1 << 30  # a single read of Linux ends at 2 GiB
 
 
 class FileBytes:
-    """A file whose slices are memoryviews, each read on demand.
-
-    Parameters
-    ----------
-    descriptor : int
-    path : str
-        Named in messages.
-    """
+    """A file whose slices are memoryviews, each read on demand."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self.descriptor = descriptor
@@ -70,24 +63,7 @@ def _refused(path: str, error: OSError | ValueError) -> FileAccessError:
 
 @contextlib.contextmanager
 def opened_file(path: str) -> Iterator[memoryview | FileBytes]:
-    """Open a file for reading.
-
-    Parameters
-    ----------
-    path : str
-
-    Yields
-    ------
-    FileBytes or memoryview
-        The latter for pipes.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    FileAccessError
-        If it cannot be read.
-    """
+    """Open a file for reading."""
     try:
         stream = open_file(path)
     except FileNotFoundError as error:

@@ -141,17 +141,6 @@ def _contiguous_view(array: NDArray, ranges: list[range], shape: tuple[int, ...]
 def _slice_is_contiguous(slc_key: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
     """Return whether a tuple of slices or integers selects neighbours in memory, hence a view.
 
-    Parameters
-    ----------
-    slc_key : tuple of slice or int
-        One item per axis.
-    shape : tuple of int
-
-    Raises
-    ------
-    ValueError
-        If key and shape differ in length.
-
     Notes
     -----
     Matches ``mxnet.nd.NDArray._basic_indexing_slice_is_contiguous``.

@@ -79,17 +79,7 @@ _plain_copyto = NDArray.copyto
 
 
 def _copyto(self: NDArray, other: Any) -> NDArray:
-    """Copy into another array (converting its type) or to a context, from which gradients return.
-
-    Parameters
-    ----------
-    other : NDArray or Context
-
-    Returns
-    -------
-    NDArray
-        The target.
-    """
+    """Copy into an array (converting its type) or to a context, from which gradients return."""
     if other is self:
         return self
     copy = _plain_copyto(self, other)
@@ -375,20 +365,7 @@ def _set_fresh_grad(self: NDArray, fresh: bool) -> None:
 
 
 def _setstate(self: NDArray, state: dict[str, Any]) -> None:
-    """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU.
-
-    Parameters
-    ----------
-    state : dict
-        ``{'handle': bytes}``, a blob as in ``.params`` files.
-
-    Raises
-    ------
-    FileFormatError
-        If the bytes are not a blob.
-    ValueError
-        If there is no array in them.
-    """
+    """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU."""
     array = array_from_blob(state["handle"] or b"")
     if array is None:
         raise ValueError_("NDArray: the pickle holds an array without value, one expected")

@@ -74,26 +74,7 @@ class _Stream(io.RawIOBase):
 def read_npz(
     data: memoryview | FileBytes, source: str, objects: Objects | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the arrays of an npz file.
-
-    Parameters
-    ----------
-    data : memoryview or FileBytes
-    source : str
-        Named in messages.
-    objects : callable, optional
-        Makes an array of objects from its pickle; such arrays are refused by default.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray
-        By the members' names without ``.npy``.
-
-    Raises
-    ------
-    FileFormatError
-        If the file is damaged, holds other types than numbers, or needs too much memory.
-    """
+    """Return the arrays of an npz file."""
     where = f"load: {source} is a damaged npz file"
     try:
         with zipfile.ZipFile(io.BufferedReader(_Stream(data))) as archive:

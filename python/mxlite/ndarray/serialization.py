@@ -120,16 +120,7 @@ def load_frombuffer(buf: Buffer) -> Any:
 
 
 def save_tobuffer(data: Any) -> bytes:
-    """Return the bytes that `save` would write.
-
-    Parameters
-    ----------
-    data : NDArray, sequence of NDArray or dict of str to NDArray
-
-    Returns
-    -------
-    bytes
-    """
+    """Return the bytes that `save` would write."""
     names, arrays = _named_arrays("save_tobuffer", data)
     stream = io.BytesIO()
     _core.save_arrays(arrays, names, stream.write)
@@ -137,29 +128,13 @@ def save_tobuffer(data: Any) -> bytes:
 
 
 def array_from_blob(blob: Buffer) -> NDArray | None:
-    """Return the array of one blob of any version.
-
-    Parameters
-    ----------
-    blob : bytes-like
-
-    Returns
-    -------
-    NDArray or None
-        None for the blob of an array without value.
-    """
+    """Return the array of one blob of any version."""
     array: NDArray | None = _core.load_array(blob, "the array blob")
     return array
 
 
 def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
-    """Return names (none for a list) and arrays; names as UTF-8, which the core takes for str.
-
-    Raises
-    ------
-    TypeError
-        For anything else than arrays and texts.
-    """
+    """Return names (none for a list) and arrays; names as UTF-8, which the core takes for str."""
     if isinstance(data, NDArray):
         return [], [data]
     if isinstance(data, Mapping):
@@ -184,17 +159,7 @@ def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return the name of an element type given as name, NumPy type or scalar class.
-
-    Parameters
-    ----------
-    dtype : str, numpy.dtype or type
-
-    Returns
-    -------
-    str
-        Such as ``"float32"`` or ``"bfloat16"``.
-    """
+    """Return the name of an element type given as name, NumPy type or scalar class."""
     if isinstance(dtype, str):
         return dtype if dtype == "bfloat16" else str(np.dtype(dtype).name)
     if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
@@ -204,21 +169,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def dtype_code(dtype: Any) -> int:
-    """Return the code that files have for an element type.
-
-    Parameters
-    ----------
-    dtype : str, numpy.dtype or type
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        For a type that arrays do not have.
-    """
+    """Return the code that files have for an element type."""
     name = dtype_name(dtype)
     if name not in _DTYPES:
         raise ValueError_(f"dtype {name} given, one of {', '.join(_DTYPES)} expected")

@@ -20,17 +20,7 @@ _SWITCHED = frozenset(
 
 
 def required_inputs(op: dict[str, Any]) -> int:
-    """Return how many of an operator's inputs must be given whatever its parameters are.
-
-    Parameters
-    ----------
-    op : dict
-        Entry of ``_core.list_ops()``.
-
-    Returns
-    -------
-    int
-    """
+    """Return how many of an operator's inputs must be given whatever its parameters are."""
     if not op["optional_inputs"]:
         return len(op["inputs"])
     switched = [i for i, name in enumerate(op["inputs"]) if name in _SWITCHED]
@@ -90,19 +80,7 @@ def _signature(
 
 @functools.cache
 def of_operator(name: str, composes: bool = False) -> Signature:
-    """Return the signature of an operator on arrays or symbols.
-
-    Parameters
-    ----------
-    name : str
-        Name or alias.
-    composes : bool
-        The signature in ``mx.sym``, where all inputs may be left out.
-
-    Returns
-    -------
-    inspect.Signature
-    """
+    """Return the signature of an operator on arrays or symbols."""
     op = _core.describe_op(name)
     if composes:
         tail = {"name": "str", "attr": "Mapping[str, Any]", "out": "NDArray | Sequence[NDArray]"}

@@ -17,25 +17,7 @@ NONE = 1
 
 
 def flatten(nested: Any, label: str) -> tuple[list[NDArray], Layout]:
-    """Take nested lists of arrays apart.
-
-    Parameters
-    ----------
-    nested : NDArray, None or nested lists of them
-    label : str
-        Named in errors: whose input or output it is.
-
-    Returns
-    -------
-    arrays : list of NDArray
-    layout : Layout
-        The structure, for `unflatten`.
-
-    Raises
-    ------
-    InputError
-        For anything that is not an array.
-    """
+    """Take nested lists of arrays apart."""
     arrays: list[NDArray] = []
     return arrays, _flatten(nested, label, arrays)
 
@@ -55,18 +37,7 @@ def _flatten(nested: Any, label: str, arrays: list[NDArray]) -> Layout:
 
 
 def unflatten(arrays: Sequence[Any], layout: Layout) -> Any:
-    """Restore the structure that arrays had before `flatten`; tuples come back as lists.
-
-    Parameters
-    ----------
-    arrays : sequence of NDArray
-        Arrays, or objects in their place, such as symbols.
-    layout : Layout
-
-    Returns
-    -------
-    NDArray, None or nested lists of them
-    """
+    """Restore the structure that arrays had before `flatten`; tuples come back as lists."""
     return _unflatten(iter(arrays), layout)
 
 
@@ -87,16 +58,7 @@ def count_leaves(layout: Layout) -> int:
 
 
 def first_array(nested: Any) -> Any:
-    """Return the first array of nested lists, or None.
-
-    Parameters
-    ----------
-    nested : Any
-
-    Returns
-    -------
-    NDArray or None
-    """
+    """Return the first array of nested lists, or None."""
     if isinstance(nested, NDArray):
         return nested
     if isinstance(nested, (list, tuple)):

@@ -114,13 +114,7 @@ class Definition:
         return self._groups("infer_storage_type", in_stypes)
 
     def backward_storage_types(self, *stypes: list[str]) -> list[list[str]]:
-        """Return the storage types of backward's arrays.
-
-        Parameters
-        ----------
-        *stypes : list of str
-            Arrays of the outputs' gradients, inputs, outputs, inputs' gradients and states.
-        """
+        """Return the storage types of backward's arrays."""
         found = [list(group) for group in self._ask("infer_storage_type_backward", *stypes)]
         if [len(group) for group in found] != [len(group) for group in stypes]:
             raise MXNetError(

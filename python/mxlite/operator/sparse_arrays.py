@@ -18,40 +18,14 @@ __all__ = ["call", "takes_sparse"]
 
 
 def takes_sparse(definition: Definition) -> bool:
-    """Return whether an operator has a rule of its own for storage types.
-
-    Parameters
-    ----------
-    definition : Definition
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether an operator has a rule of its own for storage types."""
     dense = CustomOpProp.infer_storage_type
     # The classes behind PythonOp have no rule.
     return getattr(type(definition.prop), "infer_storage_type", dense) is not dense
 
 
 def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
-    """Call an operator; sparse inputs reach one that has no rule for them as dense copies.
-
-    Parameters
-    ----------
-    definition : Definition
-    inputs : list of NDArray
-        Inputs, then auxiliary states.
-
-    Returns
-    -------
-    list of NDArray
-        The outputs, in the storage types that ``infer_storage_type`` says.
-
-    Raises
-    ------
-    MXNetError
-        Errors that the methods of the CustomOpProp and of the operator raise.
-    """
+    """Call an operator; sparse inputs reach one that has no rule for them as dense copies."""
     if all(_core.array_kind(array) == "dense" for array in inputs):
         return list(_core.call_custom(definition, inputs))
     if not takes_sparse(definition):

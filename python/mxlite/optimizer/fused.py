@@ -190,19 +190,7 @@ class FusedOptimizer(Optimizer):
         return {"lr": batch.lrs, "wd": decays, "t": batch.counts, **self._all_options()}
 
     def _for_servers(self, state: Any) -> dict[str, Any]:
-        """Return what servers need to do the updates: the operator and its parameters.
-
-        Parameters
-        ----------
-        state : None, NDArray or tuple
-            The state of a weight, which is like those of all weights.
-
-        Returns
-        -------
-        dict
-            Fields of an optimizer of servers (cpp/kvstore/store/optimizer.h); the servers add
-            learning rate, weight decay, `rescale_grad` and the number of the update.
-        """
+        """Return what servers need to do the updates: the operator and its parameters."""
         name, _ = self._operator(state)
         form = _form(name, False, False)
         assert form is not None, name

@@ -13,16 +13,7 @@ __all__ = ["is_half"]
 
 
 def is_half(array: NDArray) -> bool:
-    """Return whether an array has a half-precision type.
-
-    Parameters
-    ----------
-    array : NDArray
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether an array has a half-precision type."""
     dtype: Any = array.dtype
     return _is_half_type(dtype)
 

@@ -121,27 +121,7 @@ def _maker(module: str, name: str) -> Maker | None:
 def read_legacy_states(
     data: bytes, source: str, registered: Collection[tuple[str, str]] = ()
 ) -> Any:
-    """Read a pickle of MXNet 1.x without running anything of it.
-
-    Parameters
-    ----------
-    data : bytes
-    source : str
-        Named in messages.
-    registered : collection of (str, str)
-        Modules and names of other optimizers that may occur; they are not called either.
-
-    Returns
-    -------
-    object
-        Containers of NDArrays, `LegacyObject`, numbers and strings.
-
-    Raises
-    ------
-    FileFormatError
-        If the bytes are not a pickle, are damaged or contain anything else; the message has the
-        offset.
-    """
+    """Read a pickle of MXNet 1.x without running anything of it."""
 
     def maker(module: str, name: str) -> Maker | None:
         return (

@@ -34,24 +34,7 @@ def prepare_options(
     scheduler: dict[str, Any] | None,
     source: str,
 ) -> Callable[[], Optimizer]:
-    """Check saved options and counts of an optimizer.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-        Changes only when the function is called.
-    name : str
-        Class that was saved; if the optimizer has another one, a new optimizer gets the options.
-    attributes : dict
-    scheduler : dict or None
-    source : str
-        Named in messages.
-
-    Returns
-    -------
-    callable
-        Takes no arguments, does not fail, and returns the optimizer with the saved options.
-    """
+    """Check saved options and counts of an optimizer."""
     if type(name) is not str or not isinstance(attributes, dict):
         raise FileFormatError(f"load_states: {source} names no optimizer")
     if type(optimizer).__name__ != name:

@@ -19,21 +19,6 @@ def whole_squares(
     """Return the sum of squares of each whole weight or gradient.
 
     The ranks that hold shards of a weight call this with the same indices in the same order.
-
-    Parameters
-    ----------
-    indices : list
-        Index of the weight to which each array belongs.
-    arrays : list of NDArray
-        Dense arrays on one context, one at least: the whole ones, or this rank's shards.
-    shards : dict
-        Number of the process set that holds the shards of a weight, by index. Weights without an
-        entry are whole.
-
-    Returns
-    -------
-    NDArray, shape (len(arrays),)
-        In float64; sums of other arrays than float64 ones have the precision of float32.
     """
     is_exact = [array.dtype == np.float64 for array in arrays]
     exact = [i for i, is_double in enumerate(is_exact) if is_double]

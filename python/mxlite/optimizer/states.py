@@ -39,32 +39,12 @@ _VERSION = 1
 
 
 def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
-    """Return states, and an optimizer's options and counts, as bytes.
-
-    Parameters
-    ----------
-    states : dict
-        State by index.
-    optimizer : Optimizer or None
-
-    Returns
-    -------
-    bytes
-    """
+    """Return states, and an optimizer's options and counts, as bytes."""
     return bytes_of_tree(states_tree(states, optimizer))
 
 
 def bytes_of_tree(tree: dict[str, Any]) -> bytes:
-    """Return the result of `states_tree` as bytes.
-
-    Parameters
-    ----------
-    tree : dict
-
-    Returns
-    -------
-    bytes
-    """
+    """Return the result of `states_tree` as bytes."""
     arrays: list[NDArray] = []
     text = json.dumps(_encode(tree, arrays)).encode()
     blob = save_tobuffer(arrays)
@@ -83,51 +63,12 @@ def bytes_of_tree(tree: dict[str, Any]) -> bytes:
 def load_states(
     data: bytes, optimizer: Optimizer, source: str = "optimizer states"
 ) -> tuple[dict[Any, Any], Optimizer | None]:
-    """Read states in our format or pickled by MXNet 1.x.
-
-    Parameters
-    ----------
-    data : bytes
-    optimizer : Optimizer
-        Its class decides whether saved options are loaded into it or into a new object.
-    source : str
-        Named in messages.
-
-    Returns
-    -------
-    states : dict
-    optimizer : Optimizer or None
-        None if the bytes have no optimizer.
-
-    Raises
-    ------
-    FileFormatError
-        If the bytes are damaged or something else.
-    """
+    """Read states in our format or pickled by MXNet 1.x."""
     return states_from_tree(parsed_states(data, optimizer, source), optimizer, source)
 
 
 def parsed_states(data: bytes, optimizer: Optimizer, source: str) -> dict[str, Any]:
-    """Return the tree of states in our format or pickled by MXNet 1.x; see `load_states`.
-
-    Parameters
-    ----------
-    data : bytes
-    optimizer : Optimizer
-        Is not changed; pickles may refer to its class.
-    source : str
-        Named in messages.
-
-    Returns
-    -------
-    dict
-        As `states_tree` returns, with new arrays, for `states_from_tree`.
-
-    Raises
-    ------
-    FileFormatError
-        If the bytes are damaged or something else.
-    """
+    """Return the tree of states in our format or pickled by MXNet 1.x; see `load_states`."""
     if data[: len(_MAGIC)] != _MAGIC:
         return _legacy_tree(data, optimizer, source)
     tree = tree_of_bytes(data, source)
@@ -139,24 +80,7 @@ def parsed_states(data: bytes, optimizer: Optimizer, source: str) -> dict[str, A
 
 
 def tree_of_bytes(data: bytes, source: str) -> Any:
-    """Return what `bytes_of_tree` was given; arrays are new.
-
-    Parameters
-    ----------
-    data : bytes
-    source : str
-        Named in messages.
-
-    Returns
-    -------
-    object
-        A dict as `states_tree` returns unless the bytes were made by something else.
-
-    Raises
-    ------
-    FileFormatError
-        If the bytes are damaged or something else.
-    """
+    """Return what `bytes_of_tree` was given; arrays are new."""
     tree, arrays = _open(data, source)
     try:
         return _decode(tree, arrays)
@@ -167,18 +91,7 @@ def tree_of_bytes(data: bytes, source: str) -> Any:
 
 
 def states_tree(states: dict[Any, Any], optimizer: Optimizer | None) -> dict[str, Any]:
-    """Return states, and an optimizer's options and counts, as containers of plain values.
-
-    Parameters
-    ----------
-    states : dict
-        State by index.
-    optimizer : Optimizer or None
-
-    Returns
-    -------
-    dict
-    """
+    """Return states, and an optimizer's options and counts, as containers of plain values."""
     tree: dict[str, Any] = {"states": states, "optimizer": None}
     if optimizer is not None:
         optimizer._settle()
@@ -194,39 +107,14 @@ def states_tree(states: dict[Any, Any], optimizer: Optimizer | None) -> dict[str
 def states_from_tree(
     tree: dict[str, Any], optimizer: Optimizer, source: str
 ) -> tuple[dict[Any, Any], Optimizer | None]:
-    """Read the result of `states_tree`; see `load_states`.
-
-    Parameters
-    ----------
-    tree : dict
-    optimizer : Optimizer
-    source : str
-
-    Returns
-    -------
-    states : dict
-    optimizer : Optimizer or None
-    """
+    """Read the result of `states_tree`; see `load_states`."""
     return prepare_states(tree, optimizer, source)()
 
 
 def prepare_states(
     tree: dict[str, Any], optimizer: Optimizer, source: str
 ) -> Callable[[], tuple[dict[Any, Any], Optimizer | None]]:
-    """Check the result of `states_tree`; the function returned is `states_from_tree`.
-
-    Parameters
-    ----------
-    tree : dict
-    optimizer : Optimizer
-        Changes only when the function is called.
-    source : str
-
-    Returns
-    -------
-    callable
-        Takes no arguments and does not fail.
-    """
+    """Check the result of `states_tree`; the function returned is `states_from_tree`."""
     try:
         states, saved = tree["states"], tree["optimizer"]
         _check_states(states, source)
@@ -244,12 +132,7 @@ def prepare_states(
 
 
 def copied(tree: Any) -> Any:
-    """Return containers with copies of their arrays.
-
-    Parameters
-    ----------
-    tree : object
-    """
+    """Return containers with copies of their arrays."""
     if isinstance(tree, (NDArray, np.ndarray)):
         return tree.copy()
     if isinstance(tree, dict):

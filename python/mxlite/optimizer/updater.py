@@ -164,14 +164,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
 
 
 class Attempt:
-    """Changes of an update on the host, which are undone if the device skips the update.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-    updaters : list of Updater
-        Their new states are forgotten, so that the next update makes them of the weights then.
-    """
+    """Changes of an update on the host, which are undone if the device skips the update."""
 
     def __init__(self, optimizer: Optimizer, updaters: Sequence[Updater]) -> None:
         self._optimizer, self._updaters = optimizer, list(updaters)
@@ -180,13 +173,7 @@ class Attempt:
         self._states = [len(updater.states) for updater in updaters]
 
     def wait_with(self, settle: Callable[[], None]) -> None:
-        """Let the optimizer's counts wait for a check.
-
-        Parameters
-        ----------
-        settle : callable
-            Reads the result and calls `finish`.
-        """
+        """Let the optimizer's counts wait for a check."""
         # A scheduler's attributes are plain: only those that the update changed are taken back.
         now = _scheduler_attributes(self._optimizer)
         self._scheduler = {
@@ -195,13 +182,7 @@ class Attempt:
         self._optimizer._unsettled = settle
 
     def finish(self, skipped: bool) -> None:
-        """End the wait.
-
-        Parameters
-        ----------
-        skipped : bool
-            Whether the device left the weights as they were.
-        """
+        """End the wait."""
         self._optimizer.__dict__.pop("_unsettled", None)
         if not skipped:
             return

@@ -33,22 +33,6 @@ def check_agreement(
 
     Ranks that sum their gradients and update their own copies of the parameters would otherwise
     train different copies.
-
-    Parameters
-    ----------
-    who : str
-        Begin of error messages.
-    group : Group
-        The ranks whose gradients the trainer sums. All of them call this.
-    options : dict
-        Options of the trainer; values are compared by their texts.
-
-    Raises
-    ------
-    ValueError
-        On all ranks, if they differ. The text has the values of all ranks.
-    CommunicatorError
-        After the deadline, if a rank of the group makes no such trainer.
     """
     if group.size == 1:
         return

@@ -57,17 +57,7 @@ class Boundary:
         self.sent = self.received = 0
 
     def rest(self, is_before: bool, forwards: int, backwards: int | None) -> tuple[int, list[Spec]]:
-        """Return how many messages the neighbor still expects, and what it still sends.
-
-        Parameters
-        ----------
-        is_before : bool
-            Whether the neighbor is the stage before this one.
-        forwards : int
-            Micro-batches that go forward.
-        backwards : int or None
-            Micro-batches whose gradients go back; None: only `STATUS` goes back.
-        """
+        """Return how many messages the neighbor still expects, and what it still sends."""
         forward = [Spec((DESCRIPTION_BYTES,), "uint8"), *(self.specs or []) * forwards]
         if backwards is None:
             back = [STATUS]

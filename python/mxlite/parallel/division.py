@@ -53,13 +53,7 @@ class Division:
 
 
 def whole_state(param: Parameter, state: Any, by_row: bool) -> Any:
-    """Return the state of a whole parameter from that of this rank's shard.
-
-    Parameters
-    ----------
-    by_row : bool
-        States have one value for each row of the parameter, and shape (rows, 1).
-    """
+    """Return the state of a whole parameter from that of this rank's shard."""
     shard = param._shard
     if shard is None or shard.group().size == 1 or state is None:
         return state

@@ -15,17 +15,7 @@ _FAILURE = re.compile(
 
 
 def failure_text(stage: int, rank: int, error: Exception) -> str:
-    """Return the message to the other stages if a stage has raised an error.
-
-    Parameters
-    ----------
-    stage : int
-        Position of the stage.
-    rank : int
-        Its rank in the job.
-    error : Exception
-        If it contains the failure of another stage, that is the message.
-    """
+    """Return the message to the other stages if a stage has raised an error."""
     known = _FAILURE.search(str(error))
     if known:
         return known.group()

@@ -24,27 +24,7 @@ _numbers = itertools.count()
 
 
 class Replicas:
-    """The ranks of a group that hold the same shard of each parameter.
-
-    Parameters
-    ----------
-    who : str
-        Begin of error messages.
-    group : Group
-        The ranks whose gradients a trainer sums. All of them make this object.
-    params : list of Parameter
-        All parameters of the trainer, in the same order on all ranks.
-
-    Raises
-    ------
-    ShapeError
-        On all ranks of the group, if they disagree about how a parameter is sharded.
-    CommunicatorError
-        After the deadline, if another rank of the group has no sharded parameter at all and does
-        not call `compare`.
-    ValueError
-        On all ranks of the group, if the job has no process set of the ranks that hold a shard.
-    """
+    """The ranks of a group that hold the same shard of each parameter."""
 
     def __init__(self, who: str, group: Group, params: Sequence[Parameter]) -> None:
         self.group = group
@@ -94,10 +74,6 @@ class Replicas:
         """Raise on all ranks if another rank of the group has sharded parameters and this one none.
 
         All ranks of the group call this. Ranks with sharded parameters have compared them already.
-
-        Raises
-        ------
-        ShapeError
         """
         if self._is_compared:
             return
@@ -115,13 +91,7 @@ class Replicas:
         return param.name in self._groups
 
     def sum_gradients(self, params: Sequence[Parameter]) -> None:
-        """Replace the gradients of shards by their sums over contexts and replicas.
-
-        Parameters
-        ----------
-        params : list of Parameter
-            The same ones on all ranks of the group, in the same order.
-        """
+        """Replace the gradients of shards by their sums over contexts and replicas."""
         by_group: dict[Group, list[Parameter]] = {}
         for param in params:
             by_group.setdefault(self.of(param), []).append(param)
@@ -139,14 +109,7 @@ class Replicas:
             self._buckets[group].sum([param.name for param in members], grads, group)
 
     def send_first(self, param: Parameter, root_rank: int | None = None) -> None:
-        """Overwrite a shard by that of one replica, on all contexts.
-
-        Parameters
-        ----------
-        root_rank : int, optional
-            A rank of the job: the values are those of its process set. Default is the set of the
-            lowest rank.
-        """
+        """Overwrite a shard by that of one replica, on all contexts."""
         group = self.of(param)
         first, *others = param._arrays()
         if group.size > 1:
@@ -162,16 +125,6 @@ class Replicas:
         """Raise unless the ranks that share an array have the same place among their replicas.
 
         Only then they update the same parameters if each replica updates some.
-
-        Parameters
-        ----------
-        who : str
-            Begin of the error message.
-
-        Raises
-        ------
-        NotSupportedError
-            On all ranks of the group.
         """
         sets = list({tuple(ranks) for ranks in self._sets.get(param.name, {}).values()})
         count = len(sets[0]) if sets else 0
@@ -184,41 +137,18 @@ class Replicas:
             )
 
     def of(self, param: Parameter) -> Group:
-        """Return the ranks that hold the same shard as this one, or the same whole parameter.
-
-        Returns
-        -------
-        Group
-            This rank alone if no other rank holds the shard.
-        """
+        """Return the ranks that hold the same shard as this one, or the same whole parameter."""
         return self._groups.get(param.name, self.group)
 
 
 def shard_groups(params: Sequence[Parameter]) -> list[Group]:
-    """Return the different groups of several ranks over which parameters are sharded.
-
-    Returns
-    -------
-    list of Group
-        In the order of the parameters.
-    """
+    """Return the different groups of several ranks over which parameters are sharded."""
     groups = [param._shard.group() for param in params if param._shard is not None]
     return list(dict.fromkeys(group for group in groups if group.size > 1))
 
 
 def tell_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
-    """Tell an optimizer which ranks hold the other shards of the sharded parameters.
-
-    Parameters
-    ----------
-    params : list of Parameter
-        By the optimizer's indices.
-
-    Raises
-    ------
-    NotSupportedError
-        For one that needs whole arrays.
-    """
+    """Tell an optimizer which ranks hold the other shards of the sharded parameters."""
     groups = {i: param._shard.group() for i, param in enumerate(params) if param._shard is not None}
     shards = {i: group.number for i, group in groups.items() if group.size > 1}
     if shards and not optimizer._takes_shards():
@@ -237,20 +167,7 @@ def tell_shards(params: Sequence[Parameter], optimizer: Optimizer) -> None:
 
 
 def check_same_loss(who: str, params: Sequence[Parameter], group: Group) -> None:
-    """Raise if a trainer would sum gradients over ranks that have shards of a parallel layer.
-
-    Parameters
-    ----------
-    who : str
-        Begin of error messages.
-    group : Group
-        The ranks whose gradients the trainer sums.
-
-    Raises
-    ------
-    ValueError
-        On all ranks of the group.
-    """
+    """Raise if a trainer would sum gradients over ranks that have shards of a parallel layer."""
     for param in params:
         if param._same_loss and param._shard is not None:
             both = set(param._shard.group().ranks) & set(group.ranks)

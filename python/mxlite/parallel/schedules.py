@@ -42,15 +42,6 @@ def forwards_then_backwards(micro_batches: int) -> Iterator[tuple[str, int]]:
 
     No stage sends forward while its neighbor sends backward, so sends may wait for their receivers.
     A stage holds the activations of all micro-batches.
-
-    Parameters
-    ----------
-    micro_batches : int
-
-    Yields
-    ------
-    kind : {'forward', 'backward'}
-    micro_batch : int
     """
     for kind in ("forward", "backward"):
         for index in range(micro_batches):

@@ -30,21 +30,6 @@ class Shard:
 
     Rank i of the set holds the i-th shard along the axis. If the shards are not equal the first
     ranks have one index more.
-
-    Parameters
-    ----------
-    who : str
-        Owner of the array, for errors: ``Parameter 'dense0_weight'``.
-    given : tuple of (int, ProcessSet or int or str or None)
-        Axis and process set; a string names an axis of the current mesh, None is the set of all
-        ranks.
-    allow_uneven : bool
-        Accept an axis that does not divide into equal shards.
-
-    Raises
-    ------
-    TypeError
-        If ``given`` is something else.
     """
 
     def __init__(self, who: str, given: Any, allow_uneven: bool) -> None:
@@ -77,21 +62,7 @@ class Shard:
         return group_of(self._who, self.process_set)
 
     def attribute(self, shape: _Shape | None, graph_of_rank: bool = False) -> str | None:
-        """Return the attribute for a symbol's variable; None if one rank has the whole array.
-
-        Parameters
-        ----------
-        shape : tuple of int or None
-            Shape of the whole array, as far as it is known.
-        graph_of_rank : bool
-            The graph that uses the array depends on the position of this rank in the set, as it
-            does where shards are uneven.
-
-        Returns
-        -------
-        str or None
-            What `options_of_attribute` reads.
-        """
+        """Return the attribute for a symbol's variable; None if one rank has the whole array."""
         group = self.group()
         if group.size == 1:
             return None
@@ -102,18 +73,7 @@ class Shard:
         return json.dumps(described)
 
     def axis(self, shape: Sequence[int]) -> int:
-        """Return the axis as a number from 0.
-
-        Parameters
-        ----------
-        shape : sequence of int
-            Shape of the whole array.
-
-        Raises
-        ------
-        AxisError
-            If the array has no such axis.
-        """
+        """Return the axis as a number from 0."""
         ndim = len(shape)
         if not -ndim <= self._axis < ndim:
             raise AxisError(
@@ -123,20 +83,7 @@ class Shard:
         return self._axis % ndim
 
     def bounds(self, shape: Sequence[int], index: int | None = None) -> tuple[int, int]:
-        """Return where the shard of a rank begins and ends along the axis.
-
-        Parameters
-        ----------
-        shape : sequence of int
-            Shape of the whole array; the extent of the axis is known.
-        index : int, optional
-            Position of the rank in the set; default is this process.
-
-        Raises
-        ------
-        ShapeError
-            If the axis does not divide.
-        """
+        """Return where the shard of a rank begins and ends along the axis."""
         group = self.group()
         axis = self.axis(shape)
         extent, count = shape[axis], group.size
@@ -163,18 +110,7 @@ class Shard:
         return (*shape[:axis], end - begin, *shape[axis + 1 :])
 
     def whole_shape(self, local: _Shape, known: _Shape | None) -> _Shape:
-        """Return the shape of the whole array from that of this rank's shard.
-
-        Parameters
-        ----------
-        known : tuple of int or None
-            What is known of the whole shape; its extent along the axis is kept.
-
-        Raises
-        ------
-        ShapeError
-            If the extent cannot be found because shards may differ.
-        """
+        """Return the shape of the whole array from that of this rank's shard."""
         axis = self.axis(local)
         if known and known[axis] > 0:
             extent = known[axis]
@@ -197,20 +133,7 @@ class Shard:
         return whole[index].copy()
 
     def gather(self, shard: NDArray, shape: _Shape) -> NDArray:
-        """Return the whole array; all ranks of the set call this.
-
-        Parameters
-        ----------
-        shard : NDArray
-            This rank's shard.
-        shape : tuple of int
-            Shape of the whole array.
-
-        Returns
-        -------
-        NDArray
-            An array of its own unless there is only one rank.
-        """
+        """Return the whole array; all ranks of the set call this."""
         group = self.group()
         if group.size == 1:
             return shard
@@ -236,13 +159,6 @@ class Shard:
         Every rank makes the whole array, so that its random numbers are those of one process. If
         the ranks made different arrays, all take that of the first rank of the set. This needs the
         memory of the whole array and of one shard, and the whole array is freed at the end.
-
-        Parameters
-        ----------
-        shape : tuple of int
-            Shape of the whole array.
-        fill : callable
-            Returns the whole array.
         """
         group = self.group()
         failure: Exception | None = None
@@ -280,27 +196,7 @@ class Shard:
     def check_ranks(
         self, shape: _Shape, dtype: str, failure: Exception | None = None, values: int = 0
     ) -> list[int]:
-        """Raise unless all ranks of the set divide the same array in the same way.
-
-        Parameters
-        ----------
-        shape : tuple of int
-            Shape of the whole array.
-        failure : Exception, optional
-            Reason why this rank cannot take part; raised here when the others have got it.
-        values : int
-            A number that is not compared.
-
-        Returns
-        -------
-        list of int
-            The numbers ``values`` of all ranks.
-
-        Raises
-        ------
-        MXNetError
-            On all ranks if they disagree or one of them fails.
-        """
+        """Raise unless all ranks of the set divide the same array in the same way."""
         group = self.group()
         ndim = len(shape)
         axis = self._axis % ndim if -ndim <= self._axis < ndim else self._axis
@@ -343,20 +239,6 @@ def options_of_attribute(name: str, attribute: str) -> tuple[dict[str, Any], int
 
     The second result is the position of the rank that exported the symbol, if only this rank can
     run it, else None.
-
-    Parameters
-    ----------
-    name : str
-        Name of the variable.
-    attribute : str
-        Its attribute ``__shard__``.
-
-    Raises
-    ------
-    FileFormatError
-        If the attribute is damaged.
-    ValueError
-        If the process set of this process has another number of ranks.
     """
     try:
         axis, number, size, allow_uneven, shape, *rest = json.loads(attribute)

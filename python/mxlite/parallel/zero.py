@@ -29,15 +29,7 @@ _BUCKET_BYTES = 4 << 20
 
 
 def checked_stage(stage: Any, update_on_kvstore: bool | None, optimizer: Optimizer) -> int:
-    """Return the stage of ZeRO that a trainer was given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Unless it is 0 or 1, or if a store is to update.
-    NotSupportedError
-        For an optimizer whose update of a weight depends on more than the weight's gradient.
-    """
+    """Return the stage of ZeRO that a trainer was given."""
     if isinstance(stage, bool) or not isinstance(stage, (int, np.integer)):
         raise TypeError_(f"Trainer: zero is {stage!r}, expected 0 or 1")
     if stage not in (0, 1):
@@ -59,25 +51,7 @@ def checked_stage(stage: Any, update_on_kvstore: bool | None, optimizer: Optimiz
 
 
 def store_group(store: Any, stage: int, params: Sequence[Parameter]) -> Group:
-    """Return the ranks whose gradients a store sums, for trainers that depend on the ranks.
-
-    Parameters
-    ----------
-    stage : int
-        Stage of ZeRO of the trainer.
-
-    Returns
-    -------
-    Group
-        This process alone for a store that does not span processes, and if nothing is divided.
-
-    Raises
-    ------
-    ValueError
-        If states are to be divided and the store does not span the processes of the job.
-    NotSupportedError
-        If parameter servers sum the gradients of several workers, and states are to be divided.
-    """
+    """Return the ranks whose gradients a store sums, for trainers that depend on the ranks."""
     spans = store is not None and store._spans_processes
     divides = stage or (spans and any(param.shard is not None for param in params))
     group = group_of("Trainer", None) if divides else Group(0, (0,), 0)
@@ -102,11 +76,6 @@ class StateShards:
 
     Parameters are assigned whole, the largest first, each to the rank with the fewest elements so
     far: norms over whole weights stay right, and updates have the bits of an unsharded trainer.
-
-    Parameters
-    ----------
-    replicas : Replicas
-        The ranks that train the same parameters.
     """
 
     def __init__(self, replicas: Replicas) -> None:
@@ -133,13 +102,7 @@ class StateShards:
         return self._owners[index] == self._replicas.of(param).index
 
     def send_weights(self, params: Sequence[tuple[int, Parameter]]) -> None:
-        """Overwrite the weights of all ranks by those of the rank that has updated them.
-
-        Parameters
-        ----------
-        params : list of (int, Parameter)
-            The same ones on all ranks, in the same order.
-        """
+        """Overwrite the weights of all ranks by those of the rank that has updated them."""
         if not self._prefix:
             self._prefix = f"zero.{self._agreed_number()}."
         batches: dict[tuple[Group, int], list[tuple[str, NDArray]]] = {}
@@ -173,18 +136,7 @@ class StateShards:
         return number
 
     def merged(self, tree: dict[str, Any]) -> dict[str, Any]:
-        """Return the states of all parameters; all ranks call this.
-
-        Parameters
-        ----------
-        tree : dict
-            What `states_tree` returned for this rank's states.
-
-        Returns
-        -------
-        dict
-            The same on all ranks.
-        """
+        """Return the states of all parameters; all ranks call this."""
         trees = [
             tree_of_bytes(content, "states of another rank")
             for content in exchange_bytes(
@@ -209,15 +161,7 @@ class StateShards:
     def own_states(
         self, states: dict[Any, Any], params: Sequence[tuple[int, Parameter]]
     ) -> dict[Any, Any]:
-        """Return those states that this rank keeps.
-
-        Parameters
-        ----------
-        states : dict
-            States of all parameters by index.
-        params : list of (int, Parameter)
-            The parameters that are assigned.
-        """
+        """Return those states that this rank keeps."""
         foreign = {i for i, param in params if not self.owns(i, param)}
         return {i: state for i, state in states.items() if i not in foreign}
 

@@ -51,18 +51,7 @@ class Record:
         self._lock = threading.Lock()
 
     def events(self, from_mark: bool = False) -> list[Entry]:
-        """Return the events, in order of time for each thread.
-
-        Parameters
-        ----------
-        from_mark : bool
-            Return only events after ``mark``.
-
-        Returns
-        -------
-        list of Entry
-            The events.
-        """
+        """Return the events, in order of time for each thread."""
         with self._lock:
             self._take()
             return self._entries[self._mark :] if from_mark else list(self._entries)

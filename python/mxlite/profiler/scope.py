@@ -12,15 +12,7 @@ IO_SCOPE, COMM_SCOPE = 3, 4  # kinds of the core's events
 
 
 class scope:  # noqa: N801 - used as a statement
-    """Record a ``with`` block; nothing when the profiler is off.
-
-    Parameters
-    ----------
-    name : str
-        One of few: it is kept for good.
-    kind : int
-        ``IO_SCOPE`` or ``COMM_SCOPE``.
-    """
+    """Record a ``with`` block; nothing when the profiler is off."""
 
     __slots__ = ("_kind", "_name", "_on")
 

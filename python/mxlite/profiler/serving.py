@@ -28,23 +28,7 @@ def _own_name(rank: int, filename: str) -> str:
 
 
 def obey(rank: int, name: str, text: str) -> None:
-    """Do what a worker asks.
-
-    Parameters
-    ----------
-    rank : int
-        Rank of this server; its files begin with ``rank{rank}_``.
-    name : {"config", "state", "dump"}
-    text : str
-        JSON of the options; "run", "stop", "pause" or "resume"; "1" for a finished dump or "0".
-
-    Raises
-    ------
-    ValueError
-        For another name, state or option.
-    OSError
-        If the trace cannot be written.
-    """
+    """Do what a worker asks."""
     global _named
     if name == "config":
         options: dict[str, Any] = json.loads(text)

@@ -30,18 +30,7 @@ class Row:
 
 
 def durations(events: Iterable[Entry]) -> list[tuple[str, str, int, int, int]]:
-    """Pair begins and ends.
-
-    Parameters
-    ----------
-    events : iterable of Entry
-        In order of time for each thread.
-
-    Returns
-    -------
-    list of (category, name, thread, begin, end)
-        In nanoseconds; what began before the record or did not end in it is left out.
-    """
+    """Pair begins and ends."""
     opened: dict[tuple[int, str, str, str], list[int]] = {}
     done = []
     for e in events:
@@ -55,18 +44,7 @@ def durations(events: Iterable[Entry]) -> list[tuple[str, str, int, int, int]]:
 
 
 def aggregate(events: list[Entry]) -> dict[str, dict[str, Row]]:
-    """Sum up by category and name.
-
-    Parameters
-    ----------
-    events : list of Entry
-        The record.
-
-    Returns
-    -------
-    dict
-        Rows by name, by category.
-    """
+    """Sum up by category and name."""
     values: dict[tuple[str, str], list[float]] = {}
     for category, name, _, begin, end in durations(events):
         values.setdefault((category, name), []).append((end - begin) / _NS_PER_MS)
@@ -88,22 +66,7 @@ def _sorted(rows: dict[str, Row], sort_by: str, ascending: bool) -> list[tuple[s
 
 
 def aggregate_table(events: list[Entry], sort_by: str, ascending: bool) -> str:
-    """Return the tables as 1.x prints them.
-
-    Parameters
-    ----------
-    events : list of Entry
-        The record.
-    sort_by : str
-        A field of ``Row``.
-    ascending : bool
-        Smallest first.
-
-    Returns
-    -------
-    str
-        One table for each category.
-    """
+    """Return the tables as 1.x prints them."""
     lines = ["", "Profile Statistics:", "\tNote the difference in units for different entries."]
     for category, rows in aggregate(events).items():
         if category == MEMORY:
@@ -125,22 +88,7 @@ def aggregate_table(events: list[Entry], sort_by: str, ascending: bool) -> str:
 
 
 def aggregate_json(events: list[Entry], sort_by: str, ascending: bool) -> str:
-    """Return the same as a JSON object.
-
-    Parameters
-    ----------
-    events : list of Entry
-        The record.
-    sort_by : str
-        A field of ``Row``.
-    ascending : bool
-        Smallest first.
-
-    Returns
-    -------
-    str
-        ``{"Time": {category: {name: {Count, Total, Min, Max, Avg}}}, "Memory": ..., "Unit": ...}``.
-    """
+    """Return the same as a JSON object."""
     content: dict[str, dict[str, object]] = {"Time": {}, "Memory": {}}
     for category, rows in aggregate(events).items():
         part: dict[str, object] = {}

@@ -43,20 +43,7 @@ def _convert(e: Entry, process: int) -> dict[str, Any]:
 
 
 def write_trace(path: str, events: list[Entry]) -> None:
-    """Write ``events`` to ``path``.
-
-    Parameters
-    ----------
-    path : str
-        Replaced when the new file is complete.
-    events : list of Entry
-        The record.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
-    """
+    """Write ``events`` to ``path``."""
     processes = _process_names(events)
     content: list[dict[str, Any]] = [
         {

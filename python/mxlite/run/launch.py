@@ -56,17 +56,7 @@ class LauncherError(MXNetError):
 
 
 def find_mpirun() -> MpiRun:
-    """Return Open MPI's mpirun: beside the running Python, else the first in PATH.
-
-    Returns
-    -------
-    MpiRun
-
-    Raises
-    ------
-    MXNetError
-        If there is none, or it belongs to another MPI or to an Open MPI before 4.1.
-    """
+    """Return Open MPI's mpirun: beside the running Python, else the first in PATH."""
     found = _mpirun_path()
     if not found:
         raise LauncherError(
@@ -96,12 +86,7 @@ def find_mpirun() -> MpiRun:
 
 
 def has_mpirun() -> bool:
-    """Return whether there is an mpirun, of whatever MPI; False if ``MXLITE_MPIRUN`` is ``none``.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether there is an mpirun of any MPI; False if ``MXLITE_MPIRUN`` is ``none``."""
     return _mpirun_path() is not None
 
 
@@ -241,17 +226,7 @@ def _network_options(args: argparse.Namespace, five: bool, remote: bool) -> list
 
 
 def job_environment(args: argparse.Namespace) -> dict[str, str]:
-    """Return the variables of mpirun and the processes on this host.
-
-    Parameters
-    ----------
-    args : Namespace
-        Options from `options.parse`.
-
-    Returns
-    -------
-    dict
-    """
+    """Return the variables of mpirun and the processes on this host."""
     environment = dict(os.environ)
     environment.update(settings_of(args))
     # Keeps the order of writing, although the output goes through a pipe.
@@ -268,12 +243,7 @@ def job_environment(args: argparse.Namespace) -> dict[str, str]:
 
 
 def check_build() -> str:
-    """Return a text about what jobs of several processes find here.
-
-    Returns
-    -------
-    str
-    """
+    """Return a text about what jobs of several processes find here."""
 
     def mark(there: bool) -> str:
         return "[X]" if there else "[ ]"
@@ -354,18 +324,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def check_reachable(args: argparse.Namespace) -> None:
-    """Ask the hosts of a job whether they answer.
-
-    Parameters
-    ----------
-    args : Namespace
-        Options from `options.parse`.
-
-    Raises
-    ------
-    MXNetError
-        Names all hosts that do not answer within 20 s, and ssh's message.
-    """
+    """Ask the hosts of a job whether they answer."""
     hosts = [Host(name, args.ssh_port or 22, slots) for name, slots in _hosts_of(args).slots]
     identity = ["-i", args.ssh_identity_file] if args.ssh_identity_file else []
     check_hosts_of_mpirun(hosts, "/", identity)

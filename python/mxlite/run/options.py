@@ -42,28 +42,14 @@ _SWITCHES = {
 
 
 class Hosts:
-    """Hosts and how many processes each may run.
-
-    Parameters
-    ----------
-    slots : list of (str, int)
-    """
+    """Hosts and how many processes each may run."""
 
     def __init__(self, slots: list[tuple[str, int]]) -> None:
         self.slots = slots
 
     @classmethod
     def from_text(cls, text: str) -> Hosts:
-        """Read ``h1:2,h2:4``.
-
-        Parameters
-        ----------
-        text : str
-
-        Returns
-        -------
-        Hosts
-        """
+        """Read ``h1:2,h2:4``."""
         slots = []
         for entry in text.split(","):
             name, _, count = entry.strip().partition(":")
@@ -74,16 +60,7 @@ class Hosts:
 
     @classmethod
     def from_file(cls, path: str) -> Hosts:
-        """Read lines ``host slots=N``; ``#`` begins a comment.
-
-        Parameters
-        ----------
-        path : str
-
-        Returns
-        -------
-        Hosts
-        """
+        """Read lines ``host slots=N``; ``#`` begins a comment."""
         slots = []
         with open(path) as file:
             for number, line in enumerate(file, 1):
@@ -105,16 +82,7 @@ class Hosts:
         return sum(count for _, count in self.slots)
 
     def processes_by_host(self, processes: int) -> list[int]:
-        """Return how many of the processes each host gets, filling one after the other.
-
-        Parameters
-        ----------
-        processes : int
-
-        Returns
-        -------
-        list of int
-        """
+        """Return how many of the processes each host gets, filling one after the other."""
         left, counts = processes, []
         for _, slots in self.slots:
             counts.append(min(left, slots))
@@ -123,12 +91,7 @@ class Hosts:
 
 
 def option_parser() -> argparse.ArgumentParser:
-    """Return the parser.
-
-    Returns
-    -------
-    ArgumentParser
-    """
+    """Return the parser."""
     p = argparse.ArgumentParser(
         prog="mxlite-run",
         description="Start a training on several processes: mxlite-run -np 4 python train.py",
@@ -222,16 +185,7 @@ def _switch(group: argparse._ArgumentGroup, name: str, text: str) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line and refuse what cannot be done.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-
-    Returns
-    -------
-    Namespace
-    """
+    """Parse a command line and refuse what cannot be done."""
     parser = option_parser()
     args = parser.parse_args(list(arguments))
     if args.config_file:
@@ -293,16 +247,7 @@ def _read_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, str]:
-    """Return the variables that the processes get.
-
-    Parameters
-    ----------
-    args : Namespace
-
-    Returns
-    -------
-    dict
-    """
+    """Return the variables that the processes get."""
     variables: dict[str, str] = {}
     for name, (variable, kind) in _NUMBERS.items():
         value = getattr(args, name)

@@ -20,25 +20,7 @@ __all__ = ["cond", "foreach", "while_loop"]
 
 
 def flatten_symbols(nested: Any, label: str) -> tuple[list[Entry], Layout]:
-    """Take nested lists of symbols apart.
-
-    Parameters
-    ----------
-    nested : Symbol, None or nested lists of them
-    label : str
-        Named in errors.
-
-    Returns
-    -------
-    entries : list of (Node, int)
-    layout : Layout
-        What ``ndarray.structure.unflatten`` needs; a symbol of several outputs counts as a list.
-
-    Raises
-    ------
-    TypeError
-        For anything that is no symbol.
-    """
+    """Take nested lists of symbols apart."""
     if nested is None:
         return [], NONE
     if isinstance(nested, Symbol):
@@ -56,21 +38,7 @@ def flatten_symbols(nested: Any, label: str) -> tuple[list[Entry], Layout]:
 def _subgraph(
     name: str, function: Callable[[list[Symbol]], list[Entry]], count: int
 ) -> _core.Subgraph:
-    """Call a function once, on new variables, and return the graph of what it made.
-
-    Parameters
-    ----------
-    name : str
-        Beginning of the subgraph's name.
-    function : callable
-        Takes a list of symbols, returns entries of the graph.
-    count : int
-        Number of its arguments.
-
-    Returns
-    -------
-    _core.Subgraph
-    """
+    """Call a function once, on new variables, and return the graph of what it made."""
     tag, arguments = _core.new_subgraph(f"{name}", count)
     with AttrScope(__subgraph_name__=tag):
         heads = function(_symbols(arguments))

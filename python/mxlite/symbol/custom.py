@@ -24,13 +24,7 @@ _Spec = tuple[Any, str]
 
 
 class CustomCall:
-    """The parameters of a Custom node, and what the core asks of a node's call.
-
-    Parameters
-    ----------
-    attrs : dict of str to str
-        ``op_type`` and what its CustomOpProp is made with.
-    """
+    """The parameters of a Custom node, and what the core asks of a node's call."""
 
     name = "Custom"
 

@@ -35,19 +35,7 @@ def exact() -> Iterator[None]:
 
 
 def check_exact(symbol: Any, what: str) -> None:
-    """Refuse a question about the only output of a symbol that comes from outside of mxlite.
-
-    Parameters
-    ----------
-    symbol : Symbol
-    what : str
-        The question, for the error.
-
-    Raises
-    ------
-    NotSupportedError
-        Inside of `exact`.
-    """
+    """Refuse a question about the only output of a symbol that comes from outside of mxlite."""
     if not _local.on or len(symbol._outputs) != 1:
         return
     module = sys._getframe(2).f_globals.get("__name__", "")

@@ -62,13 +62,7 @@ class _HistogramProp(operator.CustomOpProp):
 
 
 class HistogramCall(CustomCall):
-    """The parameters of a ``_histogram`` node.
-
-    Parameters
-    ----------
-    attrs : mapping of str to str
-        ``bin_cnt`` and ``range``, or neither.
-    """
+    """The parameters of a ``_histogram`` node."""
 
     name = "_histogram"
 

@@ -67,33 +67,14 @@ def public_shape(shape: Shape) -> Shape:
 def uninferred(
     heads: Sequence[Entry], shapes: Mapping[str, Shape], types: Mapping[str, Any]
 ) -> Inference:
-    """Return the inference of a graph before it ran.
-
-    Parameters
-    ----------
-    heads : list of (Node, int)
-    shapes, types : mapping by variable name
-        What is known besides the ``__shape__`` and ``__dtype__`` of variables.
-    """
+    """Return the inference of a graph before it ran."""
     return Inference(list(heads), dict(shapes), dict(types), is_np_shape())
 
 
 def infer(
     heads: Sequence[Entry], shapes: Mapping[str, Shape], types: Mapping[str, Any]
 ) -> Inference:
-    """Return shapes and types of all values of a graph; variables without a type are float32.
-
-    Parameters
-    ----------
-    heads : list of (Node, int)
-    shapes, types : mapping by variable name
-        What is known besides the ``__shape__`` and ``__dtype__`` of variables.
-
-    Raises
-    ------
-    MXNetError
-        If shapes do not fit; the operator and its node are named.
-    """
+    """Return shapes and types of all values of a graph; variables without a type are float32."""
     inference = uninferred(heads, shapes, types)
     inference.run_types("float32")
     inference.run_shapes()

@@ -23,29 +23,6 @@ def cached_op(
 ) -> Symbol:
     """Put a copy of a symbol between its inputs and what uses its outputs.
 
-    Parameters
-    ----------
-    *args : Symbol
-        For the symbol's ``list_inputs``, in their order; inputs that are left out become variables
-        ``<name>_<input>``.
-    subgraph : str
-        The symbol as ``tojson`` writes it.
-    name : str, optional
-        Beginning of the names of the copy's nodes.
-    attr : dict of str to str, optional
-    **kwargs
-        ``data`` and other flags of a cached operator; graphs are always compiled as a whole.
-
-    Returns
-    -------
-    Symbol
-
-    Raises
-    ------
-    TypeError
-        Without ``subgraph``, for more arguments than the symbol has inputs, or others than symbols
-        of one output.
-
     Notes
     -----
     Matches ``mxnet.sym._internal._CachedOp``, which keeps the symbol as one node.

@@ -13,17 +13,7 @@ Entry = tuple[Node, int]
 
 
 def schema_of(node: Node) -> dict[str, Any] | None:
-    """Return the schema of a node's operator, as ``_core.describe_op`` gives it.
-
-    Parameters
-    ----------
-    node : Node
-
-    Returns
-    -------
-    dict
-        None for variables, loops, branches and operators that are written in Python.
-    """
+    """Return the schema of a node's operator, as ``_core.describe_op`` gives it."""
     if not isinstance(node.call, _core.OpCall):
         return None
     schema: dict[str, Any] = _core.describe_op(node.call.name)

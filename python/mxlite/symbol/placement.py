@@ -13,17 +13,7 @@ __all__ = ["checked_groups", "place"]
 
 
 def checked_groups(group2ctx: Any) -> dict[str, Context]:
-    """Return the contexts by group name.
-
-    Parameters
-    ----------
-    group2ctx : mapping of str to Context, or None
-
-    Raises
-    ------
-    TypeError
-        For anything else.
-    """
+    """Return the contexts by group name."""
     if group2ctx is None:
         return {}
     if not isinstance(group2ctx, Mapping):
@@ -46,19 +36,6 @@ def place(
 
     A node runs where its group says, else where an input of its comes from; what that leaves open
     takes the context of a user, and the default at last.
-
-    Parameters
-    ----------
-    nodes : list of Node
-        Inputs before their users.
-    groups : mapping of str to Context
-    default : Context
-    given : mapping of str to Context, optional
-        Where the arrays of variables are.
-
-    Returns
-    -------
-    dict of Node to Context
     """
     found: dict[Node, Context] = {}
     for node in nodes:

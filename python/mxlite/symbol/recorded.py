@@ -11,14 +11,5 @@ __all__ = ["recorded_symbol"]
 
 @autograd.recorded_symbol.provide
 def recorded_symbol(array: NDArray) -> Symbol:
-    """Return the computation that the tape has for an array.
-
-    Parameters
-    ----------
-    array : NDArray
-
-    Returns
-    -------
-    Symbol
-    """
+    """Return the computation that the tape has for an array."""
     return Symbol([_core.recorded_entry(array)])

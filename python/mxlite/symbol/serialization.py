@@ -18,39 +18,13 @@ __all__ = ["fromjson", "load", "load_json", "save", "to_json"]
 
 @_symbol.to_json.provide
 def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
-    """Return a symbol as JSON text.
-
-    Parameters
-    ----------
-    symbol : Symbol
-    remove_amp_cast : bool
-
-    Returns
-    -------
-    str
-        What 1.9.1 writes for the same graph, character by character.
-    """
+    """Return a symbol as JSON text."""
     return _core.symbol_to_json(symbol._outputs, remove_amp_cast, is_np_shape())
 
 
 @_symbol.save.provide
 def save(symbol: Symbol, fname: Any, remove_amp_cast: bool = True) -> None:
-    """Write a symbol to a file.
-
-    Parameters
-    ----------
-    symbol : Symbol
-    fname : str or path
-        Replaced only after everything was written.
-    remove_amp_cast : bool
-
-    Raises
-    ------
-    TypeError
-        If fname is no path.
-    OSError
-        If the file cannot be written.
-    """
+    """Write a symbol to a file."""
     if not isinstance(fname, (str, os.PathLike)):
         raise TypeError_(f"Symbol.save: fname {fname!r} given, a file name expected")
     with replacing_file(os.fspath(fname)) as file:

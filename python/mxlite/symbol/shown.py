@@ -20,15 +20,7 @@ def show(computed: list[NDArray]) -> list[NDArray]:
 
 
 def renew(shown: list[NDArray], computed: list[NDArray]) -> None:
-    """Let the arrays of an earlier `show` have the values of this forward; replace sparse ones.
-
-    Parameters
-    ----------
-    shown : list of NDArray
-        Changed in place, as the list may be held, too.
-    computed : list of NDArray
-        As many, of the same shapes and dtypes.
-    """
+    """Let the arrays of an earlier `show` have the values of this forward; replace sparse ones."""
     for i, (old, new) in enumerate(zip(shown, show(computed))):
         if is_sparse(old) or is_sparse(new):
             shown[i] = new

@@ -14,19 +14,7 @@ _STYPES = ("default", "row_sparse", "csr")
 
 
 def storage_types(nodes: Sequence[Node], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the storage types of variables that are not dense.
-
-    Parameters
-    ----------
-    nodes : list of Node
-    given : mapping of str to str
-        What a user asked for by name; the attributes of variables count else.
-
-    Raises
-    ------
-    ValueError
-        For an unknown storage type.
-    """
+    """Return the storage types of variables that are not dense."""
     found = {}
     for node in nodes:
         if node.op is not None:
@@ -43,20 +31,7 @@ def storage_types(nodes: Sequence[Node], given: Mapping[str, str]) -> dict[str, 
 
 
 def gradient_storage_types(heads: Sequence[Entry], stypes: Mapping[str, str]) -> dict[str, str]:
-    """Return the storage types of gradients that are kept by rows.
-
-    Parameters
-    ----------
-    heads : list of (Node, int)
-    stypes : mapping of str to str
-        From `storage_types`.
-
-    Returns
-    -------
-    dict of str to str
-        Gradients of weights that are multiplied by a csr matrix and stored by rows, and of those
-        that an operator looks up which was asked for it.
-    """
+    """Return the storage types of gradients that are kept by rows."""
     rows: set[str] = {name for name, stype in stypes.items() if stype == "row_sparse"}
     for name, by_rows in _core.symbol_looked_up(heads):
         if by_rows:

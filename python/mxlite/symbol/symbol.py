@@ -204,21 +204,7 @@ class Symbol(_Base):
         return {node.name: _public_attrs(node) for node in self._nodes() if node.attrs}
 
     def _set_attr(self, **kwargs: str) -> None:
-        """Set attributes of the one node of this symbol.
-
-        Parameters
-        ----------
-        **kwargs : str
-            For an operator its parameters, ``__name__`` in two underscores, and 1.x's
-            ``lr_mult``, ``wd_mult``, ``ctx_group`` and the like; for a variable any name.
-
-        Raises
-        ------
-        TypeError
-            If the operator has no such parameter.
-        ValueError
-            If a value is no text, or no value of the parameter.
-        """
+        """Set attributes of the one node of this symbol."""
         node = self._node("_set_attr")
         schema = schema_of(node)
         for key, value in kwargs.items():

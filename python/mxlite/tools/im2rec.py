@@ -39,21 +39,7 @@ class ListItem(NamedTuple):
 
 
 def list_images(root: str, recursive: bool, exts: Sequence[str]) -> Iterator[ListItem]:
-    """Yield the images below a folder, sorted by name.
-
-    Parameters
-    ----------
-    root : str
-    recursive : bool
-        Look into folders too; an image's label is then the number of its folder, and the numbers
-        are printed.
-    exts : list of str
-        Such as ``.jpg``.
-
-    Yields
-    ------
-    ListItem
-    """
+    """Yield the images below a folder, sorted by name."""
     folders: dict[str, int] = {}
     number = 0
     walk = os.walk(root, followlinks=True) if recursive else [(root, [], os.listdir(root))]
@@ -87,13 +73,7 @@ def _write_list(path: str, items: Sequence[ListItem]) -> None:
 
 
 def make_list(options: argparse.Namespace) -> None:
-    """Write the lists that the options describe.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        Parsed command line.
-    """
+    """Write the lists that the options describe."""
     if not os.path.isdir(options.root):
         raise MissingFileError(f"there is no folder {options.root!r}")
     items = list(list_images(options.root, options.recursive, options.exts))
@@ -122,16 +102,7 @@ def make_list(options: argparse.Namespace) -> None:
 
 
 def read_list(path: str) -> list[ListItem]:
-    """Read a list; lines that are none are printed and left out.
-
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    list of ListItem
-    """
+    """Read a list; lines that are none are printed and left out."""
     items = []
     with open_text(path, errors="surrogateescape") as lines:
         for line in lines:
@@ -152,20 +123,7 @@ def read_list(path: str) -> list[ListItem]:
 
 
 def make_record(path: str, options: argparse.Namespace) -> list[str]:
-    """Write the record file and the index of a list.
-
-    Parameters
-    ----------
-    path : str
-        The list.
-    options : argparse.Namespace
-        Parsed command line.
-
-    Returns
-    -------
-    list of str
-        Errors of the images that were left out.
-    """
+    """Write the record file and the index of a list."""
     items = read_list(path)
     if not items:
         _warn(f"the list {path!r} names no images, its record file is empty")
@@ -261,18 +219,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool.
-
-    Parameters
-    ----------
-    arguments : list of str, optional
-        Default is the command line.
-
-    Returns
-    -------
-    int
-        Exit status: 0, or 1 if images were left out, or no folder or list was found.
-    """
+    """Run the tool."""
     options = _parse(arguments)
     try:
         if options.list:

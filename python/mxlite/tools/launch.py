@@ -51,12 +51,7 @@ _REFUSED = {
 
 
 def option_parser() -> argparse.ArgumentParser:
-    """Return the parser: MXNet's options.
-
-    Returns
-    -------
-    ArgumentParser
-    """
+    """Return the parser: MXNet's options."""
     p = argparse.ArgumentParser(prog="launch.py", description="Launch a distributed job")
     p.add_argument(
         "-n", "--num-workers", required=True, type=int, help="number of worker processes"
@@ -112,23 +107,7 @@ def option_parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read a command line.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-
-    Returns
-    -------
-    Namespace
-
-    Raises
-    ------
-    ValueError
-        For numbers of processes that make no job.
-    NotSupportedError
-        For sge and yarn.
-    """
+    """Read a command line."""
     args = option_parser().parse_args(arguments)
     if args.command and args.command[0] == "--":
         args.command = args.command[1:]
@@ -161,18 +140,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; errors are one line.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: those of this process.
-
-    Returns
-    -------
-    int
-        Exit code of the job.
-    """
+    """Run the command line; errors are one line."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
         return _run(parse(sys.argv[1:] if arguments is None else arguments))

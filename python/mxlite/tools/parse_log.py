@@ -34,20 +34,7 @@ def _columns(metrics: Sequence[str]) -> list[Column]:
 
 
 def parse(lines: Iterable[str], metrics: Sequence[str]) -> dict[int, dict[str, float]]:
-    """Read a log.
-
-    Parameters
-    ----------
-    lines : iterable of str
-    metrics : list of str
-        Names such as ``accuracy``.
-
-    Returns
-    -------
-    dict of int to dict of str to float
-        For each epoch, from 0, means of ``train-<metric>``, ``val-<metric>`` and ``time``, as far
-        as the log has them.
-    """
+    """Read a log."""
     columns = [(title, re.compile(pattern)) for title, pattern in _columns(metrics)]
     found: defaultdict[int, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
@@ -67,21 +54,7 @@ def parse(lines: Iterable[str], metrics: Sequence[str]) -> dict[int, dict[str, f
 def table(
     epochs: dict[int, dict[str, float]], metrics: Sequence[str], style: str = "markdown"
 ) -> str:
-    """Write a table.
-
-    Parameters
-    ----------
-    epochs : dict of int to dict of str to float
-        Result of `parse`.
-    metrics : list of str
-    style : {'markdown', 'none'}
-        None: columns between tabs, ``nan`` where there is nothing.
-
-    Returns
-    -------
-    str
-        Epochs count from 1.
-    """
+    """Write a table."""
     titles = [title for title, _ in _columns(metrics)]
     rows = []
     for epoch, values in epochs.items():
@@ -100,18 +73,7 @@ def table(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program.
-
-    Parameters
-    ----------
-    arguments : list of str, optional
-        Command line; that of the process by default.
-
-    Returns
-    -------
-    int
-        0, or 1 if the log has no epochs.
-    """
+    """Run the program."""
     parser = argparse.ArgumentParser(
         prog="parse_log", description="Table of accuracies and times from a training log."
     )

@@ -18,18 +18,7 @@ __all__ = ["PartialRecord", "fingerprint"]
 
 
 def fingerprint(path: str, settings: dict[str, Any]) -> str:
-    """Return what changes when a list or the settings change.
-
-    Parameters
-    ----------
-    path : str
-        The list.
-    settings : dict
-
-    Returns
-    -------
-    str
-    """
+    """Return what changes when a list or the settings change."""
     digest = hashlib.sha256(Path(path).read_bytes())
     digest.update(json.dumps(settings, sort_keys=True).encode())
     return digest.hexdigest()
@@ -47,12 +36,6 @@ def _is_state(entry: Any) -> bool:
 
 class PartialRecord:
     """``<stem>.rec`` and ``<stem>.idx`` before they are complete.
-
-    Parameters
-    ----------
-    stem : str
-    key : str
-        Files with another key are written again from the start.
 
     Attributes
     ----------
@@ -120,21 +103,11 @@ class PartialRecord:
         return bool(reader.tell() == size)
 
     def add_index(self, key: int, offset: int) -> None:
-        """Note where a record is.
-
-        Parameters
-        ----------
-        key, offset : int
-        """
+        """Note where a record is."""
         self._lines.append(f"{key}\t{offset}\n")
 
     def commit(self, count: int) -> None:
-        """Note that `count` more images are dealt with: an interruption will not lose them.
-
-        Parameters
-        ----------
-        count : int
-        """
+        """Note that `count` more images are dealt with: an interruption will not lose them."""
         self.done += count
         self.writer.flush()
         self._index_file.write("".join(self._lines))

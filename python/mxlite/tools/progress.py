@@ -12,19 +12,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Counts what is done, between ``with`` and its end.
-
-    Parameters
-    ----------
-    total : int, optional
-        How much there is to do.
-    what : str
-        Title of the bar.
-    done : int
-        Number of items done before.
-    file : text file, optional
-        Stream for the lines; standard output by default.
-    """
+    """Counts what is done, between ``with`` and its end."""
 
     def __init__(
         self, total: int | None, what: str, done: int = 0, file: TextIO | None = None
@@ -42,12 +30,7 @@ class Progress:
         self._bar = tqdm(total=total, desc=what, initial=done, dynamic_ncols=True)
 
     def add(self, count: int) -> None:
-        """Report that `count` more are done.
-
-        Parameters
-        ----------
-        count : int
-        """
+        """Report that `count` more are done."""
         before, self.done = self.done, self.done + count
         if self._bar is not None:
             self._bar.update(count)
@@ -61,12 +44,7 @@ class Progress:
         self._shown = now
 
     def say(self, line: str) -> None:
-        """Print a line without spoiling the bar.
-
-        Parameters
-        ----------
-        line : str
-        """
+        """Print a line without spoiling the bar."""
         if self._bar is None:
             print(line, flush=True, file=self._file)
         else:

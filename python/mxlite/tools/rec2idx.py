@@ -21,22 +21,7 @@ __all__ = ["main", "make_index"]
 
 
 def make_index(record: str, index: str) -> list[str]:
-    """Write the index of a record file.
-
-    Parameters
-    ----------
-    record, index : str
-
-    Returns
-    -------
-    list of str
-        Errors of the records that were left out.
-
-    Raises
-    ------
-    RecordError
-        If the record file cannot be opened.
-    """
+    """Write the index of a record file."""
     reader = _core.RecordReader(native_name(record))
     partial = Path(index + ".partial")
     bad, key = [], 0
@@ -60,18 +45,7 @@ def make_index(record: str, index: str) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool.
-
-    Parameters
-    ----------
-    arguments : list of str, optional
-        Default is the command line.
-
-    Returns
-    -------
-    int
-        Exit status: 0, or 1 if records were damaged.
-    """
+    """Run the tool."""
     parser = argparse.ArgumentParser(
         prog="rec2idx", description="Create an index file from a .rec file."
     )

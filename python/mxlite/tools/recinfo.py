@@ -70,26 +70,7 @@ def _look(path: str, decode: bool, item: tuple[int, int, bytes]) -> dict[str, An
 
 
 def inspect(path: str, decode: bool = False, threads: int = 1) -> dict[str, Any]:
-    """Read all of a record file.
-
-    Parameters
-    ----------
-    path : str
-    decode : bool
-        Decode the images too.
-    threads : int
-
-    Returns
-    -------
-    dict
-        ``records`` (good ones), ``bad`` (texts), ``file_bytes``, ``record_bytes``,
-        ``image_bytes``, ``ids`` and ``labels`` (summaries), ``images``.
-
-    Raises
-    ------
-    RecordError
-        If the file cannot be opened.
-    """
+    """Read all of a record file."""
     framing: list[str] = []
     content: list[str] = []
     sizes: list[int] = []
@@ -188,18 +169,7 @@ def _text(info: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool.
-
-    Parameters
-    ----------
-    arguments : list of str, optional
-        Default is the command line.
-
-    Returns
-    -------
-    int
-        Exit status: 0, or 1 if there are bad records.
-    """
+    """Run the tool."""
     parser = argparse.ArgumentParser(prog="recinfo", description="What is in a record file.")
     parser.add_argument("file", help="the .rec file")
     parser.add_argument("--decode", action="store_true", help="decode every image too")

@@ -60,23 +60,7 @@ class Trace(NamedTuple):
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace.
-
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    Trace
-
-    Raises
-    ------
-    TraceError
-        If the file is not a Chrome trace.
-    OSError
-        If it cannot be read.
-    """
+    """Read a trace."""
     raw = read_file(path)
     try:
         content = json.loads(raw)
@@ -130,10 +114,6 @@ def top_operators(intervals: Iterable[Interval]) -> list[tuple[str, int, float]]
 
     Time counts for the innermost operator only: the row of a hybridized block has the time that is
     spent outside of its operators.
-
-    Parameters
-    ----------
-    intervals : iterable of Interval
     """
     found: dict[str, tuple[int, float]] = {}
     around: dict[Any, list[Interval]] = {}  # open intervals of each thread
@@ -157,10 +137,6 @@ def pieces(intervals: Iterable[Interval]) -> Iterator[tuple[int, float, float]]:
     """Yield (position in SHARES, begin, end) for the time from the first interval to the last.
 
     Each moment counts for the first entry only: computing, then communication, and so on.
-
-    Parameters
-    ----------
-    intervals : iterable of Interval
     """
     changes: list[tuple[float, int, int]] = []
     for entry in intervals:
@@ -188,14 +164,7 @@ def _first(running: Sequence[int]) -> int:
 
 
 def report(trace: Trace, rows: int) -> str:
-    """Return the text that `main` prints.
-
-    Parameters
-    ----------
-    trace : Trace
-    rows : int
-        Most operators to list.
-    """
+    """Return the text that `main` prints."""
     lines = []
     operators = top_operators(trace.intervals)
     shares = divide(trace.intervals)
@@ -227,19 +196,7 @@ def _percent(part: float, whole: float) -> str:
 
 
 def draw(trace: Trace, path: str, rows: int) -> None:
-    """Draw shares over time, and the longest operators.
-
-    Parameters
-    ----------
-    trace : Trace
-    path : str
-    rows : int
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing.
-    """
+    """Draw shares over time, and the longest operators."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -14,25 +14,7 @@ _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 
 def finished(value: Any, most_entries: int | None) -> Any:
-    """Return a value in which all unfinished objects are replaced by theirs.
-
-    Parameters
-    ----------
-    value : object
-        Lists, dicts and deques in it are changed.
-    most_entries : int or None
-        Limit of entries of all containers; one that stands in two places counts twice.
-
-    Returns
-    -------
-    object
-        What several containers share is still one object.
-
-    Raises
-    ------
-    PickleContentError
-        If a container contains itself or is nested too deeply, or there are too many entries.
-    """
+    """Return a value in which all unfinished objects are replaced by theirs."""
     finisher = _Finisher()
     result = finisher.finish(value)
     if most_entries is not None and finisher.entries > most_entries:

@@ -23,29 +23,7 @@ _MOST_DIGITS = 4000
 def read_pickle(
     data: bytes, makers: Makers, python2_text: str = "latin1", most_entries: int | None = None
 ) -> Any:
-    """Return the value of a pickle of protocol 0 to 5.
-
-    Parameters
-    ----------
-    data : bytes
-    makers : callable
-        Takes the module and the name of a class or function; returns a `Maker`, or None to refuse
-        the name.
-    python2_text : str
-        ``"latin1"`` reads the byte strings of Python 2 as text, ``"bytes"`` as bytes.
-    most_entries : int, optional
-        Limit of entries of all containers; one that stands in two places counts twice.
-
-    Returns
-    -------
-    object
-        Plain values and what the makers return.
-
-    Raises
-    ------
-    PickleContentError
-        If the bytes are damaged or need anything else; the message has the offset.
-    """
+    """Return the value of a pickle of protocol 0 to 5."""
     machine = _Machine(bytes(data), makers, python2_text)
     try:
         return finished(machine.run(), most_entries)

@@ -18,32 +18,14 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 def numpy_maker(module: str, name: str) -> Maker | None:
-    """Return the maker of a name of NumPy, or None.
-
-    Parameters
-    ----------
-    module, name : str
-
-    Returns
-    -------
-    Maker or None
-    """
+    """Return the maker of a name of NumPy, or None."""
     module = module.replace("numpy._core", "numpy.core")
     make = _MAKERS.get((module, name))
     return make and Maker(make, f"numpy's {name}")
 
 
 def object_array_maker(module: str, name: str) -> Maker | None:
-    """Return the maker of a name of NumPy as `numpy_maker`; arrays may also hold other values.
-
-    Parameters
-    ----------
-    module, name : str
-
-    Returns
-    -------
-    Maker or None
-    """
+    """Return the maker of a name of NumPy as `numpy_maker`; arrays may also hold other values."""
     found = numpy_maker(module, name)
     if found and name == "dtype":
         return Maker(_make_object_dtype, found.name)
@@ -53,16 +35,7 @@ def object_array_maker(module: str, name: str) -> Maker | None:
 
 
 def raw_bytes(value: Any) -> bytes:
-    """Return bytes of a pickle; protocols 0 to 2 write them as text.
-
-    Parameters
-    ----------
-    value : bytes, bytearray or str
-
-    Returns
-    -------
-    bytes
-    """
+    """Return bytes of a pickle; protocols 0 to 2 write them as text."""
     if type(value) is str:
         return value.encode("latin1")
     if type(value) not in (bytes, bytearray):

@@ -21,16 +21,7 @@ _MOST_DIGITS = 4000
 
 
 def plain_maker(module: str, name: str) -> Maker | None:
-    """Return the maker of a plain type of Python, or None.
-
-    Parameters
-    ----------
-    module, name : str
-
-    Returns
-    -------
-    Maker or None
-    """
+    """Return the maker of a plain type of Python, or None."""
     module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
     make = _MAKERS.get((module, name))
     return make and Maker(make, name)

@@ -20,27 +20,11 @@ class Unfinished:
     """A value that a BUILD opcode may complete; `value` is called after the last opcode."""
 
     def build(self, state: Any, spend: Spender) -> None:
-        """Take the state that follows the object in the file.
-
-        Parameters
-        ----------
-        state : object
-        spend : callable
-        """
+        """Take the state that follows the object in the file."""
         raise PickleContentError("a state follows an object that has none")
 
     def value(self, finish: Callable[[Any], Any]) -> Any:
-        """Return the final value.
-
-        Parameters
-        ----------
-        finish : callable
-            Completes a value that the state holds.
-
-        Returns
-        -------
-        object
-        """
+        """Return the final value."""
         raise NotImplementedError
 
 
@@ -55,12 +39,7 @@ Makers = Callable[[str, str], "Maker | None"]
 
 
 def check_key(key: Any) -> None:
-    """Refuse a key that cannot be hashed or takes long to hash: tuples that repeat tuples.
-
-    Parameters
-    ----------
-    key : object
-    """
+    """Refuse a key that cannot be hashed or takes long to hash: tuples that repeat tuples."""
     if type(key) in _SCALARS:
         return
     waiting, count = [key], 0

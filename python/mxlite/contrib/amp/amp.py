@@ -77,17 +77,7 @@ def __getattr__(name: str) -> Any:
 
 
 def target_name(dtype: Any) -> str:
-    """Return ``"float16"`` or ``"bfloat16"``.
-
-    Parameters
-    ----------
-    dtype : str, numpy.dtype or type
-
-    Raises
-    ------
-    ValueError
-        For any other type.
-    """
+    """Return ``"float16"`` or ``"bfloat16"``."""
     try:
         name = dtype_name(dtype)
     except TypeError:
@@ -103,24 +93,7 @@ def make_rules(
     conditional_fp32_ops: Conditions | None = None,
     fp32_ops: Sequence[str] | None = None,
 ) -> _core.PrecisionRules:
-    """Return the rules of default or given lists.
-
-    Parameters
-    ----------
-    target_dtype : str, numpy.dtype or type
-    target_precision_ops, fp32_ops : list of str, optional
-        Replace the default lists; operators removed from them run in the type of their inputs.
-    conditional_fp32_ops : list of (str, str, list of str), optional
-
-    Returns
-    -------
-    _core.PrecisionRules
-
-    Raises
-    ------
-    ValueError
-        For an operator in two lists, or one that does not exist.
-    """
+    """Return the rules of default or given lists."""
     target = target_name(target_dtype)
     entries = conditional() if conditional_fp32_ops is None else list(conditional_fp32_ops)
     for entry in entries:

@@ -27,12 +27,6 @@ class _AssignmentOptimizer(opt.Optimizer):
 class _SVRGOptimizer(opt.Optimizer):
     """Updates weights by another optimizer and keys ``<name>_full`` by assignment.
 
-    Parameters
-    ----------
-    default_optimizer : str or Optimizer
-    **kwargs
-        Arguments of that optimizer; those of `Optimizer` are this one's, too.
-
     Notes
     -----
     Matches ``mxnet.contrib.svrg_optimization.svrg_optimizer._SVRGOptimizer``. Any name with "full"

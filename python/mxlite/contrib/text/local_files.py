@@ -15,28 +15,7 @@ __all__ = ["published_file"]
 
 
 def published_file(where: str, folder: str, name: str, archive: str, sha1: str) -> str:
-    """Return the path of a published file, unpacked from its archive if only that is there.
-
-    Parameters
-    ----------
-    where : str
-        Name of the reader, for messages.
-    folder : str
-    name : str
-    archive : str
-        Name of a ``.zip`` file that has the file, perhaps in a folder; else ``name`` again.
-    sha1 : str
-        Checksum of the published file; a warning is given if the file differs.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingFileError
-        Names the files that would have been read.
-    """
+    """Return the path of a published file, unpacked from its archive if only that is there."""
     path, packed = os.path.join(folder, name), os.path.join(folder, archive)
     if not os.path.isfile(path) and packed != path and os.path.isfile(packed):
         _unpack(packed, name, path)

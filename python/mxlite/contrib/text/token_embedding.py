@@ -49,11 +49,6 @@ class _TokenEmbedding(Vocabulary):
     A subclass that reads published files has ``pretrained_file_name_sha1``, and
     ``pretrained_archive_name_sha1`` if they come in archives.
 
-    Parameters
-    ----------
-    **kwargs
-        Arguments of `Vocabulary`.
-
     Notes
     -----
     Matches ``mxnet.contrib.text.embedding._TokenEmbedding``. Nothing is downloaded.
@@ -267,18 +262,7 @@ def _warn(text: str) -> None:
 
 
 def check_vocabulary(where: str, vocabulary: Any) -> None:
-    """Check that an argument is a vocabulary.
-
-    Parameters
-    ----------
-    where : str
-        Named in the message.
-    vocabulary : object
-
-    Raises
-    ------
-    ValueError
-    """
+    """Check that an argument is a vocabulary."""
     if not isinstance(vocabulary, Vocabulary):
         raise TextError(
             f"{where}: a vocabulary of type {type(vocabulary).__name__} given, a "

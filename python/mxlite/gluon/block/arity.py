@@ -18,21 +18,7 @@ _FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def arity_error(error: TypeError, block: BlockLike, args: tuple[Any, ...]) -> TypeError_ | None:
-    """Return a clear error for a call that Python refused.
-
-    Parameters
-    ----------
-    error : TypeError
-        The error that the call raised.
-    args : tuple
-        The arguments of the call.
-
-    Returns
-    -------
-    TypeError or None
-        Names the block, how many inputs were given and which are expected. None if the error came
-        from elsewhere, such as an operator that the forward calls.
-    """
+    """Return a clear error for a call that Python refused."""
     found = _wrong_call(error, block, args)
     if found is not None:
         add_layer(found, block, args)

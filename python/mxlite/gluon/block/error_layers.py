@@ -38,24 +38,7 @@ def _key_of(child: int, block: BlockLike) -> str:
 
 
 def channels_hint(shape: tuple[int, ...], channels: int, axis: int, option: str) -> str:
-    """Return a hint for data that have their channels along another axis than a layer expects.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the data.
-    channels : int
-        Number of channels that the layer was made for; 0 if the layer takes any number.
-    axis : int
-        Axis along which the layer expects the channels.
-    option : str
-        Argument of the layer that chooses the axis.
-
-    Returns
-    -------
-    str
-        Empty if the channels are right.
-    """
+    """Return a hint for data that have their channels along another axis than a layer expects."""
     if channels <= 0 or not 1 <= axis < len(shape) or shape[axis] == channels:
         return ""
     text = f"the layer takes {channels} channels along axis {axis} ({option}), but the data has "
@@ -85,13 +68,6 @@ def add_layer(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> Non
 
     Blocks call it from the inside out. The text names the innermost block and its path from the
     outermost one.
-
-    Parameters
-    ----------
-    error : MXNetError
-        Changed in place.
-    args : tuple
-        The arguments of the call.
     """
     if len(error.args) != 1 or not isinstance(error.args[0], str):
         return
@@ -130,13 +106,7 @@ def _hint(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> str:
 
 
 def described_line(error: BaseException) -> str:
-    """Return the innermost line outside of mxlite that raised an error, and the error's text.
-
-    Returns
-    -------
-    str
-        ``train.py:12: asnumpy: ...``
-    """
+    """Return the innermost line outside of mxlite that raised an error, and the error's text."""
     text = str(error).split("\n    in ", 1)[0]
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]

@@ -53,20 +53,7 @@ def export(
 
 
 def exported_symbol(block: HybridLike) -> tuple[Symbol, dict[str, NDArray]]:
-    """Return the symbol of a block's forward, and arrays that it uses besides the parameters.
-
-    Parameters
-    ----------
-    block : HybridBlock
-        Hybridized, and run before.
-
-    Raises
-    ------
-    MXNetError
-        If the block was not run.
-    NotSupportedError
-        If forward can neither be composed nor traced; the user's line is named.
-    """
+    """Return the symbol of a block's forward, and arrays that it uses besides the parameters."""
     forward = _Forward(block)
     try:
         traced, found, captured = forward.traced(forward.specs)

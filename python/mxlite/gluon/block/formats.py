@@ -21,16 +21,6 @@ Format = Union[int, list[Any]]
 def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
     """Take nested lists of arrays or symbols apart.
 
-    Parameters
-    ----------
-    inout_str : str
-        Named in errors: ``'input'`` or ``'output'``.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-
     Notes
     -----
     Matches ``mxnet.gluon.block._flatten``.
@@ -57,11 +47,6 @@ def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 
 def regroup(args: Any, fmt: Format) -> Any:
     """Restore the structure that `flatten` removed.
-
-    Raises
-    ------
-    InputError
-        If the format has another number of entries.
 
     Notes
     -----

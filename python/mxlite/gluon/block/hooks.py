@@ -68,13 +68,6 @@ class OpHook:
     """A function that is called with every output (and input) of a block's operators.
 
     A hybridized block's operators have the names of its symbol, as in 1.x; others are counted.
-
-    Parameters
-    ----------
-    callback : callable
-        ``callback(tensor_name, op_name, array)``, as ``dense0_fullyconnected0_output``.
-    monitor_all : bool
-        Call it for inputs too.
     """
 
     def __init__(self, callback: Callable[..., Any], monitor_all: bool) -> None:
@@ -82,14 +75,7 @@ class OpHook:
         self._monitor_all = monitor_all
 
     def run_symbol(self, symbol: Any, values: dict[str, NDArray]) -> list[NDArray]:
-        """Return the values of a symbol's outputs and call back after each operator.
-
-        Parameters
-        ----------
-        symbol : Symbol
-        values : dict of str to NDArray
-            Arrays of the variables by name.
-        """
+        """Return the values of a symbol's outputs and call back after each operator."""
 
         def watch(node: Any, inputs: list[NDArray], outputs: list[NDArray]) -> None:
             names = [node.input_name(i) for i in range(len(inputs) if self._monitor_all else 0)]
@@ -102,15 +88,7 @@ class OpHook:
         return _core.evaluate(symbol._outputs, values, watch=watch)
 
     def run(self, name: str, function: Callable[[], Any]) -> Any:
-        """Return ``function()`` and call back after each operator in it.
-
-        Parameters
-        ----------
-        name : str
-            Name of the block.
-        function : callable
-            Runs the block's forward eagerly.
-        """
+        """Return ``function()`` and call back after each operator in it."""
         counts: dict[str, int] = {}
 
         def hook(op: str, names: list[str], inputs: list[NDArray], outputs: list[NDArray]) -> None:

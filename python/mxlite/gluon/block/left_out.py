@@ -25,13 +25,7 @@ def _has_new(value: Any, kind: type, known: set[int]) -> bool:
 
 
 def warn_of_hidden_blocks(block: Any, kind: type) -> None:
-    """Warn of containers among a block's attributes with blocks that are not its children.
-
-    Parameters
-    ----------
-    kind : type
-        `Block`.
-    """
+    """Warn of containers among a block's attributes with blocks that are not its children."""
     known = set(map(id, block._children.values()))
     for key, value in vars(block).items():
         if isinstance(value, _CONTAINERS) and key != "_children" and _has_new(value, kind, known):
@@ -45,17 +39,7 @@ def warn_of_hidden_blocks(block: Any, kind: type) -> None:
 
 
 def warn_of_left_out(block: str, held: Mapping[str, Parameter], collected: ParameterDict) -> None:
-    """Warn of parameters that a block holds, but that are not initialized with the collected ones.
-
-    Parameters
-    ----------
-    block : str
-        Name of the block's class.
-    held : mapping of Parameter
-        Parameters of the attributes of the block and its children by path.
-    collected : ParameterDict
-        What `collect_params` returned.
-    """
+    """Warn of a block's parameters that are not initialized with the collected ones."""
     known = set(map(id, collected.values()))
     for path, param in held.items():
         if id(param) not in known and param._data is None and not param._deferred_init:

@@ -21,18 +21,7 @@ __all__ = ["load_model", "save_model"]
 
 
 def save_model(block: BlockLike, prefix: str) -> None:
-    """Write ``<prefix>-model.params`` and ``<prefix>-model.json``.
-
-    Parameters
-    ----------
-    prefix : str
-        Begin of both paths.
-
-    Raises
-    ------
-    FileAccessError
-        If a file cannot be written.
-    """
+    """Write ``<prefix>-model.params`` and ``<prefix>-model.json``."""
     block.save_parameters(f"{prefix}-model.params")
     text = json.dumps(_described(block), indent=1)
     with replacing_file(f"{prefix}-model.json") as stream:
@@ -40,15 +29,7 @@ def save_model(block: BlockLike, prefix: str) -> None:
 
 
 def load_model(block: BlockLike, prefix: str) -> None:
-    """Read what `save_model` wrote into a block of the same structure.
-
-    Raises
-    ------
-    FileFormatError
-        If a file is damaged or describes another structure.
-    MissingFileError
-        If a file does not exist.
-    """
+    """Read what `save_model` wrote into a block of the same structure."""
     path = f"{prefix}-model.json"
     try:
         tree = json.loads(read_file(path))

@@ -33,17 +33,7 @@ class BlockScope:
     def create(
         prefix: str | None, params: ParameterDict | None, hint: str
     ) -> tuple[str, ParameterDict]:
-        """Return full prefix and parameter dictionary of a new block.
-
-        Parameters
-        ----------
-        prefix : str or None
-            None takes ``hint`` and a counter.
-        params : ParameterDict or None
-            Parameters to share.
-        hint : str
-            Lower-case class name.
-        """
+        """Return full prefix and parameter dictionary of a new block."""
         scope = _local.current
         if scope is None:
             if prefix is None:

@@ -20,18 +20,7 @@ class HybridizedSummaryError(MXNetError, AssertionError):
 
 
 def summary_text(block: Any, *inputs: Any) -> str:
-    """Run a block once and return its layers, output shapes and numbers of parameters.
-
-    Parameters
-    ----------
-    block : Block
-        Initialized, not hybridized.
-
-    Raises
-    ------
-    HybridizedSummaryError
-        If the block or a child is hybridized.
-    """
+    """Run a block once and return its layers, output shapes and numbers of parameters."""
     rows: list[tuple[str, str, int]] = [("Input", _shapes(inputs), 0)]
     seen: set[int] = set()
     totals = {"all": 0, "trainable": 0, "shared": 0}

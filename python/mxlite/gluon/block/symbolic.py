@@ -77,13 +77,7 @@ def call_symbolic(block: HybridLike, args: tuple[Any, ...]) -> Any:
 
 
 def traced_params(block: HybridLike) -> dict[str, Any]:
-    """Return the symbols or arrays that a traced `hybrid_forward` gets as its parameters.
-
-    Returns
-    -------
-    dict of str to Symbol or NDArray
-        As in 1.x, symbols are the plain variables, even if a class overrides ``data()``.
-    """
+    """Return the symbols or arrays that a traced `hybrid_forward` gets as its parameters."""
     params = block._reg_params.items()
     if isinstance(stand_ins(), Variables):
         return {name: Parameter.data(param) for name, param in params}
@@ -91,13 +85,7 @@ def traced_params(block: HybridLike) -> dict[str, Any]:
 
 
 def run_hooked(block: HybridLike, hook: OpHook, args: tuple[Any, ...]) -> Any:
-    """Run a block operator by operator.
-
-    Parameters
-    ----------
-    hook : OpHook
-        Gets the names of the symbol if the block is hybridized and can be called with symbols.
-    """
+    """Run a block operator by operator."""
     block._resolve_deferred(args)
     if block._active:
         flat, layout = flatten(args, f"{block.name}: inputs of a hybridized block")
@@ -115,13 +103,7 @@ def run_hooked(block: HybridLike, hook: OpHook, args: tuple[Any, ...]) -> Any:
 
 
 def composed_outputs(block: HybridLike, layout: Layout) -> tuple[Symbol, Layout] | None:
-    """Return the symbol of a block's outputs and how they are nested; None if it has none.
-
-    Parameters
-    ----------
-    layout : Layout
-        Structure of the inputs.
-    """
+    """Return the symbol of a block's outputs and how they are nested; None if it has none."""
     variables = input_variables(count_leaves(layout))
     try:
         outputs = call_symbolic(block, tuple(unflatten(variables, layout)))

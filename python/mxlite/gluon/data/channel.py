@@ -66,13 +66,7 @@ def loads(parts: Sequence[Any]) -> Any:
 
 
 class Channel:
-    """One end of a connection that keeps messages apart.
-
-    Parameters
-    ----------
-    sock : socket.socket
-        Socket of type ``SOCK_SEQPACKET``; for waiting on several channels.
-    """
+    """One end of a connection that keeps messages apart."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -88,13 +82,7 @@ class Channel:
         self.socket.close()
 
     def send(self, value: Any) -> None:
-        """Send a picklable value.
-
-        Raises
-        ------
-        OSError
-            If the other end is closed.
-        """
+        """Send a picklable value."""
         parts = dumps(value)
         offsets, size = _layout([part.nbytes for part in parts])
         head = _LENGTH.pack(len(parts)) + b"".join(_LENGTH.pack(part.nbytes) for part in parts)
@@ -111,13 +99,7 @@ class Channel:
             self.socket.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
     def receive(self) -> Any:
-        """Return the next value.
-
-        Raises
-        ------
-        EOFError
-            If the other end is closed or its process is gone.
-        """
+        """Return the next value."""
         try:
             message, rights, _, _ = self.socket.recvmsg(
                 _INLINE_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC

@@ -16,14 +16,7 @@ _T = TypeVar("_T")
 
 
 class Order:
-    """The lists of numbers of one pass, from its start or from a batch in its middle.
-
-    Parameters
-    ----------
-    batch_sampler : Sampler
-    resumed : dict, optional
-        A loader's state: the start of the pass and the batches taken.
-    """
+    """The lists of numbers of one pass, from its start or from a batch in its middle."""
 
     def __init__(self, batch_sampler: Any, resumed: dict[str, Any] | None) -> None:
         self.taken = 0 if resumed is None else int(resumed["taken"])
@@ -89,23 +82,7 @@ def settings(dataset: Any, batch_sampler: Any) -> dict[str, Any]:
 
 
 def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
-    """Raise unless a saved position belongs to a loader.
-
-    Parameters
-    ----------
-    state : object
-        What ``DataLoader.state_dict`` returned, or any value if the file is damaged.
-    own : dict
-        The loader's `settings`; files of older versions have none.
-    batch_sampler : Sampler
-
-    Raises
-    ------
-    ValueError
-        If the state is the position of a loader with other settings.
-    FileFormatError
-        If the state is not a position.
-    """
+    """Raise unless a saved position belongs to a loader."""
     who = "DataLoader: the saved position"
     if not isinstance(state, dict) or "begin" not in state:
         raise FileFormatError(f"{who} must be a dict with 'begin'")

@@ -70,14 +70,7 @@ _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 class WorkerPool:
-    """Processes forked now, each with the data set as it is now.
-
-    Parameters
-    ----------
-    size : int
-    prepare : callable
-        Makes a batch of a list of indices.
-    """
+    """Processes forked now, each with the data set as it is now."""
 
     def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
         waitall()  # a value that is still being computed would never arrive in the child
@@ -128,17 +121,7 @@ class WorkerPool:
             self._waiting = deque(t for t in self._waiting if t.number in self._results)
 
     def result(self, number: int, timeout: float) -> Any:
-        """Wait for a batch.
-
-        Raises
-        ------
-        Exception
-            The worker's exception, with its traceback as the cause.
-        WorkerDiedError
-            If a worker is gone or stopped.
-        WorkerTimeoutError
-            If the batch does not arrive in time.
-        """
+        """Wait for a batch."""
         deadline = time.monotonic() + timeout
         while True:
             with self._lock:

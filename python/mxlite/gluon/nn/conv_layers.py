@@ -34,26 +34,7 @@ Sizes = Union[int, Sequence[int]]
 
 
 def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int, ...]:
-    """Return one number per spatial dimension.
-
-    Parameters
-    ----------
-    layer, label : str
-        Named in the error.
-    value : int or sequence of int
-    ndim : int
-
-    Returns
-    -------
-    tuple of int
-
-    Raises
-    ------
-    ShapeError
-        If there are more or fewer numbers than dimensions.
-    TypeError
-        For anything but integers.
-    """
+    """Return one number per spatial dimension."""
     if isinstance(value, (int, np.integer)):
         return (int(value),) * ndim
     try:

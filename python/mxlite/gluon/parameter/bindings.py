@@ -65,13 +65,7 @@ class Bindings:
             self._references.append(weakref.ref(binding))
 
     def expire(self, retrace: bool = False) -> None:
-        """End the validity of all bindings noted here, after the owner has changed.
-
-        Parameters
-        ----------
-        retrace : bool
-            Whether graphs must be traced again, too.
-        """
+        """End the validity of all bindings noted here, after the owner has changed."""
         if not self._references:
             return
         with _LOCK:

@@ -11,17 +11,7 @@ __all__ = ["check_cast"]
 
 
 def check_cast(owner: object, dtype: Any) -> None:
-    """Raise if ``dtype`` is no element type, before anything is cast.
-
-    Parameters
-    ----------
-    owner : Block or Parameter
-        Named in the error by its class and ``name``.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise if ``dtype`` is no element type, before anything is cast."""
     try:
         dtype_code(dtype)
     except (KeyError, MXNetError, TypeError, ValueError):

@@ -38,13 +38,7 @@ def strip_kind(name: str) -> str:
 
 
 def load_named(filename: str | os.PathLike[str]) -> dict[str, NDArray]:
-    """Load a file that must hold named arrays.
-
-    Raises
-    ------
-    TypeError
-        If the arrays of the file have no names.
-    """
+    """Load a file that must hold named arrays."""
     arrays = nd.load(filename)
     if isinstance(arrays, list) and not arrays:
         return {}
@@ -66,24 +60,7 @@ def load_into(
     cast_dtype: bool,
     dtype_source: str,
 ) -> None:
-    """Check all arrays, then give every parameter its array.
-
-    Parameters
-    ----------
-    params : mapping of str to sequence of Parameter
-        The parameter of each name.
-    arrays : mapping of str to NDArray
-        Loaded arrays, under the same kind of names.
-    source : str
-        Named in messages.
-    ctx, allow_missing, ignore_extra, cast_dtype, dtype_source
-        As in `ParameterDict.load`.
-
-    Raises
-    ------
-    ParameterNameError, ShapeError, DTypeError, ValueError
-        As `check_arrays`, before any parameter was changed.
-    """
+    """Check all arrays, then give every parameter its array."""
     check_arrays(params, arrays, source, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
     for name, value in arrays.items():
         for param in params.get(name, ()):
@@ -100,20 +77,7 @@ def check_arrays(
     cast_dtype: bool = False,
     dtype_source: str = "current",
 ) -> None:
-    """Check whether `load_into` can take arrays; the arguments are the same.
-
-    Parameters
-    ----------
-    params, arrays, source, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source
-        As in `load_into`.
-
-    Raises
-    ------
-    ParameterNameError
-        For missing or extra names.
-    ShapeError, DTypeError, ValueError
-        For an array that does not fit its parameter.
-    """
+    """Check whether `load_into` can take arrays; the arguments are the same."""
     unlike = _unlike(arrays, params, source)
     if unlike and allow_missing and ignore_extra:
         warnings.warn(f"load: {unlike}", stacklevel=5)
@@ -163,13 +127,7 @@ def _unlike(arrays: Mapping[str, Any], params: Mapping[str, Any], source: str) -
 
 
 def brief(names: Mapping[str, Any], limit: int = 6) -> str:
-    """Return the first names of a mapping as text.
-
-    Parameters
-    ----------
-    limit : int
-        Number of names shown.
-    """
+    """Return the first names of a mapping as text."""
     shown = [repr(name) for name in list(names)[:limit]]
     if len(names) > limit:
         shown.append(f"... ({len(names)} in all)")

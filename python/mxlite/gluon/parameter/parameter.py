@@ -756,13 +756,7 @@ class Parameter(TypedInit):
         raise self._missing()
 
     def _set_trainer(self, trainer: Any) -> None:
-        """Set the trainer that updates this parameter; None: no trainer any more.
-
-        Raises
-        ------
-        MXNetError
-            For a second trainer of a parameter that is not stored whole.
-        """
+        """Set the trainer that updates this parameter; None: no trainer any more."""
         if self._stype != "default" and None not in (self._trainer, trainer):
             if self._trainer is not trainer:
                 raise MXNetError(

@@ -23,13 +23,7 @@ class ParameterArrays(list[NDArray]):
     """The arrays of a parameter, one per context, whose entries a program may replace."""
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Replace one or more arrays; the next forward of every block reads the new ones.
-
-        Parameters
-        ----------
-        value : NDArray or list of NDArray
-            May be a recorded result, which `backward` then differentiates.
-        """
+        """Replace one or more arrays; the next forward of every block reads the new ones."""
         super().__setitem__(index, value)
         PROCESS.expire()  # the list does not know which parameter's it is
 
@@ -80,20 +74,7 @@ positions = property(
 
 
 def check_and_get(param: Any, arr_list: Sequence[NDArray] | None, ctx: Any) -> Any:
-    """Return the entry of ``_data`` or ``_grad`` on a context.
-
-    Parameters
-    ----------
-    arr_list : list of NDArray or None
-        In the order of ``_data``; None raises why there is no value.
-    ctx : Context, None or the type ``list``
-        None is the only context, else the current one; ``list`` returns all.
-
-    Returns
-    -------
-    NDArray or list of NDArray
-        Inside a trace, what stands for ``_data`` there.
-    """
+    """Return the entry of ``_data`` or ``_grad`` on a context."""
     if STATE.traces and arr_list is param._data and (arr_list is None or ctx is not list):
         array = param._stand_in()
         if array is not None:

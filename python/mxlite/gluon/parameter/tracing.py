@@ -43,13 +43,7 @@ _local = _Local()
 
 
 def note_use(param_id: int) -> None:
-    """Note that forward asked for a parameter.
-
-    Parameters
-    ----------
-    param_id : int
-        ``id`` of the parameter.
-    """
+    """Note that forward asked for a parameter."""
     if _local.used is not None:
         _local.used.add(param_id)
 
@@ -61,15 +55,7 @@ def stand_ins() -> Mapping[int, Any] | None:
 
 @contextmanager
 def standing_in(arrays: Mapping[int, Any], used: set[int] | None = None) -> Iterator[None]:
-    """Let parameters give ``arrays`` instead of their data.
-
-    Parameters
-    ----------
-    arrays : mapping of int to NDArray
-        Traced arrays by ``id(parameter)``.
-    used : set of int, optional
-        Collects the ids of the parameters whose data is requested.
-    """
+    """Let parameters give ``arrays`` instead of their data."""
     outer = _local.arrays, _local.used
     with STATE.lock:
         STATE.traces += 1

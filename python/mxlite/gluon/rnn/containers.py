@@ -230,13 +230,7 @@ class BidirectionalCell(HybridRecurrentCell):
 
 
 def check_can_step(cell: RecurrentCell, modifier: str) -> None:
-    """Refuse cells that cannot be stepped, which a modifier needs.
-
-    Raises
-    ------
-    ValueError
-        For a `BidirectionalCell`, also inside a stack.
-    """
+    """Refuse cells that cannot be stepped, which a modifier needs."""
     if isinstance(cell, BidirectionalCell):
         raise ValueError_(
             f"{modifier}: a BidirectionalCell cannot be stepped; modify the cells inside it instead"

@@ -288,13 +288,7 @@ class _RNNLayer(HybridBlock):
                 nd.FullyConnected(inputs, weight, num_hidden=rows, no_bias=True, flatten=False)
 
     def _unfuse(self) -> rnn_cell.HybridSequentialRNNCell:
-        """Return a stack of cells that shares this layer's parameters.
-
-        Raises
-        ------
-        NotSupportedError
-            With a projection or clipped states, which the cells do not have.
-        """
+        """Return a stack of cells that shares this layer's parameters."""
         if self._projection_size or self._state_clip[0] is not None:
             raise NotSupportedError(
                 f"{self.name}: cells have neither projection nor clipped states, so this layer "

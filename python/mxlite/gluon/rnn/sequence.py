@@ -25,13 +25,7 @@ TIME_LAYOUTS = ("NTC", "TNC")
 
 
 def time_axis(layout: str) -> int:
-    """Return the axis of the steps.
-
-    Raises
-    ------
-    ValueError
-        If the layout has no ``T`` or no ``N``.
-    """
+    """Return the axis of the steps."""
     axis = layout.find("T")
     if axis < 0 or "N" not in layout:
         raise ValueError_(f"unroll: layout {layout!r} given, a layout such as 'NTC' expected")
@@ -57,19 +51,7 @@ def batch_size(inputs: Any, layout: str) -> int:
 
 
 def symbolic_zeros(inputs: Any, layout: str) -> Callable[..., Any]:
-    """Return a function that makes zeros for as many samples as a symbolic sequence has.
-
-    Parameters
-    ----------
-    inputs : Symbol or list of Symbol
-    layout : str
-        Layout of a merged symbol.
-
-    Returns
-    -------
-    callable
-        Takes the shape of a state, whose first size is replaced.
-    """
+    """Return a function that makes zeros for as many samples as a symbolic sequence has."""
     samples = first_step(inputs)
     if is_merged(inputs) and layout.find("N") == 1:
         samples = nd.swapaxes(samples, dim1=0, dim2=1)
@@ -86,15 +68,7 @@ def symbolic_zeros(inputs: Any, layout: str) -> Callable[..., Any]:
 
 
 def check_length(length: int | None, inputs: Any, layout: str) -> None:
-    """Compare the number of steps with the one that was asked for.
-
-    Raises
-    ------
-    TypeError
-        If inputs is None.
-    ShapeError
-        If the lengths differ.
-    """
+    """Compare the number of steps with the one that was asked for."""
     if inputs is None:
         raise TypeError_("unroll: inputs is None, an NDArray or a list of NDArrays expected")
     if is_merged(inputs):
@@ -106,21 +80,7 @@ def check_length(length: int | None, inputs: Any, layout: str) -> None:
 
 
 def split(inputs: Any, length: int | None, layout: str) -> list[Any]:
-    """Return one array for each step.
-
-    Parameters
-    ----------
-    inputs : NDArray or list of NDArray
-    length : int, optional
-        Needed for symbols only.
-    layout : str
-        Layout of a merged array.
-
-    Returns
-    -------
-    list of NDArray
-        Without the time axis.
-    """
+    """Return one array for each step."""
     if not is_merged(inputs):
         return list(inputs)
     axis = time_axis(layout)
@@ -146,13 +106,7 @@ def formatted(steps: Any, length: int | None, layout: str, merged: bool | None) 
 def mask_steps(
     steps: Any, length: int | None, layout: str, valid_length: Any, merged: bool | None
 ) -> Any:
-    """Set the steps after the end of each sequence to zero.
-
-    Returns
-    -------
-    NDArray or list of NDArray
-        A list only when merged is False.
-    """
+    """Set the steps after the end of each sequence to zero."""
     masked = nd.SequenceMask(
         merge(steps, layout), valid_length, use_sequence_length=True, axis=time_axis(layout)
     )
@@ -160,14 +114,7 @@ def mask_steps(
 
 
 def reverse(steps: Sequence[Any], valid_length: Any = None) -> list[Any]:
-    """Return steps from last to first; padding stays where it is.
-
-    Parameters
-    ----------
-    steps : list of NDArray
-    valid_length : NDArray, optional
-        Number of steps of each sample.
-    """
+    """Return steps from last to first; padding stays where it is."""
     if valid_length is None:
         return list(reversed(steps))
     turned = nd.SequenceReverse(nd.stack(*steps, axis=0), valid_length, use_sequence_length=True)
@@ -175,14 +122,7 @@ def reverse(steps: Sequence[Any], valid_length: Any = None) -> list[Any]:
 
 
 def last_states(states: Sequence[Sequence[Any]], valid_length: Any) -> list[Any]:
-    """Pick each sample's states at its last step.
-
-    Parameters
-    ----------
-    states : list of list of NDArray
-        The states after every step.
-    valid_length : NDArray
-    """
+    """Pick each sample's states at its last step."""
     return [
         nd.SequenceLast(nd.stack(*steps, axis=0), valid_length, use_sequence_length=True)
         for steps in zip(*states)

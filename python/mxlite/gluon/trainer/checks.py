@@ -42,18 +42,7 @@ class TrainerModeError(MXNetError, AssertionError):
 
 
 def is_fresh(param: Parameter, ignore_stale_grad: bool) -> bool:
-    """Say whether backward computed a parameter's gradient on all contexts.
-
-    Parameters
-    ----------
-    ignore_stale_grad : bool
-        One context is enough.
-
-    Raises
-    ------
-    StaleGradientWarning
-        If it did not.
-    """
+    """Say whether backward computed a parameter's gradient on all contexts."""
     arrays = param._arrays()
     stale = [array.ctx for array in arrays if not array._fresh_grad]
     if not stale:
@@ -77,19 +66,7 @@ def sparse_parts(param: Parameter) -> list[str]:
 
 
 def checked_batch_size(batch_size: Any) -> Any:
-    """Return a batch size.
-
-    Returns
-    -------
-    float or NDArray
-        An array is not read: gluon-nlp's may hold NaN after an overflow, and its optimizer leaves
-        out that step.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Unless it is a number above 0 or an array.
-    """
+    """Return a batch size."""
     if isinstance(batch_size, NDArray):
         return batch_size
     if isinstance(batch_size, bool) or not hasattr(batch_size, "__truediv__"):
@@ -100,13 +77,7 @@ def checked_batch_size(batch_size: Any) -> Any:
 
 
 def checked_options(options: Any) -> dict[str, Any]:
-    """Return the optimizer's parameters that a trainer was given.
-
-    Raises
-    ------
-    TypeError
-        If they are no mapping.
-    """
+    """Return the optimizer's parameters that a trainer was given."""
     if options is not None and not isinstance(options, Mapping):
         raise TypeError_(
             f"Trainer: optimizer_params is {options!r}, expected a dict such as "
@@ -116,13 +87,7 @@ def checked_options(options: Any) -> dict[str, Any]:
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those options of an optimizer that are plain values, for checkpoints.
-
-    Returns
-    -------
-    dict
-        A scheduler is represented by a text with its class and numbers.
-    """
+    """Return those options of an optimizer that are plain values, for checkpoints."""
     found = {k: v for k, v in options.items() if v is None or isinstance(v, _PLAIN)}
     scheduler = options.get("lr_scheduler")
     if scheduler is not None:
@@ -135,16 +100,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
-    """Warn of options that the program gives and a restored state replaces.
-
-    Parameters
-    ----------
-    given : dict
-        `given_options` of the trainer that takes the state.
-    state : dict
-        Saved state. Its entry ``given`` holds the `given_options` of the saved trainer; files of
-        older versions have no such entry.
-    """
+    """Warn of options that the program gives and a restored state replaces."""
     saved = state.get("given")
     if saved is None:
         return

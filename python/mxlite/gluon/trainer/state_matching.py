@@ -27,13 +27,7 @@ _ADVICE = (
 
 
 def described(params: Sequence[Parameter]) -> list[dict[str, Any]]:
-    """Return names and whole shapes of a trainer's parameters, for files.
-
-    Returns
-    -------
-    list of dict
-        ``name`` and ``shape`` in the order of the positions; shapes may be None.
-    """
+    """Return names and whole shapes of a trainer's parameters, for files."""
     return [
         {"name": p.name, "shape": None if p._shape is None else tuple(map(int, p._shape))}
         for p in params
@@ -48,37 +42,7 @@ def arranged(
     source: str,
     known: Mapping[int, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return saved options and states with the positions of this trainer's parameters.
-
-    Parameters
-    ----------
-    trees : list of dict
-        As `states_tree` returns.
-    saved : list of dict or None
-        What `described` returned for the trainer that was saved; None for files without it, whose
-        positions are those of this trainer.
-    params : list of Parameter
-        Parameters of this trainer.
-    optimizer : Optimizer
-        The trainer's own, used if the trees have none.
-    source : str
-        Named in messages.
-    known : mapping of int to int, optional
-        Positions here by positions in the file, where they are known for certain. The others are
-        found by name, or by the order of the names if those differ.
-
-    Returns
-    -------
-    list of dict
-        New containers with the same arrays.
-
-    Raises
-    ------
-    FileFormatError
-        If the saved trainer had other parameters.
-    ShapeError
-        If a parameter or a state has another shape than the parameter here.
-    """
+    """Return saved options and states with the positions of this trainer's parameters."""
     try:
         if saved is not None:
             positions = _positions(_checked(saved, source), params, source, dict(known or {}))

@@ -24,13 +24,7 @@ _GROUP = 200
 
 
 def checked_norm(max_norm: Any, update_on_kvstore: bool | None) -> float | None:
-    """Return the largest norm that gradients may have; None: any.
-
-    Raises
-    ------
-    ValueError
-        Unless it is above 0, and where the store would update single parameters.
-    """
+    """Return the largest norm that gradients may have; None: any."""
     if max_norm is None:
         return None
     if not isinstance(max_norm, (int, float)) or not 0 < max_norm < math.inf:
@@ -108,15 +102,7 @@ class StepArrays:
     def chosen(
         self, params: Sequence[tuple[int, Parameter]], only_fresh: bool
     ) -> list[tuple[list[int], list[NDArray]]]:
-        """Return indices and arrays of some parameters, for each context.
-
-        Parameters
-        ----------
-        params : list of (int, Parameter)
-            The list `entries`, or some of it.
-        only_fresh : bool
-            Leave arrays out whose gradient backward has not computed since the last step.
-        """
+        """Return indices and arrays of some parameters, for each context."""
         if params is self.entries and not (only_fresh and self.any_stale()):
             return self._by_context
         wanted = {index for index, _ in params}
@@ -131,13 +117,7 @@ class StepArrays:
         return lists
 
     def leave_gradients(self, params: Sequence[tuple[int, Parameter]]) -> None:
-        """Count gradients as used, until backward computes new ones.
-
-        Parameters
-        ----------
-        params : list of (int, Parameter)
-            The list `entries`, or some of it.
-        """
+        """Count gradients as used, until backward computes new ones."""
         for _, arrays in self.chosen(params, only_fresh=False):
             _core.set_fresh_grads(arrays, False)
 
@@ -150,25 +130,7 @@ def update_arrays(
     factor: Callable[[Context], NDArray] | None = None,
     shards: StateShards | None = None,
 ) -> None:
-    """Update the arrays of each context; an optimizer that can gets all of them at once.
-
-    Parameters
-    ----------
-    updaters : list of Updater
-        One for each context.
-    lists : list of (list of int, list of NDArray)
-        Indices and arrays of each context.
-    params : list of Parameter
-        The parameters by index.
-    max_norm : float, optional
-        Scale the gradients of a context, which `rescale_grad` has multiplied, to this 2-norm if
-        they have a larger one.
-    factor : callable, optional
-        Returns a factor on all gradients of a context, as one number there; arrays stay as they are
-        if it is 0. Only for optimizers that take it.
-    shards : StateShards, optional
-        Update only the parameters of this rank, and count the updates of the others.
-    """
+    """Update the arrays of each context; an optimizer that can gets all of them at once."""
     optimizer = updaters[0].optimizer
     for updater, (indices, arrays) in zip(updaters, lists):
         if not indices:

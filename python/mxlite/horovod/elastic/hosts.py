@@ -59,12 +59,7 @@ _settings: Settings | None = None
 
 
 def settings() -> Settings:
-    """Return the settings, read once.
-
-    Returns
-    -------
-    Settings
-    """
+    """Return the settings, read once."""
     global _settings
     if _settings is None:
         _settings = Settings()
@@ -72,12 +67,7 @@ def settings() -> Settings:
 
 
 def command() -> list[str]:
-    """Return the command line of this process: a new one runs the same.
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the command line of this process: a new one runs the same."""
     words = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
     return [os.fsdecode(word) for word in words]
 
@@ -130,12 +120,7 @@ class _Wish:
 
 
 def wanted_processes() -> int:
-    """Return how many processes the job should have now; rank 0's answer counts.
-
-    Returns
-    -------
-    int
-    """
+    """Return how many processes the job should have now; rank 0's answer counts."""
     known = settings()
     if not known.script:
         return known.most
@@ -151,12 +136,7 @@ def note_start() -> None:
 
 
 def check_updates() -> None:
-    """Raise on all ranks if rank 0 needs more processes; costs nothing in a job that is full.
-
-    Raises
-    ------
-    HostsUpdatedInterrupt
-    """
+    """Raise on all ranks if rank 0 needs more processes; costs nothing in a job that is full."""
     known = settings()
     if not basics.is_initialized() or not (known.script or basics.size() < known.most):
         return

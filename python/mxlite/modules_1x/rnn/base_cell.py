@@ -240,15 +240,7 @@ class BaseRNNCell:
 
 
 def split_steps(inputs: Any, length: int, layout: str) -> list[Any]:
-    """Return one symbol for each step.
-
-    Raises
-    ------
-    TypeError
-        For symbols with several outputs, and None.
-    ShapeError
-        For a list of another length.
-    """
+    """Return one symbol for each step."""
     axis = time_axis(layout)
     if isinstance(inputs, Symbol):
         if len(inputs.list_outputs()) != 1:
@@ -279,13 +271,7 @@ def formatted(steps: Any, length: int, layout: str, merged: bool | None) -> Any:
 
 
 def time_axis(layout: str) -> int:
-    """Return the axis of the steps.
-
-    Raises
-    ------
-    ValueError
-        If the layout has no ``T``.
-    """
+    """Return the axis of the steps."""
     if "T" not in layout or "N" not in layout:
         raise ValueError_(f"unroll: layout {layout!r} given, a layout such as 'NTC' expected")
     return layout.find("T")

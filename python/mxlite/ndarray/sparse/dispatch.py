@@ -28,20 +28,6 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator of which an argument or ``out=`` is sparse.
 
     The core sorts the arguments by the schema and refuses what it would refuse for dense arrays.
-
-    Parameters
-    ----------
-    op : _core.Op
-        The name by which it is called may have a rule of its own.
-    args : tuple
-    kwargs : dict
-
-    Raises
-    ------
-    TypeError
-        If the count of arrays or a parameter's name or type is wrong.
-    ValueError
-        If shapes, dtypes or values of parameters are wrong.
     """
     name = op.schema_name
     shapes = not _core.sparse_rule_checks_shapes(op)

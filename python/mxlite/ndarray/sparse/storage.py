@@ -50,13 +50,7 @@ def stype_of(array: NDArray) -> str:
 
 
 def check_stype(who: str, stype: str | None) -> str:
-    """Return a storage type, ``'default'`` for None.
-
-    Raises
-    ------
-    ValueError
-        If there is no such type.
-    """
+    """Return a storage type, ``'default'`` for None."""
     if stype is None:
         return "default"
     if stype not in STYPES:
@@ -131,13 +125,7 @@ def empty_array(stype: str, shape: tuple[int, ...], ctx: Any, dtype: Any) -> Any
 
 
 def cast_parts(array: NDArray, stype: str) -> NDArray:
-    """Return the array in a storage type; itself if it has it. Not recorded.
-
-    Raises
-    ------
-    ValueError
-        Between row_sparse and csr, which 1.x does not convert either.
-    """
+    """Return the array in a storage type; itself if it has it. Not recorded."""
     code = STYPES[check_stype("cast_storage", stype)]
     with unrecorded():
         return _core.cast_storage(array, code)
@@ -155,15 +143,7 @@ def full_rows(array: NDArray) -> NDArray:
 
 
 def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
-    """Write an array into another, converting storage and dtype; errors begin with ``who``.
-
-    Raises
-    ------
-    ShapeError
-        If the shapes differ.
-    MXNetError
-        If the target is part of a recorded computation and recording is on.
-    """
+    """Write an array into another, converting storage and dtype; errors begin with ``who``."""
     if target is source:
         return
     if target.shape != source.shape:

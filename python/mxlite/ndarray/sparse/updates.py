@@ -13,40 +13,14 @@ __all__ = ["has_rows_form", "update_rows"]
 
 
 def has_rows_form(name: str) -> bool:
-    """Return whether an update changes only the rows of a row-sparse gradient if it may.
-
-    Parameters
-    ----------
-    name : str
-        An update operator.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether an update changes only the rows of a row-sparse gradient if it may."""
     return traits(name)["row_update"] is not None
 
 
 def update_rows(
     name: str, arrays: list[NDArray], params: dict[str, Any], out: NDArray | None
 ) -> Any:
-    """Run an update that has a form for single rows.
-
-    Parameters
-    ----------
-    name : str
-        The update on dense arrays.
-    arrays : list of NDArray
-        Weight, gradient, states; some of them sparse.
-    params : dict
-    out : NDArray, optional
-        Where the new weight goes.
-
-    Returns
-    -------
-    NDArray
-        The new weight; NotImplemented if an array is csr.
-    """
+    """Run an update that has a form for single rows."""
     rows = traits(name)["row_update"]
     weight, grad, *states = arrays
     if "csr" in {stype_of(a) for a in arrays}:

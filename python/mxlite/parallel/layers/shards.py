@@ -12,22 +12,7 @@ __all__ = ["shard_sizes", "entering", "gathered", "summed"]
 
 
 def shard_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bool) -> list[int]:
-    """Return the size of each rank's shard of a divided axis, as sharded parameters have it.
-
-    Parameters
-    ----------
-    who, what : str
-        Layer and parameter, for errors.
-    extent : int
-        Size of the axis.
-    allow_uneven : bool
-        Accept shards that differ by one.
-
-    Raises
-    ------
-    ShapeError
-        If the axis does not divide.
-    """
+    """Return the size of each rank's shard of a divided axis, as sharded parameters have it."""
     if extent < group.size or (extent % group.size and not allow_uneven):
         ranks = ", ".join(map(str, group.ranks))
         raise ShapeError(
@@ -47,13 +32,6 @@ def entering(F: Any, data: Any, group: Group) -> Any:  # noqa: N803
     """Return an array that all ranks have and of which each computes a part of the results.
 
     A group of one rank has no collectives, so that an exported graph runs in any job.
-
-    Parameters
-    ----------
-    F : module
-        ``mx.nd`` or ``mx.sym``.
-    data : NDArray or Symbol
-        Its gradient is the sum of the gradients of all ranks.
     """
     return data if group.size == 1 else F.contrib.sum_gradient(data, process_set=group.number)
 
@@ -62,13 +40,6 @@ def summed(F: Any, part: Any, group: Group) -> Any:  # noqa: N803
     """Return the sum of all ranks' arrays, which all ranks use in the same way.
 
     A group of one rank has no collectives, so that an exported graph runs in any job.
-
-    Parameters
-    ----------
-    F : module
-        ``mx.nd`` or ``mx.sym``.
-    part : NDArray or Symbol
-        The array of this rank.
     """
     if group.size == 1:
         return part
@@ -80,15 +51,6 @@ def gathered(F: Any, shard: Any, sizes: list[int], group: Group) -> Any:  # noqa
 
     The result is used by all ranks in the same way: its gradient is divided again without
     communication. Shards may have different sizes.
-
-    Parameters
-    ----------
-    F : module
-        ``mx.nd`` or ``mx.sym``.
-    shard : NDArray or Symbol
-        This rank's shard.
-    sizes : list of int
-        Size of each rank's shard along the last axis.
     """
     if group.size == 1:
         return shard

@@ -38,12 +38,7 @@ def watched(command: Sequence[str]) -> list[str]:
 
 
 class EndedRanks:
-    """The folder for exit codes of one job.
-
-    Parameters
-    ----------
-    folder : str
-    """
+    """The folder for exit codes of one job."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -53,13 +48,7 @@ class EndedRanks:
         return {_FOLDER: str(self._folder)}
 
     def code(self, code: int) -> int:
-        """Return the code of the first rank that a signal has ended; if there is none, ``code``.
-
-        Parameters
-        ----------
-        code : int
-            Exit code of mpirun.
-        """
+        """Return the code of the first rank that a signal has ended; if there is none, ``code``."""
         files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
         codes = [int(text) for text in (file.read_text() for file in files) if text.strip()]
         return codes[0] if codes else code

@@ -65,23 +65,7 @@ class Host(NamedTuple):
 
 
 def read_hosts(path: str) -> list[Host]:
-    """Read lines ``name[:port] [slots=N]``; ``#`` begins a comment.
-
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    list of Host
-
-    Raises
-    ------
-    ValueError
-        For another line, with its number.
-    LaunchError
-        If the file cannot be read.
-    """
+    """Read lines ``name[:port] [slots=N]``; ``#`` begins a comment."""
     hosts = []
     try:
         with open(path, encoding="utf-8") as file:
@@ -103,19 +87,7 @@ def read_hosts(path: str) -> list[Host]:
 
 
 def ssh(host: Host, options: Sequence[str] = ()) -> list[str]:
-    """Return the command that runs its last argument on a host.
-
-    Parameters
-    ----------
-    host : Host
-    options : sequence of str
-        More options of ssh.
-
-    Returns
-    -------
-    list of str
-        Never asks for a password; gives up after ten seconds.
-    """
+    """Return the command that runs its last argument on a host."""
     command = ["ssh", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes"]
     command += ["-o", f"ConnectTimeout={_CONNECT_SECONDS}", "-o", "ServerAliveInterval=5"]
     command += ["-o", "ServerAliveCountMax=3", *options]
@@ -125,34 +97,13 @@ def ssh(host: Host, options: Sequence[str] = ()) -> list[str]:
 
 
 def own_names() -> tuple[str, ...]:
-    """Return the names by which hostfiles mean this machine.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Return the names by which hostfiles mean this machine."""
     own = socket.gethostname()
     return ("localhost", "127.0.0.1", "::1", own, own.split(".")[0])
 
 
 def check_hosts_of_mpirun(hosts: Sequence[Host], folder: str, options: Sequence[str] = ()) -> None:
-    """Ask the hosts that an mpirun of this machine will reach through ssh, as `check_hosts`.
-
-    Parameters
-    ----------
-    hosts : sequence of Host
-        This machine is not asked; nobody is where a scheduler of jobs, or a variable of Open MPI,
-        names other means than ssh.
-    folder : str
-        Hosts on which processes will run.
-    options : sequence of str
-        More options of ssh, beside those that Open MPI has from its variables.
-
-    Raises
-    ------
-    LaunchError
-        As in `check_hosts`.
-    """
+    """Ask the hosts that an mpirun of this machine will reach through ssh, as `check_hosts`."""
     if any(os.environ.get(name) for name in _NOT_BY_SSH):
         return
     given = [word for name in _SSH_ARGS for word in shlex.split(os.environ.get(name, ""))]
@@ -162,21 +113,7 @@ def check_hosts_of_mpirun(hosts: Sequence[Host], folder: str, options: Sequence[
 
 
 def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ()) -> None:
-    """Ask all hosts at the same time whether they answer and have the working directory.
-
-    Parameters
-    ----------
-    hosts : sequence of Host
-    folder : str
-        Hosts on which processes will run.
-    options : sequence of str
-        More options of ssh.
-
-    Raises
-    ------
-    LaunchError
-        With all hosts that do not, and what ssh says; after some 20 seconds at most.
-    """
+    """Ask all hosts at the same time whether they answer and have the working directory."""
     troubles: dict[Host, str] = {}
     question = f"cd {shlex.quote(folder)}"
 
@@ -210,17 +147,7 @@ def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ())
 
 
 def check_own_hosts(hosts: Sequence[Host]) -> None:
-    """Raise unless all names of a hostfile are addresses of this machine.
-
-    Parameters
-    ----------
-    hosts : sequence of Host
-
-    Raises
-    ------
-    LaunchError
-        Names the first host that is another machine, or has no address.
-    """
+    """Raise unless all names of a hostfile are addresses of this machine."""
     for host in hosts:
         try:
             family, kind, _, _, address = socket.getaddrinfo(host.name, 0, type=socket.SOCK_STREAM)[
@@ -236,23 +163,7 @@ def check_own_hosts(hosts: Sequence[Host]) -> None:
 
 
 def free_port(address: str) -> int:
-    """Return a free port of this machine.
-
-    Parameters
-    ----------
-    address : str
-        Address on which the scheduler will listen.
-
-    Returns
-    -------
-    int
-        One of those that MXNet uses.
-
-    Raises
-    ------
-    LaunchError
-        If all are taken.
-    """
+    """Return a free port of this machine."""
     # Launchers that start at the same time begin at different places.
     begin = os.getpid() % len(_PORTS)
     for i in range(len(_PORTS)):
@@ -270,19 +181,7 @@ def free_port(address: str) -> int:
 
 
 def check_port(address: str, port: int) -> None:
-    """Raise if a port of this machine is in use.
-
-    Parameters
-    ----------
-    address : str
-        Address on which the scheduler will listen.
-    port : int
-
-    Raises
-    ------
-    LaunchError
-        If the port is in use.
-    """
+    """Raise if a port of this machine is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -297,23 +196,7 @@ def check_port(address: str, port: int) -> None:
 
 
 def own_address(hosts: Sequence[Host]) -> str:
-    """Return the address under which the hosts find this machine.
-
-    Parameters
-    ----------
-    hosts : sequence of Host
-        None for a job of this machine only.
-
-    Returns
-    -------
-    str
-        ``DMLC_PS_ROOT_URI`` if that is set, else that of `reaching_address`.
-
-    Raises
-    ------
-    LaunchError
-        If a host has no address.
-    """
+    """Return the address under which the hosts find this machine."""
     given = os.environ.get("DMLC_PS_ROOT_URI", "").strip()
     if given:
         return given
@@ -326,20 +209,7 @@ def own_address(hosts: Sequence[Host]) -> str:
 
 
 def check_meeting(address: str, hosts: Sequence[Host]) -> None:
-    """Raise if workers on other hosts cannot reach the address at which this process listens.
-
-    Parameters
-    ----------
-    address : str
-        ``host:port``, numeric.
-    hosts : sequence of Host
-
-    Raises
-    ------
-    LaunchError
-        The address is of the loopback interface, or of all interfaces, and a host is another
-        machine.
-    """
+    """Raise if workers on other hosts cannot reach the address at which this process listens."""
     found = ipaddress.ip_address(address.rpartition(":")[0].strip("[]"))
     if not (found.is_loopback or found.is_unspecified):
         return
@@ -352,22 +222,7 @@ def check_meeting(address: str, hosts: Sequence[Host]) -> None:
 
 
 def reaching_address(hosts: Sequence[Host]) -> str:
-    """Return the address from which the first host is reached that is not this machine.
-
-    Parameters
-    ----------
-    hosts : sequence of Host
-
-    Returns
-    -------
-    str
-        ``127.0.0.1`` where all of them are this machine.
-
-    Raises
-    ------
-    LaunchError
-        If none of the hosts has an address.
-    """
+    """Return the address from which the first host is reached that is not this machine."""
     trouble: LaunchError | None = None
     local = not hosts
     for host in hosts:

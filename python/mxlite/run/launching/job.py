@@ -49,21 +49,7 @@ class _Running:
 
 
 class Job:
-    """The processes of a job, from start to end.
-
-    Parameters
-    ----------
-    plans : sequence of ProcessPlan
-        The scheduler first.
-    command : sequence of str, or mapping of role to that
-        Command of all processes, or of each role.
-    environment : mapping
-        Environment of processes on this machine; a plan's variables replace it.
-    folder : str
-        Working directory on other hosts.
-    attempts : int
-        How often a server or worker that fails is started again.
-    """
+    """The processes of a job, from start to end."""
 
     def __init__(
         self,
@@ -88,14 +74,7 @@ class Job:
         self._readers: list[threading.Thread] = []
 
     def run(self) -> int:
-        """Start all processes and wait until the job is over; none is left behind.
-
-        Returns
-        -------
-        int
-            0 when all workers ended with 0; else the code of the first process that failed, or 128
-            plus the number of the signal that ended it or this launcher.
-        """
+        """Start all processes and wait until the job is over; none is left behind."""
         previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         try:
             for plan in self._plans:

@@ -49,18 +49,7 @@ class ProcessPlan(NamedTuple):
 
 
 def command_of(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return a command, and the variables that were written before it.
-
-    Parameters
-    ----------
-    words : sequence of str
-        One word with blanks is a line of a shell.
-
-    Returns
-    -------
-    command : list of str
-    variables : dict
-    """
+    """Return a command, and the variables that were written before it."""
     variables = {}
     left = list(words)
     while left and re.match(r"[A-Za-z_]\w*=", left[0]):
@@ -102,20 +91,7 @@ def _cores_for_each(workers_here: int) -> int:
 
 
 def check_slots(args: argparse.Namespace, hosts: Sequence[Host]) -> None:
-    """Raise where the hosts have too few slots.
-
-    Parameters
-    ----------
-    args : Namespace
-        Options of the command line.
-    hosts : sequence of Host
-        None for a job of this machine only.
-
-    Raises
-    ------
-    LaunchError
-        The message has both numbers.
-    """
+    """Raise where the hosts have too few slots."""
     slots = sum(host.slots for host in hosts)
     if hosts and slots < args.num_workers:
         raise LaunchError(
@@ -127,26 +103,7 @@ def check_slots(args: argparse.Namespace, hosts: Sequence[Host]) -> None:
 def plan_all_reduce(
     args: argparse.Namespace, hosts: Sequence[Host], environment: Mapping[str, str]
 ) -> ProcessPlan:
-    """Return the workers of a job without servers, which one mpirun starts.
-
-    Parameters
-    ----------
-    args : Namespace
-        Options of the command line.
-    hosts : sequence of Host
-        Empty: all processes on this machine.
-    environment : mapping
-        Environment of the launcher.
-
-    Returns
-    -------
-    ProcessPlan
-
-    Raises
-    ------
-    LaunchError
-        If the hosts have fewer slots than there are workers.
-    """
+    """Return the workers of a job without servers, which one mpirun starts."""
     check_slots(args, hosts)
     variables = _forwarded(args.env, environment) if hosts else {}
     variables.update(
@@ -163,21 +120,7 @@ def plan_all_reduce(
 def plan_host_job(
     args: argparse.Namespace, environment: Mapping[str, str], memory: str
 ) -> list[ProcessPlan]:
-    """Return the workers of a job without servers and without mpirun, all on this machine.
-
-    Parameters
-    ----------
-    args : Namespace
-        Options of the command line.
-    environment : mapping
-        Environment of the launcher.
-    memory : str
-        Shared memory in which the workers find each other.
-
-    Returns
-    -------
-    list of ProcessPlan
-    """
+    """Return the workers of a job without servers and without mpirun, all on this machine."""
     return _workers(args, [], environment, {"MXLITE_JOB_MEMORY": memory})
 
 
@@ -188,31 +131,7 @@ def plan_hosts_job(
     address: str,
     token: str,
 ) -> list[ProcessPlan]:
-    """Return the workers of a job without servers and without mpirun on several hosts.
-
-    Parameters
-    ----------
-    args : Namespace
-        Options of the command line. With the launcher ``local`` all workers run on this machine,
-        and those of different lines of the hostfile share no memory.
-    hosts : sequence of Host
-        Ranks fill the slots of a host before those of the next.
-    environment : mapping
-        Environment of the launcher.
-    address : str
-        ``host:port`` at which the workers find each other.
-    token : str
-        Secret of the job.
-
-    Returns
-    -------
-    list of ProcessPlan
-
-    Raises
-    ------
-    LaunchError
-        If the hosts have fewer slots than there are workers.
-    """
+    """Return the workers of a job without servers and without mpirun on several hosts."""
     common = {"MXLITE_JOB_ADDRESS": address, "MXLITE_JOB_TOKEN": token}
     return _workers(args, hosts, environment, common)
 
@@ -245,26 +164,7 @@ def _workers(
 def plan_job(
     args: argparse.Namespace, hosts: Sequence[Host], environment: Mapping[str, str]
 ) -> list[ProcessPlan]:
-    """Return the processes of a job with servers: the scheduler first, then servers and workers.
-
-    Parameters
-    ----------
-    args : Namespace
-        Options of the command line.
-    hosts : sequence of Host
-        Empty: all processes on this machine. Servers and workers go round them.
-    environment : mapping
-        Environment of the launcher.
-
-    Returns
-    -------
-    list of ProcessPlan
-
-    Raises
-    ------
-    LaunchError
-        If the hosts have fewer slots than there are workers, or the scheduler's port is in use.
-    """
+    """Return the processes of a job with servers: the scheduler first, then servers and workers."""
     check_slots(args, hosts)
     address = own_address(hosts)
     port = environment.get("DMLC_PS_ROOT_PORT", "").strip()
@@ -322,17 +222,6 @@ def remote_script(plan: ProcessPlan, folder: str, command: Sequence[str]) -> str
     """Return what bash on another host reads from its input to run a process.
 
     The process ends when the input does: with the ssh that brought it, whatever ends that.
-
-    Parameters
-    ----------
-    plan : ProcessPlan
-    folder : str
-        Working directory there.
-    command : sequence of str
-
-    Returns
-    -------
-    str
     """
     exports = "".join(
         f"export {name}={shlex.quote(value)}; " for name, value in sorted(plan.variables.items())
@@ -348,18 +237,7 @@ def remote_script(plan: ProcessPlan, folder: str, command: Sequence[str]) -> str
 
 
 def table(plans: Sequence[ProcessPlan], processes: Mapping[str, int]) -> str:
-    """Return the host of each process, one line for each process.
-
-    Parameters
-    ----------
-    plans : sequence of ProcessPlan
-    processes : mapping
-        Process numbers on this machine, by label.
-
-    Returns
-    -------
-    str
-    """
+    """Return the host of each process, one line for each process."""
     root = plans[0].variables
     workers, servers = root["DMLC_NUM_WORKER"], root["DMLC_NUM_SERVER"]
     if servers == "0":

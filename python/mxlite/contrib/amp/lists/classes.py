@@ -17,18 +17,7 @@ def _schemas() -> tuple[dict[str, Any], ...]:
 
 @functools.cache
 def names_of(kind: str) -> tuple[str, ...]:
-    """Return names and aliases of the operators of one class.
-
-    Parameters
-    ----------
-    kind : str
-        ``"low_precision"``, ``"float32"``, ``"widest"`` or ``"neutral"``.
-
-    Returns
-    -------
-    tuple of str
-        Without gradient operators and those with a condition.
-    """
+    """Return names and aliases of the operators of one class."""
     found = ["Custom"] if kind == "float32" else []
     for op in _schemas():
         amp, name = op["amp"], op["name"]

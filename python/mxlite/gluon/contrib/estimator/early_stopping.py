@@ -25,16 +25,7 @@ NO_MONITOR = (
 
 
 def better_than(monitor: EvalMetric, mode: str, handler: str) -> Callable[[Any, Any], Any]:
-    """Return the comparison by which a metric is better: ``numpy.less`` or ``numpy.greater``.
-
-    Parameters
-    ----------
-    monitor : EvalMetric
-    mode : {'auto', 'min', 'max'}
-        ``'auto'`` takes the larger value for accuracies and F1 scores, else the smaller one.
-    handler : str
-        Named in warnings.
-    """
+    """Return the comparison by which a metric is better: ``numpy.less`` or ``numpy.greater``."""
     if mode not in ("auto", "min", "max"):
         warnings.warn(
             f"{handler} mode {mode} is unknown, fallback to auto mode: larger is better for "

@@ -73,17 +73,7 @@ class BatchEnd(EventHandler):
 def checked_handlers(
     handlers: EventHandler | Sequence[EventHandler] | None,
 ) -> list[EventHandler]:
-    """Return a new list of handlers.
-
-    Parameters
-    ----------
-    handlers : EventHandler, list of EventHandler or None
-
-    Raises
-    ------
-    ValueError
-        If something else is among them.
-    """
+    """Return a new list of handlers."""
     if isinstance(handlers, EventHandler):
         return [handlers]
     found = list(handlers or ())

@@ -13,22 +13,7 @@ __all__: list[str] = []
 
 
 def checked_metrics(metrics: Any) -> list[EvalMetric]:
-    """Return metrics as a list; composites are replaced by their members.
-
-    Parameters
-    ----------
-    metrics : EvalMetric, list of EvalMetric or None
-
-    Returns
-    -------
-    list of EvalMetric
-        A given list itself.
-
-    Raises
-    ------
-    ValueError
-        If something else is among them.
-    """
+    """Return metrics as a list; composites are replaced by their members."""
     if isinstance(metrics, CompositeEvalMetric):
         return [part for metric in metrics.metrics for part in checked_metrics(metric)]
     if isinstance(metrics, EvalMetric):
@@ -43,18 +28,7 @@ def checked_metrics(metrics: Any) -> list[EvalMetric]:
 
 
 def check_known_metrics(handler: Any, known: Iterable[EvalMetric]) -> None:
-    """Refuse a handler whose metrics are not those of the estimator.
-
-    Parameters
-    ----------
-    handler : EventHandler
-    known : iterable of EvalMetric
-
-    Raises
-    ------
-    ValueError
-        Its values would never change.
-    """
+    """Refuse a handler whose metrics are not those of the estimator."""
     ids = {id(metric) for metric in known}
     for attribute, value in vars(handler).items():
         if "metric" not in attribute or not value:

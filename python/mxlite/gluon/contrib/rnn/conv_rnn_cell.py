@@ -26,30 +26,7 @@ _LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 class _ConvCell(HybridRecurrentCell):
-    """A cell with a convolution of the input and one of the state.
-
-    Parameters
-    ----------
-    input_shape : tuple of int
-        One sample at one step, such as (channels, height, width).
-    hidden_channels : int
-    i2h_kernel, h2h_kernel : int or tuple of int
-        Sizes; those of h2h must be odd, so that the state keeps its shape.
-    i2h_pad : int or tuple of int
-    i2h_dilate, h2h_dilate : int or tuple of int
-    i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
-    i2h_bias_initializer, h2h_bias_initializer : str or Initializer
-    conv_layout : str, optional
-        Channels first by default.
-    activation : str or HybridBlock
-    prefix : str, optional
-    params : ParameterDict, optional
-
-    Raises
-    ------
-    ValueError
-        For an even kernel of h2h, or settings of the wrong length.
-    """
+    """A cell with a convolution of the input and one of the state."""
 
     _dims = 2
     _gates = 1

@@ -24,24 +24,7 @@ _PIXELS = 3 * 32 * 32
 
 
 def idx_array(folder: str, name: str, ndim: int) -> Array:
-    """Return the array of an IDX file of bytes, packed (``.gz``) or not.
-
-    Parameters
-    ----------
-    folder : str
-    name : str
-        File name without ``.gz``.
-    ndim : int
-
-    Returns
-    -------
-    numpy.ndarray
-        uint8.
-
-    Raises
-    ------
-    MissingFileError, FileFormatError
-    """
+    """Return the array of an IDX file of bytes, packed (``.gz``) or not."""
     packed, plain = os.path.join(folder, name + ".gz"), os.path.join(folder, name)
     path = packed if os.path.exists(packed) else plain
     if not os.path.exists(path):
@@ -53,26 +36,7 @@ def idx_array(folder: str, name: str, ndim: int) -> Array:
 
 
 def read_cifar(folder: str, files: Sequence[str], archive: str, labels: int) -> tuple[Array, Array]:
-    """Return the images and labels of CIFAR's binary files.
-
-    Parameters
-    ----------
-    folder : str
-    files : list of str
-        Looked for in the folder, in a folder in it, and in the archive in it.
-    archive : str
-    labels : int
-        Bytes of labels before each image.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        uint8 (n, 32, 32, 3) and uint8 (n, labels).
-
-    Raises
-    ------
-    MissingFileError, FileFormatError
-    """
+    """Return the images and labels of CIFAR's binary files."""
     contents = _plain_files(folder, files)
     if contents is None:
         contents = _archived_files(os.path.join(folder, archive), files)

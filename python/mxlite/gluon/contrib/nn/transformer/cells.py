@@ -43,22 +43,7 @@ _ACTIVATIONS: dict[str, Callable[[], HybridBlock]] = {
 
 
 def activation_layer(name: str) -> HybridBlock:
-    """Return the layer of an activation.
-
-    Parameters
-    ----------
-    name : {'gelu', 'gelu_tanh', 'silu', 'relu', 'tanh'}
-        ``gelu`` is the form with the error function.
-
-    Returns
-    -------
-    HybridBlock
-
-    Raises
-    ------
-    ValueError_
-        For another name.
-    """
+    """Return the layer of an activation."""
     if name not in _ACTIVATIONS:
         raise ValueError_(
             f"transformer: activation {name!r} was given, expected one of {', '.join(_ACTIVATIONS)}"

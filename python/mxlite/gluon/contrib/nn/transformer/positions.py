@@ -63,18 +63,6 @@ def places_along(F: Any, x: Any, axis: int) -> Any:  # noqa: N803
     """Return 0, 1, 2, ... along an axis that is not the last one, in float32.
 
     ``arange_like`` has the dtype of its input, and float16 holds all integers up to 2048 only.
-
-    Parameters
-    ----------
-    F : module
-        ``mx.nd`` or ``mx.sym``.
-    x : NDArray or Symbol
-    axis : int
-
-    Returns
-    -------
-    NDArray or Symbol
-        As long as the axis.
     """
     narrow = F.slice_axis(x, axis=-1, begin=0, end=1)
     return F.contrib.arange_like(F.cast(narrow, dtype="float32"), axis=axis)
