@@ -1,4 +1,4 @@
-// The end of a job: ranks shut the job down, leave it while others continue, or wait in vain.
+// The end of a job: ranks shut the job down, leave it while others continue, or wait forever.
 #include <algorithm>
 #include <cstdio>
 #include <map>

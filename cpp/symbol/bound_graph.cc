@@ -249,7 +249,7 @@ Arrays head_gradients(const Entries& heads, const Arrays& outputs, const Arrays&
 
 void BoundGraph::backward(const Arrays& head_grads, bool training) {
   const Arrays grads = head_gradients(heads_, outputs_, head_grads);
-  // What forward saved is freed: a second backward is rare, and memory is scarce.
+  // The values that forward saved are freed: a second backward is rare, and memory is scarce.
   spent_ = on_graph_;
   autograd::backward(outputs_, grads, {.retain_graph = !on_graph_, .training = training});
 }

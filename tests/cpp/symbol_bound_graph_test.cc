@@ -82,7 +82,8 @@ TEST(BoundGraph, WritesTheSameGradientsTwice) {
   const Entries heads = classifier();
   const BoundArrays arrays = bound_arrays(heads, given, {}, {}, GradReq::kWrite);
   BoundGraph graph(heads, arrays, Calls(), "classifier");
-  // Of the arguments data, fc1_weight, fc1_bias, bn_gamma, bn_beta, fc2_weight, fc2_bias and label.
+  // The arguments are data, fc1_weight, fc1_bias, bn_gamma, bn_beta, fc2_weight, fc2_bias and
+  // label.
   constexpr size_t kBias = 6;
   for (const bool is_first : {true, false}) {
     EXPECT_TRUE(graph.prepare_backward(false)) << "the second backward runs forward again";
