@@ -185,9 +185,9 @@ PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf
     // `x += y` on a recorded or traced array makes a new array, as in Python without __iadd__;
     // recorded ones raise (autograd/call.cc) because 1.x does.
     const bool in_place = object.side == Side::kInPlace && !graph::Trace::current();
-    const bool beside_sparse = is_sparse_array(other);
-    if (is_array(other) || beside_sparse || is_number(other)) {
-      if (beside_sparse || is_sparse_array(self))
+    const ArrayKind kind = array_kind(other);
+    if (kind != ArrayKind::kNone || is_number(other)) {
+      if (kind == ArrayKind::kSparse || is_sparse_array(self))
         return call_on_sparse(object, self, other, in_place);
       return call_on_array(object, array_of(self), other, in_place);
     }
