@@ -18,9 +18,9 @@ NDArrayRef filled(const char* op, const TensorSpec& spec, Device device) {
   return call_op(op, {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
 }
 
-class Walk {
+class BackwardWalk {
  public:
-  explicit Walk(const BackwardOptions& options) : options_(options) {}
+  explicit BackwardWalk(const BackwardOptions& options) : options_(options) {}
 
   void add_head(const NDArrayRef& head, NDArrayRef grad) {
     const ArrayInfo* info = info_of(*head);
@@ -262,7 +262,8 @@ class Walk {
   uint64_t contributions_ = 0;  // counted while the order is noted
 };
 
-void start(Walk& walk, std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads) {
+void start(BackwardWalk& walk, std::span<const NDArrayRef> heads,
+           std::span<const NDArrayRef> head_grads) {
   MX_CHECK(!heads.empty(), "backward: no heads given");
   MX_CHECK(head_grads.empty() || head_grads.size() == heads.size(), "backward: ", head_grads.size(),
            " head gradients given for ", heads.size(), " heads");
@@ -297,7 +298,7 @@ void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> hea
               const BackwardOptions& options) {
   ModeScope scope({options.create_graph, options.training});
   const amp::Pause no_amp;  // gradient rules already emit their final dtypes
-  Walk walk(options);
+  BackwardWalk walk(options);
   start(walk, heads, head_grads);
   walk.store_into_variables();
   walk.release();
@@ -309,7 +310,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
                                   const BackwardOptions& options) {
   ModeScope scope({options.create_graph, options.training});
   const amp::Pause no_amp;  // gradient rules already emit their final dtypes
-  Walk walk(options);
+  BackwardWalk walk(options);
   for (const NDArrayRef& v : variables) {
     const ArrayInfo* info = info_of(*v);
     MX_CHECK(info, "grad: a variable of shape ", v->shape(),

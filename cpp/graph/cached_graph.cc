@@ -22,7 +22,7 @@ std::atomic<uint64_t> uses{0};
 void print_warning(const std::string& text) { std::fprintf(stderr, "mxlite: %s\n", text.c_str()); }
 std::atomic<void (*)(const std::string&)> warn_user{print_warning};
 
-void add_footprint(const CachedGraph::Entry& entry, CachedGraph::Footprint& footprint) {
+void add_footprint(const CachedGraph::Compiled& entry, CachedGraph::Footprint& footprint) {
   if (entry.plain) entry.plain->add_to(footprint.own, footprint.shared);
   if (entry.recorded) entry.recorded->add_to(footprint.own, footprint.shared);
   if (entry.segmented)
@@ -30,7 +30,7 @@ void add_footprint(const CachedGraph::Entry& entry, CachedGraph::Footprint& foot
       if (segment.graph) segment.graph->add_to(footprint);
 }
 
-void forget_packed(const CachedGraph::Entry& entry) {
+void forget_packed(const CachedGraph::Compiled& entry) {
   if (entry.plain) entry.plain->forget_packed();
   if (entry.recorded) entry.recorded->forget_packed();
 }
@@ -127,7 +127,7 @@ std::shared_ptr<const ArrayList> CachedGraph::join(const ArrayList& a, const Arr
 
 bool CachedGraph::matches(const KeptEntry& kept, std::span<const NDArrayRef> inputs,
                           const Mode& mode) const {
-  const Entry& e = *kept.entry;
+  const Compiled& e = *kept.entry;
   if (e.training != mode.training || e.recording != mode.recording ||
       e.input_specs.size() != inputs.size() || e.numpy != any_numpy(inputs))
     return false;
@@ -158,7 +158,7 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
     params = params_;
   }
   // Tracing runs Python, which may switch threads: no lock is held. Two threads may both compile.
-  const std::shared_ptr<const Entry> entry =
+  const std::shared_ptr<const Compiled> entry =
       keeping_calls([&] { return compile(inputs, mode, *params); });
   size_t shapes_to_warn_of = 0;
   KeptEntry kept{entry, join(*params, entry->captured), ++uses};
@@ -180,10 +180,10 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
   return {kept.entry, kept.parameters};
 }
 
-std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArrayRef> inputs,
-                                                         const Mode& mode,
-                                                         const ArrayList& params) {
-  auto entry = std::make_shared<Entry>();
+std::shared_ptr<CachedGraph::Compiled> CachedGraph::compile(std::span<const NDArrayRef> inputs,
+                                                            const Mode& mode,
+                                                            const ArrayList& params) {
+  auto entry = std::make_shared<Compiled>();
   entry->device = device_of(inputs, params);
   entry->training = mode.training;
   entry->recording = mode.recording;
@@ -231,7 +231,7 @@ void CachedGraph::adopt(std::shared_ptr<Traced> traced) {
   std::swap(adopted_, traced);  // the old value is destroyed without the lock
 }
 
-std::shared_ptr<Traced> CachedGraph::take_adopted(const Entry& entry,
+std::shared_ptr<Traced> CachedGraph::take_adopted(const Compiled& entry,
                                                   std::span<const TensorSpec> params) {
   std::shared_ptr<Traced> traced;
   {
@@ -302,7 +302,7 @@ std::vector<CachedGraph::Evictable> CachedGraph::by_last_use() {
   return result;
 }
 
-void CachedGraph::drop(const std::shared_ptr<const Entry>& entry) {
+void CachedGraph::drop(const std::shared_ptr<const Compiled>& entry) {
   KeptEntry dropped;  // destroyed without the lock
   std::lock_guard lock(mutex_);
   const auto at = std::ranges::find(kept_, entry, &KeptEntry::entry);

@@ -51,7 +51,7 @@ class CachedGraph : public RefCounted {
     bool (*needs_grad)(const NDArray&) = nullptr;  // asked when recording
   };
   // The executables of one signature. It never changes.
-  struct Entry {
+  struct Compiled {
     std::vector<TensorSpec> input_specs;
     Device device;
     bool training = false, recording = false, numpy = false;
@@ -63,7 +63,7 @@ class CachedGraph : public RefCounted {
     size_t num_outputs = 0;
   };
   struct Ready {
-    std::shared_ptr<const Entry> entry;
+    std::shared_ptr<const Compiled> entry;
     std::shared_ptr<const ArrayList> parameters;  // set_params' and the captured ones
   };
   // The compiled graph for these inputs. Thread-safe; tracing runs without a lock held.
@@ -91,24 +91,24 @@ class CachedGraph : public RefCounted {
   // GraphCache chooses by it which signature goes first.
   struct Evictable {
     CachedGraph* graph = nullptr;
-    std::shared_ptr<const Entry> entry;
+    std::shared_ptr<const Compiled> entry;
     uint64_t last_use = 0;  // position in the order of all uses in this process
     Footprint footprint;
   };
   std::vector<Evictable> by_last_use();  // most recent first
-  void drop(const std::shared_ptr<const Entry>& entry);
+  void drop(const std::shared_ptr<const Compiled>& entry);
   void add_to(Footprint& footprint) const;  // counts all signatures
 
  private:
   struct KeptEntry {
-    std::shared_ptr<const Entry> entry;
+    std::shared_ptr<const Compiled> entry;
     std::shared_ptr<const ArrayList> parameters;
     uint64_t last_use = 0;
   };
   bool matches(const KeptEntry& kept, std::span<const NDArrayRef> inputs, const Mode& mode) const;
-  std::shared_ptr<Entry> compile(std::span<const NDArrayRef> inputs, const Mode& mode,
-                                 const ArrayList& params);
-  std::shared_ptr<Traced> take_adopted(const Entry& entry, std::span<const TensorSpec> params);
+  std::shared_ptr<Compiled> compile(std::span<const NDArrayRef> inputs, const Mode& mode,
+                                    const ArrayList& params);
+  std::shared_ptr<Traced> take_adopted(const Compiled& entry, std::span<const TensorSpec> params);
   ExecutableRef compile_plain(Graph graph, Device device) const;
   static std::shared_ptr<const ArrayList> join(const ArrayList& a, const ArrayList& b);
   size_t num_shapes_locked() const;

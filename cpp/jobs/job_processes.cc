@@ -12,7 +12,7 @@
 namespace mxlite::jobs {
 namespace {
 
-using collective::Call;
+using collective::CollectiveCall;
 using collective::Kind;
 using collective::Reduction;
 
@@ -61,7 +61,7 @@ Request request_of(const collective::Terms& terms, const TensorSpec& spec,
 }
 
 // Returns the call as an operation, with the next number of its channel.
-OperationRef operation_of(const Call& call, const std::string& failure, Job& job) {
+OperationRef operation_of(const CollectiveCall& call, const std::string& failure, Job& job) {
   const CallChannel channel = channel_of(call.terms, job.rank);
   Request request = request_of(call.terms, call.spec, channel, job);
   if (call.output) request.device = gpu_number(call.output->device());
@@ -156,7 +156,7 @@ class JobProcesses final : public collective::Processes {
     return false;
   }
 
-  collective::Group group(int32_t process_set) const override {
+  collective::ProcessGroup group(int32_t process_set) const override {
     const auto job = CommThread::get().running_job();
     return {job->process_sets().members(process_set), job->rank};
   }
@@ -169,7 +169,7 @@ class JobProcesses final : public collective::Processes {
     return CommThread::get().running_job()->place_of(device, dtype);
   }
 
-  void start(Call call) override {
+  void start(CollectiveCall call) override {
     auto job = CommThread::get().running_job();
     std::vector<OperationRef> operations = {operation_of(call, "", *job)};
     std::vector<engine::Var*> reads, overwrites = {&call.output->storage()->var()};
@@ -191,7 +191,7 @@ class JobProcesses final : public collective::Processes {
     return make_ref<PreparedJobCall>(asked, std::move(job));
   }
 
-  void refuse(Call call, const std::string& reason) override {
+  void refuse(CollectiveCall call, const std::string& reason) override {
     const auto job = CommThread::get().running_job();
     job->submit({operation_of(call, cause_text(reason), *job)});
   }

@@ -13,8 +13,8 @@
 
 namespace mxlite::python {
 
-using symbol::Entries;
-using symbol::Entry;
+using symbol::NodeOutput;
+using symbol::NodeOutputs;
 
 namespace {
 
@@ -181,7 +181,7 @@ class Arguments {
       return;
     }
     if (!is_symbol(value.ptr())) fail_input(value, label);
-    const Entries entries = value.attr("_outputs").cast<Entries>();
+    const NodeOutputs entries = value.attr("_outputs").cast<NodeOutputs>();
     MX_CHECK_KIND(entries.size() == 1, ErrorKind::kType, given_.alias, ": ", label, ": a group of ",
                   entries.size(), " outputs given, one output expected; index the symbol");
     given_.inputs[index] = entries[0];
@@ -253,7 +253,7 @@ py::object compose(const std::string& alias, const py::tuple& args, const py::di
   const auto full = scopes().name(name, symbol::hint(alias)).cast<std::string>();
   const symbol::NodeRef node = symbol::compose(std::move(given), {full, user_line()});
   cast_inputs(*node);
-  Entries outputs;
+  NodeOutputs outputs;
   for (int i = 0, n = node->num_outputs(); i < n; ++i) outputs.push_back({node, i});
   return py::handle(reinterpret_cast<PyObject*>(symbol_type))(outputs);
 }

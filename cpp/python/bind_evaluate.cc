@@ -21,8 +21,8 @@ namespace {
 using graph::Call;
 using graph::CallRef;
 using symbol::Calls;
-using symbol::Entries;
 using symbol::Listing;
+using symbol::NodeOutputs;
 using symbol::NodeRef;
 using symbol::UnknownExtent;
 using Known = symbol::Inference::Known;
@@ -237,7 +237,7 @@ Calls calls_from_python(const std::map<NodeRef, py::object>& given) {
   return calls;
 }
 
-py::list evaluate(const Entries& heads, const py::dict& values, const GivenCalls& calls,
+py::list evaluate(const NodeOutputs& heads, const py::dict& values, const GivenCalls& calls,
                   const py::object& watch, const Contexts& contexts) {
   const auto known = [&](const symbol::Node& variable) {
     const py::str name(variable.name());
@@ -262,7 +262,8 @@ py::list evaluate(const Entries& heads, const py::dict& values, const GivenCalls
   return to_list(SymbolRun(listing, std::move(leaves), contexts, watch).walk());
 }
 
-std::unique_ptr<symbol::RecordedSteps> recorded_steps(const Entries& heads, const py::dict& values,
+std::unique_ptr<symbol::RecordedSteps> recorded_steps(const NodeOutputs& heads,
+                                                      const py::dict& values,
                                                       const GivenCalls& calls,
                                                       const py::function& watch,
                                                       const Contexts& contexts) {
@@ -303,7 +304,7 @@ void bind_recorded_steps(py::module_& m) {
           "each input of each node: fc1_backward_output0. None among head_grads means ones.");
 }
 
-py::object symbol_graph(const Entries& heads, std::vector<std::string> names,
+py::object symbol_graph(const NodeOutputs& heads, std::vector<std::string> names,
                         const std::string& name) {
   const auto* function = new symbol::SymbolFunction(heads, std::move(names), {});
   const py::capsule owner(
@@ -314,7 +315,7 @@ py::object symbol_graph(const Entries& heads, std::vector<std::string> names,
   return make_cached_graph(trace, owner, name);
 }
 
-std::unique_ptr<symbol::BoundGraph> bind(const Entries& heads, const py::list& arguments,
+std::unique_ptr<symbol::BoundGraph> bind(const NodeOutputs& heads, const py::list& arguments,
                                          const py::list& gradients,
                                          const std::vector<int>& requests, const py::list& states,
                                          const std::map<NodeRef, py::object>& calls,
@@ -386,7 +387,7 @@ void bind_bound_graph(py::module_& m) {
                              "How many signatures are compiled.");
   m.def(
       "head_gradients",
-      [](const Entries& heads, const py::list& outputs, const py::list& given) {
+      [](const NodeOutputs& heads, const py::list& outputs, const py::list& given) {
         return to_list(to_objects(symbol::head_gradients(
             heads, optional_arrays(outputs, "backward"), optional_arrays(given, "backward"))));
       },
@@ -413,7 +414,7 @@ void bind_evaluate(py::module_& m) {
         "The CachedGraph of a symbol, whose variables are its inputs in the order of names.");
   m.def(
       "refuse_calls_of_symbol",
-      [](const Entries& heads, const std::string& reason) {
+      [](const NodeOutputs& heads, const std::string& reason) {
         collective::PlannedCalls calls;
         for (const NodeRef& node : symbol::topological_order(heads))
           if (!node->is_variable()) calls.add(*node->call->op, node->call->params, {});

@@ -15,7 +15,7 @@ UnknownExtent spelling(bool np_shape) {
   return np_shape ? UnknownExtent::kNegative : UnknownExtent::kZero;
 }
 
-Inference make_inference(symbol::Entries heads, const py::dict& shapes, const py::dict& types,
+Inference make_inference(symbol::NodeOutputs heads, const py::dict& shapes, const py::dict& types,
                          bool np_shape) {
   Inference::Shapes known_shapes;
   for (const auto& [name, shape] : shapes)

@@ -23,13 +23,13 @@ using autograd::ArrayInfo;
 using autograd::GraphNode;
 using autograd::OpNode;
 using autograd::TapeNode;
-using symbol::Entries;
-using symbol::Entry;
+using symbol::NodeOutput;
+using symbol::NodeOutputs;
 
 // Calls of hybridized blocks are taken apart into their operators.
 class TapeReader {
  public:
-  Entry read(const ArrayInfo& head) {
+  NodeOutput read(const ArrayInfo& head) {
     std::vector<const TapeNode*> order = reachable(head);
     // Inputs of a node were always recorded before it.
     std::sort(order.begin(), order.end(),
@@ -54,10 +54,10 @@ class TapeReader {
     return found;
   }
 
-  Entry variable() { return {symbol::make_variable(str("var", num_variables_++)), 0}; }
+  NodeOutput variable() { return {symbol::make_variable(str("var", num_variables_++)), 0}; }
   std::string next_name() { return str("node_", num_calls_++); }
 
-  Entry entry_of(const ArrayInfo* info) {
+  NodeOutput entry_of(const ArrayInfo* info) {
     if (!info) return variable();  // a constant
     if (info->node) return outputs_.at(info->node.get())[static_cast<size_t>(info->output)];
     const auto [it, fresh] = variables_.try_emplace(info);
@@ -68,9 +68,9 @@ class TapeReader {
   void add(const TapeNode& node) {
     MX_CHECK_KIND(!node.released, ErrorKind::kError, "get_symbol: the recorded call of ",
                   node.name(), " was freed by backward; use retain_graph=True");
-    Entries inputs;
+    NodeOutputs inputs;
     for (const auto& input : node.inputs()) inputs.push_back(entry_of(input.get()));
-    Entries& outputs = outputs_[&node];
+    NodeOutputs& outputs = outputs_[&node];
     if (const auto* op = dynamic_cast<const OpNode*>(&node)) {
       auto recorded = std::make_shared<graph::Call>();
       recorded->op = &op->op();
@@ -91,15 +91,15 @@ class TapeReader {
         make_symbol_call);
   }
 
-  std::unordered_map<const TapeNode*, Entries> outputs_;
-  std::unordered_map<const ArrayInfo*, Entry> variables_;
+  std::unordered_map<const TapeNode*, NodeOutputs> outputs_;
+  std::unordered_map<const ArrayInfo*, NodeOutput> variables_;
   int num_variables_ = 0, num_calls_ = 0;
 };
 
 // Outputs, their specs, and the arrays that forward used without being handed them, by name.
 py::tuple trace_symbol(const py::function& trace, const std::string& name,
                        const py::object& context, const py::list& input_specs,
-                       const py::object& parameters, Entries leaves) {
+                       const py::object& parameters, NodeOutputs leaves) {
   graph::ArrayList arrays = arrays_from(parameters, "trace_symbol");
   std::vector<TensorSpec> inputs, specs;
   for (const py::handle spec : input_specs) inputs.push_back(spec_from_python(spec));
@@ -108,7 +108,7 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
                                                  device_from_python(context), false, inputs, specs);
   const graph::Graph& g = traced.graph;
   std::set<std::string> taken;
-  for (const Entry& leaf : leaves) taken.insert(leaf.node->name());
+  for (const NodeOutput& leaf : leaves) taken.insert(leaf.node->name());
   symbol::TraceNames names(std::move(taken));
   py::dict captured;
   for (size_t i = arrays.size(); i < g.parameters.size(); ++i) {
@@ -122,7 +122,7 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
          0});
     captured[py::str(captured_name)] = leaf.value;
   }
-  const Entries heads = symbol::from_graph(g, leaves, std::ref(names), make_symbol_call);
+  const NodeOutputs heads = symbol::from_graph(g, leaves, std::ref(names), make_symbol_call);
   py::list output_specs;
   for (const graph::ValueId v : g.outputs) output_specs.append(spec_to_python(g.spec(v)));
   return py::make_tuple(heads, output_specs, captured);

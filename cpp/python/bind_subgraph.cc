@@ -9,21 +9,21 @@ namespace mxlite::python {
 namespace {
 
 using symbol::CutSubgraph;
-using symbol::Entries;
-using symbol::Entry;
+using symbol::NodeOutput;
+using symbol::NodeOutputs;
 
 // A new name and the variables for the arguments of a function of symbols.
 py::tuple new_subgraph(const std::string& name, int count) {
   const std::string unique = symbol::unique_subgraph_name(name);
-  Entries arguments;
+  NodeOutputs arguments;
   for (int i = 0; i < count; ++i)
     arguments.push_back({symbol::make_variable(str(unique, "_arg", i)), 0});
   return py::make_tuple(unique, arguments);
 }
 
-CutSubgraph cut(const std::string& name, const Entries& arguments, const Entries& heads) {
+CutSubgraph cut(const std::string& name, const NodeOutputs& arguments, const NodeOutputs& heads) {
   std::vector<symbol::NodeRef> variables;
-  for (const Entry& argument : arguments) variables.push_back(argument.node);
+  for (const NodeOutput& argument : arguments) variables.push_back(argument.node);
   return symbol::cut_subgraph(heads, std::move(variables), name);
 }
 
@@ -36,13 +36,13 @@ std::vector<int> unused_arguments(const CutSubgraph& graph) {
 }
 
 // The outputs of a new node, which has the name and the attributes of the current scopes.
-Entries outputs_of(symbol::ControlFlowCall made) {
+NodeOutputs outputs_of(symbol::ControlFlowCall made) {
   ScopedNode scoped = scoped_node(made.call.file_op);
   made.call.name = std::move(scoped.name);
   made.call.attrs = std::move(scoped.attrs);
   const symbol::NodeRef node = symbol::make_node(
       std::make_shared<const symbol::Call>(std::move(made.call)), std::move(made.inputs));
-  Entries outputs;
+  NodeOutputs outputs;
   for (int i = 0; i < node->num_outputs(); ++i) outputs.push_back({node, i});
   return outputs;
 }
@@ -59,14 +59,14 @@ void bind_subgraph(py::module_& m) {
         "A name that no other subgraph has, and variables for the arguments of its function.");
   m.def(
       "foreach_outputs",
-      [](const CutSubgraph& body, const Entries& data, const Entries& states) {
+      [](const CutSubgraph& body, const NodeOutputs& data, const NodeOutputs& states) {
         return outputs_of(symbol::make_foreach(body, data, states));
       },
       py::arg("body"), py::arg("data"), py::arg("states"),
       "The outputs of a node that calls a subgraph on each slice of data.");
   m.def(
       "while_loop_outputs",
-      [](const CutSubgraph& condition, const CutSubgraph& body, const Entries& variables,
+      [](const CutSubgraph& condition, const CutSubgraph& body, const NodeOutputs& variables,
          int64_t max_iterations) {
         return outputs_of(symbol::make_while_loop(condition, body, variables, max_iterations));
       },
@@ -74,7 +74,7 @@ void bind_subgraph(py::module_& m) {
       "The outputs of a node that calls a subgraph while another one holds.");
   m.def(
       "cond_outputs",
-      [](const Entry& predicate, const CutSubgraph& then, const CutSubgraph& otherwise) {
+      [](const NodeOutput& predicate, const CutSubgraph& then, const CutSubgraph& otherwise) {
         return outputs_of(symbol::make_cond(predicate, then, otherwise));
       },
       py::arg("predicate"), py::arg("then"), py::arg("otherwise"),

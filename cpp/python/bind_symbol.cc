@@ -37,8 +37,8 @@ namespace {
 
 using symbol::Attributes;
 using symbol::Call;
-using symbol::Entries;
 using symbol::Node;
+using symbol::NodeOutputs;
 using symbol::NodeRef;
 
 // -- calls -------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ py::dict& python_calls() {  // makers of calls that Python runs, by the operator
 }
 
 NodeRef node_from_python(const std::optional<std::string>& op, std::string name, Attributes attrs,
-                         Entries inputs, const py::object& call, std::string origin) {
+                         NodeOutputs inputs, const py::object& call, std::string origin) {
   if (!op) return symbol::make_variable(std::move(name), std::move(attrs));
   Call made = call.is_none() ? make_symbol_call(*op, attrs) : call_from_python(*op, call);
   made.name = {std::move(name), std::move(origin)};
@@ -201,14 +201,14 @@ void bind_node(py::module_& m) {
         "All nodes that heads need, inputs before their users, in 1.x's order.");
   m.def(
       "symbol_variables",
-      [](const Entries& heads) {
+      [](const NodeOutputs& heads) {
         const symbol::Variables found = symbol::variables_of(symbol::topological_order(heads));
         return py::make_tuple(found.all, found.is_state);
       },
       py::arg("heads"), "The variables, and which of them operators write.");
   m.def(
       "run_symbol_pass",
-      [](const std::string& name, const Entries& heads,
+      [](const std::string& name, const NodeOutputs& heads,
          const std::optional<std::shared_ptr<amp::Rules>>& precision, std::set<std::string> kept) {
         return symbol::run_pass(name, heads, {precision.value_or(nullptr), std::move(kept)});
       },

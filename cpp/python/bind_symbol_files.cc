@@ -6,7 +6,7 @@
 namespace mxlite::python {
 namespace {
 
-symbol::Entries load(const std::string& text, const std::string& source, bool np_shape) {
+symbol::NodeOutputs load(const std::string& text, const std::string& source, bool np_shape) {
   return symbol::load(text, source, {make_symbol_call, np_shape});
 }
 

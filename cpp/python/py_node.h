@@ -90,8 +90,8 @@ void bind_compose(py::module_& m);
 namespace pybind11::detail {
 
 template <>
-struct type_caster<mxlite::symbol::Entry> {
-  PYBIND11_TYPE_CASTER(mxlite::symbol::Entry, const_name("tuple[Node, int]"));
+struct type_caster<mxlite::symbol::NodeOutput> {
+  PYBIND11_TYPE_CASTER(mxlite::symbol::NodeOutput, const_name("tuple[Node, int]"));
 
   bool load(handle source, bool) {
     if (!isinstance<tuple>(source) || reinterpret_borrow<tuple>(source).size() != 2) return false;
@@ -100,7 +100,7 @@ struct type_caster<mxlite::symbol::Entry> {
     value = {pair[0].cast<mxlite::symbol::NodeRef>(), pair[1].cast<int>()};
     return true;
   }
-  static handle cast(const mxlite::symbol::Entry& entry, return_value_policy, handle) {
+  static handle cast(const mxlite::symbol::NodeOutput& entry, return_value_policy, handle) {
     return pybind11::make_tuple(entry.node, entry.output).release();
   }
 };

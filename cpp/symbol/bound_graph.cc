@@ -43,7 +43,7 @@ NDArrayRef zeros(const TensorSpec& spec, Device device) {
 
 }  // namespace
 
-SymbolFunction::SymbolFunction(Entries heads, std::vector<std::string> names,
+SymbolFunction::SymbolFunction(NodeOutputs heads, std::vector<std::string> names,
                                std::optional<Calls> calls)
     : heads_(std::move(heads)),
       names_(std::move(names)),
@@ -93,7 +93,7 @@ Arrays SymbolFunction::run(const Arrays& arrays, const NodeRun& run_node) const 
   });
 }
 
-BoundArrays bound_arrays(const Entries& heads, const std::map<std::string, NDArrayRef>& given,
+BoundArrays bound_arrays(const NodeOutputs& heads, const std::map<std::string, NDArrayRef>& given,
                          const Inference::Shapes& shapes, Device device,
                          autograd::GradReq request) {
   Inference::Shapes known = shapes;
@@ -128,8 +128,8 @@ BoundArrays bound_arrays(const Entries& heads, const std::map<std::string, NDArr
   return found;
 }
 
-BoundGraph::BoundGraph(const Entries& heads, const BoundArrays& arrays, std::optional<Calls> calls,
-                       const std::string& name, NodeRun run_node)
+BoundGraph::BoundGraph(const NodeOutputs& heads, const BoundArrays& arrays,
+                       std::optional<Calls> calls, const std::string& name, NodeRun run_node)
     : heads_(heads), num_states_(arrays.states.size()), run_node_(std::move(run_node)) {
   const Listing listing(heads);
   const Variables variables = variables_of(listing.nodes);
@@ -222,7 +222,7 @@ void BoundGraph::run_again(engine::Origin origin) {
   for (size_t i = 0; i < kept.size(); ++i) copy_to(kept[i], states[i]);
 }
 
-Arrays head_gradients(const Entries& heads, const Arrays& outputs, const Arrays& given) {
+Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arrays& given) {
   MX_CHECK(given.size() <= outputs.size(), "backward: ", given.size(), " gradients given for ",
            outputs.size(), " outputs");
   if (given.empty()) return {};

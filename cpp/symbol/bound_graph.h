@@ -18,7 +18,7 @@ class SymbolFunction {
  public:
   // `calls` stand for those of nodes. Without it, nodes such as begin_state, whose shapes are left
   // to their users, take the shapes that follow from those of the arrays.
-  SymbolFunction(Entries heads, std::vector<std::string> names, std::optional<Calls> calls);
+  SymbolFunction(NodeOutputs heads, std::vector<std::string> names, std::optional<Calls> calls);
 
   const std::vector<std::string>& names() const { return names_; }
   // Adds the symbol's calls to the running trace. Loops, branches and operators written in Python
@@ -33,7 +33,7 @@ class SymbolFunction {
   template <class F>
   Arrays with_listing(const Arrays& arrays, F follow) const;
 
-  const Entries heads_;
+  const NodeOutputs heads_;
   const std::vector<std::string> names_;
   std::map<std::string, size_t> array_of_name_;
   const bool has_calls_;
@@ -51,14 +51,14 @@ struct BoundArrays {
 // Returns the arrays that `given` has by name, and zeros of inferred shapes for the other variables
 // and, unless `request` is kNull, for all gradients. `shapes` are those of variables that `given`
 // lacks. Throws a value error if a shape stays unknown.
-BoundArrays bound_arrays(const Entries& heads, const std::map<std::string, NDArrayRef>& given,
+BoundArrays bound_arrays(const NodeOutputs& heads, const std::map<std::string, NDArrayRef>& given,
                          const Inference::Shapes& shapes, Device device = {},
                          autograd::GradReq request = autograd::GradReq::kNull);
 
 // Returns the gradients of outputs with which a backward pass begins, of the outputs' dtypes and on
 // their devices. given: by output, null for ones; zeros for outputs that it leaves out, but ones if
 // it is empty.
-Arrays head_gradients(const Entries& heads, const Arrays& outputs, const Arrays& given);
+Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arrays& given);
 
 class BoundGraph {
  public:
@@ -66,7 +66,7 @@ class BoundGraph {
   // choose the storage of their outputs, or `run_node`, which then runs each node. Arguments that
   // operators use as weights are the graph's parameters, so that what depends on them alone is
   // computed once per change; the others are its inputs.
-  BoundGraph(const Entries& heads, const BoundArrays& arrays, std::optional<Calls> calls,
+  BoundGraph(const NodeOutputs& heads, const BoundArrays& arrays, std::optional<Calls> calls,
              const std::string& name, NodeRun run_node = {});
 
   // Returns the outputs. `record` keeps what backward needs.
@@ -89,7 +89,7 @@ class BoundGraph {
  private:
   void run_again(engine::Origin origin);
 
-  const Entries heads_;
+  const NodeOutputs heads_;
   std::shared_ptr<const SymbolFunction> function_;
   Arrays arrays_;  // in the order of the function's variables; inputs of the graph are first
   size_t num_inputs_ = 0, num_states_ = 0;

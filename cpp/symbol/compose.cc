@@ -72,10 +72,10 @@ std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_o
 }
 
 // Returns the inputs by their index in `labels`, or unchanged if an input is not in `labels`.
-std::map<int, Entry> place(const OpSchema& op, const std::vector<std::string>& labels,
-                           const std::map<int, Entry>& inputs) {
+std::map<int, NodeOutput> place(const OpSchema& op, const std::vector<std::string>& labels,
+                                const std::map<int, NodeOutput>& inputs) {
   if (op.variadic) return inputs;
-  std::map<int, Entry> placed;
+  std::map<int, NodeOutput> placed;
   for (const auto& [position, entry] : inputs) {
     const auto at = std::ranges::find(labels, op.inputs[static_cast<size_t>(position)]);
     if (at == labels.end()) return inputs;
@@ -144,16 +144,16 @@ NodeRef compose(Given given, graph::NodeName name) {
   auto call = std::make_shared<Call>(make_call(file_op, std::move(own)));
   const std::vector<std::string> labels = labels_of(op, file_op, *call, given);
 
-  std::map<int, Entry> taken = place(op, labels, given.inputs);
+  std::map<int, NodeOutput> taken = place(op, labels, given.inputs);
   if (!taken.empty() && taken.rbegin()->first >= static_cast<int>(labels.size())) {
     // Positions of inputs still count the inputs before them that are left out: closes the gaps.
     MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias, "() takes ",
                   labels.size(), " inputs with these parameters, ", taken.size(), " given");
-    std::map<int, Entry> closed;
+    std::map<int, NodeOutput> closed;
     for (auto& [position, entry] : taken) closed[static_cast<int>(closed.size())] = entry;
     taken = std::move(closed);
   }
-  Entries inputs;
+  NodeOutputs inputs;
   for (size_t i = 0; i < labels.size(); ++i) {
     const std::string& label = labels[i];
     const auto found = taken.find(static_cast<int>(i));

@@ -11,7 +11,7 @@ namespace mxlite::symbol {
 // Holds what a call was given. Attributes of inputs (weight_lr_mult) are among `attrs`.
 struct Given {
   std::string alias;  // as the operator was called
-  std::map<int, Entry> inputs;
+  std::map<int, NodeOutput> inputs;
   Attributes attrs;
 };
 

@@ -100,7 +100,7 @@ const ControlFlow* control_flow(const Call& call) {
   return dynamic_cast<const ControlFlow*>(call.host());
 }
 
-ControlFlowCall call_of(const char* op, IntrusivePtr<const ControlFlow> flow, Entries inputs) {
+ControlFlowCall call_of(const char* op, IntrusivePtr<const ControlFlow> flow, NodeOutputs inputs) {
   Call call;
   call.op = &graph::host_schema(op);
   call.params = graph::host_params(std::move(flow));
@@ -144,9 +144,9 @@ Specs Foreach::infer(std::span<const TensorSpec> inputs) const {
   return found;
 }
 
-ControlFlowCall make_foreach(CutSubgraph body, const Entries& data, const Entries& states) {
+ControlFlowCall make_foreach(CutSubgraph body, const NodeOutputs& data, const NodeOutputs& states) {
   MX_ASSERT(body.num_arguments == data.size() + states.size());
-  Entries inputs = data;
+  NodeOutputs inputs = data;
   inputs.insert(inputs.end(), states.begin(), states.end());
   inputs.insert(inputs.end(), body.imports.begin(), body.imports.end());
   std::vector<int> positions(inputs.size());
@@ -175,8 +175,8 @@ Specs WhileLoop::infer(std::span<const TensorSpec> inputs) const {
   return found;
 }
 
-ControlFlowCall make_while_loop(CutSubgraph condition, CutSubgraph body, const Entries& variables,
-                                int64_t max_iterations) {
+ControlFlowCall make_while_loop(CutSubgraph condition, CutSubgraph body,
+                                const NodeOutputs& variables, int64_t max_iterations) {
   NodeInputs inputs;
   Subgraph first = inputs.give(std::move(condition), variables);
   Subgraph second = inputs.give(std::move(body), variables);
@@ -205,7 +205,7 @@ Specs Branch::infer(std::span<const TensorSpec> inputs) const {
   return one;
 }
 
-ControlFlowCall make_cond(const Entry& predicate, CutSubgraph then, CutSubgraph otherwise) {
+ControlFlowCall make_cond(const NodeOutput& predicate, CutSubgraph then, CutSubgraph otherwise) {
   NodeInputs inputs;
   inputs.variable(0, predicate);
   Subgraph first = inputs.give(std::move(then), {});

@@ -18,9 +18,9 @@ class ControlFlow : public graph::HostOp {
   // The attributes that files have for the operator besides those of its node, and its subgraphs.
   struct Saved {
     Attributes attrs;
-    std::vector<Entries> graphs;
+    std::vector<NodeOutputs> graphs;
   };
-  virtual Saved saved(const Entries& inputs) const = 0;
+  virtual Saved saved(const NodeOutputs& inputs) const = 0;
 
   int num_inputs() const override { return num_inputs_; }
   int num_outputs(int) const override { return num_outputs_; }
@@ -51,7 +51,7 @@ class Foreach final : public ControlFlow {
   Foreach(Subgraph body, size_t num_data, size_t num_states);
   Specs infer(std::span<const TensorSpec> inputs) const override;
   NDArrays call(std::span<const NDArrayRef> inputs) const override;
-  Saved saved(const Entries& inputs) const override;
+  Saved saved(const NodeOutputs& inputs) const override;
 
  protected:
   TensorSpec inner(int input, const TensorSpec& spec) const override;
@@ -69,7 +69,7 @@ class WhileLoop final : public ControlFlow {
             int64_t max_iterations);
   Specs infer(std::span<const TensorSpec> inputs) const override;
   NDArrays call(std::span<const NDArrayRef> inputs) const override;
-  Saved saved(const Entries& inputs) const override;
+  Saved saved(const NodeOutputs& inputs) const override;
 
  private:
   const Subgraph& condition() const { return graphs()[0]; }
@@ -85,7 +85,7 @@ class Branch final : public ControlFlow {
   Branch(Subgraph then, Subgraph otherwise, size_t num_inputs);
   Specs infer(std::span<const TensorSpec> inputs) const override;
   NDArrays call(std::span<const NDArrayRef> inputs) const override;
-  Saved saved(const Entries& inputs) const override;
+  Saved saved(const NodeOutputs& inputs) const override;
 
  private:
   const Subgraph& then() const { return graphs()[0]; }
@@ -99,11 +99,11 @@ const ControlFlow* control_flow(const Call& call);
 class NodeInputs {
  public:
   // Returns the position of a value of the surrounding graph.
-  int import(const Entry& entry) { return place({entry.node.get(), entry.output}, entry); }
+  int import(const NodeOutput& entry) { return place({entry.node.get(), entry.output}, entry); }
   // The same for a loop's variable or a predicate, which are inputs of their own.
-  int variable(int number, const Entry& entry) { return place({nullptr, number}, entry); }
+  int variable(int number, const NodeOutput& entry) { return place({nullptr, number}, entry); }
 
-  Subgraph give(CutSubgraph graph, const Entries& variables) {
+  Subgraph give(CutSubgraph graph, const NodeOutputs& variables) {
     std::vector<int> order = used_variables(graph.heads, graph.variables);
     std::vector<int> inputs(graph.variables.size(), -1);
     const auto give_input = [&](size_t i) {
@@ -116,29 +116,29 @@ class NodeInputs {
     return {std::move(graph.heads), std::move(graph.variables), std::move(inputs)};
   }
 
-  Entries take() { return std::move(entries_); }
+  NodeOutputs take() { return std::move(entries_); }
   size_t size() const { return entries_.size(); }
 
  private:
-  int place(std::pair<const Node*, int> key, const Entry& entry) {
+  int place(std::pair<const Node*, int> key, const NodeOutput& entry) {
     const auto [known, is_new] = places_.try_emplace(key, static_cast<int>(entries_.size()));
     if (is_new) entries_.push_back(entry);
     return known->second;
   }
 
-  Entries entries_;
+  NodeOutputs entries_;
   std::map<std::pair<const Node*, int>, int> places_;
 };
 
 // A call of such an operator and the inputs of its node. The call has no name and no attributes.
 struct ControlFlowCall {
   Call call;
-  Entries inputs;
+  NodeOutputs inputs;
 };
-ControlFlowCall call_of(const char* op, IntrusivePtr<const ControlFlow> flow, Entries inputs);
-ControlFlowCall make_foreach(CutSubgraph body, const Entries& data, const Entries& states);
-ControlFlowCall make_while_loop(CutSubgraph condition, CutSubgraph body, const Entries& variables,
-                                int64_t max_iterations);
-ControlFlowCall make_cond(const Entry& predicate, CutSubgraph then, CutSubgraph otherwise);
+ControlFlowCall call_of(const char* op, IntrusivePtr<const ControlFlow> flow, NodeOutputs inputs);
+ControlFlowCall make_foreach(CutSubgraph body, const NodeOutputs& data, const NodeOutputs& states);
+ControlFlowCall make_while_loop(CutSubgraph condition, CutSubgraph body,
+                                const NodeOutputs& variables, int64_t max_iterations);
+ControlFlowCall make_cond(const NodeOutput& predicate, CutSubgraph then, CutSubgraph otherwise);
 
 }  // namespace mxlite::symbol

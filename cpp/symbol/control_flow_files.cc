@@ -41,7 +41,7 @@ std::string inputs_in_order(const Subgraph& graph) {
 
 }  // namespace
 
-ControlFlow::Saved Foreach::saved(const Entries&) const {
+ControlFlow::Saved Foreach::saved(const NodeOutputs&) const {
   const std::vector<int> order = body().order();
   const size_t first = num_data_ + num_states_;
   return {{{"in_data_locs", positions_in(order, 0, num_data_)},
@@ -51,7 +51,7 @@ ControlFlow::Saved Foreach::saved(const Entries&) const {
           {body().heads}};
 }
 
-ControlFlow::Saved WhileLoop::saved(const Entries&) const {
+ControlFlow::Saved WhileLoop::saved(const NodeOutputs&) const {
   return {{{"cond_input_locs", inputs_in_order(condition())},
            {"func_input_locs", inputs_in_order(body())},
            {"func_var_locs", positions_in(body().order(), 0, num_variables_)},
@@ -60,8 +60,8 @@ ControlFlow::Saved WhileLoop::saved(const Entries&) const {
           {condition().heads, body().heads}};
 }
 
-ControlFlow::Saved Branch::saved(const Entries& inputs) const {
-  const Entry& predicate = inputs.at(0);
+ControlFlow::Saved Branch::saved(const NodeOutputs& inputs) const {
+  const NodeOutput& predicate = inputs.at(0);
   const NodeRef variable = make_variable(predicate.node->output_name(predicate.output));
   Call copy = make_call("_copy", {});
   copy.name = variable->name() + "_copy";
@@ -154,7 +154,7 @@ Subgraph checked(Subgraph graph) {
   return graph;
 }
 
-ControlFlowCall load_foreach(const Attributes& attrs, const Entries& inputs,
+ControlFlowCall load_foreach(const Attributes& attrs, const NodeOutputs& inputs,
                              std::vector<LoadedGraph>& graphs) {
   LoadedGraph& body = graphs[0];
   const size_t count = body.variables.size();
@@ -195,7 +195,7 @@ Subgraph loop_graph(LoadedGraph& part, const std::vector<int>& own, const std::v
   return checked(std::move(graph));
 }
 
-ControlFlowCall load_while(const Attributes& attrs, const Entries& inputs,
+ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
                            std::vector<LoadedGraph>& graphs) {
   const int64_t num_outputs = integer(attrs, "num_outputs");
   const int64_t num_out_data = integer(attrs, "num_out_data");
@@ -242,15 +242,15 @@ ControlFlowCall load_while(const Attributes& attrs, const Entries& inputs,
 }
 
 // Returns the output of a subgraph as part of the graph around it.
-Entry inlined_head(const LoadedGraph& graph, const Entries& given) {
-  std::unordered_map<const Node*, Entry> values;
+NodeOutput inlined_head(const LoadedGraph& graph, const NodeOutputs& given) {
+  std::unordered_map<const Node*, NodeOutput> values;
   for (size_t i = 0; i < given.size(); ++i) values[graph.variables[i].get()] = given[i];
-  Entry head = graph.heads[0];
+  NodeOutput head = graph.heads[0];
   while (!head.node->is_variable() && head.node->op() == "_copy") head = head.node->inputs.at(0);
   return with_leaves({head}, [&](const NodeRef& variable) { return values.at(variable.get()); })[0];
 }
 
-ControlFlowCall load_cond(const Attributes& attrs, const Entries& inputs,
+ControlFlowCall load_cond(const Attributes& attrs, const NodeOutputs& inputs,
                           std::vector<LoadedGraph>& graphs) {
   std::vector<Subgraph> parts;
   const char* const keys[] = {"cond_input_locs", "then_input_locs", "else_input_locs"};
@@ -267,10 +267,10 @@ ControlFlowCall load_cond(const Attributes& attrs, const Entries& inputs,
   MX_CHECK(parts[1].heads.size() == parts[2].heads.size(), "the branches have ",
            parts[1].heads.size(), " and ", parts[2].heads.size(),
            " outputs, the same number expected");
-  Entries of_condition;
+  NodeOutputs of_condition;
   for (const int at : parts[0].inputs) of_condition.push_back(inputs[static_cast<size_t>(at)]);
-  const Entry predicate = inlined_head(graphs[0], of_condition);
-  Entries all = inputs;
+  const NodeOutput predicate = inlined_head(graphs[0], of_condition);
+  NodeOutputs all = inputs;
   if (parts[0].inputs != std::vector{0} || predicate != inputs[0]) {
     all.insert(all.begin(), predicate);
     for (size_t i = 1; i < parts.size(); ++i)
@@ -292,7 +292,7 @@ bool is_own_attribute(const std::string& key) {
 bool is_control_flow(const std::string& op) { return num_graphs().contains(op); }
 
 ControlFlowCall load_control_flow(const std::string& op, const Attributes& attrs,
-                                  const Entries& inputs, std::vector<LoadedGraph> graphs,
+                                  const NodeOutputs& inputs, std::vector<LoadedGraph> graphs,
                                   const std::string& label) {
   const size_t expected = num_graphs().at(op);
   if (graphs.size() != expected)

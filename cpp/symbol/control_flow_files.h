@@ -12,7 +12,7 @@ namespace mxlite::symbol {
 
 // A subgraph of a file: its outputs, and its variables in the order of the file.
 struct LoadedGraph {
-  Entries heads;
+  NodeOutputs heads;
   std::vector<NodeRef> variables;
 };
 
@@ -22,7 +22,7 @@ bool is_control_flow(const std::string& op);
 // Makes the call of a node that a file has; the call keeps the attributes that it was not made of.
 // Throws a FileError that begins with `label` if the attributes do not fit the subgraphs.
 ControlFlowCall load_control_flow(const std::string& op, const Attributes& attrs,
-                                  const Entries& inputs, std::vector<LoadedGraph> graphs,
+                                  const NodeOutputs& inputs, std::vector<LoadedGraph> graphs,
                                   const std::string& label);
 
 // Returns a node's attributes and subgraphs as files have them; any other node has its attributes.

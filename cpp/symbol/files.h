@@ -22,11 +22,11 @@ struct FileHooks {
 };
 
 // Returns what 1.9.1 writes for the same graph, character by character.
-std::string to_json(const Entries& heads, bool remove_amp_cast, bool np_shape);
+std::string to_json(const NodeOutputs& heads, bool remove_amp_cast, bool np_shape);
 
 // The outputs of a graph that any MXNet 1.x wrote; `source` names the file in errors. The whole
 // graph is checked: types, references, cycles, arity, attributes, number of nodes, nesting. Throws
 // FileError for a fault of the file itself.
-Entries load(const std::string& text, const std::string& source, const FileHooks& hooks);
+NodeOutputs load(const std::string& text, const std::string& source, const FileHooks& hooks);
 
 }  // namespace mxlite::symbol

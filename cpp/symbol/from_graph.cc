@@ -35,15 +35,15 @@ std::optional<graph::HostOpForm> form_of(const Call& call) {
 }
 
 // A subgraph of a host operator whose inputs are these entries.
-Subgraph subgraph_of(const graph::HostOpForm::Part& part, const Entries& inputs, std::string name,
-                     const MakeCall& make_call) {
+Subgraph subgraph_of(const graph::HostOpForm::Part& part, const NodeOutputs& inputs,
+                     std::string name, const MakeCall& make_call) {
   graph::Graph body = *part.graph;
   body.name = std::move(name);
   TraceNames names({});
   Subgraph graph;
-  Entries variables;
+  NodeOutputs variables;
   for (const int i : part.inputs) {
-    const Entry& outside = inputs[static_cast<size_t>(i)];
+    const NodeOutput& outside = inputs[static_cast<size_t>(i)];
     graph.variables.push_back(
         make_variable(names.unique(outside.node->output_name(outside.output))));
     variables.push_back({graph.variables.back(), 0});
@@ -56,7 +56,7 @@ Subgraph subgraph_of(const graph::HostOpForm::Part& part, const Entries& inputs,
 // The call of a loop or a branch that a forward ran. Each value that its graphs import is one input
 // of the node, as in 1.x.
 ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpForm& form,
-                                     const Entries& inputs, const std::string& name,
+                                     const NodeOutputs& inputs, const std::string& name,
                                      const MakeCall& make_call) {
   const bool is_branch = form.num_variables == 0;
   const size_t first = is_branch ? 1 : static_cast<size_t>(form.num_variables);
@@ -82,7 +82,7 @@ ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpF
 }
 
 // The node of a loop, a branch or an operator written in Python that a forward ran.
-NodeRef node_of_form(const Call& call, const graph::HostOpForm& form, Entries inputs,
+NodeRef node_of_form(const Call& call, const graph::HostOpForm& form, NodeOutputs inputs,
                      std::string name, const MakeCall& make_call) {
   const std::string& op = call.op->name;
   ControlFlowCall made = form.parts.empty()
@@ -102,7 +102,7 @@ std::string own_name(const graph::Graph&, const graph::Node& node) { return node
 
 }  // namespace
 
-NodeRef node_of_run(const CallRef& call, Entries inputs, std::string name) {
+NodeRef node_of_run(const CallRef& call, NodeOutputs inputs, std::string name) {
   if (!call->file_op.empty() && call->name.text == name) return make_node(call, std::move(inputs));
   Call made = *call;
   if (call->file_op.empty()) {
@@ -144,18 +144,18 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
   return unique(str(base, counts_[base]++));
 }
 
-Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name,
-                   const MakeCall& make_call) {
+NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> leaves,
+                       const NodeName& name, const MakeCall& make_call) {
   MX_ASSERT(leaves.size() == graph.inputs.size() + graph.parameters.size());
-  std::vector<Entry> found(graph.nodes.size());  // an operator has one for any output
+  std::vector<NodeOutput> found(graph.nodes.size());  // an operator has one for any output
   for (size_t i = 0; i < leaves.size(); ++i) {
     const size_t inputs = graph.inputs.size();
     found[static_cast<size_t>(i < inputs ? graph.inputs[i] : graph.parameters[i - inputs])] =
         leaves[i];
   }
-  const auto entry = [&](graph::ValueId v) -> Entry {
-    const Entry& at = found[static_cast<size_t>(v.node)];
-    return graph.node(v).kind == graph::NodeKind::kOp ? Entry{at.node, v.output} : at;
+  const auto entry = [&](graph::ValueId v) -> NodeOutput {
+    const NodeOutput& at = found[static_cast<size_t>(v.node)];
+    return graph.node(v).kind == graph::NodeKind::kOp ? NodeOutput{at.node, v.output} : at;
   };
   // Only what the outputs need: an operator without a form in files may have no use.
   const std::vector<uint8_t> needed = graph::find_needed(graph, graph.outputs);
@@ -164,36 +164,38 @@ Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, con
     if (!needed[i]) continue;
     if (n.kind == graph::NodeKind::kConstant) found[i] = {make_variable(name(graph, n)), 0};
     if (n.kind != graph::NodeKind::kOp) continue;
-    Entries inputs;
+    NodeOutputs inputs;
     for (const graph::ValueId v : n.inputs) inputs.push_back(entry(v));
     const std::optional<graph::HostOpForm> form = form_of(*n.call);
     found[i] = {form ? node_of_form(*n.call, *form, std::move(inputs), name(graph, n), make_call)
                      : node_of_run(n.call, std::move(inputs), name(graph, n)),
                 0};
   }
-  Entries outputs;
+  NodeOutputs outputs;
   for (const graph::ValueId v : graph.outputs) outputs.push_back(entry(v));
   return outputs;
 }
 
-Entries from_graph(const graph::Graph& graph) {
-  Entries leaves;
+NodeOutputs from_graph(const graph::Graph& graph) {
+  NodeOutputs leaves;
   for (const int32_t id : graph.inputs) leaves.push_back({make_node(graph.node(id).call, {}), 0});
   return from_graph(graph, leaves, own_name, {});
 }
 
-Entries with_leaves(const Entries& heads, const std::function<Entry(const NodeRef&)>& leaf) {
+NodeOutputs with_leaves(const NodeOutputs& heads,
+                        const std::function<NodeOutput(const NodeRef&)>& leaf) {
   const Listing listing(heads);
-  Entries leaves;
+  NodeOutputs leaves;
   for (const int32_t id : listing.graph.inputs)
     leaves.push_back(leaf(listing.nodes[static_cast<size_t>(id)]));
   return from_graph(listing.graph, leaves, own_name, {});
 }
 
-Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced) {
+NodeOutputs substituted(const NodeOutputs& heads,
+                        const std::map<std::string, NodeOutput>& replaced) {
   return with_leaves(heads, [&](const NodeRef& variable) {
     const auto found = replaced.find(variable->name());
-    return found == replaced.end() ? Entry{variable->moved({}), 0} : found->second;
+    return found == replaced.end() ? NodeOutput{variable->moved({}), 0} : found->second;
   });
 }
 

@@ -15,7 +15,7 @@ namespace mxlite::symbol {
 // The node of a call that ran, named `name`: a symbol's call as it is, another one with its
 // parameters as text. An operator that files do not have throws an error of the kind "not
 // supported" that names the operator and the user's line.
-NodeRef node_of_run(const CallRef& call, Entries inputs, std::string name);
+NodeRef node_of_run(const CallRef& call, NodeOutputs inputs, std::string name);
 
 // Gives the nodes of a traced graph their names in a symbol: dense0_fullyconnected0, counted for
 // each block.
@@ -34,14 +34,16 @@ using NodeName = std::function<std::string(const graph::Graph&, const graph::Nod
 // The outputs of a traced graph. Leaves: its inputs, then its parameters; constants are variables.
 // `make_call` makes the calls of operators written in Python. An operator that symbols cannot hold
 // throws the error of node_of_run.
-Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name,
-                   const MakeCall& make_call);
+NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> leaves,
+                       const NodeName& name, const MakeCall& make_call);
 // The outputs of the graph of a symbol, with the names that it has and new variables.
-Entries from_graph(const graph::Graph& graph);
+NodeOutputs from_graph(const graph::Graph& graph);
 
 // A copy of a symbol in which `leaf(variable)` stands for each variable.
-Entries with_leaves(const Entries& heads, const std::function<Entry(const NodeRef&)>& leaf);
+NodeOutputs with_leaves(const NodeOutputs& heads,
+                        const std::function<NodeOutput(const NodeRef&)>& leaf);
 // A copy in which entries of variables in `replaced` stand for them.
-Entries substituted(const Entries& heads, const std::map<std::string, Entry>& replaced);
+NodeOutputs substituted(const NodeOutputs& heads,
+                        const std::map<std::string, NodeOutput>& replaced);
 
 }  // namespace mxlite::symbol

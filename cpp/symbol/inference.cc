@@ -151,11 +151,11 @@ UnknownExtent unknown_extent() {
 
 void set_unknown_extent(UnknownExtent (*of_thread)()) { extent_of_thread = of_thread; }
 
-Inference::Inference(const Entries& heads, const Shapes& shapes, const Types& types,
+Inference::Inference(const NodeOutputs& heads, const Shapes& shapes, const Types& types,
                      UnknownExtent unknown)
     : Inference(heads, known_by_name(shapes, types), unknown) {}
 
-Inference::Inference(const Entries& heads, const std::function<Known(const Node&)>& known,
+Inference::Inference(const NodeOutputs& heads, const std::function<Known(const Node&)>& known,
                      UnknownExtent unknown)
     : listing_(heads),
       slots_(listing_.graph),

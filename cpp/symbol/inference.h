@@ -34,12 +34,13 @@ class Inference {
     std::optional<Shape> shape;
     KnownType type;
   };
-  Inference(const Entries& heads, const std::function<Known(const Node&)>& known,
+  Inference(const NodeOutputs& heads, const std::function<Known(const Node&)>& known,
             UnknownExtent unknown);
   // The same by the variables' names.
   using Shapes = std::map<std::string, Shape>;
   using Types = std::map<std::string, DType>;
-  Inference(const Entries& heads, const Shapes& shapes, const Types& types, UnknownExtent unknown);
+  Inference(const NodeOutputs& heads, const Shapes& shapes, const Types& types,
+            UnknownExtent unknown);
 
   // Spreads types; `fallback` is for variables that stay unknown.
   void run_types(KnownType fallback);

@@ -16,8 +16,9 @@ graph::ValueId add_call(graph::Graph& graph, CallRef call, std::vector<graph::Va
   return {static_cast<int32_t>(graph.nodes.size() - 1), 0};
 }
 
-Listing::Listing(const Entries& heads, const Calls& replaced) : nodes(topological_order(heads)) {
-  const auto value_of = [&](const Entry& entry) -> graph::ValueId {
+Listing::Listing(const NodeOutputs& heads, const Calls& replaced)
+    : nodes(topological_order(heads)) {
+  const auto value_of = [&](const NodeOutput& entry) -> graph::ValueId {
     const int32_t id = positions.at(entry.node.get());
     const auto count = static_cast<int>(graph.node(id).outputs.size());
     MX_CHECK_KIND(entry.output >= 0 && entry.output < count, ErrorKind::kIndex, "symbol: output ",
@@ -36,12 +37,12 @@ Listing::Listing(const Entries& heads, const Calls& replaced) : nodes(topologica
     } else {
       std::vector<graph::ValueId> inputs;
       inputs.reserve(node->inputs.size());
-      for (const Entry& entry : node->inputs) inputs.push_back(value_of(entry));
+      for (const NodeOutput& entry : node->inputs) inputs.push_back(value_of(entry));
       add_call(graph, call, std::move(inputs));
     }
     positions[node.get()] = id;
   }
-  for (const Entry& head : heads) graph.outputs.push_back(value_of(head));
+  for (const NodeOutput& head : heads) graph.outputs.push_back(value_of(head));
 }
 
 }  // namespace mxlite::symbol

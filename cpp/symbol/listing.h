@@ -15,7 +15,7 @@ using Calls = std::unordered_map<const Node*, CallRef>;
 graph::ValueId add_call(graph::Graph& graph, CallRef call, std::vector<graph::ValueId> inputs);
 
 struct Listing {
-  explicit Listing(const Entries& heads, const Calls& replaced = {});
+  explicit Listing(const NodeOutputs& heads, const Calls& replaced = {});
 
   // In 1.x's order. Variables are its inputs; it has the nodes' calls, and only outputs that a user
   // sees. Shapes are unknown.

@@ -8,7 +8,7 @@
 namespace mxlite::symbol {
 
 Node::~Node() {
-  Entries pending = std::move(inputs);
+  NodeOutputs pending = std::move(inputs);
   while (!pending.empty()) {
     const NodeRef node = std::move(pending.back().node);
     pending.pop_back();
@@ -34,7 +34,7 @@ void Node::edit(const std::function<void(Call&)>& change) {
   call = std::move(copy);
 }
 
-NodeRef Node::moved(Entries others) const { return make_node(call, std::move(others)); }
+NodeRef Node::moved(NodeOutputs others) const { return make_node(call, std::move(others)); }
 
 NodeRef make_variable(std::string name, Attributes attrs) {
   auto call = std::make_shared<Call>();
@@ -43,18 +43,18 @@ NodeRef make_variable(std::string name, Attributes attrs) {
   return make_node(std::move(call), {});
 }
 
-NodeRef make_node(CallRef call, Entries inputs) {
+NodeRef make_node(CallRef call, NodeOutputs inputs) {
   auto node = std::make_shared<Node>();
   node->call = std::move(call);
   node->inputs = std::move(inputs);
   return node;
 }
 
-std::vector<NodeRef> topological_order(const Entries& heads) {
+std::vector<NodeRef> topological_order(const NodeOutputs& heads) {
   std::vector<NodeRef> order;
   std::unordered_set<const Node*> seen;
   std::vector<std::pair<NodeRef, size_t>> stack;
-  for (const Entry& head : heads) {
+  for (const NodeOutput& head : heads) {
     if (!seen.insert(head.node.get()).second) continue;
     stack.emplace_back(head.node, 0);
     while (!stack.empty()) {
@@ -87,7 +87,7 @@ Variables variables_of(const std::vector<NodeRef>& order) {
   return result;
 }
 
-std::vector<std::string> weight_names(const Entries& heads) {
+std::vector<std::string> weight_names(const NodeOutputs& heads) {
   std::set<std::string> weights, others;
   const std::vector<NodeRef> order = topological_order(heads);
   for (const NodeRef& node : order) {
@@ -102,7 +102,7 @@ std::vector<std::string> weight_names(const Entries& heads) {
       (completed || state ? weights : others).insert(source.name());
     }
   }
-  for (const Entry& head : heads)
+  for (const NodeOutput& head : heads)
     if (head.node->is_variable()) others.insert(head.node->name());
   for (const std::string& name : others) weights.erase(name);
   const Variables variables = variables_of(order);
@@ -111,12 +111,12 @@ std::vector<std::string> weight_names(const Entries& heads) {
   return {weights.begin(), weights.end()};
 }
 
-std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads) {
+std::vector<std::pair<std::string, bool>> looked_up(const NodeOutputs& heads) {
   std::vector<std::pair<std::string, bool>> result;
   for (const NodeRef& node : topological_order(heads)) {
     const OpSchema* op = node->call->op;
     if (!op || op->storage.looked_up < 0) continue;
-    const Entry& table = node->inputs.at(static_cast<size_t>(op->storage.looked_up));
+    const NodeOutput& table = node->inputs.at(static_cast<size_t>(op->storage.looked_up));
     if (!table.node->is_variable()) continue;
     const auto alias = op->storage.aliases.find(node->op());
     const bool always =

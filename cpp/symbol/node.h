@@ -19,16 +19,16 @@ struct Node;
 using NodeRef = std::shared_ptr<Node>;
 
 // One output of a node.
-struct Entry {
+struct NodeOutput {
   NodeRef node;
   int output = 0;
-  bool operator==(const Entry&) const = default;
+  bool operator==(const NodeOutput&) const = default;
 };
-using Entries = std::vector<Entry>;
+using NodeOutputs = std::vector<NodeOutput>;
 
 struct Node {
   CallRef call;  // without an operator for a variable
-  Entries inputs;
+  NodeOutputs inputs;
 
   Node() = default;
   Node(const Node&) = delete;
@@ -45,14 +45,14 @@ struct Node {
   // Replaces the call by a copy that `change` has changed: other nodes may have the call, too.
   void edit(const std::function<void(Call&)>& change);
   // A copy with other inputs; the call is shared.
-  NodeRef moved(Entries inputs) const;
+  NodeRef moved(NodeOutputs inputs) const;
 };
 
 NodeRef make_variable(std::string name, Attributes attrs = {});
-NodeRef make_node(CallRef call, Entries inputs);
+NodeRef make_node(CallRef call, NodeOutputs inputs);
 
 // All nodes that heads need, inputs before their users, in 1.x's order.
-std::vector<NodeRef> topological_order(const Entries& heads);
+std::vector<NodeRef> topological_order(const NodeOutputs& heads);
 
 // The variables of a graph in that order, arguments and auxiliary states.
 struct Variables {
@@ -62,10 +62,10 @@ struct Variables {
 Variables variables_of(const std::vector<NodeRef>& order);
 
 // Names of variables that operators use only as weights, auxiliary states too.
-std::vector<std::string> weight_names(const Entries& heads);
+std::vector<std::string> weight_names(const NodeOutputs& heads);
 
 // Variables that operators look rows up in, in topological order, and whether the rule asks for
 // gradients of only those rows.
-std::vector<std::pair<std::string, bool>> looked_up(const Entries& heads);
+std::vector<std::pair<std::string, bool>> looked_up(const NodeOutputs& heads);
 
 }  // namespace mxlite::symbol

@@ -299,14 +299,14 @@ class Builder {
     File file = upgraded(json, attrs_, hooks_.np_shape);
     std::vector<NodeRef> nodes;
     LoadedGraph result;
-    const auto entry = [&](const Reference& reference, const std::string& label) -> Entry {
+    const auto entry = [&](const Reference& reference, const std::string& label) -> NodeOutput {
       const NodeRef& node = nodes[reference.node];
       check_output(*node, reference.output, label);
       return {node, reference.output};
     };
     for (Item& item : file.nodes) {
       const std::string label = str(source, ": node '", item.name, "'");
-      Entries inputs;
+      NodeOutputs inputs;
       for (const Reference& reference : item.inputs)
         inputs.push_back(entry(reference, str(label, " (", item.op, ") has as input")));
       nodes.push_back(node(item, std::move(inputs), label));
@@ -318,12 +318,12 @@ class Builder {
   }
 
  private:
-  static NodeRef named(Call call, Item& item, Entries inputs) {
+  static NodeRef named(Call call, Item& item, NodeOutputs inputs) {
     call.name = std::move(item.name);
     return make_node(std::make_shared<const Call>(std::move(call)), std::move(inputs));
   }
 
-  NodeRef node(Item& item, Entries inputs, const std::string& label) const {
+  NodeRef node(Item& item, NodeOutputs inputs, const std::string& label) const {
     if (item.op == "null") return make_variable(std::move(item.name), std::move(item.attrs));
     try {
       if (is_control_flow(item.op)) {
@@ -350,7 +350,7 @@ class Builder {
 
 }  // namespace
 
-Entries load(const std::string& text, const std::string& source, const FileHooks& hooks) {
+NodeOutputs load(const std::string& text, const std::string& source, const FileHooks& hooks) {
   const std::string label = "mx.sym.load: " + source;
   Json graph;
   try {

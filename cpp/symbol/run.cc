@@ -88,7 +88,7 @@ Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves) {
   return graph::Trace::current()->inline_graph(graph, leaves, {}, expanded);
 }
 
-Calls calls_with_shapes(const Entries& heads,
+Calls calls_with_shapes(const NodeOutputs& heads,
                         const std::function<Inference::Known(const Node&)>& known) {
   if (!has_open_shape(topological_order(heads))) return {};
   const UnknownExtent unknown = unknown_extent();

@@ -41,7 +41,7 @@ Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves);
 
 // The calls of nodes that leave their shapes to their users (begin_state), with the shapes that
 // follow from those of the variables.
-Calls calls_with_shapes(const Entries& heads,
+Calls calls_with_shapes(const NodeOutputs& heads,
                         const std::function<Inference::Known(const Node&)>& known);
 
 // Runs a subgraph any number of times.

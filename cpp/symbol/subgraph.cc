@@ -23,18 +23,18 @@ class Cutter {
   }
 
   void copy(const NodeRef& node) {
-    Entries inputs;
-    for (const Entry& entry : node->inputs) inputs.push_back(moved(entry));
+    NodeOutputs inputs;
+    for (const NodeOutput& entry : node->inputs) inputs.push_back(moved(entry));
     own_[node.get()] = node->moved(std::move(inputs));
   }
 
-  CutSubgraph finish(const Entries& heads) {
-    for (const Entry& entry : heads) result_.heads.push_back(moved(entry));
+  CutSubgraph finish(const NodeOutputs& heads) {
+    for (const NodeOutput& entry : heads) result_.heads.push_back(moved(entry));
     return std::move(result_);
   }
 
  private:
-  Entry moved(const Entry& entry) {
+  NodeOutput moved(const NodeOutput& entry) {
     if (const auto own = own_.find(entry.node.get()); own != own_.end())
       return {own->second, entry.output};
     NodeRef& variable = imported_[{entry.node.get(), entry.output}];
@@ -47,7 +47,7 @@ class Cutter {
   }
 
   // The name that a value has outside, or one like it that is not taken.
-  std::string import_name(const Entry& entry) {
+  std::string import_name(const NodeOutput& entry) {
     std::string name = entry.node->output_name(entry.output);
     if (taken_.contains(name)) name += str("_import", result_.imports.size());
     taken_.insert(name);
@@ -71,7 +71,7 @@ Inference inference_of(const Subgraph& graph,
 
 }  // namespace
 
-std::vector<int> used_variables(const Entries& heads, const std::vector<NodeRef>& variables) {
+std::vector<int> used_variables(const NodeOutputs& heads, const std::vector<NodeRef>& variables) {
   std::unordered_map<const Node*, int> numbers;
   for (size_t i = 0; i < variables.size(); ++i) numbers[variables[i].get()] = static_cast<int>(i);
   std::vector<int> result;
@@ -117,7 +117,7 @@ SubgraphSpecs infer(const Subgraph& graph, std::span<const TensorSpec> variables
   for (const int i : graph.order())
     found.variables[static_cast<size_t>(i)] =
         spec(*graph.variables[static_cast<size_t>(i)], 0, variables[static_cast<size_t>(i)].dtype);
-  for (const Entry& head : graph.heads)
+  for (const NodeOutput& head : graph.heads)
     found.outputs.push_back(spec(*head.node, head.output, DType::kFloat32));
   return found;
 }
@@ -129,7 +129,7 @@ std::vector<DType> infer_types(const Subgraph& graph, std::span<const DType> var
   Inference inference = inference_of(graph, known);
   inference.run_types(DType::kFloat32);
   std::vector<DType> types;
-  for (const Entry& head : graph.heads)
+  for (const NodeOutput& head : graph.heads)
     types.push_back(inference.type(*head.node, head.output).value_or(DType::kFloat32));
   return types;
 }
@@ -141,7 +141,7 @@ std::string unique_subgraph_name(const std::string& name) {
   return str(name, (*counts)[name]++);
 }
 
-CutSubgraph cut_subgraph(const Entries& heads, std::vector<NodeRef> arguments,
+CutSubgraph cut_subgraph(const NodeOutputs& heads, std::vector<NodeRef> arguments,
                          const std::string& name) {
   Cutter cutter(std::move(arguments));
   for (const NodeRef& node : topological_order(heads)) {

@@ -12,7 +12,7 @@ namespace mxlite::symbol {
 inline constexpr const char* kSubgraphName = "__subgraph_name__";
 
 struct Subgraph {
-  Entries heads;
+  NodeOutputs heads;
   std::vector<NodeRef> variables;  // arguments, then those that stand for imports
   std::vector<int> inputs;         // by variable: its position among the operator's inputs
 
@@ -36,16 +36,16 @@ std::string unique_subgraph_name(const std::string& name);
 
 // A subgraph before it is known which inputs of an operator it gets.
 struct CutSubgraph {
-  Entries heads;
+  NodeOutputs heads;
   std::vector<NodeRef> variables;
   size_t num_arguments = 0;
-  Entries imports;  // values of the surrounding graph, for the variables behind the arguments
+  NodeOutputs imports;  // values of the surrounding graph, for the variables behind the arguments
 };
 // Copies the nodes that are marked with `name`; other values that they use become imports.
-CutSubgraph cut_subgraph(const Entries& heads, std::vector<NodeRef> arguments,
+CutSubgraph cut_subgraph(const NodeOutputs& heads, std::vector<NodeRef> arguments,
                          const std::string& name);
 
 // Returns the numbers of the variables that the outputs use, in topological order.
-std::vector<int> used_variables(const Entries& heads, const std::vector<NodeRef>& variables);
+std::vector<int> used_variables(const NodeOutputs& heads, const std::vector<NodeRef>& variables);
 
 }  // namespace mxlite::symbol

@@ -44,7 +44,7 @@ std::string lines(const Texts& items, int indent) {
 class Writer {
  public:
   // The fields of a graph, or of a subgraph that begins further to the right.
-  Fields graph(const Entries& heads, int indent) const {
+  Fields graph(const NodeOutputs& heads, int indent) const {
     const Listing listing(heads);
     std::vector<int> versions(listing.nodes.size());
     const auto reference = [&](graph::ValueId v) {
@@ -89,7 +89,7 @@ class Writer {
     if (!saved.graphs.empty()) {
       const int inner = indent + 8;
       Texts graphs;
-      for (const Entries& heads : saved.graphs)
+      for (const NodeOutputs& heads : saved.graphs)
         graphs.push_back(object(graph(heads, inner), inner, true));
       fields.emplace_back("subgraphs", lines(graphs, inner));
     }
@@ -99,7 +99,7 @@ class Writer {
 
 }  // namespace
 
-std::string to_json(const Entries& heads, bool remove_amp_cast, bool np_shape) {
+std::string to_json(const NodeOutputs& heads, bool remove_amp_cast, bool np_shape) {
   Fields fields = Writer().graph(remove_amp_cast ? run_pass("remove-casts", heads) : heads, 0);
   const std::string shapes = np_shape ? R"("is_np_shape": ["int", 1], )" : "";
   fields.emplace_back("attrs", str("{", shapes, R"("mxnet_version": ["int", )", kVersion, "]}"));

@@ -76,7 +76,7 @@ TEST_F(Segments, ValuesAreThoseOfOneTask) {
   const auto executable = Executable::compile(chain(5), Device{}, true);
   const NDArrays inputs = arrays(executable->program().input_specs);
   const NDArrays parameters = arrays(executable->program().parameter_specs);
-  Executable::Call call{inputs, parameters};
+  Executable::LaunchArgs call{inputs, parameters};
   const NDArrays whole = executable->launch(call);
   for (int round = 0; round < 3; ++round) {
     const NDArrays parts = launch_backward(*executable, call);
@@ -92,7 +92,7 @@ TEST_F(Segments, OutputsGoIntoGivenArraysInTheOrderOfTheirUsers) {
   NDArrays into;
   for (int i = 0; i < 4; ++i)
     into.push_back(NDArray::empty(executable->program().outputs[0].spec, {}));
-  Executable::Call call{inputs, parameters};
+  Executable::LaunchArgs call{inputs, parameters};
   const NDArrays expected = executable->launch(call);
   call.into = into;
   std::vector<NDArrayRef> copies;
@@ -123,7 +123,7 @@ TEST_F(Segments, AFailureReachesTheOutputsOfLaterSegments) {
   engine::Var* const broken = &inputs[0]->storage()->var();
   engine::Engine::get().push_fn("broken", {{}, {&broken, 1}, {}}, {},
                                 [] { fail(ErrorKind::kValue, "broken input"); });
-  Executable::Call call{inputs, parameters};
+  Executable::LaunchArgs call{inputs, parameters};
   for (const NDArrayRef& output : launch_backward(*executable, call))
     EXPECT_THROW(output->wait_to_read(), Error);
 }

@@ -19,7 +19,7 @@ using ArraysByName = std::map<std::string, NDArrayRef>;
 
 const std::string kClassifier = std::string(MXLITE_TEST_DATA) + "/mxnet_1_9_1/classifier";
 
-Entries classifier() {
+NodeOutputs classifier() {
   const std::string path = kClassifier + "-symbol.json";
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
@@ -55,7 +55,7 @@ NDArrayRef rows(int64_t count) {
 TEST(BoundGraph, ComputesWhatMXNetComputes) {
   ArraysByName given = parameters();
   given["data"] = rows(2);
-  const Entries heads = classifier();
+  const NodeOutputs heads = classifier();
   BoundGraph graph(heads, bound_arrays(heads, given, {}), Calls(), "classifier");
   const std::span<float> found = floats(graph.forward(false, false)[0]);
   // tests/data/make_classifier.py printed them.
@@ -67,7 +67,7 @@ TEST(BoundGraph, ComputesWhatMXNetComputes) {
 
 TEST(BoundGraph, BindsTheSameParametersForOtherShapes) {
   const ArraysByName given = parameters();
-  const Entries heads = classifier();
+  const NodeOutputs heads = classifier();
   for (const int64_t count : {1, 3}) {
     const BoundArrays arrays = bound_arrays(heads, given, {{"data", {count, 5}}});
     BoundGraph graph(heads, arrays, Calls(), "classifier");
@@ -79,7 +79,7 @@ TEST(BoundGraph, BindsTheSameParametersForOtherShapes) {
 TEST(BoundGraph, WritesTheSameGradientsTwice) {
   ArraysByName given = parameters();
   given["data"] = rows(2);
-  const Entries heads = classifier();
+  const NodeOutputs heads = classifier();
   const BoundArrays arrays = bound_arrays(heads, given, {}, {}, GradReq::kWrite);
   BoundGraph graph(heads, arrays, Calls(), "classifier");
   // The arguments are data, fc1_weight, fc1_bias, bn_gamma, bn_beta, fc2_weight, fc2_bias and
@@ -98,7 +98,7 @@ TEST(BoundGraph, WritesTheSameGradientsTwice) {
 }
 
 TEST(BoundGraph, NamesVariablesWithoutShape) {
-  const Entries heads = classifier();
+  const NodeOutputs heads = classifier();
   try {
     bound_arrays(heads, {}, {});
     FAIL();

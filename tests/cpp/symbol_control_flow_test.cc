@@ -9,13 +9,13 @@
 namespace mxlite::symbol {
 namespace {
 
-Entry call(const char* op, Entries inputs, const char* name, Attributes attrs = {}) {
+NodeOutput call(const char* op, NodeOutputs inputs, const char* name, Attributes attrs = {}) {
   Given given{op, {}, std::move(attrs)};
   for (size_t i = 0; i < inputs.size(); ++i) given.inputs[static_cast<int>(i)] = inputs[i];
   return {compose(std::move(given), {name, ""}), 0};
 }
 
-Entry variable(const char* name) { return {make_variable(name), 0}; }
+NodeOutput variable(const char* name) { return {make_variable(name), 0}; }
 
 NDArrayRef array(const Shape& shape, const std::vector<float>& values) {
   const NDArrayRef made = NDArray::empty({shape, DType::kFloat32}, {});
@@ -37,11 +37,11 @@ NodeRef node_of(ControlFlowCall made, const char* name) {
 
 // body(row, state): row * weight + state is the output and the new state.
 NodeRef running_sum() {
-  const Entry data = variable("data"), start = variable("start"), weight = variable("weight");
-  const Entry row = variable("row"), state = variable("state");
+  const NodeOutput data = variable("data"), start = variable("start"), weight = variable("weight");
+  const NodeOutput row = variable("row"), state = variable("state");
   const Attributes mark{{kSubgraphName, "sum0"}};
-  const Entry product = call("elemwise_mul", {row, weight}, "product", mark);
-  const Entry sum = call("elemwise_add", {product, state}, "sum", mark);
+  const NodeOutput product = call("elemwise_mul", {row, weight}, "product", mark);
+  const NodeOutput sum = call("elemwise_add", {product, state}, "sum", mark);
   return node_of(
       make_foreach(cut_subgraph({sum, sum}, {row.node, state.node}, "sum0"), {data}, {start}),
       "loop");
@@ -49,12 +49,13 @@ NodeRef running_sum() {
 
 // while i < limit: i = i + 1, output is i * 2
 NodeRef counting() {
-  const Entry start = variable("start"), limit = variable("limit");
-  const Entry i = variable("i"), j = variable("j");
-  const Entry less = call("_lesser", {i, limit}, "less", {{kSubgraphName, "cond0"}});
+  const NodeOutput start = variable("start"), limit = variable("limit");
+  const NodeOutput i = variable("i"), j = variable("j");
+  const NodeOutput less = call("_lesser", {i, limit}, "less", {{kSubgraphName, "cond0"}});
   const Attributes mark{{kSubgraphName, "func0"}};
-  const Entry next = call("_plus_scalar", {j}, "next", {{kSubgraphName, "func0"}, {"scalar", "1"}});
-  const Entry twice = call("elemwise_add", {next, next}, "twice", mark);
+  const NodeOutput next =
+      call("_plus_scalar", {j}, "next", {{kSubgraphName, "func0"}, {"scalar", "1"}});
+  const NodeOutput twice = call("elemwise_add", {next, next}, "twice", mark);
   return node_of(make_while_loop(cut_subgraph({less}, {i.node}, "cond0"),
                                  cut_subgraph({twice, next}, {j.node}, "func0"), {start}, 4),
                  "count");
@@ -64,8 +65,8 @@ NDArrays run(const NodeRef& node, const std::vector<NDArrayRef>& inputs) {
   return node->call->host()->call(inputs);
 }
 
-Entries outputs_of(const NodeRef& node) {
-  Entries outputs;
+NodeOutputs outputs_of(const NodeRef& node) {
+  NodeOutputs outputs;
   for (int i = 0; i < node->num_outputs(); ++i) outputs.push_back({node, i});
   return outputs;
 }
@@ -77,13 +78,13 @@ FileHooks hooks() {
 }
 
 TEST(SymbolControlFlow, CutsOutWhatIsMarked) {
-  const Entry outside = call("relu", {variable("x")}, "outside");
-  const Entry argument = variable("arg");
+  const NodeOutput outside = call("relu", {variable("x")}, "outside");
+  const NodeOutput argument = variable("arg");
   const Attributes mark{{kSubgraphName, "f0"}};
-  const Entry inner = call("elemwise_add", {argument, outside}, "inner", mark);
-  const Entry both = call("elemwise_add", {inner, outside}, "both", mark);
+  const NodeOutput inner = call("elemwise_add", {argument, outside}, "inner", mark);
+  const NodeOutput both = call("elemwise_add", {inner, outside}, "both", mark);
   const CutSubgraph cut = cut_subgraph({both, argument}, {argument.node}, "f0");
-  ASSERT_EQ(cut.imports, Entries{outside});  // once, although it is used twice
+  ASSERT_EQ(cut.imports, NodeOutputs{outside});  // once, although it is used twice
   ASSERT_EQ(cut.variables.size(), 2u);
   EXPECT_EQ(cut.variables[0], argument.node);
   EXPECT_EQ(cut.variables[1]->name(), "outside_output");
@@ -94,8 +95,8 @@ TEST(SymbolControlFlow, CutsOutWhatIsMarked) {
 }
 
 TEST(SymbolControlFlow, ImportsOfOneNameAreToldApart) {
-  const Entry first = variable("x"), second = variable("x"), argument = variable("x");
-  const Entry sum = call("elemwise_sub", {first, second}, "sum", {{kSubgraphName, "f0"}});
+  const NodeOutput first = variable("x"), second = variable("x"), argument = variable("x");
+  const NodeOutput sum = call("elemwise_sub", {first, second}, "sum", {{kSubgraphName, "f0"}});
   const CutSubgraph cut = cut_subgraph({sum, argument}, {argument.node}, "f0");
   ASSERT_EQ(cut.variables.size(), 3u);
   EXPECT_EQ(cut.variables[1]->name(), "x_import0");
@@ -145,7 +146,7 @@ TEST(SymbolControlFlow, WhileLoopsPadWhatTheyDoNotMake) {
 TEST(SymbolControlFlow, FilesGiveTheSameLoops) {
   for (const NodeRef& node : {running_sum(), counting()}) {
     const std::string text = to_json(outputs_of(node), true, false);
-    const Entries again = load(text, "a text", hooks());
+    const NodeOutputs again = load(text, "a text", hooks());
     EXPECT_EQ(to_json(again, true, false), text);
     EXPECT_EQ(again[0].node->inputs.size(), node->inputs.size());
   }

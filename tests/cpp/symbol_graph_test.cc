@@ -12,12 +12,13 @@
 namespace mxlite::symbol {
 namespace {
 
-NodeRef call(const char* alias, std::map<int, Entry> inputs, Attributes attrs, const char* name) {
+NodeRef call(const char* alias, std::map<int, NodeOutput> inputs, Attributes attrs,
+             const char* name) {
   return compose({alias, std::move(inputs), std::move(attrs)}, {name, "train.py:12"});
 }
 
 // data -> fc -> bn -> act
-Entries small_net() {
+NodeOutputs small_net() {
   const NodeRef data = make_variable("data");
   const NodeRef fc = call("FullyConnected", {{0, {data, 0}}},
                           {{"num_hidden", "4"}, {"weight_lr_mult", "2"}}, "fc");
@@ -31,7 +32,7 @@ FileHooks hooks() {
   return made;
 }
 
-std::vector<std::string> names(const Entries& heads, bool states) {
+std::vector<std::string> names(const NodeOutputs& heads, bool states) {
   const Variables found = variables_of(topological_order(heads));
   std::vector<std::string> result;
   for (size_t i = 0; i < found.all.size(); ++i)
@@ -40,7 +41,7 @@ std::vector<std::string> names(const Entries& heads, bool states) {
 }
 
 TEST(SymbolGraph, MakesVariablesForInputsThatAreLeftOut) {
-  const Entries net = small_net();
+  const NodeOutputs net = small_net();
   EXPECT_EQ(names(net, false),
             (std::vector<std::string>{"data", "fc_weight", "fc_bias", "bn_gamma", "bn_beta"}));
   EXPECT_EQ(names(net, true), (std::vector<std::string>{"bn_moving_mean", "bn_moving_var"}));
@@ -54,7 +55,7 @@ TEST(SymbolGraph, MakesVariablesForInputsThatAreLeftOut) {
 }
 
 TEST(SymbolGraph, InfersForwardAndBackward) {
-  const Entries net = small_net();
+  const NodeOutputs net = small_net();
   Inference forward(net, {{"data", Shape{2, 3}}}, {{"data", DType::kFloat16}},
                     UnknownExtent::kZero);
   forward.run_types(DType::kFloat32);
@@ -123,8 +124,8 @@ TEST(SymbolGraph, ErrorsNameTheLineThatComposedTheNode) {
 }
 
 TEST(SymbolGraph, CopiesShareCallsUntilOneIsEdited) {
-  const Entries net = small_net();
-  const Entries copy = substituted(net, {});
+  const NodeOutputs net = small_net();
+  const NodeOutputs copy = substituted(net, {});
   EXPECT_NE(copy[0].node, net[0].node);
   EXPECT_EQ(copy[0].node->call, net[0].node->call);
   copy[0].node->edit([](Call& call) {
@@ -139,22 +140,24 @@ TEST(SymbolGraph, CopiesShareCallsUntilOneIsEdited) {
 TEST(SymbolGraph, PassesAddAndRemoveCastsWithoutShapes) {
   for (const Pass& pass : passes())
     EXPECT_NE(std::string(pass.purpose).find(' '), std::string::npos) << pass.name;
-  const Entries net = small_net();
+  const NodeOutputs net = small_net();
   const auto rules = std::make_shared<amp::Rules>();
   rules->classes[&ops().get("BatchNorm")] = AmpClass::kFloat32;
-  const auto producer = [](const Entry& entry, size_t input) { return entry.node->inputs[input]; };
+  const auto producer = [](const NodeOutput& entry, size_t input) {
+    return entry.node->inputs[input];
+  };
 
-  const Entries cast = run_pass("mixed-precision", net, {rules, {"act"}});
-  const Entry before_act = producer(cast[0], 0);  // act was asked to run in float32
+  const NodeOutputs cast = run_pass("mixed-precision", net, {rules, {"act"}});
+  const NodeOutput before_act = producer(cast[0], 0);  // act was asked to run in float32
   EXPECT_EQ(before_act.node->name(), "bn_output_amp_cast_float32");
-  const Entry bn = producer(before_act, 0);
+  const NodeOutput bn = producer(before_act, 0);
   EXPECT_EQ(bn.node->inputs[3].node->name(), "bn_moving_mean");  // states are not cast
-  const Entry fc = producer(producer(bn, 0), 0);
+  const NodeOutput fc = producer(producer(bn, 0), 0);
   EXPECT_EQ(fc.node->name(), "fc");
   EXPECT_EQ(producer(fc, 1).node->name(), "fc_weight_amp_cast_bfloat16");
   EXPECT_EQ(fc.node->call, topological_order(net)[3]->call);
 
-  const Entries lowered = run_pass("lower-parameters", cast, {rules, {"data"}});
+  const NodeOutputs lowered = run_pass("lower-parameters", cast, {rules, {"data"}});
   for (const NodeRef& node : topological_order(lowered)) {
     const bool is_low = node->name() == "fc_weight" || node->name() == "fc_bias";
     EXPECT_EQ(node->call->attrs.contains("__dtype__"), is_low) << node->name();
@@ -169,14 +172,14 @@ TEST(SymbolGraph, UnknownTypesAreCastToTheWidest) {
   const NodeRef x = make_variable("x"), y = make_variable("y");
   const NodeRef sum = call("elemwise_add", {{0, {x, 0}}, {1, {y, 0}}}, {}, "sum");
   const auto rules = std::make_shared<amp::Rules>();
-  const Entries cast = run_pass("mixed-precision", {{sum, 0}}, {rules, {}});
-  const Entries& inputs = cast[0].node->inputs;
+  const NodeOutputs cast = run_pass("mixed-precision", {{sum, 0}}, {rules, {}});
+  const NodeOutputs& inputs = cast[0].node->inputs;
   EXPECT_EQ(inputs[0].node->name(), "x_amp_multicast");
-  EXPECT_EQ(inputs[1], (Entry{inputs[0].node, 1}));
+  EXPECT_EQ(inputs[1], (NodeOutput{inputs[0].node, 1}));
 }
 
 TEST(SymbolGraph, TracesShareCallsWithSymbols) {
-  const Entries net = small_net();
+  const NodeOutputs net = small_net();
   const Listing listing(net);
   ASSERT_EQ(listing.graph.nodes.size(), listing.nodes.size());
   EXPECT_EQ(listing.graph.inputs.size(), 7u);
@@ -197,10 +200,10 @@ TEST(SymbolGraph, TracesShareCallsWithSymbols) {
   EXPECT_EQ(traced.spec(traced.outputs[0]), (TensorSpec{Shape{2, 4}, DType::kFloat32}));
   EXPECT_EQ(arrays[1]->shape(), (Shape{4, 3}));  // fc_weight, as Python sees it
   // Back again: names, attributes and lines are those of the symbol.
-  Entries leaves;
+  NodeOutputs leaves;
   for (const int32_t id : listing.graph.inputs)
     leaves.push_back({listing.nodes[static_cast<size_t>(id)], 0});
-  const Entries again = from_graph(traced, leaves, TraceNames({}), {});
+  const NodeOutputs again = from_graph(traced, leaves, TraceNames({}), {});
   EXPECT_EQ(to_json(again, true, false), to_json(net, true, false));
   EXPECT_EQ(again[0].node->call->name.label(), "act (train.py:12)");
 }
@@ -223,21 +226,21 @@ TEST(SymbolGraph, TracingNamesTheCallThatFails) {
 }
 
 TEST(SymbolGraph, ListingsRefuseOutputsThatNodesDoNotHave) {
-  Entries net = small_net();
+  NodeOutputs net = small_net();
   net[0].output = 1;
   EXPECT_THROW(Listing{net}, Error);
 }
 
 TEST(SymbolGraph, FilesGiveTheSameGraph) {
   const std::string text = to_json(small_net(), true, false);
-  const Entries again = load(text, "a text", hooks());
+  const NodeOutputs again = load(text, "a text", hooks());
   EXPECT_EQ(to_json(again, true, false), text);
   EXPECT_THROW(load("{}", "a text", hooks()), FileError);
   EXPECT_THROW(load(text.substr(0, text.size() / 2), "a text", hooks()), FileError);
 }
 
 TEST(SymbolGraph, LongChainsEndWithoutRecursion) {
-  Entry last{make_variable("x"), 0};
+  NodeOutput last{make_variable("x"), 0};
   const auto copy = std::make_shared<const Call>(make_call("_copy", {}));
   for (int i = 0; i < 300000; ++i) last = {make_node(copy, {last}), 0};
   EXPECT_EQ(topological_order({last}).size(), 300001u);

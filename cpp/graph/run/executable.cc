@@ -177,7 +177,7 @@ void Executable::check_parameters(std::span<const NDArrayRef> parameters) const 
                    program_.parameter_specs[i]);
 }
 
-void Executable::add_packed(const Call& call, RunOperands& task,
+void Executable::add_packed(const LaunchArgs& call, RunOperands& task,
                             SmallVector<engine::Var*, 8>& reads) {
   std::lock_guard lock(mutex_);
   const auto is_current = [&](const PackedWeights::Use& use) {
@@ -221,7 +221,7 @@ struct Executable::Prepared {
   NDArrays outputs;
 };
 
-Executable::Prepared Executable::prepare(const Call& call) {
+Executable::Prepared Executable::prepare(const LaunchArgs& call) {
   check_parameters(call.parameters);
   Prepared prepared;
   auto& [task, reads, updates, overwrites, kept, fresh, outputs] = prepared;
@@ -309,7 +309,7 @@ Executable::Prepared Executable::prepare(const Call& call) {
   return prepared;
 }
 
-NDArrays Executable::launch(const Call& call) {
+NDArrays Executable::launch(const LaunchArgs& call) {
   Prepared prepared = prepare(call);
   engine::PushOptions push = push_options();
   push.bytes = prepared.task->new_bytes();
@@ -319,7 +319,7 @@ NDArrays Executable::launch(const Call& call) {
   return std::move(prepared.outputs);
 }
 
-NDArrays Executable::launch_segments(const Call& call) {
+NDArrays Executable::launch_segments(const LaunchArgs& call) {
   Prepared prepared = prepare(call);
   const auto var_of = [&](int slot) {
     return &prepared.fresh[static_cast<size_t>(slot)]->storage()->var();
@@ -338,7 +338,7 @@ NDArrays Executable::launch_segments(const Call& call) {
   return std::move(prepared.outputs);
 }
 
-Executable::Work Executable::work(const Call& call) {
+Executable::Work Executable::work(const LaunchArgs& call) {
   MX_ASSERT(can_be_part_of_a_task());
   Prepared prepared = prepare(call);
   const size_t bytes = prepared.task->new_bytes();

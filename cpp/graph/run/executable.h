@@ -28,7 +28,7 @@ class Executable final : public RefCounted {
   Executable(Program program, Device device, bool may_inline);
   ~Executable() override;
 
-  struct Call {
+  struct LaunchArgs {
     std::span<const NDArrayRef> inputs, parameters;
     engine::Origin origin = {};
     RandomState* random = nullptr;  // receives the first counter that this run uses
@@ -38,9 +38,9 @@ class Executable final : public RefCounted {
   // Pushes the work and returns its outputs. Inputs must have the signature's shapes and dtypes;
   // donated ones belong to the executable from then on.
   // Thread-safe.
-  NDArrays launch(const Call& call);
+  NDArrays launch(const LaunchArgs& call);
   // Pushes a task for each segment, so that each output is finished as early as possible.
-  NDArrays launch_segments(const Call& call);
+  NDArrays launch_segments(const LaunchArgs& call);
   const std::vector<ProgramSegment>& segments();  // at most one if cutting is not worth it
 
   // The work of one call, for a task of the caller, which runs it once and declares the reads.
@@ -50,7 +50,7 @@ class Executable final : public RefCounted {
     SmallVector<engine::Var*, 8> reads;
     size_t new_bytes;  // PushOptions::bytes
   };
-  Work work(const Call& call);  // requires can_be_part_of_a_task
+  Work work(const LaunchArgs& call);  // requires can_be_part_of_a_task
   bool can_be_part_of_a_task() const;
 
   const Program& program() const { return program_; }
@@ -69,10 +69,10 @@ class Executable final : public RefCounted {
   struct Prepared;
 
   void prepare_for_gpu();
-  Prepared prepare(const Call& call);
+  Prepared prepare(const LaunchArgs& call);
   engine::PushOptions push_options() const;
   void check_parameters(std::span<const NDArrayRef> parameters) const;
-  void add_packed(const Call& call, RunOperands& task, SmallVector<engine::Var*, 8>& reads);
+  void add_packed(const LaunchArgs& call, RunOperands& task, SmallVector<engine::Var*, 8>& reads);
 
   Program program_;  // constant except packings, which an equal one may replace
   const Device device_;

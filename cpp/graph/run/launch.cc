@@ -16,7 +16,7 @@ namespace mxlite::graph {
 // A task runs the steps of a program (steps). On a GPU it records them when the same memory comes
 // again, and then replays the record (replay).
 
-NDArrays launch(const CachedGraph::Entry& entry, const Executable::Call& call,
+NDArrays launch(const CachedGraph::Compiled& entry, const Executable::LaunchArgs& call,
                 const EagerCalls& calls) {
   if (const auto& segmented = entry.segmented) {
     if (!entry.recording)
@@ -26,7 +26,7 @@ NDArrays launch(const CachedGraph::Entry& entry, const Executable::Call& call,
   return (entry.recorded ? entry.recorded->forward() : *entry.plain).launch(call);
 }
 
-NDArrays launch_backward(Executable& backward, const Executable::Call& call) {
+NDArrays launch_backward(Executable& backward, const Executable::LaunchArgs& call) {
   if (segments_on() && backward.segments().size() > 1) return backward.launch_segments(call);
   return backward.launch(call);
 }

@@ -6,8 +6,8 @@ namespace mxlite::graph {
 
 // Returns the graph's outputs, and then the other values that a recorded call saves. `calls`: used
 // if the graph is cut into segments.
-NDArrays launch(const CachedGraph::Entry& entry, const Executable::Call& call,
+NDArrays launch(const CachedGraph::Compiled& entry, const Executable::LaunchArgs& call,
                 const EagerCalls& calls);
-NDArrays launch_backward(Executable& backward, const Executable::Call& call);
+NDArrays launch_backward(Executable& backward, const Executable::LaunchArgs& call);
 
 }  // namespace mxlite::graph

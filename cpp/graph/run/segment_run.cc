@@ -33,7 +33,7 @@ class SegmentVisitor : public Visitor<NDArrayRef> {
   SegmentVisitor(const SegmentedGraph& graph, engine::Origin origin)
       : graph_(graph), origin_(origin) {}
 
-  Arrays walk(const Executable::Call& call) {
+  Arrays walk(const Executable::LaunchArgs& call) {
     const Graph& g = graph_.whole;
     Arrays values(graph_.route.num_values());
     const auto set = [&](int32_t node, const NDArrayRef& array) {
@@ -143,7 +143,7 @@ class Joiner final : public SegmentVisitor {
 };
 
 std::optional<NDArrays> join(const std::shared_ptr<const SegmentedGraph>& graph,
-                             const Executable::Call& call) {
+                             const Executable::LaunchArgs& call) {
   engine::Engine& engine = engine::Engine::get();
   collective::Processes* const processes = collective::running_processes();
   if (!processes || engine.runs_in_caller()) return std::nullopt;
@@ -171,7 +171,7 @@ std::optional<NDArrays> join(const std::shared_ptr<const SegmentedGraph>& graph,
 }  // namespace
 
 std::optional<NDArrays> push_joined(const std::shared_ptr<const SegmentedGraph>& graph,
-                                    const Executable::Call& call) {
+                                    const Executable::LaunchArgs& call) {
   if (!graph->can_join) return std::nullopt;
   try {
     return join(graph, call);
@@ -181,7 +181,7 @@ std::optional<NDArrays> push_joined(const std::shared_ptr<const SegmentedGraph>&
   }
 }
 
-NDArrays call_segments(const SegmentedGraph& graph, const Executable::Call& call,
+NDArrays call_segments(const SegmentedGraph& graph, const Executable::LaunchArgs& call,
                        const EagerCalls& calls) {
   Caller caller(graph, call.origin, calls);
   Arrays results;

@@ -58,7 +58,7 @@ struct EagerCalls {
                  engine::Origin origin);
   NDArrays (*graph)(CachedGraph& graph, std::span<const NDArrayRef> inputs, engine::Origin origin);
 };
-NDArrays call_segments(const SegmentedGraph& graph, const Executable::Call& call,
+NDArrays call_segments(const SegmentedGraph& graph, const Executable::LaunchArgs& call,
                        const EagerCalls& calls);
 
 // Pushes one task that runs all segments (Note [Joined segments]) and returns the graph's outputs.
@@ -66,7 +66,7 @@ NDArrays call_segments(const SegmentedGraph& graph, const Executable::Call& call
 // has calls that need copies, or outputs that do not need all calls; operands are not computed yet;
 // or this process has joined no job. Not for recording.
 std::optional<NDArrays> push_joined(const std::shared_ptr<const SegmentedGraph>& graph,
-                                    const Executable::Call& call);
+                                    const Executable::LaunchArgs& call);
 
 // Compiles a graph that was traced before, once per signature. is_segment: see CachedGraph.
 IntrusivePtr<CachedGraph> cached_graph_of(std::shared_ptr<const Graph> graph, bool is_segment);

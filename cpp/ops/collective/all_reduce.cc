@@ -40,7 +40,7 @@ Specs infer_sum_gradient(const SumGradientParams& p, std::span<const TensorSpec>
 }
 
 Specs infer_rooted(const RootParams& p, std::span<const TensorSpec> in) {
-  const Group group = group_of(kBroadcastOp, p.process_set);
+  const ProcessGroup group = group_of(kBroadcastOp, p.process_set);
   MX_CHECK(group.has(p.root), kBroadcastOp, ": root ", p.root, " given, a rank of process set ",
            p.process_set, " expected (", list_of(group.ranks), ")");
   return Specs{in[0]};

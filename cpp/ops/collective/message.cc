@@ -12,7 +12,7 @@ constexpr const char* kSendOp = "_contrib_send";
 constexpr const char* kReceiveOp = "_contrib_recv";
 
 void check_peer(const char* op, const char* parameter, int32_t peer, int32_t process_set) {
-  const Group group = group_of(op, process_set);
+  const ProcessGroup group = group_of(op, process_set);
   MX_CHECK(group.has(peer) && peer != group.rank, op, ": ", parameter, " ", peer, " given on rank ",
            group.rank, ", another rank of process set ", process_set, " expected (",
            list_of(group.ranks), ")");

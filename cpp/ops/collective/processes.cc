@@ -10,7 +10,9 @@ namespace {
 std::atomic<Processes*> provided{nullptr};
 }  // namespace
 
-bool Group::has(int64_t r) const { return std::find(ranks.begin(), ranks.end(), r) != ranks.end(); }
+bool ProcessGroup::has(int64_t r) const {
+  return std::find(ranks.begin(), ranks.end(), r) != ranks.end();
+}
 
 void set_processes(Processes* processes) { provided = processes; }
 
@@ -19,8 +21,8 @@ Processes* running_processes() {
   return processes && processes->running() ? processes : nullptr;
 }
 
-Group group_of(const char* op, int32_t process_set) {
-  Group group;
+ProcessGroup group_of(const char* op, int32_t process_set) {
+  ProcessGroup group;
   const Processes* processes = nullptr;
   try {
     processes = running_processes();

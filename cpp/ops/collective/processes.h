@@ -40,7 +40,7 @@ struct Terms {
 };
 
 // The ranks of a process set to which this process belongs.
-struct Group {
+struct ProcessGroup {
   std::vector<int> ranks;  // in the job
   int rank = 0;            // this process's rank in the job
 
@@ -50,7 +50,7 @@ struct Group {
 
 // One call of this rank. Arrays are contiguous and on the device that Processes::place_of returns;
 // blocks of the ranks follow each other in memory.
-struct Call {
+struct CollectiveCall {
   const char* op = "";  // static
   Terms terms;
   TensorSpec spec;           // the operator's argument
@@ -98,17 +98,17 @@ class Processes {
   // as one of several and has not joined them.
   virtual bool running() const = 0;
   // Returns the ranks of a process set; throws a value error if there is none.
-  virtual Group group(int32_t process_set) const = 0;
+  virtual ProcessGroup group(int32_t process_set) const = 0;
   // Returns the device on which the arrays of a call must be if the operator runs on `device`.
   virtual Device place_of(Kind kind, DType dtype, Device device) const = 0;
   // Gives the call the next number of its process set and pushes a task that writes the output.
-  virtual void start(Call call) = 0;
+  virtual void start(CollectiveCall call) = 0;
   // Prepares calls of arrays in host memory, none of which is a message.
   virtual PreparedCallRef prepare(const Terms& terms, const TensorSpec& spec) = 0;
   // Gives the call the next number, too: this rank cannot take part, and the others must not wait.
   // If `later` of the call is kGivenUp, the calls that follow it on the other ranks in the same run
   // of a graph get the next numbers and fail, too.
-  virtual void refuse(Call call, const std::string& reason) = 0;
+  virtual void refuse(CollectiveCall call, const std::string& reason) = 0;
 };
 
 // The object must live until the process ends. Until this is called a process is alone.
@@ -118,6 +118,6 @@ Processes* running_processes();
 
 // Returns the group of a call; throws a value error that names the operator if this process does
 // not belong to it. A process that is alone has only process set 0.
-Group group_of(const char* op, int32_t process_set);
+ProcessGroup group_of(const char* op, int32_t process_set);
 
 }  // namespace mxlite::collective

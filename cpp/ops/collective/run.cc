@@ -73,7 +73,7 @@ void mark_backward(Terms& terms) {
 }
 
 // The message about the failure to other ranks does not need the rest.
-void fill_what_is_valid(const OpSchema& op, const void* params, Call& call) {
+void fill_what_is_valid(const OpSchema& op, const void* params, CollectiveCall& call) {
   try {
     terms_by_op().at (&op)(params, call.spec, call.terms);
   } catch (const Error&) {
@@ -82,8 +82,8 @@ void fill_what_is_valid(const OpSchema& op, const void* params, Call& call) {
 }
 
 // Returns a call whose fields are filled in as far as its arguments are valid.
-Call refused_call(const OpSchema& op, const void* params, const TensorSpec& data) {
-  Call call;
+CollectiveCall refused_call(const OpSchema& op, const void* params, const TensorSpec& data) {
+  CollectiveCall call;
   call.op = op.name.c_str();
   call.terms.text = op.name;
   call.spec = data;
@@ -92,9 +92,9 @@ Call refused_call(const OpSchema& op, const void* params, const TensorSpec& data
 }
 
 // Makes the call fail on the other ranks, unless no other rank can make it.
-void refuse(Processes& processes, Call call, const std::string& reason) {
+void refuse(Processes& processes, CollectiveCall call, const std::string& reason) {
   if (call.terms.kind == Kind::kNone) return;
-  const Group group = processes.group(call.terms.process_set);
+  const ProcessGroup group = processes.group(call.terms.process_set);
   const bool has_peer = group.has(call.terms.peer) && call.terms.peer != group.rank;
   if (group.has(group.rank) && (has_peer || !is_message(call.terms)))
     processes.refuse(std::move(call), reason);
@@ -150,12 +150,12 @@ namespace {
 // A call, and the array for its result. If `target`, a view of the result in which the blocks of
 // the ranks come first, is not contiguous, the call's output is copied into it.
 struct Prepared {
-  Call call;
+  CollectiveCall call;
   NDArrayRef result, target;
 };
 
-Prepared prepare(Processes& processes, Call call, const NDArrayRef& input, const TensorSpec& spec,
-                 Device device) {
+Prepared prepare(Processes& processes, CollectiveCall call, const NDArrayRef& input,
+                 const TensorSpec& spec, Device device) {
   const Kind kind = call.terms.kind;
   const int64_t ranks = processes.group(call.terms.process_set).size();
   const Device place = processes.place_of(kind, spec.dtype, device);
@@ -178,7 +178,7 @@ Prepared prepare(Processes& processes, Call call, const NDArrayRef& input, const
 
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options) {
-  Call call;
+  CollectiveCall call;
   call.op = op.name.c_str();
   call.spec = input->spec();
   call.origin = options.origin;
@@ -215,7 +215,7 @@ void announce_failure(const OpSchema& op, const void* params, std::span<const ND
   try {
     Processes* processes = running_processes();
     if (!processes) return;
-    Call call = refused_call(op, params, inputs[0]->spec());
+    CollectiveCall call = refused_call(op, params, inputs[0]->spec());
     mark_backward(call.terms);
     refuse(*processes, std::move(call), reason);
   } catch (const std::exception&) {
@@ -246,7 +246,7 @@ void PlannedCalls::give_up(const std::string& reason) const noexcept {
     if (!processes) return;
     std::vector<Channel> given_up;
     for (const Planned& planned : calls_) {
-      Call call = refused_call(*planned.op, planned.params.get(), planned.data);
+      CollectiveCall call = refused_call(*planned.op, planned.params.get(), planned.data);
       if (call.terms.kind == Kind::kNone) continue;
       const Channel channel = channel_of(call.terms);
       if (std::ranges::find(given_up, channel) != given_up.end()) continue;

@@ -141,8 +141,8 @@ void cast_inputs(Node& node, const std::function<std::string(const std::string& 
   const auto body = node.call->attrs.find(kSubgraphName);
   add_casts(
       *rules, *node.call, node.inputs,
-      [](const Entry& entry) -> const Call& { return *entry.node->call; },
-      [&](const char* op, Attributes attrs, Entries inputs) -> Entry {
+      [](const NodeOutput& entry) -> const Call& { return *entry.node->call; },
+      [&](const char* op, Attributes attrs, NodeOutputs inputs) -> NodeOutput {
         if (body != node.call->attrs.end()) attrs.insert(*body);
         return {make_node(cast_call(op, std::move(attrs), name(op)), std::move(inputs)), 0};
       });

@@ -22,7 +22,7 @@ constexpr std::array kPasses = {
 
 std::span<const Pass> passes() { return kPasses; }
 
-Entries run_pass(std::string_view name, const Entries& heads, const PassOptions& options) {
+NodeOutputs run_pass(std::string_view name, const NodeOutputs& heads, const PassOptions& options) {
   const auto pass = std::ranges::find(kPasses, name, &Pass::name);
   MX_CHECK(pass != kPasses.end(), "run_symbol_pass: name must be that of a pass, got '", name, "'");
   return from_graph(graph::run_pass(

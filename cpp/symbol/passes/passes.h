@@ -37,7 +37,8 @@ std::span<const Pass> passes();
 // Returns a new symbol whose nodes keep their names, lines and attributes. MXLITE_VERBOSE,
 // MXLITE_DUMP_GRAPH and MXLITE_VERIFY_GRAPH act as in graph::run_passes. A name of no pass is a
 // value error.
-Entries run_pass(std::string_view name, const Entries& heads, const PassOptions& options = {});
+NodeOutputs run_pass(std::string_view name, const NodeOutputs& heads,
+                     const PassOptions& options = {});
 
 // Gives a node that is being composed the casts that the pass mixed-precision would add, if mixed
 // precision is on. `name` makes a cast's name from its operator.

@@ -16,17 +16,17 @@ Key& add_window(Key& key, const ConvolutionParams& p) {
       .add(int64_t{p.channels_last()});
 }
 
-CallRef prepare_forward(const ConvolutionParams& p, SpecSpan in, SpecSpan out) {
+PrimitiveCallRef prepare_forward(const ConvolutionParams& p, SpecSpan in, SpecSpan out) {
   Key key("Convolution");
   add_window(key, p).add(in[0]).add(out[0]).add(static_cast<int64_t>(in.size()));
   return cached_call("Convolution", key, [&] {
     const ConvDescs d = describe(p, in[0].shape, out[0].shape, in[0].dtype, in.size() > 2);
     const auto pd = forward_desc(d, d.any_data(), d.any_weight(), d.any_output(),
                                  /*training=*/false, user_scratchpad());
-    if (!pd.get(true)) return Call();
-    return Call(pd, {{DNNL_ARG_SRC, d.data},
-                     {DNNL_ARG_WEIGHTS, d.weight},
-                     {DNNL_ARG_DST, d.output, /*output=*/true}});
+    if (!pd.get(true)) return PrimitiveCall();
+    return PrimitiveCall(pd, {{DNNL_ARG_SRC, d.data},
+                              {DNNL_ARG_WEIGHTS, d.weight},
+                              {DNNL_ARG_DST, d.output, /*output=*/true}});
   });
 }
 
@@ -38,16 +38,17 @@ void forward(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outputs 
                   {DNNL_ARG_DST, out[0].data}});
 }
 
-CallRef prepare_backward_data(const ConvolutionDataGradParams& p, SpecSpan in, SpecSpan out) {
+PrimitiveCallRef prepare_backward_data(const ConvolutionDataGradParams& p, SpecSpan in,
+                                       SpecSpan out) {
   Key key("_convolution_backward_data");
   add_window(key, p).add(in[0]).add(out[0]);
   return cached_call("_convolution_backward_data", key, [&] {
     const ConvDescs d = describe(p, out[0].shape, in[0].shape, in[0].dtype, /*bias=*/false);
     const auto pd = backward_data_desc(d, d.any_data(), d.any_weight(), d.any_output());
-    if (!pd.get(true)) return Call();
-    return Call(pd, {{DNNL_ARG_DIFF_DST, d.output},
-                     {DNNL_ARG_WEIGHTS, d.weight},
-                     {DNNL_ARG_DIFF_SRC, d.data, /*output=*/true}});
+    if (!pd.get(true)) return PrimitiveCall();
+    return PrimitiveCall(pd, {{DNNL_ARG_DIFF_DST, d.output},
+                              {DNNL_ARG_WEIGHTS, d.weight},
+                              {DNNL_ARG_DIFF_SRC, d.data, /*output=*/true}});
   });
 }
 
@@ -58,16 +59,16 @@ void backward_data(KernelContext& ctx, const ConvolutionDataGradParams& p, Input
                   {DNNL_ARG_DIFF_SRC, out[0].data}});
 }
 
-CallRef prepare_backward_weight(const ConvolutionParams& p, SpecSpan in, SpecSpan out) {
+PrimitiveCallRef prepare_backward_weight(const ConvolutionParams& p, SpecSpan in, SpecSpan out) {
   Key key("_convolution_backward_weight");
   add_window(key, p).add(in[0]).add(in[1]).add(static_cast<int64_t>(out.size()));
   return cached_call("_convolution_backward_weight", key, [&] {
     const ConvDescs d = describe(p, in[1].shape, in[0].shape, in[0].dtype, out.size() > 1);
     const auto pd = backward_weight_desc(d, d.any_data(), d.any_weight(), d.any_output());
-    if (!pd.get(true)) return Call();
-    return Call(pd, {{DNNL_ARG_DIFF_DST, d.output},
-                     {DNNL_ARG_SRC, d.data},
-                     {DNNL_ARG_DIFF_WEIGHTS, d.weight, /*output=*/true}});
+    if (!pd.get(true)) return PrimitiveCall();
+    return PrimitiveCall(pd, {{DNNL_ARG_DIFF_DST, d.output},
+                              {DNNL_ARG_SRC, d.data},
+                              {DNNL_ARG_DIFF_WEIGHTS, d.weight, /*output=*/true}});
   });
 }
 
@@ -79,7 +80,7 @@ void backward_weight(KernelContext& ctx, const ConvolutionParams& p, Inputs in, 
                   {DNNL_ARG_DIFF_BIAS, out.size() > 1 ? out[1].data : nullptr}});
 }
 
-CallRef prepare_deconvolution(const DeconvolutionParams& p, SpecSpan in, SpecSpan out) {
+PrimitiveCallRef prepare_deconvolution(const DeconvolutionParams& p, SpecSpan in, SpecSpan out) {
   Key key("Deconvolution");
   key.add(p.kernel).add(p.stride).add(p.dilate).add(p.pad).add(p.adj).add(p.target_shape);
   key.add(p.num_group).add(int64_t{p.channels_last()}).add(in[0]).add(out[0]);
@@ -88,10 +89,10 @@ CallRef prepare_deconvolution(const DeconvolutionParams& p, SpecSpan in, SpecSpa
     const ConvDescs d = describe(p, in[0].shape, out[0].shape, in[0].dtype, in.size() > 2);
     const auto pd =
         deconvolution_desc(d, d.any_data(), d.any_weight(), d.any_output(), user_scratchpad());
-    if (!pd.get(true)) return Call();
-    return Call(pd, {{DNNL_ARG_SRC, d.data},
-                     {DNNL_ARG_WEIGHTS, d.weight},
-                     {DNNL_ARG_DST, d.output, /*output=*/true}});
+    if (!pd.get(true)) return PrimitiveCall();
+    return PrimitiveCall(pd, {{DNNL_ARG_SRC, d.data},
+                              {DNNL_ARG_WEIGHTS, d.weight},
+                              {DNNL_ARG_DST, d.output, /*output=*/true}});
   });
 }
 

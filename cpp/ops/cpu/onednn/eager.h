@@ -12,7 +12,7 @@
 namespace mxlite::onednn {
 
 using SpecSpan = std::span<const TensorSpec>;
-using CallRef = std::shared_ptr<const Call>;  // null: not for oneDNN
+using PrimitiveCallRef = std::shared_ptr<const PrimitiveCall>;  // null: not for oneDNN
 
 constexpr const char* kNoImplementation = "oneDNN has no fast implementation for this case";
 
@@ -25,21 +25,21 @@ inline SmallVector<TensorSpec, 4> specs_of(std::span<const TensorRef> refs) {
 // Returns why oneDNN cannot run the call; null if it may.
 const char* check_common(SpecSpan inputs, SpecSpan outputs);
 
-template <class P, CallRef (*Prepare)(const P&, SpecSpan, SpecSpan)>
+template <class P, PrimitiveCallRef (*Prepare)(const P&, SpecSpan, SpecSpan)>
 const char* supports(const P& p, SpecSpan in, SpecSpan out) {
   if (const char* reason = check_common(in, out)) return reason;
   return Prepare(p, in, out) ? nullptr : kNoImplementation;
 }
 
-// cached() for calls: make returns Call, an empty one where oneDNN has nothing.
+// cached() for calls: make returns PrimitiveCall, an empty one where oneDNN has nothing.
 template <class F>
-CallRef cached_call(const char* op, const Key& key, F&& make) {
-  auto found = cached(key, [&]() -> Call { return guarded(op, make); });
+PrimitiveCallRef cached_call(const char* op, const Key& key, F&& make) {
+  auto found = cached(key, [&]() -> PrimitiveCall { return guarded(op, make); });
   return found->primitive() ? found : nullptr;
 }
 
 // Registers one kernel; at Stage::kLibraryKernels, so that it is tried before the native one.
-template <class P, CallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
+template <class P, PrimitiveCallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
 void add_kernel(OpRegistry& ops, const char* op) {
   Kernel k;
   k.name = "onednn";

@@ -180,12 +180,14 @@ Primitive make_reorder(const Desc& from, const Desc& to) {
   return Primitive(dnnl::reorder::primitive_desc(engine(), from, engine(), to, user_scratchpad()));
 }
 
-// ---- Call ------------------------------------------------------------------------------------
+// ---- PrimitiveCall
+// ------------------------------------------------------------------------------------
 
-Call::Call(const dnnl::primitive_desc_base& pd, std::initializer_list<Operand> operands)
-    : Call(pd, std::span<const Operand>(operands.begin(), operands.size())) {}
+PrimitiveCall::PrimitiveCall(const dnnl::primitive_desc_base& pd,
+                             std::initializer_list<Operand> operands)
+    : PrimitiveCall(pd, std::span<const Operand>(operands.begin(), operands.size())) {}
 
-Call::Call(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands)
+PrimitiveCall::PrimitiveCall(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands)
     : primitive_(pd) {
   size_t shared = primitive_.scratch_bytes();
   for (const Operand& o : operands) {
@@ -199,7 +201,7 @@ Call::Call(const dnnl::primitive_desc_base& pd, std::span<const Operand> operand
   scratch_bytes_ = shared_offset_ + shared;
 }
 
-void Call::run(std::span<const Arg> args, void* scratch) const {
+void PrimitiveCall::run(std::span<const Arg> args, void* scratch) const {
   SmallVector<Arg, 8> own(args);
   std::byte* const base = static_cast<std::byte*>(scratch);
   for (const Moved& m : moved_)

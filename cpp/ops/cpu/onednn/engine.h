@@ -80,16 +80,16 @@ class Primitive {
 Primitive make_reorder(const Desc& from, const Desc& to);
 
 // A primitive between the user's layouts: where its own differ, reorders go before and after.
-class Call {
+class PrimitiveCall {
  public:
   struct Operand {
     int which;
     Desc user;
     bool output = false;
   };
-  Call() = default;
-  Call(const dnnl::primitive_desc_base& pd, std::initializer_list<Operand> operands);
-  Call(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands);
+  PrimitiveCall() = default;
+  PrimitiveCall(const dnnl::primitive_desc_base& pd, std::initializer_list<Operand> operands);
+  PrimitiveCall(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands);
   size_t scratch_bytes() const { return scratch_bytes_; }
   const Primitive& primitive() const { return primitive_; }
   // Arguments that were not listed as operands are passed unchanged.

@@ -31,7 +31,7 @@ class FloatCopies {
   Block block_;
 };
 
-template <class P, CallRef (*Prepare)(const P&, SpecSpan, SpecSpan)>
+template <class P, PrimitiveCallRef (*Prepare)(const P&, SpecSpan, SpecSpan)>
 const char* supports_on_copies(const P& p, SpecSpan in, SpecSpan out) {
   if (const char* reason = check_float_copies(in, out)) return reason;
   return Prepare(p, as_float32(in), as_float32(out)) ? nullptr : kNoImplementation;
@@ -45,7 +45,7 @@ void run_on_copies(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
 }
 
 // Like add_kernel, and for halves that oneDNN does not compute in.
-template <class P, CallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
+template <class P, PrimitiveCallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
 void add_kernel_for_halves(OpRegistry& ops, const char* op) {
   add_kernel<P, Prepare, Run>(ops, op);
   Kernel k;

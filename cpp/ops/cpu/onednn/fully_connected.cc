@@ -34,7 +34,7 @@ dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs,
 
 namespace {
 
-CallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
+PrimitiveCallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
   const RowsColumns size = fully_connected_rows(p, in[0].shape);
   if (cpu::is_small_gemm(size.rows, p.num_hidden, size.columns)) return nullptr;  // native, inline
   if (size.rows == 1 && in[0].dtype == DType::kFloat32) return nullptr;           // matrix_vector
@@ -44,7 +44,7 @@ CallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
     const Desc bias = in.size() > 2 ? plain_desc(in[2]) : Desc();
     const auto pd =
         product_desc(size, p.num_hidden, in[0].dtype, bias, plain_desc(in[1]), user_scratchpad());
-    return pd.get(true) ? Call(pd, {}) : Call();
+    return pd.get(true) ? PrimitiveCall(pd, {}) : PrimitiveCall();
   });
 }
 

@@ -49,7 +49,7 @@ dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Des
 
 namespace {
 
-CallRef prepare(const PoolingParams& p, SpecSpan in, SpecSpan out) {
+PrimitiveCallRef prepare(const PoolingParams& p, SpecSpan in, SpecSpan out) {
   if (p.is_whole_average()) return nullptr;  // the native kernel reads memory faster
   Key key("Pooling");
   key.add(p.kernel).add(p.stride).add(p.pad).add(int64_t{p.global_pool});
@@ -59,14 +59,14 @@ CallRef prepare(const PoolingParams& p, SpecSpan in, SpecSpan out) {
     Shape data = in[0].shape, output = out[0].shape;
     data[0] = output[0] = samples_at_once(p, in[0]);
     const auto d = describe(p, data, output, in[0].dtype);
-    if (!d) return Call();
+    if (!d) return PrimitiveCall();
     const auto pd = forward_desc(*d, d->data, d->output, user_scratchpad());
-    return pd.get(true) ? Call(pd, {}) : Call();
+    return pd.get(true) ? PrimitiveCall(pd, {}) : PrimitiveCall();
   });
 }
 
 void run(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out) {
-  const CallRef call = prepare(p, specs_of(in), specs_of(out));
+  const PrimitiveCallRef call = prepare(p, specs_of(in), specs_of(out));
   if (p.pool_type != PoolType::kMax) {
     call->run(ctx, {{DNNL_ARG_SRC, in[0].data}, {DNNL_ARG_DST, out[0].data}});
     return;

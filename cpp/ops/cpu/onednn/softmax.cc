@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kSmallSoftmax = 16384;
 
 template <bool Log>
-CallRef prepare_softmax(const SoftmaxParams& p, SpecSpan in, SpecSpan out) {
+PrimitiveCallRef prepare_softmax(const SoftmaxParams& p, SpecSpan in, SpecSpan out) {
   const ChannelBlocks b = p.blocks(in[0].shape);
   if (b.inner != 1 || p.use_length || (p.temperature && *p.temperature != 1) ||
       in[0].dtype != out[0].dtype || b.outer * b.channels < kSmallSoftmax)
@@ -26,7 +26,7 @@ CallRef prepare_softmax(const SoftmaxParams& p, SpecSpan in, SpecSpan out) {
         engine(), dnnl::prop_kind::forward_inference,
         Log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, d, d, 1,
         user_scratchpad(), /*allow_empty=*/true);
-    return pd.get(true) ? Call(pd, {}) : Call();
+    return pd.get(true) ? PrimitiveCall(pd, {}) : PrimitiveCall();
   });
 }
 
@@ -36,7 +36,7 @@ void softmax(KernelContext& ctx, const SoftmaxParams& p, Inputs in, Outputs out)
       ->run(ctx, {{DNNL_ARG_SRC, in[0].data}, {DNNL_ARG_DST, out[0].data}});
 }
 
-CallRef prepare_lrn(const LRNParams& p, SpecSpan in, SpecSpan) {
+PrimitiveCallRef prepare_lrn(const LRNParams& p, SpecSpan in, SpecSpan) {
   Key key("LRN");
   key.add(double{p.alpha}).add(double{p.beta}).add(double{p.knorm}).add(p.nsize).add(in[0]);
   return cached_call("LRN", key, [&] {
@@ -45,7 +45,7 @@ CallRef prepare_lrn(const LRNParams& p, SpecSpan in, SpecSpan) {
     const dnnl::lrn_forward::primitive_desc pd(
         engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, d, d,
         p.nsize, p.alpha, p.beta, p.knorm, user_scratchpad(), /*allow_empty=*/true);
-    return pd.get(true) ? Call(pd, {}) : Call();
+    return pd.get(true) ? PrimitiveCall(pd, {}) : PrimitiveCall();
   });
 }
 
