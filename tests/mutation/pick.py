@@ -177,7 +177,8 @@ def main() -> None:
         mutants = replace(json.loads(args.output.read_text()), args.seed)
     else:
         mutants = pick(args.seed, args.count)
-    args.output.write_text(json.dumps(mutants, indent=1) + "\n")
+    lines = ",\n".join(" " + json.dumps(mutant) for mutant in mutants)
+    args.output.write_text(f"[\n{lines}\n]\n")
     print(f"{len(mutants)} mutants in {len({m['file'] for m in mutants})} files")
 
 
