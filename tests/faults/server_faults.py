@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import random
 import socket
@@ -248,7 +249,11 @@ def send_until_closed(rng: random.Random, port: int, job: tuple[int, int]) -> bo
             key = derived(job, nonce + theirs[8:] + b"c")
             data = MAGIC + nonce + hostile_frame(rng, kind, key)
         foreign.sendall(data)
-        foreign.shutdown(socket.SHUT_WR)
+        try:
+            foreign.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:  # the other side has reset the connection
+                raise
         while foreign.recv(4096):
             pass
     return True
