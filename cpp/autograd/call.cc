@@ -81,16 +81,14 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
   return outputs;
 }
 
-}  // namespace
-
-NDArrays cast_inputs(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs) {
+// Applies mixed precision to the inputs: casts are calls of their own, recorded like others.
+NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* params,
+                     std::span<const NDArrayRef> inputs) {
   NDArrays result(inputs.begin(), inputs.end());
-  const amp::Rules* rules = amp::current_rules();
-  if (!rules) return result;
   SmallVector<KnownType, 4> types;
   for (const NDArrayRef& a : inputs) types.push_back(a->dtype());
   const amp::Casts casts =
-      amp::find_casts(*rules, op, params, std::span(types.begin(), types.size()),
+      amp::find_casts(rules, op, amp::text_of(op, params), {types.data(), types.size()},
                       [&](int i) { return op.mutates(i, /*training=*/true); });
   for (const int i : casts.inputs) {
     NDArrayRef& input = result[static_cast<size_t>(i)];
@@ -99,10 +97,12 @@ NDArrays cast_inputs(const OpSchema& op, const void* params, std::span<const NDA
   return result;
 }
 
+}  // namespace
+
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options) {
-  if (amp::current_rules()) [[unlikely]] {
-    const NDArrays cast = cast_inputs(op, params.get(), inputs);
+  if (const amp::Rules* rules = amp::current_rules()) [[unlikely]] {
+    const NDArrays cast = cast_inputs(*rules, op, params.get(), inputs);
     const bool eager = !graph::Trace::current();
     return call_as_given(op, eager ? amp::scaled_params(op, params) : params, cast, options);
   }

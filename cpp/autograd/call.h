@@ -8,10 +8,6 @@ namespace mxlite::autograd {
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 
-// Returns the inputs with the casts that mixed precision asks for, if it is on; they are calls of
-// their own, recorded like others.
-NDArrays cast_inputs(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs);
-
 // Finds the operator by name; returns its first output.
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
                    Device device = {}, std::span<const NDArrayRef> out = {});

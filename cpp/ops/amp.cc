@@ -18,18 +18,15 @@ bool takes_part(const Rules& rules, DType dtype) {
   return dtype == DType::kFloat32 || dtype == rules.target;
 }
 
-bool holds(const AmpCondition& condition, const OpSchema& op, const void* params) {
-  const int at = op.param_index(condition.param);
-  if (at < 0) return false;
-  const std::string value = attr_text(op.params_values(params)[static_cast<size_t>(at)]);
-  return std::find(condition.values.begin(), condition.values.end(), value) !=
-         condition.values.end();
+bool holds(const AmpCondition& condition, const ParamText& text) {
+  const std::optional<std::string> value = text(condition.param);
+  return value && std::ranges::find(condition.values, *value) != condition.values.end();
 }
 
-AmpClass class_of(const Rules& rules, const OpSchema& op, const void* params) {
+AmpClass class_of(const Rules& rules, const OpSchema& op, const ParamText& text) {
   if (const auto it = rules.conditions.find(&op); it != rules.conditions.end())
     for (const AmpCondition& condition : it->second)
-      if (holds(condition, op, params)) return AmpClass::kFloat32;
+      if (holds(condition, text)) return AmpClass::kFloat32;
   const auto it = rules.classes.find(&op);
   return it == rules.classes.end() ? op.amp.kind : it->second;
 }
@@ -55,9 +52,25 @@ Pause::~Pause() { --pauses; }
 Resume::Resume() : lifted_(std::exchange(pauses, 0)) {}
 Resume::~Resume() { pauses = lifted_; }
 
-Casts find_casts(const Rules& rules, const OpSchema& op, const void* params,
+ParamText text_of(const OpSchema& op, const void* params) {
+  return [&op, params](const std::string& param) -> std::optional<std::string> {
+    const int at = op.param_index(param);
+    if (at < 0) return std::nullopt;
+    return attr_text(op.params_values(params)[static_cast<size_t>(at)]);
+  };
+}
+
+ParamText text_of(const std::map<std::string, std::string>& attrs) {
+  return [&attrs](const std::string& param) -> std::optional<std::string> {
+    const auto found = attrs.find(param);
+    if (found == attrs.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+Casts find_casts(const Rules& rules, const OpSchema& op, const ParamText& text,
                  std::span<const KnownType> types, const std::function<bool(int)>& writes) {
-  const AmpClass kind = class_of(rules, op, params);
+  const AmpClass kind = class_of(rules, op, text);
   if (kind == AmpClass::kNeutral) return {};
   bool low = false, single = false, unknown = false;
   for (const KnownType& type : types) {

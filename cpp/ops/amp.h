@@ -2,9 +2,11 @@
 // in symbols. The classes are traits of the schemas (AmpClass); a user's lists replace them.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -46,6 +48,11 @@ class Resume {
   int lifted_;
 };
 
+// Returns the text of a call's parameter; nothing: there is no such parameter.
+using ParamText = std::function<std::optional<std::string>(const std::string& param)>;
+ParamText text_of(const OpSchema& op, const void* params);
+ParamText text_of(const std::map<std::string, std::string>& attrs);
+
 // The casts that one call needs.
 struct Casts {
   SmallVector<int, 4> inputs;  // their positions
@@ -53,7 +60,7 @@ struct Casts {
 };
 // `types`: those of the inputs; none: unknown. Inputs that the call writes are never cast, and no
 // input of a call that has one of another floating type, such as float64.
-Casts find_casts(const Rules& rules, const OpSchema& op, const void* params,
+Casts find_casts(const Rules& rules, const OpSchema& op, const ParamText& text,
                  std::span<const KnownType> types, const std::function<bool(int)>& writes);
 // The parameters with grad_scale multiplied by the loss scale where `op` is a loss output.
 ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params);

@@ -10,6 +10,7 @@
 #include "cpp/autograd/tape.h"
 #include "cpp/graph/host_op.h"
 #include "cpp/graph/trace.h"
+#include "cpp/ops/amp.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/gil.h"
@@ -367,6 +368,22 @@ class CustomOp final : public graph::HostOp {
 
 void bind_custom(py::module_& m) {
   m.def(
+      "custom_casts",
+      [](const graph::Attributes& attrs, const py::list& dtypes) {
+        std::vector<std::pair<int, const char*>> casts;
+        const amp::Rules* rules = amp::current_rules();
+        if (!rules) return casts;
+        std::vector<KnownType> types;
+        for (const py::handle dtype : dtypes) types.push_back(require_dtype(dtype, "Custom"));
+        const amp::Casts found =
+            amp::find_casts(*rules, graph::host_schema("Custom"), amp::text_of(attrs), types,
+                            [](int) { return false; });
+        for (const int i : found.inputs) casts.emplace_back(i, dtype_name(*found.type));
+        return casts;
+      },
+      py::arg("attrs"), py::arg("dtypes"),
+      "The casts that mixed precision asks for, if it is on: (position of an input, dtype).");
+  m.def(
       "call_custom",
       [](py::object definition, const std::vector<NDArrayRef>& inputs) {
         Signature s;
@@ -374,12 +391,8 @@ void bind_custom(py::module_& m) {
         s.needs_grad = definition.attr("needs_grad").cast<std::vector<uint8_t>>();
         s.needs_input = definition.attr("needs_input").cast<std::vector<uint8_t>>();
         s.needs_output = definition.attr("needs_output").cast<std::vector<uint8_t>>();
-        const std::span all(inputs);
-        NDArrays given =
-            autograd::cast_inputs(graph::host_schema("Custom"), nullptr, all.first(s.num_inputs));
-        for (const NDArrayRef& state : all.subspan(s.num_inputs)) given.push_back(state);
         const NDArrays outputs = graph::call_host_op(
-            "Custom", make_ref<const CustomOp>(std::move(definition), std::move(s)), given);
+            "Custom", make_ref<const CustomOp>(std::move(definition), std::move(s)), inputs);
         return std::vector<NDArrayRef>(outputs.begin(), outputs.end());
       },
       py::arg("definition"), py::arg("inputs"),

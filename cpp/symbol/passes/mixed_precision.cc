@@ -27,9 +27,11 @@ void add_casts(const amp::Rules& rules, const Call& call, std::vector<Value>& in
     const KnownType type = cast_type(call_of(input));
     types.push_back(type == rules.target || type == DType::kFloat32 ? type : std::nullopt);
   }
-  const amp::Casts casts = amp::find_casts(rules, *call.op, call.params.get(), types, [&](int i) {
-    return call.writes(i, /*training=*/true);
-  });
+  // Operators that Python runs have their parameters as text alone.
+  const amp::ParamText text =
+      call.host() ? amp::text_of(call.attrs) : amp::text_of(*call.op, call.params.get());
+  const amp::Casts casts = amp::find_casts(
+      rules, *call.op, text, types, [&](int i) { return call.writes(i, /*training=*/true); });
   if (casts.type) {
     for (const int i : casts.inputs) {
       Value& input = inputs[static_cast<size_t>(i)];

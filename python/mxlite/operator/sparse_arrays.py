@@ -26,11 +26,24 @@ def takes_sparse(definition: Definition) -> bool:
 
 def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
     """Call an operator; sparse inputs reach one that has no rule for them as dense copies."""
+    inputs = _cast(definition, inputs)
     if all(_core.array_kind(array) == "dense" for array in inputs):
         return list(_core.call_custom(definition, inputs))
     if not takes_sparse(definition):
         return list(_core.call_custom(definition, [array.tostype("default") for array in inputs]))
     return _call(definition, inputs)
+
+
+def _cast(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
+    """Return the inputs in the types that mixed precision asks for; states keep theirs."""
+    result = list(inputs)
+    dtypes = [array.dtype for array in inputs[: definition.num_inputs]]
+    for i, dtype in _core.custom_casts(definition.attrs, dtypes):
+        if _core.array_kind(inputs[i]) == "dense":
+            result[i] = _core.op("amp_cast")(inputs[i], dtype=dtype)
+        else:  # amp_cast makes dense arrays
+            result[i] = inputs[i].astype(dtype)
+    return result
 
 
 def _call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:

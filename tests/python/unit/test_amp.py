@@ -156,18 +156,22 @@ def test_operators_in_python_get_float32(bf16: None) -> None:
 
     class Double(mx.operator.CustomOp):
         def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-            seen.append(kind(in_data[0]))
-            self.assign(out_data[0], req[0], in_data[0] * 2)
+            seen.append((kind(in_data[0]), in_data[0].stype))
+            self.assign(out_data[0], req[0], in_data[0].tostype("default") * 2)
 
     @mx.operator.register("amp_double")
     class DoubleProp(mx.operator.CustomOpProp):
+        def infer_storage_type(self, in_stype: Any) -> Any:
+            return in_stype, ["default"], []
+
         def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
             return Double()
 
     low = nd.FullyConnected(nd.ones((2, 3)), nd.ones((4, 3)), num_hidden=4, no_bias=True)
     out = nd.Custom(low, op_type="amp_double")
     np.testing.assert_array_equal(out.asnumpy(), np.full((2, 4), 6.0))
-    assert seen == ["float32"]
+    nd.Custom(low.tostype("csr"), op_type="amp_double").wait_to_read()
+    assert seen == [("float32", "default"), ("float32", "csr")]
 
 
 # -- the loss scaler -----------------------------------------------------------------------------

@@ -248,6 +248,37 @@ def test_loops_and_operators_in_python_run_in_float32() -> None:
     np.testing.assert_array_equal(total.asnumpy(), [[7, 7], [16, 16]])
 
 
+@pytest.mark.parametrize(
+    ("op_type", "dtype"), [("amp_exact", "float32"), ("amp_rough", "bfloat16")]
+)
+def test_conditions_on_custom_operators_hold(op_type: str, dtype: str) -> None:
+    class Same(mx.operator.CustomOp):
+        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0])
+
+    class SameProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
+            return Same()
+
+    mx.operator.register(op_type)(SameProp)
+    conditions, fp32 = [("Custom", "op_type", ["amp_exact"])], ["softmax"]
+    dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, no_bias=True, name="f")
+    custom = mx.sym.Custom(dense, op_type=op_type)
+    converted = amp.convert_symbol(
+        custom, "bfloat16", fp32_ops=fp32, conditional_fp32_ops=conditions
+    )
+    arrays = {"data": nd.ones((2, 3)), "f_weight": nd.ones((2, 3))}
+    assert kind(converted.bind(mx.cpu(), arrays).forward()[0]) == dtype
+    amp.init("bfloat16", fp32_ops=fp32, conditional_fp32_ops=conditions)
+    try:
+        assert kind(nd.Custom(nd.ones((2,)).astype("bfloat16"), op_type=op_type)) == dtype
+        composed = mx.sym.Custom(mx.sym.var("x", dtype="bfloat16"), op_type=op_type)
+        x = nd.ones((2,)).astype("bfloat16")
+        assert kind(composed.bind(mx.cpu(), {"x": x}).forward()[0]) == dtype
+    finally:
+        amp.switch_off()
+
+
 def test_casts_in_a_loop_belong_to_its_body(bf16: None) -> None:
     data, state = mx.sym.var("data"), mx.sym.var("state")
     sums = mx.sym.contrib.foreach(lambda x, s: (x + s, s), data, state)[0]
