@@ -2,5 +2,20 @@
 
 from __future__ import annotations
 
-from .parameter import *  # noqa: F403
+from .parameter import (
+    Constant,
+    DeferredInitializationError,
+    Parameter,
+    UninitializedParameterError,
+    tensor_types,
+)
 from .parameter_dict import ParameterDict
+
+__all__ = [
+    "Constant",
+    "DeferredInitializationError",
+    "Parameter",
+    "ParameterDict",
+    "UninitializedParameterError",
+    "tensor_types",
+]
