@@ -12,7 +12,7 @@
 namespace mxlite::jobs {
 namespace {
 
-constexpr size_t kChunk = 1024;  // values; a multiple of those in a word
+constexpr size_t kChunk = 1024;  // values; a multiple of the values in a word
 
 NDArrayRef zeros(int64_t count, DType dtype) {
   NDArrayRef array = NDArray::empty({Shape{count}, dtype}, Device{});
@@ -24,8 +24,8 @@ std::span<float> values_of(const NDArray& array) {
   return {static_cast<float*>(array.data()), static_cast<size_t>(array.size())};
 }
 
-// Adds up what all ranks have sent, in the order of ranks. words: those of rank 0; those of the
-// next rank follow `stride` words later.
+// Decodes the words of all ranks and adds up the values, in the order of ranks. The words of rank r
+// begin at words + r * stride.
 void add_decoded(const store::Compression& how, const uint32_t* words, size_t stride, size_t ranks,
                  std::span<float> sum) {
   const auto per_word = static_cast<size_t>(store::values_per_word(how.type));

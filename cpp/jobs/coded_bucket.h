@@ -1,4 +1,4 @@
-// Buckets of gradients that travel as few bits for each value; see cpp/kvstore/store/compression.h.
+// Buckets of gradients that are sent with few bits per value; see cpp/kvstore/store/compression.h.
 #pragma once
 #include <optional>
 #include <span>
@@ -11,20 +11,20 @@
 
 namespace mxlite::jobs {
 
-// Gradients in float32 on the CPU; null: left out. Every rank gets the words of all ranks and adds
-// them up itself.
+// Takes float32 gradients on the CPU; null gradients are skipped. Every rank receives the words of
+// all ranks and adds up their values itself.
 class CodedBucket {
  public:
   CodedBucket(std::span<const NDArrayRef> arrays, const std::string& type, double threshold);
 
   // Returns whether the arrays have the shapes of the bucket, in float32 on the CPU.
   bool fits(std::span<const NDArrayRef> arrays) const;
-  // Rounds arrays to words; residuals keep what is rounded away.
+  // Encodes arrays as words; residuals keep the rounding errors for the next call.
   void take(std::span<const NDArrayRef> arrays, std::span<const NDArrayRef> residuals);
   // Sends the words of the parts first to last - 1 to all ranks of a process set.
   void reduce(size_t first, size_t last, const std::string& name, int32_t set,
               engine::Origin origin);
-  // Overwrites arrays by the sums of what was received last.
+  // Overwrites arrays with the sums of the words that were received last.
   void give(std::span<const NDArrayRef> arrays);
 
  private:

@@ -9,7 +9,7 @@
 namespace mxlite::jobs {
 namespace {
 
-// Returns the array if it is where the job's collectives take it.
+// Returns the array; throws if it is not on the device where the job's collectives take it.
 const NDArrayRef& usable(const NDArrayRef& array, const std::string& name, Job& job) {
   MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
            ": a contiguous dense array expected");
@@ -33,7 +33,7 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call, Job& job) {
   for (size_t i = 0; i < call.names.size(); ++i) {
     auto o = make_ref<Operation>();
     terms.name = call.names[i];
-    // Own handles: backward may give the caller's handles other memory before this runs.
+    // New handles, because backward may give the caller's handles other memory before this runs.
     if (i < call.inputs.size()) {
       o->input = usable(call.inputs[i], terms.name, job)->detached();
       terms.dtype = o->input->dtype();
@@ -81,7 +81,7 @@ void CollectiveTask::start() {
     for (const NDArrayRef* array : {&o->input, &o->output})
       if (*array) (*array)->data();
   started_ = true;
-  // An ended job notifies at once, which releases the operands in here.
+  // An ended job notifies this task during submit, which resets job_: keeps the job alive.
   const auto job = job_;
   for (const auto& o : operations_) o->owner = this;
   job->submit(std::move(operations_));
@@ -111,7 +111,7 @@ void CollectiveTask::release_operands() noexcept {
   job_.reset();
 }
 
-// An input has failed, so the task does not run: the other ranks must not wait for it.
+// Called if an input has failed and the task does not run: tells the other ranks not to wait.
 void CollectiveTask::announce_failure() noexcept {
   std::exception_ptr cause;
   try {
@@ -123,7 +123,7 @@ void CollectiveTask::announce_failure() noexcept {
       o->asked = refused(o->request(), engine::failure_of_released_task());
     }
     job_->submit(std::move(operations_));
-  } catch (...) {  // no memory to announce the failure
+  } catch (...) {  // not enough memory to announce the failure
     cause = std::current_exception();
     job_->abort("a tensor could not be computed, and memory ran out");
   }

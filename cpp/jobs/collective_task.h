@@ -21,8 +21,8 @@ class CollectiveTask final : public engine::DeferredTask, public OperationOwner 
   void describe(std::string& out) const override { out += text(); }
   void notify(size_t operations, std::exception_ptr error) override;
 
-  // Waits until all operations have ended; rethrows the first error. For outputs that are allocated
-  // later.
+  // Waits until all operations have ended; rethrows the first error. Needed if the operations
+  // allocate their outputs.
   void wait();
 
  private:
@@ -44,12 +44,12 @@ IntrusivePtr<CollectiveTask> push(const char* name, engine::Origin origin,
                                   std::vector<OperationRef> operations, std::shared_ptr<Job> job,
                                   const engine::Access& access, size_t bytes = 0);
 
-// A collective of one or several arrays, as a program asks for it.
+// Arguments of a program's call of a collective, on one or several arrays.
 struct CollectiveCall {
-  Request terms;         // terms of all; name, dtype and shape differ
+  Request terms;         // shared by all arrays; name, dtype and shape differ
   bool ordered = false;  // all ranks make the call in the same order
   std::vector<std::string> names;
-  std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation makes them
+  std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation allocates them
 };
 // A collective that has been submitted, with its results once the task has ended.
 struct PendingCollective {
@@ -59,8 +59,8 @@ struct PendingCollective {
 // Pushes one task for all arrays, to the job that this process has joined.
 PendingCollective start(const CollectiveCall& call, engine::Origin origin);
 
-// Gives an operation on a bucket the next number of its process set's ordered calls, and pushes the
-// task that runs it.
+// Numbers an operation on a bucket as the next ordered call of its process set, and pushes the task
+// that runs the operation.
 void start_bucket_call(OperationRef operation, const Request& terms, engine::Origin origin,
                        const engine::Access& access);
 

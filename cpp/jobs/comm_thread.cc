@@ -36,7 +36,7 @@ void ask_for_prompt_wakeups() {
   syscall(SYS_sched_setattr, 0, &wanted, 0);  // failure is harmless: it is only an optimization
 }
 
-// Leaves the job and waits for the others. Throws what a signal handler raises.
+// Leaves the job and waits for the other ranks. Throws what a signal handler raises meanwhile.
 void leave_in_order(Job& job) {
   using std::chrono::microseconds;
   const double limit = comm_timeout();
@@ -136,12 +136,12 @@ void CommThread::stop(bool orderly) noexcept {
   try {
     if (orderly) leave_in_order(*job);
   } catch (const std::exception&) {
-    // The user has interrupted the wait.
+    // The user has interrupted the wait: continues to stop the job.
   }
   job->request_stop();
   try {
-    run_and_wait([&] { job.reset(); });  // runs after the loop; communicators must end on their
-                                         // thread
+    run_and_wait([&] { job.reset(); });  // runs after the loop, because communicators must be
+                                         // destroyed on the comm thread
   } catch (const std::exception& e) {
     std::fprintf(stderr, "mxlite: shutdown: %s\n", e.what());
   }

@@ -1,5 +1,5 @@
-// The `comm` thread: the only thread that calls other processes, from init to the end of the
-// process.
+// The `comm` thread: the only thread that communicates with other processes. It lives from init to
+// the end of the process.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace mxlite::jobs {
 
-// Says in errors how a process joins its job.
+// Part of errors that tells the user how a process joins its job.
 inline constexpr const char* kHowToJoin =
     "call mxlite.parallel.mesh(...), create a dist_sync store, or call mxlite.horovod.init()";
 
@@ -24,9 +24,9 @@ class CommThread {
 
   // Collective: makes the world. Throws on failure; does nothing while a job runs.
   void start(const WorldRequest& request, const JobOptions& options, const MakeNegotiation& make);
-  // Notifies all ranks; pending and later operations fail. Idempotent. orderly: first waits until
-  // all ranks have left or need this one, until nobody has communicated for the timeout, or until
-  // a signal handler raises; meanwhile other ranks may use process sets without this one.
+  // Ends the job on all ranks; pending and later operations fail. Idempotent. If `orderly`, first
+  // waits until all ranks have left, one of them needs this rank, no operation has run for the
+  // timeout, or a signal handler raises; meanwhile others may use process sets without this rank.
   void stop(bool orderly = false) noexcept;
   // Leaves the job, whether or not ranks were lost, and forms the job of the surviving ranks;
   // collective over them. Call start afterwards.
@@ -34,10 +34,10 @@ class CommThread {
   // Call at the end of the process: leaves the job in order, and ends MPI if mxlite initialized it
   // and no rank is lost.
   void finalize() noexcept;
-  // Makes pending operations of all ranks fail with this text.
+  // Makes the pending operations of all ranks fail with `reason`.
   void abort(const std::string& reason) noexcept;
 
-  // Returns null before start and after stop. It may have ended by another rank's shutdown.
+  // Returns null before start and after stop. Another rank's shutdown may have ended the job.
   std::shared_ptr<Job> job();
   // Throws if there is no job.
   std::shared_ptr<Job> running_job();

@@ -102,7 +102,7 @@ class ShmControl final : public ControlChannel {
   int buffer_ = 0;
 };
 
-// Between hosts a rank cannot see that another one has begun, so rounds repeat all the time.
+// For several hosts: begins a round in every cycle, because a rank cannot see another rank begin.
 class GatherControl final : public ControlChannel {
  public:
   GatherControl(std::unique_ptr<Communicator> group, double cycle_ms)

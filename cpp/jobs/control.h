@@ -1,4 +1,4 @@
-// Rounds of messages between all ranks, for their negotiation.
+// Exchanges messages among all ranks in rounds, for their negotiation.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -22,15 +22,15 @@ class ControlChannel {
   // Throws if a rank is lost or has failed.
   virtual void look() = 0;
 
-  // Returns the number of ring() calls for this rank; sleep returns when it grows, or later.
+  // Returns the number of ring() calls for this rank; sleep returns once it differs from `seen`.
   virtual uint32_t rings() = 0;
   virtual void sleep(uint32_t seen, double seconds) = 0;
   virtual void ring() = 0;  // any thread may call it
 
-  // Returns whether ranks can ring each other, so that the two functions below have an effect.
+  // Returns whether ranks can wake each other, so that the two functions below have an effect.
   virtual bool rings_others() const { return false; }
-  // Any thread may call these: says whether other ranks should ring this one when they show
-  // something in memory that all ranks have mapped, and rings a rank that has said so.
+  // Any thread may call these two: the first says whether other ranks should ring this one when
+  // they write an input to a shared slot; the second rings a rank that has asked for that.
   virtual void await_rings(bool) {}
   virtual void ring_if_awaiting(int) {}
 

@@ -13,7 +13,7 @@ bool lies_in(const NDArray& array, const NDArray& part) {
          array.spec() == part.spec();
 }
 
-// Gives an array memory of its own again.
+// Copies an array that lies in `part` to memory of its own.
 void move_out(const NDArrayRef& array, const NDArrayRef& part) {
   if (array->use_count() == 1 || !lies_in(*array, *part)) return;
   const NDArrayRef own = NDArray::empty(part->spec(), part->device());
@@ -21,10 +21,10 @@ void move_out(const NDArrayRef& array, const NDArrayRef& part) {
   array->assign_handle(*own);
 }
 
-// Returns whether the handle of an array may point to its part from now on. Memory of others, and
-// arrays inside larger ones, stay where their owners expect them. So does an array with views,
-// because they would keep the old memory. Tasks in flight may use the old memory: the copy into
-// the part follows those that write it.
+// Returns whether the handle of an array may point to its part from now on. It may not if the
+// array uses foreign memory, is a part of a larger array or has views, because those would keep the
+// old memory. Tasks in flight may use the old memory: the copy into the part runs after the tasks
+// that write the array.
 bool may_move(const NDArray& array, const NDArray& part) {
   const Storage& storage = *array.storage();
   return array.spec() == part.spec() && array.device() == part.device() && array.contiguous() &&
@@ -90,7 +90,7 @@ void GradientBucket::reduce(size_t first, size_t last, const std::string& name, 
   auto operation = make_ref<Operation>();
   operation->input = input;
   operation->output = sums_ ? sums_->range(first, last) : input;
-  // A collective may move the pages of a whole bucket: nothing may write the other parts then.
+  // A collective may move the pages of the whole bucket, so no task may write its other parts.
   std::vector<engine::Var*> reads, overwrites, updates;
   for (size_t i = 0; i < owners_.size(); ++i) {
     engine::Var* const given = &parts()[i]->storage()->var();

@@ -1,4 +1,4 @@
-// Buckets of gradients, each of which one collective sums. mxlite.comm.buckets decides what a
+// A bucket holds gradients that one collective sums. mxlite.comm.buckets decides which gradients a
 // bucket holds and when it is reduced.
 #pragma once
 #include <optional>
@@ -14,12 +14,12 @@ namespace mxlite::jobs {
 
 std::vector<Shape> shapes_of(std::span<const NDArrayRef> arrays);
 
-// The arrays of one bucket, by position; null: left out. An array lies in its part, or is copied
-// into it; a part belongs to the array that came last.
+// Each position of the bucket is a part of its memory for one array; null arrays are skipped. An
+// array either lies in its part or is copied into it; the last array taken owns the part.
 class GradientBucket {
  public:
-  // memory and sums: vectors of Bucket::elements_for(...) zeros that no task uses, the same vector
-  // if sums replace what was summed.
+  // memory and sums: vectors of Bucket::elements_for(...) zeros that no task uses. They are the
+  // same vector if the sums overwrite the gradients.
   GradientBucket(std::span<const NDArrayRef> arrays, const NDArrayRef& memory,
                  const NDArrayRef& sums);
 
@@ -33,7 +33,7 @@ class GradientBucket {
   // Sums the parts first to last - 1 of the buckets of several GPUs, one bucket for each.
   static void sum_on_devices(std::span<const GradientBucket* const> buckets, size_t first,
                              size_t last);
-  // Copies sums to those arrays that do not lie in the bucket.
+  // Copies the sums to the arrays that do not lie in the bucket.
   void give(std::span<const NDArrayRef> arrays) const;
 
   const std::vector<NDArrayRef>& parts() const { return given_.parts(); }

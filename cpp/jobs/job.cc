@@ -15,9 +15,9 @@ constexpr int kSpins = 1000;  // polls before sleeping, while other ranks must a
 constexpr int kSpinsWhenShared = 20;
 // Pause between rounds while the program polls: each round then serves several tensors.
 constexpr double kBurstMs = 0.2;
-constexpr double kLook = 0.02;     // seconds asleep while something is awaited
-constexpr double kIdleLook = 0.1;  // seconds asleep otherwise
-constexpr size_t kAhead = 6;       // operations read ahead, because another core has written them
+constexpr double kLook = 0.02;     // seconds of sleep while operations are pending
+constexpr double kIdleLook = 0.1;  // seconds of sleep otherwise
+constexpr size_t kAhead = 6;       // operations to prefetch, because another core has written them
 enum FrameFlags : uint8_t { kShutdown = 1, kStalled = 2, kLeaving = 4 };
 
 uint64_t ns_since(Clock::time_point begin) {
@@ -70,7 +70,7 @@ bool Job::step() {
   if (!round_open_) begin_round();
   bool ready = round_open_ && control_->ready();
   if (round_open_) {
-    // Waits once per round: the other ranks ring when they have arrived.
+    // Spins only once per round, because the other ranks ring when they have arrived.
     for (int i = spun_ ? spins_ : 0; i < spins_ && !ready; ++i) {
       _mm_pause();
       ready = control_->ready();
@@ -191,7 +191,7 @@ void Job::process() {
 
 void Job::add_set(int number, const std::vector<int>& ranks) {
   sets_.add(number, ranks);
-  // Slots of the first sets are made when all of these have communicators.
+  // The sets made by the constructor get their slots later, when all have communicators.
   if (const ProcessSet* set = sets_.find_with_group(number); set && negotiation_)
     ordered_.slots().add_group(number, *set->group, ranks);
 }
@@ -203,12 +203,12 @@ void Job::remove_set(int number) {
 }
 
 void Job::submit(std::vector<OperationRef> operations) {
-  // Ranks that have left wait for the others as long as they see them negotiate. The timeline shows
-  // what the comm thread does.
+  // Without slots if ranks have left, because they wait only while they see others negotiate, or if
+  // the timeline runs, because it shows only operations of the comm thread.
   const bool uses_slots = operations.size() == 1 && operations[0]->number != 0 &&
                           !ranks_have_left_.load(std::memory_order_relaxed) && !timeline_.runs();
   if (uses_slots && ordered_.slots().take(operations[0])) {
-    // The worker of the engine polls after the task; any other thread continues with its program.
+    // A worker of the engine polls after the task anyway; any other thread has to poll here.
     if (!engine::on_polling_worker()) ordered_.slots().poll_briefly();
     return;
   }

@@ -20,9 +20,9 @@ namespace mxlite::jobs {
 
 struct JobStats {
   uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
-  uint64_t nccl_tensors = 0;    // those of `tensors` that NCCL has carried
-  uint64_t negotiation_ns = 0;  // from reading the inbox to the list of responses, without waits
-  uint64_t collective_ns = 0;   // on GPUs only until the work is submitted
+  uint64_t nccl_tensors = 0;    // number of `tensors` whose data went through NCCL
+  uint64_t negotiation_ns = 0;  // from reading the inbox to the list of operations, without waits
+  uint64_t collective_ns = 0;   // on GPUs: only the time to submit the work
 };
 
 class Job;
@@ -45,26 +45,26 @@ class Job {
   void submit(std::vector<OperationRef> operations);
   OrderedRunner& ordered_calls() { return ordered_; }
   void request_stop();
-  // Ends the job when all ranks have called this, or when an operation needs a rank that has.
-  // Until then this rank begins no operation, but takes part in the rounds of the others.
+  // Ends the job when all ranks have called this, or when an operation needs a rank that has called
+  // it. Until then this rank begins no operation, but takes part in the rounds of the others.
   void request_leave();
-  // Returns the seconds since ranks have last carried out an operation, or this one has left.
+  // Returns the seconds since the last operation of any rank, or since this rank has left.
   double idle_seconds();
   void abort(const char* reason) noexcept;
   bool ended();
   bool lost();  // whether a rank was lost or did not arrive
   const ProcessSets& process_sets() const { return sets_; }
-  // Returns the device on which a collective takes an array that is on `device`: this process's GPU
-  // of the job if NCCL carries it, pinned host memory for the other arrays on GPUs, else `device`.
+  // Returns the device on which collectives need an array that is on `device`: this process's GPU
+  // of the job if NCCL carries the dtype, pinned host memory for other GPU arrays, else `device`.
   Device place_of(Device device, DType dtype);
   JobStats stats();
 
   const int rank, size;
   const Topology topology;
   const std::string backend;
-  const JobOptions options;  // with the settings of rank 0
+  const JobOptions options;  // settings are those of rank 0
 
-  // These are for the negotiation, on the comm thread.
+  // The functions below are called by the negotiation, on the comm thread.
   OperationRunner& runner() { return runner_; }
   Timeline& timeline() { return timeline_; }
   // Collective over all ranks.
@@ -98,7 +98,7 @@ class Job {
   bool round_open_ = false, spun_ = false;
   bool burst_ = false;  // operations were submitted during the last round
   bool lost_ = false, stalled_ = false;
-  bool give_up_ = false;  // rank 0: the next frame reports it
+  bool give_up_ = false;  // set on rank 0, whose next frame announces it
   bool leave_announced_ = false;
   std::vector<int> left_;  // ranks that have announced that they leave; the same on all ranks
   std::atomic<bool> ranks_have_left_{false};
@@ -107,7 +107,7 @@ class Job {
   RequestTable requests_;
   std::mutex mutex_;
   std::vector<OperationRef> inbox_;  // guarded by mutex_
-  // False while the thread waits for something and checks the inbox itself. Guarded by mutex_.
+  // False while the comm thread polls and checks the inbox itself. Guarded by mutex_.
   bool needs_rings_ = true;
   bool stop_requested_ = false;                      // guarded by mutex_
   bool leave_requested_ = false;                     // guarded by mutex_

@@ -1,4 +1,4 @@
-// The end of a job: ranks shut the job down, leave it while others continue, or wait forever.
+// Three ways in which a job ends: ranks shut it down, all ranks leave it, or a rank waits too long.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -18,7 +18,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Lists names by the ranks that have not announced them for this many seconds.
+// Returns a warning that lists, for each rank, the names that it has not announced for `seconds`.
 std::string stall_warning(const std::vector<Stall>& stalls, double seconds) {
   std::map<int, std::vector<std::string>> by_rank;
   for (const Stall& stall : stalls)
@@ -73,7 +73,7 @@ bool Job::ended() {
   return ended_;
 }
 
-// All ranks read the same frames, so they come to the same result in the same round.
+// Returns the same result on all ranks in the same round, because all read the same frames.
 bool Job::waits_for_left() {
   if (left_.empty()) return false;
   if (ordered_.lacks(left_)) return true;

@@ -67,7 +67,7 @@ OperationRef operation_of(const CollectiveCall& call, const std::string& failure
   if (call.output) request.device = gpu_number(call.output->device());
   request.failure = failure;
   auto operation = make_ref<Operation>();
-  // Own handles: backward may give the caller's handles other memory before this runs.
+  // New handles, because backward may give the caller's handles other memory before this runs.
   if (call.input) operation->input = call.input->detached();
   if (call.output) operation->output = call.output->detached();
   operation->asked = job.share(request);
@@ -78,7 +78,7 @@ OperationRef operation_of(const CollectiveCall& call, const std::string& failure
   return operation;
 }
 
-// A call that the task of a graph makes.
+// A collective call that the task of a compiled graph makes.
 class JobCall final : public collective::PendingCall, public OperationOwner {
  public:
   JobCall(RequestRef asked, std::shared_ptr<Job> job)
@@ -100,7 +100,7 @@ class JobCall final : public collective::PendingCall, public OperationOwner {
     operation_->output = std::move(output);
     operation_->owner = this;
     self_ = IntrusivePtr<JobCall>(this);
-    // The end may be another thread's, and an ended job notifies at once.
+    // Another thread may end the call and destroy this object during submit: keeps the job alive.
     const auto job = std::move(job_);
     job->submit({std::move(operation_)});
   }
@@ -110,7 +110,7 @@ class JobCall final : public collective::PendingCall, public OperationOwner {
     try {
       operation_->asked = refused(operation_->request(), cause);
       job->submit({std::move(operation_)});
-    } catch (...) {  // no memory to announce the failure
+    } catch (...) {  // not enough memory to announce the failure
       job->abort("a tensor could not be computed, and memory ran out");
     }
   }
@@ -177,7 +177,7 @@ class JobProcesses final : public collective::Processes {
     const size_t bytes = call.output->storage()->take_new_bytes();
     try {
       push(call.op, call.origin, std::move(operations), job, {reads, overwrites, {}}, bytes);
-    } catch (const std::bad_alloc&) {  // The call has its number, so the other ranks wait for it.
+    } catch (const std::bad_alloc&) {  // The call already has a number, so other ranks wait for it.
       job->abort("memory ran out while a collective was started");
       throw;
     }
@@ -206,7 +206,7 @@ void provide_processes() {
     try {
       return SlotCalls::poll_current(idle);
     } catch (const std::bad_alloc&) {
-      return false;  // the comm thread looks at the calls as well
+      return false;  // the comm thread polls the calls as well
     }
   });
 }

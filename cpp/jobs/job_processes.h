@@ -1,9 +1,9 @@
-// Carries out collective operators in the job that this process has joined.
+// Runs collective operators in the job that this process has joined.
 #pragma once
 
 namespace mxlite::jobs {
 
-// Lets collective operators run in a job; until then every process is alone.
+// Registers this implementation; before the call, collective operators see only one process.
 void provide_processes();
 
 }  // namespace mxlite::jobs

@@ -1,5 +1,5 @@
-// Interface of what agrees on operations that the ranks submit in any order. It writes a part of
-// each frame that ranks exchange in the rounds of a job; ordered calls need no negotiation.
+// Interface of the protocol by which ranks agree on operations that they submit in any order. It
+// writes a part of each frame that ranks exchange in a round; ordered calls do not need it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,27 +15,27 @@ namespace mxlite::jobs {
 struct Stall {
   std::string name;
   double seconds = 0;
-  std::vector<int> missing;  // ranks in the job
+  std::vector<int> missing;  // ranks of the job that have not announced it
 };
 
 // All functions run on the comm thread.
 class Negotiation {
  public:
   virtual ~Negotiation() = default;
-  // Takes an operation without a number; the reference becomes null once it is kept or its owner
-  // is notified.
+  // Takes an operation whose number is 0. Sets the reference to null once the operation is stored
+  // here or its owner is notified.
   virtual void take(OperationRef& operation) = 0;
-  // Returns whether operations wait for the next frame.
+  // Returns whether the next frame has operations to announce.
   virtual bool has_news() const = 0;
   virtual std::vector<std::byte> make_frame() = 0;
-  // Reads the frames of all ranks, in their order, and decides what to do; carry_out does it and
-  // returns whether there was something, perhaps for ranks of other sets.
+  // Reads the frames of all ranks, in the order of ranks, and decides which operations run;
+  // carry_out runs them and returns whether there were any, including those of other ranks' sets.
   virtual void read(const std::vector<std::vector<std::byte>>& frames) = 0;
   virtual bool carry_out() = 0;
   // Returns whether operations of this rank have not ended.
   virtual bool is_busy() const = 0;
   virtual std::vector<Stall> stalls(double longer_than) const = 0;
-  // Returns how many announcements needed no name.
+  // Returns how many announcements sent a cached number in place of the name.
   virtual uint64_t cache_hits() const = 0;
   // Notifies the owners of all operations.
   virtual void end(const std::exception_ptr& cause) noexcept = 0;

@@ -1,4 +1,4 @@
-// Memory in which the arrays of operations are: that of the host, or of one GPU.
+// Memory that holds the arrays of operations: host memory, or the memory of one GPU.
 #pragma once
 #include "cpp/core/allocator.h"
 #include "cpp/kvstore/comm/device_communicator.h"
@@ -6,7 +6,7 @@
 
 namespace mxlite::jobs {
 
-// Functions run in the order of the collectives that use the memory.
+// The functions take effect in order with the collectives that use the memory.
 class OperandMemory {
  public:
   virtual ~OperandMemory() = default;
@@ -38,7 +38,7 @@ class HostMemory final : public OperandMemory {
   Block buffer_;
 };
 
-// Submits everything to the stream of a communicator.
+// Submits all work to the stream of an NCCL communicator.
 class GpuMemory final : public OperandMemory {
  public:
   explicit GpuMemory(DeviceCommunicator& group) : group_(group) {}
@@ -51,7 +51,7 @@ class GpuMemory final : public OperandMemory {
   std::byte* buffer(size_t bytes) override;
   NDArrayRef allocate(const TensorSpec& spec) override;
   bool on_gpu() const override { return true; }
-  // Orders the group's work after the allocation of memory for `kind` that nothing has written yet.
+  // Makes the group's stream wait for stream `kind`, for which unwritten memory was allocated.
   void wait_for_allocations(StreamKind kind);
 
  private:

@@ -23,27 +23,27 @@ class OperationOwner {
   ~OperationOwner() = default;
 };
 
-// Arrays are contiguous, computed, and in the memory that the request says: that of the host, or of
-// the GPU that the job uses. They may be read and written: memory of a GPU that nothing has
-// written yet must have been allocated for StreamKind::kCopyIn, unless fresh_in_compute is set.
+// Arrays are contiguous, computed, and in the memory that the request names: host memory or the
+// GPU that the job uses. They may be read and written at once. GPU memory that has never been
+// written must have been allocated for StreamKind::kCopyIn, unless fresh_in_compute is set.
 struct Operation : RefCounted {
   RequestRef asked;
   // Position among the calls that all ranks make in the same order (OrderedCalls); 0: the ranks
   // call in any order and find each other by name.
   uint64_t number = 0;
-  CallChannel channel;              // Numbers of ordered calls count in it.
+  CallChannel channel;              // Each channel numbers its ordered calls separately.
   OperationOwner* owner = nullptr;  // null: none, or already notified
   NDArrayRef input;                 // null: for a received message
-  NDArrayRef output;    // given for allreduce, broadcast and calls of operators; others allocate it
+  NDArrayRef output;    // set for allreduce, broadcast and calls of operators; others allocate it
   int set_number = -1;  // number of a new process set
-  // In place: may be queued after one of the same name, where others are refused, because no
-  // dependency orders the next step's gradient, which may be a new array, after the last step's.
+  // Set for operations in place: if an operation of the same name is pending, this one is queued
+  // and not refused. The next step's gradient may be a new array without a dependency on the last.
   bool queues = false;
-  // Nothing has written an array whose memory was allocated for StreamKind::kCompute: the
-  // collective waits for that stream.
+  // The memory of an array was allocated for StreamKind::kCompute and has not been written yet:
+  // the collective waits for that stream.
   bool fresh_in_compute = false;
-  // Holds several arrays already: an ordered all-reduce that is never fused with others. The same
-  // on all ranks.
+  // The arrays are a bucket of several: the ordered all-reduce is never fused with others. Has the
+  // same value on all ranks.
   bool is_bucket = false;
   std::vector<int64_t> received_splits;
 
@@ -59,10 +59,10 @@ std::exception_ptr communicator_error(const char* text) noexcept;
 // Returns the GPU of an array for the terms of a request; -1 if it is in host memory.
 int32_t gpu_number(Device device);
 
-// Returns the text of an error without its source locations, which exist on this rank only.
+// Returns the text of an error without its source locations, which mean nothing on other ranks.
 std::string cause_text(std::string text);
-// Returns the request of a call that this rank cannot make, because what the call needs has failed:
-// the other ranks get the cause.
+// Returns a request that says that this rank cannot make the call because of `cause`; the other
+// ranks get the cause.
 RequestRef refused(const Request& request, const std::exception_ptr& cause);
 
 }  // namespace mxlite::jobs

@@ -16,7 +16,7 @@ constexpr size_t kAlignment = 64;
 
 size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// NCCL may notice that a rank is gone before its heartbeat has stopped; the heartbeat names it.
+// Seconds to wait for the heartbeat to name the lost rank, because NCCL may notice a loss earlier.
 constexpr double kGrace = 3;
 constexpr auto kPause = std::chrono::milliseconds(20);
 
@@ -41,7 +41,7 @@ class Activity {
   bool runs_;
 };
 
-// Returns Horovod's name for moving the bytes; empty if the timeline does not run.
+// Returns Horovod's name of the data transfer; empty if the timeline does not run.
 std::string transport_activity(const Timeline& timeline, const Carrier& carrier,
                                CollectiveKind kind) {
   if (!timeline.runs()) return {};
@@ -54,7 +54,7 @@ void end_gpu_work(DeviceCommunicator& gpus, const char* reason) noexcept {
   gpus.fail_all(reason);
   try {
     gpus.stream().synchronize();
-  } catch (const std::exception&) {  // A broken GPU does no work.
+  } catch (const std::exception&) {  // A broken GPU does not use the arrays.
   }
 }
 
@@ -345,13 +345,13 @@ void OperationRunner::run_blocks(Operation& o, const Carrier& carrier) {
 void OperationRunner::message(Operation* o, const Carrier& carrier, int from, int to) {
   const ProfileScope profile(collective_name(CollectiveKind::kMessage), ProfileKind::kComm);
   std::vector<size_t> send(static_cast<size_t>(carrier.group.size())), receive = send;
-  std::byte nothing{};  // ranks without data still give an address
+  std::byte nothing{};  // ranks without data still need an address
   const void* input = &nothing;
   void* output = &nothing;
   if (o && carrier.group.rank() == from) {
     send[static_cast<size_t>(to)] = o->asked->bytes;
     input = o->input->data();
-    // The output of the sender is a marker without information.
+    // The sender's output only marks that the message was sent; its values mean nothing.
     carrier.memory.clear(o->output->data(), o->output->spec().bytes());
   } else if (o) {
     receive[static_cast<size_t>(from)] = o->asked->bytes;

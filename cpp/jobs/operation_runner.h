@@ -28,8 +28,8 @@ class OperationRunner {
  public:
   struct Counts {
     std::atomic<uint64_t> calls{0}, tensors{0}, bytes{0};
-    std::atomic<uint64_t> nccl_tensors{0};   // those of `tensors` that NCCL has carried
-    std::atomic<uint64_t> collective_ns{0};  // on GPUs only until the work is submitted
+    std::atomic<uint64_t> nccl_tensors{0};   // number of `tensors` whose data went through NCCL
+    std::atomic<uint64_t> collective_ns{0};  // on GPUs: only the time to submit the work
   };
 
   OperationRunner(const ProcessSets& sets, ControlChannel& control, Timeline& timeline)
@@ -37,19 +37,19 @@ class OperationRunner {
   OperationRunner(const OperationRunner&) = delete;
   OperationRunner& operator=(const OperationRunner&) = delete;
 
-  // Carries out operations of one kind and one memory as one, and notifies their owners. requests:
-  // by member, for the first operation. Throws if a rank is lost; the operations are notified then,
-  // too.
+  // Carries out operations of one kind and one memory as one collective, and notifies their owners.
+  // requests: those of all members for the first operation. Throws if a rank is lost, after it has
+  // notified the owners.
   void run(std::vector<OperationRef>& operations, std::span<const Request> requests);
-  // A message between two other ranks of a group is a collective of the whole group.
+  // Takes part in a message between two other ranks, which is a collective of the whole group.
   void attend_message(const CallChannel& channel);
 
   void remove_set(int set) { gpu_groups_.erase(set); }
   bool gpus_busy() const;
   void look_at_gpus();  // throws if a rank is lost
   void fail_all(const char* reason) noexcept;
-  // Returns the GPU with which this process takes part in collectives of arrays on GPUs: the first
-  // one that is given here. Any thread may call this.
+  // Returns the GPU with which this process takes part in collectives of arrays on GPUs: the
+  // `index` of the first call. Any thread may call this.
   int choose_gpu(int index);
   const Counts& counts() const { return counts_; }  // any thread may read them
 
@@ -58,8 +58,8 @@ class OperationRunner {
     std::unique_ptr<DeviceCommunicator> communicator;
     std::string problem;  // reason why `communicator` is null
   };
-  // Returns the NCCL communicator of a process set. All its ranks take part in the first call,
-  // which makes it; if that fails, `problem` has the same text on all ranks.
+  // Returns the NCCL communicator of a process set. The first call makes it and is collective over
+  // the set; if that fails, returns null, and `problem` has the same text on all ranks.
   DeviceCommunicator* gpu_group(int set, std::string& problem);
   void run_in(const Carrier& carrier, std::span<const OperationRef> operations,
               std::span<const Request> requests, std::span<const int> members);
@@ -72,7 +72,7 @@ class OperationRunner {
   void all_to_all(Operation& operation, std::span<const Request> requests, const Carrier& carrier);
   void reduce_scatter(Operation& operation, const Carrier& carrier);
   void reduce(Operation& operation, const Carrier& carrier, std::span<const int> members);
-  // Runs the call of an operator, whose blocks are equal.
+  // Runs a call of a collective operator, which has a block of equal size for each rank.
   void run_blocks(Operation& operation, const Carrier& carrier);
 
   const ProcessSets& sets_;

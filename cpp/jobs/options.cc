@@ -11,10 +11,10 @@ namespace mxlite::jobs {
 namespace {
 
 constexpr uint32_t kProtocol = 9;
-constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
-                                                    // more than it saves
+constexpr int64_t kFuseBelow = int64_t{512} << 10;  // bytes; in shared memory, copying larger
+                                                    // tensors costs more than it saves
 
-// All ranks must speak the same protocol, or a rank of another version would misread frames.
+// All ranks must use the same protocol, or a rank of another version would misread frames.
 void check_versions(const std::string& version, Communicator& ranks) {
   struct Version {
     uint32_t protocol = kProtocol;

@@ -13,7 +13,7 @@ struct JobSettings {
   int64_t fusion_bytes = int64_t{128} << 20;
   int64_t fuse_below = INT64_MAX;  // larger tensors are not copied into a fusion buffer
   double cycle_ms = 1;             // pause between rounds of ranks on several hosts
-  int64_t cache_capacity = 1024;   // names that travel as numbers once they are known
+  int64_t cache_capacity = 1024;   // names that are sent as numbers after the first time
 };
 
 struct JobOptions {
@@ -21,7 +21,7 @@ struct JobOptions {
   JobSettings settings;
   bool wait_for_cycle = false;  // rounds begin cycle_ms apart, even if none is needed
   double stall_warning = 60;    // seconds, 0: never
-  double stall_shutdown = 0;    // 0: the timeout, if one was set
+  double stall_shutdown = 0;    // seconds, 0: the timeout, if one was set
   std::string timeline;         // path of the file that rank 0 writes
   bool timeline_marks_cycles = false;
   std::vector<std::vector<int>> process_sets;  // in addition to the set of all ranks

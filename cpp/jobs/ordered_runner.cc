@@ -90,7 +90,7 @@ void OrderedRunner::refuse_later_calls(const Operation& call, std::span<const Re
   for (const Request& r : requests) count = std::max(count, r.later);
   Request request = call.request();
   for (int32_t i = 1; i <= count; ++i) {
-    request.later = count - i;  // another rank may give up the same run at this call
+    request.later = count - i;  // another rank may give up the same graph run at this call
     auto operation = make_ref<Operation>();
     operation->asked = make_ref<const SharedRequest>(request);
     operation->channel = call.channel;
@@ -140,10 +140,10 @@ void OrderedRunner::withdraw(std::span<const OperationRef> completed) {
   }
 }
 
-// Calls stay in announced_ until their owners are notified: after an error the end of the job
+// A call stays in announced_ until its owner is notified, so that after an error the end of the job
 // notifies the rest. Every rank takes the calls of its process sets in the same order.
 bool OrderedRunner::carry_out() {
-  // Fuses small all-reduces of one type, in the position where the bucket is full.
+  // Fuses small all-reduces of one type; the fused call runs when its bucket is full.
   struct Bucket {
     std::vector<OperationRef> operations;
     int64_t bytes = 0;
@@ -155,7 +155,7 @@ bool OrderedRunner::carry_out() {
     const ProcessSet* const set = sets_.find_with_group(due.channel.set);
     if (!set) continue;  // this rank is no member
     const auto found = announced_.find({due.channel, due.number});
-    if (found == announced_.end()) {  // a message between other ranks
+    if (found == announced_.end()) {  // the call is a message between other ranks
       if (due.same && due.failed.empty())
         runner_.attend_message(due.channel);
       else
@@ -295,7 +295,7 @@ std::vector<Stall> OrderedRunner::stalls(double longer_than) const {
 // that has left sees the announcement in the first round, and announces the call in the second one.
 bool OrderedRunner::lacks(const std::vector<int>& left) {
   std::set<Place> lack_left;
-  for (const OrderedCalls::Waiting& call : calls_.waiting(-1))  // however short the wait has been
+  for (const OrderedCalls::Waiting& call : calls_.waiting(-1))  // -1: calls of any age
     if (have_common_rank(call.missing, left)) lack_left.insert({call.channel, call.number});
   lack_left.swap(lacks_left_);
   return std::any_of(lack_left.begin(), lack_left.end(),
@@ -308,7 +308,7 @@ void OrderedRunner::end(const std::exception_ptr& cause) noexcept {
     ended_ = true;
     given_up_ended_.notify_all();
   }
-  slots_->close(cause);  // first: announced calls may be complete in slots
+  slots_->close(cause);  // before the others, because announced calls may be complete in slots
   for (const auto& [place, operation] : announced_) notify({&operation, 1}, cause);
   announced_.clear();
 }

@@ -1,4 +1,4 @@
-// The members of a job: its process sets, with the communicators of those to which this rank
+// The process sets of a job, and the communicators of the sets to which this rank
 // belongs.
 #pragma once
 #include <map>
@@ -15,7 +15,7 @@ struct ProcessSet {
   std::vector<int> ranks;               // in the job
   std::unique_ptr<Communicator> group;  // null: this rank is no member
 
-  int place_of(int rank) const;  // in ranks, which must contain it
+  int place_of(int rank) const;  // index in `ranks`, which must contain the rank
 };
 
 class ProcessSets {

@@ -23,7 +23,7 @@ std::string activity_name(CollectiveKind kind) {
 }
 
 int64_t Request::elements() const {
-  uint64_t n = 1;  // in a damaged frame it wraps around
+  uint64_t n = 1;  // unsigned: a damaged frame may overflow it
   for (const int64_t d : shape) n *= static_cast<uint64_t>(d);
   return static_cast<int64_t>(n);
 }

@@ -1,4 +1,4 @@
-// Request of a rank that calls a named collective, and its encoding for the other ranks.
+// A rank's request to run a named collective, and its encoding for the other ranks.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -44,14 +44,14 @@ struct Request {
   std::vector<int64_t> shape;
   // all_to_all: rows for each rank; add_set: its ranks; message: source and destination
   std::vector<int64_t> splits;
-  // All ranks have the same shape, and the caller gives the output: the call of an operator, whose
-  // name says its parameters. Blocks for the ranks follow each other in memory.
+  // Set for a call of a collective operator, whose name contains its parameters: all ranks have the
+  // same shape, the caller provides the output, and the blocks of the ranks lie one after another.
   bool same_shapes = false;
-  std::string group;  // tensors that start together or not at all
+  std::string group;  // name of a group of tensors that start together or not at all
   int32_t group_size = 0;
   std::string failure;  // not empty: this rank cannot take part, for this reason
-  // Number of calls that this run of a graph makes later in the same channel. kGivenUp: this rank
-  // has failed and makes none of them. Ranks may differ.
+  // Number of calls that this run of a graph makes in the same channel after this one. kGivenUp:
+  // this rank has failed and makes none of them. Ranks may have different values.
   int32_t later = 0;
   int32_t priority = 0;  // for this rank only; not sent
 
@@ -59,7 +59,7 @@ struct Request {
   size_t bytes() const { return static_cast<size_t>(elements()) * dtype_size(dtype); }
   // Compares everything but name and priority.
   bool same_terms(const Request& other) const;
-  // Returns set and name, which identify the operation. Computed by the first call.
+  // Returns a text of set and name that identifies the operation. The first call computes it.
   const std::string& key() const;
 
  private:
@@ -68,12 +68,12 @@ struct Request {
 
 inline constexpr uint32_t kNoNumber = UINT32_MAX;
 
-// An immutable request that threads share. Calls with the same name and terms share one
-// (RequestTable), so cached data is found without reading the name.
+// An immutable request that threads share. Calls with the same name and terms share one object
+// (RequestTable), so data cached in it is found without comparing names.
 struct SharedRequest : RefCounted {
   explicit SharedRequest(Request request);
 
-  // Hint of the negotiating thread about the name's place in its cache. It has a cache line of its
+  // The negotiating thread's hint: the position of the name in its cache. Has a cache line of its
   // own, because other threads write the reference count.
   alignas(64) mutable uint32_t number = kNoNumber;
   const Request terms;
@@ -86,7 +86,7 @@ struct SharedRequest : RefCounted {
 };
 using RequestRef = IntrusivePtr<const SharedRequest>;
 
-// Names the frames of a negotiation in errors.
+// Name of a negotiation's frames in error texts.
 inline constexpr const char* kNegotiationFrame = "a frame of the negotiation";
 
 std::string shape_text(std::span<const int64_t> shape);
@@ -100,8 +100,8 @@ void write_request(FrameWriter& frame, const Request& request);
 // Throws a communicator error if the bytes are not a request.
 Request read_request(FrameReader& frame);
 
-// Checks that the requests of all ranks for one operation fit together. requests[i] is from rank
-// members[i]. Returns "" if they fit; else a text that names ranks, the tensor and both values.
+// Compares the requests of all ranks for one operation; requests[i] is from rank members[i].
+// Returns "" if they fit together, else an error text with the ranks, the tensor and both values.
 std::string mismatch(std::span<const Request> requests, std::span<const int> members);
 
 }  // namespace mxlite::jobs

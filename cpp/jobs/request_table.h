@@ -1,4 +1,4 @@
-// Reuses requests that repeat, as in every step of a training.
+// Reuses the objects of requests that repeat in every training step.
 #pragma once
 #include <mutex>
 #include <string>

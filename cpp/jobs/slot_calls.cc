@@ -18,10 +18,10 @@ using std::chrono::milliseconds;
 
 constexpr auto kSpin = microseconds(50);
 constexpr auto kSpinWhenShared =
-    microseconds(2);  // more ranks than cores: a peer may need this one
+    microseconds(2);  // more ranks than cores: a peer may need this core
 constexpr auto kAnnounceAfter = milliseconds(20);
-constexpr size_t kFirstRoom = 16;  // calls for which the list has memory from the first one on
-constexpr int kPolls = 16;         // looks in one call of poll, about a microsecond
+constexpr size_t kFirstRoom = 16;  // calls for which the first one reserves memory
+constexpr int kPolls = 16;         // checks in one call of poll, about a microsecond in all
 
 // Leaked: a worker may poll while the process ends.
 struct Current {
@@ -51,8 +51,8 @@ bool has_slots(CollectiveKind kind) {
   return false;
 }
 
-// Computes the result of this rank, `place` in its process set, and may change the pointers to the
-// inputs; `root`: place of the root.
+// Computes this rank's result; may change the pointers in `inputs`. `place` and `root` are the
+// positions of this rank and of the root in the process set.
 void compute(const Request& request, std::span<const void*> inputs, size_t place, size_t root,
              void* output) {
   const int64_t count = request.elements();
@@ -98,7 +98,7 @@ void SlotCalls::set_current(const std::shared_ptr<SlotCalls>& calls) {
 
 bool SlotCalls::poll_current(bool idle) {
   if (all_waiting_.load(std::memory_order_relaxed) == 0) return false;
-  // The calls are the parent's, whose threads may have held the locks when it forked.
+  // The calls belong to the parent process, whose threads may have held the locks when it forked.
   if (engine::in_forked_child()) return false;
   std::shared_ptr<SlotCalls> calls;
   {
@@ -174,7 +174,7 @@ bool SlotCalls::take(const OperationRef& operation) {
     if (found == groups_.end() || !suits(*operation, *found->second.slots)) return false;
     Group& group = found->second;
     const uint64_t hash = operation->asked->hash();
-    // Reserved now, because the call may not fail once it is shown.
+    // Reserves memory now, because the call must not fail after the slots show its input.
     if (list_.size() == list_.capacity()) list_.reserve(std::max(kFirstRoom, 2 * list_.size()));
     done.reserve(list_.size() + 1);
     if (!group.slots->show(operation->number, hash, operation->input->data(),
@@ -185,7 +185,7 @@ bool SlotCalls::take(const OperationRef& operation) {
     const Clock::time_point now = Clock::now();
     list_.push_back({operation, &group, now, false});
     list_has_changed(lock);
-    // The comm thread has to look more often from now on: ends its long sleep.
+    // The comm thread must check the calls more often from now on: ends its long sleep.
     if (!used()) {
       used_.store(true);
       control_->ring();
@@ -253,8 +253,8 @@ void SlotCalls::ask_for_rings(const std::unique_lock<std::mutex>&, bool ask) {
   asks_for_rings_ = ask;
 }
 
-// A rank that shows its input either finds that this one asks for rings, or this one sees the
-// input.
+// Asks for rings first and then checks the slots: so either this rank sees another rank's input, or
+// the other rank sees that it must ring.
 void SlotCalls::leave_to_comm_thread(const std::unique_lock<std::mutex>& lock,
                                      std::vector<OperationRef>& done) {
   ask_for_rings(lock, !list_.empty());

@@ -26,7 +26,7 @@ class Timeline {
   void event(const std::string& tensor, char phase, const std::string& name);
   int row(const std::string& tensor);
 
-  std::atomic<bool> runs_{false};  // without the mutex: checked for each tensor
+  std::atomic<bool> runs_{false};  // read without the mutex, once per tensor
   std::mutex mutex_;               // guards everything else
   std::ofstream file_;
   bool mark_cycles_ = false, first_ = true;
