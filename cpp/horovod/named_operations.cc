@@ -77,7 +77,7 @@ OperationRef NamedOperations::close(const ResponseEntry& entry) {
   return operation;
 }
 
-// Moves open operations from numbers to names after the cache has dropped them.
+// Files open operations under their names after the cache has dropped their numbers.
 void NamedOperations::find_by_name(const std::vector<uint32_t>& forgotten) {
   for (const uint32_t index : forgotten) {
     if (index >= known_.size() || !known_[index].operation) continue;
@@ -108,7 +108,7 @@ bool NamedOperations::carry_out() {
 
 void NamedOperations::carry_out(const Response& response) {
   operations_.clear();
-  // Reserved before operations are closed, so that none is lost.
+  // Reserves memory first: an error after an operation is closed would lose it.
   operations_.reserve(response.entries.size());
   for (const ResponseEntry& entry : response.entries) {
     if (!negotiating_.empty() && negotiating_.erase(entry.first().key()) > 0)

@@ -31,7 +31,7 @@ class NamedOperations final : public jobs::Negotiation {
   void end(const std::exception_ptr& cause) noexcept override;
 
  private:
-  // Registers the operation under its name; returns false if the name stands for another one.
+  // Registers the operation under its name; returns false if the name belongs to another operation.
   bool open(OperationRef& operation);
   OperationRef close(const ResponseEntry& entry);  // null: not submitted on this rank
   void find_by_name(const std::vector<uint32_t>& forgotten);
@@ -47,8 +47,8 @@ class NamedOperations final : public jobs::Negotiation {
   };
   std::vector<Known> known_;
   std::unordered_map<std::string_view, OperationRef> pending_;
-  size_t open_ = 0;  // in both
-  // Operations that wait for one of the same name, and those that need not wait any more.
+  size_t open_ = 0;  // operations in both maps
+  // Operations that wait for one of the same name to end; next_ holds those whose wait is over.
   std::unordered_map<std::string, std::deque<OperationRef>> queued_;
   std::vector<OperationRef> next_;
   std::vector<const SharedRequest*> news_;       // requests of open operations

@@ -247,7 +247,7 @@ void Negotiator::change_sets(const Request& request, std::string& error) {
   }
 }
 
-// No rank will complete what waits for ranks of the set: the ranks that asked get an error.
+// Pending operations of the set can never complete: the ranks that announced them get an error.
 void Negotiator::remove_set(int set) {
   for (const Waiting& one : waiting())
     if (one.request->set == set)
@@ -278,7 +278,7 @@ void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& req
   const std::string& key = first.key();
   if (cache_by_name_.count(key)) return;
   if (cache_by_name_.size() >= static_cast<size_t>(settings_.cache_capacity)) {
-    // Evicts a name that no rank waits for; the same one on all ranks.
+    // Evicts a name that no rank has announced; all ranks evict the same one.
     const auto idle = std::find_if(recently_used_.rbegin(), recently_used_.rend(),
                                    [&](uint32_t id) { return cache_[id]->announced == 0; });
     if (idle == recently_used_.rend()) return;
@@ -318,8 +318,8 @@ void Negotiator::forget(uint32_t id) {
   forgotten_.push_back(id);
 }
 
-// Fuses all-reduces of the same kind into one response, in the position of the first. Responses
-// in between run later, on all ranks alike.
+// Fuses all-reduces of the same kind into one response, in the position of the first one. This
+// moves them before the responses in between, in the same way on all ranks.
 std::vector<Response> Negotiator::fused() {
   struct Open {
     size_t place;

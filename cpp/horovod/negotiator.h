@@ -1,7 +1,7 @@
-// Decides what all ranks execute, and in which order, although they submit in different orders. In
-// each round every rank sends a frame with its new requests and gets those of all; from them all
-// ranks compute the same list of responses. A name that was negotiated before travels as a number.
-// Uses no threads and does no communication.
+// Decides which operations all ranks execute, and in which order, although they submit in different
+// orders. In each round every rank sends a frame with its new requests and gets the frames of all
+// ranks; from them all compute the same list of responses. A name that was negotiated before is
+// sent as a number. Uses no threads and does no communication.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -36,7 +36,7 @@ struct CacheNumber {
 // Response for one name. The requests are those of the set's members, in their order.
 struct ResponseEntry {
   std::shared_ptr<const std::vector<Request>> requests;
-  CacheNumber number;  // set if the name was announced by it
+  CacheNumber number;  // set if the announcement used a number
   const Request& first() const { return requests->front(); }
 };
 
@@ -51,7 +51,7 @@ class Negotiator {
  public:
   Negotiator(int rank, int size, const jobs::JobSettings& settings);
 
-  // Requests are sorted by priority (highest first), else by order of submission.
+  // Sorts requests by priority (highest first), then by order of submission.
   std::vector<std::byte> make_frame(std::vector<const SharedRequest*> news);
   struct Outcome {
     std::vector<Response> responses;
@@ -89,7 +89,7 @@ class Negotiator {
     Clock::time_point since;
     std::vector<int> missing;
   };
-  // Properties on which all-reduces must agree to be fused, and the size.
+  // Properties that must be equal in all-reduces that are fused, and the size.
   struct Fusion {
     bool reduces = false;
     DType dtype = DType::kFloat32;
@@ -107,7 +107,7 @@ class Negotiator {
   struct Cached {
     std::string key;
     std::shared_ptr<const std::vector<Request>> requests;
-    RequestRef mine;  // own request; null until this rank used the name
+    RequestRef mine;  // this rank's request; null before its first one
     Fusion fusion;
     uint32_t stamp = 0;
     bool grouped = false;
