@@ -1,5 +1,5 @@
-// The process sets of a job, and the communicators of the sets to which this rank
-// belongs.
+// The process sets of a job, numbered from 0 (all ranks), and the communicators of those sets to
+// which this rank belongs.
 #pragma once
 #include <map>
 #include <memory>

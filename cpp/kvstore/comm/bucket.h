@@ -1,4 +1,4 @@
-// Arrays of one dtype side by side in one piece of memory, so that one collective carries them all.
+// Arrays of one dtype side by side in one block of memory, so that one collective takes them all.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace mxlite {
 
 // Every part is an array with a storage of its own: tasks of the engine depend on parts, not on the
-// bucket. The memory lives as long as one of them.
+// bucket. The memory lives as long as any part.
 class Bucket {
  public:
   // Returns the number of elements that parts of these shapes need.
@@ -18,9 +18,9 @@ class Bucket {
   Bucket(const NDArrayRef& memory, std::span<const Shape> shapes);
 
   const std::vector<NDArrayRef>& parts() const { return parts_; }
-  // Returns the parts first to last - 1 as one vector, with the zeros between them. The variable of
-  // this vector orders nothing: tasks that use the vector must depend on those of all parts of the
-  // bucket, because collectives may move the pages of the memory.
+  // Returns the parts first to last - 1 as one vector, with the zeros between them. Tasks that use
+  // the vector must depend on the variables of all parts of the bucket and not on the vector's own,
+  // because collectives may move the pages of the memory.
   NDArrayRef range(size_t first, size_t last) const;
 
  private:

@@ -1,4 +1,4 @@
-// Describes a collective call, so that ranks can compare what they call.
+// Describes a collective call, so that ranks can check that they make the same call.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -25,17 +25,17 @@ struct CollectiveOperation {
   CollectiveCall call = CollectiveCall::kNone;
   DType dtype = DType::kUInt8;
   uint8_t detail = 0;  // reduce op, or the low bits of the root
-  uint64_t bytes = 0;  // bytes, or a hash of the sizes
+  uint64_t bytes = 0;  // total bytes, or a hash of the sizes per rank
 };
 
-// Packs the properties into 64 bits; of a hash of the sizes 52 bits remain.
+// Packs the properties into 64 bits; keeps 52 bits of a hash of the sizes.
 uint64_t signature_of(const CollectiveOperation& operation);
 // Returns "all_reduce (sum, 8 bytes of float32)" for the signature of such a call.
 std::string signature_text(uint64_t signature);
 
 // Returns a hash of the sizes of a call for CollectiveOperation::bytes.
 uint64_t hash_sizes(std::span<const size_t> sizes);
-// Returns where each part begins if parts of these sizes lie one behind the other.
+// Returns the offset of each part if parts of these sizes are adjacent in memory.
 std::vector<size_t> offsets_of(std::span<const size_t> bytes);
 
 }  // namespace mxlite

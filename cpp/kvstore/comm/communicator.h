@@ -13,7 +13,7 @@
 
 namespace mxlite {
 
-// Halves are added in float32. Booleans: sum and max are "or", product and min are "and".
+// 16-bit floats are added in float32. Booleans: sum and max mean "or", product and min mean "and".
 enum class ReduceOp : uint8_t { kSum, kProduct, kMin, kMax };
 const char* reduce_op_name(ReduceOp op);
 
@@ -24,23 +24,23 @@ class Communicator {
   virtual int size() const = 0;
   virtual const char* backend() const = 0;  // "local", "shm", "mpi", "tcp", "tcp+shm"
 
-  // Describes the next calls ("fc1_weight, step 12") for the text of errors.
+  // Sets the text by which errors describe the following calls ("fc1_weight, step 12").
   virtual void describe(std::string what) = 0;
 
   // Input and output must be the same memory or not overlap. The result has the same bits on all
   // ranks.
   virtual void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                           ReduceOp op) = 0;
-  // The input holds counts[r] elements for each rank r in turn, the output counts[rank()].
+  // The input holds counts[r] elements for each rank r in turn, the output counts[rank()] elements.
   virtual void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts,
                               DType dtype, ReduceOp op) = 0;
   // Rank r contributes bytes[r]; the output holds all inputs in the order of ranks.
   virtual void all_gather(const void* input, void* output, std::span<const size_t> bytes) = 0;
   virtual void broadcast(void* data, size_t bytes, int root) = 0;
-  // The input holds send[r] bytes for each rank r in turn, the output receive[r] bytes from each.
+  // The input holds send[r] bytes for each rank r in turn, the output receive[r] bytes from rank r.
   virtual void all_to_all(const void* input, std::span<const size_t> send, void* output,
                           std::span<const size_t> receive) = 0;
-  // Returns whether all_to_all takes the memory of GPUs as well.
+  // Returns whether all_to_all also accepts GPU memory.
   virtual bool takes_gpu_memory() const { return false; }
   virtual void barrier() = 0;
 
@@ -48,8 +48,8 @@ class Communicator {
   // null.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  // Call after a failure and before the surviving ranks form a new group: ends ranks of this host
-  // that are stopped, or do not call this within the deadline.
+  // Call after a failure and before the surviving ranks form a new group: kills processes of this
+  // host that are stopped, or do not call this within the deadline.
   virtual void end_hung_ranks() noexcept {}
 
   // Makes every later call fail here and, where the backend can notify them, on other ranks. Does

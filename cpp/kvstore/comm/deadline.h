@@ -9,7 +9,7 @@ using Clock = std::chrono::steady_clock;
 
 // Returns MXLITE_COMM_TIMEOUT in seconds (600): every wait for another process ends after it.
 double comm_timeout();
-// A process without heartbeat for this long counts as hung: the timeout, at most 60 s.
+// Seconds without a heartbeat after which a process counts as hung: the timeout, at most 60.
 double silence_limit();
 
 class Deadline {
@@ -23,7 +23,7 @@ class Deadline {
   Clock::time_point end_;
 };
 
-// Reads a variable with a number of seconds of at least 0; throws a value error that names it.
+// Reads seconds from an environment variable; throws a value error unless it holds a number >= 0.
 double env_seconds(const char* name, double fallback);
 
 }  // namespace mxlite

@@ -24,7 +24,7 @@ rlimit limit_of_descriptors() {
 
 std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "none" : str(limit); }
 
-// Returns the number of open descriptors; `most` if not even the list of them can be opened.
+// Returns the number of open descriptors, or `most` if no descriptor is left to list them.
 rlim_t count_open(rlim_t most) {
   DIR* const list = opendir("/proc/self/fd");
   if (!list) return errno == EMFILE ? most : 0;
@@ -32,7 +32,7 @@ rlim_t count_open(rlim_t most) {
   while (const dirent* entry = readdir(list))
     if (entry->d_name[0] != '.') ++count;
   closedir(list);
-  return count - 1;  // the list itself
+  return count - 1;  // without the descriptor of the list
 }
 
 }  // namespace

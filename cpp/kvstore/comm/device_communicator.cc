@@ -21,7 +21,7 @@ namespace {
 
 std::atomic<DeviceBackend*> the_backend{nullptr};
 
-// The facts that every rank sends to the others before it joins.
+// Facts about a rank that it sends to the others before they join.
 struct Introduction {
   int32_t version = 0, devices = 0;
   int32_t connects_hosts = 1;  // MXLITE_NCCL_BETWEEN_HOSTS
@@ -53,7 +53,7 @@ std::vector<T> gather(Communicator& processes, const T& mine) {
   return all;
 }
 
-// Runs fn; a failure of this rank becomes a text that is sent to the others.
+// Runs fn; writes the text of an error to `problem`, which this rank then sends to the others.
 template <size_t N, class Fn>
 void attempt(char (&problem)[N], Fn&& fn) {
   try {
@@ -124,7 +124,7 @@ std::string problem_of(std::span<const Introduction> all, std::span<const int> m
   return {};
 }
 
-// Makes one communicator of NCCL for all ranks of `processes`; collective.
+// Makes one NCCL communicator for all ranks of `processes`; collective.
 std::unique_ptr<DeviceCommunicator> connect(Communicator& processes, const DeviceRank& me,
                                             std::string& problem) {
   SharedId shared;
@@ -143,7 +143,7 @@ std::unique_ptr<DeviceCommunicator> connect(Communicator& processes, const Devic
   return nullptr;
 }
 
-// Makes a communicator of NCCL for each host, and connects them by the processes' network;
+// Makes an NCCL communicator for each host, and connects the hosts by the network of `processes`;
 // collective.
 std::unique_ptr<DeviceCommunicator> connect_by_levels(Communicator& processes, const DeviceRank& me,
                                                       const HostLayout& layout,
@@ -181,7 +181,7 @@ DeviceBackend* device_backend() { return accelerator() ? the_backend.load() : nu
 bool travels_through_nccl(Device device, DType dtype) {
   static const bool wanted = env_int("MXLITE_NCCL", 1) != 0;
   if (device.type != DeviceType::kCUDA || !wanted) return false;
-  if (dtype == DType::kInt16 || dtype == DType::kUInt16) return false;  // NCCL has none
+  if (dtype == DType::kInt16 || dtype == DType::kUInt16) return false;  // NCCL lacks them
   return device_backend() != nullptr;
 }
 

@@ -1,5 +1,5 @@
-// Collectives between processes on the memory of GPUs: every process takes part with one GPU. NCCL
-// does the work; it is part of the CUDA plug-in.
+// Collectives between processes on GPU memory: every process takes part with one GPU. They run
+// through NCCL, which is part of the CUDA plug-in.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -20,20 +20,20 @@ namespace mxlite {
 class DeviceCommunicator : public Communicator {
  public:
   virtual int device() const = 0;  // index of this process's GPU
-  // Carries copies, and gives scratch memory, in order with the collectives.
+  // Returns the stream of the collectives, for copies and scratch memory in order with them.
   virtual Stream& stream() = 0;
   // Like scale_buffer, in the stream's order.
   virtual void scale(void* data, int64_t count, DType dtype, double factor) = 0;
-  // data = data op other, in the stream's order; halves in float32.
+  // data = data op other, in the stream's order; float16 and bfloat16 are combined in float32.
   virtual void combine(void* data, const void* other, int64_t count, DType dtype, ReduceOp op) = 0;
   // Fills bytes with zeros, in the stream's order.
   virtual void clear(void* data, size_t bytes) = 0;
 
-  // Calls `done` on another thread once the GPU has done all work that was submitted so far; with
-  // an error if the communicator has failed meanwhile. `done` must not throw.
+  // Calls `done` on another thread once the GPU has done all work that was submitted so far. If the
+  // communicator has failed meanwhile, `done` gets the error. It must not throw.
   using DoneFn = std::function<void(std::exception_ptr error)>;
   virtual void when_done(DoneFn done) = 0;
-  // Returns whether work was submitted that is not done.
+  // Returns whether submitted work is still in flight.
   virtual bool busy() = 0;
   // Throws if NCCL has found an error, or if the oldest work has not been done for
   // MXLITE_COMM_TIMEOUT.
@@ -59,7 +59,7 @@ class DeviceBackend {
 
   virtual ~DeviceBackend() = default;
   virtual int version() = 0;  // 22809 is 2.28.9
-  // Identifies a GPU among those of its host, whatever number it has in this process.
+  // Returns an id of a GPU that is the same in all processes of its host.
   virtual std::string physical_id(int device) = 0;
   virtual UniqueId make_id() = 0;
   // Collective over the ranks that have the id. Throws after MXLITE_COMM_TIMEOUT.
@@ -68,12 +68,12 @@ class DeviceBackend {
 
 // Called by the plug-in when it is loaded; the object must live until the process ends.
 void set_device_backend(DeviceBackend* backend);
-// Returns null without a GPU or without NCCL.
+// Returns null if there is no GPU or no NCCL.
 DeviceBackend* device_backend();
 
-// Returns whether arrays on this device travel between processes through NCCL. Others travel
-// through host memory: those of the CPU, those of 16-bit integers, and all if there is no NCCL or
-// MXLITE_NCCL is 0. This is the only place that decides it.
+// Returns whether NCCL transfers arrays of this device and dtype between processes. It does not for
+// arrays on the CPU, for 16-bit integers, if there is no NCCL, or if MXLITE_NCCL is 0; these pass
+// through host memory. No other function decides this.
 bool travels_through_nccl(Device device, DType dtype);
 
 // Collective over `processes`. Returns null, and why in `problem`, on every rank if the ranks have

@@ -1,6 +1,6 @@
-// Collectives between GPUs, on device memory: those of this process and, with a bootstrap, those of
-// other processes. One communicator and one stream per GPU. NCCL does the work; it is part of the
-// CUDA plug-in.
+// Collectives on device memory between the GPUs of this process and, with a bootstrap, those of
+// other processes. They use one communicator and one stream per GPU, and run through NCCL, which is
+// part of the CUDA plug-in.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace mxlite {
 
-// Sends the group's name from the process of the first GPU to the others. Ranks count GPUs: this
-// process has those from first_rank on.
+// Distributes the group's NCCL id from the process of the first GPU. Each GPU is a rank: this
+// process has the ranks from first_rank on.
 struct DeviceBootstrap {
   int first_rank = 0, size = 0;  // size 0: there are no GPUs of other processes
-  // Gives every process the contents of `data` in the process of rank 0. Collective.
+  // Copies `data` from the process of rank 0 to all processes. Collective.
   std::function<void(void* data, size_t bytes)> broadcast;
 };
-// Bootstraps through a communicator of processes (MPI, TCP, shared memory); collective.
+// Makes a bootstrap that uses a communicator of processes (MPI, TCP, shared memory); collective.
 DeviceBootstrap bootstrap_through(Communicator& processes, int local_devices);
-// One buffer for each GPU of this process. The memory is computed and stays until synchronize.
+// Operand on one GPU. The input must be computed, and the memory stay valid until synchronize.
 struct DeviceBuffer {
   const void* input = nullptr;
   void* output = nullptr;  // may be the input
@@ -31,21 +31,21 @@ struct DeviceBuffer {
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
-  virtual const std::vector<int>& devices() const = 0;  // in this process, by rank
+  virtual const std::vector<int>& devices() const = 0;  // of this process, by rank
   virtual int first_rank() const = 0;
   virtual int size() const = 0;  // GPUs of all processes
 
-  // Submitted to the streams; done when synchronize returns.
+  // Collectives submit work to the streams; it is done when synchronize returns.
   virtual void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
                           ReduceOp op) = 0;
-  // Each GPU receives `count` elements, its part of size() * count.
+  // The input holds size() * count elements; each GPU receives its `count` elements of the result.
   virtual void reduce_scatter(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
                               ReduceOp op) = 0;
   // Each GPU contributes `bytes`.
   virtual void all_gather(std::span<const DeviceBuffer> buffers, size_t bytes) = 0;
   virtual void broadcast(std::span<const DeviceBuffer> buffers, size_t bytes, int root) = 0;
-  // Throws a communicator error when a GPU's part has failed, or after MXLITE_COMM_TIMEOUT; every
-  // call after that does, too.
+  // Waits for the submitted work. Throws a communicator error if it fails on a GPU or takes longer
+  // than MXLITE_COMM_TIMEOUT; then every later call throws as well.
   virtual void synchronize() = 0;
 };
 

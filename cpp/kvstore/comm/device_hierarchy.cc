@@ -105,7 +105,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     h_.all->barrier();
   }
   std::unique_ptr<Communicator> split(int, int) override {
-    // Sessions make the communicator of each process set from the processes of the set.
+    // A job makes each process set's GPU communicator from the processes of the set instead.
     fail(ErrorKind::kNotSupported, backend_, ": a communicator of GPUs is not split");
   }
 
@@ -119,10 +119,10 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
            [&](std::byte* in, std::byte* out) { h_.cross->all_reduce(in, out, count, dtype, op); });
   }
 
-  // Does the same without host memory: each host gets its share of the data from all hosts, the GPU
-  // reduces it, in the order of hosts, and all hosts get the result. The network only passes
-  // messages, because an MPI that reads the memory of GPUs need not do so in reductions that do not
-  // block (Open MPI does not).
+  // Reduces over the hosts without host memory: each host gets its share of the data from all
+  // hosts, its GPU reduces the shares in the order of hosts, and all hosts get the result. Uses
+  // only all_to_all, because an MPI with GPU support may lack it in non-blocking reductions (Open
+  // MPI does).
   void reduce_on_gpus(void* data, int64_t count, DType dtype, ReduceOp op) {
     const size_t width = dtype_size(dtype);
     const int64_t hosts = h_.cross->size(), share = (count + hosts - 1) / hosts;
@@ -146,20 +146,20 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     h_.cross->all_to_all(copies, each, data, shares);
   }
 
-  // Copies the input to page-locked memory, calls fn(input there, output there), and copies its
-  // output back, in the stream's order.
+  // Copies the input to page-locked memory, calls fn(in, out) with page-locked addresses, and
+  // copies `out` to the output, in the stream's order.
   template <class Fn>
   void staged(const void* input, size_t input_bytes, void* output, size_t output_bytes, Fn&& fn) {
     const Device host{DeviceType::kPinned, 0};
     std::byte* const in = memory_on(host, input_, input_bytes);
     std::byte* const out = memory_on(host, output_, output_bytes);
     if (input_bytes > 0) stream().copy(in, input, input_bytes);
-    wait_for_gpu();  // the copies of the call before have ended, too
+    wait_for_gpu();  // also for the copies of the previous call
     fn(in, out);
     if (output_bytes > 0) stream().copy(output, out, output_bytes);
   }
 
-  // Returns the memory, which grows if it is too small.
+  // Returns the address of `memory`; replaces it by a larger array if it is too small.
   std::byte* memory_on(Device device, NDArrayRef& memory, size_t bytes) {
     if (!memory || static_cast<size_t>(memory->size()) < bytes) {
       if (memory) wait_for_gpu();  // a copy may still use the old memory
@@ -171,7 +171,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     return static_cast<std::byte*>(memory->data());
   }
 
-  // Waits until the GPU has done what it was given. Ends with an error when a rank is lost.
+  // Waits until the GPU has done all submitted work. Throws if a rank is lost.
   void wait_for_gpu() {
     std::mutex mutex;
     std::optional<std::exception_ptr> outcome;  // guarded by mutex
@@ -196,8 +196,8 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     if (*outcome) std::rethrow_exception(*outcome);
   }
 
-  // Page-locked memory, and memory of the GPU for reduce_on_gpus. Declared before h_, whose
-  // destructor waits for copies that use the memory.
+  // input_ and output_ are page-locked memory, copies_ is GPU memory for reduce_on_gpus. Declared
+  // before h_, whose destructor waits for copies that use the memory.
   NDArrayRef input_, output_, copies_;
   DeviceHierarchy h_;
   const std::string backend_;

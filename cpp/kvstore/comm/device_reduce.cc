@@ -13,9 +13,9 @@
 namespace mxlite {
 namespace {
 
-// Groups of this process, by their GPUs. The comm worker runs one task after the other, so two
-// groups are never active at the same time, which NCCL does not allow; the lock is for engines
-// that run tasks in their callers.
+// Groups of this process, by their GPUs. NCCL does not allow two groups to be active at the same
+// time: the comm worker runs one task after the other, and the lock is for engines that run tasks
+// in the calling thread.
 class Groups {
  public:
   template <class Fn>
@@ -112,7 +112,7 @@ void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op) {
   std::vector<DeviceOperand> operands;
   for (const NDArrayRef& a : arrays) {
     updates.push_back(&a->storage()->var());
-    // Own handles: the caller's may refer to other memory before the task runs.
+    // New handles, because the caller's may refer to other memory before the task runs.
     const NDArrayRef own = a->detached();
     operands.push_back({own, own});
   }

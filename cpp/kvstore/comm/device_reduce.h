@@ -9,17 +9,17 @@
 
 namespace mxlite {
 
-// Every array becomes the sum of all. The arrays are contiguous, of one shape and dtype, and on
-// different GPUs; runs in the background, after the tasks that write them. Groups are made on first
-// use and kept.
+// Replaces every array by the sum of all. The arrays must be contiguous, of one shape and dtype,
+// and on different GPUs. Runs as a task, after the tasks that write the arrays. The group of GPUs
+// is made on first use and kept.
 void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op);
 
 // The arrays of one GPU. The input may be the output.
 struct DeviceOperand {
   NDArrayRef input, output;
 };
-// The outputs become the sum of all inputs, in one call of NCCL. The operands are contiguous, of
-// one size and dtype, and on different GPUs; `access` has what the task must wait for.
+// Sets all outputs to the sum of all inputs, in one NCCL call. The operands must be contiguous, of
+// one size and dtype, and on different GPUs; `access` has the variables that the task uses.
 void all_reduce_on_devices(std::vector<DeviceOperand> operands, ReduceOp op,
                            const engine::Access& access);
 

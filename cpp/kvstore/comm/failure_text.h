@@ -1,4 +1,4 @@
-// Holds why a group or a job has failed without allocating, because memory may have run out.
+// Holds the reason for the failure of a group or job. Never allocates: memory may have run out.
 #pragma once
 #include <cstring>
 
@@ -6,7 +6,7 @@ namespace mxlite {
 
 class FailureText {
  public:
-  // Stores the first text only, cut to the size of the buffer.
+  // Stores the text, cut to the size of the buffer; does nothing if one is set already.
   void set(const char* text) noexcept {
     if (!is_set()) std::strncpy(text_, *text ? text : "unknown error", sizeof text_ - 1);
   }

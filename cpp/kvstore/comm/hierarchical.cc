@@ -16,8 +16,8 @@ namespace {
 
 struct Groups {
   std::unique_ptr<Communicator> local;  // ranks of this host
-  std::unique_ptr<Communicator> cross;  // same local rank on each host; on uneven hosts only the
-                                        // first ranks have one, the others null
+  std::unique_ptr<Communicator> cross;  // ranks with the same local rank on each host; null
+                                        // for local ranks that some host lacks
   std::unique_ptr<Communicator> all;
   std::vector<int> members;  // ranks in the job
   bool homogeneous = true;
@@ -45,7 +45,7 @@ class HierarchicalCommunicator final : public Communicator {
 
   void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                   ReduceOp op) override {
-    // A rank that is lost on one host is reported to the others, which wait in another group.
+    // Reports a lost rank to the other hosts, whose ranks wait in other groups.
     notifying([&] { reduce_by_levels(input, output, count, dtype, op); });
   }
   void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts, DType dtype,
@@ -91,7 +91,7 @@ class HierarchicalCommunicator final : public Communicator {
       if (g_.cross) g_.cross->all_reduce(output, output, count, dtype, op);
       return g_.local->broadcast(output, static_cast<size_t>(count) * dtype_size(dtype), 0);
     }
-    // Each local rank sends one part to the other hosts, so that all of them use the network.
+    // Each local rank exchanges one part with the other hosts, so that all ranks use the network.
     const int64_t ranks = g_.local->size();
     const int64_t part = (count + ranks - 1) / ranks;
     const size_t width = dtype_size(dtype);
@@ -117,7 +117,7 @@ std::vector<T> gather(Communicator& group, const T& mine) {
   return all;
 }
 
-// Number of a process, and the namespace in which it has this number.
+// PID of a process, and the PID namespace in which it is valid.
 struct Process {
   int64_t number = 0;
   uint64_t number_space = 0;
@@ -141,12 +141,12 @@ std::unique_ptr<Communicator> make_local_group(Communicator& network, const std:
   if (size == 1) return make_local_communicator();
   if (rank != 0) segment = shm::SharedSegment::open(names[static_cast<size_t>(here[0])], size);
   std::vector<int> local_names;
-  bool same = true;  // ranks of the segment have their numbers of the job
+  bool same = true;  // ranks of the segment equal the ranks of the job
   for (int r = 0; r < size; ++r) {
     const auto other = static_cast<size_t>(here[static_cast<size_t>(r)]);
     local_names.push_back(members[other]);
     same = same && members[other] == r;
-    // Without this a rank that died before it arrived would be waited for.
+    // Otherwise ranks would wait for one that died before it joined the segment.
     if (r != rank && all[other].number_space == shm::pid_namespace())
       segment->expect(r, all[other].number, all[other].number_space);
   }
@@ -161,7 +161,7 @@ std::string host_identity() {
   gethostname(name, sizeof name - 1);
   std::string boot;  // distinguishes hosts of one name
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  struct stat memory = {};  // containers of one host may have shared memory of their own
+  struct stat memory = {};  // containers of one host may have separate shared memory
   stat("/dev/shm", &memory);
   return str(name, '/', boot, '/', memory.st_dev, '/', env_string("MXLITE_COMM_HOST", ""));
 }

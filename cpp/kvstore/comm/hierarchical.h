@@ -9,8 +9,8 @@
 
 namespace mxlite {
 
-// Text that is the same in processes that can share memory, and different on any two hosts.
-// MXLITE_COMM_HOST separates processes of one host, for tests.
+// Returns a text that is the same in processes that can share memory, and different on any two
+// hosts. Tests set MXLITE_COMM_HOST to make processes of one host look like several hosts.
 std::string host_identity();
 
 // Returns the host_identity of each rank; collective.
@@ -22,9 +22,9 @@ struct HostLayout {
 };
 HostLayout host_layout(const std::vector<std::string>& hosts, int rank);
 
-// Finds which ranks of a group share a host and makes groups of them; collective. `network` reaches
-// all ranks. `members`: their ranks in the job, for the text of errors. The result is the shared
-// memory of the host if all ranks are on one.
+// Finds which ranks of a group share a host and makes groups of them; collective. `network`
+// connects all ranks. `members`: their ranks in the job, for the text of errors. If all ranks are
+// on one host, the result uses only its shared memory.
 World make_hierarchical_world(std::unique_ptr<Communicator> network, std::vector<int> members);
 
 }  // namespace mxlite

@@ -50,7 +50,7 @@ shm::SegmentName read_memory_name() {
   return name;
 }
 
-// Address on which this process accepts the others; empty: the route to the rendezvous decides.
+// Returns the address to listen on; empty: the interface with the route to the rendezvous.
 std::string listen_host() {
   const std::string host = env_string("DMLC_NODE_HOST", "");
   const std::string interface = env_string("DMLC_INTERFACE", "");
@@ -72,7 +72,7 @@ std::unique_ptr<Communicator> join_through_tcp(int rank, int size) {
   const std::string label = env_string("MXLITE_COMM_HOST", "");
   place.host = label.empty() ? host_name() : label;
   static const auto job = std::make_shared<tcp::Job>(place);
-  // Others then know that this process ends because it wants to.
+  // Tells the other processes that this one ends normally.
   std::atexit([] { job->leave(); });
   return tcp::make_communicator(job);
 }
@@ -87,7 +87,7 @@ std::unique_ptr<Communicator> join() {
   return job;
 }
 
-// Lives until the process ends: it is the parent of all groups.
+// Returns the group of all processes, from which others are split. It lives as long as the process.
 Communicator& whole_job() {
   static Communicator& job = *join().release();
   return job;

@@ -1,6 +1,6 @@
-// Jobs of several processes without MPI. On one host the launcher creates shared memory of a random
-// name that only its user may open, and passes the name to the processes in their environment; for
-// several hosts it runs a rendezvous, and passes its address and the token of the job.
+// Jobs of several processes without MPI. On one host the launcher creates shared memory with a
+// random name that only its user may open, and passes the name to the processes in their
+// environment. For several hosts it runs a rendezvous, and passes its address and the job's token.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,14 +13,14 @@ namespace shm {
 class SharedSegment;
 }
 
-// Variables of the processes.
+// Environment variables that the launcher sets for the processes.
 inline constexpr const char* kJobSize = "MXLITE_JOB_SIZE";
 inline constexpr const char* kJobRank = "MXLITE_JOB_RANK";
 inline constexpr const char* kJobMemory = "MXLITE_JOB_MEMORY";    // "/name:bytes of a buffer"
 inline constexpr const char* kJobAddress = "MXLITE_JOB_ADDRESS";  // "host:port"
 inline constexpr const char* kJobToken = "MXLITE_JOB_TOKEN";
 
-// The launcher's side: the memory in which the processes find each other.
+// Shared memory that the launcher creates and in which the processes find each other.
 class JobMemory {
  public:
   // Throws a communicator error if the host has too little shared memory.
@@ -36,10 +36,10 @@ class JobMemory {
   std::string text_;
 };
 
-// Number of processes of the job that the launcher has started; 1 without one.
+// Returns the number of processes that the launcher has started; 1 without a launcher.
 int host_job_size();
-// Collective over all processes of the job. The first call joins it; later ones make new groups.
-// Errors of variables are value errors.
+// Collective over all processes of the job. The first call joins the job; later calls make new
+// groups. Throws a value error for a malformed environment variable.
 World make_host_job_world(const WorldRequest& request);
 
 }  // namespace mxlite

@@ -1,4 +1,4 @@
-// Implements the functions that communicators need with the CUDA library.
+// Implements nccl::Runtime with the CUDA runtime library.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -33,7 +33,7 @@ __global__ void scale_kernel(T* data, int64_t count, double factor) {
     multiply(data[i], factor);
 }
 
-// Halves are combined in float32.
+// float16 and bfloat16 are combined in float32.
 template <class T>
 struct ComputeType {
   using Type = T;
@@ -76,7 +76,7 @@ unsigned blocks_for(int64_t count) {
   return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
-// Calls fn with a value of the C++ type of numbers of this dtype.
+// Calls fn with a value of the C++ type of this dtype's elements.
 template <class Fn>
 void with_number(DType dtype, const char* what, Fn&& fn) {
   switch (dtype) {

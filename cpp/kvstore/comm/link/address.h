@@ -5,11 +5,11 @@
 namespace mxlite {
 
 struct Address {
-  std::string host;  // host name or number
+  std::string host;  // host name or IP address
   int port = 0;
 };
 std::string address_text(const Address& address);  // "10.0.0.3:9091", "[::1]:9091"
-// Throws a value error that begins with `source` for a text that is no "host:port".
+// Throws a value error that begins with `source` unless the text is "host:port".
 Address address_from_text(const char* source, const std::string& text);
 
 bool is_loopback(const std::string& host);  // "localhost", "127.*", "::1"

@@ -18,9 +18,9 @@ using AsioTcp = asio::ip::tcp;
 // Throws a communicator error for a host that does not resolve.
 AsioTcp::resolver::results_type resolve(asio::io_context& context, const Address& address,
                                         asio::ip::resolver_base::flags flags = {});
-// Port 0 selects a free one. Throws a communicator error that says whether the port is in use.
+// Port 0 selects a free port. Throws a communicator error that says whether the port is in use.
 AsioTcp::acceptor listen_on(asio::io_context& context, const Address& address);
-// Makes the socket close in programs that a child of this process executes.
+// Sets FD_CLOEXEC, so that programs which this process starts do not inherit the socket.
 void close_on_exec(int socket);
 
 }  // namespace mxlite

@@ -11,7 +11,7 @@ struct Buffer {
   const std::byte* data = nullptr;
   size_t bytes = 0;
 };
-// Allocates writable memory, not initialized.
+// Writable memory, which starts uninitialized.
 struct OwnBuffer {
   std::shared_ptr<std::byte[]> memory;
   size_t bytes = 0;

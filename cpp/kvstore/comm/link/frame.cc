@@ -13,7 +13,7 @@ constexpr uint16_t kFormat = 3;
 constexpr size_t kCheckedBytes = offsetof(FrameHeader, header_checksum);
 constexpr size_t kWorthDirect = 16 << 10;
 
-// Another key than that of headers, so that neither code is valid in place of the other.
+// Uses another key than seal_of, so that a body's code is not valid as a header's code.
 uint64_t body_seal_of(const std::vector<std::byte>& body, const SealKey& key) {
   return sip_hash({key.a, ~key.b}, body);
 }

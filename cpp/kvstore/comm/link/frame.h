@@ -1,7 +1,7 @@
 // Messages between the processes of a job: a header, a small body of numbers and texts, and the
-// elements of an array. Header and body carry codes that only a process with the job's key can
-// compute, over their content and the frame's place on its connection. Everything that arrives is
-// checked before it is used; invalid frames end the connection.
+// elements of an array. Header and body carry authentication codes over their content and the
+// frame's number on its connection, which only a process with the job's key can compute. Received
+// data is checked before it is used; an invalid frame ends the connection.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -65,14 +65,14 @@ static_assert(sizeof(FrameHeader) == 56);
 
 inline constexpr size_t kMostBody = size_t{4} << 20;
 inline constexpr size_t kMostData = size_t{64} << 20;
-inline constexpr size_t kMostForeign = 4096;  // from a peer that has not sent hello
+inline constexpr size_t kMostForeign = 4096;  // bytes of a body before the peer has sent hello
 
 struct Frame {
   FrameType type = FrameType::kHello;
   uint64_t request = 0;
   std::vector<std::byte> body;
   Buffer data;
-  int priority = 0;  // order among frames that wait to be sent; not sent
+  int priority = 0;  // larger ones are sent first; not part of the message
 };
 
 struct FrameStamp {
@@ -91,7 +91,7 @@ enum class BadFrame : uint8_t {
   kType,
   kLength,
   kContent,  // an unreadable body
-  kOrder,    // a frame that the peer may not send (now)
+  kOrder,    // a frame that the peer must not send, or not at this time
 };
 inline constexpr size_t kNumBadFrames = 9;
 const char* bad_frame_name(BadFrame kind);
@@ -111,8 +111,8 @@ class FrameDecoder {
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
   void set_trusted() { trusted_ = true; }  // hello was received
   bool is_trusted() const { return trusted_; }
-  // Returns how many bytes are left of the part of the frame that is being read. Others than frames
-  // may follow on a connection that is not trusted.
+  // Returns how many bytes the current part of the frame still needs. Read no more than that from a
+  // connection that is not trusted, because it may carry other data after the frame.
   size_t wanted() const;
 
   // Consumes bytes up to the end of a frame and returns their number; a FrameError ends the stream.

@@ -9,12 +9,12 @@ namespace mxlite {
 
 using ConnectionId = uint64_t;  // never used again; 0: none
 
-// Called on the reactor thread. Frames that start a connection do not come through the filter.
+// Called on the reactor thread. Frames that start a connection bypass the filter.
 class FrameFilter {
  public:
   using Pass = std::function<void(ConnectionId, Frame)>;
   virtual ~FrameFilter() = default;
-  // Called for each whole, checked frame. Calls `pass` for each frame that the handlers shall get.
+  // Called for each complete, checked frame. Calls `pass` for each frame that handlers should get.
   virtual void arrived(ConnectionId connection, Frame frame, const Pass& pass) = 0;
   // Called every 20 ms; passes frames that were held back.
   virtual void tick(const Pass& pass) = 0;

@@ -1,6 +1,6 @@
 // Messages in the bodies of frames. A message is a struct whose `fields()` returns references to
 // its members, in their order in the body: numbers, bools, enumerators, texts, and vectors of these
-// or of such structs. If it has `check()`, that throws for values that may not come.
+// or of such structs. If it has `check()`, decode calls it; it throws for invalid values.
 #pragma once
 #include <limits>
 #include <string>
@@ -16,7 +16,7 @@ namespace mxlite {
 using Body = std::vector<std::byte>;
 inline constexpr const char* kFrameBody = "the body of a frame";  // begins the text of errors
 
-// Every enum in a message has an overload in its own namespace: larger values are refused.
+// Every enum in a message has an overload in its own namespace: decode refuses larger values.
 constexpr DType last_enumerator(DType) { return DType::kBFloat16; }
 constexpr ErrorKind last_enumerator(ErrorKind) { return ErrorKind::kNotSupported; }
 
@@ -27,7 +27,7 @@ inline constexpr bool kIsVector = false;
 template <class T>
 inline constexpr bool kIsVector<std::vector<T>> = true;
 
-// Returns the least number of bytes that a value takes.
+// Returns the smallest number of bytes that encode a T.
 template <class T>
 constexpr size_t least_bytes() {
   if constexpr (std::is_same_v<T, bool> || std::is_enum_v<T>)
@@ -89,7 +89,7 @@ Body encode(Message message) {
   return writer.take();
 }
 
-// Throws a communicator error for bytes that are not exactly such a message.
+// Throws a communicator error unless the bytes are exactly one Message.
 template <class Message>
 Message decode(std::span<const std::byte> body) {
   FrameReader reader(body, kFrameBody);

@@ -17,16 +17,16 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr size_t kStaging = 64 << 10;
-constexpr size_t kReadAtOnce = size_t{8} << 20;  // bytes read from one connection before the others
-constexpr double kHelloSeconds = 5;              // also for a connection to be made
-constexpr double kPatienceSeconds = 0.5;         // with a stranger, while others wait
+constexpr size_t kReadAtOnce = size_t{8} << 20;  // bytes to read from one connection per turn
+constexpr double kHelloSeconds = 5;              // limit for hello, and for connecting
+constexpr double kPatienceSeconds = 0.5;         // before a stranger may be dropped for another
 constexpr uint64_t kPreambleMagic = 0x33424f4a2d6c786d;  // "mxl-JOB3"
 
 bool starts_connection(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome || type == FrameType::kRefused;
 }
 
-// First bytes from each end; the keys of both depend on them.
+// First bytes that each end sends; the keys of both directions depend on them.
 struct Preamble {
   uint64_t magic = 0;
   Nonce nonce = {};
@@ -52,12 +52,12 @@ struct Reactor::Connection {
 
   const ConnectionId id;
   AsioTcp::socket socket;
-  Socket owned;  // the same descriptor, which it closes
+  Socket owned;  // owns the descriptor of `socket` and closes it
   Preamble mine, theirs;
   size_t mine_sent = 0, theirs_have = 0;
   bool sealed = false;  // both keys are known
   SealKey key;          // key for frames from this end
-  uint64_t sent = 0;    // number of frames
+  uint64_t sent = 0;    // number of frames sent
   FrameDecoder decoder;
   bool connecting = false, wants_write = false, closing = false;
   bool accepted = false, is_stranger = false;
@@ -104,7 +104,7 @@ void Reactor::start(const char* thread_name) {
 }
 
 void Reactor::stop(double flush_seconds) noexcept {
-  if (is_in_fork()) {  // it has no such thread, and must not change what it shares with the parent
+  if (is_in_fork()) {  // a fork has no such thread, and must not affect the parent's connections
     if (thread_.joinable()) thread_.detach();
     new auto(std::move(connections_));
     static_cast<void>(network_.release());
@@ -124,7 +124,7 @@ bool Reactor::is_in_fork() const { return getpid() != owner_; }
 
 void Reactor::loop() {
   for (size_t i = 0; i < network_->listeners.size(); ++i) accept(i);
-  await_tick();  // a timer is always pending, so run does not return for lack of work
+  await_tick();  // keeps a timer pending, so that run does not return for lack of work
   network_->context.run();
 }
 
@@ -157,7 +157,7 @@ void Reactor::connect(ConnectionId id, const Address& address) {
   });
 }
 
-// At the limit a stranger that has been silent for a while makes room.
+// Returns whether a stranger may connect. At the limit, drops one that was silent for a while.
 bool Reactor::has_room() {
   if (strangers_ < kMostStrangers) return true;
   const Connection* oldest = nullptr;
@@ -183,7 +183,7 @@ void Reactor::accept(size_t listener) {
       });
 }
 
-// Reports once that no descriptor is left. The listener retries at every tick.
+// Prints a message when descriptors run out. The listener retries at every tick.
 void Reactor::note_accepted(const std::error_code& error) {
   const int before = shortage_;
   shortage_ = is_descriptor_shortage(error.value()) ? error.value() : 0;
@@ -445,7 +445,7 @@ bool Reactor::write(Connection& c) {
   return false;
 }
 
-// The descriptor lives as long as the object that is returned.
+// Keeps the descriptor open as long as the returned object lives.
 std::shared_ptr<Reactor::Connection> Reactor::remove(ConnectionId id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return nullptr;

@@ -1,5 +1,5 @@
-// The connections of one process, on a thread of their own: sends frames by priority, and delivers
-// whole, checked frames. Handlers run on that thread. Forks of the process have no connections.
+// Runs the connections of one process on a reactor thread: sends frames by priority, and passes
+// complete, checked frames to handlers on that thread. Forks of the process have no connections.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace mxlite {
 
-// Connections without hello that are accepted at once.
+// Number of connections that may be open without having sent hello.
 inline constexpr size_t kMostStrangers = 256;
 
 struct Traffic {
@@ -32,12 +32,12 @@ class Reactor {
   struct Handlers {
     std::function<void(ConnectionId)> opened = [](ConnectionId) {};  // connected or accepted
     std::function<void(ConnectionId, Frame)> frame;  // a FrameError from it ends the connection
-    // `is_invalid`: the peer has sent bytes that may not come.
+    // `is_invalid`: the peer has sent invalid data.
     std::function<void(ConnectionId, const std::string& why, bool is_invalid)> closed;
     std::function<void()> tick = [] {};  // called every 20 ms
   };
 
-  // `process` calls this process in messages: "the scheduler".
+  // `process` is the name of this process in messages: "the scheduler".
   Reactor(const SealKey& key, std::string process);
   ~Reactor();
   Reactor(const Reactor&) = delete;
@@ -52,7 +52,7 @@ class Reactor {
 
   // Any thread may call these.
   ConnectionId new_id() { return next_id_++; }
-  // Handlers may see the connection before this returns, so pass them its number first.
+  // Handlers may be called for the connection before this returns, so store its id first.
   void connect(ConnectionId id, const Address& address);
   void send(ConnectionId connection, Frame frame);
   void close(ConnectionId connection, const std::string& why);
@@ -66,20 +66,20 @@ class Reactor {
   }
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
   Traffic traffic();
-  bool is_in_fork() const;  // where no other function than stop may be called
+  bool is_in_fork() const;  // in a fork, only stop may be called
 
   // Call only on the reactor thread.
   void accept_hello(ConnectionId connection);  // the connection may stay, but is not trusted yet
   void trust(ConnectionId connection);         // the peer may send any frame
   // Closes the connection when all frames are sent; no more frames are delivered.
   void finish(ConnectionId connection);
-  // Gives away a connection that is not trusted: no byte after the last frame has been read.
-  // Returns no socket if the connection is gone or frames wait to be written.
+  // Hands over the socket of a connection that is not trusted; bytes after its last frame have not
+  // been read. Returns an empty Socket if the connection is gone or frames wait to be written.
   Socket release(ConnectionId connection);
   bool quiet(ConnectionId connection);  // whether no frame waits to be written
-  // Returns why connections wait to be accepted; empty if they do not.
+  // Returns the reason why connections wait to be accepted; empty if none waits.
   std::string shortage_text() const;
-  // Returns the error if a connection waits for a descriptor, and no stranger's may become free.
+  // Returns errno if a connection waits for a descriptor and no stranger can be dropped for it.
   int shortage() const;
 
  private:
@@ -117,7 +117,7 @@ class Reactor {
 
   const SealKey key_;
   const std::string process_;
-  const int owner_;  // number of the process
+  const int owner_;  // PID of the process
   const std::unique_ptr<FrameFilter> filter_;
   Handlers handlers_;
   std::unique_ptr<Network> network_;
@@ -127,7 +127,7 @@ class Reactor {
   // Used only on the reactor thread.
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   size_t strangers_ = 0;  // accepted connections without hello
-  int shortage_ = 0;      // the error, if the last attempt to accept found no descriptor
+  int shortage_ = 0;      // errno, if the last attempt to accept found no descriptor
   std::vector<std::byte> staging_;
   bool stopping_ = false;
   Clock::time_point flush_until_{};

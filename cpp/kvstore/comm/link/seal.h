@@ -1,6 +1,6 @@
-// Authentication codes of frames between processes: keyed hashes (SipHash-2-4) over secret,
-// connection and position. They prove that the sender has the job's secret, which itself is never
-// sent.
+// Authentication codes of frames between processes: keyed hashes (SipHash-2-4) that depend on the
+// job's secret, the connection and the frame's position. They prove that the sender has the secret,
+// which itself is never sent.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -23,7 +23,7 @@ using Nonce = std::array<std::byte, 16>;
 Nonce random_nonce();
 
 struct ConnectionKeys {
-  SealKey connecting, accepting;  // for frames from this end
+  SealKey connecting, accepting;  // keys for frames from this end
 };
 ConnectionKeys connection_keys(const SealKey& job, const Nonce& connecting, const Nonce& accepting);
 

@@ -14,7 +14,7 @@ namespace {
 struct OwnDescriptors {
   std::mutex mutex;
   std::vector<int> all;       // guarded by mutex
-  std::atomic<int> forks{0};  // changes in forks, under the mutex
+  std::atomic<int> forks{0};  // incremented in each fork, under the mutex
 };
 
 OwnDescriptors& own_descriptors();
@@ -30,7 +30,7 @@ void close_in_child() {
   own.mutex.unlock();
 }
 
-// Leaked: sockets go away while static objects are being destroyed.
+// Leaked, because sockets may be destroyed after static objects.
 OwnDescriptors& own_descriptors() {
   static OwnDescriptors& own = *new OwnDescriptors;
   static const int registered = pthread_atfork(lock_for_fork, unlock_after_fork, close_in_child);

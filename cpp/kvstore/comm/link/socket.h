@@ -1,10 +1,10 @@
-// Sockets of one process: they are closed in its forks, so that peers notice its end.
+// Sockets that are closed in forks of their process, so that peers notice when the process ends.
 #pragma once
 #include <utility>
 
 namespace mxlite {
 
-// Registers a descriptor that others own: a fork of this process closes it.
+// Registers a descriptor that another object owns, so that forks of this process close it.
 class ClosedInForks {
  public:
   explicit ClosedInForks(int fd = -1);
@@ -22,10 +22,10 @@ class ClosedInForks {
 
  private:
   int fd_;
-  int forks_ = 0;  // forks that had made the process when it got the descriptor
+  int forks_ = 0;  // value of the fork counter when the descriptor was registered
 };
 
-// Owns a descriptor. In a fork of the process it has none.
+// Owns a descriptor. Empty in a fork of the process.
 class Socket : public ClosedInForks {
  public:
   using ClosedInForks::ClosedInForks;

@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kRetrySeconds = 0.1;
 constexpr int kMostUnanswered = 3;  // connections that the scheduler may close without an answer
-constexpr double kMargin = 3;  // extra seconds, so that the scheduler and the servers report first:
-                               // they know more
-constexpr double kLongestInterval = 8;  // in units of the first one
+constexpr double kMargin = 3;  // extra seconds, so that the scheduler and the servers, which know
+                               // the cause, report a failure first
+constexpr double kLongestInterval = 8;  // between resends, in units of the first interval
 constexpr int kUrgent = 1 << 30;        // priority of heartbeats
 
 }  // namespace
@@ -38,7 +38,7 @@ Registered Member::join(const char* thread_name) {
   connect();
   Registration registration = options_.registration;
   registration.clamp();
-  // Set before the next frame is read, which may be the state that starts the job.
+  // The promise is set before the next frame is read, which may be the state that starts the job.
   auto answer = std::make_shared<std::promise<Registered>>();
   request({kScheduler,
            {FrameType::kRegister, 0, encode(std::move(registration)), {}},
@@ -162,8 +162,8 @@ bool Member::send_now(Pending& pending) {
   if (id == 0) return false;
   Frame frame = pending.request.frame;
   if (pending.was_sent) {
-    // No other frame on that connection needs this copy: when the answer to the first one arrives,
-    // the array may be written.
+    // Copies the data, because the answer to the first frame may arrive while this one is being
+    // sent, and then the array may be overwritten.
     if (!reactor_.quiet(id)) return false;
     const OwnBuffer copy = OwnBuffer::allocate(frame.data.bytes);
     if (copy.bytes > 0) std::memcpy(copy.data(), frame.data.data, copy.bytes);
@@ -180,7 +180,7 @@ bool Member::send_now(Pending& pending) {
 void Member::resend_to(int peer, Clock::time_point before) {
   for (auto& [number, pending] : pending_)
     if (pending.request.peer == peer && (!pending.was_sent || pending.sent < before)) {
-      pending.was_sent = false;  // the queue of the old connection is lost
+      pending.was_sent = false;  // the old connection has dropped its queue
       send_now(pending);
     }
 }
@@ -282,7 +282,7 @@ void Member::take_state(JobState now) {
   changed();
 }
 
-// Without the state before, this process asks for the present one with its next heartbeat.
+// Ignores a change that does not follow the known state: the next heartbeat requests the new state.
 void Member::take_change(MemberChange change) {
   {
     std::lock_guard lock(mutex_);

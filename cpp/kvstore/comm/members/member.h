@@ -1,5 +1,5 @@
-// A process of a job: its rank, its connection to the scheduler, and requests that are repeated
-// until they are answered.
+// This process as a member of a job: its rank, its connection to the scheduler, and its requests,
+// which it repeats until they are answered.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -46,7 +46,7 @@ class Member {
 
   // Blocks until the scheduler has assigned a rank. Throws if it cannot be reached in time.
   Registered join(const char* thread_name);
-  // Blocks until all have registered and this process is ready.
+  // Blocks until all processes have registered and this one is ready.
   void wait_until_running();
   // Sends pending frames for at most the given seconds.
   void stop(double flush_seconds) noexcept;
@@ -55,7 +55,7 @@ class Member {
   void request(MemberRequest request);
   Reply call(MemberRequest request);  // blocks; throws the reply's error
   void set_progress(std::string text);
-  void fail(const std::string& why);  // this process cannot continue, so the job ends
+  void fail(const std::string& why);  // ends the job, because this process cannot continue
   bool failed() { return !failure().empty(); }
   std::string failure();
   JobState state();
@@ -65,22 +65,22 @@ class Member {
   std::string self() const;  // "worker 1"
 
  protected:
-  // Handlers, called on the reactor thread. Connections are those to others than the scheduler.
+  // Handlers, called on the reactor thread; opened and closed not for the scheduler's connection.
   virtual void opened(ConnectionId) {}
   virtual void closed(ConnectionId, const std::string& /*why*/, bool /*is_invalid*/) {}
   virtual void take_frame(ConnectionId, Frame frame) = 0;  // also frames of the scheduler
   virtual void member_changed(Role, int /*rank*/, const MemberState& /*now*/) {}
-  virtual void changed() {}  // the state of the job
+  virtual void changed() {}  // the state of the job has changed
   virtual void has_failed(const std::string& /*why*/) {}
   virtual void tick() {}
-  // Returns the connection for requests; 0: none now.
+  // Returns the connection for requests to `peer`; 0 if there is none now.
   virtual ConnectionId connection_to(int peer) { return peer == kScheduler ? ready_scheduler_ : 0; }
   virtual std::string peer_name(int) const { return kind_.scheduler; }
   virtual bool is_ready() { return true; }  // called with the mutex held
 
   void send_hello(ConnectionId id, uint64_t group = 0);
   void take_reply(Frame frame);
-  // Sends the requests again that were sent before, because the connection has been closed.
+  // Call after a reconnect: sends all requests to `peer` that were not sent since `before`.
   void resend_to(int peer, Clock::time_point before);
   void fail_here(const std::string& why);
   // Whether this process is leaving, or the job has ended or failed.
@@ -113,7 +113,7 @@ class Member {
   bool send_now(Pending& pending);
 
   // Used only on the reactor thread.
-  ConnectionId scheduler_ = 0, ready_scheduler_ = 0;  // the latter after its welcome
+  ConnectionId scheduler_ = 0, ready_scheduler_ = 0;  // the second: set after its welcome
   std::map<uint64_t, Pending> pending_;
   bool scheduler_connected_ = false;
   Clock::time_point heartbeat_sent_{};

@@ -1,4 +1,4 @@
-// Messages between the processes of a job and its scheduler, with which they register.
+// Messages between the processes of a job and its scheduler, at which they register.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -15,12 +15,12 @@ enum class Role : uint8_t { kScheduler, kServer, kWorker };
 constexpr Role last_enumerator(Role) { return Role::kWorker; }
 const char* role_name(Role role);
 
-// Names of the parts of a kind of job in errors.
+// Words by which errors of one kind of job name its processes.
 struct JobKind {
   const char* source;             // begins the text of errors
   const char* scheduler;          // "the scheduler"
   const char* worker;             // "worker"
-  const char* address_variables;  // variables with the scheduler's address
+  const char* address_variables;  // environment variables with the scheduler's address
   const char* token_variable;
   const char* timeout_variable;
   const char* name_of(Role role) const { return role == Role::kWorker ? worker : role_name(role); }
@@ -32,11 +32,11 @@ struct Hello {
   Role role = Role::kWorker;
   int32_t rank = -1;
   uint32_t incarnation = 0;
-  uint64_t group = 0;  // group of workers that the connection is for; 0: none
+  uint64_t group = 0;  // id of the group of workers that will use the connection; 0: none
   auto fields() { return std::tie(version, role, rank, incarnation, group); }
 };
 
-// Greeting of a server to a worker that has sent hello; other processes ignore it.
+// Answer of a server to a worker's hello; other processes ignore it.
 struct Welcome {
   bool snapshots = false;
   auto fields() { return std::tie(snapshots); }
@@ -57,7 +57,7 @@ struct Registration {
                     timeout, silence);
   }
   std::string where() const { return str("host ", host, ", process ", process); }
-  // Makes the values fit into what the scheduler accepts.
+  // Clamps the values to the ranges that the scheduler accepts.
   void clamp() {
     host.resize(std::min(host.size(), kMostHostBytes));
     timeout = std::clamp(timeout, kLeastSeconds, kMostSeconds);
@@ -91,14 +91,14 @@ constexpr MemberStatus last_enumerator(MemberStatus) { return MemberStatus::kLef
 
 struct MemberState {
   MemberStatus status = MemberStatus::kMissing;
-  uint32_t incarnation = 0;  // number of processes that had this rank so far
+  uint32_t incarnation = 0;  // larger in a process that replaces another one of this rank
   std::string address;       // address at which the process accepts others
   std::string why;           // reason of a loss
   auto fields() { return std::tie(status, incarnation, address, why); }
   bool operator==(const MemberState&) const = default;
 };
 
-// State of the job in the scheduler; sent when all have registered, and whenever it changes.
+// State of the job; the scheduler sends it when all have registered, and whenever it changes.
 struct JobState {
   uint64_t version = 0;
   bool running = false;  // all processes have registered
@@ -109,7 +109,7 @@ struct JobState {
   std::vector<MemberState>& members(Role role) { return role == Role::kServer ? servers : workers; }
 };
 
-// Change of one member from the state with the version before.
+// Change of one member between the states `version` - 1 and `version`.
 struct MemberChange {
   uint64_t version = 0;
   Role role = Role::kWorker;

@@ -1,4 +1,4 @@
-// The process with which all others of a job register: gives them their ranks, checks their
+// The process at which all others of a job register. It gives them their ranks, checks their
 // heartbeats, and sends all of them the state of the job when one is lost or has left.
 #pragma once
 #include <string>
@@ -26,25 +26,25 @@ class Registry {
     Registration registration;
     std::string progress;   // from the last heartbeat
     bool rejoined = false;  // replaces a lost process
-    uint64_t barriers = 0;  // that a worker has come to
+    uint64_t barriers = 0;  // number of barriers that a worker has entered
     Clock::time_point since{}, seen{}, lost{};
   };
 
   // Handlers, called on the reactor thread.
-  // Returns a free place. Without one, `why` is the refusal; if it is empty, the process asks
-  // again.
+  // Returns a free entry, or null. If null, `why` is the text of the refusal, or empty if the
+  // process should retry.
   virtual Entry* place_for(const Registration& r, std::string& why) = 0;
-  virtual void take_frame(Entry& entry, const Frame& frame) = 0;  // that Registry does not know
+  virtual void take_frame(Entry& entry, const Frame& frame) = 0;  // types that Registry ignores
   virtual void lose(Entry& entry, const std::string& why) = 0;
   virtual void left(Entry& entry) = 0;
   virtual void tick() = 0;
 
   void answer(ConnectionId id, uint64_t request, Reply reply);
-  // Makes an entry count as lost, and returns the text that says so.
+  // Marks an entry as lost, and returns the message about it.
   std::string lost_text(Entry& entry, const std::string& why);
   void fail_job(const std::string& why);
-  void publish();               // the whole state
-  void publish(Entry& change);  // the change of one entry
+  void publish();               // sends the whole state
+  void publish(Entry& change);  // sends the change of one entry
   void send_all(FrameType type, const Body& body);
   void check_silence();
   std::vector<Entry*> all();
