@@ -8,7 +8,7 @@ namespace mxlite {
 namespace {
 
 constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 1 + 3 * sizeof(int32_t);
-constexpr uint8_t kWithdrawn = 2;  // in the place of whether the call has failed
+constexpr uint8_t kWithdrawn = 2;  // sent in place of the flag `failed`
 
 }  // namespace
 

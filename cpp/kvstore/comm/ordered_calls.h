@@ -1,7 +1,7 @@
-// Collectives that all ranks of a process set call in the same order. A call is known by its number
-// in the program's order, so no names travel and nothing is negotiated: in each round every rank
-// says which of its calls are ready, and a call that is ready on all ranks is due. A hash of each
-// call shows where the orders differ. No threads and no communication in here.
+// Collectives that all ranks of a process set call in the same order. A call is identified by its
+// number in this order, so names are not sent: in each round every rank announces which of its
+// calls are ready, and a call that is ready on all ranks is due. A hash of each call detects ranks
+// with different orders. Uses no threads and does no communication.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace mxlite {
 
-// Calls of one channel are numbered together: those of a process set, or the messages from one of
-// its ranks to another.
+// A sequence of calls with common numbers: the calls of all ranks of a process set, or the messages
+// from one of its ranks to another.
 struct CallChannel {
   int32_t set = 0;
   int32_t from = -1, to = -1;  // ranks in the job; -1: the calls of all ranks of the set
@@ -25,7 +25,7 @@ struct CallChannel {
   auto operator<=>(const CallChannel&) const = default;
 };
 
-// A collective that this rank is ready for, or that it cannot take part in.
+// This rank's announcement of a call: it is ready, or it cannot take part.
 struct OrderedCall {
   uint64_t number = 0;  // from 1 in each channel
   uint64_t hash = 0;    // over everything that must be equal on all ranks
@@ -43,39 +43,39 @@ class OrderedCalls {
   explicit OrderedCalls(int ranks, Members members = nullptr)
       : ranks_(static_cast<size_t>(ranks)), members_(std::move(members)) {}
 
-  // The call becomes part of the next frame.
+  // Adds the call to the next frame.
   void announce(const OrderedCall& call) { news_.push_back(call); }
-  // Takes back an announced call, which the ranks have carried out in another way. The ranks must
-  // know that not all of them have announced it, so that it cannot have become due.
+  // Takes back an announced call that the ranks have carried out in another way. Call this only if
+  // some rank cannot have announced the call, so that it cannot be due.
   void withdraw(const CallChannel& channel, uint64_t number);
-  // Returns whether a rank, perhaps this one, has announced the call and it is not due yet.
+  // Returns whether any rank, including this one, has announced the call and it is not due yet.
   bool is_announced(const CallChannel& channel, uint64_t number) const {
     return pending_.contains({channel, number});
   }
   bool has_news() const { return !news_.empty(); }
   void write(FrameWriter& frame);
 
-  // Reads what `rank` has written. Throws a communicator error for calls that it repeats, and for
-  // those of channels that it does not belong to.
+  // Reads the frame of `rank`. Throws a communicator error if the rank announces a call twice, or a
+  // call of a channel to which it does not belong.
   void read(int rank, FrameReader& frame);
 
   struct Due {
     CallChannel channel;
     uint64_t number = 0;
-    bool same = true;         // all ranks mean the same call
+    bool same = true;         // all ranks have announced the same hash
     std::vector<int> failed;  // ranks without input
   };
-  // Takes the calls that all ranks of their channels have announced; ordered by channel and number,
-  // equal on all ranks.
+  // Removes and returns the calls that all ranks of their channels have announced, ordered by
+  // channel and number. The result is the same on all ranks.
   std::vector<Due> take_due();
 
   struct Waiting {
     CallChannel channel;
     uint64_t number = 0;
     double seconds = 0;
-    std::vector<int> missing;  // ranks
+    std::vector<int> missing;  // ranks that have not announced it
   };
-  // Calls that some ranks have announced and others have not for longer than so many seconds.
+  // Returns the calls that for `longer_than` seconds some ranks have announced and others have not.
   std::vector<Waiting> waiting(double longer_than) const;
   bool has_waiting() const { return !pending_.empty(); }
 

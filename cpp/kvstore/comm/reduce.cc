@@ -9,7 +9,7 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 512;  // elements that stay in the first-level cache between inputs
+constexpr int64_t kBlock = 512;  // elements; partial results stay in the first-level cache
 
 template <class T>
 struct Sum {
@@ -29,7 +29,7 @@ struct Product {
       return static_cast<T>(a * b);
   }
 };
-// A NaN of either side stays.
+// Propagates NaN from either side.
 template <class T>
 struct Min {
   static T combine(T a, T b) { return b < a || b != b ? b : a; }
@@ -58,18 +58,18 @@ template <class T, template <class> class Op>
   }
 }
 
-// Large arrays are read from several pages in turn, each of them some lines ahead. Memory that
-// processes share has small pages where the system refuses huge ones (core/cpu/shared_memory.cc),
-// and the processor's prefetchers stop at the end of each page.
+// Large arrays are read from several pages in turn, with software prefetching. This is because the
+// processor's prefetchers stop at the end of each page, and shared memory has small pages if the
+// system refuses huge ones (core/cpu/shared_memory.cc).
 constexpr size_t kLine = 64, kPage = 4096, kPagesInTurn = 4, kPagesBytes = kPagesInTurn * kPage;
 constexpr size_t kPrefetchBytes = 512;
 
-// Calls `line(offset)` for each line of kPagesBytes, and `prefetch(offset)` for a later one, also
-// beyond the end.
+// Calls `line(offset)` for each cache line of kPagesBytes, and `prefetch(offset)` for a later line,
+// which may be beyond the end.
 template <class Prefetch, class Line>
 [[gnu::always_inline]] inline void for_lines_of_pages(size_t begin, Prefetch prefetch, Line line) {
   for (size_t i = 0; i < kPage; i += kLine) {
-    // The lines after the last ones of a page are those of the next group's page.
+    // After the last lines of a page come those of a page of the next group.
     const size_t ahead =
         i + kPrefetchBytes < kPage ? kPrefetchBytes : kPrefetchBytes + kPagesBytes - kPage;
     for (size_t p = 0; p < kPagesInTurn; ++p) {
@@ -92,7 +92,7 @@ size_t bytes_to_line(const void* at) {
   return (kLine - reinterpret_cast<uintptr_t>(at) % kLine) % kLine;
 }
 
-// Writes whole cache lines past the caches, the rest at both ends as usual. A fence must follow.
+// Writes whole cache lines with non-temporal stores and both ends normally. A fence must follow.
 void stream_lines(void* to, const void* from, size_t bytes) {
   auto* dst = static_cast<char*>(to);
   const auto* src = static_cast<const char*>(from);
@@ -106,8 +106,8 @@ void stream_lines(void* to, const void* from, size_t bytes) {
   std::memcpy(dst + done, src + done, bytes - done);
 }
 
-// Reduces as many elements as whole groups of pages hold, and returns their number. The outputs
-// must begin at cache lines.
+// Reduces all whole groups of pages, and returns the number of elements in them. The outputs must
+// be aligned to cache lines.
 template <class T, template <class> class Op>
 int64_t stream_pages(std::span<const void* const> inputs, std::span<void* const> outputs,
                      int64_t count) {

@@ -19,14 +19,14 @@ constexpr const char* kLibrary = "libmpi.so.40";  // Open MPI 4 and 5
 
 std::string plugin_path() { return own_folder() + kPlugin; }
 
-// Components of older Open MPI look up symbols of libmpi that they do not link to.
+// Makes libmpi's symbols global, because components of older Open MPI look them up without linking.
 bool load_library(std::string& tried) {
   std::vector<std::string> places;
   if (const std::string given = env_string("MXLITE_MPI_LIBRARY", ""); !given.empty()) {
     places = {given};
   } else {
     places.push_back(kLibrary);
-    // Looks beside mpirun, which sets OPAL_PREFIX or MPI_HOME, then in the Python environment.
+    // First the installation of mpirun, which sets OPAL_PREFIX or MPI_HOME, then Python's.
     for (const char* name : {"OPAL_PREFIX", "MPI_HOME", "CONDA_PREFIX", "VIRTUAL_ENV"})
       if (const std::string prefix = env_string(name, ""); !prefix.empty())
         places.push_back(prefix + "/lib/" + kLibrary);

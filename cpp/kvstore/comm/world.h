@@ -1,5 +1,5 @@
 // The group of all processes of the job, and its backend. MPI is a plug-in: its shared object
-// is loaded when a job of several processes asks for it, never by importing mxlite.
+// is loaded when a job of several processes needs it, and not by importing mxlite.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace mxlite {
 
-// Local: among the processes of one host. Cross: among those with the same local rank.
+// `local` counts the processes of one host, `cross` those with the same local rank on all hosts.
 struct Topology {
   int local_rank = 0, local_size = 1;
   int cross_rank = 0, cross_size = 1;
@@ -27,9 +27,9 @@ struct WorldRequest {
   const void* mpi_communicator = nullptr;  // address of an MPI_Comm to use instead
 };
 
-// Says how the job continues after a loss, or grows.
+// How the job continues after the loss of a rank, or grows.
 struct RebuildRequest {
-  int processes = 0;                 // new ones are started while there are fewer
+  int processes = 0;                 // number to reach by starting new ones
   std::vector<std::string> command;  // command line of a new process
   std::string folder;                // working directory of a new process
   std::string hosts;                 // "host:slots,..." that the job has not used yet
@@ -44,8 +44,8 @@ class MpiPlugin {
   virtual World make_world(const WorldRequest& request) = 0;
   // Returns why the job cannot continue without a lost rank; empty if it can.
   virtual std::string recovery_obstacle() = 0;
-  // Collective over all surviving ranks: leaves the lost ones out and starts new processes. The
-  // next make_world returns the new job. A new process's own first make_world joins it.
+  // Collective over all surviving ranks: removes the lost ranks and starts new processes. The next
+  // make_world returns the new job; a new process joins it by its first make_world.
   virtual void rebuild(const RebuildRequest& request) = 0;
   // Ends MPI if make_world initialized it. Waits for the other ranks.
   virtual void finalize() = 0;
@@ -54,7 +54,7 @@ class MpiPlugin {
 };
 
 enum class Launcher { kNone, kOpenMpi, kOther, kHostJob };
-// Returns from the environment which MPI, if any, started this process; kHostJob: launch.py did
+// Determines from the environment which launcher has started this process; kHostJob: launch.py
 // without MPI.
 Launcher launcher();
 int launched_processes();  // 1 without a launcher

@@ -39,7 +39,7 @@ void check_ids(const char* what, const StoredKey& stored, std::span<const int64_
 }  // namespace
 
 struct Client::Progress {
-  size_t left = 1;  // open answers, plus 1 until all requests are made; reactor thread only
+  size_t left = 1;  // open requests, plus 1 until all are sent; reactor thread only
   std::exception_ptr error;
   std::function<void(std::exception_ptr)> done;
   void answered(std::exception_ptr e) {
@@ -60,7 +60,7 @@ Client::Client(const Options& options) : options_(options), member_(options) {
 Client::~Client() {
   try {
     close();
-  } catch (...) {  // an interrupt has ended the wait
+  } catch (...) {  // the wait was interrupted
   }
 }
 
@@ -94,7 +94,7 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     fresh.push_back(std::make_shared<StoredKey>(keys[i], values[i]->spec()));
     place.keys.push_back(keys[i]);
     place.specs.push_back(str(values[i]->spec()));
-    // Arrays that all servers share count as 0 here.
+    // Arrays that are split over all servers do not affect which server is chosen.
     place.bytes.push_back(values[i]->size() >= options_.big_array
                               ? 0
                               : static_cast<int64_t>(values[i]->spec().bytes()));
@@ -273,7 +273,7 @@ void Client::send_push(const ServerOperation& o, const std::shared_ptr<Progress>
   }
 }
 
-// Every part gets a frame, even an empty one: a round needs one from each worker.
+// Sends a frame for every part, even without rows, because a round needs one from each worker.
 void Client::send_push_rows(const ServerOperation& o, uint64_t step,
                             const std::shared_ptr<Progress>& progress) {
   StoredKey& stored = *o.stored;
@@ -331,7 +331,7 @@ void Client::send_pull_rows(const ServerOperation& o, const std::shared_ptr<Prog
     const int64_t first = part.first / stored.layout.row_size;
     const int64_t last = first + part.count / stored.layout.row_size;
     PullHeader header{stored.key, p, stored.step, true, {}};
-    std::vector<size_t> places;  // positions in the output of the ids of this server
+    std::vector<size_t> places;  // output positions of the rows that this server holds
     for (size_t i = 0; i < ids.size(); ++i)
       if (ids[i] >= first && ids[i] < last) {
         header.rows.push_back(ids[i] - first);
@@ -366,8 +366,8 @@ void Client::note_durable(const PartKey& part, uint64_t step) {
   while (!found->second.empty() && found->second.front().step <= step) found->second.pop_front();
 }
 
-// The server may be a new one that has only its last snapshot. A server ignores pushes that it
-// already has.
+// Repeats pushes to a server that has come back, because it may have only its last snapshot. The
+// server ignores pushes that it already has.
 void Client::replay(int server) {
   for (const auto& [name, pushes] : kept_) {
     StoredKeyRef stored;
@@ -403,11 +403,11 @@ void Client::report_missing_push(const StoredKey& stored, const std::string& why
 void Client::say_goodbye() {
   {
     std::unique_lock lock(mutex_);
-    // Every request has a deadline.
+    // This wait ends, because every request has a deadline.
     engine::wait_interruptibly(lock, idle_, [this] { return under_way_ == 0; });
   }
   if (!member_.failed() && member_.servers_keep_snapshots()) {
-    // After this process has ended its pushes could not be repeated.
+    // Makes servers save all pushes, because this process cannot repeat them after its end.
     std::vector<MemberRequest> requests;
     for (int s = 0; s < options_.num_servers; ++s)
       requests.push_back({s, {FrameType::kFlush, 0, {}, {}}, "flush", nullptr});
@@ -426,7 +426,7 @@ void Client::close(bool at_once) {
   try {
     if (!at_once) say_goodbye();
   } catch (const Error&) {
-    // The end of the connection notifies the scheduler.
+    // The scheduler will notice that the connection has ended.
   } catch (...) {  // thrown by a signal handler
     interrupt = std::current_exception();
   }

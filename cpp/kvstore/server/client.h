@@ -1,4 +1,4 @@
-// The client of a worker, over the connections of its JobMember.
+// A worker's client of the servers; it uses the connections of its JobMember.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -76,7 +76,7 @@ class Client final : public store::ServerClient {
 
   const Options options_;
   Registered registered_;
-  uint64_t barriers_ = 0, commands_ = 0;  // by the calling thread; guarded by call_mutex_
+  uint64_t barriers_ = 0, commands_ = 0;  // numbers of the last calls; guarded by call_mutex_
   std::mutex call_mutex_;
 
   std::mutex mutex_;

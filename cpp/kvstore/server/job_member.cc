@@ -41,7 +41,7 @@ JobMember::JobMember(const Options& options)
       str("parameter server: a ", role_name(options.role), " with ", peers, " connections"),
       peers + kOwnDescriptors, is_worker_ ? 0 : int64_t{kMostStrangers});
   if (is_worker_) return;
-  // The server listens on one interface only: the one that reaches the scheduler.
+  // The server listens only on the interface with the route to the scheduler.
   std::string host = options.local() ? "127.0.0.1" : options.node_host;
   if (host.empty()) host = route_address(options_.scheduler);
   options_.registration.address = address_text(reactor_.listen({host, options.port}));
@@ -65,7 +65,7 @@ bool JobMember::servers_keep_snapshots() {
 }
 
 void JobMember::opened(ConnectionId id) {
-  if (server_of(id) >= 0) send_hello(id);  // a worker connects to a server, and says hello
+  if (server_of(id) >= 0) send_hello(id);  // this is a worker, connected to a server
 }
 
 int JobMember::server_of(ConnectionId id) const {

@@ -19,8 +19,8 @@
 namespace mxlite::mpi {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 30;   // MPI counts with int
-constexpr int64_t kHalfPiece = int64_t{1} << 20;  // elements of a half type widened at a time
+constexpr size_t kPieceBytes = size_t{1} << 30;   // because MPI's counts are int
+constexpr int64_t kHalfPiece = int64_t{1} << 20;  // 16-bit floats converted to float32 at a time
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
@@ -67,12 +67,12 @@ MPI_Op mpi_op(ReduceOp op, DType dtype) {
   return MPI_OP_NULL;
 }
 
-// Returns whether MPI takes the memory of GPUs in messages.
+// Returns whether MPI accepts GPU memory in messages.
 bool reads_gpu_memory() {
   static const bool reads = [] {
     const int64_t wanted = env_int("MXLITE_CUDA_AWARE_MPI", -1);
     if (wanted >= 0) return wanted != 0;
-    // Looked up at run time: not every MPI has the function.
+    // Looked up at run time, because some MPI libraries lack the function.
     const auto query = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
     return query && query() != 0;
   }();
@@ -177,7 +177,7 @@ void MpiCommunicator::finish(std::span<MPI_Request> requests) {
         text += str(": a rank is lost: ", message);
       }
       std::lock_guard lock(mutex_);
-      failure_.set(text.c_str());  // its requests never end: the group cannot be used any more
+      failure_.set(text.c_str());  // makes later calls fail, because the request never ends
       fail(ErrorKind::kCommunicator, text);
     }
     if (done) return;
@@ -267,7 +267,7 @@ void MpiCommunicator::all_to_all(const void* input, std::span<const size_t> send
 }
 
 std::mutex owned_mutex;
-std::set<MPI_Comm>& owned_comms() {  // guarded by owned_mutex; leaked, as the plug-in
+std::set<MPI_Comm>& owned_comms() {  // guarded by owned_mutex; leaked, like the plug-in
   static auto& comms = *new std::set<MPI_Comm>;
   return comms;
 }

@@ -14,7 +14,7 @@ namespace mxlite::mpi {
 void check(int code, const char* call);
 #define MX_MPI(call) ::mxlite::mpi::check((call), #call)
 
-// Frees the communicator when it goes away, unless MPI has ended.
+// Owns a communicator: frees it in the destructor, unless MPI has ended.
 class OwnedComm {
  public:
   OwnedComm() = default;
@@ -34,7 +34,7 @@ class OwnedComm {
 // Makes ranks that wait for this one in any owned communicator get an error.
 void revoke_all() noexcept;
 
-// Makes MPI return errors instead of ending the process.
+// The copies that these two make return errors instead of ending the process.
 OwnedComm duplicate(MPI_Comm comm);
 OwnedComm split(MPI_Comm comm, int color, int key);
 

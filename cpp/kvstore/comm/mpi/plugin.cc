@@ -17,7 +17,7 @@
 namespace mxlite::mpi {
 namespace {
 
-// Open MPI may wait for ever at the end of a job that has lost ranks.
+// Limit on MPI_Finalize after a rebuild: Open MPI may wait for ever if the job has lost ranks.
 constexpr double kEndSeconds = 5;
 
 const char* level_name(int level) {
@@ -70,8 +70,8 @@ class Plugin final : public MpiPlugin {
     int ended = 0;
     MX_MPI(MPI_Finalized(&ended));
     if (!initialized_here_ || ended) return;
-    // Open MPI would disconnect from the processes of this communicator one by one, dead ones
-    // included.
+    // Frees the communicator first, because MPI_Finalize would disconnect from its processes one by
+    // one, dead ones included.
     job_ = {};
     std::optional<EndAfter> limit;
     if (rebuilt_) limit.emplace(kEndSeconds, "MPI has not ended; the training has", /*code=*/0);
@@ -117,7 +117,7 @@ class Plugin final : public MpiPlugin {
     check_size();
   }
 
-  // Under the mpirun of another installation each process would train as a job of its own.
+  // Checks that mpirun is of this MPI: otherwise each process would train as a job of its own.
   void check_size() const {
     int size = 1;
     MX_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));

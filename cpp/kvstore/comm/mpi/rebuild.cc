@@ -11,7 +11,7 @@
 namespace mxlite::mpi {
 namespace {
 
-constexpr int kAttempts = 100;  // each loses at least one rank
+constexpr int kAttempts = 100;  // each failed attempt loses at least one rank
 
 OwnedComm returning(MPI_Comm comm) {
   OwnedComm owned(comm);
@@ -34,7 +34,7 @@ class Info {
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-// The command matters on rank 0 only.
+// Starts `count` processes; collective. Uses the command of rank 0.
 OwnedComm spawn(MPI_Comm job, int count, const RebuildRequest& request) {
   std::vector<char*> arguments;
   for (size_t i = 1; i < request.command.size(); ++i)
@@ -56,7 +56,7 @@ OwnedComm living(MPI_Comm job) {
   OwnedComm held;
   for (int i = 0; i < kAttempts; ++i) {
     OwnedComm smaller = returning(ulfm::shrink(job));
-    // A rank may have died meanwhile.
+    // Tries again if a rank has died meanwhile.
     if (ulfm::agree(smaller.get(), true)) return smaller;
     held = std::move(smaller);
     job = held.get();
@@ -71,7 +71,7 @@ OwnedComm started_more(OwnedComm job, const RebuildRequest& request) {
   MX_MPI(MPI_Comm_size(job.get(), &size));
   int count = request.command.empty() ? 0 : std::max(0, request.processes - size);
   if (MPI_Bcast(&count, 1, MPI_INT, 0, job.get()) != MPI_SUCCESS) count = 0;
-  // No rank may begin to spawn alone.
+  // Makes sure that all ranks spawn or none does.
   if (!ulfm::agree(job.get(), count > 0)) return job;
   OwnedComm children, merged;
   std::string why;

@@ -20,8 +20,8 @@ OwnedComm started_more(OwnedComm job, const RebuildRequest& request);
 // In a process that started_more has made: returns the job; null in other processes.
 OwnedComm joined_parents();
 
-// Guards MPI calls that wait without limit and cannot be interrupted: after this many seconds the
-// process ends with a message.
+// Limits MPI calls that may wait for ever and cannot be interrupted: unless this object is
+// destroyed within `seconds`, it ends the process with a message.
 class EndAfter {
  public:
   EndAfter(double seconds, std::string why, int code = 75);  // EX_TEMPFAIL: try again

@@ -1,5 +1,5 @@
-// The part of Open MPI 5 that lets a job live on without ranks that died (ULFM). Its functions are
-// looked up at run time: Open MPI 4.1 has none of them.
+// The part of Open MPI 5 that lets a job continue without ranks that died (ULFM). Its functions are
+// looked up at run time, because Open MPI 4.1 lacks them.
 #pragma once
 #include <mpi.h>
 
@@ -7,15 +7,15 @@
 
 namespace mxlite::mpi::ulfm {
 
-// Returns what is missing, and nothing if ranks may die.
+// Returns the reason why ULFM cannot be used; empty if it can.
 std::string obstacle();
 
-// Makes every pending and later call in the communicator fail, on all its ranks. Nothing where
-// ULFM is not on.
+// Makes every pending and later call in the communicator fail, on all its ranks. Does nothing
+// without ULFM.
 void revoke(MPI_Comm comm) noexcept;
-// The ranks that live. Collective over them.
+// Returns a communicator of the surviving ranks. Collective over them.
 MPI_Comm shrink(MPI_Comm comm);
-// Returns whether all ranks agree and are alive; the same on all ranks.
+// Returns whether all ranks pass true and are alive; the same value on all ranks.
 bool agree(MPI_Comm comm, bool yes);
 
 }  // namespace mxlite::mpi::ulfm

@@ -62,7 +62,7 @@ std::exception_ptr Completions::wait_for_stream() noexcept {
   }
 }
 
-// Waits for all work at once: the stream's current point is not before any of it.
+// Waits for the stream's current point, which is behind all work that was added so far.
 void Completions::thread_main() {
   std::unique_lock lock(mutex_);
   for (;;) {

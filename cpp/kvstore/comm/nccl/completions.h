@@ -21,20 +21,20 @@ class Completions {
   using DoneFn = std::function<void(std::exception_ptr error)>;
 
   explicit Completions(Stream& stream);
-  // All work must be done, or the communicator aborted.
+  // Before destruction, all work must be done or the communicator aborted.
   ~Completions();
   Completions(const Completions&) = delete;
   Completions& operator=(const Completions&) = delete;
 
-  // Calls `done` after all work that the stream was given so far. `what` describes the work.
+  // Calls `done` after all work that was submitted to the stream so far; `what` describes the work.
   void add(std::string what, DoneFn done);
-  // Fails all open and later calls with this text. The stream must end its work.
+  // Gives all pending and later `done` functions this error. The stream's work must still end.
   void fail(const char* reason) noexcept;
 
   bool busy();
   struct Oldest {
     std::string what;
-    double seconds = 0;  // since it was added
+    double seconds = 0;  // time since it was added
   };
   std::optional<Oldest> oldest();
 
@@ -51,7 +51,7 @@ class Completions {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> waiting_;  // guarded by mutex_, as all below
-  std::deque<Work> awaited_;  // the thread waits for the stream to have done it
+  std::deque<Work> awaited_;  // work for which the thread waits
   FailureText failure_;
   bool stopping_ = false;
   std::thread thread_;

@@ -5,7 +5,7 @@
 namespace mxlite::nccl {
 
 void throw_nccl_error(ncclResult_t status, const char* call) {
-  // NCCL knows more than the code: the system call that failed, the peer that is gone.
+  // NCCL's last error has details beyond the code: the failed system call, the lost peer.
   const char* more = ncclGetLastError(nullptr);
   fail(ErrorKind::kCommunicator, call, " failed: ", ncclGetErrorString(status),
        more && *more ? str(" (", more, ")") : std::string());

@@ -1,4 +1,4 @@
-// Calls of NCCL: errors, groups of calls and types.
+// Checks NCCL calls, and converts dtypes and operations to NCCL's.
 #pragma once
 #include <nccl.h>
 
@@ -13,7 +13,7 @@ inline void check(ncclResult_t status, const char* call) {
 }
 #define MX_NCCL(call) ::mxlite::nccl::check((call), #call)
 
-// Throws for 16-bit integers, which NCCL does not have.
+// Throws for 16-bit integers, which NCCL lacks.
 ncclDataType_t data_type(DType dtype);
 // Booleans are bytes of 0 and 1: "or" is their maximum, "and" their minimum.
 ncclRedOp_t operation(ReduceOp op, DType dtype);

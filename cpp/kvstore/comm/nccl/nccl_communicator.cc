@@ -20,10 +20,10 @@ static_assert(sizeof(ncclUniqueId) == DeviceBackend::kIdBytes);
 
 constexpr auto kFirstPause = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::milliseconds(5);
-constexpr double kFarewell = 5;  // seconds for the end of a communicator, whose work is done
+constexpr double kFarewell = 5;  // seconds to end a communicator whose work is done
 
-// Pauses between the polls of a call that NCCL carries out in the background: connections to the
-// other ranks. Collectives on the GPU are not polled.
+// Pauses between polls of an NCCL call that runs in the background, such as connecting to the other
+// ranks. Collectives on the GPU are not polled.
 class Pause {
  public:
   void operator()() {
@@ -75,7 +75,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   Stream& stream() override { return *stream_; }
   void describe(std::string what) override { what_ = std::move(what); }
 
-  // Waits until NCCL has connected the ranks, or has taken up the last call.
+  // Waits until NCCL has connected the ranks, or has submitted the last call.
   void settle(const char* call, double seconds = comm_timeout()) {
     const Deadline deadline(seconds);
     Pause pause;
@@ -162,7 +162,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     });
   }
 
-  // Returns when the GPUs of all ranks have done what they were given.
+  // Returns when the GPUs of all ranks have done all submitted work.
   void barrier() override {
     void* one = stream_->scratch(1);
     clear(one, 1);
@@ -224,7 +224,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     return status;
   }
 
-  // A call of a communicator that connects in the background may be still in progress.
+  // Checks a call; ncclInProgress is no error, because communicators connect in the background.
   static void take(ncclResult_t status, const char* call) {
     if (status != ncclInProgress) check(status, call);
   }
@@ -299,8 +299,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     comm_ = nullptr;
   }
 
-  // Ranks leave after the same operations, so what was submitted ends on all of them. NCCL may send
-  // data of finished operations for a while, until ncclCommFinalize is done.
+  // All ranks leave after the same operations, so submitted work ends on all of them. NCCL may
+  // still send data of finished operations until ncclCommFinalize is done.
   void leave() noexcept {
     try {
       Pause pause;
@@ -340,7 +340,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
     settle("ncclCommSplit");
     if (color < 0) return nullptr;
     DeviceRank me{0, 1, device_, {}, check_others_};
-    // The new communicator knows its ranks once it is connected.
+    // Waits until the new communicator is connected, because only then it knows its ranks.
     Pause pause;
     const Deadline deadline(comm_timeout());
     for (ncclResult_t status = ncclInProgress; status == ncclInProgress; pause()) {

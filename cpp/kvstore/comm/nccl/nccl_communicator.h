@@ -9,7 +9,7 @@
 
 namespace mxlite::nccl {
 
-// The functions of the CUDA runtime that communicators use. Tests have another implementation.
+// Functions of the CUDA runtime that communicators use; tests replace the implementation.
 class Runtime {
  public:
   virtual ~Runtime() = default;

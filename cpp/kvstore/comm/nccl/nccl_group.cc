@@ -10,7 +10,7 @@
 namespace mxlite::nccl {
 namespace {
 
-// Calls between begin and end are one operation; ended on every path.
+// Makes the NCCL calls during its lifetime one operation.
 class Group {
  public:
   Group() { MX_NCCL(ncclGroupStart()); }
@@ -121,7 +121,7 @@ class NcclGroup final : public DeviceGroup {
     group.end();
   }
 
-  // Communicators of a broken group are aborted: ending them properly would wait for the others.
+  // Aborts the communicators of a broken group, because ending them properly waits for all ranks.
   void leave() noexcept {
     for (Member& m : members_) {
       if (m.comm) broken_.empty() ? ncclCommDestroy(m.comm) : ncclCommAbort(m.comm);

@@ -7,7 +7,7 @@ namespace mxlite::nccl {
 std::unique_ptr<DeviceGroup> make_nccl_group(const std::vector<int>& devices,
                                              const DeviceBootstrap& bootstrap);
 
-// Versions of the library and of the header that was compiled, such as 22809 for 2.28.9.
+// NCCL versions of the loaded library and of the header at build time; 22809 means 2.28.9.
 int version_found();
 int version_built();
 

@@ -1,7 +1,7 @@
-// Small arrays: each rank publishes all of its array and reduces the arrays of all ranks. Large
-// ones go block by block: each rank publishes the parts that others reduce, reduces its own part of
-// all ranks, publishes that, and takes the parts of the others. Reductions go in the order of
-// ranks, so the result has the same bits everywhere.
+// Small arrays: each rank publishes its whole array and reduces the arrays of all ranks. Large
+// arrays, block by block: each rank publishes the parts that others reduce, reduces its own part
+// from all ranks, publishes the result, and copies the results of the others. Inputs are reduced in
+// the order of ranks, so the result has the same bits on all ranks.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -49,7 +49,7 @@ class Block {
   int64_t begin(int r) const { return std::min(count_, part_ * r); }
   int64_t size(int r) const { return std::min(count_, part_ * (r + 1)) - begin(r); }
   size_t bytes(int r) const { return static_cast<size_t>(size(r)) * width_; }
-  // Offsets in the buffer and in the array.
+  // Offsets in bytes of rank r's part in the buffer and in the array.
   size_t shown_at(int r) const { return static_cast<size_t>(begin(r)) * width_; }
   size_t array_at(int r) const { return static_cast<size_t>(first_ + begin(r)) * width_; }
 
@@ -60,14 +60,14 @@ class Block {
 
 struct InFlight {
   int buffer = 0;
-  uint32_t shown = 0, reduced = 0;  // steps
+  uint32_t shown = 0, reduced = 0;  // steps that publish the inputs and the reduced part
 };
 
 class BlockwiseAllReduce {
  public:
   BlockwiseAllReduce(Channel& channel, const Array& array) : channel_(channel), a_(array) {
     const size_t total = static_cast<size_t>(a_.count) * a_.width();
-    // Uses a few blocks at least, so that copying one overlaps with waiting for another.
+    // Divides the array into at least a few blocks, so that copying overlaps with waiting.
     size_t block_bytes = std::min(channel.buffer_bytes(), std::max(total / 4, kShowAllBytes));
     block_ = static_cast<int64_t>(block_bytes / (kLineBytes * static_cast<size_t>(channel.size())) *
                                   kLineBytes * static_cast<size_t>(channel.size()) / a_.width());

@@ -13,10 +13,10 @@ namespace mxlite::shm {
 namespace {
 
 constexpr int kSpins = 2000;  // some hundred microseconds
-// After kSpins the rank yields to its peer, if the peer waits for the core.
+// Polls after which the rank yields the core between polls.
 constexpr int kSpinsWithoutYielding = 200;
-constexpr int kSpinsWhenShared = 20;  // more ranks than cores: the peer may need this one
-constexpr double kLook = 0.02;        // seconds asleep between checks for dead ranks
+constexpr int kSpinsWhenShared = 20;  // more ranks than cores: the peer may need this core
+constexpr double kLook = 0.02;        // seconds of sleep between checks for dead ranks
 
 // Steps wrap around, so they are compared by their difference.
 bool reached(uint32_t step, uint32_t wanted) { return static_cast<int32_t>(step - wanted) >= 0; }
@@ -57,7 +57,7 @@ int Channel::acquire() {
 
 uint32_t Channel::publish() {
   Progress& progress = segment_->rank(rank_).progress;
-  // Either a sleeping rank sees the step before it sleeps, or this rank sees that it sleeps.
+  // Either a rank sees the step before it sleeps, or this rank sees that the other one sleeps.
   progress.step.store(++step_, std::memory_order_seq_cst);
   if (progress.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(progress.step);
   return step_;
@@ -76,7 +76,7 @@ void Channel::wait(int r, uint32_t step) {
       sched_yield();
   }
   if (!come) wait_slowly(r, step);
-  // Waits for free buffers refer to steps of the operation before.
+  // Not for earlier steps, which belong to the previous operation (acquire waits for these).
   if (reached(step, first_step_) && operation_number_ > 0) check_signature(r);
 }
 
@@ -109,13 +109,13 @@ void Channel::wait_slowly(int r, uint32_t step) {
 }
 
 void Channel::check_life(int r, uint32_t step) {
-  // Checks all ranks, because the rank that is waited for may itself wait for a dead one.
+  // Checks all ranks, because rank r may itself wait for a dead one.
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
     const RankState& state = segment_->rank(other);
     const Life life = life_of(state);
     if (life == Life::kAlive) continue;
-    // A rank that left in good order has done its part of the operations before.
+    // A rank that has left normally has published its steps of all earlier operations.
     if (life == Life::kLeft && (other != r || reached(state.progress.step.load(), step))) continue;
     fail(str("rank ", name_of(other), " is lost: ", life_text(state)));
   }

@@ -1,6 +1,6 @@
-// Steps of an operation between the ranks of a segment. A rank fills buffers and publishes steps,
-// the others wait for the steps that they need; all ranks publish the same number of steps for the
-// same operation. Every wait ends: by the step, by a failure of another rank, or by the deadline.
+// Synchronizes the ranks of a segment by steps. A rank fills buffers and publishes steps, and
+// others wait for the steps that they need; all ranks publish the same number of steps per
+// operation. Every wait ends by the step, by the failure of a rank, or at the deadline.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace mxlite::shm {
 using Call = CollectiveCall;
 using Operation = CollectiveOperation;
 
-// Returns whether this process may use as many cores as its host has ranks. If not, the rank that
-// is waited for may need this rank's core.
+// Returns whether this process may use as many cores as its host has ranks. If not, a rank that
+// spins may keep the rank for which it waits from running.
 bool cores_for_all(int ranks);
 
 class Channel {
@@ -29,7 +29,7 @@ class Channel {
   int rank() const { return rank_; }
   int size() const { return size_; }
   SharedSegment& segment() const { return *segment_; }
-  // Returns the number by which errors call a rank of the segment.
+  // Returns the number of rank r in error texts: its rank in the job.
   int name_of(int r) const { return members_.empty() ? r : members_[static_cast<size_t>(r)]; }
   size_t buffer_bytes() const { return buffer_bytes_; }
 
@@ -37,11 +37,11 @@ class Channel {
   // Call before the first step of an operation.
   void begin(const Operation& operation);
 
-  // Returns the next buffer of this rank, free to be written.
+  // Waits until this rank's next buffer may be written, and returns its index.
   int acquire();
   std::byte* mine(int buffer) const { return segment_->buffer(rank_, buffer); }
   const std::byte* of(int r, int buffer) const { return segment_->buffer(r, buffer); }
-  // Publishes a step; all ranks have read the buffer once they have published this step, too.
+  // Says that the buffer may be written again once all ranks have published `step`.
   void free_after(int buffer, uint32_t step) { free_at_[static_cast<size_t>(buffer)] = step; }
 
   // Returns the number of the published step.
@@ -55,7 +55,7 @@ class Channel {
   bool come(int r, uint32_t step) const;
   // Throws if the group has failed or a rank is lost.
   void look();
-  // Ends ranks that are silent, or do not call this within the deadline.
+  // Kills ranks that are silent, or do not call this within the deadline.
   void end_hung_ranks() noexcept;
   // Returns whether all ranks have joined the segment.
   void wait_arrival();
@@ -65,7 +65,7 @@ class Channel {
 
  private:
   void wait_slowly(int r, uint32_t step);
-  void check_life(int r, uint32_t step);  // r: the rank that is waited for, -1: none
+  void check_life(int r, uint32_t step);  // r: the rank for which this one waits; -1: none
   void check_signature(int r);
   std::string operation_text() const;
 

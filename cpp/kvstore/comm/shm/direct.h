@@ -1,4 +1,4 @@
-// Collectives on arrays in memory that all ranks of the group have mapped. Nothing is copied
+// Collectives on arrays in memory that all ranks of the group have mapped. They copy nothing
 // through buffers: each byte is read and written once.
 #pragma once
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace mxlite::shm {
 
-// Smaller arrays use buffers that stay in the caches.
+// Smaller arrays go through buffers, which stay in the caches.
 inline constexpr size_t kDirectBytes = size_t{1} << 20;
 
 class DirectCollectives {
@@ -20,13 +20,13 @@ class DirectCollectives {
         arrays_(static_cast<size_t>(channel.size())),
         files_(arrays_.size()) {}
 
-  // Called inside an operation of the channel, on all ranks alike. Returns false on all ranks,
-  // having done nothing, if some rank's arrays are not shared. Arrays that are used repeatedly
-  // become shared.
+  // Call inside an operation of the channel, on all ranks. Returns false on all ranks without any
+  // effect if the arrays of some rank are not in shared memory. Arrays move to shared memory when
+  // they are used repeatedly.
   bool all_reduce(const void* input, void* output, int64_t count, DType dtype, ReduceOp op);
   // The output must contain this rank's part.
   bool all_gather(const void* input, void* output, std::span<const size_t> bytes);
-  // The input and the output do not overlap; a rank without such an input gives null.
+  // The input and output must not overlap; a rank whose input would overlap passes null.
   bool reduce_scatter(const void* input, void* output, std::span<const size_t> bytes, DType dtype,
                       ReduceOp op);
   bool broadcast(void* data, size_t bytes, int root);
@@ -35,14 +35,14 @@ class DirectCollectives {
   // Data that a rank publishes at the start of its buffer.
   struct Published {
     SharedPlace input, output;
-    std::atomic<uint32_t> unreachable{0};         // rank 0's: some rank cannot map another's
-    alignas(64) std::atomic<int64_t> claimed{0};  // rank 0's: number of claimed chunks
+    std::atomic<uint32_t> unreachable{0};         // used in rank 0: a rank cannot map a file
+    alignas(64) std::atomic<int64_t> claimed{0};  // used in rank 0: number of claimed chunks
   };
   struct Arrays {
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
   };
-  // Without an output, other ranks only read. root: the one rank whose input is needed, -1: all.
+  // output: null if other ranks only read. root: the only rank whose input is used; -1: all ranks.
   bool exchange(const void* input, size_t input_bytes, void* output, size_t output_bytes, int root);
   bool agree(int first, int last);
   void finish();
@@ -53,8 +53,8 @@ class DirectCollectives {
   Channel& channel_;
   PeerMemory peers_;
   std::vector<Arrays> arrays_;      // by rank
-  std::vector<SharedPlace> files_;  // by rank: those that all ranks have tried to map
-  bool agreed_ = false;             // and all succeeded
+  std::vector<SharedPlace> files_;  // by rank: the last file that all ranks have tried to map
+  bool agreed_ = false;             // all ranks could map files_
   int buffer_ = 0;
 };
 

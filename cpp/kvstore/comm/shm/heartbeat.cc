@@ -17,7 +17,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(50);
 
 class Beater {
  public:
-  // Leaked: communicators in static objects may outlive it otherwise.
+  // Leaked, because communicators in static objects may be destroyed later.
   static Beater& get() {
     static Beater& instance = *new Beater;
     return instance;

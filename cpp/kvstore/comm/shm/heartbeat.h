@@ -1,5 +1,5 @@
-// One thread per process that writes the time into shared memory which other processes read: the
-// time of a stopped or dead process stops, that of a busy one does not.
+// One thread per process writes the time into shared memory that other processes read. The time
+// stops if the process is stopped or dead, but not if it is busy.
 #pragma once
 #include <atomic>
 #include <cstdint>

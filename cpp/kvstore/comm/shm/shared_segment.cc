@@ -48,8 +48,8 @@ void* map(int fd, size_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// Reads field 22 and the state before it of /proc/<pid>/stat; the name in parentheses may hold any
-// text.
+// State and start time (field 22) of /proc/<pid>/stat. Parses from the last parenthesis, because
+// the name in parentheses may hold any text.
 struct ProcessStat {
   char state = 0;
   int64_t start_time = 0;
@@ -73,7 +73,7 @@ double seconds_since(int64_t ns) { return static_cast<double>(monotonic_ns() - n
 
 }  // namespace
 
-// Process numbers mean nothing in another namespace; the heartbeat still works.
+// PIDs mean nothing in another namespace, so its processes are checked by their heartbeat only.
 uint64_t pid_namespace() {
   struct stat info;
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;

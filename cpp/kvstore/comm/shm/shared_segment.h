@@ -13,22 +13,22 @@
 
 namespace mxlite::shm {
 
-inline constexpr int kBuffers = 3;     // per rank: filled, being read, being emptied
+inline constexpr int kBuffers = 3;     // per rank: one each to write, to read and to become free
 inline constexpr int kSignatures = 4;  // a rank is at most one operation ahead
 inline constexpr size_t kTextBytes = 2048;
 
-// Incremented at each step; a futex. Shares a cache line with the next fields that readers need.
+// `step` is incremented at each step and is a futex; readers need all fields, so they share a line.
 struct alignas(64) Progress {
   std::atomic<uint32_t> step{0};
   std::atomic<uint32_t> sleepers{0};
   std::array<std::atomic<uint64_t>, kSignatures> signature{};  // operation i is at i % 4
 };
 
-// Wakes a rank that waits for any event.
+// Futex by which other ranks wake a rank that waits for any event.
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings{0};
   std::atomic<uint32_t> sleeping{0};
-  std::atomic<uint32_t> awaits_rings{0};  // 1: ranks that show inputs in slots ring this one
+  std::atomic<uint32_t> awaits_rings{0};  // 1: ranks that write inputs to slots ring this one
 };
 
 struct alignas(64) RankState {
@@ -36,9 +36,9 @@ struct alignas(64) RankState {
   Bell bell;
   std::atomic<int64_t> heartbeat{0};
   std::atomic<int64_t> process{0};      // 0: has not joined yet
-  std::atomic<int64_t> start_time{0};   // start of the process: its number may be reused
-  std::atomic<uint64_t> namespace_{0};  // namespace in which the process has this number
-  std::atomic<uint32_t> left{0};        // 1: left in good order
+  std::atomic<int64_t> start_time{0};   // detects another process with the same PID
+  std::atomic<uint64_t> namespace_{0};  // PID namespace of `process`
+  std::atomic<uint32_t> left{0};        // 1: has left normally
   std::atomic<uint32_t> rebuilding{0};  // 1: wants a new group
 };
 
@@ -62,9 +62,9 @@ struct SegmentName {
 
 class SharedSegment {
  public:
-  // Creates the segment without attaching a rank; an error is reported in the name.
+  // Creates the segment without attaching a rank; stores the text of an error in name.error.
   static std::shared_ptr<SharedSegment> create(int ranks, size_t buffer_bytes, SegmentName& name);
-  // Creates one without a name, for ranks that are threads or later forks of this process.
+  // Creates a segment without a name, for ranks that are threads or future forks of this process.
   static std::shared_ptr<SharedSegment> create_unnamed(int ranks, size_t buffer_bytes);
   static std::shared_ptr<SharedSegment> open(const SegmentName& name, int ranks);
   ~SharedSegment();
@@ -72,7 +72,7 @@ class SharedSegment {
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   void unlink() noexcept;  // removes the name, keeps the memory
-  // Sets the process that will hold the rank, so that its death is noticed before it joins.
+  // Stores the PID of the future rank r, so that its death is noticed even before it joins.
   void expect(int r, int64_t process, uint64_t process_namespace) noexcept;
 
   Header& header() const { return *static_cast<Header*>(memory_); }
@@ -83,7 +83,7 @@ class SharedSegment {
   }
   size_t buffer_bytes() const { return header().buffer_bytes; }
 
-  // Only the first text is kept.
+  // Keeps only the first text.
   void fail_all(const char* text) noexcept;
   std::optional<std::string> failure() const;
 
@@ -99,7 +99,7 @@ class SharedSegment {
   std::byte* buffers_;
 };
 
-// Declares that this process holds a rank of a segment, until the object is destroyed.
+// Registers this process as a rank of a segment until the object is destroyed.
 class Membership {
  public:
   Membership(std::shared_ptr<SharedSegment> segment, int rank);
@@ -114,14 +114,14 @@ class Membership {
   std::unique_ptr<Heartbeat> heartbeat_;
 };
 
-uint64_t pid_namespace();  // process numbers are only valid within it
+uint64_t pid_namespace();  // a PID is valid only in its namespace
 
 enum class Life { kAlive, kSilent, kLeft, kDead };
 Life life_of(const RankState& state);
 std::string life_text(
     const RankState& state);  // "process 12 ended", "process 12 is silent for 3 s"
 
-// Sleeps while the word has this value, for at most this long.
+// Sleeps while `word` equals `value`, for at most `seconds`.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t value, double seconds);
 void futex_wake_all(std::atomic<uint32_t>& word);
 

@@ -55,8 +55,8 @@ class ShmCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
-  // Calls produce(k, own buffer) for each round and consume(k, rank, its buffer) for each round and
-  // each other rank; round k + 1 is produced before round k is consumed.
+  // Calls produce(k, own buffer) for each round k, and consume(k, r, buffer of r) for each round
+  // and each other rank r. Produces round k + 1 before it consumes round k.
   template <class Produce, class Consume>
   void rounds(size_t count, Produce&& produce, Consume&& consume) {
     int current = 0, next = 0;
@@ -71,7 +71,7 @@ class ShmCommunicator final : public Communicator {
         channel_.free_after(next, next_step + (k + 1 < count ? 2 : 1));
       }
       if (k == 0) continue;
-      for (int i = 1; i < size_; ++i) {  // each rank begins with another one
+      for (int i = 1; i < size_; ++i) {  // starts with another peer on each rank
         const int r = (rank_ + i) % size_;
         channel_.wait(r, step);
         consume(k - 1, r, channel_.of(r, current));
@@ -93,7 +93,7 @@ void ShmCommunicator::reduce_scatter(const void* input, void* output,
   for (size_t r = 0; r < counts.size(); ++r) bytes[r] = static_cast<size_t>(counts[r]) * width;
   const std::vector<size_t> offsets = offsets_of(bytes);
   channel_.begin({Call::kReduceScatter, dtype, static_cast<uint8_t>(op), hash_sizes(bytes)});
-  // If both are one array, sums would replace parts that other ranks still have to read.
+  // In place, the sums would overwrite parts that other ranks still have to read.
   const void* readable = input == output ? nullptr : input;
   if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
       direct_.reduce_scatter(readable, output, bytes, dtype, op))
@@ -135,7 +135,7 @@ void ShmCommunicator::all_gather(const void* input, void* output, std::span<cons
   const size_t largest = *std::max_element(bytes.begin(), bytes.end());
   auto* out = static_cast<std::byte*>(output);
   const auto me = static_cast<size_t>(rank_);
-  // The input may be this rank's part of the output but must not overlap it otherwise.
+  // The input may be exactly this rank's part of the output, else they must not overlap.
   move_bytes(out + offsets[me], input, bytes[me]);
   if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
       direct_.all_gather(input, output, bytes))
@@ -243,7 +243,7 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
   } else if (member) {
     if (rank != 0) segment = SharedSegment::open(names[static_cast<size_t>(wishes[0].rank)], ranks);
     MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
-    std::vector<int> members;  // so that errors of the group name ranks of the job
+    std::vector<int> members;  // ranks in the job, for errors of the group
     for (const Wish& w : wishes) members.push_back(channel_.name_of(static_cast<int>(w.rank)));
     group = std::make_unique<ShmCommunicator>(segment, rank, std::move(members));
   }
@@ -255,8 +255,8 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
 }  // namespace
 
 size_t default_buffer_bytes(int ranks) {
-  const size_t wanted = size_t{256} << 10;  // three buffers of each of a few ranks fit into the
-                                            // caches
+  const size_t wanted = size_t{256} << 10;  // three such buffers for each of a few ranks fit into
+                                            // the caches
   const size_t total = size_t{256} << 20;
   const size_t fair = total / kBuffers / static_cast<size_t>(ranks);
   return std::max(std::min(wanted, fair), static_cast<size_t>(ranks) * 1024) / 4096 * 4096;

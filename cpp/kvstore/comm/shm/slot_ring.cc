@@ -10,9 +10,9 @@ namespace mxlite::shm {
 namespace {
 
 constexpr size_t kLineBytes = 64;
-constexpr size_t kBufferBytes = size_t{256} << 10;  // a rank has kBuffers of them
-// The others read the inputs of a rank from its caches; beyond this size a rank reads less if each
-// rank reduces a part.
+constexpr size_t kBufferBytes = size_t{256} << 10;  // each rank has kBuffers of them
+// Bytes that a rank reads from all other ranks in one call. Above this, an all-reduce in which each
+// rank reduces one part reads less.
 constexpr size_t kReadBytes = size_t{256} << 10;
 
 size_t padded(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
@@ -26,7 +26,7 @@ SlotRing::SlotRing(std::shared_ptr<SharedSegment> segment, int rank)
       memory_bytes_(segment_->buffer_bytes() * kBuffers - sizeof(Shown)),
       max_bytes_(
           std::min(memory_bytes_ / 2, kReadBytes / static_cast<size_t>(std::max(size_ - 1, 1)))) {
-  // The memory of the segment is zero; other ranks may read this one's slots already.
+  // Constructs nothing in the zeroed memory, because other ranks may already read the slots.
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 }
 
@@ -50,7 +50,7 @@ std::unique_ptr<SlotRing> SlotRing::make(Communicator& group) {
       segment = SharedSegment::open(name, group.size());
     slots = std::make_unique<SlotRing>(segment, group.rank());
   } catch (const std::exception&) {
-    // This rank cannot map the memory. The other ranks learn it below, and use no slots either.
+    // This rank cannot map the memory. The all_gather below tells the others not to use slots.
   }
   const uint8_t mine = slots ? 1 : 0;
   std::vector<uint8_t> joined(static_cast<size_t>(group.size()));
@@ -78,7 +78,7 @@ size_t SlotRing::place_for(size_t bytes) {
 }
 
 bool SlotRing::show(uint64_t number, uint64_t hash, const void* input, size_t bytes) {
-  const size_t room = padded(std::max<size_t>(bytes, 1));  // so that no two inputs begin together
+  const size_t room = padded(std::max<size_t>(bytes, 1));  // at least 1, so that offsets differ
   if (bytes > max_bytes_) return false;
   size_t begin = memory_bytes_;
   const auto fits = [&] {
@@ -93,7 +93,7 @@ bool SlotRing::show(uint64_t number, uint64_t hash, const void* input, size_t by
   Slot& mine = slot(rank_, number);
   mine.hash = hash;
   mine.begin = begin;
-  // Either another rank that shows the call sees this slot, or this rank sees that one's.
+  // Of two ranks that show the call at the same time, at least one sees the slot of the other.
   mine.number.store(number, std::memory_order_seq_cst);
   return true;
 }
@@ -119,7 +119,7 @@ void SlotRing::finish(uint64_t number) noexcept {
     try {
       finished_after_.insert(number);
     } catch (const std::bad_alloc&) {
-      // The call counts as not finished for ever, so calls far ahead of it cannot be shown.
+      // Without memory the call stays unfinished, so `show` will refuse calls far ahead of it.
     }
     return;
   }

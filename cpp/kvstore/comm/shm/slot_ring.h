@@ -1,6 +1,6 @@
-// Inputs of small collectives in memory that all ranks of a group have mapped. A rank shows its
-// input of a call in a slot of its own; a call is complete when all ranks have shown theirs, and
-// then each rank computes its result from the slots. No rank waits in here.
+// Inputs of small collectives in memory that all ranks of a group have mapped. Each rank shows its
+// input of a call by copying it to one of its slots; the call is complete when all ranks have done
+// so, and then each rank computes its result from the slots. No function here waits.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,30 +13,30 @@
 
 namespace mxlite::shm {
 
-// Not thread-safe: one thread of a rank at a time.
+// Not thread-safe: only one thread of a rank may use it at a time.
 class SlotRing {
  public:
   SlotRing(std::shared_ptr<SharedSegment> segment, int rank);
   // Collective. The group's ranks must share memory. Returns null on all ranks if there is too
-  // little of it or one rank cannot map it: slots only save time.
+  // little shared memory or one rank cannot map it; slots are only an optimization.
   static std::unique_ptr<SlotRing> make(Communicator& group);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Largest input in bytes. Every rank reads the inputs of all, so more ranks have smaller ones.
+  // Returns the largest size of an input; smaller for more ranks, because each rank reads all.
   size_t max_bytes() const { return max_bytes_; }
 
-  // Shows this rank's input of call `number`, counted from 1. Returns false if a rank may still
-  // read what the slot or its memory held before; nothing is shown then.
+  // Shows this rank's input of call `number`, counted from 1. Returns false without any effect if a
+  // rank may still read the previous content of the slot or its memory.
   bool show(uint64_t number, uint64_t hash, const void* input, size_t bytes);
   enum class State : uint8_t { kIncomplete, kComplete, kDifferent };
-  // Returns the state of a call that this rank has shown and not finished; kDifferent: another
-  // rank has shown a call with another hash.
+  // Returns the state of a call that this rank has shown and not finished. kDifferent means that
+  // another rank has shown a call with another hash.
   State state(uint64_t number, uint64_t hash) const;
   // Returns the input that a rank has shown for a complete call.
   const std::byte* input(int r, uint64_t number) const;
-  // This rank needs no slot of the call any more, or never used one. Each number must be finished
-  // once: calls far ahead of one that is not finished cannot be shown.
+  // Call once for each number when this rank needs the slots of the call no more, even if it did
+  // not use them: calls far ahead of an unfinished one cannot be shown.
   void finish(uint64_t number) noexcept;
 
  private:
@@ -47,7 +47,7 @@ class SlotRing {
     uint64_t begin = 0;  // offset of the input in the rank's memory
   };
   struct alignas(64) Shown {
-    std::atomic<uint64_t> finished{0};  // this rank has finished all calls up to this one
+    std::atomic<uint64_t> finished{0};  // the rank has finished all calls up to this number
     Slot slots[kSlots];
   };
   struct InUse {
@@ -59,16 +59,16 @@ class SlotRing {
   Slot& slot(int r, uint64_t number) const { return shown(r).slots[number % kSlots]; }
   std::byte* memory(int r) const { return segment_->buffer(r, 0) + sizeof(Shown); }
   void look_at_finished();
-  // Returns where the bytes may lie, or `memory_bytes_` if there is no room.
+  // Returns a free offset for the bytes, or `memory_bytes_` if there is no room.
   size_t place_for(size_t bytes);
 
   const std::shared_ptr<SharedSegment> segment_;
   const int rank_, size_;
   const size_t memory_bytes_, max_bytes_;
-  std::deque<InUse> in_use_;           // in the order in which it was shown
-  uint64_t finished_by_all_ = 0;       // as last seen
-  uint64_t finished_ = 0;              // by this rank, without a gap
-  std::set<uint64_t> finished_after_;  // beyond a call that is not finished
+  std::deque<InUse> in_use_;           // in the order of show
+  uint64_t finished_by_all_ = 0;       // all ranks have finished all calls up to this, as last seen
+  uint64_t finished_ = 0;              // this rank has finished all calls up to this number
+  std::set<uint64_t> finished_after_;  // finished calls beyond an unfinished one
 };
 
 }  // namespace mxlite::shm

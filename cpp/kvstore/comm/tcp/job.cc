@@ -17,10 +17,11 @@ namespace {
 using members::MemberStatus;
 
 constexpr double kStepSeconds = 0.1;
-// The rendezvous names a silent rank before those that wait for it reach their deadline.
+// A rank is lost after this part of the timeout, so that its loss is reported before waits time
+// out.
 constexpr double kSilenceShare = 0.8;
 constexpr double kHeartbeat = 1;     // seconds
-constexpr double kLeaveSeconds = 2;  // within which the rendezvous must answer
+constexpr double kLeaveSeconds = 2;  // to wait for the rendezvous when this process leaves
 constexpr size_t kMostFailedGroups = 1024;
 constexpr size_t kMostTextBytes = 4096;
 
@@ -80,7 +81,7 @@ void Job::leave() noexcept {
              "leaving",
              [gone](const members::Reply&) { gone->set_value(); }});
     gone->get_future().wait_for(std::chrono::duration<double>(kLeaveSeconds));
-  } catch (const std::exception&) {  // no memory for the message: the connection just ends
+  } catch (const std::exception&) {  // no memory for the message: only ends the connection
   }
   stop(0);
 }
@@ -90,7 +91,7 @@ void Job::take_frame(ConnectionId id, Frame frame) {
     case FrameType::kGroupFailure: {
       const auto m = decode<members::GroupFailure>(frame.body);
       std::lock_guard lock(groups_mutex_);
-      // Groups that this process has not formed yet fail when it does.
+      // A group that this process has not formed yet fails when the process forms it.
       if (failed_groups_.size() < kMostFailedGroups) failed_groups_.emplace(m.group, m.why);
       for (const auto& group : groups_)
         if (group->id == m.group) group->fail(m.why.c_str(), /*announce=*/false);
@@ -130,7 +131,7 @@ void Job::announce_failures() {
   {
     std::lock_guard lock(groups_mutex_);
     std::erase_if(groups_, [&](const auto& group) {
-      const bool is_gone = group.use_count() == 1;  // nothing can fail it any more
+      const bool is_gone = group.use_count() == 1;  // nothing else can make it fail now
       if (group->take_announcement())
         failures.push_back({group->id, group->failure().substr(0, kMostTextBytes)});
       return is_gone;
@@ -175,7 +176,7 @@ void Job::wake() noexcept {
   }
 }
 
-// Throws the group's failure, which is this text unless another one came first.
+// Throws the group's failure, which is `text` unless the group has failed before.
 void Job::fail_group(GroupState& group, const std::string& text) {
   group.fail(text.c_str(), /*announce=*/true);
   wake();
@@ -196,7 +197,7 @@ void Job::opened(ConnectionId id) {
   if (group != 0) send_hello(id, group);
 }
 
-// The other end drops connections that are silent for long: this one calls again.
+// Connects again later, because the other end drops connections without hello to make room.
 void Job::closed(ConnectionId id, const std::string& why, bool is_invalid) {
   std::lock_guard lock(groups_mutex_);
   std::erase_if(callers_, [id](const auto& caller) { return caller.second == id; });
@@ -215,7 +216,7 @@ void Job::call(Peer& peer) {
   reactor_.connect(peer.calling, peer.address);
 }
 
-// Called on the reactor thread, without the mutex: sending may close the connection.
+// Call on the reactor thread and without the mutex, because sending may call `closed`.
 void Job::welcome(uint64_t group, int rank) {
   std::unique_lock lock(groups_mutex_);
   const auto caller = callers_.find({group, rank});
@@ -223,8 +224,8 @@ void Job::welcome(uint64_t group, int rank) {
   const ConnectionId id = caller->second;
   callers_.erase(caller);
   lock.unlock();
-  // The answer of a few bytes fits into the buffer of a new connection. The bytes after it are for
-  // the group.
+  // The short answer fits into the send buffer of a new connection, so the socket can be released
+  // at once. The group sends and receives everything that follows.
   reactor_.send(id, {FrameType::kWelcome, 0, encode(members::Welcome{}), {}});
   Socket socket = reactor_.release(id);
   if (!socket) return reactor_.close(id, "it takes no bytes");
@@ -241,7 +242,7 @@ std::vector<Socket> Job::connect(GroupState& group) {
   reserve_descriptors(what, static_cast<int64_t>(n) + kOwnDescriptors, kMostStrangers);
   const std::vector<members::MemberState> all = state().workers;
   Peers peers;
-  bool is_before = true;  // each member calls those before it
+  bool is_before = true;  // each member connects to those before it
   for (const int r : group.members) {
     is_before = is_before && r != rank();
     if (r == rank()) continue;
@@ -271,7 +272,7 @@ std::vector<Socket> Job::connect(GroupState& group) {
       if (peer.socket) continue;
       if (!has_left(r))
         peer.present = Clock::now();
-      else if (seconds_since(peer.present) > kStepSeconds)  // what it sent before has been read
+      else if (seconds_since(peer.present) > kStepSeconds)  // its last messages have been read
         gone = r;
       if (peer.is_refused) fail_group(group, str("rank ", r, ": ", peer.trouble));
       missing += str(missing.empty() ? "rank " : ", rank ", r);
@@ -284,8 +285,8 @@ std::vector<Socket> Job::connect(GroupState& group) {
     if (group.failed()) mxlite::fail(ErrorKind::kCommunicator, group.failure());
     if (gone >= 0) fail_group(group, str("rank ", gone, " has left the job"));
     const int shortage = shortage_;
-    // Nothing in this function frees a descriptor of this process, but other processes may free
-    // theirs.
+    // Fails at once if this process has no descriptor left, because nothing here frees one. If the
+    // host has none left, other processes may free theirs.
     if (shortage == EMFILE)
       fail_group(group, str("rank ", rank(), ": no descriptor is left for a connection of ",
                             "another rank: ", descriptor_shortage_text(shortage)));

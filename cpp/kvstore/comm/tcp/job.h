@@ -21,10 +21,10 @@ class GroupState {
   GroupState(uint64_t id, std::vector<int> members) : id(id), members(std::move(members)) {}
 
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-  // Keeps the first text only. `announce`: the other members do not know it.
+  // Keeps the first text only. `announce`: the other members must be notified.
   void fail(const char* text, bool announce) noexcept;
   std::string failure();
-  // Returns whether there is a text of this process that has not been announced, once.
+  // Returns whether a failure of this process must be announced; later calls return false.
   bool take_announcement() noexcept { return announce_.exchange(false); }
 
   const uint64_t id;
@@ -52,15 +52,15 @@ class Job final : public members::Member {
   explicit Job(const JobPlace& place);
   ~Job() override { leave(); }
 
-  // Leaves in good order: the process ends. Does nothing in a fork of the process, or twice.
+  // Leaves normally, at the end of the process. Idempotent; does nothing in a fork of the process.
   void leave() noexcept;
 
   int size() const { return options_.registration.num_workers; }
   bool has_left(int rank) const { return left_[static_cast<size_t>(rank)]; }
 
-  // Collective over the members. Returns one socket for each; none for this process itself.
+  // Collective over the members. Returns a socket for each member; empty for this process itself.
   std::vector<Socket> connect(GroupState& group);
-  // From here on, lost members and failures of other members fail the group.
+  // Makes the group fail when a member is lost or another member announces a failure.
   void watch(const std::shared_ptr<GroupState>& group);
   // Announces failures of watched groups soon.
   void wake() noexcept;
@@ -68,12 +68,12 @@ class Job final : public members::Member {
  private:
   // A member of a group that is being formed.
   struct Peer {
-    Address address;            // Where this process calls it; none for members behind this one
-    ConnectionId calling = 0;   // a connection to it that it has not answered
-    Clock::time_point again{};  // no attempt before
+    Address address;            // where to connect; none for later members, which connect to us
+    ConnectionId calling = 0;   // connection attempt that the peer has not answered
+    Clock::time_point again{};  // earliest time of the next attempt
     std::string trouble;        // why the last attempt failed
-    bool is_refused = false;    // it has sent bytes that may not come
-    Clock::time_point present = Clock::now();  // when it had not left the job yet
+    bool is_refused = false;    // the peer has sent invalid data
+    Clock::time_point present = Clock::now();  // last time when it had not left the job
     Socket socket;
   };
   using Peers = std::map<int, Peer>;  // by rank
@@ -87,22 +87,22 @@ class Job final : public members::Member {
 
   std::pair<uint64_t, Peer*> find_calling(ConnectionId id);
   void call(Peer& peer);
-  void welcome(uint64_t group, int rank);  // if it has called, and its group is being formed
+  void welcome(uint64_t group, int rank);  // if `rank` has connected for a forming group
   void announce_failures();
   void fail_groups_of(int rank, const std::string& why);  // rank -1: all groups
   [[noreturn]] void fail_group(GroupState& group, const std::string& text);
 
   std::vector<std::atomic<bool>> left_;  // by rank
-  std::atomic<int> shortage_{0};         // the error, if no descriptor is left for a connection
+  std::atomic<int> shortage_{0};         // errno if no descriptor is left for a connection
 
   std::mutex groups_mutex_;
-  // Groups whose failure is announced, also after their communicators have gone.
+  // Groups to watch. One stays until its failure is announced, even without its communicator.
   std::vector<std::shared_ptr<GroupState>> groups_;  // guarded by groups_mutex_, as all below
-  std::map<uint64_t, std::string> failed_groups_;    // why, by id
-  std::map<int, std::string> lost_;                  // why, by rank
-  std::string broken_;                               // reason why the rendezvous has ended
+  std::map<uint64_t, std::string> failed_groups_;    // reasons, by id
+  std::map<int, std::string> lost_;                  // reasons, by rank
+  std::string broken_;                               // reason why the rendezvous is lost
   std::map<uint64_t, Peers*> forming_;               // by group
-  std::map<std::pair<uint64_t, int>, ConnectionId> callers_;  // not answered, by group and rank
+  std::map<std::pair<uint64_t, int>, ConnectionId> callers_;  // unanswered, by group and rank
   std::condition_variable connected_;
 };
 

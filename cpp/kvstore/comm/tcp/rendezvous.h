@@ -1,6 +1,6 @@
-// The meeting point of a job over several hosts without MPI; the launcher runs it. Every process
-// registers with its rank and the address at which it accepts others, gets the addresses of all,
-// and keeps its connection: the rendezvous names processes that end or are silent to all others.
+// The rendezvous of a job over several hosts without MPI; the launcher runs it. Every process
+// registers with its rank and the address at which it accepts others, and receives all addresses.
+// It keeps its connection, so that the rendezvous can report processes that end or fall silent.
 #pragma once
 #include <string>
 
@@ -15,8 +15,8 @@ inline constexpr members::JobKind kHostsJob = {
 
 class Rendezvous final : public members::Registry {
  public:
-  // Listens from here on, on the interface of this address only; port 0 selects a free one. Throws
-  // a communicator error if it cannot, and a value error for an empty token.
+  // Starts to listen, only on the interface of `address`; port 0 selects a free port. Throws a
+  // communicator error if it cannot listen, and a value error for an empty token.
   Rendezvous(int processes, const Address& address, const std::string& token);
   ~Rendezvous() override { reactor_.stop(0); }
 

@@ -1,6 +1,6 @@
-// Reductions go in the order of ranks, as those through shared memory do, so the result has the
-// same bits on all ranks and in both. Large all-reduces reduce one part on each rank and then give
-// it to the others: every rank sends and receives 2 (n - 1) / n of the array, as in a ring.
+// Inputs are reduced in the order of ranks, as in shared memory, so the result has the same bits on
+// all ranks and with both backends. In a large all-reduce each rank reduces one part and sends it
+// to the others: every rank sends and receives 2 (n - 1) / n of the array, as in a ring.
 #include "cpp/kvstore/comm/tcp/tcp_communicator.h"
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 namespace mxlite::tcp {
 namespace {
 
-constexpr size_t kShowAllBytes = size_t{16} << 10;  // every rank gets all arrays
-constexpr size_t kBlockBytes = size_t{4} << 20;     // Part of an array that is reduced at once
+constexpr size_t kShowAllBytes = size_t{16} << 10;  // up to this, every rank gets all arrays
+constexpr size_t kBlockBytes = size_t{4} << 20;     // part of an array that is reduced at a time
 constexpr size_t kDirectBroadcastBytes = size_t{64} << 10;
-constexpr double kVerdictSeconds = 2;  // for the rendezvous to say why a connection has ended
-constexpr SealKey kGroupKey = {0x67726f757073, 1};  // makes numbers of groups, no secret
+constexpr double kVerdictSeconds = 2;               // to wait for the rendezvous to report a loss
+constexpr SealKey kGroupKey = {0x67726f757073, 1};  // for hashes that identify groups; no secret
 
 void move_bytes(void* to, const void* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
@@ -73,7 +73,7 @@ class TcpCommunicator final : public Communicator {
  private:
   Transfers begin(const CollectiveOperation& operation);
   template <class Fn>
-  void each_peer(Fn&& fn) {  // every rank begins with another one
+  void each_peer(Fn&& fn) {  // starts with another peer on each rank
     for (int i = 1; i < size_; ++i) fn((rank_ + i) % size_);
   }
   void reduce_part(Transfers& t, const std::byte* input, std::byte* output,
@@ -100,7 +100,7 @@ class TcpCommunicator final : public Communicator {
   Transfers::Events events_;
   uint64_t number_ = 0, splits_ = 0;
   CollectiveOperation operation_;
-  Deadline deadline_{0};  // begins with the operation, and again whenever a byte moves
+  Deadline deadline_{0};  // restarts with each operation, and whenever a byte moves
   std::vector<std::byte> scratch_;
   std::string what_;
 };
@@ -135,7 +135,7 @@ void TcpCommunicator::wait_for(std::span<const int> peers) {
 }
 
 void TcpCommunicator::lose(int peer) {
-  // The rendezvous knows which rank was lost first, this one or one that it waited for.
+  // Waits for the rendezvous to say which rank was lost first: the peer may have failed in turn.
   const Deadline deadline(kVerdictSeconds);
   const auto left = [&] { return job_->has_left(name_of(peer)); };
   while (!state_->failed() && !deadline.over() && !left())
@@ -168,7 +168,7 @@ void TcpCommunicator::show_all(Transfers& t, const void* input, void* output, in
   reduce_buffers(inputs, output, count, dtype, op);
 }
 
-// Reduces this rank's part of all ranks' inputs; `output` is the part's place.
+// Reduces this rank's part over the inputs of all ranks; `output` has the size of the part.
 void TcpCommunicator::reduce_part(Transfers& t, const std::byte* input, std::byte* output,
                                   std::span<const size_t> offsets, std::span<const size_t> bytes,
                                   DType dtype, ReduceOp op) {
@@ -186,7 +186,7 @@ void TcpCommunicator::reduce_part(Transfers& t, const std::byte* input, std::byt
   reduce_buffers(inputs, output, static_cast<int64_t>(bytes[me] / dtype_size(dtype)), dtype, op);
 }
 
-// Gives this rank's part of `all` to the others and takes theirs.
+// Sends this rank's part of `all` to the others and receives theirs.
 void TcpCommunicator::exchange_parts(Transfers& t, std::byte* all, std::span<const size_t> offsets,
                                      std::span<const size_t> bytes) {
   const auto me = static_cast<size_t>(rank_);
@@ -263,7 +263,7 @@ void TcpCommunicator::broadcast(void* data, size_t bytes, int root) {
       t.receive(root, data, bytes);
     return t.run();
   }
-  // The root sends a part to each rank, and the ranks give their parts to the others.
+  // The root sends one part to each rank, and each rank sends its part to the others.
   const auto n = static_cast<size_t>(size_);
   auto* all = static_cast<std::byte*>(data);
   const auto begin_of = [&](int r) { return bytes * static_cast<size_t>(r) / n; };
@@ -304,7 +304,7 @@ std::unique_ptr<Communicator> form(const std::shared_ptr<Job>& job, uint64_t id,
   try {
     std::vector<Socket> sockets = job->connect(*state);
     return std::make_unique<TcpCommunicator>(job, state, std::move(sockets));
-  } catch (const std::exception& e) {  // the others wait for this member
+  } catch (const std::exception& e) {  // the others must not wait for this member
     state->fail(e.what(), /*announce=*/true);
     job->wake();
     throw;

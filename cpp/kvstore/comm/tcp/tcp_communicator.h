@@ -1,4 +1,4 @@
-// Collectives between processes over TCP, every two of which have a connection.
+// Collectives between processes over TCP, with a connection between every two processes.
 #pragma once
 #include <memory>
 
@@ -7,8 +7,8 @@
 
 namespace mxlite::tcp {
 
-// Returns the group of all processes of the job; collective. Errors call ranks by their number in
-// the job, in groups that split makes as well.
+// Returns the group of all processes of the job; collective. Errors of this group, and of groups
+// that split makes, name ranks by their number in the job.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Job> job);
 
 }  // namespace mxlite::tcp

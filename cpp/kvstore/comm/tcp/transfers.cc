@@ -11,7 +11,7 @@
 namespace mxlite::tcp {
 namespace {
 
-constexpr int kAttempts = 20;  // before the thread sleeps
+constexpr int kAttempts = 20;  // without progress before the thread sleeps
 constexpr int kSleepMs = 50;
 
 }  // namespace
@@ -32,12 +32,12 @@ void Transfers::add(int peer, bool outgoing, std::byte* data, size_t bytes) {
 
 bool Transfers::advance(Message& m) {
   const Socket& socket = sockets_[static_cast<size_t>(m.peer)];
-  // A message is never read past its end: the sender's next one follows.
+  // Reads no further than the end of the message, because the sender's next one may follow.
   iovec parts[2];
   size_t count = 0;
   if (m.moved < sizeof m.header)
     parts[count++] = {reinterpret_cast<std::byte*>(&m.header) + m.moved, sizeof m.header - m.moved};
-  // Data comes after the header is checked, because the message may be a shorter one.
+  // Receives data only after the header was checked, because the message may be shorter.
   if (m.bytes > 0 && (m.outgoing || count == 0)) {
     const size_t begin = m.moved - std::min(m.moved, sizeof m.header);
     parts[count++] = {m.data + begin, m.bytes - begin};
@@ -63,7 +63,7 @@ bool Transfers::advance(Message& m) {
 }
 
 void Transfers::run() {
-  // busy[2 * peer + outgoing]: an earlier message of this direction has not ended.
+  // busy[2 * peer + outgoing]: an earlier message in this direction is in flight.
   std::vector<bool> busy(2 * sockets_.size());
   std::vector<pollfd> polled;
   for (int idle = 0;;) {

@@ -1,5 +1,5 @@
-// Messages between the members of a group that travel at the same time. Every message has a header,
-// by which its receiver sees whether the sender is in the same call.
+// Concurrent messages between the members of a group. Every message has a header that shows its
+// receiver whether the sender is in the same call.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,31 +11,31 @@
 
 namespace mxlite::tcp {
 
-// Leads a message.
+// First bytes of a message.
 struct MessageHeader {
-  uint64_t signature = 0;  // The call's kind, dtype and sizes
-  uint64_t number = 0;     // Counts calls of the group
-  uint64_t bytes = 0;      // after the header
+  uint64_t signature = 0;  // kind, dtype and sizes of the call
+  uint64_t number = 0;     // counts the calls of the group
+  uint64_t bytes = 0;      // size of the data after the header
 };
 
 class Transfers {
  public:
   struct Events {
-    // Called while nothing moves; throws to end the wait. `peers`: members that are waited for.
+    // Called while no byte moves; throws to end the wait. `peers`: members whose data is missing.
     std::function<void(std::span<const int> peers)> waiting;
-    std::function<void()> moved;           // called after a byte has been sent or has come
+    std::function<void()> moved;           // called after a byte was sent or received
     std::function<void(int peer)> closed;  // throws
     std::function<void(int peer, const MessageHeader& came)> unexpected;  // throws
   };
 
-  // The sockets do not wait; one for each member.
+  // `sockets` has one for each member.
   Transfers(std::span<const Socket> sockets, const Events& events, const MessageHeader& call)
       : sockets_(sockets), events_(events), call_(call) {}
 
-  // The memory must stay until run returns. Messages between two members keep their order.
+  // The memory must stay valid until run returns. Messages between two members keep their order.
   void send(int peer, const void* data, size_t bytes);
   void receive(int peer, void* data, size_t bytes);
-  // Returns when all messages have been sent and have come; then more can be added.
+  // Returns when all messages have been sent and received; then more can be added.
   void run();
 
  private:
@@ -45,7 +45,7 @@ class Transfers {
     std::byte* data;
     MessageHeader header;  // for an incoming one: the header received so far
     size_t bytes;
-    size_t moved = 0;  // Bytes of header and data
+    size_t moved = 0;  // bytes of header and data so far
     bool done() const { return moved == sizeof header + bytes; }
   };
   void add(int peer, bool outgoing, std::byte* data, size_t bytes);
