@@ -1,4 +1,4 @@
-// Common part of servers and workers: a member of the job, and a worker's connections to the
+// A server or worker as a member of its job. For a worker, also holds the connections to the
 // servers.
 #pragma once
 #include <functional>
@@ -21,14 +21,14 @@ class JobMember final : public members::Member {
   struct Events {
     std::function<void(const JobState& now)> changed = [](const JobState&) {};
     std::function<void(const std::string& why)> failed = [](const std::string&) {};
-    std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};  // a worker's
+    std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};  // of a worker
     std::function<void(ConnectionId)> closed = [](ConnectionId) {};
-    // Called when a server has come back: what it may have lost can be sent again.
+    // Called when a server has come back, to repeat requests whose effect it may have lost.
     std::function<void(int server)> restored = [](int) {};
     std::function<void()> tick = [] {};
   };
 
-  explicit JobMember(const Options& options);  // a server listens from here on
+  explicit JobMember(const Options& options);  // a server starts to listen
   ~JobMember() override { stop(0); }
 
   void set_events(Events events) { events_ = std::move(events); }

@@ -6,7 +6,7 @@
 namespace mxlite::server {
 namespace {
 
-constexpr double kLinger = 5;  // seconds at the end in which all processes are notified
+constexpr double kLinger = 5;  // seconds in which to notify all processes of the end
 
 }  // namespace
 
@@ -78,7 +78,7 @@ void JobScheduler::barrier(Entry& worker, const Frame& frame) {
   check_barriers();
 }
 
-// A worker that comes back counts from 0 and passes the barriers that all others have passed.
+// A replaced worker counts its barriers from 0 and passes at once those that all have passed.
 void JobScheduler::check_barriers() {
   uint64_t passed = ~uint64_t{0};
   for (const Entry& m : workers_) passed = std::min(passed, m.barriers);
@@ -142,7 +142,7 @@ std::string JobScheduler::missing() const {
 bool JobScheduler::end_if_over() {
   if (!state_.ended && state_.failure.empty()) return false;
   if (over_since_ == Clock::time_point{}) over_since_ = Clock::now();
-  // All are notified: processes that did not get the frame ask with their next heartbeat.
+  // Waits for all to be notified: a process that has missed the frame asks by its next heartbeat.
   const std::vector<Entry*> list = all();
   const bool alone =
       std::all_of(list.begin(), list.end(), [](const Entry* m) { return m->connection == 0; });

@@ -17,11 +17,11 @@ using store::Placement;
 
 class JobScheduler final : public members::Registry {
  public:
-  // Listens from here on; throws if the port is in use.
+  // Starts to listen; throws if the port is in use.
   explicit JobScheduler(const Options& options);
   ~JobScheduler() override { reactor_.stop(0); }
 
-  // Runs until the job has ended; throws why it failed. Calls `interrupted` ten times a second.
+  // Runs until the job ends; throws if it fails. Calls `interrupted` ten times a second.
   void run(const std::function<void()>& interrupted);
   int port() const { return port_; }
 

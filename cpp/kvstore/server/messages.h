@@ -1,4 +1,4 @@
-// Bodies of frames between workers and servers, and the names of what they share with other jobs.
+// Bodies of frames between workers and servers; names of the messages that all kinds of jobs use.
 #pragma once
 #include <string>
 #include <vector>
@@ -23,7 +23,7 @@ struct PlaceRequest {
   std::vector<std::string> keys;
   std::vector<int64_t> bytes;
   std::vector<std::string> specs;  // "float32(2, 3)"
-  bool settled = false;            // all workers have asked; their specs are compared
+  bool settled = false;            // all workers have asked, so compare their specs
   auto fields() { return std::tie(keys, bytes, specs, settled); }
   void check() const {
     MX_CHECK_KIND(bytes.size() == keys.size() && specs.size() == keys.size(),
@@ -38,8 +38,8 @@ struct PartSpec {
   uint32_t part = 0;
   DType dtype = DType::kFloat32;
   int64_t count = 0;      // elements
-  int64_t row_size = 1;   // elements of a row
-  int64_t first_row = 0;  // position in the array
+  int64_t row_size = 1;   // elements per row
+  int64_t first_row = 0;  // index of the part's first row in the array
   int64_t rows() const { return row_size > 0 ? count / row_size : 0; }
   size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }
   auto fields() { return std::tie(key, part, dtype, count, row_size, first_row); }
@@ -57,18 +57,18 @@ constexpr PushForm last_enumerator(PushForm) { return PushForm::kOneBit; }
 struct PushHeader {
   std::string key;
   uint32_t part = 0;
-  uint64_t step = 0;  // step of this worker and key, from 1
+  uint64_t step = 0;  // number of this worker's push of the key, from 1
   PushForm form = PushForm::kDense;
   DType dtype = DType::kFloat32;
-  float threshold = 0;        // threshold of compressed gradients
-  std::vector<int64_t> rows;  // rows within the part
+  float threshold = 0;        // of compressed gradients
+  std::vector<int64_t> rows;  // indices of rows within the part
   auto fields() { return std::tie(key, part, step, form, dtype, threshold, rows); }
 };
 
 struct PullHeader {
   std::string key;
   uint32_t part = 0;
-  uint64_t step = 0;  // step of this worker that the value must include
+  uint64_t step = 0;  // number of this worker's push that the value must include
   bool by_rows = false;
   std::vector<int64_t> rows;
   auto fields() { return std::tie(key, part, step, by_rows, rows); }
@@ -86,7 +86,7 @@ struct Command {
   std::string name, text;
   auto fields() { return std::tie(number, head, name, text); }
 };
-// Heads of the store's own commands; those of users begin at 0.
+// Commands of the store itself; the heads of users' commands begin at 0.
 enum CommandHead : int32_t {
   kSetSync = -1,
   kSetOptimizer = -2,     // name: scope and optimizer, "sgd" or "1:sgd"; text: JSON
@@ -94,8 +94,8 @@ enum CommandHead : int32_t {
   kProfiler = -4,  // names: "config" (text: JSON), "state" (run, stop, pause, resume), "dump"
 };
 
-// Stores of one process share the servers, each with an optimizer of its own: "1:" of the key or
-// the name "1:w"; "" of other texts.
+// Several stores of one process share the servers, each with its own optimizer: the scope is the
+// prefix of its keys. Returns "1:" for "1:w", and "" for names without a number.
 inline std::string scope_of(const std::string& name) {
   const size_t digits = name.find_first_not_of("0123456789");
   if (digits == 0 || digits == std::string::npos || name[digits] != ':') return "";

@@ -36,9 +36,9 @@ double positive_seconds(const char* name, double fallback) {
   return value;
 }
 
-// The secret that all processes of a job share. Without one, programs that know the scheduler's
-// address could read and replace the weights, so a job without MXLITE_PS_TOKEN must ask for that
-// and stay on this host.
+// Returns the secret that all processes of a job share. Without a secret, any program that knows
+// the scheduler's address could read and replace the weights. So a job without MXLITE_PS_TOKEN must
+// set MXLITE_INSECURE_SERVER and run on this host only.
 std::string job_secret(const Options& o) {
   const std::string token = env_string("MXLITE_PS_TOKEN", "");
   if (!token.empty()) return token;
@@ -75,12 +75,12 @@ Options options_from_environment(Role role) {
   const std::string interface = env_string("DMLC_INTERFACE", "");
   if (o.node_host.empty() && !interface.empty()) o.node_host = interface_address(interface);
   if (role == Role::kServer) o.port = port_number("PORT", 0);
-  // Servers and workers may be started by two different mpirun commands.
+  // MPI's rank may differ from ours: two mpirun commands may start servers and workers.
   const int64_t mpi_rank = env_int("OMPI_COMM_WORLD_RANK", -1);
   o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", mpi_rank)));
   o.key = key_of_secret(job_secret(o));
   o.timeout = positive_seconds("MXLITE_PS_TIMEOUT", o.timeout);
-  // ps-lite's variables turn heartbeats on; their default 0 selects ours.
+  // In ps-lite, 0 turns heartbeats off; here it selects the default.
   const auto given = [](const char* name, double fallback) {
     const double value = env_seconds(name, 0);
     return value > 0 ? value : fallback;

@@ -1,4 +1,4 @@
-// Options of a job with a parameter server, from the environment: docs/parameter_server.md.
+// Options of a job with a parameter server, read from the environment: docs/parameter_server.md.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -31,10 +31,10 @@ struct Options {
   double silence = 5;             // seconds without heartbeat after which a process counts as dead
   double resend = 1;              // seconds after which a request without an answer is sent again
   double rejoin = 0;              // seconds within which a lost process may come back
-  int64_t big_array = 1000000;    // elements from which on all servers share an array
-  int64_t staleness = -1;         // async: steps that a worker may be ahead of the slowest; -1: any
-  int threads = 0;                // threads of a server; 0: by the cores
-  std::string snapshot_dir;       // snapshots of servers; empty: none
+  int64_t big_array = 1000000;    // arrays of this many elements are split over all servers
+  int64_t staleness = -1;         // async: steps by which a worker may lead the slowest; -1: any
+  int threads = 0;                // threads of a server; 0: depends on the number of cores
+  std::string snapshot_dir;       // folder of servers' snapshots; empty: none
   int64_t snapshot_updates = 10;  // updates of one part between snapshots
   bool verbose = false;
   std::string version;  // version of mxlite
@@ -42,7 +42,7 @@ struct Options {
   bool local() const;  // whether all processes are on this host
 };
 
-// Value errors name the variable. The role decides which variables are required.
+// Throws a value error that names the variable. The role decides which variables are required.
 Options options_from_environment(Role role);
 
 }  // namespace mxlite::server

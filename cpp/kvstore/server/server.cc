@@ -45,7 +45,7 @@ Server::Server(const Options& options)
       context_(options.num_workers, options.timeout, options.staleness),
       member_(options),
       pool_(thread_count(options)) {
-  // One thread computes a part; several threads compute several parts.
+  // Each part is updated by one thread of pool_, so kernels must not use more.
   set_cpu_threads(1);
   context_.snapshot_updates = options.snapshot_updates;
   context_.fail_job = [this](const std::string& why) {
@@ -59,8 +59,8 @@ Server::~Server() {
 }
 
 void Server::run(const ServerHooks& hooks) {
-  // Workers say hello only after start_afresh_or_restore: they learn the address from the state
-  // that the scheduler sends when all have come, and until then frames are refused.
+  // Workers connect only after start_afresh_or_restore: they get this server's address from the
+  // state that the scheduler sends when all have registered. Until then frames are refused.
   JobMember::Events events;
   events.changed = [this](const JobState& now) { job_changed(now); };
   events.failed = [this](const std::string&) {
@@ -174,12 +174,12 @@ Answer Server::answer_to(ConnectionId id, uint64_t request) {
 }
 
 void Server::take_hello(ConnectionId id, const Hello& hello) {
-  // The process asks again soon.
+  // The worker will connect again.
   if (registered_.epoch == 0) return member_.reactor().close(id, "not ready yet");
   if (hello.role != Role::kWorker || hello.rank < 0 || hello.rank >= options_.num_workers ||
       hello.version != options_.version)
     throw FrameError(BadFrame::kOrder, "parameter server: not a worker's hello");
-  // A lost process of the same rank may not send any more.
+  // Closes the connection of a lost process of the same rank, which must not send any more.
   for (auto& [other, worker] : workers_)
     if (worker.rank == hello.rank && worker.incarnation < hello.incarnation)
       member_.reactor().close(other, "replaced");
@@ -311,7 +311,7 @@ void Server::obey(const Command& c) {
       });
       break;
     }
-    case kProfiler:  // sent to the server that this one replaces
+    case kProfiler:  // repeats a command to the server that this one replaces
       on_run_thread([this, c](const ServerHooks& hooks) {
         try {
           hooks.profile(registered_.rank, c.name, c.text);
@@ -343,7 +343,7 @@ void Server::obey(const Command& c) {
   settings_.push_back(c);
 }
 
-// Answers after every part has been written.
+// Saves all parts, and answers when every part has been written.
 void Server::answer_all_saved(ConnectionId id, uint64_t request) {
   auto left = std::make_shared<std::atomic<size_t>>(slots_.size() + 1);
   const auto done = [left, answer = answer_to(id, request)] {

@@ -1,4 +1,4 @@
-// A process that stores parts of the arrays.
+// A server: stores parts of arrays and updates them with the pushes of workers.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@ class Server {
   explicit Server(const Options& options);
   ~Server();
 
-  // Runs until the job has ended; throws why it failed.
+  // Runs until the job ends; throws if it fails.
   void run(const ServerHooks& hooks);
 
  private:
@@ -58,8 +58,8 @@ class Server {
   // Used only on the reactor thread.
   std::map<ConnectionId, Worker> workers_;
   std::map<std::pair<std::string, uint32_t>, std::unique_ptr<SlotQueue>> slots_;
-  std::map<int, uint64_t> commands_done_;           // by worker
-  std::vector<Command> settings_;                   // repeated for a server that replaces this one
+  std::map<int, uint64_t> commands_done_;  // by worker
+  std::vector<Command> settings_;          // commands that a server which replaces this one repeats
   std::map<int, ProfileRequest> profile_requests_;  // by worker
   uint64_t next_file_ = 0;
   Clock::time_point looked_{};
@@ -67,10 +67,10 @@ class Server {
   std::mutex mutex_;
   std::condition_variable over_changed_;
   bool over_ = false;                                          // guarded by mutex_
-  std::vector<std::function<void(const ServerHooks&)>> todo_;  // work for the thread of run;
+  std::vector<std::function<void(const ServerHooks&)>> todo_;  // work for the thread in run();
                                                                // guarded by mutex_
   JobMember member_;
-  SlotPool pool_;  // ends before the objects that its work uses
+  SlotPool pool_;  // last: its threads end before the objects that they use
 };
 
 }  // namespace mxlite::server

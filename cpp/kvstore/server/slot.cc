@@ -11,7 +11,7 @@
 namespace mxlite::server {
 namespace {
 
-// Adds rows of T into sums of its compute type.
+// Adds a row of T to sums in the compute type of T.
 template <class T>
 void add_row(const std::byte* row, int64_t width, ComputeType<T>* sum) {
   const T* values = reinterpret_cast<const T*>(row);
@@ -46,7 +46,7 @@ std::string Slot::name() const { return str("key '", key_, "'"); }
 void Slot::init(const PartSpec& spec, const Buffer& data, const Answer& answer) {
   const ProfileScope profile(trace_name("init", key_), ProfileKind::kComm);
   if (ready_) {
-    // A worker that has come back, or the answer was lost.
+    // Initialized before: a worker has come back, or repeats the request because it got no answer.
     const bool same = spec.dtype == spec_.dtype && spec.count == spec_.count;
     return answer(
         same ? Reply{}
@@ -98,7 +98,7 @@ std::vector<int64_t> Slot::checked_rows(const std::vector<int64_t>& rows, const 
   return rows;
 }
 
-// Returns the version and the worker's last push that a snapshot holds; it may drop pushes to that.
+// Returns the version, and the worker's last push in a snapshot: the worker may forget up to this.
 Body Slot::progress(int worker) const {
   FrameWriter w;
   w.number(version_);
@@ -115,10 +115,10 @@ void Slot::push(int worker, PushHeader header, Buffer data, const Answer& answer
     return answer({{}, progress(worker), {}});
   }
   if (header.step != taken_[w] + 1) {
-    ++context_.early;  // an earlier one was lost and will be sent again, and then this one
+    ++context_.early;  // an earlier push was lost; the worker will repeat that one and then this
     return;
   }
-  taken_[w] = header.step;  // whatever comes of it: the worker continues counting
+  taken_[w] = header.step;  // even if the push fails, because the worker's count goes on
   check(header, data);
   ++context_.pushes;
   if (context_.sync) {
@@ -157,7 +157,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
       const ProfileScope profile(trace_name("update", key_));
       optimizer->update(key_, weight_, gradient);
     } else if (gradient.by_rows) {
-      // The value becomes the sum, which has no other rows.
+      // The value becomes the sum: all other rows are 0.
       OwnBuffer fresh = OwnBuffer::allocate(spec_.bytes());
       std::memset(fresh.data(), 0, fresh.bytes);
       const size_t width = static_cast<size_t>(spec_.row_size) * dtype_size(spec_.dtype);
@@ -166,7 +166,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
                     gradient.data + i * width, width);
       weight_.value = fresh;
     } else {
-      if (!memory.memory) {  // pushed by a single worker: the frame owns the memory
+      if (!memory.memory) {  // one worker's push: its frame owns the memory
         memory = OwnBuffer::allocate(spec_.bytes());
         if (memory.bytes > 0) std::memcpy(memory.data(), gradient.data, memory.bytes);
       }
@@ -270,7 +270,7 @@ void Slot::note_staleness(int worker) {
 
 void Slot::pull(int worker, uint64_t request, PullHeader header, Answer answer) {
   const ProfileScope profile(trace_name("pull", key_), ProfileKind::kComm);
-  // Sent again: answer where the worker is now.
+  // Replaces a repeated request, because the answer must go to the worker's current connection.
   std::erase_if(pulls_,
                 [&](const WaitingPull& p) { return p.worker == worker && p.request == request; });
   pulls_.push_back({request, worker, std::move(header), std::move(answer)});
@@ -339,7 +339,7 @@ Clock::time_point Slot::since(Clock::time_point begun) const {
 }
 
 void Slot::look() {
-  answer_pulls();  // a worker that has left delays no other in async mode
+  answer_pulls();  // in async mode, pulls no longer wait for a worker that has left
   const auto overdue = [this](Clock::time_point begun) {
     return Clock::now() - since(begun) > std::chrono::duration<double>(context_.timeout);
   };

@@ -1,6 +1,6 @@
-// One part of an array on a server: takes each push once, adds up what belongs together, lets the
-// optimizer change the value, and answers pulls when the value is as new as they ask. Called by one
-// thread at a time.
+// One part of an array on a server: applies each push once, adds up the pushes of one round,
+// updates the value with the optimizer, and answers pulls when the value is recent enough. Called
+// by one thread at a time.
 #pragma once
 #include <array>
 #include <atomic>
@@ -22,9 +22,9 @@ using store::Gradient;
 using store::Optimizer;
 using store::Weight;
 
-inline constexpr size_t kStalenessBins = 33;  // the last one: that or more
+inline constexpr size_t kStalenessBins = 33;  // of 0, 1, ...; the last one: 32 or more
 
-// Holds what the parts of a server share. Any thread may use it.
+// Settings and counters that all parts of a server share. Any thread may use it.
 class SlotContext {
  public:
   SlotContext(int workers, double seconds, int64_t bound)
@@ -38,7 +38,7 @@ class SlotContext {
   const int64_t staleness;  // bound for async mode; -1: any
   std::atomic<bool> sync{true};
   std::vector<std::atomic<bool>> gone;       // workers that have left the job
-  std::atomic<Clock::rep> patience_from{0};  // deadlines begin no earlier
+  std::atomic<Clock::rep> patience_from{0};  // deadlines count from this time or later
   std::string folder;                        // folder of snapshots; empty: none
   int64_t snapshot_updates = 10;
   uint32_t epoch = 0;
@@ -65,22 +65,22 @@ class Slot {
         scope_(scope_of(key_)),
         part_(part),
         file_(std::move(file)) {}
-  // From a snapshot of this run of the job; null for another file. A record error for damage.
+  // Reads a snapshot; null if it is of another run of the job. Throws a record error for damage.
   static std::unique_ptr<Slot> load(SlotContext& context, const std::string& file);
 
   void init(const PartSpec& spec, const Buffer& data, const Answer& answer);
   void push(int worker, PushHeader header, Buffer data, const Answer& answer);
   void pull(int worker, uint64_t request, PullHeader header, Answer answer);
-  // The step of this worker's last push that was taken.
+  // Answers with the step of this worker's last accepted push.
   void status(int worker, const Answer& answer);
   void get_states(const Answer& answer);
   void set_states(const Body& body, const Buffer& data, const Answer& answer);
-  // Deadlines, and workers that have left.
+  // Checks deadlines, and whether workers have left.
   void look();
   // Writes the snapshot now.
   void save();
 
-  bool waits() const { return waits_; }  // any thread: look is of use
+  bool waits() const { return waits_; }  // any thread; whether look must be called
   const std::string& key() const { return key_; }
   uint32_t part() const { return part_; }
   size_t bytes() const { return bytes_; }  // any thread
@@ -91,7 +91,7 @@ class Slot {
     Buffer data;
   };
   struct Round {
-    std::map<int, Contribution> pushes;  // by worker: added up in this order
+    std::map<int, Contribution> pushes;  // by worker; added up in the order of workers
     Clock::time_point begun = Clock::now();
   };
   struct WaitingPull {

@@ -52,7 +52,7 @@ void SlotPool::run() {
     work(*queue.slot);
     lock.lock();
     if (!queue.work.empty()) {
-      ready_.push_back(&queue);  // other queues run first
+      ready_.push_back(&queue);  // lets other queues run first
       changed_.notify_one();
       continue;
     }

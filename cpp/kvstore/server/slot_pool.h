@@ -1,5 +1,5 @@
-// Runs the work of parts on a few threads: in order for one part, concurrently for
-// different parts.
+// Runs work on the parts of a server with a few threads: in order for one part, concurrently
+// for different parts.
 #pragma once
 #include <condition_variable>
 #include <deque>

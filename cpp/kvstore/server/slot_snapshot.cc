@@ -18,7 +18,7 @@ void put_counts(FrameWriter& writer, const std::vector<uint64_t>& counts) {
 
 }  // namespace
 
-// Workers repeat later pushes: they keep pushes until a snapshot contains them.
+// Loses no later pushes: workers keep pushes until a snapshot contains them, and repeat them.
 void Slot::save() {
   if (context_.folder.empty() || !ready_) return;
   const ProfileScope profile(trace_name("snapshot", key_), ProfileKind::kIo);

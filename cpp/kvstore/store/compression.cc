@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint8_t kPositive = 3, kNegative = 2;
 
-// Codes of 16 values, and their residuals. A separate loop, so that the compiler vectorizes it.
+// Computes codes and residuals of n values. A function of its own, so that the loop is vectorized.
 void round_two_bit(const float* gradient, float* residual, float threshold, int64_t n,
                    uint8_t* codes) {
   for (int64_t i = 0; i < n; ++i) {
@@ -60,7 +60,7 @@ void compress_words(std::span<const float> gradient, float* residual, float thre
   }
 }
 
-// Values of all codes of kBits bits.
+// Decodes values of kBits bits each.
 template <int kBits>
 void decompress_words(const uint32_t* words, std::span<float> values,
                       const std::array<float, size_t{1} << kBits>& table) {

@@ -1,5 +1,5 @@
-// Gradients rounded to few bits, in MXNet's wire format. The rounding error stays in the sender's
-// residual and is added to its next gradient.
+// Rounds gradients to few bits, in MXNet's wire format. The sender keeps the rounding error in a
+// residual and adds it to its next gradient.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -18,12 +18,12 @@ struct Compression {
   float threshold = 0.5F;
 };
 
-// "2bit", "1bit" or "none"; throws a value error for other names, and for a threshold that is not
-// above 0 with 2bit or no finite number.
+// type: "2bit", "1bit" or "none". The threshold must be finite and, for 2bit, above 0. Throws a
+// value error for other values.
 Compression make_compression(const std::string& type, double threshold);
 
-// Returns the values in a 32-bit word: 16, 32, or 1 if uncompressed. An array may be cut into parts
-// at multiples of it; the parts' words are then those of the whole.
+// Returns the number of values in a 32-bit word: 16, 32, or 1 if uncompressed. If an array is cut
+// at multiples of it, the words of the parts together equal the words of the array.
 int64_t values_per_word(CompressionType type);
 int64_t compressed_words(CompressionType type, int64_t count);
 

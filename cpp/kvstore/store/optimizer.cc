@@ -60,7 +60,7 @@ void convert(const std::byte* from, DType from_type, std::byte* to, DType to_typ
   });
 }
 
-// Rows of `whole` to or from the rows that lie together in `some`.
+// Copies the given rows of `whole` to `some`, where they are adjacent, or back unless `gather`.
 void move_rows(std::byte* whole, std::byte* some, const std::vector<int64_t>& rows, size_t width,
                bool gather) {
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -198,7 +198,7 @@ void Optimizer::update(const std::string& key, Weight& w, const Gradient& gradie
     grad_memory = whole;
     grad = grad_memory.data();
   }
-  // Another thread may be sending the old value.
+  // Copies the value first if another thread may still be sending it.
   if (!w.master.memory && w.value.memory.use_count() > 1) {
     OwnBuffer fresh = OwnBuffer::allocate(w.bytes());
     std::memcpy(fresh.data(), w.value.data(), w.bytes());

@@ -1,5 +1,5 @@
-// The optimizers of servers: JSON names the update operator (sgd_update and so on) and gives its
-// parameters, so that servers know nothing of optimizers and get the same numbers as workers.
+// Optimizers of servers: JSON names the update operator (sgd_update and so on) and its parameters.
+// So servers need no code of their own for each optimizer, and compute the same bits as workers.
 #pragma once
 #include <map>
 #include <memory>
@@ -19,17 +19,17 @@ struct UpdateArray {
   DType dtype = DType::kFloat32;
 };
 using UpdateParam = std::pair<std::string, double>;
-// The facts that a store needs from the schema of an update operator.
+// Properties of an update operator that a store needs from its schema.
 struct UpdateOperator {
-  int states = 0;               // how many arrays it keeps for a weight, which start at 0
+  int states = 0;               // number of state arrays per weight; they start as zeros
   bool scale_is_input = false;  // the factor on the gradient is its last input (AdamW)
   std::vector<std::string> params;
   bool takes(std::string_view param) const;
 };
-// The update operators. This library lies below them, so the bindings and the tests, which
-// link both, set the functions.
+// Functions that call update operators. This library is below the operators, so the bindings and
+// the tests, which link both, set the functions.
 struct UpdateOperators {
-  // Runs the operator's CPU kernel in this thread; the output may be the first input.
+  // Runs the operator's CPU kernel on the calling thread; the output may be the first input.
   void (*run)(const std::string& op, std::span<const UpdateParam> params,
               std::span<const UpdateArray> inputs, const UpdateArray& output) = nullptr;
   // Throws a not-supported error unless `op` updates weights on servers.
@@ -42,8 +42,8 @@ struct Weight {
   DType dtype = DType::kFloat32;
   int64_t count = 0, row_size = 1;
   OwnBuffer value;
-  OwnBuffer master;               // float32, of a half-precision value; empty: none
-  std::vector<OwnBuffer> states;  // momentum and so on, in `exact`; empty before the first update
+  OwnBuffer master;               // float32 copy of a half-precision value; empty: none
+  std::vector<OwnBuffer> states;  // momentum and so on; empty before the first update
   uint64_t updates = 0;           // number of updates so far
   DType exact() const { return master.memory ? DType::kFloat32 : dtype; }
   size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }
@@ -53,21 +53,21 @@ struct Gradient {
   const std::byte* data = nullptr;
   DType dtype = DType::kFloat32;
   bool by_rows = false;
-  std::vector<int64_t> rows;  // ascending, each once; data has these rows only
+  std::vector<int64_t> rows;  // ascending and unique; data has only these rows
 };
 
 // Fields of the JSON:
 //   operator                      the update operator
 //   params                        its parameters, numbers by name
-//   learning_rate, lr_scheduler   the rate now, or a schedule by number of the update
+//   learning_rate, lr_scheduler   the current rate, or a schedule by number of updates
 //   wd, rescale_grad, lr_mult, wd_mult, begin_num_update, multi_precision   as in Python
 //   decoupled                     the learning rate multiplies wd
-//   rows                          a gradient of some rows changes only these
-// The server adds lr, wd, rescale_grad and t (number of the update) where the operator takes them
-// and params has none.
+//   rows                          whether a gradient of some rows updates only these rows
+// The server adds lr, wd, rescale_grad and t (number of the update) if the operator takes them and
+// params does not set them.
 class Optimizer {
  public:
-  // `name` is for messages. Not-supported and value errors say what is wrong, with a suggestion.
+  // `name` is for messages. Throws not-supported and value errors that suggest a remedy.
   static std::shared_ptr<const Optimizer> make(const std::string& name, const std::string& json);
   // Returns a copy with some fields changed (learning_rate, rescale_grad, wd, ...).
   std::shared_ptr<const Optimizer> changed(const std::string& json) const;

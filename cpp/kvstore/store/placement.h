@@ -1,5 +1,5 @@
-// Decides which server stores which part of which array. All processes of a job compute the same
-// result from the same numbers.
+// Decides which server stores which part of an array. All processes of a job compute the same
+// layout from the same arguments.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -20,19 +20,19 @@ struct Part {
 struct Layout {
   std::vector<Part> parts;  // in the order of elements; an empty array has one
   int64_t row_size = 1;     // elements per row; parts hold whole rows
-  bool by_rows = true;      // false: rows are too long, parts divide them
+  bool by_rows = true;      // false: parts divide rows, because the rows are too long
 };
 
 // Arrays of `big_array` elements and more are split evenly over all servers, others go to `server`.
 Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t big_array);
 
-// Assigns each key to the server with the fewest bytes so far; only the scheduler has one, so
-// workers may ask in any order. Shared keys count on all servers.
+// Assigns each key to the server with the fewest bytes so far. Only the scheduler has this object,
+// so workers may ask in any order. Pass 0 bytes for arrays that are split over all servers.
 class Placement {
  public:
   explicit Placement(int num_servers) : load_(static_cast<size_t>(num_servers), 0) {}
   int place(const std::string& key, int64_t bytes);
-  // Notes what a worker reports about a key that has been placed: "float32(2, 3)".
+  // Stores the spec ("float32(2, 3)") that a worker has reported for a placed key.
   void note(const std::string& key, int worker, const std::string& spec);
   // Returns which workers report different specs; empty if they agree.
   std::string conflict(const std::string& key) const;
@@ -41,7 +41,7 @@ class Placement {
  private:
   struct Key {
     int server = 0;
-    std::map<int, std::string> specs;  // by worker, if different from the first one's
+    std::map<int, std::string> specs;  // by worker; only the first, and those that differ
     int first = -1;
   };
   std::vector<int64_t> load_;

@@ -65,7 +65,7 @@ class WithWarmup : public Schedule {
   bool linear_;
 };
 
-// Multiplies repeatedly, as in Python, so that the bits are the same.
+// Multiplies repeatedly, as the Python class does, so that the result has the same bits.
 class Factor final : public WithWarmup {
  public:
   explicit Factor(const Fields& f)

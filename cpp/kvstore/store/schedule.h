@@ -14,8 +14,8 @@ class Schedule {
   virtual double rate(int64_t update) const = 0;
 };
 
-// {"name": "FactorScheduler", "base_lr": 0.1, "step": 100, ...}: the attributes of the Python
-// object. Not-supported error for a class that servers do not know, value error for a wrong field.
+// description: attributes of the Python object, {"name": "FactorScheduler", "base_lr": 0.1, ...}.
+// Throws a not-supported error for an unknown class, and a value error for a wrong field.
 std::shared_ptr<const Schedule> make_schedule(const Json& description);
 
 }  // namespace mxlite::store

@@ -1,5 +1,5 @@
 // Interface of the parameter server for the rest of the program. The server and its sockets are a
-// plug-in: libmxlite_server.so is loaded when a job has servers, never by importing mxlite.
+// plug-in: libmxlite_server.so is loaded when a job has servers, and not by importing mxlite.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -16,14 +16,14 @@
 
 namespace mxlite::store {
 
-// One array on the servers.
+// A worker's record of one array on the servers.
 struct StoredKey {
   StoredKey(std::string k, const TensorSpec& s) : key(std::move(k)), spec(s) {}
   const std::string key;
   const TensorSpec spec;
   Layout layout;
-  engine::Var order;              // orders operations on one key
-  std::atomic<uint64_t> step{0};  // number of pushes begun
+  engine::Var order;              // orders this worker's operations on the key
+  std::atomic<uint64_t> step{0};  // number of pushes that this worker has begun
   std::vector<float> residual;    // residual of compression; used by the push in flight
 };
 using StoredKeyRef = std::shared_ptr<StoredKey>;
@@ -31,14 +31,14 @@ using StoredKeyRef = std::shared_ptr<StoredKey>;
 // Arrays are contiguous, in host memory, and belong to the operation until it is done.
 struct ServerOperation {
   StoredKeyRef stored;
-  NDArrayRef push, pull;                         // either or both
+  NDArrayRef push, pull;                         // null: not part of the operation
   NDArrayRef push_rows, pull_rows;               // int64 ids; null: the whole array
   int priority = 0;                              // larger ones are sent first
   std::function<void(std::exception_ptr)> done;  // called once
 };
 
-// Client of a worker: arrays on the servers, by key. Pushes and pulls run in the background;
-// functions that block say so.
+// A worker's client for arrays on the servers, by key. Pushes and pulls run in the background;
+// the comments name functions that block.
 class ServerClient {
  public:
   virtual ~ServerClient() = default;
@@ -46,17 +46,17 @@ class ServerClient {
   virtual int num_workers() const = 0;
   virtual int num_servers() const = 0;
 
-  // Blocks. The values of rank 0 are used; all workers must call it for the same keys.
+  // Blocks. All workers must call it for the same keys; uses the values of rank 0.
   virtual void init(const std::vector<std::string>& keys,
                     const std::vector<NDArrayRef>& values) = 0;
-  // Throws a value error for a key without init.
+  // Throws a value error unless the key was passed to init.
   virtual StoredKeyRef find(const std::string& key) = 0;
   // Never blocks.
   virtual void submit(ServerOperation operation) = 0;
-  // Reports a push whose array could not be computed: the others must not wait for it.
+  // Reports a push whose array could not be computed, so that other workers do not wait for it.
   virtual void report_missing_push(const StoredKey& stored, const std::string& why) noexcept = 0;
 
-  // These block. Rank 0 sends the settings of the servers.
+  // The functions below block. Only rank 0 sends settings to the servers.
   virtual void set_sync(bool sync) = 0;
   virtual void set_optimizer(const std::string& name, const std::string& json,
                              const std::string& scope = "") = 0;
@@ -66,13 +66,13 @@ class ServerClient {
   // Any worker may call it: sends a command to the servers' profilers. Throws if a server failed.
   virtual void profile_servers(const std::string& name, const std::string& text) = 0;
   virtual void barrier() = 0;
-  virtual uint64_t pushed(const std::string& key) = 0;  // pushes of this worker that servers have
+  virtual uint64_t pushed(const std::string& key) = 0;  // number of pushes that servers have got
   virtual std::string report() = 0;                     // JSON
   virtual void save_states(const std::string& path) = 0;
   virtual void load_states(const std::string& path) = 0;
-  // Leaves the job when operations in flight are done, or `at_once`: the others then treat this
-  // worker as lost. Idempotent. Throws only what a signal handler raises; the job is left then,
-  // too.
+  // Leaves the job: waits for operations in flight, unless `at_once`, when others treat this worker
+  // as lost. Idempotent. Throws only what a signal handler raises; even then the worker has left
+  // the job.
   virtual void close(bool at_once = false) = 0;
 };
 
@@ -86,14 +86,14 @@ struct ServerHooks {
       };
 };
 
-// Interface of libmxlite_server.so. The environment (DMLC_*) describes the job; `version` is that
-// of mxlite, which must be equal in all processes.
+// Interface of libmxlite_server.so. The environment (DMLC_*) describes the job; `version` is the
+// version of mxlite, which must be the same in all processes.
 class ServerPlugin {
  public:
   virtual ~ServerPlugin() = default;
   // Blocks until all processes of the job have registered; fails in bounded time.
   virtual std::shared_ptr<ServerClient> connect(const std::string& version) = 0;
-  // Runs as the "scheduler" or a "server" until the job has ended; throws why it failed.
+  // Runs as the "scheduler" or a "server" until the job ends; throws if it fails.
   virtual void run(const std::string& role, const std::string& version,
                    const ServerHooks& hooks) = 0;
 };

@@ -17,8 +17,7 @@ namespace {
 using members::MemberStatus;
 
 constexpr double kStepSeconds = 0.1;
-// A rank is lost after this part of the timeout, so that its loss is reported before waits time
-// out.
+// Part of the timeout after which a rank is lost: its loss is reported before waits time out.
 constexpr double kSilenceShare = 0.8;
 constexpr double kHeartbeat = 1;     // seconds
 constexpr double kLeaveSeconds = 2;  // to wait for the rendezvous when this process leaves
