@@ -13,8 +13,8 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kManyShapes = 64;  // a program that pads or buckets has fewer
-// So many shapes get the packed weights that suit them best.
+constexpr size_t kManyShapes = 64;  // more than programs have that pad inputs or use buckets
+// Number of shapes for which weights are packed in the best way for the shape.
 constexpr int kShapesWithOwnWeights = 8;
 
 std::atomic<uint64_t> uses{0};
@@ -52,7 +52,7 @@ auto keeping_calls(const F& trace) {
   }
 }
 
-// Notes the collectives of a graph that was traced before, as if it was traced now; returns it.
+// Registers the collectives of a graph as if it was traced now, and returns the graph.
 Graph note_calls(Graph graph) {
   for (const Node& n : graph.nodes)
     if (n.kind == NodeKind::kOp && n.inputs.size() == 1)
@@ -101,7 +101,7 @@ void CachedGraph::set_params(ArrayList params) {
   for (size_t i = 0; i < params.size(); ++i)
     MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i, " has no data");
   auto list = std::make_shared<const ArrayList>(std::move(params));
-  std::vector<KeptEntry> dropped;  // destroyed without the lock: a graph may hold Python objects
+  std::vector<KeptEntry> dropped;  // destroyed after the unlock: graphs may hold Python objects
   std::lock_guard lock(mutex_);
   bool same = list->size() == params_->size(), same_memory = same;
   for (size_t i = 0; same && i < list->size(); ++i) {
@@ -111,7 +111,7 @@ void CachedGraph::set_params(ArrayList params) {
   }
   if (!same) dropped.swap(kept_);
   params_ = std::move(list);
-  if (!same_memory)  // signatures that are not used again must not hold the old parameters
+  if (!same_memory)  // otherwise unused signatures would keep the old parameters alive
     for (const KeptEntry& kept : kept_) forget_packed(*kept.entry);
   for (KeptEntry& kept : kept_) {
     kept.parameters = join(*params_, kept.entry->captured);
@@ -157,7 +157,7 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
     }
     params = params_;
   }
-  // Tracing runs Python, which may switch threads: no lock is held. Two threads may both compile.
+  // Holds no lock: tracing runs Python, which may switch threads. Two threads may compile the same.
   const std::shared_ptr<const Compiled> entry =
       keeping_calls([&] { return compile(inputs, mode, *params); });
   size_t shapes_to_warn_of = 0;
@@ -228,7 +228,7 @@ std::shared_ptr<CachedGraph::Compiled> CachedGraph::compile(std::span<const NDAr
 
 void CachedGraph::adopt(std::shared_ptr<Traced> traced) {
   std::lock_guard lock(mutex_);
-  std::swap(adopted_, traced);  // the old value is destroyed without the lock
+  std::swap(adopted_, traced);  // the old value is destroyed after the lock is released
 }
 
 std::shared_ptr<Traced> CachedGraph::take_adopted(const Compiled& entry,
@@ -281,7 +281,7 @@ size_t CachedGraph::num_entries() const {
   return kept_.size();
 }
 
-// Training and inference of one shape count once.
+// Counts training and inference with the same input shapes once.
 size_t CachedGraph::num_shapes_locked() const {
   std::vector<const std::vector<TensorSpec>*> seen;
   for (const KeptEntry& s : kept_) {
@@ -303,7 +303,7 @@ std::vector<CachedGraph::Evictable> CachedGraph::by_last_use() {
 }
 
 void CachedGraph::drop(const std::shared_ptr<const Compiled>& entry) {
-  KeptEntry dropped;  // destroyed without the lock
+  KeptEntry dropped;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   const auto at = std::ranges::find(kept_, entry, &KeptEntry::entry);
   if (at == kept_.end()) return;
@@ -319,7 +319,7 @@ void CachedGraph::add_to(Footprint& footprint) const {
 Traced infer_params(const TraceFn& trace, const std::string& name,
                     std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
                     bool training) {
-  // Shapes do not depend on casts: they are inferred without them, from float32 inputs.
+  // Shapes do not depend on casts, so mixed precision is off and its inputs count as float32.
   const amp::Rules* rules = amp::current_rules();
   const amp::Pause no_amp;
   std::vector<TensorSpec> input_specs;

@@ -1,4 +1,4 @@
-// A hybridized block: traced and compiled once per signature, then only run.
+// The graphs of a hybridized block: traced and compiled once per signature, and then reused.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -17,18 +17,18 @@ namespace mxlite::graph {
 struct SegmentedGraph;
 
 using ArrayList = std::vector<NDArrayRef>;
-// Runs a block's forward on (traced) arrays.
+// Runs a block's forward on traced arrays, which have no data.
 using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList& parameters)>;
 
-// Result of one run of forward on arrays without data.
+// Result of one trace of forward.
 struct Traced {
-  std::vector<TensorSpec> input_specs, parameter_specs;  // parameters have theirs as far as known
+  std::vector<TensorSpec> input_specs, parameter_specs;  // of parameters: as far as they are known
   Device device;
   Graph graph;
   bool numpy = false;  // arrays of the trace are of numpy mode's class
-  bool exact = true;   // false: without the casts of mixed precision that a call makes
+  bool exact = true;   // false: traced without the casts of mixed precision, unlike a call
 };
-// Parameters may have dimensions of -1; operators that use them fill these.
+// Parameters may have unknown dimensions (-1), which the operators that use them fill.
 Traced trace_once(const TraceFn& trace, const std::string& name, Device device, bool training,
                   std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
                   bool numpy = false);
@@ -41,22 +41,22 @@ class CachedGraph : public RefCounted {
   CachedGraph(TraceFn trace, std::string name, bool is_segment = false);
   ~CachedGraph() override;
 
-  // The arrays of the parameters in the order in which forward gets them. Other shapes or dtypes
-  // drop the compiled graphs.
+  // Sets the parameters' arrays, in the order in which forward gets them. Drops the compiled graphs
+  // if shapes, dtypes or devices have changed.
   void set_params(ArrayList params);
 
   struct Mode {
     bool training = false;
     bool recording = false;
-    bool (*needs_grad)(const NDArray&) = nullptr;  // asked when recording
+    bool (*needs_grad)(const NDArray&) = nullptr;  // called only if recording
   };
-  // The executables of one signature. It never changes.
+  // The executables of one signature. Immutable.
   struct Compiled {
     std::vector<TensorSpec> input_specs;
     Device device;
     bool training = false, recording = false, numpy = false;
     std::vector<uint8_t> needs;               // recording: by input, then parameter
-    ArrayList captured;                       // arrays that forward used without being handed them
+    ArrayList captured;                       // arrays that forward uses besides its arguments
     std::shared_ptr<RecordedGraph> recorded;  // null: run `plain` or `segmented`
     ExecutableRef plain;
     std::shared_ptr<const SegmentedGraph> segmented;  // not null: run the segments of the graph
@@ -64,31 +64,31 @@ class CachedGraph : public RefCounted {
   };
   struct Ready {
     std::shared_ptr<const Compiled> entry;
-    std::shared_ptr<const ArrayList> parameters;  // set_params' and the captured ones
+    std::shared_ptr<const ArrayList> parameters;  // those of set_params, then captured
   };
-  // The compiled graph for these inputs. Thread-safe; tracing runs without a lock held.
+  // Returns the compiled graph for these inputs. Thread-safe; holds no lock while it traces.
   Ready prepare(std::span<const NDArrayRef> inputs, const Mode& mode);
 
-  // The next compilation for the same inputs uses this trace instead of tracing once more.
+  // Makes the next compilation for the same inputs use this trace, so that it does not trace again.
   void adopt(std::shared_ptr<Traced> traced);
-  // Specs of the inputs of the last call.
+  // Returns the specs of the inputs of the last call.
   std::optional<std::vector<TensorSpec>> last_signature() const;
 
-  // Both compile the same network for different shapes: their compilations count together.
+  // Counts compilations together with `other`, which compiles the same network for other shapes.
   void count_with(const CachedGraph& other);
 
-  // forward on arrays of another trace.
+  // Runs forward on arrays of another trace.
   ArrayList run_in_trace(std::span<const NDArrayRef> inputs) const;
 
   const std::string& name() const { return name_; }
   size_t num_entries() const;
 
-  // Memory that a signature takes: its own, and packed weights by identity, which others may use.
+  // Memory that a signature uses: its own, and packed weights that others may share, by identity.
   struct Footprint {
     size_t own = 0;
     std::vector<std::pair<const void*, size_t>> shared;
   };
-  // GraphCache chooses by it which signature goes first.
+  // A signature that GraphCache may drop, with the facts by which it chooses.
   struct Evictable {
     CachedGraph* graph = nullptr;
     std::shared_ptr<const Compiled> entry;
@@ -118,14 +118,14 @@ class CachedGraph : public RefCounted {
   const bool is_segment_;
   mutable std::mutex mutex_;
   std::shared_ptr<const ArrayList> params_ = std::make_shared<ArrayList>();  // guarded by mutex_
-  std::vector<KeptEntry> kept_;                 // guarded by mutex_; last used first
+  std::vector<KeptEntry> kept_;                 // guarded by mutex_; most recent first
   std::shared_ptr<Traced> adopted_;             // guarded by mutex_
   bool warned_ = false;                         // guarded by mutex_
-  std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; how often for inference
+  std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; inference only
 };
 
-// Sets the function that gets warnings for the user; until then they are written to standard error.
-// An exception of the function leaves the call that caused the warning.
+// Sets the function that receives warnings for the user; by default they go to standard error. An
+// exception of the function propagates from the call that caused the warning.
 void set_warning_function(void (*warn)(const std::string& text));
 
 // Finds the shapes of parameters whose specs have unknown dimensions (-1) by tracing. Shapes that

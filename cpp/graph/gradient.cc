@@ -13,7 +13,7 @@ namespace {
 constexpr ValueId kNothing{};
 bool exists(ValueId v) { return v.node >= 0; }
 
-// Gradients of a graph's values that have arrived so far.
+// The sum of the gradients that have arrived so far, for each value of a graph.
 class Arrived {
  public:
   explicit Arrived(Graph& joint) : joint_(joint) {
@@ -96,7 +96,7 @@ class GraphGradBuilder final : public GradBuilder {
   std::vector<ValueId> values_;
 };
 
-// Lists for each node which gradients have to reach its outputs.
+// By node: whether gradients of these kinds must reach its outputs.
 struct Needs {
   std::vector<uint8_t> any;    // any gradient, even zeros
   std::vector<uint8_t> value;  // a gradient that affects the gradient of an input or parameter
@@ -125,7 +125,7 @@ Needs propagate_needs(const Graph& g, std::span<const uint8_t> needs) {
   return result;
 }
 
-// Requires that the operator has a gradient.
+// Adds the gradient of a node, whose operator must have one, to the joint graph.
 void differentiate(Graph& joint, int32_t node, Arrived& arrived,
                    const std::vector<uint8_t>& needs) {
   const OpSchema& op = *joint.node(node).op();
@@ -137,7 +137,7 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived,
       arrived.add(inputs[k], builder.value(grads[k]));
 }
 
-// The gradient of the node is zero: passes zeros to inputs that depend on a loss.
+// For a node with a gradient of zero: passes zeros to inputs that depend on a loss.
 void pass_zeros_to_losses(Graph& joint, const Node& node, Arrived& arrived, const Needs& needs) {
   for (ValueId v : node.inputs) {
     if (!needs.loss[static_cast<size_t>(v.node)]) continue;
@@ -146,7 +146,7 @@ void pass_zeros_to_losses(Graph& joint, const Node& node, Arrived& arrived, cons
   }
 }
 
-// Extracts the gradient's part of the joint graph; forward values that it uses become inputs.
+// Extracts the backward graph from the joint graph; forward values that it uses become inputs.
 class Extraction {
  public:
   Extraction(const Graph& joint, size_t num_forward, BackwardGraph& result, bool repeats)
@@ -183,16 +183,16 @@ class Extraction {
  private:
   void need(ValueId v) { needed_[static_cast<size_t>(v.node)] = 1; }
 
-  // Whether recomputing costs less than keeping: reshapes, and values without inputs.
+  // Returns whether recomputing costs less than saving: reshapes, and nodes without inputs.
   bool is_cloned(size_t i) const {
     const Node& n = joint_.nodes[i];
     if (n.kind == NodeKind::kConstant) return true;
     return n.kind == NodeKind::kOp && (n.op()->alias || (n.inputs.empty() && !is_random(n)));
   }
 
-  // The outputs of BatchNorm with relu, LayerNorm and GELU are as large as the data, which backward
-  // keeps anyway, and take one pass over memory to compute: they are recomputed where the first
-  // gradient needs them.
+  // Returns whether backward recomputes a value where the first gradient needs it: an output of
+  // BatchNorm with relu, LayerNorm or GELU. It is as large as the data, which is saved anyway, and
+  // takes one pass over memory to compute.
   bool is_repeated(ValueId v) const {
     constexpr size_t kLeastBytes = 1 << 20;
     const Node& n = joint_.node(v);
@@ -229,7 +229,7 @@ class Extraction {
     }
     put(v, out_.add_op(*op, n.params(), std::move(inputs), n.name().with("_again")));
   }
-  // Values of the forward graph that `repeat` reads, besides parameters.
+  // Returns the values of the forward graph that `repeat` reads, except parameters.
   std::vector<ValueId> read_by_repeat(ValueId v) const {
     const Node& n = joint_.node(v);
     if (is_batch_norm(n)) return {n.inputs[0], {v.node, 1}, {v.node, 2}};

@@ -1,4 +1,4 @@
-// The backward graph of a traced graph, made with the gradient rules of its operators.
+// Builds the backward graph of a traced graph from the gradient rules of its operators.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,20 +8,20 @@
 namespace mxlite::graph {
 
 struct BackwardGraph {
-  // Inputs: the saved values, then the head gradients that arrived. Parameters: those of the
-  // forward graph. Outputs: the gradients.
+  // Inputs: the saved values, then the head gradients of `heads`. Parameters: those of the forward
+  // graph. Outputs: the gradients.
   Graph graph;
-  std::vector<ValueId> saved;  // values of the forward graph that rules use
-  std::vector<int> heads;      // outputs of the forward graph
-  // For each input, then each parameter of forward: an output of `graph`, kNone or kZero.
+  std::vector<ValueId> saved;  // values of the forward graph that gradient rules use
+  std::vector<int> heads;      // outputs of the forward graph with a gradient
+  // By input, then parameter of forward: an output of `graph`, or kNone or kZero.
   static constexpr int kNone = -1, kZero = -2;  // no gradient; zeros
   std::vector<int> grads;
-  // First operator without a gradient, through which no gradient flows; null: none.
+  // First operator without a gradient rule through which a gradient should flow; null: none.
   const OpSchema* not_differentiable = nullptr;
 };
 
-// needs: by input, then parameter of forward. heads: by output, whether a gradient arrives.
-// repeats: recompute large results of _batch_norm_relu, LayerNorm and GELU instead of keeping them.
+// needs: by input, then parameter of forward: whether to compute its gradient. heads: by output:
+// whether it has a gradient. repeats: recompute large results of some operators (is_repeated).
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
                              std::span<const uint8_t> heads, bool repeats);
 

@@ -1,6 +1,6 @@
-// Nodes in topological order, values are (node, output): the one form of a network that is read
-// by position. A trace makes it and passes change it, with fixed shapes, because an executable
-// serves one signature. A symbol's listing is one, too, with shapes that are not known yet.
+// A graph: nodes in topological order; a value is (node, output). Traces make graphs and passes
+// change them. Shapes are fixed, because an executable serves one signature. Only the listing of a
+// symbol is a graph with shapes that are not known yet.
 #pragma once
 #include <string>
 #include <vector>
@@ -18,19 +18,19 @@ struct ValueId {
 };
 
 enum class NodeKind : uint8_t {
-  kInput,      // data, new at every run
-  kParameter,  // weights and running statistics: a lasting array with a version
-  kConstant,   // value known when the graph was made
+  kInput,      // data; another array at every run
+  kParameter,  // weights and running statistics: the same array, with a version, at every run
+  kConstant,   // value known at compile time
   kOp,
 };
 
 struct Node {
   NodeKind kind = NodeKind::kOp;
-  CallRef call;                     // never null; has only a name if the node is no kOp
+  CallRef call;                     // never null; only the name is set unless kind is kOp
   std::vector<ValueId> inputs;      // the op's own, then the extra inputs of post_ops
-  std::vector<TensorSpec> outputs;  // specs, hidden outputs too
+  std::vector<TensorSpec> outputs;  // specs, including hidden outputs
   std::vector<PostOp> post_ops;
-  NDArrayRef value;  // kConstant: the value; kParameter of a captured array: that array
+  NDArrayRef value;  // kConstant: the value; kParameter: the captured array, or null
   int index = -1;    // kInput, kParameter: position in Graph::inputs / Graph::parameters
 
   const OpSchema* op() const { return call->op; }
@@ -50,7 +50,7 @@ struct Graph {
   const TensorSpec& spec(ValueId v) const { return node(v).outputs[static_cast<size_t>(v.output)]; }
   // Adds an input, a parameter or a constant.
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, NodeName name, NDArrayRef value = {});
-  // These infer the specs of the outputs. Without a name: the operator and the position, relu3.
+  // These infer the specs of the outputs. The default name is operator and position: relu3.
   ValueId add_op(CallRef call, std::vector<ValueId> inputs);
   ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
                  NodeName name = {});
@@ -59,7 +59,7 @@ struct Graph {
   std::string text() const;  // for MXLITE_DUMP_GRAPH and tests
 };
 
-// Marks, by node, what the values are computed from.
+// Returns, by node, whether the values depend on it.
 std::vector<uint8_t> find_needed(const Graph& graph, std::span<const ValueId> values);
 
 }  // namespace mxlite::graph

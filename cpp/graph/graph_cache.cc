@@ -10,7 +10,7 @@ namespace {
 
 using Candidate = CachedGraph::Evictable;
 
-// Counts bytes that only the candidates use, and what dropping each of them frees.
+// Counts the bytes that candidates use, and the bytes that dropping one of them frees.
 class Account {
  public:
   void protect(const CachedGraph::Footprint& footprint) {
@@ -61,7 +61,7 @@ void GraphCache::remove(CachedGraph& graph) noexcept {
 
 void GraphCache::trim() {
   if (Executable::total_bytes() + PackedWeights::total_bytes() <= limit_) return;
-  std::vector<Candidate> candidates;  // destroyed without the lock
+  std::vector<Candidate> candidates;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   Account account;
   for (CachedGraph* graph : graphs_) {

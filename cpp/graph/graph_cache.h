@@ -1,5 +1,5 @@
-// Bounds the memory of all graphs compiled in this process: signatures that were not used
-// for the longest time are dropped first.
+// Limits the memory of all graphs compiled in this process: drops the least recently used
+// signatures.
 #pragma once
 #include <cstddef>
 #include <mutex>
@@ -16,9 +16,9 @@ class GraphCache {
   void add(CachedGraph& graph);
   void remove(CachedGraph& graph) noexcept;
 
-  // Drops signatures until what remains fits into the limit. The kProtected most recently used
-  // ones of each graph stay in any case, and what they take does not count: a program that
-  // alternates between training and evaluation never compiles again.
+  // Drops signatures until the rest fits into the limit. The kProtected most recently used
+  // signatures of each graph always stay, and their memory does not count, so a program that
+  // alternates between training and evaluation does not compile again.
   void trim();
   static constexpr size_t kProtected = 2;
 

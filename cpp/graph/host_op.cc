@@ -14,7 +14,7 @@ struct Schemas {
   std::map<std::string, std::unique_ptr<const OpSchema>> all;  // guarded by mutex
 };
 
-// Leaked: nodes point to schemas until the process ends.
+// Leaked, because nodes point to schemas until the process ends.
 Schemas& schemas() {
   static Schemas& instance = *new Schemas;
   return instance;

@@ -1,6 +1,6 @@
-// An operator that the calling thread carries out by calling other operators, graphs or Python,
-// so it is not a kernel: control flow, operators written in Python. A graph that has one is
-// cut there (run/segments.h).
+// A host operator has no kernel: the calling thread runs it by calling other operators, graphs or
+// Python. Examples are control flow and operators written in Python. A graph is cut into segments
+// at its host operators (run/segments.h).
 #pragma once
 #include <memory>
 #include <optional>
@@ -13,39 +13,39 @@
 
 namespace mxlite::graph {
 
-// The contents of a host operator, from which a symbol's node can be made.
+// Description of a host operator from which a symbol's node can be made.
 struct HostOpForm {
   Attributes attrs;  // parameters as text
   struct Part {
     std::shared_ptr<const Graph> graph;
-    std::vector<int> inputs;  // positions among the operator's inputs: by graph input, parameter
+    std::vector<int> inputs;  // indices of the operator's inputs, by graph input, parameter
   };
   std::vector<Part> parts;     // the graphs that a loop or branch calls
-  int num_variables = 0;       // the operator's first inputs are the variables of a loop
-  int64_t max_iterations = 0;  // limit of a loop
+  int num_variables = 0;       // number of loop variables, which are the operator's first inputs
+  int64_t max_iterations = 0;  // limit of a while loop
 };
 
 class HostOp : public RefCounted {
  public:
-  // Throws like an operator's shape rule. Inputs are known.
+  // Returns the specs of the outputs; throws like an operator's shape rule. Inputs must be known.
   virtual Specs infer(std::span<const TensorSpec> inputs) const = 0;
   // Fills unknown dimensions of inputs where possible.
   virtual void complete(std::span<TensorSpec>) const {}
   // Returns whether the operator changes this input in place.
   virtual bool writes(int) const { return false; }
-  // Runs on arrays that have data, in the current mode, and records its calls.
+  // Runs on arrays that have data, in the current mode; autograd records the calls it makes.
   virtual NDArrays call(std::span<const NDArrayRef> inputs) const = 0;
 
-  // Returns nothing if no symbol can hold the operator.
+  // Returns nullopt if no symbol can contain the operator.
   virtual std::optional<HostOpForm> form() const { return std::nullopt; }
 
-  // Only symbols ask these, of the operators that they have.
+  // The functions below are called only by symbols.
   virtual int num_inputs() const { return -1; }  // -1: any number
   virtual int num_outputs(int /*num_inputs*/) const { return 1; }
   virtual std::string input_name(int index) const { return str("data", index); }
-  virtual std::vector<std::string> output_names() const { return {}; }  // names of the first ones
+  virtual std::vector<std::string> output_names() const { return {}; }  // may be fewer than outputs
   virtual std::vector<int> written(int num_inputs) const;               // inputs that it changes
-  // Returns false if ordinary rules shall fill the types.
+  // Returns false if the ordinary type rules apply.
   virtual bool fill_types(KnownTypes, KnownTypes) const { return false; }
 };
 using HostOpRef = IntrusivePtr<const HostOp>;
@@ -56,13 +56,13 @@ struct HostOpParams {
   static constexpr auto fields() { return std::tuple(); }
 };
 
-// Returns the schema of such calls, by name; not among ops(), because it cannot be called.
+// Returns the schema of calls of a host operator; it is not in ops(), because it has no kernels.
 const OpSchema& host_schema(const std::string& name);
 
-// The parameters of a call of the operator.
+// Wraps the operator as the parameters of a call.
 ParamsRef host_params(HostOpRef op);
 
-// Returns null for other operators.
+// Returns null unless the call is of a host operator.
 const HostOp* host_op(const OpSchema& op, const ParamsRef& params);
 
 // Adds a node to the current trace, or runs the operator.

@@ -15,7 +15,7 @@ class RecordedGraph {
   // needs: by input, then parameter.
   RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device);
 
-  // Outputs: those of the block, then other saved values.
+  // Its outputs are those of the block, then other saved values.
   Executable& forward() const { return *forward_; }
   // Source of saved value i: an input of the graph, or an output of `forward`.
   struct Source {
@@ -23,27 +23,27 @@ class RecordedGraph {
     int index = 0;
   };
   const std::vector<Source>& saved() const { return saved_; }
-  // Parameters whose values any backward uses, except written ones.
+  // Parameters whose values any backward reads, except those that the graph writes.
   const std::vector<int>& read_parameters() const { return read_parameters_; }
 
   struct Backward {
     ExecutableRef executable;
     std::vector<int> saved;  // positions in saved(), the executable's first inputs
     std::vector<int> heads;  // outputs whose gradients arrive
-    std::vector<int> grads;  // as BackwardGraph::grads, of the executable
+    std::vector<int> grads;  // like BackwardGraph::grads, with outputs of the executable
   };
-  // heads: by output of the block. last: saved values that only this node holds are not needed
-  // afterwards, so their memory is reused. Compiled on first use; throws when an operator between
-  // has no gradient. Thread-safe.
+  // heads: by output of the block: whether a gradient arrives. last: the saved values are not
+  // needed again, so their memory is reused if nobody else holds them. Compiles on first use;
+  // throws if an operator without a gradient is on the way. Thread-safe.
   std::shared_ptr<const Backward> backward(std::span<const uint8_t> heads, bool last);
 
-  // Like Executable::add_to, backward included.
+  // Like Executable::add_to, for forward and backward.
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
   void forget_packed();
 
-  // The graph as it was traced, with operators that symbols know.
+  // The graph as it was traced, with the operators that symbols may contain.
   const Graph& traced() const { return traced_; }
-  // The same after Pipeline::kRecorded: forward can be repeated from it, node by node.
+  // The traced graph after Pipeline::kRecorded, from which forward can be repeated node by node.
   const Graph& recorded() const { return recorded_; }
   size_t num_outputs() const { return recorded_.outputs.size(); }
 
@@ -64,7 +64,7 @@ class RecordedGraph {
 
   std::mutex mutex_;
   std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<const Backward>>>
-      backwards_;  // guarded by mutex_; the key is heads, then last
+      backwards_;  // guarded by mutex_; key: heads, then last
 };
 
 }  // namespace mxlite::graph

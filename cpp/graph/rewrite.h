@@ -1,5 +1,5 @@
-// Helpers of passes. Rewrite writes a new graph from an old one: walk the old nodes in order and
-// keep, replace or drop each.
+// Helpers of passes. Rewrite makes a new graph from an old one: a pass visits the old nodes in
+// order and keeps, replaces or drops each.
 #pragma once
 #include <utility>
 #include <vector>
@@ -14,7 +14,7 @@ class Rewrite {
 
   Graph& graph() { return new_; }  // for add_op
 
-  // Returns the new place of an old value; its node must have been kept or replaced.
+  // Returns the new value of an old value, whose node must have been kept or replaced.
   ValueId map(ValueId old_value) const;
   std::vector<ValueId> map(std::span<const ValueId> old_values) const;
   // Copies an old node with its inputs mapped.
@@ -38,11 +38,11 @@ const P& params_of(const Node& node) {
 
 // Counts the uses of each output of each node, graph outputs included.
 std::vector<std::vector<int>> count_uses(const Graph& graph);
-// Finds nodes whose value changes between runs only if a parameter is written: parameters that
-// the graph does not write, constants, and deterministic nodes over them (of at least one).
+// Finds static nodes, whose values change between runs only if a parameter is written: constants,
+// parameters that the graph does not write, and deterministic nodes of at least one static input.
 std::vector<uint8_t> find_static_nodes(const Graph& graph);
-// Returns whether the node writes one of its inputs, or takes part in a collective, which passes
-// must neither merge nor drop: other ranks take part in it.
+// Returns whether the node writes one of its inputs or is a collective. Passes must neither merge
+// nor drop a collective, because other ranks take part in it.
 bool mutates(const Graph& graph, const Node& node);
 bool is_random(const Node& node);
 // Returns whether the node is the sum of two arrays, broadcast or not.

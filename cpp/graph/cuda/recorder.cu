@@ -16,7 +16,7 @@ class CudaGraph final : public graph::DeviceGraph {
   }
   ~CudaGraph() override {
     const DeviceGuard guard(stream_.device().index, std::nothrow);
-    // The graph may still run when its executable is destroyed.
+    // Waits, because the graph may still be running.
     MX_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.raw()));
     if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(executable_));
     MX_CUDA_NOEXCEPT(cudaFreeAsync(random_, stream_.raw()));
@@ -28,7 +28,7 @@ class CudaGraph final : public graph::DeviceGraph {
     CudaStream recording(stream_);
     recording.enter();
     cudaGraph_t graph = nullptr;
-    // Other threads may keep allocating and copying on streams of their own.
+    // Thread-local, so that other threads may allocate and copy on their own streams meanwhile.
     MX_CUDA(cudaStreamBeginCapture(recording.raw(), cudaStreamCaptureModeThreadLocal));
     try {
       fill(recording, random_);

@@ -1,6 +1,6 @@
-// A table that is used twice (an embedding and the output layer that is tied to it) has two
-// gradients. The embedding's is zero but for a few rows: these are added to the other gradient
-// instead of a whole array.
+// A weight that is both the table of an embedding and the weight of an output layer has two
+// gradients. The gradient from the embedding is zero except for a few rows: adds these rows to the
+// other gradient instead of a whole array.
 #include "cpp/graph/passes/join_addition.h"
 #include "cpp/graph/passes/training_passes.h"
 

@@ -1,7 +1,7 @@
-// CUDA, float16 and bfloat16: images lie channels-last between convolutions, because tensor cores
-// work on the channels of neighbouring pixels. Runs before gradients are taken, so that the
-// backward operators are channels-last too. A value is transposed at most once each way. Images of
-// few channels get channels of zeros where they enter, see Note [Images of few channels].
+// On CUDA with float16 and bfloat16, stores images channels-last between convolutions, because
+// tensor cores work on the channels of neighbouring pixels. Runs before gradients are built, so
+// that backward operators are channels-last, too. Transposes a value at most once in each
+// direction. Images with few channels get channels of zeros, see Note [Images of few channels].
 #include <algorithm>
 #include <optional>
 
@@ -35,12 +35,12 @@ bool moves_nothing(const Shape& shape, const Shape& axes) {
 }
 
 // Note [Images of few channels] Tensor cores read the channels of a pixel in words of 8 or 16
-// bytes, so a convolution of 3 channels takes a slow kernel. Images of fewer than 8 channels are
-// copied where they enter anyway: they and the weight get channels of zeros up to the next multiple
-// of 4, which change no sum. Each gets them from one Pad, so that a weight depends on its parameter
-// alone, BatchNorm can be folded into it, and the prologue computes it. The gradient of Pad is a
-// slice. Convolutions in groups keep their channels, and so do those behind other channels-last
-// nodes.
+// bytes, so a convolution of 3 channels uses a slow kernel. An input image is transposed anyway, so
+// if it has fewer than 8 channels, it and the weight are padded with channels of zeros to the next
+// multiple of 4, which do not change sums. Each is padded by one Pad: so the padded weight depends
+// on its parameter only, BatchNorm can be folded into it, and the prologue computes it. The
+// gradient of Pad is a slice. Grouped convolutions are not padded, and neither are those whose data
+// is channels-last already.
 constexpr int64_t kChannelsAtOnce = 4, kFewChannels = 8;
 
 class Turner {
@@ -123,7 +123,7 @@ class Turner {
     return replace(id, n, std::move(params), all_last(n));
   }
 
-  // Element-wise, broadcasting included: the positions of the axes do not matter.
+  // Handles element-wise operators, even with broadcasting: they do not depend on the axes' order.
   bool turn_pointwise(int32_t id, const Node& n) {
     if (!n.op()->elementwise || is_random(n) || mutates(graph_, n) || n.outputs.size() != 1)
       return false;
@@ -132,7 +132,7 @@ class Turner {
     return replace(id, n, n.params(), all_last(n));
   }
 
-  // The new node's first output is channels-last, the others keep their layout.
+  // Adds a node whose first output is channels-last; its other outputs keep their layout.
   bool replace(int32_t id, const Node& n, ParamsRef params, std::vector<ValueId> inputs) {
     const ValueId first = out_.add_op(*n.op(), std::move(params), std::move(inputs), n.name());
     last_[static_cast<size_t>(id)][0] = first;
@@ -158,7 +158,7 @@ class Turner {
     if (slot == kNone) slot = transpose(rewrite_.map(v), Shape{0, 2, 3, 1}, "_channels_last");
     return slot;
   }
-  // Returns the channels-last form with zeros behind its channels.
+  // Returns the channels-last form, padded with channels of zeros.
   ValueId padded(ValueId v) {
     ValueId& slot = padded_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
     if (!(slot == kNone)) return slot;

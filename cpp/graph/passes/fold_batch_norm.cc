@@ -1,5 +1,5 @@
-// Inference: BatchNorm after a linear layer becomes part of its weights. The new weights are nodes
-// over parameters only, so they are computed again when a parameter changes and not at each run.
+// For inference, folds a BatchNorm after a linear layer into the layer's weights. The new weights
+// depend on parameters only, so they are computed again only if a parameter changes.
 #include <optional>
 
 #include "cpp/graph/passes/passes.h"
@@ -59,7 +59,7 @@ class Folder {
       const auto id = static_cast<int32_t>(i);
       if (!try_fold(id)) rewrite_.keep(id);
     }
-    return rewrite_.finish();  // remove-dead drops layers that are not used any more
+    return rewrite_.finish();  // remove-dead drops the old layers later
   }
 
  private:
@@ -127,7 +127,7 @@ class Folder {
         out_.add_op(*linear.op(), layer.with_bias,
                     {rewrite_.map(linear.inputs[0]), weight, cast(shift, dtype)}, linear.name());
     rewrite_.replace({id, 0}, result);
-    // Unused, but the value needs a place.
+    // Nobody reads the other outputs, but `replace` must map them.
     for (int32_t k = 1; k < 3; ++k) rewrite_.replace({id, k}, result);
   }
 

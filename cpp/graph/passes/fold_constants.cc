@@ -1,5 +1,5 @@
-// Evaluates nodes that depend on no input and no parameter once, at compile time. Large results are
-// still computed at each run: a page of zeros is cheaper to write than to keep.
+// Evaluates nodes that depend on no input and no parameter at compile time. Large results, such as
+// arrays of zeros, are still computed at each run, because that costs less than keeping them.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 #include "cpp/ops/invoke.h"

@@ -1,6 +1,6 @@
-// Finds attention that is written as product, mask, softmax, dropout, product, and lets one
-// operator compute it without the scores in memory. Two forms are known: gluon-nlp's
-// DotProductSelfAttentionCell on interleaved projections, and its DotProductAttentionCell on
+// Finds attention that is written as product, mask, softmax, dropout and product, and replaces it
+// by one operator that does not store the scores. Recognizes two forms of gluon-nlp:
+// DotProductSelfAttentionCell on interleaved projections, and DotProductAttentionCell on
 // batch_dot.
 #include <cmath>
 #include <optional>
@@ -19,18 +19,18 @@
 namespace mxlite::graph {
 namespace {
 
-// The fused kernel computes halves in float32, unless they are bfloat16 and the processor has AMX.
-// Separate products of halves are faster below this number of keys.
+// The fused kernel computes 16-bit floats in float32, except bfloat16 on processors with AMX. Below
+// this number of keys, separate products of 16-bit floats are faster.
 constexpr int64_t kKeysOfHalves = 2048;
-// Scores that are replaced by this number or less have a weight of 0 beside any others.
+// A score of this value or less has a weight of 0 in every row that has other scores.
 constexpr double kHiddenScore = -1e9;
 
-// The steps between the scores and the product with the values. Invalid ids: there is no such step.
+// The steps between the scores and the product with the values. An invalid id: no such step.
 struct Weights {
   ValueId scores;
-  ValueId hidden_by;  // scores where this is 0 are hidden; holds 0 and 1
-  ValueId added;      // added to the scores
-  ValueId length;     // the input of softmax
+  ValueId hidden_by;  // mask of 0 and 1; scores where it is 0 are hidden
+  ValueId added;      // mask that is added to the scores
+  ValueId length;     // the input `length` of softmax
   float dropout = 0;
 };
 
@@ -53,7 +53,7 @@ class Fuser {
       else
         rewrite_.keep(id);
     }
-    return remove_dead(rewrite_.finish(), context);  // nobody reads the steps of the pattern now
+    return remove_dead(rewrite_.finish(), context);  // the steps of the patterns are unused now
   }
 
  private:
@@ -67,7 +67,7 @@ class Fuser {
     return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
 
-  // Returns the value before reshapes and copies. All values on the way have no other reader; the
+  // Returns the value before reshapes and copies. Values on the way have no other reader, but the
   // result may have.
   ValueId before_reshapes(ValueId v) const {
     while (uses(v) == 1) {
@@ -80,7 +80,7 @@ class Fuser {
     return v;
   }
 
-  // Each step of the pattern has one reader: the next one.
+  // Matches the steps before `attention`; each must have one reader, the next step.
   std::optional<Weights> find_weights(ValueId attention) const {
     Weights found;
     ValueId v = before_reshapes(attention);
@@ -122,8 +122,8 @@ class Fuser {
            graph_.spec(graph_.node(v).inputs[0]).dtype == graph_.spec(v).dtype;
   }
 
-  // where(mask, scores, hidden) before the softmax, whose result was multiplied by the mask: a row
-  // without scores gives zeros.
+  // Matches where(mask, scores, hidden) before a softmax whose result is multiplied by the mask, so
+  // that a row with all scores hidden gives zeros.
   bool find_hidden(Weights& found) const {
     const ValueId v = found.scores;
     if (!is_op(v, "where") || uses(v) != 1 || exists(found.length)) return false;
@@ -136,7 +136,7 @@ class Fuser {
     return uses(found.scores) == 1 + shape_readers(inputs[2], found.scores);
   }
 
-  // Returns how often `v`, a number times ones_like, reads `scores`, if nobody else reads `v`.
+  // Returns how many readers of `scores` go away with `v`, a number times ones_like(scores).
   int shape_readers(ValueId v, ValueId scores) const {
     for (; uses(v) == 1; v = graph_.node(v).inputs[0]) {
       if (is_op(v, "ones_like") || is_op(v, "zeros_like"))
@@ -146,8 +146,8 @@ class Fuser {
     return 0;
   }
 
-  // A sum before the softmax, if there is one. Numbers that the fused operator takes for hidden
-  // scores would change a row that has no others.
+  // Matches an optional addition before the softmax. Its summand must not be so low that the fused
+  // operator treats scores as hidden, because rows with only such scores would differ.
   bool find_added(Weights& found) const {
     const ValueId v = found.scores;
     if (uses(v) != 1) return false;
@@ -166,8 +166,8 @@ class Fuser {
     return false;
   }
 
-  // `query` is an input of the product that gives the scores. The fused operator takes no heads of
-  // size 0.
+  // `query` is an input of the product that computes the scores. The fused operator does not
+  // support heads of size 0.
   bool is_worthwhile(ValueId scores, ValueId query) const {
     const TensorSpec& spec = graph_.spec(scores);
     return is_floating(spec.dtype) && spec.shape.size() > 0 && shape(query).size() > 0 &&
@@ -230,7 +230,7 @@ class Fuser {
     return reshape(made, n.outputs[0].shape);
   }
 
-  // Samples and heads are separate extents if a mask is the same for all heads.
+  // Splits batch * heads into two axes if the mask was made from an array with both.
   Sizes sizes_of(const Weights& w) const {
     const Shape& scores = shape(w.scores);
     const int n = scores.ndim();
@@ -245,7 +245,7 @@ class Fuser {
     return s;
   }
 
-  // (batch, heads, q_length, k_length), if that is what a mask (batch * heads, ...) was made of.
+  // Returns the mask, before a reshape that joins batch and heads into one axis if there is one.
   ValueId before_joining_heads(ValueId mask) const {
     const Node& n = graph_.node(mask);
     if (n.kind != NodeKind::kOp || !n.op()->alias || shape(mask).ndim() != 3) return mask;
@@ -255,7 +255,7 @@ class Fuser {
     return joins ? n.inputs[0] : mask;
   }
 
-  // Adds dropout, mask and length; false if they cannot be given to the operator.
+  // Adds dropout, mask and length; returns false if the operator does not support them.
   bool add_options(const Weights& w, const Sizes& s, AttentionParams& p,
                    std::vector<ValueId>& inputs) {
     p.dropout = w.dropout;
@@ -271,7 +271,7 @@ class Fuser {
       ValueId view;
       if (!view_of_mask(mask, s, view)) return false;
       if (exists(w.hidden_by)) {
-        // log: 0 where a score stays, -infinity where it is hidden.
+        // The logarithm is 0 where a score stays, and -infinity where it is hidden.
         const DType dtype = graph_.spec(w.scores).dtype;
         if (out_.spec(view).dtype != dtype) view = out_.add_op("Cast", {view}, {{"dtype", dtype}});
         view = out_.add_op("BlockGrad", {out_.add_op("log", {view})});
@@ -282,7 +282,7 @@ class Fuser {
     return true;
   }
 
-  // The smallest array from which the mask is broadcast, as (batch or 1, heads or 1, ...).
+  // Sets `view` to the smallest array that gives the mask: (batch or 1, heads or 1, ...).
   bool view_of_mask(ValueId mask, const Sizes& s, ValueId& view) {
     const Spread from = find_spread(graph_, before_joining_heads(mask));
     Shape four = from.shape;
@@ -308,7 +308,7 @@ class Fuser {
     return reshape(v, Shape{blocks});
   }
 
-  // An array (..., length, d) as (batch, heads, length, d).
+  // Reshapes (..., length, d) to (batch, heads, length, d).
   ValueId by_heads(ValueId v, const Sizes& s) {
     const Shape& from = shape(v);
     const int n = from.ndim();
@@ -328,7 +328,7 @@ class Fuser {
 }  // namespace
 
 Graph fuse_attention(const Graph& graph, const PassContext& context) {
-  // On GPUs the fused operator would keep the scores in scratch memory all the same.
+  // Not for GPUs, where the fused operator stores the scores as well, in scratch memory.
   if (context.device.type != DeviceType::kCPU || is_small(graph, context.device.type)) return graph;
   return Fuser(graph).run(context);
 }

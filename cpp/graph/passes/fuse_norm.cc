@@ -1,6 +1,6 @@
-// BatchNorm, perhaps an addition, then relu become one operator before a recorded graph is
-// differentiated: forward and backward then make two passes over memory each, and intermediate
-// values are neither written nor kept.
+// Joins BatchNorm, an optional addition and relu into one operator before a recorded graph is
+// differentiated: forward and backward then make two passes over memory each, and do not store
+// intermediate values.
 #include <string>
 
 #include "cpp/graph/passes/passes.h"
@@ -52,8 +52,8 @@ class Fuser {
     return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
 
-  // Returns a BatchNorm whose data is used here only. Its statistics are written later than before,
-  // so no other node may read them.
+  // Returns whether `v` is a BatchNorm's result with one reader. No other node may read the
+  // statistics, because the joined operator writes them later.
   bool is_free_norm(ValueId v) const {
     const Node& n = graph_.node(v);
     if (n.kind != NodeKind::kOp || n.op()->name != "BatchNorm" || v.output != 0 || uses(v) != 1 ||
@@ -72,7 +72,7 @@ class Fuser {
       f.norm = from.node;
     } else if (is_addition(graph_.node(from)) && uses(from) == 1) {
       const Node& sum = graph_.node(from);
-      // Takes the side that is computed later: the other operand of the addition exists by then.
+      // Prefers the operand that is computed later, because the other one exists by then.
       const int later = sum.inputs[1].node > sum.inputs[0].node ? 1 : 0;
       for (const int side : {later, 1 - later}) {
         const ValueId v = sum.inputs[static_cast<size_t>(side)];
@@ -105,7 +105,7 @@ class Fuser {
   const Graph& graph_;
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
-  std::vector<uint8_t> gone_;  // part of a later node
+  std::vector<uint8_t> gone_;  // by node: joined into a later node
   std::vector<Fused> fused_;   // by the relu node
   const bool keeps_bits_;      // saves a bit per element for backward instead of relu's output
 };

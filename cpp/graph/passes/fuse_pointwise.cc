@@ -1,7 +1,7 @@
-// Joins runs of pointwise instructions: values that only they exchange stay in the cache, a block
-// at a time. Works on the lowered program, where memory layouts are known. Where the device's
-// planner generates kernels, inputs of a chain may be broadcast, and a sum, mean or softmax of rows
-// may end it.
+// Joins consecutive pointwise instructions into chains that run block by block, so that
+// intermediate values stay in the cache. Works on the lowered program, where memory layouts are
+// known. If the device's planner generates kernels, inputs of a chain may be broadcast, and the
+// chain may end with a sum, mean or softmax of rows.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -12,12 +12,12 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr int64_t kLeastElements = 1024;  // below, the cost is that of the call alone
+constexpr int64_t kLeastElements = 1024;  // below this, a chain saves nothing but calls
 constexpr size_t kMostSteps = 32;
-// A row is the work of one block: fewer rows than this leave a device idle, unless they are short.
+// Each row is computed by one thread block, so few rows leave a device idle, unless they are short.
 constexpr int64_t kLeastRows = 128, kShortRow = 4096;
 
-// Operands of a group have the same memory order: the same elements at the same offsets.
+// Memory order of a group: all operands have the same elements at the same offsets.
 struct Order {
   int64_t count = 0;
   Layout layout;
@@ -50,7 +50,7 @@ class Fuser {
         merged = merge(begin, end + 1);
         if (merged) ++end;
       }
-      // Returns the longest run that the device's functions support.
+      // Shortens the run until the device supports it.
       if (!merged)
         while (end - begin > 1 && !(merged = merge(begin, end))) --end;
       fused.push_back(merged ? std::move(*merged) : std::move(steps[begin]));
@@ -89,8 +89,8 @@ class Fuser {
     return true;
   }
 
-  // Returns whether every operand has that order, is a single value, or is broadcast. Padding must
-  // not be computed with.
+  // Returns whether every operand has that order, is a single value, or is broadcast. Padded
+  // layouts do not fit, because padding must not be computed.
   bool fits(const Instruction& i, const Order& order) const {
     const auto dense = [](const Operand& o) {
       return o.layout.is_plain() || o.layout.bytes == o.spec.bytes();
@@ -102,7 +102,7 @@ class Fuser {
     });
   }
 
-  // Returns what instruction `end` computes of rows that the group [begin, end) makes.
+  // Returns the row operation of instruction `end` on the result of the group [begin, end).
   std::optional<PointwiseChain::RowEnd> row_end_of(size_t begin, size_t end) const {
     const auto& steps = program_.main;
     if (!takes_rows_ || exact_ || end >= steps.size() || end - begin >= kMostSteps) return {};
@@ -130,7 +130,7 @@ class Fuser {
     if (!is_candidate(steps[begin])) return begin + 1;
     const Order order = order_of(steps[begin]);
     if (!fits(steps[begin], order)) return begin + 1;
-    std::vector<int32_t> known;  // buffers that the group has
+    std::vector<int32_t> known;  // buffers that the group uses
     const auto remember = [&](const Instruction& i) {
       for (const auto* operands : {&i.inputs, &i.outputs})
         for (const Operand& o : *operands)
@@ -141,7 +141,7 @@ class Fuser {
     for (; end < steps.size() && end - begin < kMostSteps; ++end) {
       const Instruction& next = steps[end];
       if (!is_candidate(next) || !fits(next, order)) break;
-      // Unrelated instructions are not joined: that would need more memory at the same time.
+      // Does not join unrelated instructions: their buffers would all be alive at the same time.
       const bool related = std::any_of(next.inputs.begin(), next.inputs.end(), [&](const auto& o) {
         return std::find(known.begin(), known.end(), o.buffer) != known.end();
       });
@@ -151,7 +151,7 @@ class Fuser {
     return end;
   }
 
-  // An input from outside, and where its elements are if it is broadcast.
+  // An input from outside the chain, and the index terms of its elements if it is broadcast.
   struct Outside {
     int32_t buffer;
     std::vector<PointwiseChain::IndexTerm> terms;
@@ -164,7 +164,7 @@ class Fuser {
     }
   };
 
-  // Joins [begin, end). The last instruction may be a row end.
+  // Joins [begin, end). The last instruction may be a row operation.
   std::optional<Instruction> merge(size_t begin, size_t end) const {
     const auto& steps = program_.main;
     Instruction merged;
@@ -187,7 +187,7 @@ class Fuser {
                           [&](const Outside& x) { return x.is(o.buffer, terms); }) -
              outside.begin();
     };
-    // Inputs from outside come first.
+    // Numbers the inputs from outside first.
     for (size_t i = begin; i < end; ++i) {
       for (const Operand& o : steps[i].inputs) {
         if (is_made(o.buffer, begin, i)) continue;
@@ -239,8 +239,8 @@ class Fuser {
            last_read_[static_cast<size_t>(buffer)] >= static_cast<int>(end);
   }
 
-  // `output`, written by instruction `at`, may take the memory of an input that no later
-  // instruction of the group reads, unless other places read the same elements.
+  // Lets `output`, written by instruction `at`, share the memory of an input that no later
+  // instruction reads, unless the input is broadcast.
   void share_with_inputs(Instruction& merged, const PointwiseChain& chain, const Operand& output,
                          size_t begin, size_t at) const {
     for (size_t k = 0; k < merged.inputs.size(); ++k) {

@@ -1,5 +1,5 @@
-// Appends a following addition or activation to a node whose planned kernel can store the combined
-// result at once.
+// Appends an addition or activation to the node before it, if its planned kernel can compute both
+// at once.
 #include <algorithm>
 #include <optional>
 
@@ -37,7 +37,7 @@ class Fuser {
 
  private:
   struct Link {
-    int32_t node;  // the absorbed follower
+    int32_t node;  // the absorbed node
     PostOp op;
     std::optional<ValueId> extra;
   };
@@ -60,7 +60,7 @@ class Fuser {
   void extend(int32_t id) {
     const Node& n = graph_.node(id);
     if (is_addition(n)) {
-      // Takes the side that is computed later: its other operand exists by then.
+      // Prefers the operand that is computed later, because the other one exists by then.
       const int later = n.inputs[1].node > n.inputs[0].node ? 1 : 0;
       if (append(id, n.inputs[static_cast<size_t>(later)],
                  n.inputs[static_cast<size_t>(1 - later)]))
@@ -85,10 +85,10 @@ class Fuser {
     if (head == data.node && absorbed_by_[last] >= 0) return false;
     if (mutates(graph_, start) || is_random(start)) return false;
     for (ValueId v :
-         start.inputs)  // the head moves down, so its inputs must not be written between
+         start.inputs)  // the head runs later than before: nothing may write its inputs meanwhile
       if (graph_.node(v).kind == NodeKind::kParameter && !is_static_[static_cast<size_t>(v.node)])
         return false;
-    // The eager kernel rounds a half-precision result before the addition; a fused kernel does not.
+    // Eager kernels round a 16-bit result before the addition, but a fused kernel does not.
     if (context_.exact && is_half(n.outputs[0].dtype)) return false;
     const PlannedKernel* kernel = find_planned_kernel(*start.op(), context_.device.type);
     if (!kernel || !kernel->can_fuse) return false;
@@ -116,7 +116,7 @@ class Fuser {
       if (link.extra) inputs.push_back(graph_.spec(*link.extra));
       post_ops.push_back(link.op);
     }
-    // Empty arrays go to the plain kernel, which takes no post-ops.
+    // Empty arrays use the plain kernel, which does not support post-ops.
     const auto empty = [](const TensorSpec& spec) { return spec.shape.size() == 0; };
     if (std::ranges::any_of(inputs, empty) || std::ranges::any_of(start.outputs, empty))
       return false;

@@ -1,7 +1,7 @@
-// CUDA, float16: a convolution and the BatchNorm of its result become one operator before a
-// recorded graph is differentiated, so that cuDNN can add up the channels while it stores them
-// (operation GenStats). What remains of BatchNorm reads the result once instead of twice. Runs
-// after fuse-norm; gradients are those of the separate operators.
+// On CUDA with float16, joins a convolution and the BatchNorm of its result into one operator
+// before a recorded graph is differentiated, so that cuDNN can sum the channels while it stores
+// them (operation GenStats). The rest of BatchNorm then reads the result once instead of twice.
+// Runs after fuse-norm; the gradients are those of the separate operators.
 #include <algorithm>
 
 #include "cpp/graph/passes/training_passes.h"
@@ -11,7 +11,7 @@
 namespace mxlite::graph {
 namespace {
 
-// cuDNN's engine works on 16 bytes of channels at once.
+// The cuDNN engine needs channels in multiples of 16 bytes.
 constexpr int64_t kChannelsAtOnce = 8;
 
 class Fuser {
@@ -42,7 +42,7 @@ class Fuser {
   }
 
  private:
-  // Returns the convolution that the node normalizes if both can be joined, or -1.
+  // Returns the convolution that `norm` normalizes if both can be joined, else -1.
   int32_t convolution_of(const Node& norm) const {
     if (norm.kind != NodeKind::kOp || !norm.post_ops.empty()) return -1;
     const std::string& op = norm.op()->name;
@@ -65,7 +65,7 @@ class Fuser {
     if (data.dtype != DType::kFloat16 || data.shape.ndim() != 4 || !p.channels_last() ||
         !p.no_bias || p.num_group != 1)
       return false;
-    // The convolution is computed later than before, so nothing may write its inputs in between.
+    // The convolution runs later than before, so no node may write its inputs in between.
     for (const ValueId v : convolution.inputs)
       if (std::find(written_.begin(), written_.end(), v) != written_.end()) return false;
     return data.shape[3] % kChannelsAtOnce == 0 && p.num_filter % kChannelsAtOnce == 0 &&
@@ -95,7 +95,7 @@ class Fuser {
   Rewrite rewrite_;
   const std::vector<std::vector<int>> uses_;
   std::vector<ValueId> written_;
-  std::vector<uint8_t> joined_;  // convolutions that became part of a later node
+  std::vector<uint8_t> joined_;  // convolutions that are joined into a later node
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The walk of passes that join an addition with the node that made one of its operands.
+// Base of passes that join an addition with the node that computes one of its operands.
 #pragma once
 #include <vector>
 
@@ -11,16 +11,16 @@ class JoinAddition {
  public:
   explicit JoinAddition(const Graph& graph);
   virtual ~JoinAddition() = default;
-  // Returns the graph in which each addition that has such an operand is replaced.
+  // Returns the graph with the joined additions.
   Graph run();
 
  protected:
-  // Returns the operand, 0 or 1, of node `id` whose maker is joined with it; -1: none.
+  // Returns the operand (0 or 1) of addition `id` whose node is joined with it; -1: none.
   virtual int find(int32_t id) const = 0;
-  // Adds the node that does the work of `maker` and adds `other`, a value of the new graph.
+  // Emits a node that computes `maker` and adds `other`, a value of the new graph.
   virtual ValueId join(const Node& maker, ValueId other) = 0;
 
-  // Returns whether only one node reads the value, which no addition has been joined with.
+  // Returns whether the value has one reader and its node is not joined with an addition yet.
   bool is_free(ValueId v) const;
 
   const Graph& graph_;
@@ -28,8 +28,8 @@ class JoinAddition {
   const std::vector<std::vector<int>> uses_;
 
  private:
-  std::vector<int> side_of_;   // by addition: the operand whose maker is joined with it, or -1
-  std::vector<uint8_t> gone_;  // part of a later node
+  std::vector<int> side_of_;   // by node: result of find
+  std::vector<uint8_t> gone_;  // by node: joined into a later node
 };
 
 }  // namespace mxlite::graph

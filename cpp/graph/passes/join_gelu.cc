@@ -1,5 +1,5 @@
-// Backward computes a large GELU again instead of keeping it, and its gradient from the same data.
-// One operator does both: it reads the data once and evaluates erf or the sigmoid once.
+// Backward recomputes a large GELU and computes its gradient from the same data. Joins both into
+// one operator, which reads the data once and evaluates erf or the sigmoid once.
 #include <algorithm>
 #include <map>
 
@@ -41,7 +41,7 @@ class Joiner {
   }
 
   void find_pairs() {
-    std::map<std::pair<int32_t, int32_t>, int32_t> by_data;  // the GELU of a value
+    std::map<std::pair<int32_t, int32_t>, int32_t> by_data;  // GELU node of each value
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (const auto id = static_cast<int32_t>(i); is_gelu(id)) {
         const ValueId data = graph_.node(id).inputs[0];
@@ -54,7 +54,7 @@ class Joiner {
       const auto found = by_data.find({data.node, data.output});
       if (found == by_data.end()) continue;
       const int32_t gelu = found->second;
-      // The pair is computed where the first of both stands, so the gradient must exist by then.
+      // The pair is computed at the position of the first node, so the gradient must exist there.
       if (type_of(gelu) != type_of(id) || grad.node >= std::min(gelu, id) ||
           partner_[static_cast<size_t>(gelu)] >= 0)
         continue;
@@ -73,7 +73,7 @@ class Joiner {
 
   const Graph& graph_;
   Rewrite rewrite_;
-  std::vector<int32_t> partner_;  // by node: the other one of its pair, or -1
+  std::vector<int32_t> partner_;  // by node: the other node of its pair, or -1
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The gradient of an array that was cut into slices is a sum of arrays of zeros, each with the
-// gradient of one slice in its place. If the slices cover the array, their gradients are joined
-// instead: the values are the same, written once.
+// The gradient of an array that was cut into slices is a sum of arrays, each of which is zero but
+// for the gradient of one slice. If the slices cover the array, concatenates their gradients
+// instead, which gives the same values and writes them once.
 #include <algorithm>
 #include <optional>
 
@@ -21,7 +21,7 @@ class Joiner {
         gone_(graph.nodes.size()) {}
 
   Graph run() {
-    // Backwards, because a sum of several arrays is found from its last addition.
+    // Goes backwards, because the sum of several arrays is found from its last addition.
     for (size_t i = graph_.nodes.size(); i-- > 0;)
       if (!gone_[i]) find(static_cast<int32_t>(i));
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -53,8 +53,8 @@ class Joiner {
   }
   const Shape& slice(int32_t part) const { return graph_.spec(graph_.node(part).inputs[0]).shape; }
 
-  // Adds the additions below `id` to `inner` and what they add to `parts`. Returns false if that is
-  // anything but gradients of slices that are used here only.
+  // Collects the additions before `id` in `inner`, and their other operands in `parts`. Returns
+  // false unless all of these are gradients of slices without other readers.
   bool collect(int32_t id, std::vector<int32_t>& inner, std::vector<int32_t>& parts) const {
     for (const ValueId v : graph_.node(id).inputs) {
       if (uses(v) != 1 || gone_[static_cast<size_t>(v.node)]) return false;
@@ -70,7 +70,7 @@ class Joiner {
     return true;
   }
 
-  // Returns the axis along which a slice is shorter than the array; nullopt unless there is one.
+  // Returns the only axis along which a slice is shorter than the array, if there is just one.
   std::optional<int> cut_axis(int32_t part) const {
     const Shape &from = slice(part), &whole = params(part).shape;
     std::optional<int> axis;
@@ -127,7 +127,7 @@ class Joiner {
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
   std::vector<Join> joined_;   // by the last addition
-  std::vector<uint8_t> gone_;  // part of a later node
+  std::vector<uint8_t> gone_;  // by node: joined into a later node
 };
 
 }  // namespace

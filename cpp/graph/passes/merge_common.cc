@@ -24,7 +24,7 @@ bool equal_params(const Node& a, const Node& b) {
          a.op()->params_values(a.params().get()) == b.op()->params_values(b.params().get());
 }
 
-// Returns whether the node reads a value that this graph writes. Equal nodes may then give
+// Returns whether the node reads a value that this graph writes: then equal nodes may have
 // different results.
 bool reads_state(const Graph& graph, const Node& n, const std::vector<uint8_t>& is_static) {
   for (ValueId v : n.inputs)
@@ -37,7 +37,7 @@ bool reads_state(const Graph& graph, const Node& n, const std::vector<uint8_t>& 
 
 Graph merge_common(const Graph& graph, const PassContext&) {
   const std::vector<uint8_t> is_static = find_static_nodes(graph);
-  std::map<Key, std::vector<int32_t>> seen;  // new nodes by operator and inputs
+  std::map<Key, std::vector<int32_t>> seen;  // new nodes, by operator and inputs
   Rewrite rewrite(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& n = graph.nodes[i];

@@ -50,8 +50,8 @@ constexpr Pass kFuseStatistics{"fuse-statistics",
                                fuse_statistics};
 
 // remove-dead runs again at the end to drop nodes that the fusions made unused. fuse-attention runs
-// at the same place everywhere, so that recorded calls and others of training draw the same
-// numbers, and before masks become constants, of which nothing is known.
+// at the same position in all tables, so that training draws the same random numbers whether or not
+// it is recorded, and before fold-constants, because no facts are known about constant masks.
 constexpr std::array kInferencePasses = {kRemoveDead,    kFuseAttention, kRemoveIdentity,
                                          kFoldConstants, kMergeCommon,   kChannelsLast,
                                          kFoldBatchNorm, kFusePostOps,   kRemoveDead};
@@ -65,14 +65,14 @@ struct NamedPipeline {
   const char* name;
   std::span<const Pass> passes;
 };
-// The entries stand in the order of Pipeline.
+// By value of Pipeline.
 constexpr NamedPipeline kPipelines[] = {{"inference", kInferencePasses},
                                         {"recorded", kRecordedPasses},
                                         {"differentiated", kDifferentiatedPasses},
                                         {"training", kTrainingPasses}};
 const NamedPipeline& named(Pipeline pipeline) { return kPipelines[static_cast<size_t>(pipeline)]; }
 
-// The first step of lowering is propagate_layout, which makes the program.
+// These run after propagate_layout, which makes the program.
 constexpr std::array kProgramPasses = {
     ProgramPass{"fuse-pointwise", "runs chains of pointwise operators in one sweep",
                 fuse_pointwise},
@@ -136,7 +136,7 @@ const std::string& dump_directory() {
   return directory;
 }
 
-// Writing the text of a graph costs as much as several passes, so it is done on request only.
+// Makes the text only on request, because that costs as much as several passes.
 template <class T>
 void dump_if_asked(const T& graph, const char* stage) {
   if (!dump_directory().empty()) dump(graph.name, stage, graph.text());

@@ -1,5 +1,5 @@
-// The passes from a traced graph to the graph that is lowered. Each is a free function in a file of
-// its own. The tables in passes.cc give their order; no pass runs outside of them.
+// The passes between a trace and lowering. Each is a free function in a file of its own. The tables
+// in passes.cc give their order; no pass runs outside of the tables.
 //
 // inference:  kInference -> lower
 // training:   kRecorded -> kDifferentiated -> build_backward; forward and backward graph each:
@@ -16,7 +16,7 @@ struct PassContext {
   Device device;
   // Gradients depend on this value: keep the rounding of eager execution.
   bool exact = false;
-  // Runs in the caller's thread (is_small), so only plain kernels are allowed.
+  // The graph runs in the caller's thread (is_small), so only plain kernels are allowed.
   bool small = false;
 };
 
@@ -27,10 +27,10 @@ Graph merge_common(const Graph& graph, const PassContext& context);
 Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
-// Results differ from those of the separate operators by rounding, and dropout draws other numbers.
+// Results differ from the separate operators by rounding and, with dropout, by random numbers.
 Graph fuse_attention(const Graph& graph, const PassContext& context);
 
-// The fused operators have first gradients but no gradients of higher order.
+// The fused operators have gradients of first order only.
 Graph fuse_norm(const Graph& graph, const PassContext& context);
 
 struct Pass {
@@ -41,25 +41,25 @@ struct Pass {
 enum class Pipeline : uint8_t {
   kInference,       // graphs that no gradient depends on
   kRecorded,        // traced under autograd.record; the tape can replay the result node by node
-  kDifferentiated,  // the same, immediately before its gradients are taken
+  kDifferentiated,  // the same graph, before build_backward
   kTraining,        // other training graphs, and forward and backward graphs of recorded ones
 };
 std::span<const Pass> passes_of(Pipeline pipeline);
 
-// Runs one pass of the table `table` and does what run_passes does after each. `has_shapes` is
+// Runs one pass of `table`, and then dumps, prints and verifies like run_passes. `has_shapes` is
 // false for graphs of symbols.
 Graph run_pass(const char* table, const char* name, const Graph& graph,
                const std::function<Graph(const Graph&)>& pass, bool has_shapes = true);
 
 // MXLITE_DUMP_GRAPH=<dir> writes the text after each pass, MXLITE_VERBOSE=passes prints the numbers
 // of nodes, MXLITE_VERIFY_GRAPH=1 (and every build with assertions) verifies after each pass.
-// MXLITE_SKIP_PASSES=<name>,<name> leaves passes out; a name of no pass is a value error.
+// MXLITE_SKIP_PASSES=<name>,<name> skips passes; throws a value error for an unknown name.
 Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context);
 
-// Throws an internal error that says which rule `graph` breaks and after which pass.
+// Throws an internal error with the rule that `graph` breaks, and the pass before.
 void verify(const Graph& graph, const char* after, bool has_shapes = true);
 bool verify_is_on();
-// Writes a file of MXLITE_DUMP_GRAPH; does nothing if that is not set.
+// Writes `text` to a file if MXLITE_DUMP_GRAPH is set.
 void dump(const std::string& graph_name, const char* stage, const std::string& text);
 
 }  // namespace mxlite::graph

@@ -1,6 +1,6 @@
-// Decides where every buffer lies. A buffer lives from the instruction that writes it to the last
-// that reads it; the two parts of a program have an arena each, because they are two tasks. The
-// block of donated inputs is used like the arena, around those that are still read.
+// Assigns memory to every buffer. A buffer is alive from the instruction that writes it to the last
+// that reads it. The two parts of a program have separate arenas, because they are two tasks. The
+// block of donated inputs serves as memory, too, except for inputs that are still read.
 #include <algorithm>
 #include <limits>
 
@@ -88,14 +88,14 @@ class Planner {
     }
     last_use_.assign(lifetimes_.size(), -1);
     for (size_t b = 0; b < lifetimes_.size(); ++b) last_use_[b] = lifetimes_[b].last;
-    // Values that the caller or the main part reads live to the end.
+    // Values that the caller or the main part reads stay alive to the end.
     for (size_t b = 0; b < lifetimes_.size(); ++b) {
       const Place place = program_.buffers[b].place;
       if (lifetimes_[b].last >= 0 && place != Place::kArena) lifetimes_[b].last = kForever;
     }
   }
 
-  // The output takes the input's memory if the input is not needed afterwards.
+  // Puts the output into the input's memory if the input is not read afterwards.
   bool try_share(size_t at, InplacePair p, bool required) {
     const Instruction& step = part_[at];
     const Operand& in = step.inputs[static_cast<size_t>(p.input)];
@@ -104,13 +104,13 @@ class Planner {
     if (from == to) return true;
     const Buffer& source = buffer(from);
     if (source.place != Place::kArena || lifetime(from).last != static_cast<int>(at)) return false;
-    // The output was written before (it holds another value): two outputs of one step.
+    // Refuses if the output's memory is in use before: another output of the step shares it.
     if (lifetime(to).first != static_cast<int>(at)) return false;
     if (source.bytes != buffer(to).bytes) return false;
     if (!required && (!same_layout(in.layout, out.layout) ||
                       dtype_size(in.spec.dtype) != dtype_size(out.spec.dtype)))
       return false;
-    // Another operand in the same memory may be read in another order than the output is written.
+    // Refuses if another operand uses the same memory: it may be read after it is overwritten.
     for (size_t k = 0; k < step.inputs.size(); ++k)
       if (static_cast<int>(k) != p.input && program_.root_id(step.inputs[k].buffer) == from &&
           (required || !(step.inputs[k].spec == in.spec)))
@@ -118,15 +118,15 @@ class Planner {
     for (size_t k = 0; k < step.outputs.size(); ++k)
       if (static_cast<int>(k) != p.output && program_.root_id(step.outputs[k].buffer) == from)
         return false;
-    // The later value keeps its place: values of outputs are written directly into the output.
+    // Both use the buffer of the later value, so that results are written directly to outputs.
     buffer(from).merged_into = to;
     Lifetime& joined = lifetimes_[static_cast<size_t>(to)];
     joined.first = lifetimes_[static_cast<size_t>(from)].first;
     return true;
   }
 
-  // The kernel expects its input in the output's memory: copies it there. Returns how many
-  // instructions came before the step.
+  // Copies the input to the output's memory, where the kernel expects it. Returns the number of
+  // instructions inserted before the step.
   size_t copy_before(size_t at, InplacePair p) {
     Instruction& step = part_[at];
     Operand& in = step.inputs[static_cast<size_t>(p.input)];
@@ -141,7 +141,7 @@ class Planner {
     return 1;
   }
 
-  // An interval of an arena while it is in use.
+  // A range of an arena, and the lifetime during which it is in use.
   struct Occupied {
     Lifetime lifetime;
     size_t begin, end;
@@ -152,7 +152,7 @@ class Planner {
     return {lifetime(id), b.offset, b.offset + aligned(b.bytes)};
   }
 
-  // Returns the parts of the block of donated inputs that inputs occupy; the rest is free.
+  // Returns the ranges of the block of donated inputs that are in use; the rest is free.
   std::vector<Occupied> donated_inputs() const {
     std::vector<Occupied> result;
     for (size_t b = 0; b < lifetimes_.size(); ++b) {
@@ -164,7 +164,7 @@ class Planner {
     return result;
   }
 
-  // Finds the smallest gap that is large enough, else the end of the occupied part.
+  // Returns the offset of the smallest gap that is large enough, else the end of the used range.
   size_t find_gap(int32_t id, const std::vector<Occupied>& occupied) {
     const size_t wanted = aligned(buffer(id).bytes);
     std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of buffers alive at the same time
@@ -186,8 +186,8 @@ class Planner {
 
   Program& program_;
   std::vector<Instruction>& part_;
-  std::vector<Lifetime> lifetimes_;  // by root
-  std::vector<int> last_use_;        // by root; also of values that live to the end
+  std::vector<Lifetime> lifetimes_;  // by root buffer
+  std::vector<int> last_use_;        // by root buffer, even for values that live to the end
 };
 
 }  // namespace
@@ -202,7 +202,7 @@ const Buffer& Program::root(int32_t id) const { return buffers[static_cast<size_
 
 namespace {
 
-// One block for values that only the executable of the gradients reads.
+// Places values that only the backward executable reads into one block.
 void place_saved_outputs(Program& program) {
   std::vector<int32_t> seen;
   for (size_t i = 0; i < program.outputs.size(); ++i) {

@@ -7,7 +7,7 @@
 namespace mxlite::graph {
 namespace {
 
-// One form of a value: the layout of its producer, or a reordered copy.
+// One copy of a value: as its producer wrote it, or reordered.
 struct Version {
   Layout layout;
   int32_t buffer = -1;
@@ -39,8 +39,8 @@ class Lowering {
   }
 
  private:
-  // Note [Weights of training] Every step changes them: their packed forms are made where they are
-  // used, in the arena, instead of being kept by forward and by backward beside each other.
+  // Note [Weights of training] Every step changes the weights. So packed forms are computed where
+  // they are used, in the arena; otherwise forward and backward would each keep a packed copy.
   static std::vector<uint8_t> stays(const Graph& graph, const PassContext& context) {
     if (!graph.training || context.device.type != DeviceType::kCPU) return find_static_nodes(graph);
     std::vector<uint8_t> result(graph.nodes.size());
@@ -100,13 +100,13 @@ class Lowering {
     program_.input_specs.push_back(array_spec(n.outputs[0], layout));
   }
 
-  // Returns the spec of an array that holds the value in that layout.
+  // Returns the spec of an array that holds a value in this layout.
   static TensorSpec array_spec(const TensorSpec& spec, const Layout& layout) {
     if (layout.is_plain()) return spec;
     return {Shape{static_cast<int64_t>(layout.bytes)}, DType::kUInt8};
   }
 
-  // A reshape keeps the memory as long as its layout is plain.
+  // Lowers a reshape: its output is the input's memory in the plain layout.
   void lower_alias(int32_t id, const Node& n) {
     versions({id, 0}) = {{{}, in_layout(n.inputs[0], {}, stage(id)).buffer}};
   }
@@ -115,8 +115,8 @@ class Lowering {
     return is_static_[static_cast<size_t>(id)] ? program_.prologue : program_.main;
   }
 
-  // Returns the value in the wanted layout; adds a reorder if that form does not exist. A reorder
-  // of a static value runs in the prologue, or in each run.
+  // Returns the value in the wanted layout; adds a reorder if no such copy exists. The reorder of a
+  // static value runs in the prologue unless `each_run`.
   Version in_layout(ValueId v, const Layout& wanted, std::vector<Instruction>& user,
                     bool each_run = false) {
     std::vector<Version>& known = versions(v);
@@ -134,11 +134,11 @@ class Lowering {
     const Version made{wanted, add_buffer(Place::kArena, bytes_of(spec, wanted))};
     reorder.outputs = {{made.buffer, spec, wanted}};
     where.push_back(std::move(reorder));
-    if (!is_static || !each_run) known.push_back(made);  // the prologue may need it later
+    if (!is_static || !each_run) known.push_back(made);  // else the prologue may need its own
     return made;
   }
 
-  // Values that only this user reads are not kept either.
+  // Moves the computation of a static value to `user` if nothing else reads it.
   void move_from_prologue(ValueId v, std::vector<Instruction>& user) {
     if (uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)] != 1) return;
     auto& prologue = program_.prologue;
@@ -189,7 +189,7 @@ class Lowering {
       versions({id, static_cast<int32_t>(k)}) = {{given, buffer}};
       step.outputs.push_back({buffer, n.outputs[k], given});
     }
-    // The kernel must write the parameter itself, not a reordered copy.
+    // A kernel that writes a parameter must get the parameter and not a reordered copy.
     for (size_t k = 0; k < n.inputs.size(); ++k)
       MX_ASSERT(!n.op()->mutates(static_cast<int>(k), graph_.training) ||
                 step.inputs[k].layout.is_plain());
@@ -204,7 +204,7 @@ class Lowering {
     list.push_back(std::move(step));
   }
 
-  // A library may write its result before it has read the last input (a sum of many does).
+  // Returns whether a step reads an input's buffer twice: the library may overwrite it in between.
   static bool read_twice(const Instruction& step, size_t input) {
     const int32_t buffer = step.inputs[input].buffer;
     return std::ranges::count(step.inputs, buffer, &Operand::buffer) > 1;
@@ -216,8 +216,8 @@ class Lowering {
     return n.op()->select_kernel(context_.device.type, n.params().get(), specs, n.outputs);
   }
 
-  // Every plain output lies in a fresh array of its own; see Note [Copied outputs]. A saved value
-  // is only read, so it may share the memory of another output.
+  // Gives every plain output a fresh array of its own; see Note [Copied outputs]. A saved value is
+  // never written, so equal ones may share memory.
   void add_outputs() {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ValueId v = graph_.outputs[i];
@@ -250,7 +250,7 @@ class Lowering {
     return to;
   }
 
-  // Results of the prologue that the main part uses are kept between runs.
+  // Marks results of the prologue that the main part uses: they are kept between runs.
   void mark_packed() {
     std::vector<uint8_t> made(program_.buffers.size());
     for (const Instruction& i : program_.prologue)
@@ -284,7 +284,7 @@ const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> i
 }
 
 bool is_small(const Graph& graph, DeviceType device) {
-  if (device == DeviceType::kCUDA) return false;  // the stream's worker runs all tasks
+  if (device == DeviceType::kCUDA) return false;  // only the stream's worker may submit
   constexpr size_t kInlineBytes = 64 << 10;       // same limit as ops/invoke.cc
   constexpr size_t kMostNodes = 64;
   size_t bytes = 0, ops = 0;

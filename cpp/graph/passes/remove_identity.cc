@@ -1,5 +1,5 @@
-// Removes operators that return their input: copies, BlockGrad (gradients are in the graph already
-// or not wanted), Cast and reshape to the value's own dtype or shape, Dropout when not training.
+// Removes operators that return their input: copies, BlockGrad (gradients are already in the graph,
+// or not needed), Cast and reshape to the value's own dtype or shape, Dropout when not training.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 
@@ -22,8 +22,8 @@ Graph remove_identity(const Graph& graph, const PassContext&) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& n = graph.nodes[i];
     const auto id = static_cast<int32_t>(i);
-    // The value must not change under the copy: a parameter that this graph writes keeps its
-    // copies.
+    // Keeps copies of parameters that this graph writes, because the parameter may change while the
+    // copy is in use.
     bool removable = keeps_its_input(graph, n);
     for (size_t k = 1; k < n.outputs.size(); ++k) removable &= uses[i][k] == 0;
     if (removable && graph.node(n.inputs[0]).kind == NodeKind::kParameter) {

@@ -8,7 +8,7 @@ Graph join_slices(const Graph& graph, const PassContext& context);
 Graph add_embedding_rows(const Graph& graph, const PassContext& context);
 Graph join_gelu(const Graph& graph, const PassContext& context);
 
-// The fused operators of these have first gradients but no gradients of higher order.
+// The fused operators of these two passes have gradients of first order only.
 Graph fuse_dropout(const Graph& graph, const PassContext& context);
 Graph fuse_statistics(const Graph& graph, const PassContext& context);
 

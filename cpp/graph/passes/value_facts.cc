@@ -13,7 +13,7 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
-constexpr int kDepth = 12;  // operators that a question looks back over: its time is limited
+constexpr int kDepth = 12;  // operators to look back, to limit the time of a query
 
 bool is_in(const Names& names, const Node& n) { return names.contains(n.op()->name); }
 
@@ -47,7 +47,7 @@ bool broadcasts(const Node& n) {
 
 bool casts(const Node& n) { return n.op()->name == "Cast" || n.op()->name == "amp_cast"; }
 
-// Returns whether every element of the output is one of input 0.
+// Returns whether every element of the output is an element of input 0.
 bool takes_elements(const Node& n) {
   static const Names names = {"_copy", "BlockGrad",  "transpose",  "SwapAxis", "slice",
                               "tile",  "slice_axis", "slice_like", "repeat"};
@@ -107,7 +107,7 @@ Bounds bounds(const Graph& graph, ValueId v, int depth) {
   if (name == "_zeros" || name == "zeros_like") return {0, 0};
   if (name == "_ones" || name == "ones_like") return {1, 1};
   if (gives_binary(n)) return {0, 1};
-  // Integers wrap and halves overflow.
+  // Not for integers, which wrap around, and 16-bit floats, which overflow.
   const DType dtype = n.outputs[0].dtype;
   const bool keeps_numbers = dtype == DType::kFloat32 || dtype == DType::kFloat64;
   if (takes_elements(n)) return bounds(graph, n.inputs[0], depth - 1);
@@ -149,13 +149,13 @@ bool uniform(const Graph& graph, ValueId v, int64_t blocks, int depth) {
   if (bounds(graph, v, depth).is_constant()) return true;
   if (n.op()->alias || casts(n)) return uniform(graph, n.inputs[0], blocks, depth - 1);
   if ((!broadcasts(n) && !n.op()->pointwise) || n.inputs.empty()) return false;
-  const size_t read = broadcasts(n) ? 1 : n.inputs.size();  // broadcast_like reads a shape, too
+  const size_t read = broadcasts(n) ? 1 : n.inputs.size();  // a second one gives only the shape
   for (size_t i = 0; i < read; ++i)
     if (!uniform_after(graph, n.inputs[i], graph.spec(v).shape, blocks, depth)) return false;
   return true;
 }
 
-// Returns whether `from` is repeated within blocks of `to` only.
+// Returns whether broadcasting `from` to `to` repeats elements only within blocks of `to`.
 bool repeats_within(const Shape& from, const Shape& to, int64_t blocks) {
   for (int split = 0; split <= to.ndim(); ++split)
     if (from.ndim() == to.ndim() && to.product(0, split) == blocks &&
@@ -164,8 +164,8 @@ bool repeats_within(const Shape& from, const Shape& to, int64_t blocks) {
   return false;
 }
 
-// Returns the axes of `to` with the lengths that `spread` gives to those of `from`; nothing unless
-// the shapes differ by axes of length 1 only.
+// `spread` has other lengths for the axes of `from`. Returns these lengths for the axes of `to`;
+// nullopt unless `from` and `to` differ only by axes of length 1.
 std::optional<Shape> carry_over(const Shape& from, const Shape& spread, const Shape& to) {
   Shape result;
   int at = 0;

@@ -1,5 +1,5 @@
-// Finds facts about values before a graph runs. "Not known" is always a correct answer: passes that
-// ask then leave the graph as it is.
+// Finds facts about values before a graph runs. A function may always answer that it knows nothing:
+// then the pass that asks leaves the graph unchanged.
 #pragma once
 #include <limits>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace mxlite::graph {
 
-// Smallest and largest element; infinite where not known.
+// Bounds of the elements of a value; infinite if not known.
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -19,18 +19,18 @@ Bounds bounds_of(const Graph& graph, ValueId v);
 // Returns whether every element is known to be 0 or 1.
 bool is_binary(const Graph& graph, ValueId v);
 
-// The flat elements of `v` are cut into `blocks` blocks of one size. If each is known to repeat one
-// element, returns a value of which this holds, too, with the same elements: `v`, or what it was
-// broadcast from.
+// Divides the flat elements of `v` into `blocks` blocks of equal size. If all elements of each
+// block are known to be equal, returns a value with the same blocks: `v`, or a smaller one from
+// which it was broadcast.
 std::optional<ValueId> uniform_blocks(const Graph& graph, ValueId v, int64_t blocks);
 
-// A value that gives another one when it is reshaped to `shape` and broadcast.
+// A value that is reshaped to `shape` and then broadcast.
 struct Spread {
   ValueId value;
   Shape shape;
 };
-// Returns the smallest array that `v` is known to be broadcast from. `shape` has as many axes as
-// `v`.
+// Returns the smallest array from which `v` is known to be broadcast. Its `shape` has as many axes
+// as `v`.
 Spread find_spread(const Graph& graph, ValueId v);
 
 }  // namespace mxlite::graph

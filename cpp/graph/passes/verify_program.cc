@@ -6,13 +6,13 @@
 namespace mxlite::graph {
 namespace {
 
-// Memory of one buffer within its block, and the instructions of the main part between which it
-// holds a value.
+// Range of one buffer within its block of memory, and the first and last instruction of the main
+// part that use it.
 struct Interval {
   int32_t buffer;
   size_t begin, end;  // bytes
   size_t first, last;
-  bool is_input = false;  // Two inputs may be the same saved value.
+  bool is_input = false;  // two inputs may be the same saved value
 
   bool overlaps(const Interval& o) const {
     return !(is_input && o.is_input) && begin < o.end && o.begin < end && first <= o.last &&
@@ -30,7 +30,7 @@ class Verifier {
       int32_t at = id;
       for (int32_t steps = 0; at >= 0; ++steps) {
         require(at < count, "buffer ", id, " is merged into buffer ", at, ", which does not exist");
-        if (steps == count)  // The text of such a program has no end.
+        if (steps == count)  // a cycle: `require` would not end, because it prints the program
           fail(ErrorKind::kError, "internal error, please report: program ", program_.name,
                " after ", after_, ": buffer ", id, " is merged into itself");
         at = program_.buffers[static_cast<size_t>(at)].merged_into;
@@ -38,7 +38,7 @@ class Verifier {
     }
   }
 
-  // Every value must be written before it is read.
+  // Requires that every value is written before it is read.
   void check_order() const {
     std::vector<uint8_t> written(program_.buffers.size());
     for (size_t b = 0; b < written.size(); ++b) {
@@ -76,7 +76,7 @@ class Verifier {
         const Saved at = program_.donated[static_cast<size_t>(b.index)];
         if (!at) continue;
         memory.begin = at.offset;
-        memory.first = 0;  // The value exists before the first instruction.
+        memory.first = 0;  // the value exists before the first instruction
         memory.is_input = true;
       }
       memory.end = memory.begin + b.bytes;
@@ -115,7 +115,7 @@ class Verifier {
             o.buffer, ", which has ", has);
   }
 
-  // Returns an interval for each root buffer of the main part; begin and end are left 0.
+  // Returns an interval for each root buffer of the main part; does not set begin and end.
   std::vector<Interval> lifetimes() const {
     std::vector<Interval> result;
     std::vector<int32_t> place_of(program_.buffers.size(), -1);

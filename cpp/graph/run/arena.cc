@@ -25,7 +25,7 @@ Arena::~Arena() {
   if (block_.data) free(block_);
 }
 
-// On a GPU the memory is allocated in the order of the compute stream, like the runs.
+// Allocates for the compute stream on a GPU, because the runs use the memory in its order.
 Block Arena::allocate(size_t bytes) const {
   const Block block = device_.type == DeviceType::kCUDA
                           ? accelerator()->allocate(device_.index, bytes, StreamKind::kCompute)

@@ -1,5 +1,5 @@
-// Work of a stream that is recorded once and then submitted again in one call (a CUDA graph).
-// Addresses are part of the record. The plug-in implements the recorder.
+// Work of a stream that is recorded once and then submitted repeatedly, in one call each (a CUDA
+// graph). Addresses are part of the record. The plug-in implements the recorder.
 #pragma once
 #include <functional>
 #include <memory>
@@ -22,7 +22,7 @@ class GraphRecorder {
   // Gets a stream that records work instead of running it, and the address of the random state.
   using FillFn = std::function<void(Stream& stream, const RandomState* random)>;
   // `stream` provides handles and scratch memory for the work. Throws what `fill` throws, and a
-  // device error if some work cannot be recorded; then no stream has received any work.
+  // device error if some work cannot be recorded; then no work has been submitted.
   virtual std::unique_ptr<DeviceGraph> record(Stream& stream, const FillFn& fill) = 0;
 };
 
