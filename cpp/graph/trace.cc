@@ -35,12 +35,12 @@ Trace::~Trace() {
   current_trace = outer_;
   try {
     remember();
-  } catch (const std::bad_alloc&) {  // its arrays cannot be used later, as those of a failed trace
+  } catch (const std::bad_alloc&) {  // then later traces cannot use this one's arrays
   }
 }
 
 void Trace::remember() {
-  // One of the holders is this trace: if it is the only one, the array is not used again.
+  // If this trace is the only holder, no array of it is alive, so nothing needs the graph.
   if (!later_ || later_->ended || later_.use_count() == 1) return;
   later_->graph = graph_;
   later_->owner = owner_;
@@ -104,7 +104,7 @@ ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
   const auto leaves = [&](const Graph& graph) -> const std::vector<int32_t>& {
     return leaf.kind == NodeKind::kInput ? graph.inputs : graph.parameters;
   };
-  // Arrays that forward takes from elsewhere are leaves, too: behind the others.
+  // Counts the leaves without captured arrays, which come after the others.
   const auto count = [&](const Graph& graph) {
     return std::count_if(leaves(graph).begin(), leaves(graph).end(),
                          [&](int32_t id) { return !graph.node(id).value; });
@@ -118,7 +118,7 @@ ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
 }
 
 ValueId Trace::repeat(const std::shared_ptr<EndedTrace>& from, ValueId value) {
-  // Nodes before `value` in topological order; recursion could be as deep as the network.
+  // Goes through the nodes in order, because recursion could be as deep as the network.
   std::vector<ValueId> own(static_cast<size_t>(value.node) + 1);
   const std::vector<uint8_t> needed = find_needed(from->graph, {&value, 1});
   for (const Repeated& known : repeated_)
@@ -223,7 +223,7 @@ NDArrays Trace::record(CallRef call, std::span<const NDArrayRef> inputs) {
 
 NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, engine::Origin origin) {
-  std::vector<ValueId> values = values_of(inputs);  // may add nodes, which names count
+  std::vector<ValueId> values = values_of(inputs);  // before name_of, because it may add nodes
   auto call = std::make_shared<Call>();
   call->op = &op;
   call->params = params;

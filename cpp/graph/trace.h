@@ -1,4 +1,4 @@
-// Runs a block's forward on arrays without data and writes down every operator call.
+// A trace records every operator call while a block's forward runs on arrays without data.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -11,9 +11,9 @@ namespace mxlite::graph {
 
 class Trace;
 
-// Keeps what an ended trace recorded, as long as one of its arrays is kept.
+// The graph of an ended trace, which stays alive as long as one of its arrays.
 struct EndedTrace {
-  std::atomic<bool> ended = false;  // `graph` is only read from then on
+  std::atomic<bool> ended = false;  // if true, `graph` is set and constant
   Graph graph;
   int64_t owner = 0;
 };
@@ -23,9 +23,9 @@ class TraceValue final : public TraceInfo {
  public:
   TraceValue(uint64_t t, ValueId v, std::shared_ptr<EndedTrace> l)
       : trace(t), value(v), later(std::move(l)) {}
-  uint64_t trace;  // serial number; the trace may have ended
+  uint64_t trace;  // serial number of the trace, which may have ended
   ValueId value;
-  std::shared_ptr<EndedTrace> later;  // null in parts of other traces
+  std::shared_ptr<EndedTrace> later;  // null in a PartOfCurrent
 };
 
 class Trace {
@@ -33,8 +33,8 @@ class Trace {
   // Makes this the thread's current trace until it is destroyed; traces nest.
   // `numpy`: the arrays of the trace are of numpy mode's class.
   explicit Trace(std::string name, Device device, bool training, bool numpy = false);
-  // A part of the current trace's forward that becomes a graph of its own (the body of a loop).
-  // Arrays of the outer trace, its parameters and captured arrays may be used; see imports().
+  // Traces a part of the current trace's forward that becomes a graph of its own (the body of a
+  // loop). It may use arrays, parameters and captured arrays of the outer trace (imported_inputs).
   struct PartOfCurrent {};
   Trace(std::string name, PartOfCurrent);
   ~Trace();
@@ -42,28 +42,28 @@ class Trace {
   Trace& operator=(const Trace&) = delete;
 
   static Trace* current();
-  // Reading data of a traced array (asnumpy, bool(x)): an error that says what to do.
+  // Throws the error for reading data of a traced array (asnumpy, bool(x)), with a remedy.
   [[noreturn]] static void fail_read(const NDArray& array, const char* what);
   [[noreturn]] static void fail_outside(const OpSchema& op, int input);
 
   NDArrayRef add_input(const TensorSpec& spec);
-  // Dimensions of -1 are filled by the operators that use the parameter.
+  // Operators that use the parameter fill its unknown dimensions (-1).
   NDArrayRef add_parameter(const TensorSpec& spec);
   NDArrays record(CallRef call, std::span<const NDArrayRef> inputs);
-  // Names the call after the scope and the line.
+  // Derives the name of the call from the scope and the line.
   NDArrays record(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                   engine::Origin origin);
-  // Nodes of a graph that are not added to the trace: `run` is called and traced instead.
+  // Nodes that inline_graph does not copy: it calls `run` for them, whose calls are traced.
   struct Expanded {
     std::vector<uint8_t> nodes;  // by node; empty: none
     std::function<std::vector<NDArrayRef>(int32_t node, const std::vector<NDArrayRef>& inputs)> run;
   };
-  // Adds the calls of another graph: one that was traced before, or a symbol's. Returns its
+  // Adds the calls of another graph, from an earlier trace or a symbol. Returns the graph's
   // outputs.
   std::vector<NDArrayRef> inline_graph(const Graph& graph, std::span<const NDArrayRef> inputs,
                                        std::span<const NDArrayRef> parameters,
                                        const Expanded& expanded = {});
-  // Ends the program.
+  // Ends the trace and returns its graph.
   Graph finish(std::span<const NDArrayRef> outputs);
   Device device() const { return device_; }
   // Names nodes recorded from now on: "<name>_<op>" with the line of the call, or just `name`.
@@ -72,14 +72,14 @@ class Trace {
     bool whole = false;
   };
   Scope set_scope(Scope scope) { return std::exchange(scope_, std::move(scope)); }
-  // Names the block whose forward is traced; the first call counts. Arrays that the block keeps
-  // from one trace are written down again in the next one, where they use inputs and parameters by
-  // position. Without an owner this holds for what needs neither.
+  // Sets the id of the block whose forward is traced, unless it is set. If the block uses an array
+  // of an earlier trace of its own, the array's calls are recorded again, with the inputs and
+  // parameters at the same positions. Other arrays of ended traces must depend on neither.
   void set_owner(int64_t owner) {
     if (owner_ == 0) owner_ = owner;
   }
-  // Arrays of the outer trace that this part of it uses, in two groups: behind the inputs added
-  // here, and all of its parameters.
+  // Arrays of the outer trace that this PartOfCurrent uses: they become inputs after those added by
+  // add_input, and parameters.
   const std::vector<NDArrayRef>& imported_inputs() const { return imported_inputs_; }
   const std::vector<NDArrayRef>& imported_parameters() const { return imported_parameters_; }
 
@@ -94,9 +94,9 @@ class Trace {
   [[noreturn]] void fail_foreign() const;
   void remember();
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
-  // Adds a call and fills unknown extents of its inputs; `arrays`, if there are any, get them too.
+  // Adds a call and fills unknown dimensions of its inputs, and of `arrays` unless it is empty.
   ValueId add(CallRef call, std::vector<ValueId> inputs, std::span<const NDArrayRef> arrays);
-  // As `add`, returns the node; errors of a symbol's call begin with the call's name.
+  // Like `add`, but returns the node, and errors of a symbol's call begin with the call's name.
   int32_t add_named(const CallRef& call, std::vector<ValueId> inputs,
                     std::span<const NDArrayRef> arrays);
   void complete(ValueId value, const TensorSpec& spec);
@@ -121,7 +121,7 @@ class Trace {
     std::shared_ptr<EndedTrace> from;
     int32_t node, own;
   };
-  std::vector<Repeated> repeated_;  // nodes of ended traces that were written down again
+  std::vector<Repeated> repeated_;  // nodes of ended traces that are recorded again here
   std::vector<NDArrayRef> imported_inputs_, imported_parameters_;
 };
 

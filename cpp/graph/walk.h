@@ -1,7 +1,7 @@
-// The walk over a graph's nodes: each gets its inputs, and its outputs live until their last use.
-// The tape's replay, graphs that are cut at host operators, and symbols that run node by node
-// (hooks, monitors, sparse arrays, several devices) are walks. Compiled programs are not: Steps
-// runs those without nodes.
+// Visits a graph's nodes in order: passes each its inputs, and keeps its outputs until their last
+// use. Used for the tape's replay, for graphs that are cut into segments, and for symbols that run
+// node by node (hooks, monitors, sparse arrays, several devices). Compiled programs have no nodes:
+// Steps runs them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,19 +12,19 @@
 
 namespace mxlite::graph {
 
-// Steps in running order. A slot holds one value, which is given at the start or computed by a
-// step.
+// Steps in the order in which they run. A slot holds one value, which is given at the start or
+// computed by a step.
 class Route {
  public:
   using Slot = uint32_t;
   struct Step {
     std::vector<Slot> inputs, outputs;
-    std::vector<Slot> last_uses;  // among the inputs
+    std::vector<Slot> last_uses;  // inputs that no later step needs
     std::vector<bool> used;       // by output: whether a later step or a result needs it
   };
-  Slot add_values(size_t count = 1);  // the first of them
+  Slot add_values(size_t count = 1);  // returns the first slot
   void add_step(std::vector<Slot> inputs, std::vector<Slot> outputs);
-  // Ends the route; the walk returns the values in these slots.
+  // Ends the route; `walk` returns the values in these slots.
   void finish(std::vector<Slot> results);
 
   size_t num_values() const { return num_values_; }
@@ -37,7 +37,7 @@ class Route {
   std::vector<Slot> results_;
 };
 
-// Says what a walk does at each step.
+// Called by `walk` at each step.
 template <class Value>
 class Visitor {
  public:
@@ -49,7 +49,7 @@ class Visitor {
   virtual std::string place(size_t /*step*/) const { return {}; }  // name of the step in errors
 };
 
-// `values`: by slot, those that are given at the start.
+// `values`: by slot; sets those that are given at the start.
 template <class Value>
 std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<Value>& visitor) {
   MX_ASSERT(values.size() == route.num_values());
@@ -76,7 +76,7 @@ std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<V
   return results;
 }
 
-// The slots of a graph's values; inputs, parameters and constants are given at the start.
+// Assigns a slot to each value of a graph; inputs, parameters and constants are given at the start.
 class ValueSlots {
  public:
   explicit ValueSlots(const Graph& graph);
@@ -91,7 +91,7 @@ class ValueSlots {
   Route::Slot size_ = 0;
 };
 
-// A walk through all operators of a graph.
+// The route through all operators of a graph.
 struct GraphRoute {
   explicit GraphRoute(const Graph& graph);
   ValueSlots slots;

@@ -57,7 +57,7 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
     else
       e.main_.run(bases_, random_);
   }
-  // The segments run one after the other, so memory that lives across segments is separate.
+  // Runs one segment. Other tasks may run between segments, so the shared arena cannot be used.
   void run_segment(size_t first, size_t last) {
     const Executable& e = *executable_;
     const Program& p = e.program_;
@@ -128,7 +128,7 @@ Executable::Executable(Program program, Device device, bool may_inline)
 
 Executable::~Executable() {
   total_own_bytes -= own_bytes_;
-  // The block of the saved values, which its last run has freed.
+  // Frees the cached block of saved values, which the last run has returned to the allocator.
   if (device_.type == DeviceType::kCPU && program_.saved_bytes)
     discard_cached(program_.saved_bytes);
 }
@@ -143,7 +143,7 @@ void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>
 }
 
 void Executable::prepare_for_gpu() {
-  // No task declares that it reads them.
+  // Waits here, because the tasks do not declare that they read constants.
   for (const NDArrayRef& constant : program_.constants) constant->wait_to_read();
   const auto allocate = [device = device_](size_t bytes) {
     return Storage::allocate(device, bytes);
@@ -195,7 +195,7 @@ void Executable::add_packed(const LaunchArgs& call, RunOperands& task,
 }
 
 void Executable::forget_packed() {
-  std::vector<std::shared_ptr<PackedWeights>> gone;  // destroyed without the lock
+  std::vector<std::shared_ptr<PackedWeights>> gone;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   for (PackedWeights::Use& use : packed_) {
     gone.push_back(std::exchange(use.values, nullptr));
@@ -211,7 +211,7 @@ const std::vector<ProgramSegment>& Executable::segments() {
   return segments_;
 }
 
-// A call that is ready to run, and what it uses.
+// A call that is ready to be pushed, with the variables and arrays that it uses.
 struct Executable::Prepared {
   IntrusivePtr<MainTask> task;
   SmallVector<engine::Var*, 8> reads;
@@ -279,8 +279,8 @@ Executable::Prepared Executable::prepare(const LaunchArgs& call) {
       const MemoryScope scope(name);
       return memory->take_saved(bytes, device);
     };
-    // The memory of a GPU is allocated in the task, so that it does not wait for queued tasks of
-    // other streams.
+    // On a GPU the task allocates the memory when it runs, because allocating now would wait for
+    // queued tasks of other streams.
     block = output_memory_ ? Storage::provided(device_, program_.saved_bytes, provide)
                            : Storage::allocate(device_, program_.saved_bytes);
     overwrites.push_back(&block->var());

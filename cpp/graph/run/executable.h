@@ -1,5 +1,5 @@
 // A graph compiled for one signature. A call is one engine task, or one for each segment of the
-// program, plus one before when a parameter changed since packed values were computed from it.
+// program. If parameters have changed, a task before it computes packed values again.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -32,18 +32,18 @@ class Executable final : public RefCounted {
     std::span<const NDArrayRef> inputs, parameters;
     engine::Origin origin = {};
     RandomState* random = nullptr;  // receives the first counter that this run uses
-    // Has, by output, an array to write into or null for a fresh one. It may be shorter.
+    // By output: an array to write into, or null for a fresh one. May be shorter than the outputs.
     std::span<const NDArrayRef> into = {};
   };
   // Pushes the work and returns its outputs. Inputs must have the signature's shapes and dtypes;
-  // donated ones belong to the executable from then on.
+  // the executable may overwrite the memory of donated inputs.
   // Thread-safe.
   NDArrays launch(const LaunchArgs& call);
-  // Pushes a task for each segment, so that each output is finished as early as possible.
+  // Pushes a task for each segment, so that tasks which wait for an output can start early.
   NDArrays launch_segments(const LaunchArgs& call);
   const std::vector<ProgramSegment>& segments();  // at most one if cutting is not worth it
 
-  // The work of one call, for a task of the caller, which runs it once and declares the reads.
+  // The work of one call as a part of the caller's task, which runs it once and declares its reads.
   struct Work {
     engine::TaskRef task;  // never pushed
     NDArrays outputs;
@@ -55,11 +55,11 @@ class Executable final : public RefCounted {
 
   const Program& program() const { return program_; }
   bool may_inline() const { return may_inline_; }
-  // Releases packed weights and, with them, the parameters from which they were computed. The next
+  // Releases packed weights, which hold the parameters from which they were computed. The next
   // launch finds or computes them again.
   void forget_packed();
-  // Adds the memory that this executable holds: its own bytes (an estimate, because the size of
-  // library code is unknown) and packed weights by identity.
+  // Adds the memory of this executable: its own bytes (an estimate, because the size of library
+  // code is unknown) to `own`, and packed weights, by identity, to `shared`.
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
   static size_t total_bytes();  // own bytes of all executables in this process
 
@@ -74,7 +74,7 @@ class Executable final : public RefCounted {
   void check_parameters(std::span<const NDArrayRef> parameters) const;
   void add_packed(const LaunchArgs& call, RunOperands& task, SmallVector<engine::Var*, 8>& reads);
 
-  Program program_;  // constant except packings, which an equal one may replace
+  Program program_;  // constant, except that equal packings may be exchanged
   const Device device_;
   const bool may_inline_;
   const char* const task_name_;
@@ -83,10 +83,10 @@ class Executable final : public RefCounted {
   const std::shared_ptr<Arena> arena_;
   std::vector<int> read_parameters_, written_parameters_;  // used by the main part
   std::vector<TensorSpec> output_buffers_;                 // by output slot
-  std::vector<Saved> saved_;  // by output slot: place in the block of saved values
+  std::vector<Saved> saved_;  // by output slot: position in the block of saved values
   size_t own_bytes_ = 0;
 
-  // Used on a GPU only.
+  // Not null only on a GPU.
   std::unique_ptr<Replay> replay_;
   std::shared_ptr<OutputMemory> output_memory_;
 

@@ -9,7 +9,7 @@
 
 namespace mxlite::graph {
 
-// Continues a task that has left its worker.
+// Task that continues a JoinedTask which has left its worker.
 class JoinedTask::Continuation final : public engine::Task {
  public:
   explicit Continuation(JoinedTask& joined) : Task(joined.name, joined.origin), joined_(&joined) {}
@@ -17,7 +17,7 @@ class JoinedTask::Continuation final : public engine::Task {
   void run() override { std::exchange(joined_, nullptr)->advance(); }
   void release_operands() noexcept override {
     if (!joined_) return;
-    // The program ends early, and this task does not run.
+    // The process ends before this task has run.
     const IntrusivePtr<JoinedTask> joined = std::move(joined_);
     joined->refuse_rest(engine::failure_of_released_task());
     joined->finish(engine::failure_of_released_task());
@@ -33,7 +33,7 @@ JoinedTask::JoinedTask(engine::Origin task_origin, std::shared_ptr<const Segment
       graph_(std::move(graph)),
       states_(work.size()),
       left_(work.size()) {
-  // Reserved now, because nothing may fail once calls have numbers.
+  // Reserves memory now, because nothing may fail once calls have numbers.
   ready_.reserve(work.size());
   calls_.reserve(work.size());
   for (size_t i = 0; i < work.size(); ++i) {
@@ -50,7 +50,7 @@ void JoinedTask::number_calls() {
 
 void JoinedTask::advance() {
   started_ = true;
-  const engine::PollingScope polls;  // calls need not look for other ranks when they begin
+  const engine::PollingScope polls;  // this task polls for other ranks, so calls need not
   for (;;) {
     signal_.exchange(kNone, std::memory_order_acq_rel);
     take_ended();
@@ -84,9 +84,9 @@ void JoinedTask::call_ended(size_t position, std::exception_ptr error) noexcept 
   state.ended.store(true, std::memory_order_release);
   if (signal_.exchange(kNews, std::memory_order_acq_rel) != kSuspended) return;
   try {
-    const engine::UnlimitedPushes unlimited;  // this thread may be the one that others wait for
+    const engine::UnlimitedPushes unlimited;  // must not wait: workers may wait for this thread
     engine::Engine::get().push(make_ref<Continuation>(*this), {}, {});
-  } catch (...) {  // no memory for the task
+  } catch (...) {  // not enough memory for the task
     const std::exception_ptr cause = std::current_exception();
     refuse_rest(cause);
     finish(cause);
@@ -142,11 +142,11 @@ std::exception_ptr JoinedTask::with_place(size_t segment, std::exception_ptr err
     std::rethrow_exception(error);
   } catch (const Error& e) {
     try {
-      Error placed = e;  // A copy: other threads may read it.
+      Error placed = e;  // a copy, because other threads may read `e`
       placed.add_context(
           str("while running node ", graph_->segments[segment].name, " of ", graph_->whole.name));
       return std::make_exception_ptr(std::move(placed));
-    } catch (...) {  // no memory for the text
+    } catch (...) {  // not enough memory for the text
       return error;
     }
   } catch (...) {

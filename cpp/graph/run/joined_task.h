@@ -8,7 +8,7 @@
 
 namespace mxlite::graph {
 
-// A segment's share of a run: the task of a graph, or a call with its arrays.
+// The work of one segment in a run: the task of a graph, or a collective call with its arrays.
 struct SegmentWork {
   engine::TaskRef graph;
   collective::PendingCallRef call;
@@ -16,19 +16,19 @@ struct SegmentWork {
 };
 
 // Note [Joined segments]
-// Where collectives are small, tasks of their own take longer than the calls. One task runs all
-// segments in the order of the graph, and begins a call as soon as its input is there. While a call
-// lacks other ranks, segments that do not need its result run; then the task looks for the other
-// ranks for some microseconds; then it leaves the worker to other tasks, and a new task continues
-// when a call has ended. So a call waits only for what it needs, and for the operands of the whole
-// graph. These must be computed when the graph is called: otherwise ranks that call different
-// process sets in different orders could wait for each other.
+// A separate task for each small collective would cost more than the collective. So one task runs
+// all segments in the order of the graph, and begins a call as soon as its input is computed. While
+// a call waits for other ranks, segments that do not need its result run. Then the task polls for
+// the other ranks for some microseconds. Then it leaves the worker to other tasks, and a new task
+// continues when a call has ended. A call thus waits only for its input and for the operands of the
+// whole graph. These must be computed before the graph is called: otherwise ranks that call
+// different process sets in different orders could wait for each other.
 class JoinedTask final : public engine::DeferredTask, public collective::CallOwner {
  public:
   JoinedTask(engine::Origin task_origin, std::shared_ptr<const SegmentedGraph> graph,
              std::vector<SegmentWork> work);
 
-  // Gives all calls their numbers.
+  // Reserves the numbers of all calls.
   void number_calls();
   void start() override { advance(); }
   void release_operands() noexcept override;
@@ -40,28 +40,28 @@ class JoinedTask final : public engine::DeferredTask, public collective::CallOwn
   struct State {
     SegmentWork work;
     uint32_t needs = 0;
-    std::exception_ptr error;         // a running call writes it before `ended`
-    std::atomic<bool> ended = false;  // a call that runs has ended
+    std::exception_ptr error;         // written by a call before it sets `ended`
+    std::atomic<bool> ended = false;  // set when the segment's call has ended
   };
 
-  // Runs what can run; finishes the task, or leaves it until a call ends.
+  // Runs all ready segments; then finishes the task, or returns until a call ends.
   void advance();
   void run(size_t segment);
-  void end(size_t segment);  // releases the segments that need this one
+  void end(size_t segment);  // makes the segments ready that only lacked this one
   void take_ended();
   // Returns false if the task should leave the worker.
   bool look_for_ranks();
-  // Tells the other ranks that the calls which have not begun cannot run.
+  // Tells the other ranks that calls which have not begun will not run.
   void refuse_rest(const std::exception_ptr& cause) noexcept;
   std::exception_ptr with_place(size_t segment, std::exception_ptr error) const noexcept;
 
   std::shared_ptr<const SegmentedGraph> graph_;
   std::vector<State> states_;
-  std::vector<size_t> ready_;  // a heap, the first segment on top
-  std::vector<size_t> calls_;  // those that run
+  std::vector<size_t> ready_;  // segments that can run; a heap with the lowest index on top
+  std::vector<size_t> calls_;  // segments whose calls are running
   size_t left_;
   bool started_ = false;
-  std::exception_ptr error_;  // the first
+  std::exception_ptr error_;  // the first error
   std::atomic<int> signal_{kNone};
 };
 

@@ -2,7 +2,7 @@
 
 namespace mxlite::graph {
 
-// A call takes the first line that fits:
+// How a call runs; the first line that matches applies:
 //
 // | graph             | call                    | runs as                | see              |
 // | ----------------- | ----------------------- | ---------------------- | ---------------- |
@@ -13,8 +13,8 @@ namespace mxlite::graph {
 // | a segment         | much output             | segment of the program |                  |
 // |                   | any other               | one task               | executable       |
 //
-// A task runs the steps of a program (steps). On a GPU it records them when the same memory comes
-// again, and then replays the record (replay).
+// A task runs the steps of a program (steps). On a GPU it records the steps when the same addresses
+// occur again, and then replays the record (replay).
 
 NDArrays launch(const CachedGraph::Compiled& entry, const Executable::LaunchArgs& call,
                 const EagerCalls& calls) {

@@ -1,4 +1,4 @@
-// The memory of one run of an executable: addresses by slot, and what keeps it alive.
+// The memory of one run of an executable: addresses by slot, and references that keep it alive.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -16,11 +16,11 @@ class RunOperands {
     held_.push_back({slot, array.place()});
     new_bytes_ += array.storage()->take_new_bytes();
   }
-  // The array is a donated input: sets the address of the block in which it lies.
+  // Sets the address of the block in which a donated input lies.
   void set_donated(const NDArray& array) { held_.push_back({Slots::kDonated, {array.storage()}}); }
   void set_packed(uint32_t slot, const StorageRef& storage) { held_.push_back({slot, {storage}}); }
   void set_random(RandomState random) { random_ = random; }
-  // The caller keeps the memory of this output from run to run.
+  // Call if the caller keeps the memory of this output from run to run.
   void set_kept(uint32_t slot) {
     kept_.resize(bases_.size());
     kept_[slot] = 1;
@@ -33,7 +33,7 @@ class RunOperands {
 
  protected:
   ~RunOperands() = default;
-  // Called in the task: results are allocated here, so that a queued run holds no memory for them.
+  // Call in the task. Allocates results, so that a queued run holds no memory for them.
   void take_addresses() {
     for (const Operand& operand : held_) bases_[operand.slot] = operand.place.data();
   }

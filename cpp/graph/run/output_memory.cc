@@ -7,8 +7,8 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kMostPerSlot = 3;  // gradients of the last step live while the next are computed
-constexpr size_t kMostSaved = 4;    // networks that one step calls several times
+constexpr size_t kMostPerSlot = 3;  // old gradients stay alive while the next ones are computed
+constexpr size_t kMostSaved = 4;    // one training step may call a network several times
 
 struct Living {
   std::mutex mutex;
@@ -19,7 +19,7 @@ Living& living() {
   return instance;
 }
 
-// Only this object holds the storage, so no other thread can start to hold it meanwhile.
+// Returns whether only this object holds the storage, so that no other thread can get hold of it.
 bool is_idle(const StorageRef& storage) {
   if (storage->use_count() != 1) return false;
   std::atomic_thread_fence(std::memory_order_acquire);
@@ -62,7 +62,7 @@ NDArrayRef OutputMemory::take(size_t slot, const TensorSpec& spec, Device device
     if (const StorageRef block = find_idle(blocks_[slot]))
       return NDArray::from_storage(block, spec);
   }
-  // Called without the lock: when memory has run out, release is called.
+  // Allocates without the lock, because the allocator calls `release` when memory runs out.
   NDArrayRef array = NDArray::empty(spec, device);
   std::lock_guard lock(mutex_);
   if (blocks_[slot].size() < kMostPerSlot) blocks_[slot].push_back(array->storage());
@@ -70,7 +70,7 @@ NDArrayRef OutputMemory::take(size_t slot, const TensorSpec& spec, Device device
 }
 
 void OutputMemory::release() {
-  std::vector<StorageRef> dropped;  // freed without the lock
+  std::vector<StorageRef> dropped;  // freed after the lock is released
   const auto drop_idle = [&](Blocks& blocks) {
     const auto busy = std::partition(blocks.begin(), blocks.end(), is_idle);
     dropped.insert(dropped.end(), blocks.begin(), busy);

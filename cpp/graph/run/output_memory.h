@@ -1,7 +1,7 @@
 // Memory of an executable's outputs on a GPU. A block is reused once the caller has dropped
-// the arrays on it, so that addresses repeat and recorded graphs stay valid. Values that are saved
-// for backward lie in one block, which is chosen when the task runs: two blocks take turns if the
-// saved values of the run before are still held.
+// its arrays, so that addresses repeat and recorded graphs stay valid. Values that are saved for
+// backward lie in one block, which is chosen when the task runs. If the saved values of the
+// previous run are still alive then, two blocks alternate.
 #pragma once
 #include <mutex>
 #include <vector>
@@ -17,11 +17,11 @@ class OutputMemory {
   OutputMemory(const OutputMemory&) = delete;
   OutputMemory& operator=(const OutputMemory&) = delete;
 
-  // Returns an array of output slot `slot`, always requested with the same spec. Thread-safe.
+  // Returns an array for output slot `slot`. Pass the same spec in each call. Thread-safe.
   NDArrayRef take(size_t slot, const TensorSpec& spec, Device device);
-  // Returns memory of saved values, always requested with the same number of bytes.
+  // Returns memory for saved values. Pass the same number of bytes in each call.
   StorageRef take_saved(size_t bytes, Device device);
-  // Frees unused blocks of this object, or of all objects (memory has run out).
+  // Frees unused blocks of this object or, if memory has run out, of all objects.
   void release();
   static void release_all();
 

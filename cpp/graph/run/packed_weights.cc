@@ -12,9 +12,9 @@ namespace mxlite::graph {
 namespace {
 
 struct Registry {
-  // Held until tasks for the values that `update` found missing are pushed: another thread that
-  // finds values marked as computed may push tasks that read them. Destructors must not take it,
-  // because a push may wait for workers, which destroy executables.
+  // `update` holds it until the tasks that compute missing values are pushed, because other threads
+  // push tasks that read values marked as computed. Destructors must not lock it, because a push
+  // may wait for workers, and workers destroy executables.
   std::mutex update_mutex;
   std::mutex mutex;
   // guarded by mutex; by the packing's hash
@@ -28,23 +28,23 @@ Registry& registry() {
 
 std::atomic<size_t> bytes_in_use{0};
 
-// Freed to the system when no executable needs the values any more: the weights of the next network
-// have other sizes.
+// Allocates memory that is returned to the system and not cached, because the weights of the next
+// network have other sizes.
 StorageRef allocate(Device device, size_t bytes) {
   if (!is_host_memory(device)) return Storage::allocate(device, bytes);
   const Block block = cpu_allocator().allocate(bytes);
   return Storage::wrap(device, block.data, bytes, [block] { discard(block); });
 }
 
-// Memory of the values that one update computes. Those of a network lie side by side in huge pages,
-// which most weights alone are too small for: convolutions that read a weight once miss the TLB
-// less.
+// Memory of the values that one update computes. They are adjacent, so that they fill huge pages,
+// for which most weights alone are too small. This causes fewer TLB misses in convolutions, which
+// read a weight once.
 class Memory {
  public:
   explicit Memory(Device device) : device_(device) {}
 
   void expect(size_t bytes) { expected_ += rounded(bytes); }
-  // Returns memory for one value; the sum is at most what was expected before the first call.
+  // Returns memory for one value. Call `expect` for all values before the first call of `take`.
   StorageRef take(size_t bytes) {
     if (!is_host_memory(device_) || expected_ < kHugePage) return allocate(device_, bytes);
     if (!whole_) whole_ = allocate(device_, expected_);
@@ -198,7 +198,7 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
     Use* use;
     std::shared_ptr<PackedWeights> values;
   };
-  std::vector<Found> found;  // uses change once the task is pushed: any step before may throw
+  std::vector<Found> found;  // applied to `uses` after the push, which may throw
   std::lock_guard lock(registry().update_mutex);
   Memory memory(device);
   for (Use& use : uses) {
@@ -208,7 +208,7 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
   }
   for (Found& each : found) {
     const Use& use = *each.use;
-    // Two layers may share a weight.
+    // An earlier use of this call may have made them: two layers may share a weight.
     if (!each.values) each.values = find(use, parameters, device);
     if (!each.values)
       each.values = make(use, parameters, memory.take(use.packing->program.packed_bytes));
@@ -226,7 +226,7 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
   }
   for (auto& [use, values] : found) {
     values->computed_ = true;
-    use->packing = values->packing_;  // equal to that of another executable
+    use->packing = values->packing_;  // shares the packing of another executable
     use->seen = values->sources_;
     use->values = std::move(values);
   }

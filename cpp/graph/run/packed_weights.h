@@ -1,5 +1,5 @@
-// Values computed from parameters, shared by all executables that need the same ones: networks
-// compiled for many input shapes keep one packed copy of each weight.
+// Values computed from parameters (packed weights), shared by all executables that need the same
+// values: a network compiled for many input shapes keeps one packed copy of each weight.
 #pragma once
 #include <memory>
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace mxlite::graph {
 
-// A parameter's array at the time when a value was computed from it. Holds the memory, so that no
-// other array can get the same address.
+// The version of a parameter's array from which a value was computed. Keeps the memory alive, so
+// that no other array can get the same address.
 struct SourceVersion {
   StorageRef storage;
   int64_t offset = 0;
@@ -38,9 +38,9 @@ class PackedWeights {
     // parameters: those of the whole program.
     bool is_current(std::span<const NDArrayRef> parameters) const;
   };
-  // Makes all uses current: finds the values that other executables computed from the same arrays,
-  // and pushes one task that computes those that are missing or stale. Thread-safe for different
-  // uses.
+  // Makes all uses current: takes values that other executables have computed from the same arrays,
+  // and pushes one task that computes missing or stale values. Threads may call it at the same time
+  // with different uses.
   static void update(std::span<Use> uses, std::span<const NDArrayRef> parameters, Device device,
                      const engine::PushOptions& options, const std::shared_ptr<Arena>& arena);
 
@@ -52,7 +52,7 @@ class PackedWeights {
   class Task;
   PackedWeights(std::shared_ptr<const Packing> packing, StorageRef memory,
                 std::vector<SourceVersion> sources);
-  // Returns the values that an executable has computed from the same arrays; null if there are
+  // Returns the values that any executable has computed from the same arrays; null if there are
   // none.
   static std::shared_ptr<PackedWeights> find(const Use& use, std::span<const NDArrayRef> parameters,
                                              Device device);

@@ -37,7 +37,7 @@ bool same_step(const Instruction& a, const Instruction& b) {
          a.op->params_values(a.params.get()) == b.op->params_values(b.params.get());
 }
 
-// Instructions that exchange values belong to one packing.
+// Groups instructions into packings: those that exchange values are in the same group.
 class Groups {
  public:
   explicit Groups(const Program& program)
@@ -63,8 +63,8 @@ class Groups {
   std::vector<int> maker_;
 };
 
-// Copies one packing, with buffers, parameters and constants numbered in the order of their first
-// use.
+// Copies one packing into a program of its own, and numbers its buffers, parameters and constants
+// in the order of their first use.
 class Extract {
  public:
   Extract(Program& whole, Device device) : whole_(whole), device_(device) {
@@ -110,7 +110,7 @@ class Extract {
   const Device device_;
   Program part_;
   std::vector<int> parameters_;
-  std::map<int32_t, int32_t> buffers_;  // index in the whole program to index here
+  std::map<int32_t, int32_t> buffers_;  // new index by index in the whole program
 };
 
 }  // namespace

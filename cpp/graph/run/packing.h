@@ -1,6 +1,6 @@
-// The instructions that depend on parameters alone, divided into packings that exchange no values:
-// one for each layer's packed weight. Executables of one network for other input shapes mostly have
-// the same packings, so their results are shared (packed_weights.h).
+// A packing is a group of instructions that depend on parameters only and exchange no values with
+// other packings; mostly it computes the packed weight of one layer. Executables of a network for
+// several input shapes mostly have the same packings, so they share the results (packed_weights.h).
 #pragma once
 #include <memory>
 #include <vector>
@@ -13,7 +13,7 @@ namespace mxlite::graph {
 struct Packing {
   Packing(Program part, std::vector<int> used, Device device);
 
-  // Only `prologue` has instructions; buffers at Place::kPacked lie in memory of packed_bytes.
+  // Only its `prologue` has instructions. Buffers at Place::kPacked lie in one block.
   const Program program;
   const std::vector<int> parameters;  // parameters of the whole program, by parameter of `program`
   const Slots slots;
@@ -24,8 +24,8 @@ struct Packing {
 // positions, so that one can replace the other.
 bool same_packing(const Packing& a, const Packing& b);
 
-// Moves the prologue into `packings`. Values that the main part reads get their final place: the
-// buffer's index is the packing's. Runs before plan_memory.
+// Moves the prologue of a program into `packings`. A buffer that the main part reads gets the index
+// of its packing and its offset there. Runs before plan_memory.
 void split_prologue(Program& program, const PassContext& context);
 
 }  // namespace mxlite::graph

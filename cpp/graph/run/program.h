@@ -17,13 +17,13 @@ enum class Place : uint8_t {
   kInput,      // memory of the caller's array
   kParameter,  // likewise
   kConstant,   // likewise
-  kOutput,     // fresh array that the caller gets
+  kOutput,     // fresh array that is returned to the caller
   kDonated,    // block that holds donated inputs
 };
 
 struct Buffer {
   Place place = Place::kArena;
-  int index = -1;  // index of input, parameter, constant, output; packing's after split_prologue
+  int index = -1;  // of the input, parameter, constant, output or (after split_prologue) packing
   size_t bytes = 0;
   size_t offset = 0;         // in the arena, packed memory or the block; set by plan_memory
   int32_t merged_into = -1;  // shares memory with that buffer (in-place); set by plan_memory
@@ -40,20 +40,20 @@ struct Instruction {
   const OpSchema* op = nullptr;  // null: a reorder, or a copy if there is no plan either
   const char* label = nullptr;   // description if it is none of these
   ParamsRef params;
-  const Kernel* kernel = nullptr;  // plain kernel; otherwise
-  std::shared_ptr<Plan> plan;      // planned kernel
+  const Kernel* kernel = nullptr;  // plain kernel, or null
+  std::shared_ptr<Plan> plan;      // planned kernel, or null
   std::vector<Operand> inputs, outputs;
   std::vector<InplacePair> may_share;   // the output may use the input's memory
   std::vector<InplacePair> must_share;  // the output must use it
-  uint64_t random_offset = 0;           // first of its counters among those of a run
+  uint64_t random_offset = 0;           // offset of its first counter within a run
 
   const char* kind_name() const {
     return op ? op->name.c_str() : label ? label : plan ? "reorder" : "copy";
   }
 };
 
-// Place in a block that one executable fills and another uses: values that forward keeps for
-// backward lie in one block, so that backward can reuse released parts for its larger values.
+// Position in the block of saved values, which forward fills and backward reads. They lie in one
+// block, so that backward can reuse the adjacent memory of several for a larger value.
 struct Saved {
   static constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
   size_t offset = kNowhere;
@@ -65,7 +65,7 @@ struct Packing;  // packing.h
 struct Program {
   struct Output {
     int32_t buffer = -1;
-    TensorSpec spec;  // spec of the array: bytes if the layout is not plain
+    TensorSpec spec;  // spec of the array; an array of bytes unless the layout is plain
     Layout layout;
     Saved saved;  // set by plan_memory; not for plain outputs
   };
@@ -76,7 +76,7 @@ struct Program {
   std::vector<std::shared_ptr<const Packing>> packings;  // run when a parameter has changed
   std::vector<Instruction> main;
   std::vector<Output> outputs;
-  size_t num_plain_outputs = 0;  // later outputs stay between executables
+  size_t num_plain_outputs = 0;  // later outputs are passed only to other executables
   std::vector<TensorSpec> input_specs, parameter_specs;
   std::vector<Saved> donated;         // by input: memory that may be reused after its last read
   size_t donated_bytes = 0;           // size of the block of donated inputs
@@ -94,14 +94,14 @@ struct Program {
   size_t memory_estimate() const;  // bytes of the program and of library code for its plans
 };
 
-// Chooses kernels and memory layouts: planned kernels say which layouts they want given what
-// producers leave, reorders are inserted where two neighbours disagree, each at most once per value
-// and layout. What depends only on parameters goes into the prologue.
-// Note [Copied outputs] A value that lies in memory which is not the run's own (an input, a
-// parameter, packed memory), or in that of another output, is copied when it is an output: the user
-// may keep and write it.
-// Note [Saved layouts] Values that a recorded forward keeps for backward never leave executables:
-// they stay in the producer's layout, in an array of bytes; backward gets that layout as an option.
+// Chooses kernels and memory layouts: each planned kernel chooses its layouts, given the layouts of
+// its inputs. Inserts reorders between kernels with different layouts, at most one per value and
+// layout. Instructions that depend only on parameters go into the prologue.
+// Note [Copied outputs] An output is copied if its value lies in an input, a parameter or packed
+// memory, or is another output as well, because the user may keep and write the array.
+// Note [Saved layouts] Values that a recorded forward saves for backward are seen by executables
+// only. So they keep the producer's layout, in an array of bytes, and backward is compiled for this
+// layout.
 struct Border {
   size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // later outputs keep their layout
   std::vector<Layout> input_layouts;  // layouts of the first inputs; the others are plain
@@ -111,19 +111,19 @@ struct Border {
 };
 Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
 
-// Neighbouring pointwise instructions over the same memory layout become one that goes through
-// memory once. Rounding stays that of the single operators.
+// Joins consecutive pointwise instructions over the same memory layout into one, which passes over
+// memory once. Rounds like the separate operators.
 void fuse_pointwise(Program& program, const PassContext& context);
 
-// Returns whether running in the caller's thread costs less than a task: little data, and a kernel
-// without parallel regions for every node.
+// Returns whether running in the caller's thread costs less than a task: there is little data, and
+// every node has a kernel without parallel regions.
 bool is_small(const Graph& graph, DeviceType device);
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
                                  DeviceType device);  // null: none
 
 // Plans lifetimes, in-place sharing and offsets: small buffers fill the gaps between large ones.
 void plan_memory(Program& program, const PassContext& context);
-// Plans the memory of a program that has nothing but a prologue.
+// Plans the memory of a program that has only a prologue.
 void plan_prologue(Program& program);
 
 struct ProgramPass {
@@ -136,8 +136,8 @@ std::span<const ProgramPass> program_passes();
 // propagate_layout, then program_passes(), dumped and verified as run_passes does.
 Program lower(const Graph& graph, const PassContext& context, const Border& border = {});
 
-// Throws an internal error that says which rule `program` breaks and after which pass. Once memory
-// is planned, no two buffers that are alive at the same time may overlap.
+// Throws an internal error with the rule that `program` breaks, and the pass before. If memory is
+// planned, also checks that buffers which are alive at the same time do not overlap.
 void verify(const Program& program, const char* after, bool memory_is_planned);
 
 }  // namespace mxlite::graph

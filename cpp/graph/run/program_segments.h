@@ -1,5 +1,5 @@
-// Cuts a program into segments, a task each, so that outputs are ready before all of it has run:
-// while backward continues, other processes receive the gradients that it has computed.
+// Cuts a program into segments that run as separate tasks, so that early outputs are ready before
+// the program has ended: gradients are sent to other processes while backward continues.
 #pragma once
 #include <vector>
 
@@ -7,9 +7,9 @@
 
 namespace mxlite::graph {
 
-// Moves instructions that only convert a value to an output's form from the end of the program to
-// where the value is computed: outputs finish early, and the value's memory is free again. Runs
-// before plan_memory.
+// Moves instructions that only convert a value to an output's layout from the end of the program to
+// the place where the value is computed: so outputs are ready early, and the value's memory is free
+// early. Runs before plan_memory.
 void finish_outputs_early(Program& program, const PassContext& context);
 
 struct ProgramSegment {
@@ -17,14 +17,14 @@ struct ProgramSegment {
   std::vector<int> overwrites, updates, reads;  // output slots
 };
 
-// Cuts after instructions that finish outputs, so that each segment finishes about as many bytes.
-// Returns one segment if cutting is not worth it.
+// Cuts after instructions that finish outputs, so that segments finish about equal numbers of
+// bytes. Returns one segment if cutting does not pay.
 std::vector<ProgramSegment> cut_into_segments(const Program& program, size_t output_slots);
 
 // Returns, by output of the program, the instruction that uses its memory last.
 std::vector<size_t> finishing_instructions(const Program& program);
 
-// Whether backward runs in segments: true while a job of several processes runs. Process-wide.
+// Sets whether backward runs in segments: true while a job of several processes runs. Process-wide.
 void set_segments(bool on);
 bool segments_on();
 

@@ -15,20 +15,20 @@ namespace {
 
 std::atomic<GraphRecorder*> the_recorder{nullptr};
 
-constexpr size_t kMostGraphs = 8;  // per executable; large arrays that are kept alternate
+constexpr size_t kMostGraphs = 8;  // per executable; large arrays may alternate between addresses
 constexpr size_t kMostSeen = 8;
-// Recordings without a replay to pay for them. What is recorded more often runs step by step until
-// enough replays have come.
+// Recordings before their cost is checked. After that, an executable records only if it has had
+// kReplaysPerRecording replays for each further recording, and else runs step by step.
 constexpr int64_t kFreeRecordings = 16;
 constexpr int64_t kReplaysPerRecording = 8;
-// Recordings that may lack scratch memory, which the runs that follow enlarge.
+// Recordings that may fail for lack of scratch memory; the next runs enlarge it.
 constexpr int kMostShortages = 8;
 constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // sum over the executables of the process
-constexpr size_t kMostArrayBytes = size_t{256} << 20;  // one array: copies of more cost too much
+constexpr size_t kMostArrayBytes = size_t{256} << 20;  // copying larger arrays costs too much
 std::atomic<size_t> copied_bytes_of_process{0};
-// A kept array that has moved three times within this many runs counts as moving in every run.
-// Gradients move into a bucket, into another one when the order of backward is known, and then once
-// for each size of buckets that is tried.
+// A kept array that has moved three times within this many runs counts as moving in every run. A
+// gradient moves into a bucket, into another bucket once the order of backward is known, and then
+// once for each bucket size that the tuner tries.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kNever = -kFewRuns;
 
@@ -99,8 +99,8 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream,
   }
   const size_t copied = copied_bytes_;
   const bool returns = will_return(key, bases, stream);
-  // New copies are used once outside of a recording, where plans for their alignment are measured
-  // and scratch memory grows.
+  // The first run with new copies is not recorded, because it measures plans for their alignment
+  // and may enlarge scratch memory.
   bool in_copies = copied_bytes_ > copied;
   if (returns && may_record() && record(bases, stream, in_copies))
     return launch_first(bases, random, stream);
@@ -108,7 +108,7 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream,
     run_in_copies(bases, random, stream);
   else
     run_step_by_step(bases, random, stream);
-  // Checked after the run, because kernels may have enlarged the scratch memory.
+  // Computes the key after the run, because kernels may have enlarged the scratch memory.
   remember(key_of(bases, stream));
 }
 
@@ -199,7 +199,7 @@ bool Replay::add_copy(size_t array, std::span<void*> bases, Stream& stream) {
   void* const copy = copies_[array]->data();
   if (!is_output) stream.copy(copy, given_[array], given_bytes);
   bases[slot] = copy;
-  graphs_.clear();  // they use the caller's old memory
+  graphs_.clear();  // they use the caller's memory and not the copy
   for (Key& key : seen_) key[slot] = copy;
   return true;
 }
@@ -226,7 +226,7 @@ bool Replay::record(std::span<void*> bases, Stream& stream, bool& lacks_scratch)
     count(stats_.recorded, totals_of_process.recorded);
     return true;
   } catch (const Error& error) {
-    // The run step by step enlarges scratch memory, and raises an error of an operator again.
+    // A run step by step follows: it enlarges scratch memory, or throws an operator's error again.
     lacks_scratch =
         dynamic_cast<const ScratchShortage*>(&error) != nullptr && ++shortages_ <= kMostShortages;
     if (lacks_scratch) return false;

@@ -1,8 +1,8 @@
-// Runs the steps of an executable on a GPU: one by one at first, as a recorded graph once the same
-// addresses have come twice. Addresses are compared exactly. Arrays of the caller that move from
-// run to run get memory that stays, from or to which each run copies; arrays that are too large
-// for that have a graph for each of a few addresses. So have outputs whose memory the caller keeps
-// (gradients), unless they move as often as others.
+// Runs the steps of an executable on a GPU: one by one at first, and as a recorded graph once the
+// same addresses have occurred twice. If an array of the caller moves from run to run, the graph
+// uses a fixed copy, and each run copies from or to it. Arrays that are too large to copy get a
+// graph for each of a few addresses. So do outputs whose memory the caller keeps (gradients),
+// unless they move often.
 #pragma once
 #include <array>
 #include <functional>
@@ -18,8 +18,8 @@ namespace mxlite::graph {
 
 class Replay {
  public:
-  // An input or output of the caller, which may lie elsewhere in every run. Other memory of a run
-  // returns to the same few addresses.
+  // An input or output of the caller, whose address may be different in every run. Other memory of
+  // a run has only a few different addresses.
   struct CallerArray {
     uint32_t slot = 0;  // position of its address among the bases of a run
     size_t bytes = 0;
@@ -33,14 +33,14 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  // Must be called by the thread that submits to the stream. Changes the bases of copied arrays.
+  // Call on the thread that submits to the stream. Sets the bases of copied arrays to their copies.
   // kept: by slot, 1 for outputs whose memory the caller keeps from run to run; may be empty.
   void run(std::span<void*> bases, RandomState random, Stream& stream,
            std::span<const uint8_t> kept = {});
 
   struct Stats {
     int64_t step_by_step = 0, recorded = 0, replayed = 0;
-    int64_t copied_arrays = 0;  // inputs and outputs that have got memory that stays
+    int64_t copied_arrays = 0;  // inputs and outputs that have a fixed copy
   };
   const Stats& stats() const { return stats_; }
   static Stats totals();  // sums over all objects in this process
@@ -58,35 +58,35 @@ class Replay {
   void run_in_copies(std::span<void*> bases, RandomState random, Stream& stream);
   void note_addresses(std::span<void* const> bases, std::span<const uint8_t> kept);
   bool can_be_copied(size_t array) const;
-  // Returns whether a graph for these addresses will be replayed: an earlier run had them. Arrays
-  // that can be copied and have moved lately get their memory here; this run is then the first in
-  // it.
+  // Returns whether a graph for these addresses will be replayed, because an earlier run had them.
+  // Makes copies of arrays that can be copied and have moved lately; then this run is the first one
+  // that uses them.
   bool will_return(Key& key, std::span<void*> bases, Stream& stream);
   bool add_copy(size_t array, std::span<void*> bases, Stream& stream);
   void remember(Key key);
   bool may_record();
-  // Returns false if the steps cannot be recorded. lacks_scratch: they may be in a later run.
+  // Returns false if the steps cannot be recorded. lacks_scratch: a later run may record them.
   bool record(std::span<void*> bases, Stream& stream, bool& lacks_scratch);
   void launch_first(std::span<void* const> bases, RandomState random, Stream& stream);
-  void print_reason(const char* reason) const;  // why it runs without graphs
+  void print_reason(const char* reason) const;  // why steps run without graphs
   Key key_of(std::span<void* const> bases, Stream& stream) const;
 
   const char* const name_;
   const AllocateFn allocate_;
   const std::vector<CallerArray> arrays_;
   const StepsFn steps_;
-  std::vector<StorageRef> copies_;  // by caller's array; null: a run uses the caller's memory
-  std::vector<void*> given_;        // by caller's array: its address in the present run
+  std::vector<StorageRef> copies_;  // by caller's array; null: no copy
+  std::vector<void*> given_;        // by caller's array: its address in this run
   std::vector<uint8_t> stays_;      // by caller's array: kept by the caller, and seldom moved
   std::vector<std::array<int64_t, 3>> moves_;  // by caller's array: last runs in which it moved
   int64_t runs_ = 0;
   size_t copied_bytes_ = 0;
-  std::vector<Entry> graphs_;  // last used first
+  std::vector<Entry> graphs_;  // most recently used first
   std::vector<Key> seen_;      // recent runs without a graph
   int shortages_ = 0;          // recordings that lacked scratch memory
   bool gave_up_ = false;       // some work cannot be recorded
-  bool over_budget_ = false;   // too many recordings at some time
-  bool no_memory_ = false;     // an allocation of a copy has failed; no other one is tried
+  bool over_budget_ = false;   // whether there were too many recordings
+  bool no_memory_ = false;     // an allocation of a copy has failed: makes no more copies
   Stats stats_;
 };
 

@@ -1,5 +1,5 @@
-// Runs the segments of a graph in their order: each one is called, or becomes work of one task for
-// all of them.
+// Runs the segments of a graph in their order: calls each one, or pushes one task that runs all of
+// them.
 #include <algorithm>
 
 #include "cpp/engine/written.h"
@@ -9,12 +9,12 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kInlineBytes = 64 << 10;  // limit for the operands of a call, as in invoke.cc
+constexpr size_t kInlineBytes = 64 << 10;  // bytes of a call's operands, as in invoke.cc
 
 using Arrays = std::vector<NDArrayRef>;
 
-// Call while handling the exception that ended a run on this rank: the other ranks get the
-// exception as the error of all collectives from segment `first` on.
+// Call while handling the exception that ended a run on this rank: makes all collectives from
+// segment `first` on fail on the other ranks, with this exception.
 void give_up_calls(const SegmentedGraph& graph, size_t first) noexcept {
   try {
     collective::PlannedCalls calls;
@@ -23,11 +23,11 @@ void give_up_calls(const SegmentedGraph& graph, size_t first) noexcept {
         calls.add(*node->op(), node->params(), graph.whole.spec(node->inputs[0]));
     calls.give_up(collective::text_of_current_exception());
   } catch (const std::bad_alloc&) {
-    // If there is no memory for the announcement, the other ranks wait until their deadline.
+    // Without memory for the announcement, the other ranks wait until their deadline.
   }
 }
 
-// Says what a run does at each segment.
+// Base of visitors of the segments of a run.
 class SegmentVisitor : public Visitor<NDArrayRef> {
  public:
   SegmentVisitor(const SegmentedGraph& graph, engine::Origin origin)
@@ -83,13 +83,13 @@ class Caller final : public SegmentVisitor {
   collective::Position position_;  // position of segment step_
 };
 
-// Collects the work of a task.
+// Collects the work of a JoinedTask.
 class Joiner final : public SegmentVisitor {
  public:
   Joiner(const SegmentedGraph& graph, engine::Origin origin)
       : SegmentVisitor(graph, origin), work(graph.segments.size()) {}
 
-  // Makes the calls. Returns false if the job has changed so that they do not fit.
+  // Makes the calls. Returns false if their shapes do not fit the job, which may have changed.
   bool make_calls(collective::Processes& processes) {
     for (const auto& [set, op] : graph_.sets) collective::group_of(op, set);  // may be removed
     std::lock_guard lock(graph_.mutex);
@@ -101,7 +101,7 @@ class Joiner final : public SegmentVisitor {
       if (work[i].call) continue;
       const Node& node = *segment.collective;
       const TensorSpec& data = graph_.whole.spec(node.inputs[0]);
-      // The job may have other ranks than when the graph was made.
+      // The job may have other ranks than at the time when the graph was traced.
       const Specs specs = infer_outputs(*node.op(), node.params().get(), {&data, 1});
       if (!(specs[0] == node.outputs[0])) return false;
       prepared = processes.prepare(segment.terms, data);
@@ -127,8 +127,8 @@ class Joiner final : public SegmentVisitor {
     if (!own.call) return inputs;
     const TensorSpec& spec = segment.collective->outputs[0];
     const NDArrayRef output = NDArray::empty(spec, Device{});
-    output->data();  // allocated now, because nothing may fail once calls have numbers
-    // Own handles: backward may give the caller's handles other memory before this runs.
+    output->data();  // allocates now, because nothing may fail once calls have numbers
+    // New handles, because backward may give the caller's handles other memory before this runs.
     own.input = segment.foreign_input ? inputs[0]->detached() : inputs[0];
     own.output = segment.is_result ? output->detached() : output;
     bytes += output->storage()->take_new_bytes();

@@ -10,14 +10,14 @@
 namespace mxlite::graph {
 namespace {
 
-// Nodes of a graph, ascending.
+// Ids of nodes, ascending.
 using NodeList = std::vector<int32_t>;
 
 bool holds(const NodeList& list, int32_t node) {
   return std::binary_search(list.begin(), list.end(), node);
 }
 
-// Copies some operators and the leaves that they use.
+// Copies some operators of a graph, and the leaves that they use, to a new graph.
 class Extract {
  public:
   Extract(const Graph& whole, const NodeList& chosen) : whole_(whole), chosen_(chosen) {
@@ -65,12 +65,12 @@ class Extract {
   const NodeList& chosen_;
   Graph graph_;
   Segment segment_;
-  std::vector<std::pair<int32_t, int32_t>> nodes_;  // node of the whole graph to node here, in
-                                                    // order
+  std::vector<std::pair<int32_t, int32_t>> nodes_;  // node of the whole graph and node here,
+                                                    // ascending
   std::vector<std::pair<ValueId, int32_t>> leaves_;
 };
 
-// Collects values of some operators that other nodes or the graph's outputs use.
+// Returns the values of `nodes` that other nodes or the graph's outputs use.
 std::vector<ValueId> values_used_elsewhere(const Graph& g, const NodeList& nodes) {
   std::vector<ValueId> found;
   const auto look_at = [&](ValueId v) {
@@ -84,7 +84,7 @@ std::vector<ValueId> values_used_elsewhere(const Graph& g, const NodeList& nodes
   return found;
 }
 
-// Returns whether a node writes its inputs, so that the segment must run even without outputs.
+// Returns whether a node writes its inputs: then the segment must run even without outputs.
 bool has_effect(const Graph& g, const NodeList& nodes) {
   for (const int32_t i : nodes) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
@@ -96,9 +96,9 @@ bool has_effect(const Graph& g, const NodeList& nodes) {
 
 bool is_random(const Node& n) { return n.op()->random_count != nullptr; }
 
-// Divides the operators between two calls by the last collective that they depend on: what does not
-// need its result runs while other processes are waited for. Operators with effects and random ones
-// keep their order.
+// Divides the operators between two calls by the last collective on which they depend: operators
+// that do not depend on it run while it waits for other processes. Does not divide nodes that
+// include writing or random operators, which must keep their order.
 std::vector<NodeList> by_dependence(const Graph& g, const NodeList& nodes,
                                     const std::vector<int>& last_collective) {
   const bool ordered =
@@ -142,7 +142,7 @@ bool can_join(const SegmentedGraph& graph, const Segment& segment) {
                                    node.outputs[0]);
 }
 
-// Finds which segments need each other, and whether one task can run all.
+// Finds the dependences between segments, and whether one task can run all of them.
 void connect(SegmentedGraph& graph) {
   const Graph& g = graph.whole;
   const ValueSlots& slots = graph.slots;
@@ -184,8 +184,8 @@ void connect(SegmentedGraph& graph) {
   for (const ValueId v : g.outputs) {
     const Route::Slot slot = slots.of(v);
     const int i = maker[slot];
-    // A result that is the graph's own input, or that of another result, would have to be copied. A
-    // result that does not need all calls must not wait for all.
+    // One task cannot run all if a result is the graph's own input or another result, which would
+    // have to be copied, or if a result does not need all calls, because it must not wait for them.
     possible = possible && i >= 0 && !is_copy[slot] && results.insert(slot).second &&
                calls[static_cast<size_t>(i)].size() == num_calls;
     if (i >= 0) segments[static_cast<size_t>(i)].is_result = true;
@@ -206,7 +206,7 @@ bool has_calls(const Graph& graph) {
 std::shared_ptr<const SegmentedGraph> cut_at_calls(Graph graph) {
   auto result = std::make_shared<SegmentedGraph>(std::move(graph));
   const Graph& whole = result->whole;
-  std::vector<int> last_collective(whole.nodes.size(), -1);  // The last one that a node depends on.
+  std::vector<int> last_collective(whole.nodes.size(), -1);  // by node: on which it depends
   NodeList between;
   const auto add_segments = [&] {
     for (const NodeList& nodes : by_dependence(whole, between, last_collective)) {

@@ -1,6 +1,6 @@
-// Cuts a graph at its host operators and collectives: the nodes in between become segments, graphs
-// of their own. The order is that of the trace, so writes into parameters keep their place, and all
-// ranks of a job make the same calls in the same order: passes see no collective.
+// Cuts a graph at its host operators and collectives: each of these is a segment, and so is each
+// group of nodes in between, as a graph of its own. Segments keep the order of the trace, so that
+// writes to parameters stay in order and all ranks of a job make the same calls in the same order.
 #pragma once
 #include <map>
 #include <memory>
@@ -19,17 +19,17 @@ namespace mxlite::graph {
 struct Segment {
   IntrusivePtr<CachedGraph> graph;   // null: `host` or `collective` is called
   const HostOp* host = nullptr;      // owned by the whole graph's node
-  const Node* collective = nullptr;  // Node of the whole graph; its operator is called.
+  const Node* collective = nullptr;  // node of the whole graph; its operator is called
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<int> parameters;  // positions of `graph`'s parameters in the whole graph
-  std::string name;             // name of the node that is called
-  collective::Terms terms;      // those of `collective`
+  std::string name;             // name of the host operator's or collective's node
+  collective::Terms terms;      // terms of `collective`
 
-  // For one task with all segments.
+  // The members below are used if one task runs all segments.
   std::vector<uint32_t> next;  // segments that need an output of this one
   uint32_t needs = 0;          // number of segments whose outputs this one needs
-  bool foreign_input = false;  // a call reads the graph's input or parameter
+  bool foreign_input = false;  // the call reads an input or parameter of the whole graph
   bool is_result = false;      // the graph returns the output of a call
 };
 
@@ -42,17 +42,17 @@ struct SegmentedGraph {
   std::vector<Segment> segments;
   Route route;            // through the segments; its slots are those of `slots`
   bool can_join = false;  // whether one task can run all segments: Note [Joined segments]
-  std::map<int32_t, const char*> sets;  // process sets, and an operator that uses it
+  std::map<int32_t, const char*> sets;  // process sets, and an operator that uses each
   mutable std::mutex mutex;
   mutable std::vector<collective::PreparedCallRef> prepared;  // by segment; guarded by mutex
 };
 
 bool has_calls(const Graph& graph);  // host operators or collectives
 std::shared_ptr<const SegmentedGraph> cut_at_calls(Graph graph);
-// Parameters of the whole graph, then the captured arrays.
+// `parameters`: those of the whole graph, then the captured arrays.
 void set_params(const SegmentedGraph& graph, const ArrayList& parameters);
 
-// Calls of autograd, which records them if the thread records.
+// Functions of autograd that call operators and graphs, and record the calls if the thread records.
 struct EagerCalls {
   NDArrays (*op)(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                  engine::Origin origin);
@@ -62,13 +62,13 @@ NDArrays call_segments(const SegmentedGraph& graph, const Executable::LaunchArgs
                        const EagerCalls& calls);
 
 // Pushes one task that runs all segments (Note [Joined segments]) and returns the graph's outputs.
-// Returns nothing if the segments must be called: the graph has host operators, changes parameters,
-// has calls that need copies, or outputs that do not need all calls; operands are not computed yet;
-// or this process has joined no job. Not for recording.
+// Returns nullopt if the segments must be called instead: if the graph has host operators, writes
+// parameters, has calls that need copies or outputs that do not need all calls; if operands are not
+// computed yet; or if this process has joined no job. Do not call it while recording.
 std::optional<NDArrays> push_joined(const std::shared_ptr<const SegmentedGraph>& graph,
                                     const Executable::LaunchArgs& call);
 
-// Compiles a graph that was traced before, once per signature. is_segment: see CachedGraph.
+// Returns a CachedGraph that takes `graph` instead of tracing. is_segment: see CachedGraph.
 IntrusivePtr<CachedGraph> cached_graph_of(std::shared_ptr<const Graph> graph, bool is_segment);
 
 }  // namespace mxlite::graph

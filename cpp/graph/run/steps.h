@@ -1,5 +1,5 @@
-// A list of steps ready to run: operand positions are computed once, a run sets base addresses and
-// loops.
+// A list of steps that is ready to run: operand offsets are computed once; a run adds base
+// addresses and executes the steps.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -44,8 +44,8 @@ class Steps {
 
  private:
   struct Step {
-    KernelFn kernel = nullptr;   // or
-    const Plan* plan = nullptr;  // or a copy of copy_bytes
+    KernelFn kernel = nullptr;   // not null: calls the kernel
+    const Plan* plan = nullptr;  // not null: runs the plan; both null: copies copy_bytes
     const void* params = nullptr;
     size_t copy_bytes = 0;
     uint32_t first = 0, num_inputs = 0, num_outputs = 0;  // ranges in refs or pointers
@@ -56,7 +56,7 @@ class Steps {
     uint32_t index, slot;
     size_t offset;
   };
-  // Operand addresses of all steps; one run at a time uses a frame.
+  // Operand addresses of all steps. Each concurrent run uses a frame of its own.
   struct Frame {
     std::vector<TensorRef> refs;
     std::vector<void*> pointers;
