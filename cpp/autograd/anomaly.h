@@ -1,5 +1,5 @@
-// Finds the operator that first outputs NaN or clips an index. While the search is on, blocks and
-// executors run eagerly, and every call waits for its outputs and checks them.
+// Finds the first operator that outputs NaN or clips an index (autograd.detect_anomaly). While it
+// is on, blocks and executors run eagerly, and every call waits for its outputs and checks them.
 #pragma once
 #include <atomic>
 #include <span>
@@ -12,7 +12,7 @@ namespace mxlite::autograd {
 
 inline std::atomic<bool> anomaly_checks{false};
 
-// Origin of a call: inside a gradient rule, the operator whose gradient it computes and its line.
+// Origin of a call. Inside a gradient rule: also the operator whose gradient the rule computes.
 struct CallPlace {
   engine::Origin origin;
   const OpSchema* gradient_of = nullptr;

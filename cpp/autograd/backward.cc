@@ -1,4 +1,4 @@
-// Walks the tape from the heads, later calls first, and adds up gradients.
+// Visits the nodes of the tape from the heads, later calls first, and adds up gradients.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -34,7 +34,7 @@ class BackwardWalk {
                      head->shape());
       MX_CHECK_DTYPE(grad->dtype() == head->dtype(), "backward: head gradient has dtype ",
                      grad->dtype(), ", the head ", head->dtype());
-      // Scripts pass a column for a row, because 1.x does not compare shapes.
+      // As in 1.x, the shape may differ from the head's: scripts pass columns for rows.
       if (grad->shape() != head->shape())
         grad = call_op("_reshape_to", {grad}, {{"shape", head->shape()}}, head->device());
     } else {
@@ -43,7 +43,7 @@ class BackwardWalk {
     arrive(ArrayInfoRef(info_of(*head)), std::move(grad));
   }
 
-  // Gradients of these values are kept although the values are not variables.
+  // Keeps the gradient of a value, although it is not a variable.
   void want(const ArrayInfo& info) {
     if (info.node) wanted_[info.node.get()].resize(info.node->output_specs().size());
   }
@@ -87,7 +87,7 @@ class BackwardWalk {
         continue;
       }
       if (value->is_sparse()) value = densified(value);
-      // No other handle has this array, so it becomes the gradient without a copy.
+      // If no other handle has this array, it becomes the gradient without a copy.
       const bool own = value->use_count() == 1 && value->contiguous() && value->offset() == 0 &&
                        !options_.retain_graph && !options_.create_graph;
       if (!leaf->grad) {
@@ -135,7 +135,7 @@ class BackwardWalk {
     note_gradients(gradients);
   }
 
-  // Numbers the gradients of variables that this node has contributed to.
+  // Numbers the variables to whose gradients this node has contributed.
   void number_contributions(const TapeNode& node) {
     const auto number = [&](size_t i) {
       const ArrayInfoRef& in = node.inputs()[i];
@@ -153,8 +153,8 @@ class BackwardWalk {
     node.released = true;
   }
 
-  // Continues into what the node has recorded again: these nodes come next, because they are the
-  // latest. See Note [Checkpoints].
+  // Runs a checkpoint again and continues with the nodes that this records: they come next, because
+  // they are the latest. See Note [Checkpoints].
   void enter(TapeNode& node, std::vector<NDArrayRef> output_grads) {
     const NDArrays outputs = node.run_again();
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -164,7 +164,7 @@ class BackwardWalk {
     }
   }
 
-  // A variable that was used without influence on the heads gets the gradient 0.
+  // Sets the gradient to 0, for a variable that was used but has no influence on the heads.
   void clear(ArrayInfo& leaf) const {
     if (!leaf.grad || leaf.req != GradReq::kWrite || leaf.stype != StorageType::kDefault) return;
     const NDArrayRef out[] = {leaf.grad};
@@ -236,7 +236,7 @@ class BackwardWalk {
     if (notes_order()) number_contributions(node);
   }
 
-  // Collects gradients of a variable that arrive in this call; they replace the old gradient.
+  // Returns, by input, the gradient array of a variable into which the node may write its gradient.
   std::vector<NDArrayRef> places_for(const TapeNode& node) const {
     std::vector<NDArrayRef> places(node.inputs().size());
     if (options_.partial) return places;
@@ -254,12 +254,12 @@ class BackwardWalk {
   }
 
   BackwardOptions options_;
-  const uint64_t first_own_ = TapeNode::next_sequence();  // nodes that this walk has recorded again
+  const uint64_t first_own_ = TapeNode::next_sequence();  // first node that this walk records again
   std::priority_queue<Pending> ready_;
   std::unordered_map<const TapeNode*, std::vector<NDArrayRef>> grads_, wanted_;
   std::unordered_map<ArrayInfo*, Arrived> leaves_;
   std::vector<TapeNodeRef> visited_;
-  uint64_t contributions_ = 0;  // counted while the order is noted
+  uint64_t contributions_ = 0;  // counted if notes_order()
 };
 
 void start(BackwardWalk& walk, std::span<const NDArrayRef> heads,
@@ -272,7 +272,7 @@ void start(BackwardWalk& walk, std::span<const NDArrayRef> heads,
   walk.run_all();
 }
 
-// Returns the array on a device; whether the copy is recorded depends on the mode.
+// Returns the array on `device`; records the copy if the mode says so.
 NDArrayRef moved(const NDArrayRef& array, Device device) {
   if (array->is_sparse() || array->device() == device) return array;
   const NDArrayRef out[] = {NDArray::empty(array->spec(), device)};
@@ -319,7 +319,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
   }
   start(walk, heads, head_grads);
   std::vector<NDArrayRef> result;
-  // Memory of the caller's arrays, which must not change when a gradient is written.
+  // Memory of the caller's arrays, which must not be overwritten by gradients.
   std::unordered_set<const Storage*> taken;
   for (const NDArrayRef& grad : head_grads)
     if (grad && !grad->is_sparse()) taken.insert(grad->storage().get());

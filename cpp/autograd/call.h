@@ -4,7 +4,7 @@
 
 namespace mxlite::autograd {
 
-// Returns all outputs, hidden ones too. options.training is ignored: the thread's mode decides.
+// Returns all outputs, including hidden ones. Ignores options.training: the thread's mode decides.
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 
@@ -12,7 +12,7 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
                    Device device = {}, std::span<const NDArrayRef> out = {});
 
-// Makes `view` the result of op(source) without running it; recorded if a call would be.
+// Records `view` as the result of op(source) without running it, if a call would be recorded.
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
                  const NDArrayRef& view);
 
@@ -23,7 +23,7 @@ class CallObserver {
   virtual void called(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       std::span<const NDArrayRef> outputs) = 0;
 };
-// Sets this thread's observer; null removes it.
+// Sets this thread's observer while the object lives; null removes it.
 class ObserverScope {
  public:
   explicit ObserverScope(CallObserver* observer);
@@ -35,8 +35,8 @@ class ObserverScope {
   CallObserver* outer_;
 };
 
-// Throws if the array is part of a recorded computation and recording is on: it must not be
-// written in place.
+// Throws if the array must not be written in place, because it is part of a recorded computation
+// and recording is on.
 void check_writable(const char* what, const NDArrayRef& array);
 
 }  // namespace mxlite::autograd

@@ -33,14 +33,14 @@ void write(const Arrays& values, const Arrays& states) {
   for (size_t i = 0; i < states.size(); ++i) copy_to(values[i], states[i]);
 }
 
-// States have the values from before the first run while this lives.
+// Gives states the values from before the first run, until `restore` is called.
 class EarlierStates {
  public:
   EarlierStates(const Arrays& states, const Arrays& earlier)
       : states_(states), current_(copies_of(states)) {
     write(earlier, states_);
   }
-  // The destructor does not do this, because it must not throw.
+  // Not done by the destructor, because it may throw.
   void restore() { write(current_, states_); }
 
  private:
@@ -48,8 +48,8 @@ class EarlierStates {
   Arrays current_;
 };
 
-// Collects the values that the nodes behind some outputs take from outside: nodes with smaller
-// numbers than `first`, and variables.
+// Returns the values from outside on which `outputs` depend: those of nodes with sequence numbers
+// below `first`, and variables.
 std::vector<ArrayInfoRef> links_to_outside(std::span<const NDArrayRef> outputs, uint64_t first) {
   std::vector<ArrayInfoRef> links;
   std::unordered_set<const void*> seen;
@@ -92,7 +92,7 @@ class CheckpointNode final : public TapeNode {
       MX_CHECK_KIND(!in || !in->node || !in->node->released, ErrorKind::kError,
                     "backward: the graph before ", call_.name,
                     " was freed by an earlier backward; pass retain_graph=True to the first one");
-    // The body gets new handles, because the caller may have given its own another history.
+    // Passes new handles, because the caller may have changed the history of its own.
     Arrays arguments;
     for (size_t i = 0; i < call_.inputs.size(); ++i) {
       const NDArrayRef handle = call_.inputs[i]->detached();
@@ -212,7 +212,7 @@ NDArrays checkpoint(CheckpointedCall call) {
   for (size_t i = call.states.size(); i-- > 0;) {
     if (version_of(*call.states[i]) != state_versions[i]) continue;
     const auto at = static_cast<ptrdiff_t>(i);
-    // Only read in this mode: a later write would change what backward computes.
+    // The body only reads this state in this mode, so a later write must be reported.
     call.watched.push_back(call.states[i]);
     call.states.erase(call.states.begin() + at);
     earlier.erase(earlier.begin() + at);

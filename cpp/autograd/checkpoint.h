@@ -1,4 +1,4 @@
-// Activation checkpointing: a recorded computation keeps its inputs only, and is run again when
+// Activation checkpointing: a recorded computation saves only its inputs, and runs again when
 // backward reaches it.
 #pragma once
 #include <functional>
@@ -11,14 +11,14 @@ namespace mxlite::autograd {
 
 // Note [Checkpoints]
 // The first run is recorded like any other, and its part of the tape is dropped when it ends. When
-// backward reaches the checkpoint, the body is run again on the same inputs with the same random
-// numbers, and backward continues into what this run has recorded: gradients arrive at inputs and
-// parameters in the same order as without a checkpoint, so they have the same bits. What was
-// recorded again is freed node by node. States that the body writes (running statistics) get the
-// values from before the first run while the body runs again, and then their current ones. This
-// raises the versions of the states. If another operator of the same graph reads a state and is
-// differentiated later, for example by a second backward with retain_graph, the state counts as
-// overwritten for that operator.
+// backward reaches the checkpoint, the body runs again on the same inputs with the same random
+// numbers, and backward continues with the nodes that this run records: gradients arrive at inputs
+// and parameters in the same order as without a checkpoint, so they have the same bits. These nodes
+// are freed one by one. While the body runs again, states that it writes (running statistics) have
+// the values from before the first run; then they get their current values back. This raises the
+// versions of the states. If another operator of the same graph reads a state and is differentiated
+// later, for example by a second backward with retain_graph, the state counts as overwritten for
+// that operator.
 struct CheckpointedCall {
   using Body = std::function<NDArrays(std::span<const NDArrayRef> inputs)>;
   std::string name;
@@ -28,11 +28,11 @@ struct CheckpointedCall {
   std::vector<NDArrayRef> states;   // arrays that the body may write; may be among the inputs
 };
 
-// Returns what the body returns. Throws if the body has written an array that is not a state.
+// Returns the results of the body. Throws if the body writes an array that is not in `states`.
 NDArrays checkpoint(CheckpointedCall call);
 
-// A checkpoint inside a hybridized forward, as a node of the current trace. Without arguments: the
-// function's imports are its inputs.
+// Adds a checkpoint inside a hybridized forward to the current trace, as a node whose inputs are
+// the imports of `function`, which has no arguments.
 NDArrays traced_checkpoint(const std::string& name, TracedFunctionRef function);
 
 }  // namespace mxlite::autograd

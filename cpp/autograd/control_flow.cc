@@ -24,7 +24,7 @@ NDArrayRef zeros(const TensorSpec& spec, Device device) {
   return call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
 }
 
-// Makes zero gradients for outputs that do not depend on the inputs in this run.
+// Node of outputs that do not depend on the inputs in this run: returns zero gradients.
 class ZeroGradients final : public TapeNode {
  public:
   explicit ZeroGradients(std::span<const NDArrayRef> inputs) {
@@ -44,8 +44,8 @@ class ZeroGradients final : public TapeNode {
   std::vector<TensorSpec> specs_;
 };
 
-// The graph of a function whose arguments are the first inputs of the operator; its imports begin
-// at input `first_import`.
+// Returns the part of a function whose arguments are the first inputs of the operator, and whose
+// imports begin at input `first_import`.
 graph::HostOpForm::Part part_of(const TracedFunction& function, size_t arguments,
                                 size_t first_import) {
   std::vector<int> inputs(arguments + function.imports().size());
@@ -119,14 +119,14 @@ NDArrayRef call_along_axis_0(const char* op, const char* axis, std::span<const N
   return call(schema, schema.make_params_by_name(attrs), arrays)[0];
 }
 
-// Output i of all steps as one array.
+// Stacks output i of all steps.
 NDArrayRef stacked(const std::vector<NDArrays>& steps, size_t i) {
   std::vector<NDArrayRef> values;
   for (const NDArrays& step : steps) values.push_back(step[i]);
   return call_along_axis_0("stack", "axis", values);
 }
 
-// Stacks output i of a while loop's steps, and zeros for steps that were not made.
+// Stacks output i of a while loop's steps, padded with zeros to `count` steps.
 NDArrayRef stacked_and_padded(const std::vector<NDArrays>& steps, size_t i, int64_t count) {
   TensorSpec rest = steps[0][i]->spec();
   const auto differs = [&](const NDArrays& step) { return step[i]->shape() != rest.shape; };
@@ -144,12 +144,12 @@ NDArrayRef stacked_and_padded(const std::vector<NDArrays>& steps, size_t i, int6
   return call_along_axis_0("Concat", "dim", both);
 }
 
-// The slices of an array along its first axis; those of a vector have one element.
+// Returns the slices of an array along its first axis; the slices of a vector have one element.
 std::vector<NDArrayRef> slices_of(const NDArrayRef& array) {
   const int64_t count = array->shape()[0];
   const bool is_vector = array->shape().ndim() == 1;
   if (graph::Trace::current() || mode.recording) {
-    // One operator: the gradients of single slices would each be as large as the array.
+    // Uses one operator, because the gradient of each `slice` would be as large as the array.
     const OpSchema& split = ops().get("SliceChannel");
     const std::pair<std::string_view, AttrValue> attrs[] = {
         {"num_outputs", count}, {"axis", int64_t{0}}, {"squeeze_axis", !is_vector}};

@@ -1,5 +1,5 @@
-// Loops and branches on arrays, which the calling thread runs step by step: it waits for each
-// condition. Inside hybridized forwards their functions are traced once into graphs.
+// Loops and branches on arrays. The calling thread runs them step by step, and waits for each
+// condition. Inside a hybridized forward, their functions are traced once, into graphs.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,7 +17,7 @@ class TracedFunction : public RefCounted {
   TracedFunction(const std::string& name, const Function& function,
                  std::span<const NDArrayRef> arguments);
 
-  // Values of the surrounding forward that the function uses, after its arguments.
+  // Values of the surrounding forward that the function uses besides its arguments.
   const std::vector<NDArrayRef>& imports() const { return imports_; }
   const std::vector<TensorSpec>& outputs() const { return outputs_; }
   // Returns whether the function changes this import in place.
@@ -40,20 +40,20 @@ using TracedFunctionRef = IntrusivePtr<const TracedFunction>;
 // Returns whether an array of one element is not zero; waits for its value.
 bool is_true(const NDArrayRef& array);
 
-// A loop that runs as long as `condition` holds, on arrays that have data.
+// A loop on arrays that have data; runs while `condition` is not zero.
 struct RunningWhile {
   std::function<NDArrayRef(const NDArrays& variables)> condition;
   std::function<NDArrays(const NDArrays& variables)> body;  // outputs of a step, then the variables
-  std::function<Specs()> output_specs;  // specs of one step's outputs, asked if no step is made
+  std::function<Specs()> output_specs;  // of one step; called only if no step is made
   int64_t max_iterations = 0;
 };
 // Returns the outputs, stacked and padded with zeros to max_iterations, then the variables after
-// the last step. `inputs` are all arrays that the functions use.
+// the last step. `inputs`: all arrays that the functions use.
 NDArrays run_while(const RunningWhile& loop, NDArrays variables,
                    std::span<const NDArrayRef> inputs);
 
 // Calls body(slices, states), which returns outputs and the new states, on each slice of data
-// along axis 0. Returns the outputs, stacked, then the states. Traced arrays are unrolled.
+// along axis 0. Returns the stacked outputs, then the states. In a trace, unrolls the loop.
 using ForeachBody = std::function<NDArrays(const NDArrays& slices, const NDArrays& states)>;
 NDArrays run_foreach(const ForeachBody& body, std::span<const NDArrayRef> data, NDArrays states);
 

@@ -7,7 +7,7 @@
 namespace mxlite::autograd {
 namespace {
 
-// Freed gradients keep their numbers, so the table is cleared when it has grown large.
+// Freed gradients stay in the table, so it is cleared when it has grown to this size.
 constexpr size_t kMostGradients = size_t{1} << 16;
 
 std::atomic<bool> on{false};

@@ -1,4 +1,4 @@
-// The order in which backward makes gradients, for those who send them while backward runs.
+// The order in which backward computes gradients, for code that sends them while backward runs.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -7,15 +7,15 @@
 
 namespace mxlite::autograd {
 
-// Whether backward notes the order; process-wide, false at first. Switching it off forgets all.
+// Sets whether backward notes the order. Process-wide; off by default. Off also clears the notes.
 void set_notes_order(bool on);
 bool notes_order();
 
-// Notes that backward has made these gradients, each after the one before it.
+// Notes that backward has computed these gradients in this order.
 void note_gradients(std::span<const NDArrayRef> gradients);
 
-// Returns a number that is higher the later backward made the gradient; 0 if backward has noted
-// none. An array may get the number of another one that was freed, so this is a hint only.
+// Returns a number that is higher for gradients that were computed later; 0 if none is noted. Only
+// a hint: an array may get the number of a freed array that had its address.
 uint64_t gradient_position(const NDArray& gradient);
 
 }  // namespace mxlite::autograd

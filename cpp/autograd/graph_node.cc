@@ -34,7 +34,7 @@ constexpr graph::EagerCalls kEagerCalls = {
 
 using Arrays = std::vector<NDArrayRef>;
 
-// Runs a graph's operators as eager calls.
+// Runs the operators of a graph one by one as eager calls.
 class EagerReplay final : public graph::Visitor<NDArrayRef> {
  public:
   EagerReplay(const Graph& g, Device device)
@@ -46,14 +46,14 @@ class EagerReplay final : public graph::Visitor<NDArrayRef> {
   void set(int32_t node, NDArrayRef array) {
     values_[steps_.slots.of({node, 0})] = std::move(array);
   }
-  // The graph's outputs.
+  // Returns the graph's outputs.
   Arrays walk() { return graph::walk(steps_.route, std::move(values_), *this); }
 
   Arrays run(size_t step, const Arrays& inputs) override {
     const Node& n = node(step);
     const NDArrays outputs = call(*n.op(), n.params(), inputs, {.device = device_});
     Arrays all(outputs.begin(), outputs.end());
-    all.resize(n.outputs.size());  // hidden ones, which nobody uses
+    all.resize(n.outputs.size());  // with nulls for hidden ones, which are unused
     return all;
   }
   std::string place(size_t step) const override {
@@ -69,15 +69,15 @@ class EagerReplay final : public graph::Visitor<NDArrayRef> {
   Arrays values_;
 };
 
-// Copies state that the operators write, because the first run has written it already.
+// Copies a state that the operators write, because the first run has already updated it.
 NDArrayRef copy_of(const NDArrayRef& a) {
   NDArrayRef copy = NDArray::empty(a->spec(), a->device());
   copy_to(a, copy);
   return copy;
 }
 
-// Returns whether a zero gradient of the node's outputs may give other gradients below. Nodes that
-// run Python code or record again may.
+// Returns whether a zero gradient of the node's outputs may give nonzero gradients of its inputs.
+// Nodes that run Python code, and checkpoints, may do that.
 bool starts_gradient(const TapeNode& node) {
   if (const auto* call = dynamic_cast<const OpNode*>(&node)) return call->op().starts_gradient;
   const auto* block = dynamic_cast<const GraphNode*>(&node);
@@ -105,7 +105,7 @@ NDArrayRef zeros_like(const NDArrayRef& a) {
   return call_op("_zeros", {}, {{"shape", a->shape()}, {"dtype", a->dtype()}}, a->device());
 }
 
-// Returns the inputs that get a gradient, in the order in which the program finishes it.
+// Returns the inputs that get a gradient, in the order in which the program finishes the gradients.
 std::vector<size_t> order_of(const graph::RecordedGraph::Backward& plan) {
   const std::vector<size_t> finished = graph::finishing_instructions(plan.executable->program());
   std::vector<size_t> order;
@@ -179,7 +179,7 @@ GraphNode::GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
   const graph::RecordedGraph& recorded = *ready_.entry->recorded;
   for (const graph::RecordedGraph::Source s : recorded.saved()) {
     const NDArrayRef& from = (s.is_input ? inputs : outputs)[static_cast<size_t>(s.index)];
-    // Drops an output's own link to this node, which would be a cycle.
+    // Saves a handle without the output's link to this node, which would be a cycle.
     saved_.push_back(s.is_input ? from : from->detached());
     saved_versions_.push_back(version_of(*from));
   }
@@ -227,7 +227,7 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   std::vector<NDArrayRef> inputs;
   for (int i : plan->saved) inputs.push_back(saved_[static_cast<size_t>(i)]);
   for (int i : plan->heads) inputs.push_back(output_grads[static_cast<size_t>(i)]);
-  // Arrays that backward reads cannot become gradients.
+  // Gradients must not be written into arrays that backward reads.
   const auto is_read = [&](const NDArrayRef& a) {
     const auto same = [&](const NDArrayRef& b) { return b->storage() == a->storage(); };
     return std::any_of(inputs.begin(), inputs.end(), same) ||
@@ -246,7 +246,7 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < needs.size(); ++i) {
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];
-    // Losses before this call have a gradient even if the gradient of their output is zero.
+    // Passes zeros on if a loss is before this call: losses start gradients even from zeros.
     if (needs[i] && plan->grads[i] == graph::BackwardGraph::kZero &&
         reaches_loss(this->inputs()[i]->node.get()))
       result[i] =
@@ -273,8 +273,8 @@ std::vector<NDArrayRef> GraphNode::replay(std::span<const NDArrayRef> output_gra
     const int32_t id = is_input ? g.inputs[i] : g.parameters[i - g.inputs.size()];
     NDArrayRef array = is_written(g, id) ? copy_of(inputs[i]) : inputs[i]->detached();
     if (needs[i]) {
-      // Keeps the link of the time of recording in a node of its own: an array that was
-      // passed twice counts as two variables.
+      // Uses the history that the array had when it was recorded. Each input gets a variable of its
+      // own, even if one array was passed twice.
       array->set_autograd(this->inputs()[i]);
       const NDArrayRef variable = array->detached();
       record_view(identity, identity.default_params, array, variable);

@@ -1,4 +1,4 @@
-// Calls of compiled graphs, and their one node on the tape.
+// Calls compiled graphs; a call is one node on the tape.
 #pragma once
 #include <memory>
 
@@ -7,15 +7,15 @@
 
 namespace mxlite::autograd {
 
-// Calls a hybridized block. Inside another trace its operators become nodes of that trace.
+// Calls a hybridized block. If a trace is running, adds the block's operators to the trace.
 NDArrays call(graph::CachedGraph& graph, std::span<const NDArrayRef> inputs,
               engine::Origin origin = {});
 
 // Returns whether a node of the graph changes this input or parameter in place.
 bool is_written(const graph::Graph& g, int32_t node);
 
-// Backward is a separate executable. With create_graph the traced operators are run again one by
-// one on the eager tape, from the same inputs and random numbers, and differentiated there.
+// Backward runs a separate executable. With create_graph, it runs the traced operators again one by
+// one, with the same inputs and random numbers, and records and differentiates them on the tape.
 class GraphNode final : public TapeNode {
  public:
   GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
@@ -52,7 +52,7 @@ class GraphNode final : public TapeNode {
   std::vector<uint64_t> saved_versions_;      // versions of their storages when recorded
   std::vector<uint64_t> parameter_versions_;  // versions of RecordedGraph::read_parameters()
   RandomState random_;
-  std::vector<size_t> gradient_order_;  // filled while the order is noted
+  std::vector<size_t> gradient_order_;  // filled if notes_order()
 };
 
 }  // namespace mxlite::autograd

@@ -63,7 +63,7 @@ class EagerGradBuilder final : public GradBuilder {
                                  ParamsRef params) override {
     NDArrays arrays;
     for (ValueRef v : inputs) arrays.push_back(densified(array(v)));
-    // Rules that end with this operator have a row-sparse gradient; graphs run the rule unchanged.
+    // Some rules end with this operator: skips it, so that the gradient stays row-sparse.
     static const OpSchema& to_dense = ops().get("_row_sparse_to_dense");
     if (&op == &to_dense && !mode.recording) {
       const TensorSpec spec =
@@ -107,10 +107,10 @@ OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
       gradient_of_(running ? &running->op_ : nullptr) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     saved_inputs_.push_back(save(inputs[i]));
-    // The call itself writes its state (running statistics); the user changes it only later.
+    // Does not check states that the call itself writes (running statistics).
     if (op.mutates(static_cast<int>(i), training)) saved_inputs_.back().version = kAnyVersion;
   }
-  // Drops the arrays' own link to this node, which would be a cycle.
+  // Saves handles without the arrays' link to this node, which would be a cycle.
   for (const NDArrayRef& a : outputs) saved_outputs_.push_back(save(a->detached()));
 }
 

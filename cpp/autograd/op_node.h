@@ -1,5 +1,5 @@
-// A recorded operator call. Backward runs the operator's gradient rule with a builder that runs
-// emitted operators at once, so create_graph needs no code of its own.
+// A recorded operator call. Backward runs the operator's gradient rule, and runs each operator that
+// the rule emits at once; with create_graph, these calls are recorded like any others.
 #pragma once
 #include "cpp/autograd/tape.h"
 
@@ -15,7 +15,7 @@ class OpNode final : public TapeNode {
                                    std::span<const uint8_t> needs) override;
   void release_saved() override;
 
-  // Returns the node whose gradient rule runs in this thread, null if none does.
+  // Returns the node whose gradient rule runs on this thread; null if none does.
   static const OpNode* in_backward();
   engine::Origin origin;  // the line of the call
 

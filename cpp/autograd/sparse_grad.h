@@ -1,5 +1,5 @@
-// Sparse gradients on the tape: adds and stores them, and converts them for rules that take dense
-// ones.
+// Adds and stores sparse gradients, and converts them to dense ones for gradient rules that need
+// dense ones.
 #pragma once
 #include "cpp/autograd/tape.h"
 
@@ -7,12 +7,12 @@ namespace mxlite::autograd {
 
 // Returns the array as a dense one; unchanged if it is dense.
 NDArrayRef densified(const NDArrayRef& array);
-// Adds two gradients. Two row-sparse ones stay row-sparse (their rows are concatenated).
+// Adds two gradients. The sum of two row-sparse ones is row-sparse (their rows are concatenated).
 NDArrayRef add_gradients(const NDArrayRef& a, const NDArrayRef& b);
 // Makes an array of zeros in a storage type other than the default.
 NDArrayRef empty_sparse(StorageType stype, const TensorSpec& spec, Device device);
-// Writes or adds a gradient, dense or not, into a variable whose gradient is sparse. own: no other
-// handle has the array `value`.
+// Writes or adds a gradient of any storage type to a variable whose gradient is sparse. own: no
+// other handle has the array `value`.
 void store_sparse(ArrayInfo& variable, const NDArrayRef& value, bool own);
 
 }  // namespace mxlite::autograd

@@ -12,8 +12,8 @@ namespace {
 
 std::atomic<uint64_t> sequence_counter{1};
 
-// A long chain (a recurrent net over 10,000 steps) would overflow the stack if every node destroyed
-// its predecessor from its own destructor; so links are dropped from a list, one after another.
+// Drops links one after another from a list. If every node destroyed its predecessor in its own
+// destructor, a long chain (a recurrent net over 10,000 steps) would overflow the stack.
 void drop(std::vector<ArrayInfoRef> links) {
   thread_local std::vector<ArrayInfoRef>* pending = nullptr;
   if (pending) {
@@ -31,8 +31,8 @@ void drop(std::vector<ArrayInfoRef> links) {
   pending = nullptr;
 }
 
-// Returns the history of an array; null for constants and for history that backward freed: as in
-// 1.x a state that is carried from one recording to the next needs no detach.
+// Returns the history of an array; null for constants and if backward has freed the history. So a
+// state that is carried from one recording to the next needs no detach, as in 1.x.
 ArrayInfo* live_info(const NDArrayRef& a) {
   ArrayInfo* const info = a ? info_of(*a) : nullptr;
   return info && info->node && info->node->released ? nullptr : info;

@@ -25,13 +25,13 @@ class ArrayInfo final : public AutogradInfo {
   GradReq req = GradReq::kNull;
   StorageType stype = StorageType::kDefault;  // storage type of the gradient
   Device device;                              // where backward puts a variable's gradient
-  bool fresh = false;  // backward stored a gradient since the last step of a trainer
+  bool fresh = false;  // backward has stored a gradient since the last trainer step
 };
 using ArrayInfoRef = IntrusivePtr<ArrayInfo>;
 
 inline ArrayInfo* info_of(const NDArray& a) { return static_cast<ArrayInfo*>(a.autograd().get()); }
 
-// Returns a number that every write to the array's memory changes.
+// Returns a number that changes at every write to the array's memory.
 inline uint64_t version_of(const NDArray& a) { return a.storage()->var().version(); }
 
 class TapeNode : public RefCounted {
@@ -40,28 +40,28 @@ class TapeNode : public RefCounted {
   ~TapeNode() override;
 
   virtual const char* name() const = 0;
-  // Returns gradients of the inputs, null if needs is 0 or no gradient flows. output_grads: one per
-  // output, null where no gradient arrived. Runs ops in the current mode (recording: create_graph).
+  // Returns gradients of the inputs; null if `needs` is 0 or no gradient flows. output_grads: by
+  // output; null if no gradient arrived. Runs ops in the current mode (recording: create_graph).
   virtual std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                            std::span<const uint8_t> needs) = 0;
-  // Like backward, for the last run through this node: it may release saved values (then sets
-  // `released`). into: by input, an array that may become the gradient, or null.
+  // Like backward, but called last for this node: may release saved values (then it sets
+  // `released`). into: by input, an array into which it may write the gradient, or null.
   virtual std::vector<NDArrayRef> last_backward(std::span<const NDArrayRef> output_grads,
                                                 std::span<const uint8_t> needs,
                                                 std::span<const NDArrayRef> into) {
     (void)into;
     return backward(output_grads, needs);
   }
-  // Returns the positions of the inputs in the order in which backward made their gradients, where
-  // it makes them one after the other; empty: all at once. Call after backward.
+  // Returns indices of inputs in the order in which backward has computed their gradients; empty if
+  // it computes them all at once. Call after backward.
   virtual std::vector<size_t> gradient_order() const { return {}; }
   // Frees values saved for backward; a later backward through this node is an error.
   virtual void release_saved() = 0;
-  // Returns whether backward continues into the tape of another run instead of this node.
+  // Returns whether this is a checkpoint: backward calls run_again instead of `backward`.
   virtual bool runs_again() const { return false; }
-  // Returns outputs that were computed and recorded again.
+  // Computes and records the outputs again, and returns them.
   virtual NDArrays run_again() { return {}; }
-  // Returns whether backward takes sparse output gradients; otherwise they are made dense.
+  // Returns whether backward accepts sparse output gradients; otherwise they are made dense.
   virtual bool takes_sparse() const { return false; }
 
   // Links inputs (arrays without history count as constants) and outputs.
@@ -77,7 +77,7 @@ class TapeNode : public RefCounted {
   bool released = false;
 
  private:
-  uint64_t sequence_;                 // creation order: inputs always have smaller ones
+  uint64_t sequence_;                 // creation order: larger than those of its inputs
   std::vector<ArrayInfoRef> inputs_;  // null: a constant
   std::vector<TensorSpec> output_specs_;
   Device device_;
@@ -86,23 +86,23 @@ class TapeNode : public RefCounted {
 // Returns whether a call on these inputs would be recorded.
 bool needs_record(std::span<const NDArrayRef> inputs);
 
-// stype: storage type of a gradient that is not given.
+// Makes the array a variable. If `grad` is null, `stype` is the gradient's storage type.
 void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
                    StorageType stype = StorageType::kDefault);
 
-// Returns the gradient array of a variable, made of zeros if needed; null for other arrays.
+// Returns the gradient array of a variable, which is made (zeros) if needed; null for other arrays.
 NDArrayRef gradient_of(const NDArray& array);
 
 struct BackwardOptions {
   bool retain_graph = false;
   bool create_graph = false;
   bool training = true;
-  bool partial = false;  // gradients(): treat the variables as leaves
+  bool partial = false;  // set by gradients(): treats the variables as leaves
 };
-// Adds or writes gradients into the variables' grad arrays.
+// Writes or adds gradients to the gradient arrays of the variables.
 void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,
               const BackwardOptions& options);
-// Returns gradients of heads with respect to variables instead (zeros where unconnected).
+// Returns the gradients of heads with respect to `variables` (zeros if unconnected) instead.
 std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
                                   std::span<const NDArrayRef> head_grads,
                                   std::span<const NDArrayRef> variables,
