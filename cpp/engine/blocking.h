@@ -1,5 +1,5 @@
-// Blocking waits: a thread that blocks releases the GIL (through set_blocking_hooks), and the
-// thread that runs the program's signal handlers checks for signals meanwhile.
+// Blocking waits. A thread that blocks releases the GIL (through set_blocking_hooks). The thread
+// that runs the program's signal handlers also checks for signals while it waits.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -8,8 +8,8 @@
 
 namespace mxlite::engine {
 
-// Releases the GIL while this thread blocks or runs foreign work. Must not end while holding an
-// engine lock: taking the GIL back may need another thread's push.
+// Releases the GIL while this thread blocks or runs foreign work. Must not be destroyed while an
+// engine lock is held: the thread that has the GIL may need the lock to push.
 class BlockingScope {
  public:
   BlockingScope();
@@ -24,11 +24,11 @@ class BlockingScope {
 
 struct InterruptHooks {
   bool (*may_run_here)() = nullptr;  // whether this thread runs the program's signal handlers
-  void (*run)() = nullptr;           // runs them; throws what they raise (Ctrl-C)
+  void (*run)() = nullptr;           // runs the handlers; throws what they raise (Ctrl-C)
 };
 void set_interrupt_hooks(InterruptHooks hooks);
 
-// Whether waits of this thread end when a signal handler raises. False inside tasks.
+// Returns whether a signal handler that raises ends waits of this thread. False inside tasks.
 bool is_interruptible();
 // Requires is_interruptible and no locks held.
 void run_interrupt_hook();
@@ -36,8 +36,8 @@ void run_interrupt_hook();
 inline constexpr std::chrono::milliseconds kInterruptPeriod{100};
 inline constexpr auto kNoEnd = std::chrono::steady_clock::time_point::max();
 
-// Waits until `is_over` or `end`, with the GIL given up, and returns whether it is over. Throws
-// what a signal handler raises meanwhile. The lock is held again in all cases.
+// Waits without the GIL until `is_over` returns true or until the time `end`; returns the last
+// result of `is_over`. Throws what a signal handler raises. Holds the lock again in all cases.
 template <class Condition, class Predicate>
 bool wait_interruptibly(std::unique_lock<std::mutex>& lock, Condition& changed,
                         const Predicate& is_over,
@@ -69,7 +69,7 @@ bool wait_interruptibly(std::unique_lock<std::mutex>& lock, Condition& changed,
   return over;
 }
 
-// Waits for a future in the same way.
+// Waits for a future like wait_interruptibly.
 template <class T>
 T get_interruptibly(std::future<T>&& future) {
   const BlockingScope blocking;

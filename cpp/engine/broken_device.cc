@@ -39,7 +39,7 @@ std::exception_ptr explain(int device, const std::exception_ptr& error,
     explained.add_context(str("gpu(", device, ") takes no more work of this process"));
     return std::make_exception_ptr(std::move(explained));
   } catch (...) {
-    return error;  // no memory for the text
+    return error;  // not enough memory for the text
   }
 }
 

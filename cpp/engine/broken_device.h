@@ -1,5 +1,5 @@
 // Devices on which work has failed. CUDA then refuses all further work of the process on the
-// device, with the same code for every call. Tasks fail with the first recorded error instead.
+// device, with one error code for all calls. Tasks fail with the first recorded error instead.
 #pragma once
 #include <atomic>
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace mxlite::engine {
 
-// A task that a device had not finished when it failed.
+// A task that the device had not finished when the device failed.
 struct Suspect {
   const Task* task;
   uint64_t sequence;  // number of the task in order of push
@@ -18,7 +18,7 @@ struct Suspect {
 
 class BrokenDevices {
  public:
-  // Null while the device works.
+  // Returns null if the device has not failed.
   FailureRef find(int device) const {
     if (!any_.load(std::memory_order_acquire)) return nullptr;
     const std::lock_guard lock(mutex_);

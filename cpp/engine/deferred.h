@@ -1,5 +1,5 @@
-// A task that ends later than its run: run passes the work on (such as a negotiation with other
-// processes), and finish completes it. Meanwhile the worker continues with other tasks.
+// A task that ends later than its `run`: `start` passes the work on to another thread (such as a
+// negotiation with other processes), and `finish` ends it. Meanwhile the worker runs other tasks.
 #pragma once
 #include <exception>
 
@@ -11,8 +11,8 @@ class DeferredTask : public Task {
  public:
   using Task::Task;
 
-  // Starts the work, like run of other tasks; finish may be called before it returns. If it
-  // throws, finish is not called.
+  // Starts the work; called like `run` of other tasks. finish may be called before it returns. If
+  // it throws, finish must not be called.
   virtual void start() = 0;
   void run() final;
 
@@ -28,8 +28,8 @@ class DeferredTask : public Task {
 };
 using DeferredRef = IntrusivePtr<DeferredTask>;
 
-// While one of these exists, a task waits for something that the program is still to push, so
-// pushes do not wait for the limits of what may be in flight: that wait might never end.
+// While one of these exists, pushes do not wait for the limits on tasks in flight. Needed while a
+// task waits for work that the program has not pushed yet: the push might wait for this task.
 class UnlimitedPushes {
  public:
   UnlimitedPushes();

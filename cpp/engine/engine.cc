@@ -28,7 +28,7 @@ bool naive_is_asked_for() {
 }  // namespace
 
 Engine& Engine::get() {
-  // Leaked: arrays in static objects may outlive it otherwise. Python's atexit stops the workers.
+  // Leaked, because arrays in static objects may be destroyed later. Python's atexit stops workers.
   static Engine& engine = naive_is_asked_for() ? static_cast<Engine&>(*new NaiveEngine)
                                                : static_cast<Engine&>(*new ThreadedEngine);
   return engine;

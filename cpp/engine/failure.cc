@@ -13,7 +13,7 @@ Error as_error(const Task& task) {
   try {
     throw;
   } catch (const Error& e) {
-    return e;  // a copy: the object may be shared with a value that other threads wait for
+    return e;  // a copy, because other threads may read the exception object
   } catch (const std::bad_alloc&) {
     return {ErrorKind::kOutOfMemory, str(task.name, ": out of memory")};
   } catch (const std::exception& e) {
@@ -39,7 +39,7 @@ std::exception_ptr decorate_current_exception(const Task& task) noexcept {
     error.add_context("while running " + describe_with_origin(task));
     return std::make_exception_ptr(std::move(error));
   } catch (...) {
-    return std::current_exception();  // no memory for the text: return the plain cause
+    return std::current_exception();  // not enough memory for the text: returns the plain cause
   }
 }
 

@@ -1,4 +1,4 @@
-// The error of a task. Tasks that use its value share it, so what is raised is always the first
+// The error of a task. Tasks that use its value share the error, so waits always throw the first
 // cause.
 #pragma once
 #include <cstdint>
@@ -14,7 +14,7 @@ class Task;
 struct Failure final : RefCounted {
   Failure(std::exception_ptr e, uint64_t s) : error(std::move(e)), sequence(s) {}
   const std::exception_ptr error;  // always a mxlite::Error
-  const uint64_t sequence;         // number of the failed task; among causes the lowest counts
+  const uint64_t sequence;         // number of the failed task; the lowest one is reported
   bool seen = false;               // raised by a wait; guarded by the scheduler's mutex
 };
 using FailureRef = IntrusivePtr<Failure>;
@@ -23,7 +23,7 @@ using FailureRef = IntrusivePtr<Failure>;
 std::string describe_with_origin(const Task& task);
 
 // Call inside a catch block: returns the exception as mxlite::Error (bad_alloc as out of memory),
-// with one line that says what the task did and where it was called.
+// with an added line that describes the task and the line of the call.
 std::exception_ptr decorate_current_exception(const Task& task) noexcept;
 
 }  // namespace mxlite::engine

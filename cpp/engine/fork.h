@@ -1,4 +1,4 @@
-// fork() with engine threads alive: the child starts with free locks and runs tasks in the caller.
+// Handles fork() while engine threads exist: the child gets free locks and runs tasks in push.
 #pragma once
 
 namespace mxlite::engine {

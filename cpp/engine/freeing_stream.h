@@ -1,4 +1,4 @@
-// Streams in whose order memory of a device is allocated and freed.
+// The streams in whose order memory of a device is allocated and freed.
 #pragma once
 #include "cpp/core/stream.h"
 #include "cpp/engine/var.h"

@@ -1,4 +1,4 @@
-// Shared by all engines: the scheduler, waits, and running a task in the calling thread.
+// Base of all engines: the scheduler, waits, and running a task in the calling thread.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -23,11 +23,11 @@ class GraphEngine : public Engine {
   EngineStats stats() const final;
   bool are_written(std::span<Var* const> vars);  // see written.h
   void host_wrote_part(Var& var);                // see written.h
-  // Makes tasks that have not begun fail with this reason: the program ends early.
+  // Makes tasks that have not begun fail with `reason`, because the program ends early.
   void cancel_queued(const std::string& reason);
 
  protected:
-  // Waits for the dependencies, runs the task here and raises its failure.
+  // Waits for the dependencies, runs the task on this thread and throws its failure.
   void push_and_run(std::unique_lock<std::mutex> lock, TaskRef task, const Access& access,
                     const PushOptions& options);
 
@@ -35,7 +35,7 @@ class GraphEngine : public Engine {
 
  private:
   friend struct ForkHandlers;
-  virtual void after_fork_in_child() {}  // with the mutex held, by the only thread
+  virtual void after_fork_in_child() {}  // called by the only thread, with the mutex held
 };
 
 }  // namespace mxlite::engine

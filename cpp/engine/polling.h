@@ -1,5 +1,5 @@
-// Lets the CPU worker look for results that other processes make, so that no other thread has to
-// be woken for them.
+// Lets the CPU worker poll for results from other processes, so that no other thread has to be
+// woken for them.
 #pragma once
 
 namespace mxlite::engine {
@@ -14,7 +14,7 @@ PollHook poll_hook();  // null: none
 bool on_polling_worker();
 void become_polling_worker();  // called by the worker itself
 
-// While this exists, the thread calls the hook before it leaves what it has begun to others.
+// Makes on_polling_worker return true on this thread, which must call the hook before it returns.
 class PollingScope {
  public:
   PollingScope();

@@ -1,11 +1,11 @@
-// Threads that compute while the process ends: the static objects of libraries (oneDNN's kernels)
-// are destroyed then, so the process first waits for running tasks, and no other thread begins one.
+// Stops tasks at the end of the process, because it destroys static objects of libraries (oneDNN's
+// kernels): the process first waits for running tasks, and other threads begin no new ones.
 #pragma once
 
 namespace mxlite::engine {
 
-// Counts a task that this thread runs. Once the process ends, the constructor sleeps forever on
-// every thread but the one that ends it.
+// Counts a task that this thread runs. Once the process is ending, the constructor sleeps forever,
+// except on the thread that ends the process.
 class RunningTask {
  public:
   RunningTask();
@@ -14,8 +14,8 @@ class RunningTask {
   RunningTask& operator=(const RunningTask&) = delete;
 };
 
-// Called by the thread that ends the process. Waits for the running tasks at most that long,
-// because one that has called into Python never returns.
+// Called by the thread that ends the process. Waits for the running tasks, but at most `seconds`,
+// because a task that has called into Python never returns.
 void wait_for_running_tasks(double seconds);
 
 }  // namespace mxlite::engine

@@ -16,7 +16,7 @@
 namespace mxlite::engine {
 namespace {
 
-constexpr size_t kMaxUnseen = 64;  // a process that never waits must not collect failures for ever
+constexpr size_t kMaxUnseen = 64;  // bounds the failures of a process that never waits
 
 thread_local Scheduler::RunScope* current_scope = nullptr;
 
@@ -29,7 +29,7 @@ uint64_t positive_env(const char* name, int64_t fallback) {
 
 }  // namespace
 
-// This error replaces a failure if there is no memory for the failure's own.
+// Returns a shared failure for use when there is not enough memory to make one.
 FailureRef out_of_memory_failure() {
   static const FailureRef shared = make_ref<Failure>(
       std::make_exception_ptr(Error(ErrorKind::kOutOfMemory, "out of memory")), 0);
@@ -40,8 +40,8 @@ Scheduler::Scheduler()
     : max_tasks_(positive_env("MXLITE_ENGINE_MAX_TASKS", 4096)),
       max_bytes_(positive_env("MXLITE_ENGINE_MAX_BYTES", int64_t{8} << 20)) {
   queue({.worker = WorkerKind::kComm}).in_order = true;
-  unseen_.reserve(kMaxUnseen);  // failures are recorded where nothing may throw
-  out_of_memory_failure();      // made now, while there is memory
+  unseen_.reserve(kMaxUnseen);  // recording a failure must not throw
+  out_of_memory_failure();      // makes the object now, while there is memory
 }
 
 WorkerQueue& Scheduler::queue(const PushOptions& options) {
@@ -124,7 +124,7 @@ void Scheduler::make_room_for_reader(Var& var) {
     auto finished = std::remove_if(readers.begin(), readers.end(),
                                    [](const TaskRef& reader) { return reader->done_; });
     readers.erase(finished, readers.end());
-    var.prune_at_ = std::max<size_t>(2, 2 * readers.size());  // constant cost per reader
+    var.prune_at_ = std::max<size_t>(2, 2 * readers.size());  // amortized: constant cost per reader
   }
   if (readers.size() == readers.capacity()) [[unlikely]]
     readers.reserve(2 * readers.size() + 1);
@@ -173,7 +173,7 @@ void Scheduler::admit(const TaskRef& ref, const Access& access, const PushOption
                         (options.keep_operands || options.worker != WorkerKind::kCompute);
   try {
     connect(task, access);
-  } catch (const std::bad_alloc&) {  // this push has not happened
+  } catch (const std::bad_alloc&) {  // undoes the push
     disconnect(task, access);
     throw;
   }
@@ -209,7 +209,7 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     }
   };
   if (stream_state && !task.failure_) task.failure_ = broken_.find(stream_state->device);
-  // A task that will not run still connects its predecessors with its successors.
+  // Even if the task will not run, its stream waits for predecessors, so that successors do, too.
   if (stream_state && !broken_.find(stream_state->device))
     attempt([&] {
       stream_state->stream.enter();
@@ -252,7 +252,7 @@ void Scheduler::issue(Task& task) {
   task.next_ready_ = nullptr;
   if (stream_state.queue.running == &task) stream_state.queue.running = nullptr;
   bool wake_callers = limit_waiters_ > 0 && task.bytes_ > 0;
-  // Bounds work not yet submitted to the device; the device's memory bounds the rest.
+  // The limit is for work that is not submitted yet; the device's memory limits the rest.
   stats_.bytes_in_flight -= std::exchange(task.bytes_, 0);
   for (Task::Edge& edge : task.successors_) {
     Task& next = *edge.to();
@@ -283,7 +283,7 @@ FailureRef Scheduler::break_device(int device, const std::exception_ptr& error,
                                    const Task* submitting) {
   if (FailureRef known = broken_.find(device)) return known;
   std::vector<Suspect> suspects;
-  std::unique_lock lock(streams_.mutex);  // a push may make the first state of a stream
+  std::unique_lock lock(streams_.mutex);  // because a push may add a stream
   streams_.for_each([&](StreamState& stream_state) {
     if (stream_state.device != device) return;
     const Task* const running = stream_state.queue.running;  // may have submitted some of its work
@@ -299,7 +299,7 @@ FailureRef Scheduler::break_device(int device, const std::exception_ptr& error,
   return broken_.add(device, error, suspects);
 }
 
-// A call that submits work also returns the error of work that was submitted before it.
+// Needed because a call that submits work may return the error of work submitted before it.
 FailureRef Scheduler::failure_of_device(const Task& task,
                                         const std::exception_ptr& error) noexcept {
   try {
@@ -330,7 +330,7 @@ void Scheduler::device_done(Task* batch, const std::exception_ptr& error) {
     next = task->next_ready_;
     task->device_done_ = true;
     if (failure && !task->failure_) task->failure_ = failure;
-    // A task of another stream on which it depends may be done but not yet completed.
+    // Else it depends on a task of another stream which is done but not completed yet.
     if (task->unfinished_ == 0) complete(*task);
   }
 }
@@ -418,7 +418,7 @@ void Scheduler::unlink(Task& task) {
 }
 
 void Scheduler::host_wrote(Var& var) {
-  // Another thread may have pushed a task since the wait for this write: that task stays the last
+  // Another thread may have pushed a task since wait_for_write: then that task stays the last
   // writer.
   if (var.last_writer_ && var.last_writer_->done_) var.last_writer_.reset();
   raise_version(var);
@@ -432,8 +432,8 @@ void Scheduler::note_unseen(const FailureRef& failure) {
 
 FailureRef Scheduler::see_failure(Task& task) {
   if (!task.failure_) return nullptr;
-  // As in 1.x, after wait_all has raised one failure it does not raise earlier ones;
-  // reading an array that they left without a value still raises them.
+  // As in 1.x: after wait_all has thrown one failure, it does not throw earlier ones. Reading an
+  // array that has such a failure still throws it.
   task.failure_->seen = true;
   seen_up_to_ = std::max(seen_up_to_, task.failure_->sequence);
   return task.failure_;
@@ -471,11 +471,11 @@ void Scheduler::abandon_unfinished() {
   for_each_queue([&](WorkerQueue& queue) {
     for (Task *next, *task = queue.oldest; task; task = next) {
       next = task->next_;
-      bool own = false;  // the forking thread is inside this task and will complete it
+      bool own = false;  // whether the forking thread is inside this task and will complete it
       for (RunScope* s = current_scope; s; s = s->outer_) own |= &s->task_ == task;
       task->successors_ = {};
       if (own) continue;
-      task->failure_ = lost;  // the operands leak: the lost thread may have been using them
+      task->failure_ = lost;  // leaks the operands, which the lost thread may have been using
       task->done_ = true;
       unlink(*task);
       --stats_.in_flight;
@@ -485,7 +485,7 @@ void Scheduler::abandon_unfinished() {
     queue.num_ready = 0;
     queue.asleep = false;
     queue.stopping = true;
-    // Its sleeping threads do not exist in the child; destroying it would wait for them.
+    // Replaces it without destroying it, which would wait for threads that do not exist here.
     new (&queue.work_arrived) std::condition_variable;
     if (!queue.stream_state) return;
     queue.stream_state->issued_first = queue.stream_state->issued_last = nullptr;

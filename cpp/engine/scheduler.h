@@ -1,5 +1,5 @@
-// The graph of unfinished tasks: dependencies, ready tasks, and failures that no wait has raised.
-// Plain data behind one mutex, without threads of its own; every function needs the mutex held.
+// The graph of unfinished tasks: dependencies, ready tasks, and failures that no wait has thrown.
+// Has one mutex and no threads. Call functions with the mutex held unless they say otherwise.
 #pragma once
 #include <array>
 #include <condition_variable>
@@ -19,14 +19,14 @@ class Scheduler {
  public:
   Scheduler();
 
-  // The task that the calling thread runs; scopes nest when it pushes tasks that run in the caller.
+  // Marks the task that the calling thread runs. Scopes nest if the task pushes and runs another.
   class RunScope {
    public:
     RunScope(Scheduler& scheduler, Task& task, bool on_worker);
     ~RunScope();
     static RunScope* innermost();       // nullptr outside of tasks
     StreamState* stream_state() const;  // stream of the task's worker, or null
-    // Marks that the task ends later than its run; returns the scheduler to notify.
+    // Marks that the task ends later than its `run`; returns the scheduler to notify at its end.
     Scheduler* defer(bool deferred = true);
 
    private:
@@ -40,7 +40,7 @@ class Scheduler {
 
   // Returns the worker's queue; for a stream worker, call open_stream first.
   WorkerQueue& queue(const PushOptions& options);
-  // Made on first use, never destroyed. Requires that the mutex is not held: device setup is slow.
+  // Made on first use, never destroyed. Call without the mutex, because device setup is slow.
   StreamState& stream_state(WorkerKind worker, int device) { return streams_.get(worker, device); }
   void open_stream(const PushOptions& options) {
     if (is_stream_worker(options.worker)) stream_state(options.worker, options.device);
@@ -49,28 +49,28 @@ class Scheduler {
   static StreamPoint allocated(const Var& var) { return var.allocated_; }
 
   bool dependencies_met(const Access& access) const;
-  // Adds the task. It is ready if ready(task) says so; the caller then enqueues or runs it.
+  // Adds the task. If ready(task) returns true, the caller must enqueue or run it.
   void admit(const TaskRef& task, const Access& access, const PushOptions& options,
              bool run_by_caller);
   static bool ready(const Task& task);
   void enqueue(Task& task);
   static void mark_running(Task& task) { task.running_ = true; }
-  // Runs the task if its inputs have not failed. Called without the mutex. False: it ends later, by
-  // finish; the caller continues with leave instead of complete.
+  // Runs the task unless an input has failed. Call without the mutex. Returns false if the task
+  // ends later, by finish: then call `leave` instead of `complete`.
   bool execute(Task& task, bool on_worker);
   // Runs a task of a stream worker in the calling thread and waits until the device is done.
   void execute_and_synchronize(Task& task);
-  // A stream task has submitted its work: releases its dependents on streams.
+  // Call when a stream task has submitted its work: releases its dependents on streams.
   void issue(Task& task);
-  // The stream has done the work of a list of tasks; `error` is what it reports, if it failed.
+  // Call when the stream has done the work of a list of tasks, or has failed with `error`.
   void device_done(Task* batch, const std::exception_ptr& error);
-  // Runs before that, without the mutex: drops operands that had to stay until the device was done.
+  // Call before device_done, without the mutex: drops operands that were kept until the work ended.
   static void drop_kept_operands(Task* batch);
   // Releases the dependents of the task.
   void complete(Task& task);
   void leave(Task& task);
   void finish(DeferredTask& task, const FailureRef& failure);
-  // Must be called without the mutex.
+  // Call without the mutex.
   static FailureRef own_failure(const Task& task, std::exception_ptr error) noexcept;
 
   TaskRef last_writer(Var& var);
@@ -80,16 +80,16 @@ class Scheduler {
     const uint64_t before = var.version_.load(std::memory_order_relaxed);
     var.version_.store(version_after(before), std::memory_order_release);
   }
-  // Returns the failure of a finished task; it and earlier failures then count as seen.
+  // Returns the failure of a finished task, and marks it and earlier failures as seen.
   FailureRef see_failure(Task& task);
   FailureRef take_unseen_failure();
 
-  // Throw an error if the wait could never end because the calling task itself blocks progress.
+  // These throw an error if the wait could never end, because it waits for the calling task.
   void check_may_wait(const Task& target) const;
   void check_may_wait_for_dependencies(const Access& access, const PushOptions& options) const;
   void check_may_wait_for_all() const;
-  // The sleeps release the mutex and end with it held. All but sleep_until_ready throw what a
-  // signal handler raises meanwhile.
+  // The sleep functions release the mutex and lock it again. All except sleep_until_ready throw
+  // what a signal handler raises meanwhile.
   void sleep_until_done(std::unique_lock<std::mutex>& lock, Task& target);
   void sleep_until_ready(std::unique_lock<std::mutex>& lock, Task& target);
   void sleep_until_empty(std::unique_lock<std::mutex>& lock);
@@ -99,7 +99,7 @@ class Scheduler {
   const EngineStats& stats() const { return stats_; }
   // Makes the tasks that have not begun fail with `failure` instead of running.
   void cancel_queued(const FailureRef& failure);
-  // In a forked child: unfinished tasks belong to threads that do not exist here.
+  // For a forked child: drops unfinished tasks, whose threads do not exist there.
   void abandon_unfinished();
   void lock_for_fork();
   void unlock_after_fork();
@@ -115,12 +115,12 @@ class Scheduler {
   void complete_one(Task& task, std::vector<Task*>& also_done);
   template <class F>
   void for_each_queue(F&& visit);
-  // Returns the failure that unfinished and all later tasks get when their device reports an error.
-  // `submitting`: the task that got the report while it submitted work, or null.
+  // Records that a device has reported an error; returns the failure of its unfinished and all
+  // later tasks. `submitting`: the task that got the error while it submitted work, or null.
   FailureRef break_device(int device, const std::exception_ptr& error,
                           const Task* submitting = nullptr);
-  // Returns the failure of the device if `error`, which a stream task has thrown, is the report of
-  // earlier work; null if the device still works. Called without the mutex.
+  // Returns the failure of the device if `error`, which a stream task has thrown, comes from
+  // earlier work; null if the device still works. Call without the mutex.
   FailureRef failure_of_device(const Task& task, const std::exception_ptr& error) noexcept;
   static void publish(const TaskRef& task, const Access& access) noexcept;
   static void make_room_for_reader(Var& var);  // so that add_reader cannot fail
@@ -142,7 +142,7 @@ class Scheduler {
   uint64_t max_tasks_;
   uint64_t max_bytes_;
   std::vector<FailureRef> unseen_;  // root failures, at most kMaxUnseen
-  uint64_t seen_up_to_ = 0;         // failures up to this task count as raised
+  uint64_t seen_up_to_ = 0;         // failures up to this task are seen
 };
 
 // Calls depend(predecessor, whether its value is used).

@@ -21,10 +21,10 @@ StreamKind stream_kind(WorkerKind worker) {
 
 void set_stream_source(StreamSource given) { source = given ? given : &stream_of_accelerator; }
 
-// If many host tasks are ready, they run in the order in which they were pushed. Otherwise, if a
-// program runs ahead, the first operators of all steps would run before the last operators of the
-// first step, and hold memory for their results. No task overtakes a deferred task, because other
-// processes wait for deferred tasks.
+// Adds a task to the ready list. If many host tasks are ready, they run in the order in which they
+// were pushed: if a program runs ahead, the first operators of all steps must not run before the
+// last operators of the first step, because their results hold memory. No task overtakes a deferred
+// task, because other processes wait for deferred tasks.
 void WorkerQueue::add_ready(Task& task) {
   constexpr uint32_t kFew = 8;
   Task** next = ready_last ? &ready_last->next_ready_ : &ready_first;

@@ -1,5 +1,5 @@
 // State of one stream in the scheduler: a queue of tasks that submit to it, a count of submitted
-// work, and the work that the device has not finished. Note [Stream tasks] in engine.h.
+// work, and the work that the device has not finished. See Note [Stream tasks] in engine.h.
 #pragma once
 #include <array>
 #include <atomic>
@@ -16,7 +16,7 @@ namespace mxlite::engine {
 
 // The unfinished tasks of one worker.
 struct WorkerQueue {
-  bool in_order = false;  // comm: the oldest unfinished task is the only one that may run
+  bool in_order = false;  // for comm: only the oldest unfinished task may run
   Task* oldest = nullptr;
   Task* newest = nullptr;
   Task* ready_first = nullptr;  // not used when in_order
@@ -28,7 +28,7 @@ struct WorkerQueue {
   StreamState* stream_state = nullptr;  // set for stream workers
   std::condition_variable work_arrived;
 
-  // Returns whether nothing runs or is ready: a task run by the caller then overtakes no other.
+  // Returns whether no task runs or is ready: then a task run by the caller overtakes no other.
   bool idle() const {
     return in_order ? oldest == nullptr : running == nullptr && ready_first == nullptr;
   }
@@ -41,26 +41,26 @@ struct WorkerQueue {
 struct StreamState {
   StreamState(WorkerKind kind, int device_index, Stream& device_stream);
 
-  // Makes this stream wait for the point, unless it has waited for a later one. Must be called by
-  // the thread that submits to the stream.
+  // Makes this stream wait for a point of another one, unless it has waited for a later point. Call
+  // on the thread that submits to this stream.
   void wait_for(StreamPoint point);
   StreamKind kind() const;
 
   const WorkerKind worker;
   const int device;
   Stream& stream;
-  // Incremented after every piece of work that the stream gets (tasks, allocations): work with a
-  // number up to the count is in the stream.
+  // Incremented after each task or allocation is submitted to the stream: work with a number up to
+  // the count is in the stream.
   std::atomic<uint64_t> count{0};
-  // Work with a number up to this one is done before any work that the compute stream of the device
-  // gets from now on.
+  // Work with a number up to this one is done before any work that is submitted to the device's
+  // compute stream from now on.
   std::atomic<uint64_t> before_compute{0};
   std::atomic<bool> has_worker{false};
-  std::mutex filling;  // held while submitting if any thread may (naive engine)
+  std::mutex filling;  // held while submitting if any thread may do so (naive engine)
 
   // Guarded by the scheduler's mutex.
   WorkerQueue queue;
-  Task* issued_first = nullptr;  // in progress on the device, not taken for completion
+  Task* issued_first = nullptr;  // list of tasks in progress on the device
   Task* issued_last = nullptr;
   std::condition_variable issued;
 
@@ -70,7 +70,7 @@ struct StreamState {
 
 class StreamTable {
  public:
-  StreamState& get(WorkerKind worker, int device);  // made on first use
+  StreamState& get(WorkerKind worker, int device);  // makes the state on first use
   // Requires the mutex.
   template <class F>
   void for_each(F&& visit) {
@@ -81,7 +81,7 @@ class StreamTable {
 
  private:
   std::map<std::pair<WorkerKind, int>, std::unique_ptr<StreamState>> streams_;  // guarded by mutex
-  // States of the first devices, which are read without the mutex.
+  // States of the first devices, for reading without the mutex.
   std::array<std::atomic<StreamState*>, 16 * kNumStreamKinds> fast_{};
 };
 

@@ -59,7 +59,7 @@ void StreamWorker::issue() {
   }
 }
 
-// Waits for all issued work at once: the stream's current point is not before any of it.
+// Waits for the stream's current point, which is behind all work of the batch, and completes it.
 void StreamWorker::complete() {
   std::unique_lock lock(scheduler_.mutex);
   for (;;) {

@@ -1,5 +1,5 @@
-// The two threads of a stream: one runs the tasks that submit work, the other waits for the device
-// and completes them, so that submitting never waits.
+// The two threads of a stream: one runs the tasks that submit work; the other waits for the device
+// and completes the tasks, so that submitting does not wait for the device.
 #pragma once
 #include <thread>
 
@@ -9,9 +9,9 @@ namespace mxlite::engine {
 
 class StreamWorker {
  public:
-  // Requires that the scheduler's mutex is not held.
+  // Call without the scheduler's mutex.
   StreamWorker(Scheduler& scheduler, StreamState& stream_state);
-  // Requires that nothing is in flight; joins the threads.
+  // Joins the threads; nothing may be in flight.
   ~StreamWorker();
 
  private:

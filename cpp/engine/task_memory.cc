@@ -1,5 +1,5 @@
-// Free lists of task memory by size, one set per thread. A block may be freed by another thread
-// than the one that allocated it: it then serves that thread.
+// Free lists of task memory by size, one set per thread. A block that is freed by another thread
+// than the one that allocated it goes to the free list of the former.
 #include "cpp/engine/task_memory.h"
 
 #include <array>
@@ -12,7 +12,7 @@ namespace mxlite::engine {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kReuse = false;  // a recycled block would hide a use after free
+constexpr bool kReuse = false;  // reuse would hide a use after free
 #else
 constexpr bool kReuse = true;
 #endif

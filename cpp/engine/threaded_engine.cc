@@ -17,7 +17,7 @@ void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions&
 
   const bool inline_here = options.may_inline && !is_stream_worker(options.worker) &&
                            scheduler_.queue(options).idle() && scheduler_.dependencies_met(access);
-  // Starts the thread before any change: if that fails, this push has not happened.
+  // Starts the thread before anything changes, so that a failure leaves no trace of this push.
   if (!inline_here && !is_stream_worker(options.worker)) {
     auto& worker = workers_[static_cast<size_t>(options.worker)];
     if (!worker) worker = std::make_unique<Worker>(scheduler_, options.worker);
@@ -46,13 +46,13 @@ void ThreadedEngine::stop() {
   std::unique_lock lock(scheduler_.mutex);
   if (runs_in_caller_) return;
   scheduler_.check_may_wait_for_all();
-  // A push may come in while this thread takes the GIL back, so look again.
+  // Loops, because another thread may push while this one takes the GIL back.
   std::exception_ptr interrupt;
   while (scheduler_.stats().in_flight > 0) {
     try {
       scheduler_.sleep_until_empty(lock);
-    } catch (...) {  // A signal handler has thrown: running tasks must end, the others need not
-                     // begin.
+    } catch (...) {  // A signal handler has thrown: waits for running tasks and cancels all
+                     // others.
       interrupt = std::current_exception();
       lock.unlock();
       cancel_queued("the program was interrupted while it waited for queued work at its end");
@@ -71,7 +71,7 @@ void ThreadedEngine::stop() {
 
 void ThreadedEngine::after_fork_in_child() {
   runs_in_caller_ = true;
-  for (auto& worker : workers_) worker.release();  // the thread exists only in the parent
+  for (auto& worker : workers_) worker.release();  // leaked: the thread exists only in the parent
   for (auto& worker : stream_workers_) worker.release();
 }
 

@@ -1,5 +1,5 @@
 // Runs tasks on one thread per worker kind, started on first use. Small tasks whose dependencies
-// are done run inside push, because waking a thread costs more than they do.
+// are done run inside push, because waking a thread costs more than the task.
 #pragma once
 #include <array>
 #include <atomic>

@@ -25,7 +25,7 @@ class Var {
   TaskRef last_writer_;              // empty: no writer, or done without failure
   SmallVector<TaskRef, 2> readers_;  // since the last write; finished ones are pruned
   size_t prune_at_ = 2;
-  StreamPoint allocated_;  // device memory: when it became usable
+  StreamPoint allocated_;  // device memory: point at which it became usable
   std::atomic<uint64_t> version_{0};
 };
 

@@ -12,7 +12,7 @@
 namespace mxlite::engine {
 namespace {
 
-// Threads inherit the signal mask of their creator; signals go to the program's own threads.
+// Threads inherit the mask of the thread that starts them; the program's own threads get signals.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {

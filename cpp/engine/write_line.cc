@@ -13,7 +13,7 @@ constexpr int kCountBits = 52;
 constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 constexpr size_t kMostLines = (size_t{1} << (64 - kCountBits)) - 1;
 
-// Number of the current line, shifted to its bits of a version; 0 if no line is known.
+// Number of the current line, shifted to the upper bits of a version; 0 if no line is known.
 thread_local uint64_t current = 0;
 
 std::mutex mutex;
@@ -23,7 +23,7 @@ std::vector<Origin>& lines() {  // guarded by mutex; line i has the number i + 1
 }
 
 uint64_t number_of(Origin line) noexcept {
-  thread_local std::pair<Origin, uint64_t> last;  // loops write from one line
+  thread_local std::pair<Origin, uint64_t> last;  // a cache: loops write from one line
   const auto same = [&](Origin o) { return o.file == line.file && o.line == line.line; };
   if (!line.file) return 0;
   if (same(last.first)) return last.second;

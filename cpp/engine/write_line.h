@@ -1,6 +1,6 @@
-// The user's line that last wrote to an array. Note [Lines of writes]: the line is kept in the
-// upper bits of the version of the array's variable, so that calls without in-place writes do
-// nothing for it; the lower bits count the writes.
+// The user's line that last wrote to an array. Note [Lines of writes]: the line is stored in the
+// upper bits of the version of the array's variable, so that calls without in-place writes have no
+// extra cost; the lower bits count the writes.
 #pragma once
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace mxlite::engine {
 
-// While this object exists, `line` counts as the line of all writes that this thread pushes or
-// makes.
+// While this object exists, all writes that this thread pushes or makes are attributed to
+// `line`.
 class WriteLine {
  public:
   explicit WriteLine(Origin line) noexcept;

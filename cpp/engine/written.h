@@ -1,4 +1,4 @@
-// Asks whether arrays have been computed, without waiting, and reports writes into parts of arrays.
+// Tests without waiting whether arrays have been computed; reports writes to parts of arrays.
 #pragma once
 #include <span>
 
