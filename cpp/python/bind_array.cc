@@ -38,7 +38,7 @@ void require_data(const NDArrayRef& a, const char* what) {
   if (a->is_traced()) graph::Trace::fail_read(*a, what);
 }
 
-// Shares memory if the array is contiguous; recorded and traced as _reshape_to.
+// Returns a view if the array is contiguous, else a copy; recorded and traced as _reshape_to.
 NDArrayRef reshape_view(const NDArrayRef& a, const Shape& shape) {
   auto params = std::make_shared<ReshapeToParams>(ReshapeToParams{shape});
   const OpSchema& op = ops().get("_reshape_to");
@@ -52,7 +52,7 @@ NDArrayRef reshape_view(const NDArrayRef& a, const Shape& shape) {
   return view;
 }
 
-// Rows [begin, end) of axis 0, sharing memory; drop_axis: one row without the axis.
+// Returns a view of rows [begin, end) of axis 0. If `drop_axis`, returns one row without the axis.
 NDArrayRef slice_view(const NDArrayRef& a, int64_t begin, int64_t end, bool drop_axis) {
   require_data(a, "slice");
   Shape shape = a->shape();

@@ -20,7 +20,7 @@ namespace {
 
 using autograd::mode;
 
-// None means no gradient.
+// Converts a list of gradients; None in place of the list gives an empty vector.
 std::vector<NDArrayRef> grads_of(const py::object& grads) {
   std::vector<NDArrayRef> result;
   if (grads.is_none()) return result;
@@ -29,8 +29,8 @@ std::vector<NDArrayRef> grads_of(const py::object& grads) {
   return result;
 }
 
-// A user's autograd.Function: backward calls back into Python. Backward runs in the caller's
-// thread, so the GIL is held or taken there.
+// The tape node of a user's autograd.Function, whose backward is a Python method. It runs on the
+// thread that called backward(), which takes the GIL if it does not hold it.
 class FunctionNode final : public autograd::TapeNode {
  public:
   FunctionNode(py::object backward, std::string name, bool takes_sparse)
@@ -63,7 +63,7 @@ class FunctionNode final : public autograd::TapeNode {
   bool takes_sparse_;
 };
 
-// Calls a Python function after each operator; not for the operators that the function calls.
+// Calls a Python function after each operator, except operators which that function calls.
 class PythonObserver final : public autograd::CallObserver {
  public:
   explicit PythonObserver(py::function hook) : hook_(std::move(hook)) {}
@@ -93,7 +93,7 @@ std::vector<NDArrayRef> arrays_of(const py::object& list, const char* who) {
 
 bool exchange(bool& flag, bool value) { return std::exchange(flag, value); }
 
-// Shows a UserWarning at the line, or at the line of the current call.
+// Shows a UserWarning at `line`, or at the line of the current call if `line` is empty.
 void warn_at(const std::string& text, engine::Origin line) {
   const GilAcquire gil;
   if (!line.file) line = current_origin();

@@ -28,7 +28,7 @@ NDArrayRef on_device(const NDArrayRef& array, Device device) {
   return array->device() == device ? array : copy_to_device(array, device);
 }
 
-// The array on the device where the thread makes arrays, as an object of its class.
+// Copies a loaded array to the thread's current device and wraps it in its Python class.
 py::object loaded(NDArrayRef array) {
   if (!array) return py::none();
   const Device device = current_device();
@@ -47,7 +47,7 @@ py::object loaded(NDArrayRef array) {
   return object;
 }
 
-// Calls read(source) for bytes in memory.
+// Calls read(source) without the GIL, where `source` reads the bytes of `data`.
 template <class Read>
 auto read_buffer(const py::object& data, const std::string& name, Read read) {
   const ContiguousBytes bytes(data, "load");
@@ -55,7 +55,7 @@ auto read_buffer(const py::object& data, const std::string& name, Read read) {
   return read(bytes_in_memory(bytes.get(), name));
 }
 
-// A list of arrays, or a dict of them by name.
+// Returns a dict of arrays by name, or a list if the file has no names.
 py::object to_python(const NamedArrays& found) {
   if (found.names.empty()) {
     py::list list;
@@ -77,7 +77,7 @@ py::object load_descriptor(int descriptor, size_t size, const std::string& name)
   return to_python(found);
 }
 
-// The array as write_params takes it.
+// Returns the array in the form that write_params needs: in host memory, sparse parts normalized.
 NDArrayRef saved(const NDArrayRef& array) {
   if (array->is_traced()) graph::Trace::fail_read(*array, "save");
   if (!array->is_sparse())
@@ -119,8 +119,8 @@ void states_from_python(uint64_t seed, const py::list& devices) {
   set_random_states(all);
 }
 
-// Calls a function that draws the random numbers of mx.random.seed(seed); random numbers drawn
-// outside of this call do not change.
+// Calls the function with random generators seeded as by mx.random.seed(seed), without changing the
+// generators' states for code outside of this call.
 py::object call_seeded(uint64_t seed, const py::object& function, const py::object& argument) {
   const RandomReplayScope own({});
   seed_random(seed);

@@ -1,5 +1,5 @@
-// Jobs of several processes, for mxlite.horovod and the stores: named collectives on the comm
-// thread, and the bare communicator for benchmarks.
+// Distributed jobs, for mxlite.horovod and the key-value stores: named collectives on the
+// communication thread, and a communicator without that thread for benchmarks.
 #include <pybind11/stl.h>
 
 #include <numeric>
@@ -82,7 +82,7 @@ CollectiveKind collective_kind(const std::string& name) {
   fail(ErrorKind::kValue, "collective '", name, "' is unknown");
 }
 
-// Returns the array if it is in host memory.
+// Returns the array. Throws unless it is a contiguous dense array in host memory.
 const NDArrayRef& in_host_memory(const NDArrayRef& array, const std::string& name) {
   MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
            ": a contiguous dense array expected");
@@ -130,7 +130,7 @@ PendingCollective submit(const std::string& kind, std::vector<std::string> names
   return start(call, current_origin());
 }
 
-// The communicator itself, used by the calling thread: for benchmarks.
+// A communicator whose collectives run on the calling thread, for benchmarks.
 class PyCommunicator {
  public:
   explicit PyCommunicator(std::unique_ptr<Communicator> group) : group_(std::move(group)) {}
@@ -178,7 +178,7 @@ class PyCommunicator {
   }
 
  private:
-  // The arrays belong to this thread during the call.
+  // Waits for pending tasks on the arrays, so that this thread may use their memory until the end.
   class Use {
    public:
     Use(const NDArrayRef& input, const NDArrayRef& output)
@@ -331,7 +331,7 @@ void bind_comm(py::module_& m) {
       "Server through which the processes of a job over several hosts find each other; kept by "
       "their launcher. Listens on the interface of `host` only; port 0 selects a free one.")
       .def(py::init([](int processes, const std::string& host, int port, const std::string& token) {
-             const GilRelease released;  // resolves a name
+             const GilRelease released;  // resolving a host name may block
              return std::make_unique<tcp::Rendezvous>(processes, Address{host, port}, token);
            }),
            py::arg("processes"), py::arg("host"), py::arg("port"), py::arg("token"))

@@ -1,4 +1,4 @@
-// Calls of operators on symbols: sorts Python's arguments into inputs and parameters.
+// Operators called on symbols: sorts the Python arguments into inputs and parameters.
 #include <algorithm>
 
 #include "cpp/python/bind.h"
@@ -18,7 +18,7 @@ using symbol::NodeOutputs;
 
 namespace {
 
-// Holds Python's part of a composition: scopes of names and attributes.
+// Python functions that return a new node's name and the scoped attributes.
 struct Scopes {
   py::object name, attrs;
 };
@@ -43,7 +43,7 @@ std::string type_name(py::handle value) {
   return py::str(py::type::handle_of(value).attr("__name__")).cast<std::string>();
 }
 
-// A parameter's value as 1.x files spell it: (3, 3), True, float32.
+// Returns a parameter's value as symbol files of MXNet 1.x spell it: (3, 3), True, float32.
 std::string text_of(py::handle value) {
   if (py::isinstance<py::str>(value)) return value.cast<std::string>();
   if (PyType_Check(value.ptr()) || py::isinstance(value, numpy_classes().dtype))
@@ -128,7 +128,7 @@ class Arguments {
     } else if (key == "out" || key == "stype") {
       return;
     } else if (op_.params.empty() && !op_.variadic && !is_tensor(value)) {
-      // 1.x looks at no keyword of an operator that has no parameters.
+      // MXNet 1.x ignores the keywords of an operator that has no parameters.
       const std::string text =
           str(given_.alias, ": '", key, "' is ignored, the operator has no parameters");
       if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) < 0) throw py::error_already_set();
@@ -139,7 +139,7 @@ class Arguments {
     }
   }
 
-  // Takes the inputs that were given by name once all parameters are known.
+  // Places the inputs passed by name; call it last, because input names depend on parameters.
   void place_named() {
     if (by_name_.empty()) return;
     const std::vector<std::string> names = symbol::named_inputs(op_, file_op_, given_.attrs);
@@ -154,7 +154,7 @@ class Arguments {
     }
   }
 
-  // Whether arrays were given, not symbols.
+  // Whether the operands are arrays. Throws if arrays and symbols are mixed.
   bool on_arrays() const {
     MX_CHECK_KIND(!has_arrays_ || given_.inputs.empty(), ErrorKind::kType, given_.alias,
                   ": Symbols and NDArrays given together, all of one kind expected");
@@ -168,7 +168,7 @@ class Arguments {
            std::all_of(key.begin() + 3, key.end(), [](char c) { return c >= '0' && c <= '9'; });
   }
 
-  // A list of arrays, or a symbol of several outputs.
+  // Whether the value stands for several inputs: a list, a tuple or a symbol of several outputs.
   bool is_spread(py::handle value) const {
     if (is_symbol(value.ptr())) return py::len(value) > 1;
     return next_input_ == 0 &&
@@ -194,7 +194,7 @@ class Arguments {
 
   void param(int at, py::handle value) {
     const ParamInfo& info = op_.params[static_cast<size_t>(at)];
-    // None where the default is another value means "not given", unless it is a value.
+    // None keeps the default, except for parameters that accept None and default to another value.
     if (value.is_none() &&
         (info.python_type.find("None") == std::string::npos || info.default_text == "None"))
       return;
@@ -207,10 +207,10 @@ class Arguments {
   int next_input_ = 0;
   size_t next_param_ = 0;
   bool has_arrays_ = false;
-  std::vector<std::pair<std::string, py::object>> by_name_;  // their place depends on parameters
+  std::vector<std::pair<std::string, py::object>> by_name_;  // inputs, until place_named()
 };
 
-// The attributes of the current scope, with those that were given.
+// Returns the attributes of the current scope merged with the call's `attr` argument.
 symbol::Attributes scoped_attrs(py::handle given) {
   symbol::Attributes attrs;
   for (const auto& [key, value] : scopes().attrs(given).cast<py::dict>())

@@ -18,7 +18,7 @@ namespace {
 using autograd::TracedFunction;
 using FunctionRef = IntrusivePtr<TracedFunction>;
 
-// A Python function that any thread may drop.
+// A reference to a Python function; the last holder may release it on any thread.
 class HeldFunction final : public RefCounted {
  public:
   explicit HeldFunction(py::object function) : function_(std::move(function)) {}

@@ -17,11 +17,11 @@
 #include "cpp/python/py_array.h"
 
 // Note [Custom operators]
-// A task that calls Python is pushed like any other, so the caller continues at once. When it runs,
-// Python gets other handles of the operands' memory with variables of their own: tasks that the
-// callback pushes would otherwise wait for the task that waits for them. The task is done when all
-// that use these handles are done. A custom operator called inside a callback runs at once in the
-// same thread, because the worker is busy until the callback returns.
+// A task that calls Python is pushed like any other, so the caller continues at once. When the task
+// runs, Python gets new handles to the operands' memory, with engine variables of their own.
+// Otherwise tasks pushed by the callback would wait for the task that waits for them (a deadlock).
+// The task ends when all tasks that use these handles have ended. A custom operator called inside a
+// callback runs at once on the same thread, because the worker is busy until the callback returns.
 namespace mxlite::python {
 namespace {
 
@@ -29,7 +29,7 @@ using autograd::mode;
 
 thread_local bool in_callback = false;
 
-// Any thread may drop it.
+// A reference to a Python object; the last holder may release it on any thread.
 class PyRef final : public RefCounted {
  public:
   explicit PyRef(py::object o) : object(std::move(o)) {}
@@ -58,14 +58,14 @@ NDArrayRef zeros(const TensorSpec& spec, const Device& device) {
   return autograd::call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
 }
 
-using Group = std::vector<NDArrayRef>;  // null: Python gets None
+using Group = std::vector<NDArrayRef>;  // null becomes None in Python
 py::list to_python(const Group& group) {
   py::list list;
   for (const NDArrayRef& a : group) list.append(py::cast(a));
   return list;
 }
 
-// One call of a method of the definition: the arrays that it reads, writes and updates.
+// One call of the user's forward or backward method, with the arrays that it uses.
 struct Callback {
   const char* method = "";
   StateRef state;
@@ -127,7 +127,7 @@ class CallbackTask final : public engine::Task {
       failure = std::current_exception();
     }
     in_callback = false;
-    // In every case: no code may use the memory when this task is done.
+    // Wait even after a failure: nothing may use the memory once this task has ended.
     for_each_array(handles, [](const NDArrayRef& a) { a->wait_to_write(); });
     if (failure) std::rethrow_exception(failure);
     for_each_array(handles, [](const NDArrayRef& a) { a->wait_to_read(); });
@@ -145,7 +145,7 @@ class CallbackTask final : public engine::Task {
   Callback callback_;
 };
 
-// Pushes the callback, or (inside another one) calls it.
+// Pushes the callback as a task, or calls it directly if this thread runs another callback.
 void launch(Callback callback) {
   if (in_callback) {
     for_each_array(callback.reads, [](const NDArrayRef& a) { a->wait_to_read(); });
@@ -219,7 +219,7 @@ class CustomNode final : public autograd::TapeNode {
     callback.writes = {grads};
     callback.updates = {states_};
     launch(std::move(callback));
-    std::vector<NDArrayRef> result(needs.size());  // none for auxiliary states
+    std::vector<NDArrayRef> result(needs.size());  // auxiliary states get no gradient
     for (size_t i = 0; i < grads.size(); ++i)
       if (needs[i]) result[i] = grads[i]->detached();
     if (mode.recording) {
@@ -320,7 +320,7 @@ class CustomOp final : public graph::HostOp {
     for (const NDArrayRef& a : inputs.subspan(count)) {
       MX_CHECK(a->contiguous(), "Custom: an auxiliary state of shape ", a->shape(),
                " is changed in place and must be contiguous");
-      // A parameter may be a state, as in 1.x; what an operator computed may not.
+      // As in MXNet 1.x a parameter may be an auxiliary state; an operator's output may not.
       const autograd::ArrayInfo* const info = autograd::info_of(*a);
       if (info && info->node) autograd::check_writable("Custom: auxiliary state", a);
     }
@@ -340,7 +340,7 @@ class CustomOp final : public graph::HostOp {
   }
 
  private:
-  // Returns specs of inputs and states, then of outputs, by the operator's own rules.
+  // Returns specs of inputs and states, then of outputs, as the user's infer methods give them.
   py::tuple ask(std::span<const TensorSpec> inputs) const {
     py::list shapes, dtypes;
     for (const TensorSpec& s : inputs) {

@@ -1,4 +1,4 @@
-// Waiting for everything, seeds, threads, memory, end of the process.
+// waitall, random seeds, thread counts, memory statistics and shutdown of the engine.
 #include "cpp/core/profile_hooks.h"
 #include "cpp/core/random.h"
 #include "cpp/core/threads.h"
@@ -16,13 +16,13 @@ namespace mxlite::python {
 
 void bind_engine(py::module_& m) {
   remember_main_thread();
-  // Every wait in the engine releases the GIL: a worker's result may need a thread that
-  // it.
+  // Every wait in the engine releases the GIL, because the awaited task may depend on a thread
+  // that needs the GIL.
   engine::set_blocking_hooks([]() -> void* { return holds_gil() ? PyEval_SaveThread() : nullptr; },
                              [](void* state) {
                                if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
                              });
-  // The interpreter has ended then, and the static objects of libraries are not yet destroyed.
+  // Runs after the interpreter has ended and before static objects of libraries are destroyed.
   Py_AtExit([] { engine::wait_for_running_tasks(2.0); });
   engine::set_interrupt_hooks({&is_main_thread, &run_signal_handlers});
   m.def(

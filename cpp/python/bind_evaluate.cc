@@ -1,5 +1,5 @@
-// Runs the nodes of a symbol on arrays, traced ones too. Python runs what has sparse arrays, and
-// operators that are written in Python.
+// Runs the nodes of a symbol on arrays, which may be traced. Operators on sparse arrays and
+// operators written in Python run through Python.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -33,7 +33,7 @@ py::object& sparse_runner() {
   return *made;
 }
 
-// Names the nodes that the running trace records after a symbol's call, while it lives.
+// While it exists, the current trace names the nodes that it records after `call`.
 class NamedAfter {
  public:
   explicit NamedAfter(const Call& call) : trace_(graph::Trace::current()) {
@@ -50,7 +50,7 @@ class NamedAfter {
   graph::Trace::Scope outer_;
 };
 
-// Runs fn; errors of mxlite name the call.
+// Runs fn and adds the call's name to errors of mxlite.
 template <class F>
 auto at_call(const Call& call, F&& fn) {
   const NamedAfter named(call);
@@ -59,7 +59,7 @@ auto at_call(const Call& call, F&& fn) {
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInterrupt) throw;
     throw Error(error.kind(), call.error_text(error.what()));
-  } catch (py::error_already_set& raised) {  // stays the object that Python code may hold
+  } catch (py::error_already_set& raised) {  // changes the text in place: keeps object and class
     const py::object& error = raised.value();
     if (raised.matches(py::module_::import("mxlite.base").attr("MXNetError")))
       error.attr("args") = py::make_tuple(call.error_text(py::str(error).cast<std::string>()));
@@ -97,7 +97,7 @@ symbol::Arrays to_arrays(const Objects& objects, const std::string& who) {
   return arrays;
 }
 
-// None becomes null.
+// Converts a list of arrays; None becomes a null reference.
 symbol::Arrays optional_arrays(const py::list& objects, const char* who) {
   symbol::Arrays arrays;
   for (const py::handle object : objects)
@@ -140,7 +140,7 @@ symbol::Arrays run_in_subgraph(const CallRef& call, const symbol::Arrays& inputs
   });
 }
 
-// In the scope of a context, on copies of inputs that are elsewhere.
+// Runs the call in the scope of `context`; copies inputs that are on another device to it.
 Objects run_at(const py::object& context, const CallRef& call, Objects inputs) {
   for (py::object& input : inputs) input = input.attr("as_in_context")(context);
   context.attr("__enter__")();
@@ -155,7 +155,7 @@ Objects run_at(const py::object& context, const CallRef& call, Objects inputs) {
   }
 }
 
-// The values of a symbol's variables, in their order.
+// Returns the values of a symbol's variables in the order of its inputs.
 Objects values_of_variables(const Listing& listing, const py::dict& values) {
   Objects found;
   for (const int32_t id : listing.graph.inputs) {
@@ -171,7 +171,7 @@ Objects values_of_variables(const Listing& listing, const py::dict& values) {
 
 using Contexts = std::optional<py::dict>;
 
-// Runs the call of a node, in its context if there are contexts.
+// Runs the call of a node, in the context that `contexts` assigns to the node if it has a value.
 Objects run_node(const Listing& listing, int32_t id, const Contexts& contexts,
                  const Objects& inputs) {
   const CallRef& call = listing.graph.node(id).call;
@@ -181,7 +181,7 @@ Objects run_node(const Listing& listing, int32_t id, const Contexts& contexts,
   });
 }
 
-// Calls watch(node, inputs, outputs) with the outputs that monitors show.
+// Calls watch(node, inputs, outputs), for monitors, without the hidden outputs.
 void call_watch(const py::object& watch, const NodeRef& node, const Objects& inputs,
                 const Objects& outputs) {
   if (watch.is_none()) return;

@@ -62,14 +62,14 @@ graph::TraceFn trace_function(PyObject* callable) {
 
 namespace {
 
-// A block whose trace meets an operator with a dynamic shape runs operator by operator instead.
+// Whether tracing met an operator with a dynamic shape; the block then runs eagerly instead.
 bool is_dynamic_shape(const std::exception& error) {
   const auto* raised = dynamic_cast<const py::error_already_set*>(&error);
   return raised && raised->matches(py::module_::import("mxlite.base").attr("DynamicShapeError"));
 }
 
-// Calls the graph. If its trace fails, the other ranks get the error of the collectives that
-// forward has reached.
+// Calls the graph. If tracing fails, reports the error to the ranks that wait in the collectives
+// which forward had already reached.
 NDArrays call_or_give_up(CachedGraph& graph, std::span<const NDArrayRef> inputs) {
   collective::forget_failed_trace();
   try {
@@ -94,7 +94,7 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
                     " is a ", Py_TYPE(args[i])->tp_name, ", an NDArray expected");
       inputs.push_back(array_of(args[i]));
     }
-    // Held, because tracing may replace the block's graph.
+    // Keep a reference, because tracing may replace the block's graph.
     const IntrusivePtr<CachedGraph> graph = object.graph;
     NDArrays outputs = call_or_give_up(*graph, inputs);
     if (outputs.size() == 1) return wrap_array(std::move(outputs[0]));
@@ -107,7 +107,7 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
 
 PyTypeObject* graph_type = nullptr;
 
-// The trace borrows what `owner` holds.
+// Makes a CachedGraph object. `trace` borrows Python objects, which `owner` keeps alive.
 PyObject* new_graph(PyTypeObject* type, graph::TraceFn trace, PyObject* owner, std::string name) {
   PyObject* self = type->tp_alloc(type, 0);
   if (!self) throw py::error_already_set();
@@ -124,7 +124,7 @@ PyObject* make_graph(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"trace", "name", "static_alloc", "static_shape", nullptr};
   PyObject* trace = nullptr;
   const char* name = "";
-  int static_alloc = 0, static_shape = 0;  // memory is planned statically in any case
+  int static_alloc = 0, static_shape = 0;  // ignored: memory is always planned statically
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|spp", const_cast<char**>(names), &trace,
                                    &name, &static_alloc, &static_shape))
     return nullptr;
@@ -180,7 +180,7 @@ PyObject* get_num_entries(PyObject* self, void*) {
   return PyLong_FromSize_t(reinterpret_cast<GraphObject*>(self)->graph->num_entries());
 }
 
-// Specs of the inputs that the graph ran with last; None before its first run.
+// Returns the input specs of the last run; None before the first run.
 PyObject* get_signature(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     const auto specs = reinterpret_cast<GraphObject*>(self)->graph->last_signature();
@@ -243,7 +243,7 @@ TensorSpec param_spec(py::handle spec) {
   return {shape, require_dtype(pair[1], "infer_params")};
 }
 
-// The call that compiles runs Python to trace, so it holds the GIL.
+// Requires the GIL; the caller holds it, because tracing runs Python.
 void warn_in_python(const std::string& text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw py::error_already_set();
 }

@@ -11,7 +11,7 @@
 namespace mxlite::python {
 namespace {
 
-// Reads options that have no field, because Python computes them from others.
+// Reads options that are not fields of ImageParams: Python computes them from other options.
 class OptionReader {
  public:
   OptionReader(const py::dict& given, const std::string& owner) : given_(given), owner_(owner) {}

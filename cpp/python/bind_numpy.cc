@@ -40,8 +40,8 @@ bool has_whole_strides(const py::array& a) {
     if (a.strides(i) % a.itemsize() != 0) return false;
   return true;
 }
-// Returns the same values as elements that C++ can read: in the machine's byte order, at addresses
-// and strides that are multiples of the element size. All NumPy arrays that are copied pass here.
+// Returns the same values in a form that C++ can read: native byte order, and addresses and strides
+// that are multiples of the element size. Every copy from NumPy starts with this function.
 py::array readable(const py::array& given) {
   if (is_native(given) && is_aligned(given) && has_whole_strides(given)) return given;
   const py::object native = given.dtype().attr("newbyteorder")("=");
@@ -53,7 +53,7 @@ Shape shape_of(const py::array& a) {
   return s;
 }
 
-// Whether the first to the last byte of the values has a part in common with the target's memory.
+// Whether the address range of the source's values overlaps the target's memory.
 bool may_overlap(const py::array& source, const NDArray& target) {
   const auto* first = static_cast<const std::byte*>(source.data());
   const std::byte* last = first + source.itemsize();
@@ -65,12 +65,12 @@ bool may_overlap(const py::array& source, const NDArray& target) {
   const auto* begin = static_cast<const std::byte*>(target.storage()->data());
   return first < begin + target.storage()->bytes() && begin < last;
 }
-// Returns the values in memory that writing the target does not change, as NumPy assigns.
+// Returns `source`, or a copy of it if writing the target could change it, as in NumPy assignment.
 py::array apart_from(const NDArray& target, py::array source) {
   return may_overlap(source, target) ? source.attr("copy")().cast<py::array>() : source;
 }
 
-// Copies host data into an array whose memory is unused. The GIL may be released meanwhile.
+// Copies host data into an array that no task uses. May release the GIL while copying.
 void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
   const DType dtype = dtype_of(given);
   const py::array source = readable(given);
@@ -84,8 +84,8 @@ void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
 
 bool on_gpu(const NDArray& a) { return a.device().type == DeviceType::kCUDA; }
 
-// Page-locked, so that the copy to a GPU overlaps with the host; NumPy's memory may change
-// meanwhile.
+// Copies the values to pinned memory: the copy to the GPU is asynchronous, and the program may
+// change NumPy's memory meanwhile.
 NDArrayRef staged(const py::array& source, DType dtype) {
   NDArrayRef array = NDArray::empty({shape_of(source), dtype}, {DeviceType::kPinned, 0});
   fill_from_numpy(array, source);
@@ -123,7 +123,7 @@ void write_from_numpy(const NDArrayRef& target, const py::array& source) {
     engine::host_wrote_part(engine, var);
 }
 
-// Copies a GPU array's values directly into memory that no other object uses.
+// Copies a GPU array's values to the host memory `to`, which nothing else may use meanwhile.
 void read_from_gpu(const NDArrayRef& source, void* to, DType dtype) {
   const StorageRef memory =
       Storage::wrap({}, to, static_cast<size_t>(source->size()) * dtype_size(dtype), [] {});
@@ -191,8 +191,8 @@ void method(const char* name, F&& f, const Extra&... extra) {
 }  // namespace
 
 void bind_numpy(py::module_& m) {
-  // pybind11 looks up NumPy's functions once, under a lock that a signal handler or __del__ which
-  // runs meanwhile would wait for: it does so now.
+  // pybind11 imports NumPy's functions at their first use, under a lock. Do that now: a signal
+  // handler or __del__ that runs during a later import would deadlock on the lock.
   py::dtype::of<float>();
   method("asnumpy", &as_numpy,
          "Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32).");

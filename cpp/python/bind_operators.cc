@@ -1,6 +1,6 @@
-// Arithmetic and comparison of arrays and symbols: a + b, 2 / a, a += b, a > 0. One callable type
-// with an entry for each sign; the table below is the only place that says which operator a sign
-// is.
+// Arithmetic and comparison of arrays and symbols: a + b, 2 / a, a += b, a > 0. All Python
+// operators are instances of one callable type; the table below maps them to mxlite's
+// operators.
 #include <array>
 #include <string>
 
@@ -22,7 +22,7 @@ enum class Signs : uint8_t {
   kNone,        // only functions: mx.nd.maximum
 };
 
-// Operators have the names that 1.x's symbols use: names of nodes follow from them.
+// Names of mxlite's operators are those of MXNet 1.x's symbols: node names derive from them.
 struct Arithmetic {
   const char* name;        // add for __add__
   const char* same_shape;  // operator on two symbols, and on sparse arrays of one shape
@@ -81,7 +81,7 @@ const char* scalar_name(const OperatorObject& object) {
   return object.side == Side::kRight ? table.reflected : table.scalar;
 }
 
-// Python and NumPy scalars; NumPy arrays are sequences.
+// Whether the object is a Python or NumPy scalar; excludes NumPy arrays, which are sequences.
 bool is_number(PyObject* o) {
   return PyFloat_Check(o) || PyLong_Check(o) ||
          (PyNumber_Check(o) && !PySequence_Check(o) && !PyComplex_Check(o));
@@ -99,7 +99,7 @@ Number number_from_python(PyObject* o) {
 
 py::object operator_named(const char* name) { return make_op_object(ops().get(name), name); }
 
-// One of the operands is a sparse array, the other an array or a number.
+// Computes with one sparse operand; the other one is an array or a number.
 PyObject* call_on_sparse(const OperatorObject& object, PyObject* self, PyObject* other,
                          bool in_place) {
   if (is_any_array(other)) {
@@ -150,9 +150,9 @@ PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, P
       std::move(autograd::call(*object.scalar_op, std::move(params), {&array, 1}, options)[0]));
 }
 
-// Lets an object of another library compute `array + object`, as Python does.
+// Tries the reflected method of `other`, an object of another library, as Python does.
 PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject* other) {
-  // Without this, Python would compare identities for == and give False.
+  // A list or tuple is an error: with NotImplemented, Python's == would return False.
   const bool sequence = PyList_Check(other) || PyTuple_Check(other);
   const bool comparison = object.arithmetic->signs == Signs::kComparison;
   if (!sequence && (comparison || object.side == Side::kInPlace)) Py_RETURN_NOTIMPLEMENTED;
@@ -234,14 +234,14 @@ void attach(const py::handle& cls, const Arithmetic& arithmetic, Side side, cons
   cls.attr(o->method->c_str()) = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
 }
 
-// Gives a class the signs; its instances are arrays or symbols.
+// Attaches the methods of Python operators (__add__, ...) to a class of arrays or symbols.
 void attach_signs(const py::handle& cls, bool in_place) {
   for (const Arithmetic& arithmetic : kTable) {
     if (arithmetic.signs == Signs::kNone) continue;
     attach(cls, arithmetic, Side::kLeft, "");
     if (arithmetic.signs == Signs::kComparison) continue;
     attach(cls, arithmetic, Side::kRight, "r");
-    // As in 1.x, `x **= y` makes a new array: scripts keep the old one under another name.
+    // As in MXNet 1.x, `x **= y` makes a new array: other references keep the old values.
     if (in_place && std::string_view(arithmetic.name) != "pow")
       attach(cls, arithmetic, Side::kInPlace, "i");
   }

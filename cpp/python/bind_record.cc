@@ -16,7 +16,7 @@ py::bytes to_bytes(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Python may call from several threads, so each call has its own record.
+// Several Python threads may call this, so each call uses its own Record.
 py::object read_next(io::RecordReader& reader) {
   io::Record record;
   if (!reader.next(record)) return py::none();

@@ -1,5 +1,5 @@
-// Makes symbols of what ran: of the tape behind an array (autograd.get_symbol), and of a forward
-// that is traced once more to be written to a file.
+// Makes symbols from the tape behind an array (autograd.get_symbol), and from a forward function
+// that is traced again for export to a file.
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using autograd::TapeNode;
 using symbol::NodeOutput;
 using symbol::NodeOutputs;
 
-// Calls of hybridized blocks are taken apart into their operators.
+// Converts the tape to symbol nodes; a hybridized block's call becomes a node per operator.
 class TapeReader {
  public:
   NodeOutput read(const ArrayInfo& head) {
@@ -96,7 +96,7 @@ class TapeReader {
   int num_variables_ = 0, num_calls_ = 0;
 };
 
-// Outputs, their specs, and the arrays that forward used without being handed them, by name.
+// Returns the outputs, their specs, and by name the arrays that forward used but did not receive.
 py::tuple trace_symbol(const py::function& trace, const std::string& name,
                        const py::object& context, const py::list& input_specs,
                        const py::object& parameters, NodeOutputs leaves) {

@@ -1,5 +1,5 @@
-// The parameter server: its processes, and a worker's client. Pushes and pulls are tasks of the
-// engine that end when the servers have answered.
+// The parameter server: server processes and the client of a training process. Pushes and pulls
+// are engine tasks that end when the servers have answered.
 #include <pybind11/stl.h>
 #include <unistd.h>
 
@@ -22,13 +22,13 @@ std::string package_version() {
   return py::module_::import("mxlite").attr("__version__").cast<std::string>();
 }
 
-// Called without the GIL: Ctrl-C and signals that Python handles end the process's role.
+// Runs pending Python signal handlers; what they raise (Ctrl-C) stops the server. Takes the GIL.
 void raise_signals() {
   const GilAcquire held;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-// Converts a Python error of the program's function to an error that is sent to a worker.
+// Calls the program's function. Converts its Python error to an Error, which is sent to the client.
 void call_profile(const py::function& profile, int rank, const std::string& name,
                   const std::string& text) {
   const GilAcquire held;
@@ -74,7 +74,7 @@ class PyClient {
       const GilRelease released;
       client_ = store::server_plugin().connect(version);
     }
-    // Runs before the engine is stopped: a process that ends must leave the job first.
+    // An atexit handler runs before the engine stops: the process must leave the job first.
     const auto leave = [weak = std::weak_ptr(client_), process = process_] {
       const auto client = weak.lock();
       if (!client || process != getpid()) return;
@@ -175,7 +175,7 @@ class PyClient {
     if (o.pull)
       o.pull_rows ? check_some(name, *o.stored, o.pull_rows, o.pull)
                   : check_whole(name, *o.stored, o.pull);
-    // Own handles: the caller's may get other memory before this runs.
+    // Use separate handles, because the caller may give its own other memory before the task runs.
     for (NDArrayRef* array : {&o.push, &o.pull, &o.push_rows, &o.pull_rows})
       if (*array) *array = (*array)->detached();
     std::vector<engine::Var*> reads, overwrites, updates;
@@ -189,7 +189,7 @@ class PyClient {
       (whole ? overwrites : updates).push_back(&o.pull->storage()->var());
       bytes += o.pull->storage()->take_new_bytes();
     }
-    // A push drops the failure of the one before, because that one's pulls have raised it.
+    // A push clears the previous push's failure, which that push's pulls have already raised.
     (o.push ? overwrites : reads).push_back(&o.stored->order);
     const bool may_inline = !o.push || o.push->spec().bytes() < kSmall;
     auto task = make_ref<store::ServerTask>(name, current_origin(), std::move(o), shared(), sync_);

@@ -1,4 +1,4 @@
-// Sparse arrays for mxlite/ndarray/sparse: makes them of parts, splits them, replaces parts.
+// Sparse arrays for mxlite/ndarray/sparse: makes arrays from parts, returns and replaces parts.
 #include "cpp/autograd/tape.h"
 #include "cpp/ndarray/sparse.h"
 #include "cpp/python/bind.h"
@@ -35,8 +35,8 @@ NDArrays arrays_from(const py::list& list) {
   return arrays;
 }
 
-// Parameters as bind_arguments returns them. None means "not given" if the default is another
-// value.
+// Converts the parameters that bind_arguments returned. None keeps the default if the default is
+// another value.
 ParamsRef params_from(const OpSchema& op, const py::dict& params) {
   std::vector<std::string> names;
   std::vector<AttrValue> values;

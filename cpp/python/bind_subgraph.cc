@@ -12,7 +12,7 @@ using symbol::CutSubgraph;
 using symbol::NodeOutput;
 using symbol::NodeOutputs;
 
-// A new name and the variables for the arguments of a function of symbols.
+// Returns a unique subgraph name and variables for the arguments of a function of symbols.
 py::tuple new_subgraph(const std::string& name, int count) {
   const std::string unique = symbol::unique_subgraph_name(name);
   NodeOutputs arguments;
@@ -35,7 +35,7 @@ std::vector<int> unused_arguments(const CutSubgraph& graph) {
   return unused;
 }
 
-// The outputs of a new node, which has the name and the attributes of the current scopes.
+// Makes a node with the name and attributes of the current scopes and returns its outputs.
 NodeOutputs outputs_of(symbol::ControlFlowCall made) {
   ScopedNode scoped = scoped_node(made.call.file_op);
   made.call.name = std::move(scoped.name);

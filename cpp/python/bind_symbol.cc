@@ -43,7 +43,7 @@ using symbol::NodeRef;
 
 // -- calls -------------------------------------------------------------------------------------
 
-// The device that the parameter ctx names.
+// Returns the device that the call's `ctx` parameter names, if any.
 std::optional<Device> asked_device(const Call& call) {
   const int at = call.op->param_index("ctx");
   if (at < 0) return std::nullopt;
@@ -69,7 +69,7 @@ void bind_call(py::module_& m) {
              std::vector<std::pair<std::string_view, AttrValue>> params;
              for (const auto& [key, text] : texts) params.emplace_back(key, text);
              call->params = call->op->make_params_by_name(params);
-             asked_device(*call);  // a device that does not exist is an error here
+             asked_device(*call);  // throws if the device does not exist
              return call;
            }),
            py::arg("name"), py::arg("attrs"))
@@ -114,7 +114,7 @@ void bind_host_call(py::module_& m) {
 
 // -- nodes -------------------------------------------------------------------------------------
 
-py::dict& python_calls() {  // makers of calls that Python runs, by the operator's name in files
+py::dict& python_calls() {  // factories of PythonCall objects, by the operator's name in files
   static auto* calls = new py::dict;
   return *calls;
 }

@@ -1,4 +1,4 @@
-// Symbols as text.
+// Reads and writes symbols as JSON text.
 #include "cpp/python/bind.h"
 #include "cpp/python/py_node.h"
 #include "cpp/symbol/files.h"

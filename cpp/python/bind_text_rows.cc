@@ -19,8 +19,8 @@ NDArrayRef copied(const std::vector<T>& values, DType dtype) {
   return array;
 }
 
-// Threads that share a reader read one after the other. The mutex is taken without the GIL, so that
-// a thread that waits for it holds nobody up.
+// The mutex serializes threads that share a reader. It is locked without the GIL, so that a waiting
+// thread does not block other Python threads.
 struct CsvSource {
   io::CsvReader reader;
   int64_t columns;

@@ -1,4 +1,4 @@
-// Bytes of a Python object, for as long as they are read.
+// Access to the memory of a Python object with the buffer protocol.
 #pragma once
 #include <span>
 #include <string>
@@ -12,7 +12,7 @@ namespace mxlite::python {
 // destroy.
 class ContiguousBytes {
  public:
-  // Throws a type error that names `who` unless the object has memory without gaps.
+  // Throws a type error that names `who` unless the object has a contiguous buffer.
   ContiguousBytes(const py::object& object, const std::string& who) {
     if (!PyObject_CheckBuffer(object.ptr()))
       fail(ErrorKind::kType, who, ": ", std::string(py::str(py::type::of(object))),

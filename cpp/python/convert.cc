@@ -37,7 +37,7 @@ constexpr Py_ssize_t kLongestSequence = 1 << 24;
 
 AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param);
 
-// Reads a tuple or list of plain ints, which nearly all are. Returns false for any other.
+// Fast path for a tuple or list of plain ints, the usual case. Returns false for anything else.
 bool read_ints(PyObject* o, Shape& shape) {
   if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
@@ -52,7 +52,7 @@ bool read_ints(PyObject* o, Shape& shape) {
   return true;
 }
 
-// A tuple or list of numbers; the narrowest of Shape, OptionalInts, doubles.
+// Converts a tuple or list of numbers to the narrowest type of Shape, OptionalInts and doubles.
 AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::string& param) {
   if (Shape ints; read_ints(o, ints)) return ints;
   const Py_ssize_t length = PySequence_Size(o);
@@ -71,7 +71,7 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
   for (Py_ssize_t i = 0; i < n; ++i) {
     AttrValue v = scalar_from_python(items[i], op, param);
     none |= std::holds_alternative<std::monostate>(v);
-    // Lists of integers hold int64, so one that is larger makes a list of reals.
+    // Lists of integers hold int64, so one larger value makes the whole list real.
     real |= std::holds_alternative<double>(v) || std::holds_alternative<uint64_t>(v);
     if (!std::holds_alternative<std::monostate>(v) && !std::holds_alternative<double>(v) &&
         !std::holds_alternative<int64_t>(v) && !std::holds_alternative<uint64_t>(v) &&
@@ -134,7 +134,7 @@ DeviceType device_type_of(int code) {
        "(cpu_shared), got ", code);
 }
 
-// A pickle holds (type name, index), or 1.x's dictionary of type code and index.
+// Restores a pickled Context: (type name, index), or MXNet 1.x's dict of type code and index.
 PyContext context_of_state(const py::object& state) {
   if (py::isinstance<py::dict>(state))
     return make_context(device_type_of(py::cast<int>(state["device_typeid"])),
@@ -202,8 +202,8 @@ DType require_dtype(py::handle o, const char* who) {
 
 namespace {
 
-// Reads anything but a sequence into `value`, which holds None before. Returns false for a
-// sequence.
+// Converts anything but a sequence; returns false for a sequence. Requires that `value` holds None
+// at the call.
 bool read_plain(PyObject* o, const std::string& op, const std::string& param, AttrValue& value) {
   const auto read = [&](auto result) {
     value.emplace<decltype(result)>(std::move(result));
@@ -243,7 +243,7 @@ bool read_plain(PyObject* o, const std::string& op, const std::string& param, At
     if (auto d = dtype_from_python(o)) return read(*d);
     if (PyIndex_Check(o)) {
       py::object i = py::reinterpret_steal<py::object>(PyNumber_Index(o));
-      // TypeError: not an integer after all. Others say what is wrong with this one.
+      // TypeError means "not an integer". Other errors describe a bad integer: raise them.
       if (!i && !PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
       if (!i) PyErr_Clear();
       if (i) return read_plain(i.ptr(), op, param, value);
@@ -259,8 +259,8 @@ bool read_plain(PyObject* o, const std::string& op, const std::string& param, At
        " given, a number, string, tuple or dtype expected");
 }
 
-// An element of a sequence. A sequence in its place is refused before it is looked at: it may hold
-// itself.
+// Converts an element of a sequence. Rejects nested sequences without reading them, because a list
+// may contain itself.
 AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param) {
   AttrValue value;
   MX_CHECK_KIND(read_plain(o, op, param, value), ErrorKind::kType, op, ": parameter ", param,
@@ -339,14 +339,14 @@ Shape shape_from_python(py::handle o, const char* who) {
 }
 
 py::tuple shape_to_python(const Shape& shape) {
-  PyObject* t = PyTuple_New(std::max(shape.ndim(), 0));  // unknown while parameters are inferred
+  PyObject* t = PyTuple_New(std::max(shape.ndim(), 0));  // ndim is -1 if the shape is unknown
   if (!t) throw py::error_already_set();
   for (int i = 0; i < shape.ndim(); ++i) PyTuple_SET_ITEM(t, i, PyLong_FromLongLong(shape[i]));
   return py::reinterpret_steal<py::tuple>(t);
 }
 
 py::object device_to_python(const Device& device) {
-  // Leaked on purpose: the objects live as long as the interpreter. Its lock guards the list.
+  // Leaked on purpose: the objects live as long as the interpreter. The GIL guards the list.
   static auto* known = new std::vector<std::pair<Device, PyObject*>>;
   for (auto& [made, object] : *known) {
     if (!(made == device)) continue;

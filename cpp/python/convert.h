@@ -12,27 +12,27 @@ namespace mxlite::python {
 
 namespace py = pybind11;
 
-// numpy.float32 and the like (a type object); ml_dtypes.bfloat16, or the text 'bfloat16' without
-// that package. Borrowed, lives forever.
-// Looks NumPy's types up, so that no later call imports anything: a signal handler may interrupt
-// it.
+// Looks up NumPy's types now, so that no later call imports anything: a signal handler may
+// interrupt that call.
 void import_numpy_types();
+// Returns a type object such as numpy.float32; ml_dtypes.bfloat16, or the text 'bfloat16' if that
+// package is not installed. The reference is borrowed and stays valid.
 PyObject* dtype_to_python(DType dtype);
-// Types, numpy.dtype objects, names; nullopt: none of these.
+// Converts type objects, numpy.dtype objects and names; returns nullopt for anything else.
 std::optional<DType> dtype_from_python(PyObject* o);
-// Converts like the function above; other values are a type error that names `who`.
+// Converts like dtype_from_python; throws a type error that names `who` for other values.
 DType require_dtype(py::handle o, const char* who);
 
-// Numbers, strings, tuples, dtypes, contexts; a type error for anything else names op and param.
+// Converts numbers, strings, tuples, dtypes and contexts; throws a type error for anything else.
 AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string& param);
 py::object attr_to_python(const AttrValue& value);
 
 // "cpu(0)", "gpu(1)".
 Device parse_device(const std::string& text);
-// Context object or None (the thread's current device).
+// Converts a Context object; None gives the thread's current device.
 Device device_from_python(py::handle o);
 Device current_device();
-// The Context object of a device: one per device, made at its first use and kept.
+// Returns the Context object of a device: one object per device, made at the first call.
 py::object device_to_python(const Device& device);
 
 Shape shape_from_python(py::handle o, const char* who);

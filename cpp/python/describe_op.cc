@@ -64,12 +64,12 @@ py::dict describe_op(const OpSchema& op) {
       py::arg("inputs") = op.inputs, py::arg("variadic") = op.variadic,
       py::arg("optional_inputs") = static_cast<bool>(op.input_count), py::arg("params") = params,
       py::arg("mutated") = op.mutated_inputs, py::arg("signature") = op.signature(),
-      // Describes outputs by parameters: "one" array, "many" as a list, or "any" of the two.
+      // Kind of result: "one" array, "many" (a list), or "any" of both by the parameters.
       py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
                            : op.num_outputs == 1                 ? "one"
                                                                  : "many",
       py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
-      // Functions of mx.nd.sparse call those that choose storage.
+      // Operators that choose storage are called through functions of mx.nd.sparse.
       py::arg("hidden") = op.name.starts_with("_") || op.storage.chooses_storage,
       py::arg("amp") = describe_amp(op), py::arg("storage") = describe_storage(op.storage),
       py::arg("update_family") = describe_update_family(op.update_family),

@@ -69,7 +69,7 @@ std::optional<DType> dtype_of(DLDataType t) {
   return std::nullopt;
 }
 
-// The producer may be Python.
+// Takes the GIL, because the producer's deleter may run Python.
 void release_managed(DLManagedTensor* managed) {
   if (!managed->deleter || !may_take_gil()) return;
   const GilAcquire acquired;
@@ -80,14 +80,14 @@ void delete_exported(DLManagedTensor* t) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(t->manager));
   const Device device = exported->array->device();
   if (device.type != DeviceType::kCUDA) return;
-  // The consumer's kernels run on streams that do not order the reuse of this memory.
+  // Wait for the consumer's kernels: their streams are not ordered with the reuse of this memory.
   try {
     accelerator()->synchronize(device.index);
   } catch (const Error&) {  // the device has failed: nothing runs there any more
   }
 }
 
-// An array of mxlite keeps its storage, and with it the order of work on both arrays.
+// Imports an array that mxlite exported. Both share storage, so the engine orders tasks on them.
 NDArrayRef take_back(const py::capsule& capsule, DLManagedTensor* managed) {
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->manager));
@@ -115,7 +115,7 @@ std::pair<int32_t, int32_t> dlpack_device(Device device) {
 
 py::capsule to_dlpack(const NDArrayRef& array) {
   auto* e = new Exported;
-  // A handle of its own: the caller's may get other memory while the consumer uses this one.
+  // Use a separate handle, because the caller's may get other memory during the consumer's use.
   e->array = array->detached();
   e->shape.assign(array->shape().begin(), array->shape().end());
   e->strides.assign(array->strides().begin(), array->strides().end());

@@ -1,4 +1,4 @@
-// Converts mxlite::Error to the class of mxlite.base that fits its kind, and the other way round.
+// Converts mxlite::Error to the class of mxlite.base for its kind, and back.
 #include "cpp/python/errors.h"
 
 #include <array>
@@ -25,7 +25,7 @@ const char* class_name(const Error& error) {
 
 void raise(const Error& error) {
   try {
-    // KeyboardInterrupt is a name of builtins; the others are classes of mxlite.base.
+    // KeyboardInterrupt is in builtins; the other classes are in mxlite.base.
     const char* module = error.kind() == ErrorKind::kInterrupt ? "builtins" : "mxlite.base";
     const py::object type = py::module_::import(module).attr(class_name(error));
     set_exception(type, error.what());
@@ -44,7 +44,7 @@ void set_exception(py::handle type, const char* text) {
 
 void rethrow_as_error(const py::error_already_set& raised) {
   const py::module_ classes = py::module_::import("mxlite.base");
-  for (auto i = static_cast<size_t>(ErrorKind::kInterrupt); i-- > 0;)  // the general class is last
+  for (auto i = static_cast<size_t>(ErrorKind::kInterrupt); i-- > 0;)  // tests the base class last
     if (raised.matches(classes.attr(kClassNames[i])))
       throw Error(static_cast<ErrorKind>(i), py::str(raised.value()).cast<std::string>());
   throw raised;

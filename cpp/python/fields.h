@@ -8,7 +8,7 @@
 
 namespace mxlite::python {
 
-// Sets the fields that `given` has and returns how many these are. None keeps a default. Throws a
+// Sets the fields that `given` contains and returns their number. None keeps the default. Throws a
 // type or value error that names `owner` and the field.
 template <class P>
 size_t read_fields(const py::dict& given, const std::string& owner, P& target) {

@@ -9,7 +9,7 @@
 namespace mxlite::python {
 namespace {
 
-// Identifies Python's main thread; a forked child's is the thread that forked.
+// Identifier of Python's main thread; after fork(), of the thread that forked.
 std::atomic<unsigned long> main_thread{0};
 
 void this_is_main_thread() { main_thread = PyThread_get_thread_ident(); }
@@ -58,9 +58,9 @@ void run_signal_handlers() {
 
 }  // namespace mxlite::python
 
-// The functions of Python that _core calls and that may wait for the GIL or run Python code. The
-// linker sends calls of NAME to __wrap_NAME (Libraries.cmake reads the names here) and those of
-// __real_NAME to Python. tests/python/unit/test_exit.py knows the functions that never do either.
+// Functions of the C API which _core calls and which may wait for the GIL or run Python code. The
+// linker redirects NAME to __wrap_NAME and __real_NAME to Python (Libraries.cmake reads the names
+// from this file). tests/python/unit/test_exit.py lists the functions that do neither.
 namespace {
 
 template <class F>
@@ -121,7 +121,7 @@ PARKS(long long, PyLong_AsLongLong, (Object o), (o))
 PARKS(long long, PyLong_AsLongLongAndOverflow, (Object o, int* f), (o, f))
 #if PY_VERSION_HEX >= 0x030B0000
 PARKS(Object, PyObject_Vectorcall, (Object f, Object const* a, size_t n, Object k), (f, a, n, k))
-#else  // there it is an inline function: vectorcall.h renames it
+#else  // an inline function before Python 3.11: vectorcall.h renames it
 #undef PyObject_Vectorcall
 Object mxlite::python::vectorcall(Object f, Object const* a, size_t n, Object k) {
   return park_at_exit([&] { return PyObject_Vectorcall(f, a, n, k); });

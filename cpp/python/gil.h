@@ -1,17 +1,17 @@
-// The global interpreter lock (GIL): giving it up, taking it, and what happens to a thread that
-// asks for it while the interpreter ends. See Note [Threads at exit].
+// Releases and takes the global interpreter lock (GIL), also while the interpreter is finalizing:
+// see Note [Threads at exit].
 #pragma once
 #include <pybind11/pybind11.h>
 
 namespace mxlite::python {
 
 // Note [Threads at exit]
-// When the interpreter ends it stops every other thread that asks for the GIL, up to Python 3.13 by
-// pthread_exit. That unwinds the stack like an exception which nobody may catch: it ends the
-// process in a noexcept function (such as a destructor), and it destroys objects that need the GIL
-// without it. As Python 3.14 does, such threads sleep instead until the process is gone. Each call
-// into Python that may wait for the GIL needs that care, in pybind11's headers too, so the linker
-// replaces these functions by those of gil.cc.
+// A finalizing interpreter stops every other thread that tries to take the GIL. Up to Python 3.13
+// it calls pthread_exit, which unwinds the stack like an exception that must not be caught: the
+// process ends in a noexcept function (such as a destructor), and objects that need the GIL are
+// destroyed without it. mxlite lets such threads sleep until the process ends, as Python 3.14 does.
+// This concerns every C API call that may wait for the GIL, also in pybind11's headers, so the
+// linker replaces these functions by wrappers in gil.cc.
 
 // Releases the GIL until the end of the scope.
 class GilRelease {
@@ -37,23 +37,23 @@ class GilAcquire {
   PyGILState_STATE state_;
 };
 
-// Returns whether this thread holds the GIL. PyGILState_Check cannot tell: it returns 1 on every
-// thread once the program has made a subinterpreter.
+// Returns whether this thread holds the GIL. PyGILState_Check is unusable: it returns 1 on every
+// thread once the program has created a subinterpreter.
 bool holds_gil();
 
-// Whether this thread may take the GIL. Once the interpreter ends only the thread that ends it may:
-// destructors on other threads leak their Python objects then.
+// Whether this thread may take the GIL. While the interpreter finalizes, only the finalizing thread
+// may; destructors on other threads then leak their Python objects.
 bool may_take_gil();
 
-// Returns whether this is Python's main thread, which runs the handlers of signals. The first
-// function registers the thread for the second, at import.
+// is_main_thread returns whether this is Python's main thread, which runs signal handlers;
+// remember_main_thread registers that thread at import.
 void remember_main_thread();
 bool is_main_thread();
-// Runs pending handlers of signals, and throws what they raise (KeyboardInterrupt). For the main
-// thread without the GIL.
+// Runs pending signal handlers and throws what they raise (KeyboardInterrupt). Call only on the
+// main thread, without the GIL.
 void run_signal_handlers();
 
-// Whether Ctrl-C has ended the program, whose exit handlers run now. Requires the GIL.
+// Whether Ctrl-C ended the program; for exit handlers. Requires the GIL.
 bool ended_by_interrupt();
 
 }  // namespace mxlite::python

@@ -17,13 +17,13 @@ inline constexpr size_t kMaxParams = 48;
 struct OpObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   const OpSchema* op;
-  const std::string* alias;  // the name that it is called by
+  const std::string* alias;  // the operator name that the caller used
   bool takes_inputs;
   bool composes;  // calls without operands make nodes, as in mx.sym
-  // Interned keyword -> input (>= 0), parameter (-1 - index).
+  // Maps an interned keyword to an input index i, or to -1 - i for parameter i.
   const std::unordered_map<PyObject*, int>* keywords;
-  int ctx_param;    // index of a parameter named ctx, -1 without
-  int shape_param;  // index of a parameter named shape of an operator without inputs, else -1
+  int ctx_param;    // index of the parameter named ctx, or -1
+  int shape_param;  // index of the parameter named shape if the operator has no inputs, or -1
 };
 
 inline const OpObject& object_of(PyObject* self) { return *reinterpret_cast<OpObject*>(self); }
@@ -101,7 +101,7 @@ struct OpArguments {
     }
   }
 
-  // 1.x's functions accept out and name after inputs and parameters.
+  // In MXNet 1.x, out and name may follow inputs and parameters as positional arguments.
   void set_trailing(int i, PyObject* o) {
     if (i == 0)
       set_out(o);
@@ -128,7 +128,7 @@ struct OpArguments {
       set_out(o);
     } else if (name == "ctx" || name == "device") {
       if (o != Py_None) device = device_from_python(o);
-    } else if (op.variadic && name == "num_args") {  // 1.x: the count of a variadic call
+    } else if (op.variadic && name == "num_args") {  // MXNet 1.x: number of variadic inputs
     } else if (name != "name" && name != "attr" && name != "stype") {
       if (!op.params.empty() || op.variadic || is_any_array(o) || is_symbol(o)) fail_keyword(name);
       warn_keyword(name);
@@ -153,7 +153,7 @@ struct OpArguments {
   void set_param(size_t i, PyObject* o) {
     if (static_cast<int>(i) == object.ctx_param && o == Py_None) return;
     value(i) = attr_from_python(o, op.name, op.params[i].name);
-    // None means "not given" if the default is another value, as in 1.x.
+    // As in MXNet 1.x, None keeps the default unless the parameter accepts None.
     if (o == Py_None && op.params[i].python_type.find("None") == std::string::npos) return;
     given |= uint64_t{1} << i;
   }
@@ -185,11 +185,11 @@ struct OpArguments {
     fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)), ": a ",
          Py_TYPE(o)->tp_name, " given, an NDArray or a Symbol expected");
   }
-  // A value that fits no parameter was meant as the optional input at this position.
+  // If a value fits no parameter, the user meant it as the optional input at this position.
   void fail_skipped() const {
     if (skipped) fail_input(next_input, skipped);
   }
-  // 1.x ignores keywords of an operator that has no parameters.
+  // MXNet 1.x ignores keywords of an operator that has no parameters.
   void warn_keyword(const std::string& name) const {
     const std::string text =
         op.name + ": '" + name + "' is ignored, the operator has no parameters";
@@ -202,7 +202,7 @@ struct OpArguments {
          did_you_mean(name, names));
   }
 
-  // As in 1.x, a missing shape is taken from out=.
+  // As in MXNet 1.x, a missing shape is taken from out=.
   void take_shape_of_out() {
     if (object.shape_param < 0 || out.empty()) return;
     const auto i = static_cast<size_t>(object.shape_param);
@@ -227,7 +227,7 @@ struct OpArguments {
     while (!inputs.empty() && !inputs.back()) inputs.pop_back();
     const size_t wanted =
         op.variadic ? inputs.size() : static_cast<size_t>(op.count_inputs(params));
-    // An optional input before a given one (CTCLoss with label_lengths only) leaves a gap.
+    // Close the gap of an omitted optional input before a given one (CTCLoss: label_lengths only).
     if (inputs.size() > wanted) {
       auto given_inputs = std::remove(inputs.begin(), inputs.end(), nullptr);
       inputs.erase(given_inputs, inputs.end());
@@ -241,7 +241,7 @@ struct OpArguments {
                   " arrays with these parameters, ", inputs.size(), " given");
   }
 
-  // out= has the arrays that the user sees, or hidden ones as well.
+  // out= must list the visible outputs, or all outputs including hidden ones.
   void check_out(const void* params) const {
     if (out.empty()) return;
     const int n = static_cast<int>(inputs.size());
@@ -253,14 +253,14 @@ struct OpArguments {
 
   const OpObject& object;
   const OpSchema& op;
-  const bool takes_sparse;  // sparse arrays are operands; otherwise the first one ends the sorting
+  const bool takes_sparse;  // if false, sorting stops at the first sparse array and sets `sparse`
   SmallVector<NDArrayRef, 6> inputs;
   SmallVector<NDArrayRef, 1> out;
   SmallVector<AttrValue, 8> values;  // one for each parameter; empty until one is given
   uint64_t given = 0;
   size_t next_input = 0, next_param = 0;
   int next_trailing = 0;
-  bool listed = false;  // the arrays of a variadic call came as one list
+  bool listed = false;  // inputs of a variadic operator were passed as one list
   bool in_params = false;
   PyObject* skipped = nullptr;  // given in place of an optional input, but taken as a parameter
   bool symbolic = false;        // a Symbol among the inputs: the call composes

@@ -33,8 +33,8 @@ PyObject* interned(const char* text) {
   return o;
 }
 
-// Returns whether a call makes a node: its first operand is a symbol, or the call has no operand
-// and belongs to mx.sym, where inputs that are left out become variables.
+// Returns whether a call makes a node: its first operand is a symbol, or it is a call of a function
+// of mx.sym without operands (there, missing inputs become variables).
 bool composes(const OpObject& object, PyObject* const* args, size_t n, PyObject* keywords) {
   const size_t count = n + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
   if (object.takes_inputs)
@@ -81,8 +81,8 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
   });
 }
 
-// Sorts a call with sparse arrays by the schema and checks it like one on dense arrays: counts,
-// parameters and, if `shapes`, the rule of shapes and dtypes.
+// Sorts and checks the arguments of a call with sparse arrays like those of a dense call: counts,
+// parameters and, if `shapes`, shape and dtype inference.
 py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, const py::dict& kwargs,
                          bool shapes) {
   MX_ASSERT(Py_IS_TYPE(callable.ptr(), op_type));

@@ -9,8 +9,8 @@
 namespace mxlite::python {
 
 void bind_ops(pybind11::module_& m);  // Op, list_ops, op
-// The callable of an operator under one of its names. Calls without operands make nodes if it
-// `composes`.
+// Makes the callable of an operator under one of its names. If `composes`, calls without operands
+// make nodes.
 pybind11::object make_op_object(const OpSchema& op, std::string_view alias, bool composes = false);
 
 // Returns the Python line that runs now; cheap, the text is interned.

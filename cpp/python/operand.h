@@ -1,4 +1,4 @@
-// Tells arrays, symbols and other arguments of an operator's call apart.
+// Classifies arguments of an operator's call: arrays, symbols and others.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@ namespace mxlite::python {
 
 enum class OperandKind : uint8_t { kArray, kSymbol, kOther };
 
-// Tells whether an argument is an array or a symbol. The first of them decides for a list.
+// Returns whether an argument is an array or a symbol. A list has the kind of its first operand.
 inline OperandKind operand_kind(PyObject* o) {
   if (is_any_array(o)) return OperandKind::kArray;
   if (is_symbol(o)) return OperandKind::kSymbol;

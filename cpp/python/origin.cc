@@ -22,7 +22,7 @@ const std::string& package_folder() {
     std::string path;
     try {
       path = py::cast<std::string>(py::module_::import("mxlite._core").attr("__file__"));
-    } catch (py::error_already_set&) {  // an unusual loader: no frame counts as mxlite's own
+    } catch (py::error_already_set&) {  // no __file__ (unusual loader): treat all frames as user's
     }
     return new std::string(path.substr(0, path.rfind('/') + 1));
   }();
@@ -32,7 +32,7 @@ const std::string& package_folder() {
 const SourceFile& source_file(PyObject* name) {
   // Leaked on purpose: file names are few, and tasks outlive the frames that pushed them.
   static auto* files = new std::unordered_map<PyObject*, SourceFile>;
-  static std::pair<PyObject*, const SourceFile*> last;  // loops stay in one file
+  static std::pair<PyObject*, const SourceFile*> last;  // consecutive calls share a file
   if (last.first == name) return *last.second;
   const auto found = files->find(name);
   if (found != files->end()) {
@@ -59,10 +59,10 @@ PyCodeObject* code_of(PyFrameObject* frame) {
 
 int line_of(PyFrameObject* frame, PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
-  // Python searches a function's table of lines from its start, which takes microseconds in long
-  // functions. The lines found last are kept; the interpreter's lock guards them.
+  // Python searches a function's line table from the start, which takes microseconds in long
+  // functions. This cache holds recent results; the GIL guards it.
   struct KnownLine {
-    PyCodeObject* code;  // owned: no other code gets its address
+    PyCodeObject* code;  // owned, so that no other code object can get its address
     int instruction, line;
   };
   static std::array<KnownLine, 256> known{};

@@ -30,13 +30,13 @@ inline ArrayKind array_kind(PyObject* o) {
 inline bool is_array(PyObject* o) { return array_kind(o) == ArrayKind::kDense; }
 inline bool is_sparse_array(PyObject* o) { return array_kind(o) == ArrayKind::kSparse; }
 inline bool is_any_array(PyObject* o) { return array_kind(o) != ArrayKind::kNone; }
-// Returns a new reference; the same array gives the same Python object while that lives. The only
-// place that chooses the class of an array's object.
+// Returns a new reference to the array's Python object, which is cached while it is alive. Chooses
+// the object's class; no other function does.
 PyObject* wrap_array(NDArrayRef array);
-// Sets the class of arrays that are NDArray::is_numpy(): a subclass of NDArray; None: NDArray.
+// Sets the class for arrays with NDArray::is_numpy(), a subclass of NDArray; None resets it.
 void set_numpy_class(PyObject* cls);
 
-// Converts an argument that may be sparse; a type error for anything else names `who`.
+// Converts a dense or sparse array; throws a type error that names `who` for anything else.
 NDArrayRef any_array_of(pybind11::handle o, const char* who);
 
 // The classes of mx.nd.sparse and the function that runs operators on them:
@@ -47,7 +47,7 @@ struct SparseHooks {
   PyObject* dispatch = nullptr;
 };
 extern SparseHooks sparse_hooks;
-// A call of `op` with a sparse argument, as vectorcall got it; a new reference.
+// Runs `op` with vectorcall arguments of which one is sparse. Returns a new reference.
 PyObject* call_sparse(PyObject* op, PyObject* const* args, size_t nargs, PyObject* keywords);
 
 }  // namespace mxlite::python

@@ -15,9 +15,9 @@ namespace mxlite::python {
 
 namespace py = pybind11;
 
-// A call that Python runs: an operator written in Python. The object has methods and properties of
-// the names below, `mutated` for written, `types` (optional) for fill_types,
-// `run` for call.
+// A call of an operator written in Python. The Python object's methods and properties have the
+// names of the methods below, except: `mutated` for written, `types` (optional) for fill_types
+// and `run` for call.
 class PythonCall final : public graph::HostOp {
  public:
   explicit PythonCall(py::object object) : object_(std::move(object)) {}
@@ -39,13 +39,13 @@ class PythonCall final : public graph::HostOp {
   py::object object_;
 };
 
-// A call as Python sees it: None for a variable's, the object of a PythonCall, a HostCall for a
-// loop or a branch.
+// Returns the Python object for a call: None for a variable, the object of a PythonCall, or a
+// HostCall for a loop or a branch.
 py::object call_to_python(const symbol::CallRef& call);
-// Returns the call for an object of call_to_python, without a name. Requires that it is not None.
+// Inverse of call_to_python, for objects other than None. The returned call has no name.
 symbol::Call call_from_python(const std::string& op, const py::object& object);
 
-// Shapes with -1 for unknown extents and None for unknown ones.
+// Convert shapes that may be unknown (None) or have unknown extents (-1).
 Shape partial_shape_from_python(py::handle shape);
 py::object partial_shape_to_python(const Shape& shape);
 TensorSpec spec_from_python(py::handle spec);
@@ -53,7 +53,7 @@ py::tuple spec_to_python(const TensorSpec& spec);
 Specs specs_from_python(py::handle specs);
 py::list specs_to_python(std::span<const TensorSpec> specs);
 
-// The name of a dtype; None for an unknown one.
+// Returns the dtype's name, or None if it is unknown.
 py::object known_type_to_python(KnownType type);
 
 // A loop or a branch as Python sees it.
@@ -61,10 +61,10 @@ struct HostCall {
   symbol::CallRef call;
 };
 
-// The call of a file's operator with the parameters among the attributes.
+// Makes a call of the operator `op` of a symbol file, with the parameters found in `attrs`.
 symbol::Call make_symbol_call(const std::string& op, const symbol::Attributes& attrs);
 
-// The line outside mxlite that is running: "train.py:12"; empty outside of Python functions.
+// Returns the running Python line outside mxlite, as "train.py:12"; empty if there is none.
 std::string user_line();
 
 // The name and the attributes that a new node gets from the current scopes.
@@ -74,7 +74,7 @@ struct ScopedNode {
 };
 ScopedNode scoped_node(const std::string& hint);
 
-// Runs an operator of the registry on arrays, traced ones too; the visible outputs.
+// Runs a registered operator on arrays, which may be traced. Returns the visible outputs.
 py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& inputs);
 NDArrays run_with_hidden_outputs(const symbol::CallRef& call,
                                  const std::vector<NDArrayRef>& inputs);

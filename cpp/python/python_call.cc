@@ -10,7 +10,7 @@
 namespace mxlite::python {
 namespace {
 
-// Errors of mxlite.base that a method raises are the core's.
+// Runs fn and converts Python exceptions of mxlite.base to Error.
 template <class F>
 auto called(F&& fn) {
   try {

@@ -9,7 +9,7 @@ namespace {
 namespace detail = pybind11::detail;
 using Initialize = void (*)(detail::instance*, const void*);
 
-// pybind11's own function of each class; constant after the module's import.
+// pybind11's own init function of each class; not changed after the module's import.
 std::unordered_map<PyTypeObject*, Initialize>& originals() {
   static auto& map = *new std::unordered_map<PyTypeObject*, Initialize>;
   return map;
@@ -23,8 +23,8 @@ Initialize original_of(PyTypeObject* type) {
   return nullptr;
 }
 
-// An object that is not in the table works normally; only a pointer or reference to it that a
-// function returns would become a second Python object.
+// An object without an entry in pybind11's table works normally, except that a function which
+// returns a pointer or reference to it would make a second Python object.
 void initialize(detail::instance* object, const void* holder) {
   const Initialize original = original_of(Py_TYPE(reinterpret_cast<PyObject*>(object)));
   try {

@@ -4,8 +4,8 @@
 
 namespace mxlite::python {
 
-// Lets the module's classes make objects without memory for pybind11's table of them. pybind11
-// fills it where an exception ends the process or frees the object twice.
+// Makes the module's classes tolerate bad_alloc while pybind11 adds an object to its instance
+// table; in pybind11, that exception ends the process or frees the object twice.
 void make_registration_optional(const pybind11::module_& module);
 
 }  // namespace mxlite::python

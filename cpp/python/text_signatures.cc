@@ -19,8 +19,8 @@ bool holds(std::string_view characters, char c) {
   return characters.find(c) != std::string_view::npos;
 }
 
-// Returns the parts between the commas of a parenthesis that begins at `begin`, without those in
-// brackets and strings; empty if it does not end.
+// Splits the argument list that begins at `begin` at its commas, ignoring commas in brackets and
+// strings. Returns nothing if the closing parenthesis is missing.
 std::vector<std::string_view> parts_of(std::string_view text, size_t begin) {
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -47,7 +47,7 @@ std::vector<std::string_view> parts_of(std::string_view text, size_t begin) {
   return {};
 }
 
-// Whether Python reads the text as a value without knowing any name.
+// Whether the text is a Python literal: it contains no names other than None, True and False.
 bool is_literal(std::string_view text) {
   if (text == "None" || text == "True" || text == "False" || text == "()" || text == "[]")
     return true;
@@ -66,8 +66,8 @@ std::string without_type(std::string_view part) {
   return result + "=" + (is_literal(value) ? std::string(value) : "...");
 }
 
-// Returns what CPython expects before the docstring, "name(a, b='x')\n--\n\n", from pybind11's
-// "name(a: int, b: str = 'x') -> float"; empty if the docstring does not begin with that.
+// Converts pybind11's "name(a: int, b: str = 'x') -> float" to the prefix that CPython expects in a
+// docstring, "name(a, b='x')\n--\n\n". Returns "" if the docstring has no such first line.
 std::string text_signature(std::string_view name, std::string_view doc) {
   if (!doc.starts_with(name) || doc.substr(name.size(), 1) != "(") return {};
   const auto parts = parts_of(doc, name.size() + 1);

@@ -4,8 +4,8 @@
 
 namespace mxlite::python {
 
-// Gives the functions of a module and the methods of its classes the text from which Python reads
-// their parameters. Their docstrings stay as they are.
+// Sets the text signatures of the module's functions and of its classes' methods. Docstrings stay
+// as they are.
 void add_text_signatures(const pybind11::module_& m);
 
 }  // namespace mxlite::python

@@ -1,4 +1,4 @@
-// Forward functions written in Python as traces call them.
+// Wraps Python forward functions for tracing.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -6,13 +6,13 @@
 
 namespace mxlite::python {
 
-// An array or a sequence of them; a type error names `who`.
+// Converts an array or a sequence of arrays; throws a type error that names `who` otherwise.
 graph::ArrayList arrays_from(pybind11::handle o, const char* who);
 
-// The callable is borrowed: the caller of the function must hold the object that owns it.
+// `callable` is borrowed: it must outlive the returned function.
 graph::TraceFn trace_function(PyObject* callable);
 
-// The CachedGraph of a function that borrows what `owner` holds.
+// Makes a CachedGraph of a function that borrows Python objects, which `owner` keeps alive.
 pybind11::object make_cached_graph(graph::TraceFn trace, const pybind11::object& owner,
                                    const std::string& name);
 

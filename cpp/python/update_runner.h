@@ -1,4 +1,4 @@
-// Connects the servers' optimizers with the operators; neither library depends on the other.
+// Runs update operators for the servers' optimizers; neither library depends on the other.
 #pragma once
 #include <string>
 #include <utility>

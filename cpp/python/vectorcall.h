@@ -1,6 +1,6 @@
-// Included before everything else in every file of this folder (Libraries.cmake): before
-// Python 3.11 PyObject_Vectorcall is an inline function, which the linker cannot replace as it does
-// with the functions in gil.cc.
+// Libraries.cmake includes this header first in every file of this folder. Before Python 3.11
+// PyObject_Vectorcall is an inline function, which the linker cannot replace; the functions in
+// gil.cc are replaced by the linker.
 #pragma once
 #include <Python.h>
 
