@@ -44,7 +44,7 @@ class AwaitedArray::Task final : public engine::DeferredTask {
   void release_operands() noexcept override {}
   void describe(std::string& text) const override { text += who_; }
 
-  // Returns false if the task was over before.
+  // Ends the task; returns false if it has already ended.
   bool end(std::exception_ptr error) {
     {
       std::lock_guard lock(mutex_);
@@ -57,7 +57,7 @@ class AwaitedArray::Task final : public engine::DeferredTask {
     finish(error_);
     return true;
   }
-  // Nothing has come in time, or nothing can come any more.
+  // Fails the array at its deadline, or when its AwaitedArray is destroyed.
   void end_without_value() {
     try {
       std::unique_lock lock(mutex_);
@@ -72,7 +72,7 @@ class AwaitedArray::Task final : public engine::DeferredTask {
     std::lock_guard lock(mutex_);
     missing_ = missing;
   }
-  // The value is computed without further pushes.
+  // Applies the engine's push limit again: computing the given value needs no further pushes.
   void limit_pushes() {
     std::lock_guard lock(mutex_);
     unlimited_.reset();
@@ -95,7 +95,7 @@ class AwaitedArray::Task final : public engine::DeferredTask {
 
 namespace {
 
-// Ends tasks at their deadlines, on a thread that begins with the first one. Never destroyed.
+// Ends tasks at their deadlines, on a thread that the first add() starts. Never destroyed.
 template <class Awaited>
 class Deadlines {
  public:
@@ -107,7 +107,7 @@ class Deadlines {
   void add(IntrusivePtr<Awaited> task) {
     std::lock_guard lock(mutex_);
     if (!runs_) {
-      sigset_t all, before;  // signals go to the program's own threads
+      sigset_t all, before;  // block all signals in the new thread
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, &before);
       std::thread([this] { run(); }).detach();
@@ -175,7 +175,7 @@ class GiveTask final : public engine::Task {
     if (!awaited_) return;
     try {
       awaited_->end(done_ ? nullptr : communicator_error(who_ + ": a value could not be computed"));
-    } catch (...) {  // no memory for the error
+    } catch (...) {  // out of memory while making the error
       awaited_->end(std::current_exception());
     }
     awaited_.reset();

@@ -1,4 +1,4 @@
-// Arrays whose values the program gives later: tasks that read them may be pushed before.
+// Arrays whose values the program sets later; tasks that read them may be pushed before that.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,21 +7,21 @@
 
 namespace mxlite {
 
-// An array in host memory and the task that will write it. The value comes from another array or is
-// an error; without either the array fails after a number of seconds. Any thread may call the
-// methods, and only the first value or error counts.
+// An array in host memory and the task that will write it. give() copies another array's values,
+// fail() sets an error; without either the array fails after `seconds`. Any thread may call the
+// methods; calls after the first value or error have no effect.
 class AwaitedArray {
  public:
-  // `who` begins the errors. Throws a not-supported error if the engine runs tasks in the caller,
-  // because no task can then wait.
+  // `who` is the prefix of error texts. Throws a not-supported error if the engine runs tasks in
+  // the caller, because no task can then wait.
   AwaitedArray(const TensorSpec& spec, const std::string& who, double seconds);
   ~AwaitedArray();  // fails the array with the text of `expect` if no value has been given
   AwaitedArray(const AwaitedArray&) = delete;
   AwaitedArray& operator=(const AwaitedArray&) = delete;
 
   const NDArrayRef& array() const { return array_; }
-  // Copies an array of the same shape and dtype when that is computed. A failure of it fails this
-  // array, too.
+  // Copies `value`, of the same shape and dtype, once it is computed. If computing `value` fails,
+  // this array fails, too.
   void give(const NDArrayRef& value);
   void fail(const std::string& reason);
   // Sets the reason in the error of an array that gets no value in time.
@@ -34,7 +34,7 @@ class AwaitedArray {
   const std::string who_;
   NDArrayRef array_;
   IntrusivePtr<Task> task_;
-  bool given_ = false;  // used by the thread that gives the value
+  bool given_ = false;  // used only by the thread that calls give()
 };
 
 }  // namespace mxlite

@@ -7,8 +7,8 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 256;                     // elements converted at a time
-constexpr size_t kParallelBytes = size_t{4} << 20;  // below this, threads cost more than they save
+constexpr int64_t kBlock = 256;                     // elements per conversion step
+constexpr size_t kParallelBytes = size_t{4} << 20;  // smaller copies are faster on one thread
 
 template <class T, class Wide>
 void load(const void* src, int64_t stride, int64_t n, Wide* out) {
@@ -27,7 +27,7 @@ void store(void* dst, int64_t stride, int64_t n, const Wide* in) {
   }
 }
 
-// Goes through Wide, so that 13 loads and 13 stores serve all 169 pairs of dtypes.
+// Converts via type Wide: 13 loads and 13 stores suffice for all 169 pairs of dtypes.
 template <class Wide>
 void convert_row(const StridedData& src, int64_t src_step, const StridedData& dst, int64_t dst_step,
                  int64_t n) {
@@ -85,7 +85,7 @@ void copy_row(const StridedData& src, int64_t src_step, const StridedData& dst, 
     convert_row<int64_t>(src, src_step, dst, dst_step, n);
 }
 
-DeviceCopyFn device_copy = nullptr;  // set while the plug-in is loaded, before any use
+DeviceCopyFn device_copy = nullptr;  // set when the plug-in is loaded, before any use
 
 StridedData advanced(const StridedData& d, int64_t elements) {
   return {static_cast<std::byte*>(d.data) + elements * static_cast<int64_t>(dtype_size(d.dtype)),

@@ -12,10 +12,10 @@ struct StridedData {
   Strides strides;  // in elements
 };
 
-// Copies src to dst of the same shape; they must be identical or not overlap. Uses more than one
-// thread only in kernels: a second OpenMP pool, of a caller's thread, makes libgomp put the threads
-// of the engine's pool to sleep after every region (a network of 100 layers takes 1.4 times as
-// long).
+// Copies src to dst of the same shape; they must be identical or not overlap. Pass threads > 1 only
+// in kernels: an OpenMP region on the user's thread creates a second pool, and libgomp then puts
+// the threads of the engine's pool to sleep after every region (a network of 100 layers takes 1.4
+// times as long).
 void copy_strided(const Shape& shape, const StridedData& src, const StridedData& dst,
                   int threads = 1);
 
@@ -26,7 +26,7 @@ void set_device_copy(DeviceCopyFn copy);
 void copy_strided_on(Stream& stream, const Shape& shape, const StridedData& src,
                      const StridedData& dst);
 
-// Drops dimensions of 1 and joins neighbours that are contiguous in every list of strides.
+// Drops axes of size 1 and merges adjacent axes that are contiguous in every list of strides.
 void collapse_dimensions(Shape& shape, std::span<Strides* const> strides);
 
 }  // namespace mxlite

@@ -6,7 +6,7 @@ namespace mxlite {
 
 constexpr int64_t kWidestElement = 8;  // bytes
 
-// Returns whether the array has at least one and fewer than 2^60 elements: nearly all have.
+// Fast check: returns whether the array has at least one and fewer than 2^60 elements.
 inline bool has_common_size(const TensorSpec& spec) {
   int64_t bytes = kWidestElement;
   bool common = true;
@@ -15,7 +15,7 @@ inline bool has_common_size(const TensorSpec& spec) {
   return common;
 }
 
-// Does what check_array_size does, for arrays that are empty or huge.
+// Slow path of check_array_size, for arrays that are empty or huge.
 void check_empty_or_huge(const TensorSpec& spec);
 
 // Throws a shape error for negative dimensions and for empty arrays that NumPy refuses too, and an

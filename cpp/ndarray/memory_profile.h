@@ -1,5 +1,5 @@
-// Bytes of arrays by the Gluon block in whose call they were allocated, while the profiler records
-// memory. Every function may be called by any thread.
+// Array bytes for each Gluon block: an allocation counts for the block whose call made it, while
+// the profiler records memory. All functions are thread-safe.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -17,14 +17,14 @@ struct MemoryOfBlock {
   int64_t bytes = 0, peak_bytes = 0, allocations = 0;
 };
 
-// Begins to attribute allocations, from nothing; frees of what was attributed count after the end,
-// too.
+// Clears the profile and begins to attribute allocations to blocks. Frees of attributed memory
+// still count after stop_memory_profile.
 void start_memory_profile();
 void stop_memory_profile();
-// Rows in the order of device and peak, the largest first.
+// Returns one row per block, sorted by device, then by peak_bytes in descending order.
 std::vector<MemoryOfBlock> memory_by_block();
 
-// Blocks whose calls this thread is in, the innermost last.
+// Push and pop the thread's stack of blocks whose calls are running.
 void enter_memory_scope(const std::string& block);
 void leave_memory_scope() noexcept;
 class MemoryScope {
@@ -41,8 +41,8 @@ void count_attributed(const void* storage) noexcept;
 void forget_attribution(const void* storage) noexcept;
 
 // Each storage calls attribute_memory when it is made (during the call of its block), count_memory
-// when its memory is allocated, and forget_memory when it ends. Each call costs one relaxed load
-// while the profiler is off.
+// when its memory is allocated, and forget_memory when it is destroyed. While the profiler is off,
+// each call costs one relaxed load.
 inline void attribute_memory(Device device, const void* storage, size_t bytes) {
   if (memory_profile_has_entries.load(std::memory_order_relaxed)) [[unlikely]]
     attribute_to_block(device, storage, bytes);

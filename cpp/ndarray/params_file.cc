@@ -19,7 +19,7 @@ namespace mxlite {
 namespace {
 
 constexpr uint64_t kListMagic = 0x112;
-// Versions of an array. Version 0 has no magic number: it begins with the number of dimensions.
+// Versions of the array format. Version 0 has no magic number; it begins with ndim.
 constexpr uint32_t kVersion1 = 0xF993FAC8, kVersion2 = 0xF993FAC9, kVersion3 = 0xF993FACA;
 constexpr int32_t kLastType = static_cast<int32_t>(DType::kBFloat16);
 
@@ -33,7 +33,7 @@ bool is_utf8(const std::string& text) {
     if ((first >= 0x80 && first < 0xC2) || first > 0xF4 || text.size() - i < length) return false;
     for (size_t k = 1; k < length; ++k)
       if (!is_continuation(at(k))) return false;
-    // Longer than needed, a surrogate, or above the last code point.
+    // Reject overlong encodings, surrogates and code points above U+10FFFF.
     if ((first == 0xE0 && at(1) < 0xA0) || (first == 0xED && at(1) > 0x9F) ||
         (first == 0xF0 && at(1) < 0x90) || (first == 0xF4 && at(1) > 0x8F))
       return false;
@@ -42,7 +42,7 @@ bool is_utf8(const std::string& text) {
   return true;
 }
 
-// A position in a source; every read checks the size of the source.
+// Reads a source from the current offset on; every read checks the remaining size.
 class Reader {
  public:
   explicit Reader(const ByteSource& source) : source_(source) {}
@@ -52,7 +52,7 @@ class Reader {
   [[noreturn]] void error(const Args&... args) const {
     throw FileError(str("load: ", source_.name, ", offset ", offset_, ": ", args...));
   }
-  // Repeats a number in the error about it, whose offset is that of the number.
+  // Reports an error about the number that was just read, with the number's offset.
   template <class T, class... Args>
   [[noreturn]] void error_about(T, const Args&... args) {
     offset_ -= sizeof(T);
@@ -64,7 +64,7 @@ class Reader {
       error(what, " needs ", size, " bytes, ", left(),
             " are left (the file is truncated or damaged)");
   }
-  // Fields of a few bytes come from a window, so that they cost few calls of the system.
+  // Small fields are read through a buffer, so that they need few system calls.
   void read(void* to, size_t size, const std::string& what) {
     require(size, what);
     if (size == 0) return;
@@ -103,7 +103,7 @@ class Reader {
     }
     return value;
   }
-  // Reads dimensions of type Extent.
+  // Reads `ndim` dimensions, stored as type Extent.
   template <class Extent, class Count>
   Shape extents(Count ndim, const std::string& what) {
     if (static_cast<uint32_t>(ndim) > uint32_t{Shape::kMaxNdim})
@@ -125,7 +125,7 @@ class Reader {
       error_about(code, what, " has type code ", code, ", expected 0 to ", kLastType);
     return static_cast<DType>(code);
   }
-  // The device on which an array was; it is read into the host's memory.
+  // Skips the device that the array was saved from; arrays are loaded into host memory.
   void skip_context(const std::string& what) { number<uint64_t>("context of " + what); }
 
   NDArrayRef array(const std::string& what);
@@ -161,7 +161,7 @@ NDArrayRef Reader::values(DType dtype, const Shape& shape, const std::string& wh
   require(spec.bytes(), data);
   NDArrayRef array = NDArray::empty(spec, {});
   read(array->data(), spec.bytes(), data);
-  if (dtype == DType::kBool) {  // any byte but 0 and 1 would give wrong counts
+  if (dtype == DType::kBool) {  // bytes other than 0 and 1 would make sums wrong
     auto* bytes = static_cast<uint8_t*>(array->data());
     std::transform(bytes, bytes + array->size(), bytes, [](uint8_t b) { return b != 0; });
   }
@@ -206,8 +206,8 @@ std::span<int64_t> integers(const NDArrayRef& vector) {
   return {static_cast<int64_t*>(vector->data()), static_cast<size_t>(vector->size())};
 }
 
-// Throws a value error unless the numbers are from 0 to extent - 1, each once. Returns whether they
-// ascend.
+// Throws a value error unless the numbers are distinct and in [0, extent). Returns whether they are
+// sorted.
 bool check_distinct(std::span<const int64_t> numbers, int64_t extent) {
   for (const int64_t n : numbers)
     MX_CHECK(n >= 0 && n < extent, n, " found, numbers from 0 to ", extent - 1, " expected");
@@ -219,7 +219,7 @@ bool check_distinct(std::span<const int64_t> numbers, int64_t extent) {
   return false;
 }
 
-// Returns whether the rows ascend.
+// Throws a value error for parts that do not match the shape. Returns whether the rows are sorted.
 bool check_row_sparse(const Shape& shape, const NDArrayRef& values, const NDArrayRef& rows) {
   const Shape& stored = values->shape();
   MX_CHECK(stored.ndim() == shape.ndim() && rows->shape() == Shape{stored[0]} &&
@@ -229,7 +229,7 @@ bool check_row_sparse(const Shape& shape, const NDArrayRef& values, const NDArra
   return check_distinct(integers(rows), shape[0]);
 }
 
-// 1.9.1 writes the columns of a row in any order (csr + csr).
+// Columns need not be sorted within a row: MXNet 1.9.1 writes unsorted ones (after csr + csr).
 void check_csr(const Shape& shape, const NDArrayRef& values, const NDArrayRef& columns,
                const NDArrayRef& indptr) {
   MX_CHECK(shape.ndim() == 2 && values->shape().ndim() == 1 &&
@@ -264,7 +264,7 @@ NDArrayRef Reader::sparse(StorageType stype, const std::string& what) {
   if (stored.ndim() == 0) error("values of ", what, " have no dimensions");
   skip_context(what);
   const TensorSpec spec{whole, type(what)};
-  // A csr array has the begins of its rows before the columns.
+  // For a csr array, the file has indptr (begin of each row) before the columns.
   struct Indices {
     DType dtype;
     Shape shape;
@@ -334,7 +334,7 @@ class Descriptor {
   int number_;
 };
 
-// Collects the fields of a header.
+// Builds the bytes of a header.
 class Head {
  public:
   template <class... T>
@@ -352,7 +352,7 @@ class Head {
     add(static_cast<int32_t>(shape.ndim()));
     add_extents(shape);
   }
-  // The device cpu(0), and the type.
+  // Adds the device cpu(0) and the dtype.
   void add_context_and_type(DType dtype) {
     add(int32_t{1}, int32_t{0}, static_cast<int32_t>(dtype));
   }
@@ -379,7 +379,7 @@ void write_values(const NDArrayRef& array, const Write& write) {
 void write_array(const NDArrayRef& array, const Write& write) {
   const Shape& shape = array->shape();
   if (!array->is_sparse()) {
-    // MXNet 1.x has neither scalars nor empty arrays outside of numpy mode, which version 3 marks.
+    // In MXNet 1.x scalars and empty arrays exist only in numpy mode, which writes version 3.
     Head head(array->size() == 0 || shape.ndim() == 0 ? kVersion3 : kVersion2, int32_t{0});
     head.add_shape(shape);
     head.add_context_and_type(array->dtype());

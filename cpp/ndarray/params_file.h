@@ -1,6 +1,6 @@
-// Arrays in files: the .params format of MXNet 1.x, which is a header, a list of arrays, and a list
-// of names (only if the arrays have names). All versions that MXNet 1.x wrote are read, dense and
-// sparse; what is written is byte for byte what 1.9.1 writes.
+// Reads and writes arrays in MXNet 1.x's .params format: a header, a list of arrays, and a list of
+// names (empty if the arrays have none). Reads all versions that MXNet 1.x wrote, dense and sparse;
+// writes the same bytes as MXNet 1.9.1.
 #pragma once
 #include <functional>
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace mxlite {
 
-// Bytes that are read piece by piece. Files are not mapped into memory: that would end the process
-// with SIGBUS if another process truncated the file.
+// Bytes that are read piece by piece. Files are not mapped into memory: with a mapping, the process
+// would end with SIGBUS if another process truncated the file.
 struct ByteSource {
   size_t size = 0;
   // Fills `to` with the bytes at `offset`; the caller stays inside the size.
@@ -20,20 +20,20 @@ struct ByteSource {
   std::string name;  // in errors: "file 'a.params'"
 };
 ByteSource bytes_in_memory(std::span<const std::byte> bytes, std::string name);
-// Reads from an open descriptor, which the caller keeps open.
+// Returns a source that reads from a file descriptor, which the caller must keep open.
 ByteSource bytes_of_file(int descriptor, size_t size, std::string name);
 
 struct NamedArrays {
-  std::vector<NDArrayRef> arrays;  // on the CPU; null where the file has an array without value
+  std::vector<NDArrayRef> arrays;  // on the CPU; null for an array that was saved without a value
   std::vector<std::string> names;  // empty: the arrays have no names
 };
 
-// Each size is compared with the rest of the source before memory is allocated. Throws FileError
-// with the offset if the bytes are not what the format demands.
+// Checks each size against the rest of the source before allocating memory. Throws FileError with
+// the offset if the bytes do not follow the format.
 NamedArrays read_params(const ByteSource& source);
 // Reads a regular file. Throws FileReadError if the system cannot read it.
 NamedArrays load_params(const std::string& path);
-// Reads one array, as MXNet's pickles hold it.
+// Reads one array without header and names, as in pickles of MXNet.
 NDArrayRef read_array(const ByteSource& source);
 
 // Calls `write` with consecutive bytes. `names` is empty or has one entry for each array. Arrays

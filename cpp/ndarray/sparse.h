@@ -1,18 +1,18 @@
-// Sparse arrays: an array whose memory is a few dense ones. Python works on the parts
-// (mxlite/ndarray/sparse/); the tape passes row-sparse gradients along.
+// Sparse arrays, each made of a few dense arrays (its parts). Operators on the parts are Python
+// (mxlite/ndarray/sparse/); C++ passes row-sparse gradients along the tape.
 #pragma once
 #include "cpp/ndarray/ndarray.h"
 
 namespace mxlite {
 
-enum class StorageType : uint8_t { kDefault = 0, kRowSparse = 1, kCSR = 2 };  // codes of .params
+enum class StorageType : uint8_t { kDefault = 0, kRowSparse = 1, kCSR = 2 };  // as in .params files
 
-// Gradients are converted to the normal form only when a program reads them, because the conversion
-// waits: the shape of the normal form depends on values.
+// Gradients are converted to the normal form only when a program reads them: the shape of that form
+// depends on values, so the conversion has to wait for them.
 enum class SparseForm : uint8_t {
-  kNormal,  // row_sparse: rows ascend, each once
-  kRows,    // row_sparse: rows in any order; equal ones are added up
-  kDense,   // values is the whole array, without indices
+  kNormal,  // row_sparse: rows are sorted and distinct
+  kRows,    // row_sparse: rows in any order; values of equal rows are summed
+  kDense,   // `values` is the whole array; there are no indices
 };
 
 class SparseParts final : public SparseInfo {
@@ -35,7 +35,7 @@ NDArrayRef make_row_sparse(const TensorSpec& spec, NDArrayRef values, NDArrayRef
                            SparseForm form = SparseForm::kNormal);
 NDArrayRef make_csr(const TensorSpec& spec, NDArrayRef values, NDArrayRef indices,
                     NDArrayRef indptr);
-// Holds a dense array that reads as a sparse one.
+// Makes a sparse array in the form kDense.
 NDArrayRef make_sparse_from_dense(StorageType stype, NDArrayRef dense);
 
 }  // namespace mxlite

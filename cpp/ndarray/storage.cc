@@ -15,7 +15,7 @@ constexpr size_t kMoreThanAnyMachine = size_t{1} << 42;  // bytes
 
 std::atomic<void (*)()> reclaimer{nullptr};
 
-// Page-locked where there is a GPU, plain memory elsewhere.
+// Pinned memory needs a GPU; without one, kPinned gets plain host memory.
 Allocator& host_allocator(DeviceType type) {
   if (type == DeviceType::kPinned)
     if (Accelerator* a = accelerator()) return a->pinned();
@@ -36,7 +36,7 @@ Block allocate_on_gpu(Device device, size_t bytes, StreamKind first_user) {
     return gpu.allocate(device.index, bytes, first_user);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kOutOfMemory) throw;
-    // Tasks that wait to be issued hold memory that they will release. A task cannot wait for them.
+    // Wait for pending tasks, which release memory when they run. Does nothing within a task.
     engine::Engine::get().drain();
     if (auto* reclaim = reclaimer.load()) reclaim();
   }
@@ -79,8 +79,8 @@ void* Storage::obtain() const {
   Allocator& allocator = host_allocator(device_.type);
   const Block block = allocator.allocate(bytes_);
   void* first = nullptr;
-  // Two threads may allocate at the same time, because both may read memory that is not yet
-  // written.
+  // Two threads may allocate at the same time, if both read an array before anything has written
+  // it.
   if (!data_.compare_exchange_strong(first, block.data, std::memory_order_acq_rel)) {
     allocator.free(block);
     return first;
@@ -113,7 +113,7 @@ Storage::~Storage() {
     return;
   else if (device_.type != DeviceType::kCUDA)
     host_allocator(device_.type).free(block);
-  else if (!engine::in_forked_child())  // a child leaves the parent's memory alone
+  else if (!engine::in_forked_child())  // a forked child must not free the parent's GPU memory
     accelerator()->free(device_.index, block, engine::freeing_stream(var_));
 }
 

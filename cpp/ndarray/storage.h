@@ -45,8 +45,8 @@ class Storage final : public RefCounted {
   // Number of arrays that lie here: handles of users and of the tape. Tasks in flight hold the
   // memory without being counted.
   uint32_t num_arrays() const { return num_arrays_.load(std::memory_order_relaxed); }
-  // Returns the size if the memory was allocated outside of a task, and 0 after the first call. The
-  // task that the caller pushes keeps these bytes in memory until it is done (PushOptions::bytes).
+  // Returns the size at the first call if the memory was allocated outside of a task, else 0. The
+  // caller passes it as PushOptions::bytes: its task keeps these bytes allocated until it has run.
   size_t take_new_bytes() const {
     const bool taken = is_new_.load(std::memory_order_relaxed) &&
                        is_new_.exchange(false, std::memory_order_relaxed);
@@ -55,8 +55,8 @@ class Storage final : public RefCounted {
 
  private:
   friend class NDArray;
-  // The first and the last array of a storage change the count while no other thread has it, and
-  // most storages have one array in their life.
+  // If there is one reference, no other thread can access the count, so no atomic read-modify-write
+  // is needed. This is the common case: most storages only ever have one array.
   void add_array() const noexcept {
     if (use_count() == 1)
       num_arrays_.store(1, std::memory_order_relaxed);
@@ -87,14 +87,14 @@ class Storage final : public RefCounted {
 };
 using StorageRef = IntrusivePtr<Storage>;
 
-// An operand of a task, which asks for the address when it runs.
+// An operand of a task: storage and offset, from which the task gets the address when it runs.
 struct StoragePlace {
   StorageRef storage;
   size_t offset = 0;  // in bytes
   void* data() const { return static_cast<std::byte*>(storage->data()) + offset; }
 };
 
-// Called when a GPU's memory has run out: drops cached memory. There is one such function.
+// Sets the function, one for the process, that drops cached memory when a GPU is out of memory.
 void set_memory_reclaimer(void (*reclaim)());
 
 }  // namespace mxlite

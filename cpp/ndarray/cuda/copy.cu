@@ -1,6 +1,6 @@
-// Contiguous copies use the driver. Strided ones use one thread per element: there is a kernel for
-// each width and, where dtypes differ, for each source dtype; the destination's dtype is a uniform
-// branch.
+// Contiguous copies use cudaMemcpyAsync. Strided copies use one thread per element, with a kernel
+// for each element width. Conversions have a kernel for each source dtype, which branches on the
+// destination's dtype (the same branch in all threads).
 #include <algorithm>
 #include <array>
 
@@ -12,9 +12,9 @@ namespace mxlite::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 4096;  // above it, threads loop over several items
+constexpr int64_t kMostBlocks = 4096;  // for larger arrays, each thread loops over several elements
 
-// Offsets of element i of the shape in both arrays.
+// Computes the offsets of element i in both arrays.
 template <class Index>
 struct Axes {
   int ndim;
@@ -50,7 +50,7 @@ __global__ void move_kernel(const Word* src, Word* dst, Index n, Axes<Index> axe
   }
 }
 
-// Converts like the CPU: floats become small integers modulo 2^n.
+// Converts like the CPU: a float outside an n-bit integer's range wraps modulo 2^n.
 template <class T, class Wide>
 __device__ T narrow(Wide value) {
   if constexpr (std::is_same_v<T, bool>)
@@ -97,7 +97,7 @@ __device__ void store(void* dst, DType dtype, int64_t i, Wide value) {
   }
 }
 
-// Integers become halves and floats through double, as on the CPU.
+// Integers are converted to halves and floats via double, as on the CPU.
 template <class T>
 __global__ void convert_kernel(const T* src, void* dst, DType dtype, bool to_floating, int64_t n,
                                Axes<int64_t> axes) {
@@ -133,7 +133,7 @@ void move(cudaStream_t stream, const Shape& shape, const StridedData& src, const
   const int64_t n = shape.size();
   const auto* from = static_cast<const Word*>(src.data);
   auto* to = static_cast<Word*>(dst.data);
-  if (n < int64_t{1} << 31)  // 32-bit divisions take a fraction of the time
+  if (n < int64_t{1} << 31)  // 32-bit divisions are much faster
     move_kernel<Word, uint32_t><<<blocks_for(n), kThreads, 0, stream>>>(
         from, to, static_cast<uint32_t>(n), axes_of<uint32_t>(shape, src.strides, dst.strides));
   else

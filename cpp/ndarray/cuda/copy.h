@@ -1,4 +1,4 @@
-// Implements copy_strided for memory of one GPU; set_device_copy gets it when the plug-in loads.
+// Implements copy_strided within one GPU; the plug-in registers it with set_device_copy.
 #pragma once
 #include "cpp/ndarray/copy.h"
 
