@@ -1,4 +1,4 @@
-// Operations on OpenCV images that both kinds of samples share.
+// Operations on OpenCV images for samples with and without boxes.
 #pragma once
 #include <opencv2/core.hpp>
 

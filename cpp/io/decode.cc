@@ -37,7 +37,7 @@ int tiff_orientation(std::span<const std::byte> tiff) {
 
 }  // namespace
 
-// The default is Pillow's: an RGB image of a quarter of a gigabyte.
+// The default limit is Pillow's: 256 MiB of RGB pixels.
 void check_pixel_count(int64_t height, int64_t width, const std::string& name) {
   static const int64_t most = env_int("MXLITE_MAX_IMAGE_PIXELS", 89478485);
   MX_CHECK_KIND(height > 0 && width > 0 && width <= most / height, ErrorKind::kRecord, name,
@@ -59,7 +59,7 @@ ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string&
   return is_png(bytes) ? read_png_header(bytes, name) : read_jpeg_header(bytes, name);
 }
 
-// The first APP1 segment that begins with "Exif" holds a TIFF file.
+// Searches the first APP1 segment that begins with "Exif"; its content is a TIFF file.
 int exif_orientation(std::span<const std::byte> bytes) {
   if (!is_jpeg(bytes)) return 1;
   for (size_t i = 2; i + 4 <= bytes.size() && at(bytes, i) == 0xFF;) {

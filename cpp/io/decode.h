@@ -24,18 +24,18 @@ struct ImageInfo {
 
 struct DecodeOptions {
   ColorOrder order = ColorOrder::kRGB;  // alpha is 255 if the file has none
-  // Decode at 1/denominator of the size (1, 2, 4, 8; PNG only 1): cheaper when the image is shrunk
-  // anyway.
+  // Decode at 1/denominator of the size (1, 2, 4, 8; PNG only 1): faster if the caller shrinks the
+  // image anyway.
   int denominator = 1;
-  std::string name = "imdecode";  // file or function, for errors
+  std::string name = "imdecode";  // file or function named in errors
 };
 
 struct Region {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-// Part of a decoded image: pixel (area.x, area.y) is at data, rows are `stride` bytes apart. The
-// memory is the caller's, reused from image to image, and 16 bytes longer than the pixels.
+// Part of a decoded image: `data` points to pixel (area.x, area.y), rows are `stride` bytes apart.
+// `memory` is reused from image to image and at least 16 bytes longer than the pixels.
 struct Window {
   Region area;
   const unsigned char* data = nullptr;
@@ -50,16 +50,16 @@ bool is_jpeg(std::span<const std::byte> bytes);
 bool is_png(std::span<const std::byte> bytes);
 // Reads the header. Throws kRecord naming `name` if the bytes are not an image.
 ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string& name);
-// Returns the EXIF orientation, 1 to 8; 1 without one. Pixels are decoded as stored.
+// Returns the Exif orientation, 1 to 8; 1 if the file has none. Decoding does not apply it.
 int exif_orientation(std::span<const std::byte> bytes);
 
 // Returns uint8 (height, width, channels). Throws kRecord on corrupt or truncated data.
 NDArrayRef decode_image(std::span<const std::byte> bytes, const DecodeOptions& options);
-// Decodes into memory of the caller with that many bytes.
+// Decodes into the caller's memory, which must have room for all pixels.
 void decode_image_into(std::span<const std::byte> bytes, const DecodeOptions& options,
                        unsigned char* pixels);
-// Decodes at least the pixels of `needed`, equal to decode_image's; the rest of the file is still
-// checked for damage. `needed` counts in pixels after scaling.
+// Decodes at least the region `needed`, in pixels after scaling. Gives the same pixels as
+// decode_image, and still checks the rest of the file for damage.
 void decode_window(std::span<const std::byte> bytes, const DecodeOptions& options,
                    const Region& needed, Window& window);
 

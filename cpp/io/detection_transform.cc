@@ -23,7 +23,7 @@ bool chosen(Random& random, float probability) {
   return probability > 0 && uniform(random, 0, 1) < probability;
 }
 
-// Returns coordinates relative to `frame`, clipped to its borders.
+// Makes an object's coordinates relative to `frame` and clips them to its borders.
 void project(float* object, const Box& frame) {
   const auto share = [](float place, float begin, float length) {
     return std::clamp((place - begin) / length, 0.0F, 1.0F);
@@ -58,7 +58,7 @@ bool stays(const Box& crop, const Box& box, const DetectionParams& p) {
   return crop.contains({box.x + box.width / 2, box.y + box.height / 2});
 }
 
-// Computes the label within the rectangle; false if no box allows it or no box would remain.
+// Restricts the label to the crop. Returns false if no box meets the limits or none would remain.
 bool cut_label(BoxLabel& label, const Box& crop, const CropSampler& sampler,
                const DetectionParams& p) {
   if (label.objects.empty()) return true;
@@ -75,7 +75,7 @@ bool cut_label(BoxLabel& label, const Box& crop, const CropSampler& sampler,
   return true;
 }
 
-// The ratio is in pixels. A rectangle that would not fit gets another ratio.
+// Draws a rectangle whose width:height ratio, in pixels, is clamped so that it fits into the image.
 cv::Rect draw_crop(const CropSampler& s, cv::Size image, Random& random) {
   const float scale = std::max(uniform(random, s.min_scale, s.max_scale), 1e-6F);
   const float square = static_cast<float>(image.height) / static_cast<float>(image.width);
@@ -160,7 +160,7 @@ void check_samplers(const std::vector<CropSampler>& samplers) {
   for (const CropSampler& sampler : samplers) {
     std::string low_name;
     float low = 0;
-    for_each_field<CropSampler>([&](const auto& f) {  // limits stand in pairs
+    for_each_field<CropSampler>([&](const auto& f) {  // each min_x field precedes its max_x
       const auto value = static_cast<float>(sampler.*(f.member));
       const std::string name = f.name;
       if (name.starts_with("min_")) {
@@ -220,7 +220,7 @@ void transform_detection(std::span<const std::byte> bytes, const ImageParams& pa
     image = resized(image, size, params, random);
     sample.height = size.height;
     sample.width = size.width;
-    // Rows and columns outside the image are filled.
+    // Pad the image to the sample's size.
     if (size.width < params.width || size.height < params.height)
       cv::copyMakeBorder(image, image, 0, params.height - size.height, 0, params.width - size.width,
                          cv::BORDER_CONSTANT, cv::Scalar::all(params.fill_value));

@@ -4,8 +4,8 @@
 
 namespace mxlite::io {
 
-// Limits on a cropped rectangle: it is allowed if some box meets all of them. The names of options
-// are 1.x's, whose iterator takes a list with an entry for each sampler.
+// Limits for random crops: a crop is allowed if at least one box meets all limits. The option names
+// are MXNet 1.x's, whose iterator takes lists with one entry for each sampler.
 struct CropSampler {
   float min_scale = 0, max_scale = 1, min_ratio = 1, max_ratio = 1;
   float min_overlap = 0, max_overlap = 1;
@@ -63,7 +63,7 @@ struct EnumNames<io::CropEmit> {
 
 namespace mxlite::io {
 
-// Options of 1.x's ImageDetRecordIter, under its names and with its defaults.
+// Options of MXNet 1.x's ImageDetRecordIter, with its names and defaults.
 struct DetectionParams {
   std::vector<CropSampler> samplers;
   float rand_crop_prob = 0;
@@ -116,11 +116,11 @@ struct DetectionParams {
   }
 };
 
-// Throws kValue for samplers whose smallest limits are negative or above the largest ones.
+// Throws kValue unless 0 <= min <= max for all limits of all samplers.
 void check_samplers(const std::vector<CropSampler>& samplers);
 
-// Label of a record: header width, object width, ..., objects; an object is class, left, top,
-// right, bottom, ..., with coordinates as fractions of the image's sides.
+// Label of a record. The file has header width, object width, ..., then the objects; an object is
+// class, left, top, right, bottom, ..., with coordinates as fractions of the image's size.
 struct BoxLabel {
   std::vector<float> header;
   int64_t object_width = 0;
@@ -129,15 +129,15 @@ struct BoxLabel {
   int64_t size() const { return static_cast<int64_t>(header.size() + objects.size()); }
 };
 
-// Throws kRecord naming `name` for labels that do not have this form.
+// Throws kRecord naming `name` for labels that are not in this format.
 BoxLabel parse_box_label(std::span<const float> raw, const std::string& name);
 
 struct DetectionSample {
   BoxLabel label;
-  int height = 0, width = 0;  // the image's part of the sample: less in modes shrink, fit
+  int height = 0, width = 0;  // size of the image without padding (modes shrink and fit pad)
 };
 
-// Like transform_image; sample.label follows the changes of the image.
+// Like transform_image, and applies crops, mirroring and padding to the boxes of sample.label.
 void transform_detection(std::span<const std::byte> bytes, const ImageParams& params,
                          const DetectionParams& detection, Random& random, const std::string& name,
                          DetectionSample& sample, void* output);

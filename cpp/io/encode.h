@@ -8,7 +8,7 @@
 
 namespace mxlite::io {
 
-// Rows must have no gaps.
+// An image in memory; rows must be contiguous.
 struct PixelBlock {
   const unsigned char* data = nullptr;
   int height = 0, width = 0;
@@ -17,8 +17,8 @@ struct PixelBlock {
 
 enum class ImageFormat : uint8_t { kJpeg, kPng };
 
-// Returns OpenCV's bytes: JPEG with 4:2:0 colors, without alpha. quality: 1 to 100 for JPEG,
-// the level 0 to 9 for PNG.
+// Returns the same bytes as OpenCV's imencode: JPEG has 4:2:0 chroma subsampling and no alpha.
+// quality: 1 to 100 for JPEG, compression level 0 to 9 for PNG.
 std::vector<std::byte> encode_image(const PixelBlock& image, ImageFormat format, int quality);
 
 }  // namespace mxlite::io

@@ -16,7 +16,7 @@ bool holds_zero(const std::string& path) { return path.find('\0') != std::string
 }  // namespace
 
 int open_to_read(const std::string& path) {
-  if (holds_zero(path)) {  // the system would read the name up to there
+  if (holds_zero(path)) {  // the system would cut the name at the zero byte
     errno = ENOENT;
     return -1;
   }

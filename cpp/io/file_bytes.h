@@ -1,5 +1,5 @@
-// Reading parts of a file into memory. A memory map would end the process with SIGBUS if another
-// process truncated the file.
+// Reads parts of a file into memory. With a memory map instead, the process would end with SIGBUS
+// if another process truncated the file.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace mxlite::io {
 
-// Opens a file for reading without waiting for the other end of a pipe; returns its descriptor, -1
-// with errno if that fails.
+// Opens a file for reading and returns its descriptor, or -1 with errno. Does not block if the path
+// is a pipe without a writer.
 int open_to_read(const std::string& path);
 
-// Memory that is reused between reads and holds the bytes of the last one.
+// Memory that is reused between reads; holds the bytes of the last read.
 class ReadBuffer {
  public:
-  // Each read takes at least `ahead` bytes where the file has them: for small neighbouring reads.
+  // Each read fetches at least `ahead` bytes (up to the file's end), for small adjacent reads.
   explicit ReadBuffer(size_t ahead = 0) : ahead_(ahead) {}
   void forget() { size_ = 0; }
 
@@ -30,7 +30,7 @@ class ReadBuffer {
   int64_t begin_ = 0;
 };
 
-// Const functions may be called by several threads, each with a buffer of its own.
+// Const functions are thread-safe if each thread passes its own buffer.
 class FileBytes {
  public:
   // Throws kRecord naming `who` and the path unless it is a readable regular file.
@@ -42,8 +42,8 @@ class FileBytes {
   int64_t size() const { return size_; }
   // Updates the size; returns true if it changed.
   bool refresh();
-  // Returns bytes [offset, offset + size), in `buffer` until its next read. Returns fewer if the
-  // file ends before, also because it was truncated since its size was asked for.
+  // Returns bytes [offset, offset + size), valid until the next read into `buffer`. Returns fewer
+  // if the file ends before that, for example because it was truncated after refresh().
   std::span<const std::byte> read(int64_t offset, size_t size, ReadBuffer& buffer) const;
 
  private:

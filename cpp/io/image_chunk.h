@@ -16,8 +16,8 @@ struct ImagePipeline::Chunk {
     std::exception_ptr error;
     SampleStage stage = SampleStage::kRecord;
   };
-  std::vector<Failure> failures;  // by row; each written by the worker that has the row
-  int64_t missing = 0;            // rows not done; guarded by mutex_
+  std::vector<Failure> failures;  // by row; each is written by the worker that makes the row
+  int64_t missing = 0;            // number of unfinished rows; guarded by mutex_
 };
 
 inline uint64_t mix(uint64_t a, uint64_t b) {

@@ -1,4 +1,4 @@
-// Sizes and positions for ImageRecordIter's resizing and cropping, some of them random.
+// Computes sizes and positions for ImageRecordIter's resizing and (random) cropping.
 #pragma once
 #include "cpp/io/image_transform.h"
 
@@ -9,16 +9,16 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// Returns the size with params.resize as its short side; unchanged if that is not positive.
+// Returns the size scaled to a short side of params.resize; unchanged if params.resize <= 0.
 Extent short_side_size(Extent image, const ImageParams& params);
-// Returns the smallest enlargement that contains the sample.
+// Returns the size scaled up as little as needed to contain the sample.
 Extent enlarged_size(Extent image, const ImageParams& params);
 Region placed(Extent outer, Extent inner, bool at_random, Random& random);
-// Draws the region to cut out and resize for random_resized_crop or crop sizes; empty for neither.
+// Draws the crop for random_resized_crop or random crop sizes; empty if neither option is set.
 Region drawn_rectangle(Extent image, const ImageParams& params, Random& random);
-// Returns whether rotation, shear, scaling or aspect apply.
+// Returns whether params ask for rotation, shear, scaling or a change of aspect ratio.
 bool warps(const ImageParams& params);
-// Returns the largest denominator whose image is at least `wanted` if the whole one is `whole`.
+// Returns the largest denominator (1, 2, 4, 8) that scales `whole` to at least the size `wanted`.
 int scaled_decode(Extent whole, Extent wanted);
 
 }  // namespace mxlite::io

@@ -9,7 +9,7 @@
 namespace mxlite::io {
 namespace {
 
-// std::shuffle differs between standard libraries, so this shuffles itself.
+// Replaces std::shuffle, whose result differs between standard libraries.
 void shuffle_order(std::vector<int64_t>& order, Random random) {
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
 }
@@ -33,9 +33,9 @@ std::vector<int64_t> ImagePipeline::scan() const {
     for (int64_t at = file.find_head(0); at < file.size(); at = file.find_head(at + 4)) {
       check_interrupt();
       offsets.push_back(begins_[i] + at);
-      // Skips the payload, unless the length cannot be right.
+      // Skip the payload if its length is valid.
       const std::optional<PartHead> head = file.head_at(at, buffer);
-      if (!head) break;  // truncated meanwhile
+      if (!head) break;  // the file was truncated during the scan
       const int64_t end = at + 8 + padded(head->length);
       if (end == file.size()) break;
       if (file.head_at(end, buffer)) at = end - 4;
@@ -63,8 +63,8 @@ void ImagePipeline::choose_part() {
                 parts, " has no records");
 }
 
-// With shuffle_bytes the stretches are permuted and, if all shall be shuffled, the records in each:
-// a hard disk then reads without many seeks.
+// With shuffle_bytes, permutes blocks of that many file bytes, and with `shuffle` also the records
+// within each block: a hard disk then needs few seeks.
 void ImagePipeline::choose_order() {
   std::iota(order_.begin(), order_.end(), 0);
   const uint64_t seed = mix(options_.seed, epoch_);
@@ -72,7 +72,7 @@ void ImagePipeline::choose_order() {
     if (options_.shuffle) shuffle_order(order_, Random(seed));
     return;
   }
-  std::vector<int64_t> stretches;  // first record of each
+  std::vector<int64_t> stretches;  // index of the first record of each block
   for (size_t i = 0; i < offsets_.size(); ++i)
     if (i == 0 || offsets_[i] / options_.shuffle_bytes != offsets_[i - 1] / options_.shuffle_bytes)
       stretches.push_back(static_cast<int64_t>(i));

@@ -18,7 +18,7 @@
 namespace mxlite::io {
 namespace {
 
-// Holds an open file.
+// Owns the descriptor of an input file.
 class InputFile {
  public:
   explicit InputFile(const std::string& path) : path_(path), number_(open_to_read(path)) {
@@ -34,7 +34,7 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  // Starts reading from the disk.
+  // Asks the system to read the file into its cache.
   void prefetch() const {
     if (number_ >= 0) ::posix_fadvise(number_, 0, 0, POSIX_FADV_WILLNEED);
   }
@@ -93,7 +93,7 @@ cv::Mat shaped(cv::Mat image, const PackOptions& options) {
   return image.isContinuous() ? image : image.clone();
 }
 
-// Returns the image as stored in the record; same pixels as OpenCV's imread, resize, imencode.
+// Returns the record's bytes, with the same pixels as OpenCV's imread, resize and imencode.
 std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& options) {
   const InputFile input(item.path);
   std::vector<std::byte> file(input.checked_size());
@@ -125,7 +125,7 @@ struct ImagePacker::Job {
   std::optional<InputFile> file;  // pass_through: opened ahead of time
   std::vector<std::byte> record;
   std::exception_ptr failure;
-  bool done = false;  // guarded by mutex_; the rest belongs to the worker before, to write() after
+  bool done = false;  // guarded by mutex_. Other members: the worker's until done, then write()'s
 };
 
 ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
@@ -133,7 +133,7 @@ ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
   MX_CHECK(options.color >= -1 && options.color <= 1, "im2rec: color ", options.color,
            " given, -1, 0 or 1 expected");
   MX_CHECK(options.resize >= 0, "im2rec: resize ", options.resize, " given, at least 0 expected");
-  if (options.pass_through) return;  // write() is as fast as memory: threads would only cost time
+  if (options.pass_through) return;  // only copies bytes: threads would not make it faster
   cv::setNumThreads(1);
   for (int i = 0; i < threads; ++i)
     workers_->emplace_back([this](std::stop_token token) { work(std::move(token)); });
@@ -167,7 +167,7 @@ void ImagePacker::work(std::stop_token token) {
     lock.unlock();
     try {
       job.record = pack_image(job.item, options_);
-    } catch (...) {  // the error may not fit into memory: write() handles it
+    } catch (...) {  // write() reports it; formatting it here may run out of memory
       job.failure = std::current_exception();
     }
     lock.lock();
@@ -178,7 +178,7 @@ void ImagePacker::work(std::stop_token token) {
 
 namespace {
 
-// Returns what is wrong with the file. Throws errors that are not the file's fault.
+// Returns the error text if the input file is at fault; rethrows other errors.
 std::string file_error(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -190,7 +190,7 @@ std::string file_error(const std::exception_ptr& failure) {
 
 }  // namespace
 
-// Returns what is wrong with the file; throws if the record file cannot be written.
+// Stores the file unchanged in a record. Returns the error text if the input file is at fault.
 std::string ImagePacker::write_through(const Job& job, RecordWriter& writer) {
   const std::vector<std::byte>& header = job.item.header;
   std::string error;
@@ -214,7 +214,7 @@ std::string ImagePacker::write_through(const Job& job, RecordWriter& writer) {
   return error;
 }
 
-// The disk reads ahead of write().
+// Opens the next input files and starts reading them from the disk before write() needs them.
 void ImagePacker::open_files() {
   constexpr size_t kAhead = 32;
   for (size_t i = 0; i < std::min(jobs_.size(), kAhead); ++i) {

@@ -1,4 +1,4 @@
-// Packs many image files into records, in their order, with several threads, for im2rec.
+// Packs image files into records with several threads and keeps their order, for im2rec.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace mxlite::io {
 
 struct PackOptions {
-  bool pass_through = false;  // stores the files' bytes; ignores the options below
+  bool pass_through = false;  // store the files unchanged; the options below have no effect
   int color = 1;              // 1: three channels, 0: gray, -1: the file's own
   bool center_crop = false;   // to a square
   int resize = 0;             // new length of the short side; 0: unchanged
@@ -34,7 +34,7 @@ struct PackedItem {
   std::string error;    // reason if not written
 };
 
-// add() and write() are called by one thread.
+// Call add() and write() from one thread.
 class ImagePacker {
  public:
   ImagePacker(PackOptions options, int threads);
@@ -42,11 +42,11 @@ class ImagePacker {
   ImagePacker(const ImagePacker&) = delete;
   ImagePacker& operator=(const ImagePacker&) = delete;
 
-  // Starts the threads.
+  // Queues items; worker threads start packing them.
   void add(std::vector<PackItem> items);
   // Returns the number of items added and not yet written.
   int64_t waiting() const;
-  // Writes the next `count` items, or all that wait if there are fewer, and returns the results.
+  // Writes the next `count` items, or all waiting items if there are fewer. Returns the results.
   std::vector<PackedItem> write(RecordWriter& writer, int64_t count);
 
  private:
@@ -59,8 +59,8 @@ class ImagePacker {
   mutable std::mutex mutex_;
   KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Job>> jobs_;  // guarded by mutex_; in order
-  size_t next_ = 0;                        // guarded by mutex_; first job that no thread has taken
-  KeptInFork<std::vector<std::jthread>> workers_;  // last: joined before the rest goes
+  size_t next_ = 0;                        // guarded by mutex_; index of the next job to start
+  KeptInFork<std::vector<std::jthread>> workers_;  // last member: joined before others end
 };
 
 }  // namespace mxlite::io

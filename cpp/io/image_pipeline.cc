@@ -14,7 +14,7 @@
 namespace mxlite::io {
 namespace {
 
-// Returns the memory of one of `rows` rows.
+// Returns the memory of row `row` of an array that has `rows` rows.
 std::span<std::byte> row_of(const NDArray& array, int64_t row, int64_t rows) {
   const int64_t bytes = static_cast<int64_t>(dtype_size(array.dtype())) * array.size() / rows;
   return {static_cast<std::byte*>(array.data()) + row * bytes, static_cast<size_t>(bytes)};
@@ -22,8 +22,8 @@ std::span<std::byte> row_of(const NDArray& array, int64_t row, int64_t rows) {
 
 }  // namespace
 
-// Lets one thread call at a time. A signal handler that calls during a call of its own thread goes
-// ahead, and a forked child has no other thread that could wait.
+// A lock that admits one thread at a time. It is reentrant, because a signal handler may run during
+// a call of its own thread. In a forked child, which has no other threads, it does nothing.
 class ImagePipeline::Turn {
  public:
   explicit Turn(const ImagePipeline& pipeline) : pipeline_(pipeline) {
@@ -31,7 +31,7 @@ class ImagePipeline::Turn {
     std::unique_lock lock(pipeline.mutex_);
     if (pipeline.turn_ == std::this_thread::get_id()) return;
     const auto is_free = [&] { return pipeline.turn_ == std::thread::id(); };
-    while (!is_free())  // the wait lets the lock go once more when it is over
+    while (!is_free())  // check again: the wait releases the lock before it returns
       engine::wait_interruptibly(lock, *pipeline.changed_, is_free);
     pipeline.turn_ = std::this_thread::get_id();
     taken_ = true;
@@ -220,7 +220,7 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
     if (position % batch == 0) {
       try {
         chunks_.push_back(new_chunk(position / batch));
-      } catch (...) {  // out of memory: the consumer throws it after earlier chunks
+      } catch (...) {  // out of memory: next() throws it after the earlier chunks
         failure_ = std::current_exception();
         next_sample_ = num_records();
         changed_->notify_all();
@@ -283,7 +283,7 @@ void ImagePipeline::clear_row(ImageBatch& batch, int64_t row) const {
   batch.index[static_cast<size_t>(row)] = -1;
 }
 
-// Throws unless the error may be skipped.
+// Counts the chunk's bad records. Throws if one may not be skipped or if there are too many.
 int64_t ImagePipeline::count_bad(const Chunk& chunk) {
   int64_t bad = 0;
   for (const Chunk::Failure& failure : chunk.failures) {
@@ -315,7 +315,7 @@ bool ImagePipeline::fills_last() const {
   return options_.round_batch && (options_.skip_bad || num_records() % options_.batch_size != 0);
 }
 
-// Copies the first batch, because the caller may write into its arrays.
+// Keeps a copy of the first batch, because the caller may overwrite the batch's arrays.
 void ImagePipeline::keep_first(const ImageBatch& batch) {
   if (!fills_last()) return;
   ImageBatch& first = first_.emplace(new_batch());

@@ -20,22 +20,22 @@
 namespace mxlite::io {
 
 struct PipelineOptions {
-  std::vector<std::string> paths;                 // files, in order
-  std::vector<int64_t> offsets;                   // offsets of records; empty: files are scanned
-  std::map<uint64_t, std::vector<float>> labels;  // by record id; empty: use the records' labels
+  std::vector<std::string> paths;                 // record files, in order
+  std::vector<int64_t> offsets;                   // offsets of records; if empty, scan the files
+  std::map<uint64_t, std::vector<float>> labels;  // by record id; if empty, labels are in records
   int64_t batch_size = 0, label_width = 1;
   int threads = 4, prefetch = 4;
   int64_t part_index = 0, num_parts = 1;
   bool shuffle = false, round_batch = true, skip_bad = false;
   double bad_limit = 0.5;     // share of an epoch's records that may be skipped
-  int64_t shuffle_bytes = 0;  // above 0: stretches of the file are shuffled
+  int64_t shuffle_bytes = 0;  // if > 0, size of the blocks of file bytes that are shuffled
   uint64_t seed = 0, augment_seed = 0, shuffle_bytes_seed = 0;
   ImageParams image;
 
-  bool detection = false;  // with boxes; label_width is -1 or required of each record
+  bool detection = false;  // labels have boxes; label_width is -1 or each record's exact width
   DetectionParams boxes;
 
-  // Options that have the names and meanings of 1.x's iterators; Python passes them on as they are.
+  // Options with the names and meanings of MXNet 1.x's iterators, which Python passes unchanged.
   static constexpr auto fields() {
     using P = PipelineOptions;
     return std::tuple(
@@ -60,7 +60,7 @@ struct PipelineOptions {
 
 struct ImageBatch {
   NDArrayRef data, label;
-  std::vector<int64_t> index;  // index of each record in the part's file order
+  std::vector<int64_t> index;  // each record's index in this part's file order
   int64_t pad = 0;
 };
 
@@ -69,7 +69,7 @@ struct BadRecords {
   int64_t total() const { return record + label + image; }
 };
 
-// Position of a pipeline: what it delivers next.
+// Position of a pipeline in the data set, from which seek() continues.
 struct PipelinePosition {
   uint64_t epoch = 0;
   int64_t batches = 0;         // batches delivered in this epoch
@@ -78,8 +78,8 @@ struct PipelinePosition {
   BadRecords skipped;
 };
 
-// Any thread may call any function; calls of several threads run one after the other. What a sample
-// becomes depends on the seeds, the epoch and its record, not on the threads.
+// Thread-safe: calls of several threads run one after the other. The values of a sample depend on
+// the seeds, the epoch and the record, not on the number or timing of threads.
 class ImagePipeline {
  public:
   explicit ImagePipeline(PipelineOptions options);
@@ -87,19 +87,19 @@ class ImagePipeline {
   ImagePipeline(const ImagePipeline&) = delete;
   ImagePipeline& operator=(const ImagePipeline&) = delete;
 
-  // Returns false at the end. Without skip_bad, a bad record's error is thrown instead of its
-  // batch.
+  // Returns false at the end of the epoch. Without skip_bad, throws the error of a bad record
+  // instead of returning its batch.
   bool next(ImageBatch& batch);
   void reset();
-  // Ends the threads for good, before the process ends. Does not wait for other calls.
+  // Stops the threads permanently, at exit of the process. Does not wait for calls in progress.
   void close();
   PipelinePosition position() const;
   // Continues as if the batches before `position` had been delivered.
   void seek(const PipelinePosition& position);
   int64_t num_records() const { return static_cast<int64_t>(offsets_.size()); }
-  // Returns values per label; labels with boxes begin with channels, height, width, label length.
+  // Returns values per label. Labels with boxes begin with channels, height, width, label length.
   int64_t label_width() const { return label_width_; }
-  // Returns numbers of bad records skipped since the beginning, by what was bad.
+  // Returns the numbers of bad records skipped so far, by the stage that failed.
   BadRecords skipped() const;
   std::string last_skipped() const;
 
@@ -126,7 +126,7 @@ class ImagePipeline {
   std::unique_ptr<Chunk> new_chunk(int64_t number) const;
   std::unique_ptr<Chunk> take_chunk();
   int64_t count_bad(const Chunk& chunk);
-  // Returns whether the last batch may be short and gets rows of the first one.
+  // Returns whether a short last batch is filled up with rows of the first batch.
   bool fills_last() const;
   void copy_row(const ImageBatch& from, int64_t row, ImageBatch& to, int64_t target) const;
   void clear_row(ImageBatch& batch, int64_t row) const;
@@ -135,13 +135,13 @@ class ImagePipeline {
 
   PipelineOptions options_;
   std::vector<std::unique_ptr<RecordFile>> files_;
-  std::vector<int64_t> begins_;   // begin of each file and the end of all, in bytes
-  std::vector<int64_t> offsets_;  // this part's records, in the bytes of all files
+  std::vector<int64_t> begins_;   // byte offset of each file in all files, then their total size
+  std::vector<int64_t> offsets_;  // byte offsets of this part's records in all files
   int64_t label_width_ = 1;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;
 
-  // Used only by the thread that has its turn, as are the functions above.
+  // The functions above and the members below require a Turn.
   int64_t delivered_ = 0;
   BadRecords skipped_;
   int64_t skipped_before_ = 0;  // within this epoch
@@ -151,16 +151,16 @@ class ImagePipeline {
   std::optional<ImageBatch> first_;          // copy of the epoch's first batch if fills_last()
 
   mutable std::mutex mutex_;
-  mutable std::thread::id turn_;  // thread within a call; none: of no value; guarded by mutex_
+  mutable std::thread::id turn_;  // thread that is in a call, or the empty id; guarded by mutex_
   KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Chunk>> chunks_;  // guarded by mutex_; in the epoch's order
-  // Tells why no chunk follows those of chunks_, and is null if one does; guarded by mutex_.
+  // Error because of which no chunk follows those of chunks_, or null; guarded by mutex_.
   std::exception_ptr failure_;
   int64_t next_sample_ = 0;                        // guarded by mutex_
-  int64_t taken_ = 0;                              // guarded by mutex_; chunks
+  int64_t taken_ = 0;                              // guarded by mutex_; number of chunks taken
   bool closed_ = false;                            // guarded by mutex_
-  int running_ = 0;                                // guarded by mutex_; threads that have begun
-  KeptInFork<std::vector<std::jthread>> workers_;  // last: joined before the rest goes
+  int running_ = 0;                                // guarded by mutex_; number of started threads
+  KeptInFork<std::vector<std::jthread>> workers_;  // last member: joined before others end
 };
 
 }  // namespace mxlite::io

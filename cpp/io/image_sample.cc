@@ -1,4 +1,4 @@
-// One record becomes one row of an ImagePipeline's batch.
+// Turns one record into one row of an ImagePipeline's batch.
 #include <algorithm>
 #include <cstring>
 
@@ -8,9 +8,9 @@ namespace mxlite::io {
 namespace {
 
 constexpr int64_t kHeaderSize = 24;  // u32 number of labels, f32 label, u64 id, u64 id2
-constexpr int64_t kShapeLabels = 4;  // channels, height, width, number of labels: before boxes
+constexpr int64_t kShapeLabels = 4;  // channels, height, width, label length; boxes follow
 
-// Returns the labels that the record's header announces.
+// Returns the number of labels that the record's header states.
 int64_t count_labels(const Record& record, const std::string& name) {
   const auto size = static_cast<int64_t>(record.bytes.size());
   uint32_t count = 0;
@@ -38,7 +38,7 @@ void write_box_label(const DetectionSample& sample, const ImageParams& image, fl
 
 }  // namespace
 
-// Returns the record's own labels, or those of the list.
+// Returns the record's labels: from options_.labels if given, else from the record.
 std::span<const float> ImagePipeline::labels_of(const Record& record,
                                                 const std::string& name) const {
   const int64_t count = count_labels(record, name);
@@ -50,12 +50,12 @@ std::span<const float> ImagePipeline::labels_of(const Record& record,
                   " is not in path_imglist");
     return found->second;
   }
-  // Records and their contents begin at multiples of 4 bytes.
+  // The labels are aligned for float, because records and payloads begin at multiples of 4 bytes.
   const std::byte* labels = record.bytes.data() + (count > 0 ? kHeaderSize : 4);
   return {reinterpret_cast<const float*>(labels), static_cast<size_t>(std::max(count, int64_t{1}))};
 }
 
-// Uses the widest label of all parts: every process must see the same shape.
+// Uses the widest label of all parts, because the shape must be equal in all processes.
 void ImagePipeline::choose_label_width() {
   label_width_ = options_.label_width;
   if (!options_.detection) return;
@@ -69,7 +69,7 @@ void ImagePipeline::choose_label_width() {
       const std::span<const float> labels =
           labels_of(record, name_of(place.file, -1, place.offset));
       widest = std::max(widest, static_cast<int64_t>(labels.size()));
-    } catch (const Error&) {  // reported when its batch is read
+    } catch (const Error&) {  // next() reports it when it reads this record
     }
   }
   const int64_t given = options_.boxes.label_pad_width;

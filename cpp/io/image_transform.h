@@ -14,7 +14,7 @@
 
 namespace mxlite::io {
 
-// Options of 1.x's iterators, under its names and with its defaults.
+// Options of MXNet 1.x's iterators, with their names and defaults.
 struct AugmentOptions {
   bool apply_exif_orientation = true;
   int resize = -1;
@@ -129,7 +129,7 @@ struct TransformScratch {
   Window window;
 };
 
-// Returns the orientation in which an image is used: its Exif tag's, or 1 if params ignore the tag.
+// Returns the Exif orientation to apply: that of the image's tag, or 1 if params ignore the tag.
 inline int used_orientation(std::span<const std::byte> bytes, const ImageParams& params) {
   return params.apply_exif_orientation ? exif_orientation(bytes) : 1;
 }

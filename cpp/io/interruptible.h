@@ -1,4 +1,4 @@
-// Lets Ctrl-C end long work on a file.
+// Lets Ctrl-C interrupt long operations on a file.
 #pragma once
 #include <chrono>
 
@@ -6,8 +6,8 @@
 
 namespace mxlite::io {
 
-// Call operator() in each step, without locks: ten times a second other threads of Python may run,
-// and it throws what a signal handler raised meanwhile.
+// Call operator() in each step, without holding locks. Ten times a second it releases the GIL for
+// other Python threads, runs signal handlers and throws what they raise.
 class InterruptCheck {
  public:
   void operator()() {

@@ -8,8 +8,8 @@
 namespace mxlite::io {
 namespace {
 
-// Level -1 is a warning. Most say that pixels are lost; these say that bytes were superfluous,
-// which is common and harmless.
+// Level -1 is a warning. Most warnings mean lost pixels and are treated as errors; the ones below
+// mean superfluous bytes, which are common and harmless.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -23,8 +23,8 @@ void on_message(j_common_ptr info, int level) {
   }
 }
 
-// Each scan of a progressive file visits all blocks of the image. Encoders write about 10; a file
-// of thousands of empty scans would keep a thread busy for minutes.
+// Each scan of a progressive file visits all blocks of the image. Encoders write about 10 scans; a
+// malicious file with thousands of empty scans would keep a thread busy for minutes.
 constexpr int kMostScans = 100;
 
 void check_scans(j_common_ptr info) {
@@ -35,7 +35,7 @@ void check_scans(j_common_ptr info) {
   std::longjmp(trap->exit, 1);
 }
 
-// Each image gets a new decompressor: a reused one keeps tables of the image before.
+// Use a new one for each image: a reused decompressor would keep the previous image's tables.
 struct Decompressor {
   jpeg_decompress_struct info{};
   JpegErrorTrap trap{};
@@ -56,8 +56,8 @@ struct Decompressor {
        " bytes are not a readable JPEG image: ", std::string(jpeg.trap.message));
 }
 
-// Between setjmp and the end of these functions no object with a destructor is made: longjmp
-// does not run destructors.
+// longjmp skips destructors, so in these functions no object with a destructor may be made after
+// setjmp.
 bool read_header(Decompressor& jpeg, std::span<const std::byte> bytes) {
   if (setjmp(jpeg.trap.exit) != 0) return false;
   jpeg_create_decompress(&jpeg.info);
@@ -90,7 +90,7 @@ J_COLOR_SPACE color_space(const jpeg_decompress_struct& info, ColorOrder order) 
   return JCS_RGB;
 }
 
-// Inks are inverted as Adobe writes them (255 is none); the arithmetic is OpenCV's.
+// Converts CMYK pixels, inverted as in Adobe's files (255 is no ink), with OpenCV's arithmetic.
 void convert_inks(const unsigned char* inks, int64_t pixels, ColorOrder order,
                   unsigned char* output) {
   const int channels = num_channels(order);
@@ -109,7 +109,7 @@ void convert_inks(const unsigned char* inks, int64_t pixels, ColorOrder order,
   }
 }
 
-// Decodes columns [x, x + width) of rows [y, y + height), all multiples of libjpeg's units.
+// Region to decode: columns [x, x + width) of rows [y, y + height). libjpeg widens the columns.
 struct Rows {
   JDIMENSION x = 0, width = 0, y = 0, height = 0;
   unsigned char* pixels = nullptr;
@@ -190,8 +190,8 @@ void decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options,
       scaled_side(static_cast<int>(jpeg.info.image_width), options.denominator));
   const auto full_height = static_cast<JDIMENSION>(
       scaled_side(static_cast<int>(jpeg.info.image_height), options.denominator));
-  // Colors are interpolated between columns and rows, so pixels at a cut differ: the cut is made
-  // two pixels away.
+  // libjpeg interpolates colors between neighbouring pixels, so pixels at the region's border would
+  // differ from a full decode: decode two pixels more on each side.
   constexpr int kMargin = 2;
   Rows rows;
   rows.x = static_cast<JDIMENSION>(std::max(needed.x - kMargin, 0));

@@ -1,8 +1,8 @@
-// Errors of libjpeg: instead of ending the process it jumps to the caller's setjmp.
+// Error handler for libjpeg: jumps to the caller's setjmp instead of ending the process.
 #pragma once
 #include <csetjmp>
 #include <cstdio>
-// libjpeg's headers need stdio before them and take the name `boolean`.
+// libjpeg's headers must follow stdio; they define the name `boolean`.
 #include <jerror.h>
 #include <jpeglib.h>
 

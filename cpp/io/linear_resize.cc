@@ -48,7 +48,7 @@ void resize_color(const unsigned char* row, const int* first, const int16_t* wei
                   int16_t* output) {
   int i = 0;
 #ifdef __AVX2__
-  // Pixels r0 g0 b0 a0 r1 g1 b1 a1 become pairs r0 r1 g0 g1 .. of 16 bits for one multiply-add.
+  // Reorders pixels r0 g0 b0 a0 r1 g1 b1 a1 to 16-bit pairs r0 r1 g0 g1 .. for one multiply-add.
   const __m256i pairs = _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, 0,
                                          -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
   const auto two_pixels = [&](int j) {
@@ -146,7 +146,7 @@ LinearResizer::LinearResizer(const Window& window, int channels, const LinearTap
   output_.resize(count);
 }
 
-// Each source row serves one or two consecutive output rows; two buffers take turns.
+// Returns a source row resized in width. Caches two rows: an output row needs two adjacent ones.
 const int16_t* LinearResizer::horizontal(int source_row) {
   const auto slot = static_cast<size_t>(source_row & 1);
   int16_t* line = lines_[slot].data();

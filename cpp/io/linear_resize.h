@@ -1,5 +1,5 @@
-// Bilinear resampling of a part of an image, row by row; bit for bit what OpenCV's INTER_LINEAR
-// gives for these pixels of the whole image.
+// Bilinear resampling of a part of an image, row by row. The result is bit-identical to these
+// pixels of the whole image resized with OpenCV's INTER_LINEAR.
 #pragma once
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace mxlite::io {
 
-// Maps one axis: output i of [begin, begin + count) is at origin + (i + 0.5) * scale - 0.5 in the
-// source, of which [lowest, lowest + size) may be read.
+// Mapping of one axis: output pixel i of [begin, begin + count) is at source coordinate
+// origin + (i + 0.5) * scale - 0.5. Only source pixels [lowest, lowest + size) may be read.
 struct ResizeAxis {
   double scale = 1, origin = 0;
   int lowest = 0, size = 0;
@@ -24,12 +24,12 @@ struct LinearTaps {
   int end() const { return second.back() + 1; }
 };
 
-// OpenCV leaves out the second pixel beyond the left and right border, and repeats the border row
-// above and below; the weights differ in the last bit.
+// Separate functions, as in OpenCV: beyond the left and right border it drops the second pixel,
+// above and below it repeats the border row; the weights differ in the last bit.
 LinearTaps column_taps(const ResizeAxis& axis);
 LinearTaps row_taps(const ResizeAxis& axis);
 
-// Computes output rows from a window that holds the taps' pixels. Pixels are 1 or 4 bytes.
+// Computes output rows from a window that contains the taps' pixels, of 1 or 4 bytes each.
 class LinearResizer {
  public:
   LinearResizer(const Window& window, int channels, const LinearTaps& columns,

@@ -4,10 +4,10 @@
 
 namespace mxlite::io {
 
-// orientation: exif_orientation's 1 to 8. Height and width are swapped from 5 on.
+// Turns an image of Exif orientation 1 to 8 upright; 5 to 8 swap height and width.
 void orient_pixels(const unsigned char* pixels, int height, int width, int channels,
                    int orientation, unsigned char* output);
-// image: uint8 (height, width, channels), computed; returned itself if it is upright.
+// Same for a computed uint8 array (height, width, channels); orientation 1 returns `image` itself.
 NDArrayRef orient(const NDArrayRef& image, int orientation);
 
 }  // namespace mxlite::io

@@ -64,7 +64,7 @@ struct Reader {
   Reader& operator=(const Reader&) = delete;
 };
 
-// longjmp does not run destructors: no object with one is made after setjmp.
+// longjmp skips destructors, so no object with a destructor may be made after setjmp.
 bool read_header(Reader& reader) {
   if (setjmp(reader.trap.exit) != 0) return false;
   png_read_info(reader.png, reader.info);

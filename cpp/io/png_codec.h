@@ -6,10 +6,10 @@
 namespace mxlite::io {
 
 ImageInfo read_png_header(std::span<const std::byte> bytes, const std::string& name);
-// Samples of 16 bits lose their lower half; alpha is dropped without blending unless asked for.
+// Keeps only the high byte of 16-bit samples. Drops alpha without blending unless asked for it.
 void decode_png(std::span<const std::byte> bytes, const DecodeOptions& options,
                 unsigned char* pixels);
-// level: 0 (fast) to 9 (small).
+// level: compression level, 0 (fastest) to 9 (smallest).
 std::vector<std::byte> encode_png(const PixelBlock& image, int level);
 
 }  // namespace mxlite::io

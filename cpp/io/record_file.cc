@@ -9,10 +9,10 @@ namespace {
 
 constexpr int64_t kHeadSize = 8;
 
-// Returns the offset of the first magic word, looking at every fourth byte; -1 if there is none.
+// Returns the first offset that is a multiple of 4 and has the magic word; -1 if there is none.
 int64_t find_magic(std::span<const std::byte> bytes) {
   const size_t words = bytes.size() / 4;
-  constexpr size_t kBlock = 64;  // words looked at before branching: the inner loop is vectorized
+  constexpr size_t kBlock = 64;  // words per branch, so that the inner loop is vectorized
   for (size_t begin = 0; begin < words; begin += kBlock) {
     const size_t end = std::min(begin + kBlock, words);
     uint32_t found = 0;
@@ -40,8 +40,8 @@ std::optional<PartHead> RecordFile::head_at(int64_t offset, ReadBuffer& buffer) 
   return decode_part(word);
 }
 
-// A length that is too large covers following heads, so the payload is searched for one: writers
-// never leave the magic word there.
+// Detects a length that is too large: the payload then contains another head. Writers never leave
+// the magic word in a payload.
 std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, ReadBuffer& buffer,
                                                     std::string* problem) const {
   if (offset < 0 || offset % 4 != 0) {
@@ -71,7 +71,7 @@ std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, ReadBuffer& 
   // A file may end without the last record's padding.
   const int64_t end = std::min(begin + padded(head->length), size());
   std::span<const std::byte> payload;
-  // Detects a forged length before all of its bytes are read.
+  // Searches growing prefixes, to detect a wrong length before reading all of its bytes.
   for (int64_t size = 128 << 10; std::ssize(payload) < end - begin; size *= 4) {
     const size_t searched = payload.size();
     const int64_t wanted = std::min(size, end - begin);
@@ -125,7 +125,7 @@ int64_t RecordFile::find_head(int64_t offset) const {
   };
   ReadBuffer buffer;
   offset = padded(std::max<int64_t>(offset, 0));
-  const std::optional<PartHead> head = head_at(offset, buffer);  // without reading a block
+  const std::optional<PartHead> head = head_at(offset, buffer);  // common case: reads 8 bytes
   if (head && begins_record(*head)) return offset;
   constexpr size_t kLargestBlock = 1 << 20;
   InterruptCheck check_interrupt;
@@ -143,7 +143,7 @@ int64_t RecordFile::find_head(int64_t offset) const {
         return offset + static_cast<int64_t>(at);
       at += 4;
     }
-    if (at == 0) break;  // truncated meanwhile
+    if (at == 0) break;  // the file was truncated during the search
     offset += static_cast<int64_t>(at);
   }
   return size();

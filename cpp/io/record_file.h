@@ -1,4 +1,4 @@
-// Reading RecordIO files.
+// Reads RecordIO files.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -11,15 +11,15 @@
 
 namespace mxlite::io {
 
-// Reuses its memory from record to record.
+// A record that was read; its memory is reused for the next record.
 struct Record {
   int64_t offset = 0;                // offset of its head in the file
-  std::span<const std::byte> bytes;  // in the buffer of the read, or in `glued`
-  std::vector<std::byte> glued;      // holds a record that was written in parts
+  std::span<const std::byte> bytes;  // content; points into the read's buffer or into `glued`
+  std::vector<std::byte> glued;      // memory of a record that was joined from parts
   ReadBuffer buffer;
 };
 
-// Const functions may be called by several threads.
+// Const functions are thread-safe.
 class RecordFile {
  public:
   // Throws kRecord when the file cannot be read.
@@ -27,19 +27,19 @@ class RecordFile {
 
   const std::string& path() const { return path_; }
   int64_t size() const { return file_.size(); }
-  // Notices that the file grew or shrank; returns true if the size changed.
+  // Updates the file's size; returns true if it changed.
   bool refresh() { return file_.refresh(); }
 
-  // Reads the record whose head is at offset; returns the offset after it. Throws kRecord naming
-  // file, number (when not negative) and offset if there is no whole record.
+  // Reads the record whose head is at `offset` and returns the offset after the record. Throws
+  // kRecord naming the file, `number` (if >= 0) and `offset` if there is no complete record.
   int64_t read(int64_t offset, Record& record, int64_t number = -1) const {
     return read(offset, record, record.buffer, number);
   }
-  // Reads the same with bytes in another buffer.
+  // Same, but reads into `buffer` instead of the record's own buffer.
   int64_t read(int64_t offset, Record& record, ReadBuffer& buffer, int64_t number) const;
   // Returns the offset of the first head at or after offset; size() if there is none.
   int64_t find_head(int64_t offset) const;
-  // Returns the head at an offset, if a part of a record begins there.
+  // Returns the head at `offset`, or nullopt if no part of a record begins there.
   std::optional<PartHead> head_at(int64_t offset, ReadBuffer& buffer) const;
 
  private:
@@ -55,8 +55,8 @@ class RecordReader {
  public:
   explicit RecordReader(std::string path) : file_(std::move(path)) {}
 
-  // Returns false at the end. After an error the position is the next head after the damage. The
-  // bytes stay valid until the next call.
+  // Returns false at the end. After an error, the position is the first head after the damage. The
+  // record's bytes stay valid until the next call.
   bool next(Record& record);
   void seek(int64_t offset);
   int64_t tell() const { return position_; }
@@ -68,7 +68,7 @@ class RecordReader {
   RecordFile file_;
   ReadBuffer buffer_{kReadAhead};
   int64_t position_ = 0;
-  int64_t number_ = 0;  // number of the next record; negative after a seek: unknown
+  int64_t number_ = 0;  // number of the next record; negative if unknown, after a seek
 };
 
 }  // namespace mxlite::io

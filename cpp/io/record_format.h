@@ -1,4 +1,4 @@
-// The words of a RecordIO file: parts of [magic, cflag << 29 | length, payload, zeros to 4 bytes].
+// RecordIO format: a file is a list of parts [magic, cflag << 29 | length, payload, padding to 4].
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace mxlite::io {
 inline constexpr uint32_t kRecordMagic = 0xCED7230A;
 inline constexpr uint32_t kMaxPartLength = (1U << 29) - 1;
 
-// A record whose payload has the magic word at an offset divisible by 4 is split there; the word is
-// left out and restored by the reader, so that it only ever precedes a length.
+// The writer splits a record at each magic word in its payload (at an offset divisible by 4) and
+// omits the word; the reader restores it. Thus the magic word always marks the head of a part.
 enum class RecordPart : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
 
 struct PartHead {

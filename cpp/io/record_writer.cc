@@ -19,7 +19,7 @@ constexpr size_t kBufferSize = 1 << 20;
 
 // Returns the first offset from `begin`, a multiple of 4, that has the magic; size if none has it.
 size_t find_magic(std::span<const std::byte> bytes, size_t begin) {
-  constexpr size_t kBlock = 1024;  // looked at as a whole, in vectors
+  constexpr size_t kBlock = 1024;  // bytes compared without a branch, vectorized
   while (begin + kBlock <= bytes.size()) {
     uint32_t found = 0;
     for (size_t i = 0; i < kBlock; i += 4) found |= load_word(&bytes[begin + i]) == kRecordMagic;
@@ -36,7 +36,7 @@ size_t find_magic(std::span<const std::byte> bytes, size_t begin) {
 RecordWriter::RecordWriter(std::string path) : path_(std::move(path)), owner_(::getpid()) {
   MX_CHECK_KIND(path_.find('\0') == std::string::npos, ErrorKind::kRecord, "record file '",
                 path_.c_str(), "': cannot be created: its name holds a zero byte");
-  // Makes a new file instead of truncating one: a reader's map of a truncated file raises SIGBUS.
+  // Replace the file instead of truncating it: a process that has mapped it would get SIGBUS.
   std::error_code ignored;
   const auto target = std::filesystem::canonical(path_, ignored);
   if (!ignored && std::filesystem::is_regular_file(target, ignored) &&
@@ -123,7 +123,7 @@ void RecordWriter::write(size_t size, const std::function<void(std::span<std::by
   make_room(sizeof head + size);
   const std::span<std::byte> record(&buffer_[used_ + sizeof head], size);
   fill(record);
-  if (find_magic(record, 0) < size) {  // it has to be split
+  if (find_magic(record, 0) < size) {  // must be split at the magic word
     const std::vector<std::byte> copy(record.begin(), record.end());
     write(copy);
     return;

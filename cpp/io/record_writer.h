@@ -1,4 +1,4 @@
-// Writing RecordIO files.
+// Writes RecordIO files.
 #pragma once
 #include <sys/types.h>
 
@@ -13,24 +13,24 @@ namespace mxlite::io {
 
 class RecordWriter {
  public:
-  // Replaces the file. Readers that have mapped the old one keep it unchanged.
+  // Replaces the file. A process that has the old file open keeps reading the old content.
   explicit RecordWriter(std::string path);
-  // Continues after the first `keep` bytes of an existing file; the rest is lost.
+  // Truncates an existing file to its first `keep` bytes and appends to it.
   RecordWriter(std::string path, int64_t keep);
-  // Writes buffered bytes; failures are lost, so call close() first.
+  // Writes buffered bytes but ignores errors; call close() first to see them.
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  // Throws kValue for a record that is too long, kRecord when the file cannot be written.
+  // Throws kValue if the record is too long, and kRecord if the file cannot be written.
   void write(std::span<const std::byte> record);
   // Writes a record of `size` bytes that `fill` produces directly in the output buffer.
-  // Throws what fill throws; nothing is written then.
+  // If `fill` throws, writes nothing and rethrows.
   void write(size_t size, const std::function<void(std::span<std::byte>)>& fill);
   // Returns the offset of the next record's head.
   int64_t tell() const { return position_; }
   void flush();
-  // Returns when all written bytes survive a power failure.
+  // Waits until all written bytes are on the disk (fsync).
   void sync();
   void close();
   const std::string& path() const { return path_; }
@@ -44,7 +44,7 @@ class RecordWriter {
 
   std::string path_;
   int descriptor_ = -1;
-  pid_t owner_ = 0;  // process: a forked child must not write this buffer again
+  pid_t owner_ = 0;  // process id: a forked child must not write the inherited buffer again
   int64_t position_ = 0;
   std::unique_ptr<std::byte[]> buffer_;
   size_t capacity_ = 0, used_ = 0;  // bytes of buffer_

@@ -36,7 +36,7 @@ NDArrayRef resize_image(const NDArrayRef& image, int64_t width, int64_t height, 
   MX_CHECK_SHAPE(std::max(shape[0], shape[1]) <= std::numeric_limits<int>::max(),
                  "imresize: image of shape ", shape, " given, sides below 2^31 expected");
   MX_CHECK(image->contiguous(), "imresize: the image must be contiguous");
-  // OpenCV's own threads would compete with those of the operators.
+  // OpenCV's own threads would compete with the operators' threads.
   static std::once_flag once;
   std::call_once(once, [] { cv::setNumThreads(1); });
   image->wait_to_read();

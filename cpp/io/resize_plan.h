@@ -1,4 +1,4 @@
-// Decides which part of an image a sample shows and how that part is resized.
+// Decides which part of an image a sample uses and how that part is resized.
 #pragma once
 #include <optional>
 
@@ -7,23 +7,23 @@
 
 namespace mxlite::io {
 
-// Resizes `rectangle` of the image to `size`, in which the sample begins at (x, y).
+// Resize the image's `rectangle` to `size`; the sample is the part of the result from (x, y) on.
 struct ResizePlan {
   Region rectangle;
   Extent size;
   int x = 0, y = 0;
 };
 
-// Returns the plan of a sample; returns nothing, and draws nothing, if the image is resized twice.
+// Returns the plan of a sample; nullopt, without drawing random numbers, for two resizes.
 std::optional<ResizePlan> plan_resize(Extent image, const ImageParams& params, Random& random);
-// Returns whether both sides are halved: OpenCV then averages four pixels.
+// Returns whether both sides are exactly halved: OpenCV then averages four pixels instead.
 bool halves(const ResizePlan& plan);
 
 struct ResizeAxes {
   ResizeAxis columns, rows;
 };
-// The coordinates of the rectangle are divided by `denominator` if the image was decoded at
-// 1/denominator of its size.
+// Returns the mapping of both axes for an image that was decoded at 1/denominator of its size: the
+// rectangle's coordinates are divided by `denominator`.
 ResizeAxes resize_axes(const ResizePlan& plan, const ImageParams& params, int denominator);
 
 }  // namespace mxlite::io

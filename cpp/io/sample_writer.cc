@@ -10,10 +10,10 @@ namespace {
 
 struct Plane {
   float mean = 0, factor = 1, shift = 0;
-  const float* means = nullptr;  // means of the row's pixels; replaces mean
+  const float* means = nullptr;  // if set, a mean for each pixel of the row, used instead of `mean`
 };
 
-// Four bytes are read as one word: the compiler then turns the loop into shifts of whole registers.
+// Reads a four-byte pixel as one word, so that the compiler vectorizes the loop with shifts.
 template <int kPixel>
 int pixel_at(const unsigned char* row, int x, int channel) {
   if constexpr (kPixel == 4) {
@@ -30,7 +30,7 @@ T element(int pixel, float mean, const Plane& plane) {
   if constexpr (std::is_same_v<T, float>) {
     return (static_cast<float>(pixel) - mean) * plane.factor + plane.shift;
   } else if constexpr (std::is_same_v<T, uint8_t>) {
-    return static_cast<uint8_t>(pixel);  // as 1.x: the pixels unchanged
+    return static_cast<uint8_t>(pixel);  // unchanged, as in MXNet 1.x
   } else {
     return static_cast<T>(std::clamp<float>(static_cast<float>(pixel) - mean,
                                             std::numeric_limits<T>::min(),

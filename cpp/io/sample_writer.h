@@ -1,10 +1,10 @@
-// Writes rows of pixels into planes of a sample: normalizes, casts and mirrors in one pass.
+// Writes rows of pixels to a sample's channel planes; normalizes, casts and mirrors in one pass.
 #pragma once
 #include "cpp/io/image_transform.h"
 
 namespace mxlite::io {
 
-// Random values of one sample.
+// Randomly drawn augmentations of one sample.
 struct SampleLook {
   bool flip = false;
   float contrast = 1, light = 0;

@@ -52,7 +52,7 @@ bool TextFile::next(std::string_view& line) {
     const int64_t left = end_ - position_;
     std::string_view piece;
     size_t found = std::string_view::npos;
-    // Most lines are in the first 4 KiB, which the buffer has.
+    // Most lines end within the first 4 KiB, which are buffered.
     for (int64_t size = 4096; found == std::string_view::npos; size *= 4) {
       const size_t searched = piece.size();
       piece = text(position_, static_cast<size_t>(std::min(size, left)), buffer_);

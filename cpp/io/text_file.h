@@ -10,12 +10,12 @@ namespace mxlite::io {
 
 class TextFile {
  public:
-  // Part `part` of `parts` begins with the first line that starts at or after its share of the
-  // bytes: every line is in one part. who: the reader, for errors. Throws kRecord.
+  // Reads the lines that start in byte range `part` of `parts` equal ranges, so each line is in
+  // exactly one part. `who` names the reader in errors. Throws kRecord.
   TextFile(std::string path, std::string who, int64_t part = 0, int64_t parts = 1);
 
-  // Returns the next line that is not blank, without its end; false at the end. The line stays
-  // valid until the next call. Throws kRecord if the file is truncated meanwhile.
+  // Gets the next line that is not blank, without its line end; returns false at the end of the
+  // part. The line is valid until the next call. Throws kRecord if the file was truncated.
   bool next(std::string_view& line);
   void rewind() { position_ = begin_; }
   void skip_to_end() { position_ = end_; }
@@ -24,7 +24,7 @@ class TextFile {
   const std::string& path() const { return path_; }
 
  private:
-  // Returns the offset after the first line end at or after `offset`; `limit` if there is none.
+  // Returns the offset after the first line end at or after `offset`, or `limit` if there is none.
   int64_t line_end(int64_t offset, int64_t limit);
   std::string_view text(int64_t offset, size_t size, ReadBuffer& buffer) const;
 

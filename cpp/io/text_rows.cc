@@ -17,8 +17,8 @@ void skip_spaces(std::string_view& text) {
   text.remove_prefix(begin == std::string_view::npos ? text.size() : begin);
 }
 
-// Removes a number and the spaces around it from the front; false if there is none or it does not
-// fit.
+// Removes a number and the spaces around it from the front of `text`. Returns false if there is
+// none or if it is out of the type's range.
 template <class T>
 bool take_number(std::string_view& text, T& value) {
   skip_spaces(text);
@@ -27,7 +27,7 @@ bool take_number(std::string_view& text, T& value) {
   auto [end, error] = std::from_chars(text.data(), last, value);
   if (error != std::errc()) return false;
   if constexpr (std::is_integral_v<T>) {
-    // numpy.savetxt writes whole numbers as 1.000000000000000000e+00.
+    // Accept integers in floating-point form: numpy.savetxt writes 1.000000000000000000e+00.
     if (end != last && (*end == '.' || *end == 'e' || *end == 'E')) {
       constexpr double kMost = sizeof(T) < 8 ? 0x1p31 : 0x1p53;
       double whole = 0;
@@ -54,13 +54,13 @@ void parse_csv(const TextFile& file, std::string_view line, int64_t columns, T* 
     if (left.front() != ',')
       file.fail_at(line, str("column ", i + 1, " of ", columns, " is not a number of the dtype"));
     left.remove_prefix(1);
-    // One comma may end a line.
+    // A line may end with one comma.
     skip_spaces(left);
     if (last && !left.empty()) file.fail_at(line, str("more than ", columns, " columns given"));
   }
 }
 
-// Calls take(line) for the remaining lines, then for the first ones again or missing(count).
+// Reads `rows` lines with take(line); past the end, wraps around if `round`, else calls missing(n).
 template <class Take, class Missing>
 int64_t read_wrapped(TextFile& file, int64_t rows, bool round, Take take, Missing missing) {
   std::string_view line;
@@ -130,7 +130,7 @@ void LibSvmReader::sort_row(std::string_view line, size_t first, LibSvmRows& out
 }
 
 void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
-  std::string_view left = line.substr(0, line.find('#'));  // a comment may follow
+  std::string_view left = line.substr(0, line.find('#'));  // drops a comment
   float label = 0;
   if (!take_number(left, label)) file_.fail_at(line, "it does not begin with a number");
   output.labels.push_back(label);
@@ -159,8 +159,8 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
 int64_t LibSvmReader::read(int64_t rows, bool round, LibSvmRows& output) {
   MX_CHECK(rows >= 0 && rows <= INT32_MAX, "LibSVMIter: ", rows,
            " rows asked for, at most 2147483647 expected");
-  // A batch beyond the address space or the overcommit limit fails here, before the file's rows
-  // are repeated.
+  // If the batch cannot fit into memory, fail here, before filling it with repeated rows of the
+  // file.
   output.labels.reserve(static_cast<size_t>(rows));
   output.begins.reserve(static_cast<size_t>(rows) + 1);
   return read_wrapped(

@@ -1,4 +1,4 @@
-// Rows of numbers from CSV and LibSVM files.
+// Reads rows of numbers from CSV and LibSVM files.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -10,11 +10,11 @@ namespace mxlite::io {
 
 class CsvReader {
  public:
-  // Each line has `columns` numbers separated by commas; dtype: float32, float64, int32 or int64.
+  // Each line must have `columns` numbers. dtype: float32, float64, int32 or int64.
   CsvReader(std::string path, int64_t columns, DType dtype);
 
-  // Reads `rows` rows, returns how many of them the file still had: with `round` the others are
-  // the file's first, else zeros. Throws kRecord naming the line.
+  // Reads `rows` rows. Returns how many of them were left in the file; fills the others with the
+  // file's first rows if `round`, else with zeros. Throws kRecord naming the line.
   int64_t read(int64_t rows, bool round, void* output);
   void rewind() { file_.rewind(); }
 
@@ -26,7 +26,7 @@ class CsvReader {
   DType dtype_;
 };
 
-// Rows of a sparse matrix and the numbers before them.
+// Rows of a sparse matrix (csr: values, columns, begins) and their labels.
 struct LibSvmRows {
   std::vector<float> values;
   std::vector<int64_t> columns, begins{0};
@@ -35,17 +35,17 @@ struct LibSvmRows {
 
 class LibSvmReader {
  public:
-  // A line is a label and `column:value` pairs; columns begin at 0 and are below `width`. Rows
-  // are sorted by column.
+  // A line is a label and `column:value` pairs with 0 <= column < width, in any order. Returned
+  // rows are sorted by column.
   LibSvmReader(std::string path, int64_t width, int64_t part, int64_t parts);
 
-  // Like CsvReader::read; the rows are appended.
+  // Like CsvReader::read, but appends the rows to `output`.
   int64_t read(int64_t rows, bool round, LibSvmRows& output);
   void rewind() { file_.rewind(); }
 
  private:
   void parse(std::string_view line, LibSvmRows& output) const;
-  // Sorts the pairs from `first` on by column; each column may be given once.
+  // Sorts the pairs from `first` on by column. Throws if a column occurs twice.
   void sort_row(std::string_view line, size_t first, LibSvmRows& output) const;
 
   TextFile file_;
