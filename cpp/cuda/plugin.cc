@@ -25,15 +25,15 @@
 
 namespace {
 
-// The file from which a function of a library was loaded.
+// Returns the path of the library file from which a function was loaded.
 template <class F>
 std::string path_of(F* function) {
   Dl_info info{};
   return dladdr(reinterpret_cast<void*>(function), &info) && info.dli_fname ? info.dli_fname : "";
 }
 
-// The libraries found may be others than those whose headers were compiled. Another major version
-// is refused; an earlier minor one may lack what a kernel calls.
+// Returns an error text if a loaded library has another major version than the headers used at
+// compile time. Warns about an older minor version, which may lack functions that kernels call.
 std::string problem_of_libraries() {
   const auto in_hundreds = [](auto v) {
     const int n = static_cast<int>(v);
@@ -76,14 +76,14 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     return nullptr;
   }
   try {
-    // cuDNN's engines that compile at run time find NVRTC by its name where the process has it.
+    // cuDNN's run-time compiled engines load NVRTC by name: load the process's own NVRTC first.
     std::string ignored;
     mxlite::rtc::Nvrtc::get(&ignored);
     // Leaked: arrays may outlive static destructors.
     auto* accelerator = new mxlite::cuda::CudaAccelerator(count);
     mxlite::set_device_timer(new mxlite::cuda::EventTimer);
     mxlite::set_code_loader(new mxlite::cuda::CudaCodeLoader);
-    // 0: no names of kernels in profiles; a path: that library; else the one that the loader finds.
+    // "0" disables kernel names in profiles; "" loads the default library, a path that library.
     if (const std::string cupti = mxlite::env_string("MXLITE_CUPTI", ""); cupti != "0")
       mxlite::set_kernel_tracer(mxlite::cuda::make_cupti_tracer(cupti));
     mxlite::set_device_copy(&mxlite::cuda::copy_strided);
