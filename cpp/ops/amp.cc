@@ -34,7 +34,7 @@ AmpClass class_of(const Rules& rules, const OpSchema& op, const ParamText& text)
 }  // namespace
 
 void set_rules(std::shared_ptr<const Rules> rules) {
-  // Kept for good: a call in another thread may be reading the rules of before.
+  // Old rules are leaked on purpose: a call in another thread may still be reading them.
   const Rules* kept = rules ? new Rules(*rules) : nullptr;
   active.store(kept, std::memory_order_release);
 }
@@ -74,7 +74,7 @@ Casts find_casts(const Rules& rules, const OpSchema& op, const ParamText& text,
   if (kind == AmpClass::kNeutral) return {};
   bool low = false, single = false, unknown = false;
   for (const KnownType& type : types) {
-    if (type && is_floating(*type) && !takes_part(rules, *type)) return {};  // the user's wish
+    if (type && is_floating(*type) && !takes_part(rules, *type)) return {};  // e.g. float64
     low |= type == rules.target;
     single |= type == DType::kFloat32;
     unknown |= !type;

@@ -1,5 +1,5 @@
-// Automatic mixed precision: which casts the inputs of an operator get, in calls while it is on and
-// in symbols. The classes are traits of the schemas (AmpClass); a user's lists replace them.
+// Automatic mixed precision (AMP): decides which inputs of an operator are cast, in eager calls and
+// in symbols. Each schema has a default class (AmpClass), which the user's lists override.
 #pragma once
 #include <functional>
 #include <map>
@@ -16,18 +16,18 @@ namespace mxlite::amp {
 
 struct Rules {
   DType target = DType::kBFloat16;
-  std::unordered_map<const OpSchema*, AmpClass> classes;  // absent: the schema's
+  std::unordered_map<const OpSchema*, AmpClass> classes;  // other operators: class of the schema
   std::unordered_map<const OpSchema*, std::vector<AmpCondition>> conditions;
 };
 
-// Applies to all threads from now on; null switches mixed precision off.
+// Sets the rules of all threads; null turns mixed precision off.
 void set_rules(std::shared_ptr<const Rules> rules);
-// The rules that this thread's calls follow now; null: none. They are never freed.
+// Returns the rules for this thread's calls, or null if AMP is off or paused. Never freed.
 const Rules* current_rules();
-// Sets the loss scale of all threads, which is 1 unless a trainer scales its loss.
+// Sets the loss scale of all threads. The default is 1; a trainer with dynamic scaling changes it.
 void set_loss_scale(double scale);
 
-// Suppresses casts in this thread while it lives: gradient rules, symbols, shape inference.
+// While it exists, this thread's calls get no casts: in gradient rules, symbols, shape inference.
 class Pause {
  public:
   Pause();
@@ -36,7 +36,7 @@ class Pause {
   Pause& operator=(const Pause&) = delete;
 };
 
-// Lifts all pauses of this thread while it lives: a forward that is run again inside backward.
+// While it exists, this thread's pauses have no effect: for a forward that backward runs again.
 class Resume {
  public:
   Resume();
@@ -55,14 +55,14 @@ ParamText text_of(const std::map<std::string, std::string>& attrs);
 
 // The casts that one call needs.
 struct Casts {
-  SmallVector<int, 4> inputs;  // their positions
-  std::optional<DType> type;   // none: the widest of these inputs, which have unknown types
+  SmallVector<int, 4> inputs;  // indices of the inputs to cast
+  std::optional<DType> type;   // nullopt: the widest type of these inputs, known only at run time
 };
-// `types`: those of the inputs; none: unknown. Inputs that the call writes are never cast, and no
-// input of a call that has one of another floating type, such as float64.
+// Finds the casts of a call from its inputs' types (nullopt: unknown). Never casts inputs that the
+// call writes, nor any input if one has another floating type, such as float64.
 Casts find_casts(const Rules& rules, const OpSchema& op, const ParamText& text,
                  std::span<const KnownType> types, const std::function<bool(int)>& writes);
-// The parameters with grad_scale multiplied by the loss scale where `op` is a loss output.
+// Returns the parameters; if `op` is a loss output, grad_scale is multiplied by the loss scale.
 ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params);
 
 const char* class_name(AmpClass c);

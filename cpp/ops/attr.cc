@@ -72,7 +72,7 @@ AttrValue parse_tuple(std::string_view body) {
   return out;
 }
 
-// A string where a number or tuple is expected is read as its text.
+// If `v` is a string, parses it as a number or tuple into `storage`; otherwise returns `v`.
 const AttrValue& resolve(const AttrValue& v, AttrValue& storage) {
   if (const auto* text = std::get_if<std::string>(&v)) return storage = parse_attr_text(*text);
   return v;

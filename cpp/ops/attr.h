@@ -1,5 +1,5 @@
-// Values of parameters (base/fields.h) as they cross the Python and JSON borders. Conversion and
-// spelling are written once per C++ type (AttrTraits), never once per operator.
+// Values of parameters (base/fields.h) in Python and JSON. Conversion and spelling are defined once
+// for each C++ type (AttrTraits), not for each operator.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -19,11 +19,11 @@
 namespace mxlite {
 
 using OptionalInts = std::vector<std::optional<int64_t>>;  // slice's begin and end: (None, 2)
-// A uint64_t holds only integers above the largest int64_t.
+// The alternative uint64_t is only used for integers above the largest int64_t.
 using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::string, Shape,
                                std::vector<double>, OptionalInts, DType, uint64_t>;
 
-// A conversion failed; the caller adds operator and parameter name.
+// Thrown if a conversion fails; the caller adds the names of operator and parameter.
 struct AttrMismatch {
   std::string expected;
   bool wrong_value = false;  // the type is right, the value is out of range
@@ -32,8 +32,8 @@ struct AttrMismatch {
 // Throws AttrMismatch if a number in `value` lies outside the range or is NaN. None passes.
 void check_attr_range(const AttrValue& value, const NumberRange& range);
 
-std::string attr_text(const AttrValue& value);  // as 1.x writes it: (3, 3), True, None, float32
-// Reads the text of a JSON file or of a string given for a number or tuple.
+std::string attr_text(const AttrValue& value);  // MXNet 1.x's spelling: (3, 3), True, float32
+// Parses a value from a JSON file, or a string that the user passed for a number or tuple.
 AttrValue parse_attr_text(std::string_view text);
 
 int64_t attr_to_int(const AttrValue& value);

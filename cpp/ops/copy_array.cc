@@ -1,5 +1,5 @@
-// Copies between arrays. Between devices only contiguous memory of one dtype travels; strides and
-// dtypes are changed on the source's device before, or on the destination's after.
+// Copies between arrays. Transfers between devices need contiguous memory of one dtype: strides and
+// dtypes are converted on the source's device before, or on the destination's device after.
 #include "cpp/core/host_memory.h"
 #include "cpp/core/threads.h"
 #include "cpp/ndarray/copy.h"
@@ -12,7 +12,7 @@ constexpr size_t kInlineBytes = 64 << 10;  // as in invoke.cc
 
 bool on_gpu(const NDArray& a) { return !is_host_memory(a.device()); }
 
-// Any strides and dtypes, on one device.
+// Copies between any strides and dtypes on one device.
 class StridedCopyTask final : public engine::Task {
  public:
   StridedCopyTask(const NDArray& src, const NDArray& dst)
@@ -37,7 +37,7 @@ class StridedCopyTask final : public engine::Task {
   SmallVector<StoragePlace, 2> held_;
 };
 
-// Bytes, between host and device or two devices.
+// Copies contiguous bytes between host and GPU or between GPUs.
 class TransferTask final : public engine::Task {
  public:
   TransferTask(const NDArray& src, const NDArray& dst)
@@ -72,7 +72,7 @@ void copy_on_device(const NDArray& src, const NDArray& dst) {
   push_copy(new StridedCopyTask(src, dst), src, dst, options);
 }
 
-// Copies to a device use its copy-in stream, all others the source's copy-out stream.
+// Host-to-device copies use the destination's copy-in stream, others the source's copy-out stream.
 void transfer(const NDArray& src, const NDArray& dst) {
   const bool in = !on_gpu(src);
   push_copy(new TransferTask(src, dst), src, dst,
@@ -82,8 +82,8 @@ void transfer(const NDArray& src, const NDArray& dst) {
 
 void copy_between_devices(const NDArrayRef& src, const NDArrayRef& dst) {
   NDArrayRef from = src;
-  // A GPU converts before and after at the speed of its memory; the host only makes strided
-  // data contiguous.
+  // A GPU converts dtypes at the speed of its memory, so GPUs convert before or after the transfer.
+  // The host only makes strided data contiguous.
   const bool convert_there = !on_gpu(*src) && src->dtype() != dst->dtype();
   if (!from->contiguous() || (from->dtype() != dst->dtype() && !convert_there)) {
     from =
@@ -108,7 +108,7 @@ void copy_to(const NDArrayRef& src, const NDArrayRef& dst) {
   NDArrayRef from = src;
   if (src->storage() == dst->storage()) {
     if (src->offset() == dst->offset() && src->strides() == dst->strides()) return;
-    from = NDArray::empty(src->spec(), src->device());  // views that may overlap
+    from = NDArray::empty(src->spec(), src->device());  // the two views may overlap
     copy_to(src, from);
   }
   copy_on_device(*from, *dst);

@@ -1,7 +1,7 @@
-// Arithmetic of dimensions in shape rules. While the shapes of a symbol are inferred, rules also
-// get shapes whose number of dimensions is known but not every dimension: -1 is an unknown
-// dimension. A rule then rejects only what cannot fit, and a result that depends on an unknown
-// dimension is -1.
+// Arithmetic of dimensions in shape rules. While a symbol's shapes are inferred, a rule may get
+// shapes with a known number of dimensions, of which some are unknown (-1). The rule must then
+// reject only shapes that cannot match, and return -1 for results that depend on an unknown
+// dimension.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,24 +15,24 @@ inline constexpr int64_t kUnknownDim = -1;
 
 constexpr bool is_known(int64_t dim) { return dim >= 0; }
 
-// Returns whether the dimensions are equal, as far as they are known.
+// Returns whether the dimensions are equal or one of them is unknown.
 constexpr bool may_equal(int64_t a, int64_t b) { return a == b || !is_known(a) || !is_known(b); }
 inline bool may_equal(const Shape& a, const Shape& b) {
   bool fits = a.ndim() == b.ndim();
   for (int i = 0; fits && i < a.ndim(); ++i) fits = may_equal(a[i], b[i]);
   return fits;
 }
-// Returns whether `dim` is a multiple of `factor`, as far as it is known.
+// Returns whether `dim` is a multiple of `factor` or unknown.
 constexpr bool may_be_multiple(int64_t dim, int64_t factor) {
   return !is_known(dim) || dim % factor == 0;
 }
-// These return whether `dim` is at least, or at most, `bound`, as far as both are known.
+// Return whether `dim` is at least (at most) `bound`, or one of them is unknown.
 constexpr bool may_be_at_least(int64_t dim, int64_t bound) {
   return !is_known(dim) || !is_known(bound) || dim >= bound;
 }
 constexpr bool may_be_at_most(int64_t dim, int64_t bound) { return may_be_at_least(bound, dim); }
 
-// Returns what is known of two equal dimensions or shapes.
+// Combines two dimensions or shapes that must be equal: takes the known value of each dimension.
 constexpr int64_t merged(int64_t a, int64_t b) { return is_known(a) ? a : b; }
 inline Shape merged(Shape shape, const Shape& other) {
   for (int i = 0; i < shape.ndim(); ++i) shape[i] = merged(shape[i], other[i]);
@@ -60,8 +60,8 @@ constexpr int64_t divide_dim(int64_t dim, int64_t divisor) {
   return is_known(dim) ? dim / divisor : kUnknownDim;
 }
 
-// Returns the product of the dimensions first to last - 1. An unknown dimension makes it -1, unless
-// another is 0. Throws a shape error if it does not fit into 64 bits.
+// Returns the product of dimensions [first, last): -1 if one is unknown, except that 0 times
+// anything is 0. Throws a shape error if the product does not fit into 64 bits.
 inline int64_t product_of_dims(const Shape& shape, int first, int last) {
   bool known = true;
   for (int i = first; i < last; ++i) {

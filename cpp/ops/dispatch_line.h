@@ -1,11 +1,11 @@
-// Prints which kernel takes a call, for MXLITE_VERBOSE=dispatch.
+// Prints which kernel runs a call, for MXLITE_VERBOSE=dispatch.
 #pragma once
 #include <string>
 
 namespace mxlite {
 
-// Prints a line if the variable asks for it. `reason`: why the kernel does not take the call;
-// nullptr: it does.
+// Prints a line if MXLITE_VERBOSE=dispatch is set. `reason`: why the kernel does not support the
+// call; nullptr: it runs the call.
 void print_dispatch(const std::string& op, const char* kernel, const char* reason);
 
 }  // namespace mxlite

@@ -44,7 +44,7 @@ ValueRef GradBuilder::mul_scalar(ValueRef a, double s) {
 
 ValueRef GradBuilder::reshape(ValueRef a, const Shape& shape) {
   if (spec(a).shape == shape) return a;
-  // reshape_like-free: every dimension is given, so no code (0, -1, ...) can be misread but 0.
+  // Unlike Reshape, _reshape_to takes all numbers literally: 0 and -1 have no special meaning.
   return emit("_reshape_to", {a}, {{"shape", shape}});
 }
 

@@ -15,7 +15,7 @@ namespace mxlite {
 struct OpSchema;
 using ParamsRef = std::shared_ptr<const void>;
 
-// A value inside one GradBuilder. Undefined: no gradient flows (integer input, unused output).
+// A value of one GradBuilder. An undefined one is a zero gradient (integer input, unused output).
 struct ValueRef {
   int32_t id = -1;
   explicit operator bool() const { return id >= 0; }
@@ -30,8 +30,8 @@ class GradBuilder {
   virtual int num_inputs() const = 0;
   virtual int num_outputs() const = 0;
   virtual bool needs_grad(int input) const = 0;
-  virtual ValueRef input(int i) = 0;   // asking saves the value for backward
-  virtual ValueRef output(int i) = 0;  // likewise
+  virtual ValueRef input(int i) = 0;   // calling it makes the tape save the value
+  virtual ValueRef output(int i) = 0;  // same
   virtual const TensorSpec& input_spec(int i) const = 0;
   virtual const TensorSpec& output_spec(int i) const = 0;
   // Returns the gradient of output i; zeros if !has_output_grad(i).
@@ -44,12 +44,12 @@ class GradBuilder {
   virtual std::vector<ValueRef> emit_all(const OpSchema& op, std::span<const ValueRef> inputs,
                                          ParamsRef params) = 0;
 
-  // Shorthands on the above.
+  // Convenience functions.
   template <class P>
   const P& params() const {
     return *static_cast<const P*>(params_ref().get());
   }
-  // First output of op(inputs, attrs...); attribute names are those of the op's parameters.
+  // Emits op(inputs, attrs...) and returns its first output. Attributes are the op's parameters.
   ValueRef emit(std::string_view op, std::initializer_list<ValueRef> inputs, Attrs attrs = {});
   ValueRef emit(std::string_view op, std::initializer_list<ValueRef> inputs, ParamsRef params);
   std::vector<ValueRef> emit_all(std::string_view op, std::span<const ValueRef> inputs,
@@ -57,7 +57,7 @@ class GradBuilder {
   std::vector<ValueRef> emit_all(std::string_view op, std::initializer_list<ValueRef> inputs,
                                  Attrs attrs = {});
 
-  ValueRef add(ValueRef a, ValueRef b);  // broadcasting; an undefined side gives the other
+  ValueRef add(ValueRef a, ValueRef b);  // broadcasts; if one is undefined, returns the other
   ValueRef sub(ValueRef a, ValueRef b);
   ValueRef mul(ValueRef a, ValueRef b);
   ValueRef div(ValueRef a, ValueRef b);
@@ -65,7 +65,7 @@ class GradBuilder {
   ValueRef add_scalar(ValueRef a, double s);
   ValueRef mul_scalar(ValueRef a, double s);
   ValueRef reshape(ValueRef a, const Shape& shape);
-  ValueRef cast(ValueRef a, DType dtype);  // a itself if it has the type
+  ValueRef cast(ValueRef a, DType dtype);  // returns `a` itself if it has this dtype
   // Sums a over the axes along which `target` was broadcast.
   ValueRef sum_to(ValueRef a, const Shape& target);
   ValueRef zeros(const TensorSpec& spec);

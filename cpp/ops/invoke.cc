@@ -15,7 +15,7 @@
 namespace mxlite {
 namespace {
 
-// Below this many bytes of operands, running takes less time than passing the task to a worker.
+// Up to this many operand bytes, running a task takes less time than passing it to a worker.
 constexpr size_t kInlineBytes = 64 << 10;
 
 struct ScratchBlock {
@@ -24,7 +24,7 @@ struct ScratchBlock {
   ~ScratchBlock() { std::free(data); }
 };
 
-// A new block for every call, ending at a guard page.
+// Returns a new block, ending at a guard page, for every call (to find kernels that write past it).
 void* guarded_scratch(size_t bytes) {
   struct Guarded {
     Block block;
@@ -38,14 +38,14 @@ void* guarded_scratch(size_t bytes) {
   return last.block.data;
 }
 
-// Constructs the view inside the list, because a temporary would copy its shapes once more. The
-// task sets the address when it runs.
+// Constructs the view in place, which avoids a second copy of its shapes. The task sets the view's
+// address when it runs.
 template <size_t N>
 void append_view(SmallVector<TensorRef, N>& views, const NDArray& a) {
   views.emplace_back(nullptr, a.shape(), a.strides(), a.dtype(), a.contiguous());
 }
 
-// Calls `allocate`; if it throws, adds to the error which output the memory was for.
+// Calls `allocate`; if it throws, adds operator and output spec to the error.
 template <class Allocate>
 auto allocate_for(const OpSchema& op, const TensorSpec& spec, const Allocate& allocate) {
   try {
@@ -79,7 +79,7 @@ class OpTask final : public engine::Task {
     return std::any_of(held_.begin(), held_.end(),
                        [](auto& place) { return place.storage->is_foreign(); });
   }
-  size_t new_bytes() const { return new_bytes_; }  // PushOptions::bytes
+  size_t new_bytes() const { return new_bytes_; }  // for PushOptions::bytes
 
   void run() override {
     ctx_.stream = engine::current_stream();
@@ -117,12 +117,12 @@ class OpTask final : public engine::Task {
 };
 static_assert(sizeof(OpTask) <= engine::kLargestReusedTask);
 
-// Pinned and shared memory, which does not receive results.
+// Whether the device is pinned or shared memory, in which no results are allocated.
 bool is_transfer_memory(const Device& device) {
   return device.type == DeviceType::kPinned || device.type == DeviceType::kShared;
 }
 
-// Returns whether one kernel may use both. All host memory is one, whatever the number of the cpu.
+// Returns whether one kernel can access both devices: all host devices, or the same GPU.
 bool same_side(const Device& a, const Device& b) {
   return a == b || (is_host_memory(a) && is_host_memory(b));
 }
@@ -135,8 +135,8 @@ void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {
                   "; copy one with as_in_context");
 }
 
-// Returns the device on which an operator runs and allocates results: as in 1.x never pinned or
-// shared memory. Without inputs it is the device of out=, whatever ctx= says.
+// Returns the device on which an operator runs and allocates results; as in MXNet 1.x never pinned
+// or shared memory. Without inputs, the device of out= takes precedence over ctx=.
 Device place_of(std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
   const bool from_out = inputs.empty() && !options.out.empty() && options.out[0];
   if (inputs.empty() && !from_out) return options.device;
@@ -147,8 +147,8 @@ Device place_of(std::span<const NDArrayRef> inputs, const InvokeOptions& options
 using Storages = SmallVector<const Storage*, 4>;
 
 // Returns whether the kernel may write directly into `target`, which the user passed as out=.
-// `storages` are those of the inputs: an update of many weights has hundreds, compared with each
-// output, so the common case only compares pointers that lie side by side.
+// `storages` are the inputs' storages, in one list because each output is compared with all inputs:
+// an update of many weights has hundreds.
 bool writes_directly(const OpSchema& op, const NDArray& target, const TensorSpec& spec, int output,
                      std::span<const NDArrayRef> inputs, const Storages& storages) {
   if (target.dtype() != spec.dtype || !target.contiguous()) return false;
@@ -222,7 +222,7 @@ uint64_t count_random(const OpSchema& op, const void* params, std::span<const Te
   return draws ? op.random_count(params, outputs) : 0;
 }
 
-// Calls `check`; if it throws, the other ranks of a collective operator get the error.
+// Calls `check`. If it throws in a collective operator, sends the error to the other ranks.
 template <class Check>
 auto announcing_failure(const OpSchema& op, const ParamsRef& params,
                         std::span<const NDArrayRef> inputs, const Check& check) {
@@ -282,8 +282,8 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
   if (!options.out.empty())
     for (const NDArrayRef& a : inputs) storages.push_back(a->storage().get());
   NDArrays outputs;
-  SmallVector<std::pair<NDArrayRef, NDArrayRef>, 1> copies_after;  // computed elsewhere, then
-                                                                   // copied
+  SmallVector<std::pair<NDArrayRef, NDArrayRef>, 1> copies_after;  // (temporary result, out=
+  // array)
   size_t out_bytes = 0;
   const NDArrayRef none;
   for (size_t i = 0; i < out_specs.size(); ++i) {
@@ -300,7 +300,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
       fresh = allocate_for(op, out_specs[i], [&] { return NDArray::empty(out_specs[i], device); });
     const NDArray& written = fresh ? *fresh : *target;
     task->add_output(written);
-    // A view is part of its storage: the rest, and an old error of it, stays.
+    // Writing a view keeps the rest of its storage, and an earlier error of that storage.
     const bool whole = !target || written.spec().bytes() >= written.storage()->bytes();
     if (whole)
       overwrites.push_back(&written.storage()->var());

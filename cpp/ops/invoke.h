@@ -1,5 +1,5 @@
-// Runs an operator on arrays: checks and shape inference in the caller's thread, then one task for
-// the engine. Does not depend on autograd, traces or Python.
+// Runs an operator on arrays: checks and infers shapes on the caller's thread, then pushes one task
+// to the engine. Does not depend on autograd, traces or Python.
 #pragma once
 #include <span>
 
@@ -13,7 +13,7 @@ using NDArrays = SmallVector<NDArrayRef, 4>;
 struct InvokeOptions {
   Device device;  // used when there are no inputs
   bool training = false;
-  std::span<const NDArrayRef> out = {};  // given outputs (`out=`); empty: allocate
+  std::span<const NDArrayRef> out = {};  // arrays for the outputs (`out=`); empty: allocate
   engine::Origin origin = {};
 };
 
@@ -21,14 +21,14 @@ struct InvokeOptions {
 NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                 const InvokeOptions& options);
 
-// Inference with the op's name and the input shapes in every error.
+// Infers output specs; adds the op's name and the input shapes to errors.
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
 
-// Returns how many random counters a call uses: 0 if it draws none, such as Dropout in inference.
+// Returns how many random counters a call uses; 0 if it draws nothing (Dropout in inference).
 uint64_t count_random(const OpSchema& op, const void* params, std::span<const TensorSpec> outputs,
                       bool training);
 
-// Copies values, converting dtype, between any strides and devices; dst keeps its storage.
+// Copies values between any strides and devices and converts the dtype. Writes dst's memory.
 void copy_to(const NDArrayRef& src, const NDArrayRef& dst);
 NDArrayRef copy_to_device(const NDArrayRef& src, Device device);  // a fresh contiguous array
 NDArrayRef contiguous(const NDArrayRef& array);

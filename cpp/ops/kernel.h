@@ -1,5 +1,5 @@
-// Arguments of a kernel, and the table entry that offers it. Candidates of an operator are tried in
-// the order of registration (registration.h); the first whose `supports` has no objection runs.
+// Arguments of a kernel, and the kernel's entry in its operator's table. An operator's kernels are
+// tried in the order of registration (registration.h); the first that supports the call runs.
 #pragma once
 #include <span>
 
@@ -31,39 +31,39 @@ using Outputs = std::span<const TensorRef>;
 struct KernelContext {
   Device device;
   bool training = false;
-  RandomState random;  // this call's own counters; only for ops with .random()
+  RandomState random;  // counters reserved for this call; only for ops with .random()
   // Stream to which a device kernel submits its work; null for CPU kernels.
   Stream* stream = nullptr;
-  // Device memory with what is to be added to `random`: in a captured graph only the memory's
-  // content changes from run to run. Null: nothing.
+  // Device memory with an offset to add to `random`, or null. A captured CUDA graph has fixed
+  // arguments, so random counters can only change from run to run through this memory.
   const RandomState* device_random = nullptr;
 
-  // Uninitialised memory of the kernel's device, aligned to 64 bytes (CPU) or 256 (GPU), valid
-  // until the kernel returns (GPU: for the work that it has submitted to the stream). One block per
-  // thread or stream, grown as needed: a second call in one kernel invalidates the first.
+  // Returns uninitialized memory of the kernel's device, aligned to 64 bytes (CPU) or 256 (GPU). It
+  // is valid until the kernel returns (GPU: until work that it submitted to the stream has run).
+  // Each thread or stream has one block, so a second call in one kernel invalidates the first.
   void* scratch(size_t bytes);
 };
 
 using KernelFn = void (*)(KernelContext&, const void* params, Inputs, Outputs);
-// nullptr: the kernel takes this call. Otherwise the reason why not (MXLITE_VERBOSE=dispatch).
+// Returns nullptr if the kernel supports the call, else the reason (see MXLITE_VERBOSE=dispatch).
 using SupportsFn = const char* (*)(const void* params, std::span<const TensorSpec> inputs,
                                    std::span<const TensorSpec> outputs);
 
 struct Kernel {
   const char* name = "native";
-  SupportsFn supports = nullptr;  // nullptr: everything that passed the op's shape rule
+  SupportsFn supports = nullptr;  // nullptr: supports all calls that pass the op's shape rule
   KernelFn run = nullptr;         // filled by OpRegistry::kernel
-  // Takes inputs with any strides; otherwise the caller makes them contiguous first.
+  // Whether inputs may have any strides; if false, the caller makes them contiguous first.
   bool strided_inputs = false;
-  // Opens no parallel region for small sizes, so that it may run in the caller's thread.
+  // Whether small calls may run on the caller's thread: the kernel opens no parallel region then.
   bool inline_ok = true;
-  // Runs even where the outputs have no elements: other processes wait for the call.
+  // Whether to run even if all outputs are empty, because other processes wait for the call.
   bool runs_when_empty = false;
 };
 
-// Erase<&kernel>::call drops the parameter type of void kernel(KernelContext&, const P&, Inputs,
-// Outputs), EraseSupports that of const char* fn(const P&, specs, specs). Two templates: nvcc takes
-// specialisations of one for the same.
+// Erase<&kernel>::call erases the parameter type P of void kernel(KernelContext&, const P&, Inputs,
+// Outputs); EraseSupports does so for const char* fn(const P&, specs, specs). These are two
+// templates because nvcc confuses specializations of one template.
 template <auto Fn>
 struct Erase;
 template <class P, void (*Fn)(KernelContext&, const P&, Inputs, Outputs)>

@@ -1,5 +1,5 @@
-// A number given for a parameter: integers stay exact, also those that no double holds, and those
-// of uint64 that no int64 holds.
+// A numeric parameter value that keeps all int64 and uint64 integers exact, also those that a
+// double cannot represent.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -28,8 +28,8 @@ class Number {
     if (real_ <= -0x1p63) return std::numeric_limits<int64_t>::min();
     return std::isnan(real_) ? 0 : static_cast<int64_t>(real_);
   }
-  // The number as a dtype holds it: integers wrap, but what no 64 bits hold (infinity, 1e30)
-  // becomes the dtype's nearest limit, and NaN 0.
+  // Converts to a dtype's type T. For an integer T, values within 64 bits wrap around, larger ones
+  // (infinity, 1e30) become T's nearest limit, and NaN becomes 0.
   template <class T>
   T as() const {
     if constexpr (std::is_same_v<T, bool>) {
@@ -45,7 +45,7 @@ class Number {
       return static_cast<T>(static_cast<ComputeType<T>>(real_));
     }
   }
-  // The nearest number that the dtype holds.
+  // Returns the number clamped to the range of the dtype.
   Number within(DType dtype) const {
     if (is_floating(dtype)) return *this;
     return dispatch_dtype(dtype, [&]<class T>(T) -> Number {
@@ -67,7 +67,7 @@ class Number {
   bool is_integer() const {
     return exact_ || (real_ == std::trunc(real_) && std::abs(real_) < 0x1p53);
   }
-  // A double unless that would round an integer.
+  // Returns a double, or an integer if the double would be rounded.
   AttrValue attr() const {
     if (unsigned_) return bits_;
     if (exact_ && (real_ >= 0x1p63 || static_cast<int64_t>(real_) != whole())) return whole();

@@ -78,8 +78,8 @@ std::string why_no_kernel(DeviceType device, const std::string& op) {
   return " was written for " + op + "; move its inputs to the CPU with as_in_context(mx.cpu())";
 }
 
-// Runs instead of a kernel that would write no element: its loops may still be long, over 2^40 rows
-// of no columns.
+// Replaces a kernel if all outputs are empty: the kernel's loops could still be long, for example
+// over 2^40 rows without columns.
 const Kernel& no_work() {
   static const Kernel kernel{.name = "no work",
                              .run = [](KernelContext&, const void*, Inputs, Outputs) {},
@@ -99,7 +99,7 @@ bool writes_nothing(const OpSchema& op, std::span<const TensorSpec> out) {
 const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> in,
                                       std::span<const TensorSpec> out) const {
-  // The plug-in of the accelerator brings its kernels. A plug-in that found no GPU is ignored.
+  // The accelerator plug-in registers its kernels even if it finds no GPU; ignore them then.
   const bool has_device = computing_device(device) == DeviceType::kCPU || accelerator();
   const std::span<const Kernel> candidates =
       has_device ? std::span<const Kernel>(kernels[device]) : std::span<const Kernel>();
@@ -113,7 +113,7 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
     }
     return !kernel.runs_when_empty && writes_nothing(*this, out) ? no_work() : kernel;
   }
-  // Without a GPU the error names the missing GPU, not the operator.
+  // Without a GPU, the error is about the missing GPU, not about a missing kernel.
   MX_CHECK_KIND(!candidates.empty(), has_device ? ErrorKind::kNotSupported : ErrorKind::kDevice,
                 name, ": no ", device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
                 why_no_kernel(device, name));
@@ -133,7 +133,7 @@ std::string OpSchema::signature() const {
 
 namespace {
 
-// Prints like Python: 2.0 must not look like the int that was expected.
+// Formats like Python, so that 2.0 does not look like an int.
 std::string real_text(double value) {
   const std::string text = attr_text(value);
   return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;

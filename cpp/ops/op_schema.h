@@ -45,7 +45,7 @@ struct AmpTraits {
   bool casts = false;  // the operator is a cast of mixed precision: amp_cast, amp_multicast
 };
 
-// The place of a weight update among the operators of one formula.
+// Relates the variants of one weight update formula: mixed precision, several weights per call.
 struct UpdateFamily {
   std::string name;    // the operator on one weight; empty: this operator updates no weights
   bool mixed = false;  // each weight has a float32 copy
@@ -55,7 +55,7 @@ struct UpdateFamily {
   std::map<std::string, std::string> listed = {};
 };
 
-// The look of the operator in drawings of networks.
+// Style of the operator in plots of networks (mx.viz.plot_network).
 struct Drawing {
   std::string kind;   // the group of operators of one colour: "layer", "pooling"; empty: none
   std::string label;  // the text below the name, with parameters in braces: "{kernel}/{stride}"
@@ -88,9 +88,9 @@ struct OpSchema {
   // null: nothing can be completed.
   std::function<void(const void* params, std::span<TensorSpec>)> complete;
   GradFn gradient = nullptr;  // null: not differentiable
-  // The same from operators that have gradients themselves, where `gradient` emits a fused kernel
-  // without one; used if the result will be differentiated (autograd.grad(create_graph=True)).
-  // Null, or an empty list of a call: `gradient`.
+  // Gradient made of differentiable operators, for use if the result will be differentiated
+  // (autograd.grad(create_graph=True)) and `gradient` emits a fused kernel that has no gradient.
+  // If this is null or returns an empty list, `gradient` is used.
   GradFn composite_gradient = nullptr;
   bool zero_gradient = false;  // differentiable, the gradient is zero (sign, floor, comparisons)
 
@@ -109,8 +109,8 @@ struct OpSchema {
   // Only gradient rules and graph passes may call the operator: its kernels trust their inputs.
   bool internal = false;
   AmpTraits amp;
-  // Has a gradient although that of its output is zero: losses, and a penalty that is added to the
-  // output's gradient.
+  // Has a gradient even if the gradient of its output is zero: losses, and operators that add a
+  // penalty to the output's gradient.
   bool starts_gradient = false;
   // Starts gradients, and mixed precision multiplies its grad_scale by the loss scale.
   bool loss_output = false;

@@ -11,8 +11,8 @@
 namespace mxlite {
 namespace {
 
-// Number of candidates measured; the library lists the good ones first. Barred ones, of which
-// float32 has many, are not counted.
+// Maximum number of candidates to measure; the library lists the best ones first. Candidates that
+// the rules exclude (many for float32) do not count.
 constexpr int64_t kMostMeasured = 12;
 
 int64_t build_first(PlanCandidates& candidates, int64_t from) {
@@ -32,12 +32,12 @@ float time_of(PlanCandidates& candidates, int64_t index) {
     return candidates.measure(index);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kOutOfMemory) throw;
-    return std::numeric_limits<float>::infinity();  // its workspace does not fit
+    return std::numeric_limits<float>::infinity();  // no memory for its workspace
   }
 }
 
-// Result of measuring: the fastest candidate, or -1 if none can run, and the first one that was not
-// tried.
+// Result of measuring: index of the fastest candidate, or -1 if none can run, and index of the
+// first candidate that was not tried.
 struct Measured {
   int64_t best = -1, next = 0;
 };
@@ -64,7 +64,7 @@ int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tun
   if (!tuning->budget.is_left()) return build_first(candidates, 0);
   const TuningBudget::Measuring measuring(tuning->budget);
   const Measured measured = measure_first(candidates);
-  // The measured ones cannot run, and nothing is known about the speed of the others.
+  // None of the measured candidates can run: take the first of the others that can be built.
   if (measured.best < 0) return build_first(candidates, measured.next);
   if (const std::string name = candidates.name(measured.best); !name.empty())
     tuning->store.add(problem, name);
@@ -76,7 +76,7 @@ int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tun
 PlanChoice choose_plan(PlanCandidates& candidates, const PlanRules& rules,
                        const std::string& problem, const Tuning* tuning) {
   if (std::string reason = candidates.list(); !reason.empty()) return {-1, reason};
-  candidates.exclude(rules);  // acts on the candidates listed so far
+  candidates.exclude(rules);  // after list(), because it affects only listed candidates
   if (std::string reason = candidates.supported(); !reason.empty()) return {-1, reason};
   const int64_t index = choose(candidates, problem, tuning);
   return {index, index < 0 ? "none of its engines could be built" : ""};

@@ -1,5 +1,5 @@
-// Decides which of a library's candidates for a problem runs: the one that was measured to be the
-// fastest before, else the fastest of those measured now, else the first that can be built.
+// Chooses one of a library's candidates for a problem: the fastest of an earlier measurement, else
+// the fastest of a measurement now, else the first one that can be built.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -11,49 +11,49 @@ namespace mxlite {
 
 class PlanStore;
 
-// The properties that exclude a candidate for a problem.
+// Properties that exclude a candidate.
 struct PlanRules {
-  bool no_tensor_cores = false;       // they round float32 to TF32
-  bool no_down_conversion = false;    // inputs stay as wide as they are
-  bool no_reduced_reduction = false;  // sums stay in float32
+  bool no_tensor_cores = false;       // exclude: tensor cores round float32 to TF32
+  bool no_down_conversion = false;    // exclude candidates that round inputs to a smaller type
+  bool no_reduced_reduction = false;  // exclude candidates that sum in less than float32
   bool deterministic = false;
   int64_t most_workspace = INT64_MAX;  // bytes
 };
 
-// Candidates of a library for one problem, in its own order of preference. choose_plan calls list,
-// then exclude, then supported, then the others.
+// Candidates of a library for one problem, in the library's order of preference. choose_plan calls
+// list, then exclude, then supported, then the other functions.
 class PlanCandidates {
  public:
   virtual ~PlanCandidates() = default;
-  // Asks the library for candidates. list and supported return its reason where there are none,
-  // otherwise an empty text.
+  // Asks the library for candidates. list and supported return "", or the library's reason if there
+  // are no candidates.
   virtual std::string list() = 0;
-  // Bars those listed candidates that break a rule: they are no longer built.
+  // Excludes listed candidates that violate a rule: build() returns false for them.
   virtual void exclude(const PlanRules& rules) = 0;
   virtual std::string supported() = 0;
   virtual int64_t count() const = 0;
-  // The same in every process with this library and device; empty: has none, cannot be kept.
+  // Returns a name that identifies the candidate in other processes, for the plan store; "": none.
   virtual std::string name(int64_t index) const = 0;
-  // False where the library cannot, or may not, make it.
+  // Returns false if the library cannot build the candidate or the rules exclude it.
   virtual bool build(int64_t index) = 0;
-  // Milliseconds of one run of a candidate that has been built; infinity where it fails. May throw
-  // an error of kind kOutOfMemory, which means the same.
+  // Returns the milliseconds of one run of a built candidate, or infinity if it fails. May also
+  // throw kOutOfMemory if it fails.
   virtual float measure(int64_t index) = 0;
 };
 
-// Time that a process spends on measuring. Afterwards the library's first choice is taken.
+// Limit for the time that a process spends measuring. After it, the library's first choice is used.
 class TuningBudget {
  public:
   using Clock = std::chrono::steady_clock;
   using Print = std::function<void(const std::string& line)>;
-  // `print` gets a line after every interval of measuring, and one when the time is used up.
+  // Calls `print` with a line after every `interval` seconds of measuring and at the end.
   TuningBudget(double seconds, double interval, Print print, std::function<Clock::time_point()> now)
       : seconds_(seconds), interval_(interval), print_(std::move(print)), now_(std::move(now)) {}
-  // MXLITE_TUNING_SECONDS, with lines on the standard error output.
+  // Returns the process's budget of MXLITE_TUNING_SECONDS, which prints to standard error.
   static TuningBudget& of_process();
 
   bool is_left();
-  // Counts the measuring of one problem while it lives.
+  // Adds the time for which it exists to the time spent, as the measuring of one problem.
   class Measuring {
    public:
     explicit Measuring(TuningBudget& budget) : budget_(budget), begin_(budget.now_()) {}
@@ -83,11 +83,11 @@ struct Tuning {
 };
 
 struct PlanChoice {
-  int64_t index = -1;  // a candidate that has been built, or -1
-  std::string reason;  // why there is none
+  int64_t index = -1;  // index of a built candidate, or -1
+  std::string reason;  // why there is none, if index is -1
 };
 
-// Measures only if `tuning` is given, and then keeps the result under `problem`.
+// Measures candidates only if `tuning` is given; stores the result in tuning->store for `problem`.
 PlanChoice choose_plan(PlanCandidates& candidates, const PlanRules& rules,
                        const std::string& problem, const Tuning* tuning);
 

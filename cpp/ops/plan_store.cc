@@ -16,11 +16,11 @@
 namespace mxlite {
 namespace {
 
-// Version 1 could hold engines that its problem's rules bar: they were excluded too early.
+// Files of version 1 are ignored: they could contain engines that the problem's rules exclude.
 constexpr const char* kHeader = "mxlite plans 2";
 
-// One writer per folder at a time, of all processes and of all stores of this one. Where a file
-// system has no locks, writers that meet lose one another's plans, nothing else.
+// Lock for one writer per folder, across all processes and all stores of a process. On file systems
+// without locks, concurrent writers may lose each other's plans, but files stay valid.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder)
@@ -67,8 +67,8 @@ void PlanStore::add(const std::string& problem, const std::string& plan) {
   write();
 }
 
-// A file of another format is not read, and replaced by the next write. Lines without a tab (a disk
-// was full) are skipped.
+// Ignores a file of another format; the next write replaces it. Skips lines without a tab, which a
+// full disk can leave behind.
 void PlanStore::read() {
   if (path_.empty()) return;
   std::ifstream file(path_);
@@ -82,7 +82,7 @@ void PlanStore::read() {
 }
 
 void PlanStore::write() const {
-  static std::atomic<int> counter{0};  // two devices of one process may share a file
+  static std::atomic<int> counter{0};  // temporary names must differ: devices may share a file
   const std::string beside = str(path_, ".", getpid(), ".", counter++);
   {
     std::ofstream file(beside, std::ios::trunc);

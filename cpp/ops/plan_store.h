@@ -1,6 +1,6 @@
 // Results of tuning, kept between processes: a file of lines `problem <tab> plan` for one
-// device and library version. A file that cannot be read or written costs a repeated search,
-// nothing else.
+// device and library version. If the file cannot be read or written, processes only repeat
+// the tuning.
 #pragma once
 #include <mutex>
 #include <optional>
@@ -14,8 +14,8 @@ class PlanStore {
   // Reads the existing file.
   explicit PlanStore(std::string path);
   std::optional<std::string> find(const std::string& problem) const;
-  // Stores the plan and rewrites the file, with what other processes wrote meanwhile: first a
-  // temporary file first, then renamed, so that a reader never sees half a file.
+  // Stores the plan and rewrites the file, merged with plans that other processes have written.
+  // Writes a temporary file and renames it, so that readers never see a partial file.
   void add(const std::string& problem, const std::string& plan);
   const std::string& path() const { return path_; }
 
@@ -28,10 +28,10 @@ class PlanStore {
   std::unordered_map<std::string, std::string> plans_;  // guarded by mutex_
 };
 
-// Returns MXLITE_CACHE_DIR, else mxlite under XDG_CACHE_HOME or ~/.cache; empty without a home.
+// Returns MXLITE_CACHE_DIR, else XDG_CACHE_HOME/mxlite or ~/.cache/mxlite; "" without a home.
 std::string cache_folder();
-// Path for the plans of a library on a device: characters that files should not have become '_'.
-// Empty, which keeps plans in memory only, without a folder.
+// Returns the path for plans of a library on a device; replaces characters unfit for file names
+// by '_'. Returns "" if `folder` is empty: plans are then kept in memory only.
 std::string plan_store_path(const std::string& folder, const std::string& library,
                             const std::string& version, const std::string& device);
 

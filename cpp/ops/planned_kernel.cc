@@ -10,12 +10,12 @@ namespace {
 
 struct Table {
   std::unordered_map<std::string, PlannedKernel> kernels;
-  PlannedKernel any_pointwise;  // for pointwise operators without a row of their own
+  PlannedKernel any_pointwise;  // for pointwise operators that are not in `kernels`
   ChainPlanner chain;
   LayoutBackend layouts;
 };
 
-// Filled while the operators are registered, those of a device while its plug-in is loaded.
+// Filled when operators are registered; for an accelerator, when its plug-in is loaded.
 Table& table(DeviceType device) {
   static auto* const tables = new DeviceMap<Table>;  // leaked: executables outlive statics
   return (*tables)[device];

@@ -1,6 +1,6 @@
-// Kernels prepared once for fixed shapes, in the memory format their library likes best. Only
-// executables use them: an NDArray is always plain strided memory, so blocked formats begin and
-// end at reorders that the layout pass inserts.
+// Kernels prepared once for fixed shapes, in the memory format that their library prefers. Only
+// executables use them. An NDArray is always plain strided memory, so the layout pass inserts
+// reorders from and to blocked formats.
 #pragma once
 #include <functional>
 #include <memory>
@@ -22,22 +22,22 @@ struct Layout {
 };
 bool same_layout(const Layout& a, const Layout& b);
 
-// Work appended to a kernel's output before it is stored.
+// An operation that a kernel applies to its output before storing it.
 struct PostOp {
   enum class Kind : uint8_t {
     kAdd,         // output += extra input (same shape, any layout)
     kActivation,  // output = act(output)
   };
   Kind kind = Kind::kActivation;
-  const OpSchema* op = nullptr;  // the op that was fused: its name and params define the meaning
+  const OpSchema* op = nullptr;  // the fused op; with `params` it defines the operation
   ParamsRef params;
 };
 
 struct PlanRequest {
   const OpSchema& op;
-  const void* params;  // must live as long as the plan
+  const void* params;  // must outlive the plan
   bool training = false;
-  std::span<const TensorSpec> inputs;  // the op's own, then one per kAdd of post_ops, in order
+  std::span<const TensorSpec> inputs;  // the op's inputs, then one per kAdd of post_ops, in order
   std::span<const TensorSpec> outputs;
   std::span<const Layout> layouts;    // layouts of inputs, as left by their producers
   std::span<const uint8_t> constant;  // 1: fixed between runs (weights), reordering is free
@@ -45,10 +45,10 @@ struct PlanRequest {
 };
 
 struct Plan {
-  std::vector<Layout> inputs;   // wanted; a reorder is inserted if one differs from `layouts`
-  std::vector<Layout> outputs;  // given
-  // Has 1 by input (empty: none) where a constant is reordered in every run instead of keeping a
-  // copy; the kernel takes so long that the memory is worth more.
+  std::vector<Layout> inputs;   // required; where one differs from `layouts`, a reorder is added
+  std::vector<Layout> outputs;  // that the kernel writes
+  // For each input, 1 if a constant is reordered in every run instead of keeping a reordered copy,
+  // to save memory where the kernel takes long anyway. Empty: 0 for all.
   std::vector<uint8_t> reorder_each_run;
   size_t scratch_bytes = 0;
   // Pairs (input, output) that must share memory, e.g. the sum post-op.
@@ -58,59 +58,59 @@ struct Plan {
       run;
 };
 
-// nullopt: no planned kernel for this call, use the plain one.
+// Returns nullopt if there is no planned kernel for this call; the plain kernel runs then.
 using PlanFn = std::optional<Plan> (*)(const PlanRequest&);
-// Whether `candidate` may be appended to the op with what is already fused.
+// Returns whether `candidate` can be appended to the op and its fused post-ops `so_far`.
 using FuseFn = bool (*)(const PlanRequest& so_far, const PostOp& candidate,
                         const TensorSpec* extra_input);
 
 struct PlannedKernel {
   PlanFn plan = nullptr;
-  FuseFn can_fuse = nullptr;  // null: takes no post-ops
+  FuseFn can_fuse = nullptr;  // null: supports no post-ops
 };
-// Kept beside the schemas so that op_schema.h does not depend on this file. Called at
-// Stage::kPlans; throws if there is no such operator or it has a planned kernel for the device.
+// Registers a planned kernel; call it at Stage::kPlans. Throws if there is no such operator or if
+// it already has one for the device. (A separate table, so op_schema.h does not need this file.)
 void add_planned_kernel(const OpRegistry& ops, std::string_view op, DeviceType device,
                         PlannedKernel kernel);
-// Used for every operator with the trait pointwise that has none of its own.
+// Registers the planned kernel for all operators with the trait `pointwise` that have none.
 void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel);
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 
-// Pointwise operators over the same places, to be computed block by block so that what only they
-// exchange never leaves the cache. Values are flat: as long as the whole, or one element, or inputs
-// that are broadcast.
+// A chain of pointwise operators over the same elements, computed block by block so that
+// intermediate values stay in the cache. Values are flat arrays: of full length, of one element, or
+// inputs that are broadcast.
 struct PointwiseChain {
   struct Step {
     const OpSchema* op = nullptr;
     ParamsRef params;
-    std::vector<int> inputs, outputs;  // values
+    std::vector<int> inputs, outputs;  // indices into `values`
   };
-  // The element of a broadcast input at position i of the whole is the sum over its terms of
-  // i / divisor % extent * stride.
+  // For position i of the full shape, the element index of a broadcast input is the sum over its
+  // terms of i / divisor % extent * stride.
   struct IndexTerm {
     int64_t divisor, extent, stride;
   };
-  // Says what the last step computes of rows, each `length` neighboring elements.
+  // Reduction or softmax that ends the chain, over rows of `length` adjacent elements.
   struct RowEnd {
     enum class Kind : uint8_t { kSum, kMean, kSoftmax, kLogSoftmax };  // a number, or a row
     Kind kind = Kind::kSum;
     int64_t length = 0;
-    float factor = 1;  // on what softmax normalizes
+    float factor = 1;  // multiplies the input of softmax
   };
-  std::vector<TensorSpec> values;  // the first num_inputs come from outside
+  std::vector<TensorSpec> values;  // the first num_inputs are the chain's inputs
   size_t num_inputs = 0;
-  std::vector<std::vector<IndexTerm>> broadcast;  // by input, or nothing; no terms: not broadcast
+  std::vector<std::vector<IndexTerm>> broadcast;  // by input; no terms (or no list): not broadcast
   std::vector<Step> steps;                        // in order
   std::optional<RowEnd> row_end;
-  std::vector<int> outputs;  // values that are kept
+  std::vector<int> outputs;  // indices of the values to store
   Device device;             // device on which the chain runs
   bool is_flat() const;      // has no broadcast inputs and no row end
 };
-// Reads inputs and writes outputs, all in one order of elements; without `run`: not this chain.
+// Plans a chain whose operands all have one order of elements. No `run`: chain is not supported.
 using PlanChainFn = Plan (*)(PointwiseChain chain);
 struct ChainPlanner {
   PlanChainFn plan = nullptr;
-  // Returns whether the planner takes chains that are not flat; null: never.
+  // Returns whether the planner supports chains that are not flat; null: never.
   bool (*takes_rows)(Device device) = nullptr;
 };
 void set_chain_planner(DeviceType device, ChainPlanner planner);

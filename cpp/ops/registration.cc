@@ -9,7 +9,7 @@
 namespace mxlite {
 namespace {
 
-// Initialized by the compiler, so that the static constructors of any file may use them.
+// constinit: initialized before static constructors of any file use them.
 constinit std::mutex mutex;
 constinit const Registration* pending = nullptr;  // guarded by mutex
 

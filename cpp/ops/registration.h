@@ -1,6 +1,6 @@
-// Makes operators known: each of their files has one static Registration, so that a new file
-// is all that a new operator or kernel needs. The objects of cpp/ops are linked as they are, never
-// picked from an archive, so none of these statics can get lost.
+// Registers operators and kernels: each of their files has one static Registration, so adding an
+// operator or kernel only needs a new file. The object files of cpp/ops are linked directly, not
+// from an archive, so the linker cannot drop these statics.
 #pragma once
 #include <cstdint>
 
@@ -8,9 +8,9 @@ namespace mxlite {
 
 class OpRegistry;
 
-// Says what a registration adds. Stages run in this order, files of a stage by their path, whatever
-// order the linker gave them. Candidates of an operator are tried in the order of registration:
-// a library's kernels before native ones.
+// Stages of registration. They run in this order, and the files of a stage in the order of
+// their paths, independent of the linker. An operator's kernels are tried in the order of
+// registration, so a library's kernels come before native ones.
 enum class Stage : uint8_t {
   kSchemas,
   kLibraryKernels,  // oneDNN's eager kernels
@@ -21,13 +21,13 @@ enum class Stage : uint8_t {
 class Registration {
  public:
   using Function = void (*)(OpRegistry&);
-  // `add` is called when the registry is filled; `file` is the caller's.
+  // `add` is called when the registry is filled; `file` is the path of the caller's file.
   Registration(Stage stage, Function add, const char* file = __builtin_FILE());
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
 
-  // Calls those that were not called yet: ops() does so when it is first used, and a plug-in after
-  // it was loaded.
+  // Runs all registrations that have not run yet. ops() calls it at its first use, and a plug-in
+  // calls it once it is loaded.
   static void run_all(OpRegistry& ops);
 
  private:

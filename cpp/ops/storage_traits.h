@@ -1,5 +1,5 @@
-// Traits of operators for sparse storage. Operators whose results need more than these have rules
-// in cpp/sparse.
+// Traits of operators for sparse storage. Operators for which these are not enough have rules in
+// cpp/sparse.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -7,31 +7,31 @@
 
 namespace mxlite {
 
-// The storage in which 1.x puts results of an operator that is an alias of another one here.
+// Storage of the results of an operator that is separate in MXNet 1.x but an alias here.
 enum class AliasStorage : uint8_t {
-  kUnion,        // f(0, 0) = 0: where one of two sparse inputs of one storage type stores a value
-  kStored,       // where the first input stores a value; what is not stored stays 0 (_scatter_*)
-  kRowGradient,  // the gradient of the table that is looked up has the rows that were looked up
+  kUnion,        // f(0, 0) = 0: stores where at least one of two inputs of one sparse type does
+  kStored,       // stores where the first input does; other elements stay 0 (_scatter_*)
+  kRowGradient,  // the gradient of the looked-up table stores the rows that were looked up
 };
 
-// An update of the rows that a row-sparse gradient has (1.x: lazy_update).
+// An update of only those rows that a row-sparse gradient stores (MXNet 1.x: lazy_update).
 struct RowUpdate {
-  std::string op;              // its name; empty: there is none
-  bool any_states = false;     // states may be stored in another way than the weight
-  bool sparse_weight = false;  // only for a row-sparse weight
+  std::string op;              // name of the operator; empty: there is none
+  bool any_states = false;     // storage types of states may differ from the weight's
+  bool sparse_weight = false;  // supports only a row-sparse weight
 };
 
 struct StorageTraits {
-  // The result of a sparse array is stored where the array is although f(0) may not be 0, as in
-  // 1.x (data / 0).
+  // The result of a sparse array has the array's storage type although f(0) may not be 0, as in
+  // MXNet 1.x (data / 0).
   bool keeps_storage = false;
-  // Results are dense in 1.x, too, so that dense copies of sparse inputs are no surprise.
+  // Results are dense in MXNet 1.x, too, so no warning about dense copies of sparse inputs.
   bool dense_result = false;
-  // A rule of cpp/sparse runs the operator on dense arrays, too, as the storage type of its result
-  // is not theirs. It needs no kernels and is never part of a compiled graph.
+  // A rule of cpp/sparse runs the operator even on dense arrays, because the result may be sparse.
+  // The operator needs no kernels and is never part of a compiled graph.
   bool chooses_storage = false;
   RowUpdate row_update = {};
-  // The table of a look-up operator, an input; -1: it looks nothing up.
+  // Index of the input that is the table of a look-up operator; -1 for other operators.
   int looked_up = -1;
   // Returns whether the table's gradient has only the rows that were looked up.
   bool (*row_gradient)(const void* params) = nullptr;

@@ -15,7 +15,7 @@ std::string shape_text(const Shape& shape, int64_t unknown) {
   return str(shown);
 }
 
-// Returns the type that the parameter dtype names; none for None.
+// Returns the value of the parameter dtype; nullopt if it is None or absent.
 KnownType asked_type(const OpSchema& op, const void* params) {
   const int at = op.param_index("dtype");
   if (at < 0) return std::nullopt;

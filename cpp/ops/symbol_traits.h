@@ -1,6 +1,6 @@
-// Holds what symbols know of an operator beyond its call: names of outputs, types that inputs and
-// outputs share, and shapes that follow from other inputs or from outputs. OpBuilder sets them
-// where the operator is declared; most operators have the defaults.
+// Traits of an operator that only symbols use: names of outputs, types that inputs and outputs
+// share, and shapes that follow from other inputs or from outputs. OpBuilder sets them where the
+// operator is declared; most operators have the defaults.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,10 +17,10 @@ namespace mxlite {
 
 struct OpSchema;
 
-// The shapes of one call as far as they are known: a rule adds what it can infer.
+// The shapes of one call, which may be partly unknown; a rule fills in what it can infer.
 class PartialShapes {
  public:
-  // `inputs` and `outputs` are changed in place. Messages write unknown extents as `unknown`.
+  // Changes `inputs` and `outputs` in place. Error messages print unknown extents as `unknown`.
   PartialShapes(std::span<Shape> inputs, std::span<Shape> outputs, int64_t unknown)
       : inputs_(inputs), outputs_(outputs), unknown_(unknown) {}
 
@@ -28,7 +28,7 @@ class PartialShapes {
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   const Shape& input(int i) const { return inputs_[static_cast<size_t>(i)]; }
   const Shape& output(int i) const { return outputs_[static_cast<size_t>(i)]; }
-  // Fill unknown extents; a shape error if known ones differ. An unknown shape adds nothing.
+  // Fill unknown extents from `shape`, which may be unknown. Throw a shape error if extents differ.
   void refine_input(int i, const Shape& shape) { refine(inputs_[static_cast<size_t>(i)], shape); }
   void refine_output(int i, const Shape& shape) { refine(outputs_[static_cast<size_t>(i)], shape); }
   bool changed() const { return changed_; }
@@ -41,56 +41,56 @@ class PartialShapes {
   bool changed_ = false;
 };
 
-// Types of inputs and outputs as far as they are known.
+// Type of an input or output; nullopt if unknown.
 using KnownType = std::optional<DType>;
 using KnownTypes = std::span<KnownType>;
 
-// Says which type outputs have where the types of a symbol are inferred.
+// Rules for the type of outputs in a symbol.
 enum class OutputType : uint8_t {
-  kShared,         // one type for outputs and inputs: unknown inputs follow from an output
-  kOfInputs,       // the inputs', which do not follow from an output
-  kDtype,          // what the parameter dtype says, or float32
-  kDtypeOrInputs,  // what the parameter dtype says, or the inputs'
+  kShared,         // the inputs' type; unknown inputs get an output's type
+  kOfInputs,       // the inputs' type; unknown inputs do not get an output's type
+  kDtype,          // the parameter dtype, or float32
+  kDtypeOrInputs,  // the parameter dtype, or the inputs' type
 };
 
 struct SymbolTraits {
-  // The operator's name in 1.x files; empty: its own.
+  // The operator's name in MXNet 1.x's files; empty: the same name.
   std::string file_name = {};
-  // Names of the first outputs; others are "output", or "output<i>" of several.
+  // Names of the first outputs; the others are named "output", or "output<i>" if there are several.
   std::vector<std::string> output_names = {};
-  // 1.x shows the only input under its own name, not as input0.
+  // As in MXNet 1.x, a single input is shown under its own name, not as input0.
   bool names_single_input = false;
-  // The attribute in which files write how many inputs a variadic operator has.
+  // The attribute that holds the number of a variadic operator's inputs in symbol files.
   std::string count_attribute = {};
-  // Holds, by input, the __init__ of variables that are made for inputs.
+  // By input name: the __init__ attribute of the implicit variable for that input.
   std::map<std::string, std::string> input_init = {};
   // Inputs that are auxiliary states although the operator only reads them.
   std::vector<int> read_states = {};
   // Backward ignores the shape of the output's gradient: the output does not depend on inputs.
   bool constant_output = false;
-  // Makes an array; extents of `shape` that are unknown follow from its users.
+  // The operator makes an array; unknown extents of its `shape` are inferred from its consumers.
   bool shape_from_users = false;
-  // Shapes of weights can be inferred although nothing is known of the first input.
+  // Shapes of weights can be inferred even if the first input's shape is unknown.
   bool completes_without_data = false;
-  // Inputs whose types say nothing about the types of others.
+  // Inputs whose types are independent of the other inputs' types.
   std::vector<int> untied_inputs = {};
   bool all_inputs_untied = false;
   OutputType output_type = OutputType::kShared;
 };
 
-// The traits of an operator and the functions that infer for symbols; null: see each.
+// The traits of an operator and its inference functions for symbols, each of which may be null.
 struct SymbolRules : SymbolTraits {
-  // Number of outputs in 1.9.1, hidden ones too, where this engine has another; null: the same.
+  // Number of outputs in MXNet 1.9.1, including hidden ones, if it differs; null: the same.
   std::function<int(const void* params, int visible)> total_outputs;
-  // A variadic operator's inputs where they have names; null or empty: arg0, arg1, ...
+  // Names of a variadic operator's inputs; null or empty: arg0, arg1, ...
   std::function<std::vector<std::string>(const void* params)> named_inputs;
   // Fills unknown types before the rules of SymbolTraits; null: they suffice.
   std::function<void(const void* params, KnownTypes in, KnownTypes out)> types;
-  // Adds to shapes that are known in part; null: nothing can be added.
+  // Infers more of partly known shapes; null: nothing can be inferred.
   std::function<void(const void* params, PartialShapes& shapes)> refine;
 };
 
-// Fills unknown types of a call by its traits; `op` is null for calls that have no schema.
+// Fills unknown types of a call according to `rules`; `op` is null for calls without a schema.
 void fill_types(const OpSchema* op, const SymbolRules& rules, const void* params, KnownTypes in,
                 KnownTypes out);
 

@@ -1,10 +1,10 @@
-// Limits the packed forms of weights that planned kernels may ask for on the calling thread.
+// Limits the memory of packed weights that planned kernels may request on the calling thread.
 #pragma once
 
 namespace mxlite {
 
-// While one with `on` exists, forms that are larger than the weight itself are not used: the
-// network sees many input shapes, and each shape may need another form.
+// While an object with `on` exists, packed weights must not be larger than the weight itself: the
+// network gets many input shapes, and each shape may need its own packed copy.
 class CompactWeights {
  public:
   explicit CompactWeights(bool on);
