@@ -1,4 +1,4 @@
-// Activation: relu, sigmoid, tanh, softrelu, softsign. relu keeps a NaN (MXNet 1.x on the CPU: 0).
+// Activation: relu, sigmoid, tanh, softrelu, softsign. relu(NaN) is NaN (MXNet 1.x on the CPU: 0).
 #pragma once
 #include <array>
 #include <tuple>
@@ -18,7 +18,7 @@ struct EnumNames<ActivationType> {
                                                                       {"tanh", E::kTanh}}};
 };
 
-// Also for `_activation_backward(output_grad, value)`: value is the output, for softsign the data.
+// Also params of `_activation_backward(output_grad, value)`; value: output, or data for softsign.
 struct ActivationParams {
   ActivationType act_type = ActivationType::kRelu;
   static constexpr auto fields() {

@@ -8,7 +8,7 @@
 
 namespace mxlite {
 
-// attention_gradient.cc
+// Defined in attention_gradient.cc.
 std::vector<ValueRef> attention_gradients(GradBuilder& g, std::string_view op);
 
 namespace {
@@ -68,7 +68,7 @@ Specs infer_enc_value(const InterleavedParams& p, std::span<const TensorSpec> in
   return Specs{TensorSpec{Shape{in[1].shape[1], kv[1], divide_dim(kv[2], 2)}, in[0].dtype}};
 }
 
-// One backward operator per product, with gradients of all inputs.
+// Each product has one backward operator, which computes the gradients of all inputs.
 template <const char* const& kForward>
 std::vector<ValueRef> gradient(GradBuilder& g) {
   std::vector<ValueRef> inputs = {g.output_grad(0)};

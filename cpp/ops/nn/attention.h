@@ -1,5 +1,5 @@
-// Products of transformers on interleaved projections: heads' queries, keys and values lie side by
-// side, (length, batch, heads * 3 * d) or, for keys and values of an encoder, heads * 2 * d.
+// Attention products of transformers on interleaved projections. The projection has the queries,
+// keys and values of each head: (length, batch, heads * 3 * d), or heads * 2 * d without queries.
 #pragma once
 #include <tuple>
 

@@ -1,4 +1,4 @@
-// Gradients of the interleaved attention products with ordinary operators, for gradients of
+// Gradients of the interleaved attention products made of ordinary operators, for second-order
 // gradients. Projections are (length, batch, heads * parts * depth); products work on
 // (batch * heads, length, depth).
 #include <cmath>
@@ -11,7 +11,7 @@ namespace mxlite {
 namespace {
 
 struct Projection {
-  int64_t length, heads, parts, depth;  // heads: of all samples of the batch
+  int64_t length, heads, parts, depth;  // heads: batch * heads
   Projection(const Shape& shape, int64_t heads_each, int64_t parts)
       : length(shape[0]),
         heads(shape[1] * heads_each),
@@ -23,7 +23,7 @@ ValueRef swap_heads(GradBuilder& g, ValueRef v) {
   return g.emit("transpose", {v}, {{"axes", Shape{1, 0, 2}}});
 }
 
-// Part `index` of a projection: queries, keys or values.
+// Returns part `index` of a projection: queries, keys or values.
 ValueRef take_part(GradBuilder& g, ValueRef v, const Projection& p, int64_t index) {
   const ValueRef parts = g.reshape(v, Shape{p.length, p.heads, p.parts, p.depth});
   const ValueRef part =
@@ -31,7 +31,7 @@ ValueRef take_part(GradBuilder& g, ValueRef v, const Projection& p, int64_t inde
   return swap_heads(g, g.reshape(part, Shape{p.length, p.heads, p.depth}));
 }
 
-// The projection with the given parts (undefined: zeros).
+// Joins parts to a projection; undefined parts become zeros.
 ValueRef join(GradBuilder& g, std::vector<ValueRef> parts, const Projection& p,
               const TensorSpec& like) {
   for (ValueRef& part : parts)
@@ -41,7 +41,7 @@ ValueRef join(GradBuilder& g, std::vector<ValueRef> parts, const Projection& p,
   return g.reshape(g.emit_all(stack, parts, stack.make_params_by_name(axis))[0], like.shape);
 }
 
-// a @ b with either transposed.
+// Returns a @ b, optionally with `a` or `b` transposed.
 ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b) {
   return g.emit("batch_dot", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }

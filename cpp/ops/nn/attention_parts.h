@@ -1,6 +1,6 @@
-// Positions of the matrices of interleaved attention products, on every device: with projections of
-// shape (length, batch, heads, parts, d), matrix (batch b, head h, part j) begins at
-// b * heads * parts * d + h * parts * d + j * d and its rows are batch * heads * parts * d apart.
+// Memory positions of the matrices in interleaved attention products, for all devices. In a
+// projection of shape (length, batch, heads, parts, d), the matrix of batch b, head h and part j
+// begins at ((b * heads + h) * parts + j) * d; its rows are batch * heads * parts * d apart.
 #pragma once
 #include <cmath>
 
@@ -9,7 +9,7 @@
 
 namespace mxlite {
 
-// One part of a projection as batch * heads matrices (length, d), or their scores.
+// One part of a projection, or the scores, as `count` = batch * heads matrices (length, d).
 struct AttentionPart {
   void* data;
   DType dtype;

@@ -6,14 +6,14 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kVector = 8;      // halves that are loaded at once
+constexpr int64_t kVector = 8;      // halves per vector load
 constexpr int64_t kMostHead = 256;  // the largest head size on any device
 
 int64_t mask_row(const AttentionProblem& p) {
   return (p.k_length + kVector - 1) / kVector * kVector;
 }
 
-// Extents of a packed mask: samples, heads, queries.
+// Returns the extents of a packed mask: samples, heads, queries.
 std::array<int64_t, 3> mask_extents(const AttentionProblem& p) {
   return {p.mask_repeats[0] ? 1 : p.batch, p.mask_repeats[1] ? 1 : p.heads,
           p.mask_repeats[2] ? 1 : p.q_length};
@@ -67,7 +67,7 @@ AttentionProblem describe_attention(const AttentionParams& p, bool backward, flo
   q.dv = value[3];
   q.scale = p.scale_of(q.d);
   q.dropout = dropout;
-  q.causal = p.causal && q.q_length > 1;  // the only query attends to all keys
+  q.causal = p.causal && q.q_length > 1;  // a single query attends to all keys
   q.use_length = p.use_length;
   q.use_mask = mask != nullptr;
   q.deterministic = deterministic;
@@ -92,13 +92,13 @@ const char* why_not_cudnn(const AttentionProblem& p) {
   if (p.q_length == 1 && p.k_length == 1) return "one query and one key";
   if (p.dropout >= 1) return "dropout of everything";
   if (p.causal && p.q_length > p.k_length) return "causal with more queries than keys";
-  // cuDNN aligns the ends by the lengths of each sample, this operator by those of the arrays.
+  // cuDNN aligns the last query with each sample's last valid key, we with the array's last key.
   if (p.causal && p.q_length != p.k_length && (p.use_length || p.use_mask || p.dropout > 0))
     return "causal with fewer queries than keys together with length, mask or dropout";
   if (p.use_mask && p.mask_repeats[3] && p.k_length > 1) return "one mask value for all keys";
-  // The mask's -inf has to become a finite number below all scores.
+  // -inf in the mask must become a finite number below all scores, too large for float16.
   if (p.use_mask && p.dtype == DType::kFloat16) return "mask of float16";
-  // A gradient of the mask needs the factors of dropout, and cuDNN does not return them.
+  // The gradient of the mask needs the dropout factors, which cuDNN does not return.
   if (p.use_mask && p.dropout > 0) return "dropout together with a mask";
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// One call of dot-product attention as a library with fused attention sees it, and whether it is
-// computed there. Problems are compared and hashed, so that what was built for one is found again.
+// Description of one dot-product attention call for a library with fused attention, and the check
+// whether the library computes it. Problems are the keys of a cache of built plans.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace mxlite {
 
 struct AttentionProblem {
-  // Distances in elements between samples, heads and rows; elements of a row are adjacent.
+  // Strides, in elements, of samples, heads and rows; elements of a row are adjacent.
   using Steps = std::array<int64_t, 3>;
 
   bool backward = false;
@@ -21,14 +21,14 @@ struct AttentionProblem {
   bool causal = false;
   bool use_length = false, use_mask = false;
   bool deterministic = false;  // MXNET_ENFORCE_DETERMINISM
-  // Whether all samples, heads, queries or keys have the same mask.
+  // Whether the mask is broadcast along samples, heads, queries and keys.
   std::array<bool, 4> mask_repeats{};
   Steps query{}, key{}, value{}, output_grad{};
 
   bool operator==(const AttentionProblem&) const = default;
-  // One line.
+  // Returns a description in one line.
   std::string text() const;
-  // The distances in a contiguous array (batch, count, rows, columns).
+  // Returns the strides of a contiguous array (batch, count, rows, columns).
   static Steps contiguous(int64_t count, int64_t rows, int64_t columns) {
     return {count * rows * columns, rows * columns, columns};
   }
@@ -38,8 +38,8 @@ struct AttentionProblemHash {
   size_t operator()(const AttentionProblem& p) const;
 };
 
-// The arrays of a call, which a library finds by these numbers. Lengths are int32 (batch,), the
-// seed and the offset int64, the mask (batch, heads, q_length, k_length) in memory of mask_steps.
+// Ids by which a library finds the arrays of a call. Lengths are int32 (batch,), seed and offset
+// int64, the mask is (batch, heads, q_length, k_length) with the strides of mask_steps.
 enum AttentionTensor : int64_t {
   kAttentionQuery = 1,
   kAttentionKey,
@@ -57,17 +57,17 @@ enum AttentionTensor : int64_t {
   kAttentionValueGrad
 };
 
-// Arrays are contiguous in the result. `mask` is null without one; `dropout` is 0 unless training.
+// Describes a call on contiguous arrays. `mask` may be null; `dropout` must be 0 unless training.
 AttentionProblem describe_attention(const AttentionParams& p, bool backward, float dropout,
                                     DType dtype, const Shape& query, const Shape& key,
                                     const Shape& value, const Shape* mask);
 
-// Returns why cuDNN's fused attention does not compute the problem, nullptr if it does. cuDNN may
-// still have no plan for it on a device.
+// Returns nullptr if cuDNN's fused attention can compute the problem, else the reason. cuDNN may
+// still have no plan for the problem on a device.
 const char* why_not_cudnn(const AttentionProblem& p);
 
-// Elements of a packed mask, and the distances in it: rows are padded to whole vectors of 16 bytes,
-// and what repeats is stored once.
+// Number of elements and strides of a packed mask: rows are padded to a multiple of 16 bytes, and
+// broadcast axes are stored once.
 int64_t mask_size(const AttentionProblem& p);
 AttentionProblem::Steps mask_steps(const AttentionProblem& p);
 

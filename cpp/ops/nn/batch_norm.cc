@@ -45,7 +45,7 @@ void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
   for (size_t i = 1; i < 5; ++i) complete_shape(in[i], Shape{in[0].shape[axis]});
 }
 
-// P is the type of the operator's parameters; its output `inv_std` is the inverse deviation.
+// P is the operator's parameter type; output number `inv_std` is the inverse standard deviation.
 template <class P>
 std::vector<ValueRef> composite_backward(GradBuilder& g, ValueRef output_grad, int inv_std) {
   const BatchNormParams& p = g.params<P>();
@@ -115,7 +115,7 @@ std::vector<ValueRef> composite_add_relu(GradBuilder& g) {
   return grads;
 }
 
-// kPassed is the output that shows which elements relu passed.
+// Output kPassed tells for each element whether relu was active (its input was positive).
 template <int kPassed>
 std::vector<ValueRef> gradient_add_relu(GradBuilder& g) {
   const ValueRef inputs[] = {g.output_grad(0), g.output(kPassed), g.input(0),
@@ -150,7 +150,7 @@ Specs infer_add_backward(const BatchNormGradParams&, std::span<const TensorSpec>
   return Specs{in[2], in[3], in[3], in[2]};
 }
 
-// Statistics and factors of half-precision data are float32.
+// Statistics, gamma and beta of half-precision data are float32.
 void norm_types(const BatchNormParams&, KnownTypes in, KnownTypes out) {
   KnownType known;
   for (const KnownType& type : in)
@@ -161,7 +161,7 @@ void norm_types(const BatchNormParams&, KnownTypes in, KnownTypes out) {
     if (!in[i]) in[i] = i > 0 && is_half(*known) ? DType::kFloat32 : *known;
 }
 
-// In symbols.
+// Names of outputs and initializers of states in symbols.
 const std::vector<std::string> kOutputs = {"output", "mean", "var"};
 const std::map<std::string, std::string> kStates = {{"moving_mean", R"(["zero", {}])"},
                                                     {"moving_var", R"(["one", {}])"}};
@@ -219,7 +219,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .types(norm_types)
           .refine(refine_like_first)
           .build());
-  // The fused ones of recorded graphs (graph/passes/fuse_norm.cc).
+  // Fused operators, emitted only by graph/passes/fuse_norm.cc.
   ops.add(batch_norm("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu,
                      composite_with_relu)
               .build());
@@ -239,7 +239,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_add)
               .gradient(gradient_add_relu<0>)
               .build());
-  // Backward reads the last output, a bit for each element, in place of the first one.
+  // Backward reads the last output (one bit per element) instead of the whole first output.
   ops.add(add_relu("_batch_norm_add_relu_bits",
                    "_batch_norm_add_relu that also returns which elements relu passed.")
               .outputs(4)

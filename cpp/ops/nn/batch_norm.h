@@ -1,6 +1,6 @@
-// BatchNorm. Outputs: normalized data, mean and *inverse standard deviation* 1 / sqrt(var + eps) of
-// the channels (1.x calls the last one var); the statistics are those that were used. Statistics
-// and gamma, beta share one dtype, which may be float32 beside half data.
+// BatchNorm. Outputs: normalized data, and each channel's mean and *inverse standard deviation*
+// 1 / sqrt(var + eps) that were used (MXNet 1.x names the latter var). Statistics, gamma and beta
+// have one dtype, which may be float32 if data is half precision.
 #pragma once
 #include <optional>
 #include <string>
@@ -38,9 +38,9 @@ struct BatchNormParams {
   }
 };
 
-// `_contrib_SyncBatchNorm`: axis 1, and the outputs are data, mean, variance and inverse standard
-// deviation. `key` and `ndev` name the calls on other devices that belong together; statistics are
-// those of one device, so training needs ndev 1.
+// `_contrib_SyncBatchNorm` on axis 1. Outputs: data, mean, variance, inverse standard deviation. In
+// MXNet 1.x `key` and `ndev` identify the calls on several devices that share statistics. Here the
+// statistics are those of one device, so training requires ndev 1.
 struct SyncBatchNormParams : BatchNormParams {
   int64_t ndev = 1;
   std::string key;

@@ -1,10 +1,10 @@
-// An array split around one axis.
+// Views an array as three dimensions around one axis.
 #pragma once
 #include "cpp/core/shape.h"
 
 namespace mxlite {
 
-// data as (outer, channels, inner).
+// Sizes of data viewed as (outer, channels, inner).
 struct ChannelBlocks {
   int64_t outer, channels, inner;
 };

@@ -1,5 +1,5 @@
-// Parts of composite gradients (op_schema.h) of layers: ordinary operators, so that gradients of
-// gradients exist. `dy` is the output's gradient.
+// Shared parts of the layers' composite gradients (op_schema.h). They emit ordinary operators, so
+// that second-order gradients exist. `dy` is the output's gradient.
 #pragma once
 #include <vector>
 
@@ -7,25 +7,25 @@
 
 namespace mxlite::composite {
 
-// Sum or mean over axes that stay with length 1.
+// Return the sum or mean over axes with keepdims.
 ValueRef sum_kept(GradBuilder& g, ValueRef v, const Shape& axes);
 ValueRef mean_kept(GradBuilder& g, ValueRef v, const Shape& axes);
-// 1 where v > 0, else 0.
+// Returns 1 where v > 0, else 0.
 ValueRef is_positive(GradBuilder& g, ValueRef v);
 
-// y = softmax(scale * x) along an axis; log_softmax: y is the logarithm of that.
+// Return the gradient of x for y = softmax(scale * x) or y = log_softmax(scale * x) along an axis.
 ValueRef softmax(GradBuilder& g, ValueRef dy, ValueRef y, int axis, double scale);
 ValueRef log_softmax(GradBuilder& g, ValueRef dy, ValueRef y, int axis, double scale);
 
-// Gradients of data, gamma and beta, where input 0 is seen as `view`, normalized over `axes`, and
-// gamma (input 1) as `gamma_view`.
+// A normalization of input 0, reshaped to `view`, over `axes`; gamma (input 1) is reshaped to
+// `gamma_view`. The functions below return the gradients of data, gamma and beta.
 struct Normalization {
   Shape view, gamma_view, axes;
   double eps = 0;
-  bool fix_gamma = false;  // 1 in place of gamma
+  bool fix_gamma = false;  // use 1 instead of gamma
 };
 std::vector<ValueRef> normalize(GradBuilder& g, ValueRef dy, const Normalization& n);
-// The same with given statistics of the shape of gamma.
+// Same, for fixed statistics (of gamma's shape) that do not depend on the data.
 std::vector<ValueRef> normalize_with(GradBuilder& g, ValueRef dy, const Normalization& n,
                                      ValueRef mean, ValueRef inv_std);
 

@@ -83,8 +83,8 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   return grads;
 }
 
-// Convolution is linear in data and in weight, so the gradients of both backward operators are
-// convolutions and backward operators again.
+// Convolution is linear in data and in weight, so the gradients of its backward operators are again
+// convolutions and these backward operators.
 ParamsRef without_bias(const ConvolutionParams& p) {
   auto params = std::make_shared<ConvolutionParams>(p);
   params->no_bias = true;
@@ -119,7 +119,7 @@ std::vector<ValueRef> gradient_of_weight_grad(GradBuilder& g) {
   return grads;
 }
 
-// The batch size stays; the extents of data follow under a stride of 1.
+// Infers the data's batch size from the output's, and spatial sizes where the stride is 1.
 void refine_convolution(const ConvolutionParams& p, PartialShapes& shapes) {
   const Shape data = shapes.input(0), out = shapes.output(0);
   if (data.ndim() < 2 || out.ndim() != data.ndim()) return;

@@ -1,5 +1,5 @@
 // Convolution: output (N, num_filter, ...) from data (N, C, ...) and weight
-// (num_filter, C / num_group, *kernel); channels-last layouts move C to the end of all three.
+// (num_filter, C / num_group, *kernel). In channels-last layouts, channels are last in all three.
 #pragma once
 #include <optional>
 #include <string>
@@ -40,7 +40,7 @@ struct ConvolutionDataGradParams : ConvolutionParams {
   }
 };
 
-// Weight shape for data of the given shape (checked before).
+// Returns the weight's shape for data of the given shape, which must be valid.
 Shape convolution_weight_shape(const ConvolutionParams& p, const Shape& data);
 
 }  // namespace mxlite

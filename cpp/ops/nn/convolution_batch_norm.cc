@@ -23,8 +23,8 @@ Specs infer(const Params& p, std::span<const TensorSpec> in) {
   return {of_norm[0], of_norm[1], of_norm[2], convolved, sums, bits};
 }
 
-// Gradients for the convolution's result, gamma, beta and, if there is one, the added array. The
-// operators are those of the separate nodes, so the values are theirs, too.
+// Returns gradients of the convolution's result, gamma, beta and the added array, if any. Emits the
+// same operators as for separate nodes, so the values are the same, too.
 std::vector<ValueRef> norm_gradients(GradBuilder& g, const Params& p) {
   auto params = std::make_shared<BatchNormGradParams>();
   static_cast<BatchNormParams&>(*params) = p.norm();

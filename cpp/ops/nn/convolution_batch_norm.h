@@ -1,11 +1,11 @@
-// A convolution without bias, BatchNorm of its result in training, perhaps an addition, perhaps
-// relu, as one operator: a kernel can add up the channels while it stores the convolution's result.
-// Only graph/passes/fuse_statistics.cc makes it. Layouts with the channels last.
+// Fused operator for training: a convolution without bias, BatchNorm of its result, and optionally
+// an addition and relu. A kernel can sum the channels while it stores the convolution's result.
+// Emitted only by graph/passes/fuse_statistics.cc, for channels-last layouts.
 //
-// Inputs: data, weight, gamma, beta, moving_mean, moving_var, and `added` if the parameter says so.
-// Outputs: result, mean, inverse standard deviation, the convolution's result, memory for the sums
-// of its channels and of their squares (2, C), float32, which only kernels read, and with `added`
-// a bit for each element that relu let through.
+// Inputs: data, weight, gamma, beta, moving_mean, moving_var, and with `added` the array to add.
+// Outputs: result, mean, inverse standard deviation, the convolution's result, float32 memory
+// (2, C) for the sums of its channels and of their squares, which only kernels read, and with
+// `added` one bit per element, set where relu was active.
 #pragma once
 #include <tuple>
 
@@ -31,7 +31,7 @@ struct ConvolutionBatchNormParams : ConvolutionParams {
             field("relu", &P::relu, "Whether relu ends the operator."),
             field("added", &P::added, "Whether an array is added before relu.")));
   }
-  // The parameters of the operator that normalizes, and its name.
+  // Return the parameters and the name of the operator that normalizes.
   BatchNormParams norm() const {
     BatchNormParams p;
     p.eps = eps;

@@ -8,8 +8,8 @@
 namespace mxlite {
 namespace {
 
-// Most workspace of a problem that is tuned without the parameter's limit: measuring must not take
-// the memory of the network.
+// Largest workspace for tuning without a limit (kFastest): measuring must not use up the memory
+// that the network needs.
 constexpr int64_t kMostWorkspace = int64_t{4} << 30;
 
 int64_t workspace_limit(int64_t mebibytes, ConvolutionTuning tuning) {
@@ -17,7 +17,7 @@ int64_t workspace_limit(int64_t mebibytes, ConvolutionTuning tuning) {
   return tuning == ConvolutionTuning::kFastest ? std::max(asked, kMostWorkspace) : asked;
 }
 
-// (N, C, spatial) with as many leading spatial dimensions of 1 as ndim asks for.
+// Returns (N, C, spatial) with leading spatial dimensions of 1, so that there are ndim in all.
 ConvolutionProblem::Numbers own_dims(const SpatialDims& d, int ndim) {
   ConvolutionProblem::Numbers n{d.batch, d.channels};
   for (int i = 2; i < ndim; ++i) n[static_cast<size_t>(i)] = d.size[3 - (ndim - i)];
@@ -111,7 +111,7 @@ ConvolutionProblem describe_convolution(ConvolutionDirection direction, const Co
   return q;
 }
 
-// float32 stays float32 unless MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION=1, as in 1.x.
+// As in 1.x, TF32 is used for float32 only if MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION=1.
 PlanRules plan_rules(const ConvolutionProblem& p) {
   const bool exact = p.dtype == DType::kFloat32 && !p.allow_conversion;
   return {.no_tensor_cores = exact,

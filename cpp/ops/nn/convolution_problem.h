@@ -1,6 +1,6 @@
-// One convolution as a library sees it: tensors of 4 or 5 dimensions with strides, in the order
-// (N, C, spatial). Problems are compared, hashed and written to files, so that what was found out
-// about one is found again.
+// Description of one convolution for a library: strided tensors of 4 or 5 dimensions in the order
+// (N, C, spatial). Problems are keys of the caches of plans, in memory and in files (as text), so
+// that a measured choice is used again.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace mxlite {
 
 enum class ConvolutionDirection : uint8_t { kForward, kBackwardData, kBackwardWeight };
-// Says how carefully an algorithm is chosen; the values are MXNET_CUDNN_AUTOTUNE_DEFAULT's.
+// Ways to choose an algorithm; the values are those of MXNET_CUDNN_AUTOTUNE_DEFAULT.
 enum class ConvolutionTuning : uint8_t { kOff = 0, kLimitedWorkspace = 1, kFastest = 2 };
 
 struct ConvolutionProblem {
@@ -26,15 +26,15 @@ struct ConvolutionProblem {
   DType dtype = DType::kFloat32;
   int ndim = 4;
   bool channels_last = false;                       // memory layout: N, spatial, C
-  bool bias = false, addend = false, relu = false;  // in this order; backward_data: bias
-  // Forward, without the three above: the sums of the output's channels and of their squares are
-  // stored, too.
+  bool bias = false, addend = false, relu = false;  // post-ops in this order; backward: bias only
+  // Whether forward also stores the sums of the output's channels and of their squares; cannot be
+  // combined with the three post-ops above.
   bool sums = false;
   // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM:
   // a choice measured with one value is not valid for the other.
   bool allow_conversion = false, deterministic = false;
   int64_t workspace_bytes = 0;
-  // Bytes: every operand's address is a multiple. Engines that load 16 bytes at once need 16.
+  // All operands' addresses are multiples of this (bytes). Engines with 16-byte loads need 16.
   int64_t alignment = kFullAlignment;
   int64_t groups = 1;
   Numbers data{}, weight{}, output{};
@@ -42,7 +42,7 @@ struct ConvolutionProblem {
 
   bool operator==(const ConvolutionProblem&) const = default;
   Numbers strides_of(const Numbers& dims) const;
-  // One line without tabs.
+  // Returns a description in one line without tabs.
   std::string text() const;
 };
 
@@ -50,9 +50,9 @@ struct ConvolutionProblemHash {
   size_t operator()(const ConvolutionProblem& p) const;
 };
 
-// `data` and `output` are the convolution's own, also for its gradients. 1-D problems become 2-D
-// ones of height 1. memory_channels_last: where the operator's layout is channels-first, how its
-// tensors lie in memory (otherwise they are channels-last anyway).
+// `data` and `output` are the forward convolution's shapes, also for gradients. 1-D problems become
+// 2-D problems of height 1. memory_channels_last: whether tensors of a channels-first operator are
+// channels-last in memory (with a channels-last layout they always are).
 ConvolutionProblem describe_convolution(ConvolutionDirection direction, const ConvolutionParams& p,
                                         const Shape& data, const Shape& output, DType dtype,
                                         bool memory_channels_last);
@@ -60,10 +60,10 @@ ConvolutionProblem describe_convolution(ConvolutionDirection direction, const Co
 // Returns the rules by which engines are excluded for this problem.
 PlanRules plan_rules(const ConvolutionProblem& problem);
 
-// The largest power of two, up to kFullAlignment, of which all addresses are multiples.
+// Returns the largest power of two, up to kFullAlignment, that divides all addresses.
 int64_t common_alignment(std::initializer_list<const void*> addresses);
 
-// The parameter cudnn_tune, or else what MXNET_CUDNN_AUTOTUNE_DEFAULT says: 0, 1 or 2.
+// Returns the value of cudnn_tune, or `by_environment` (MXNET_CUDNN_AUTOTUNE_DEFAULT) if not given.
 ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune,
                                      int64_t by_environment);
 

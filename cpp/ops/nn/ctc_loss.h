@@ -1,6 +1,6 @@
 // Connectionist temporal classification (Graves et al., 2006). data (length, batch, classes) is
-// normalized by softmax inside; label (batch, labels) holds classes, padded with 0 where the blank
-// is class 0 (blank_label 'first') and with -1 where it is the last class.
+// normalized by softmax in the operator. label (batch, labels) holds classes; its padding is 0 if
+// the blank is class 0 (blank_label 'first'), or -1 if the blank is the last class.
 #pragma once
 #include <array>
 #include <tuple>

@@ -14,7 +14,7 @@ int64_t entry(const Shape& values, int i, int64_t missing) {
   return values.ndim() > 0 ? values[i] : missing;
 }
 
-// Extent of the output before padding is cut off; -1 if that of data is unknown.
+// Returns the output's extent before padding is removed; -1 if the data's extent is unknown.
 int64_t full_extent(const DeconvolutionParams& p, const Shape& data, int i) {
   const int64_t size = data[i + (p.channels_last() ? 1 : 2)];
   if (!is_known(size)) return kUnknownDim;
@@ -84,8 +84,8 @@ void complete(const DeconvolutionParams& p, std::span<TensorSpec> in) {
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});
 }
 
-// data's gradient is the convolution that this op transposes; weight's is that convolution's
-// weight gradient with the roles of data and output exchanged.
+// The gradient of data is the convolution that this op transposes. The gradient of weight is that
+// convolution's weight gradient with data and output exchanged.
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const auto& p = g.params<DeconvolutionParams>();
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
@@ -107,7 +107,7 @@ DeconvolutionPadding deconvolution_padding(const DeconvolutionParams& p, const S
   DeconvolutionPadding r;
   for (int i = 0; i < p.kernel.ndim(); ++i) {
     if (has_target(p)) {
-      // Each side loses half of the excess, rounded up; adj restores the row too many if it is odd.
+      // Remove half of the excess, rounded up, on each side; if the excess is odd, adj adds a row.
       const int64_t excess = full_extent(p, data, i) - p.target_shape[i];
       r.pad.push_back((excess + 1) / 2);
       r.adj.push_back(excess % 2);

@@ -34,15 +34,15 @@ struct DeconvolutionParams {
   bool channels_last() const { return is_channels_last(layout); }
 };
 
-// Padding and adjustment with target_shape and missing entries resolved, as long as kernel.
+// Padding and adjustment for each kernel axis, after applying target_shape and defaults.
 struct DeconvolutionPadding {
   Shape pad, adj;
 };
 DeconvolutionPadding deconvolution_padding(const DeconvolutionParams& p, const Shape& data);
 Shape deconvolution_weight_shape(const DeconvolutionParams& p, const Shape& data);
 
-// The convolution whose data gradient this is: its data is our output, its output our data. Its
-// weight has our weight's shape (num_filter there is our number of channels).
+// Returns the convolution whose data gradient is this deconvolution: its data is our output and its
+// output our data. Its weight has the same shape as ours (its num_filter is our input channels).
 struct ConvolutionParams;
 ConvolutionParams transposed_convolution(const DeconvolutionParams& p, const Shape& data);
 

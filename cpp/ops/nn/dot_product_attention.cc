@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kOp = "_contrib_dot_product_attention";
 constexpr const char* kBackward = "_dot_product_attention_backward";
-constexpr int kMask = 3;  // the first optional input
+constexpr int kMask = 3;  // index of the optional input mask
 
 void check_heads(const char* input, const TensorSpec& spec, const TensorSpec& query) {
   const Shape &s = spec.shape, &q = query.shape;
@@ -63,7 +63,7 @@ Specs infer(const AttentionParams& p, std::span<const TensorSpec> in) {
                TensorSpec{Shape{batch, q[1], q[2]}, sums}, TensorSpec{Shape{2}, DType::kInt64}};
 }
 
-// The fused backward has no gradient of the mask, which would need the scores.
+// The fused backward cannot compute the gradient of the mask, which needs the scores in memory.
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const auto& p = g.params<AttentionParams>();
   if (p.use_mask && g.needs_grad(kMask)) return attention_composite_gradient(g);

@@ -1,7 +1,7 @@
-// softmax(scale * query key^T + mask) value without the scores in memory. Shapes: query (batch,
-// heads, q_length, d), key (batch, key_heads, k_length, d), value (batch, key_heads, k_length, dv);
-// head h attends to key head h / (heads / key_heads). The hidden outputs are the logarithm of each
-// row's sum of exponentials and the generator's state, from which backward repeats the forward.
+// softmax(scale * query key^T + mask) value, computed without storing the scores. Shapes: query
+// (batch, heads, q_length, d), key (batch, key_heads, k_length, d), value (batch, key_heads,
+// k_length, dv); head h attends to key head h / (heads / key_heads). Backward recomputes the
+// forward from the hidden outputs: each row's log-sum-exp and the state of the random generator.
 #pragma once
 #include <cmath>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace mxlite {
 
-// Scores up to this one take no part; a row without others gives zeros.
+// Scores <= kMaskedScore are masked out; the output of a row that is all masked is zero.
 constexpr double kMaskedScore = -1e30;
 
 // Also the params of `_dot_product_attention_backward(output_grad, query, key, value, output,
@@ -40,8 +40,8 @@ struct AttentionParams {
   }
 };
 
-// Params of `_dot_product_attention_dropout(random_state, query, key, value[, mask][, length])`:
-// the factors of the weights of a call with these inputs.
+// Params of `_dot_product_attention_dropout(random_state, query, key, value[, mask][, length])`,
+// which returns the dropout factors (0 or 1 / (1 - p)) of the attention weights of such a call.
 struct AttentionDropoutParams {
   Shape shape;  // (batch, heads, q_length, k_length)
   float p = 0;
@@ -58,8 +58,8 @@ struct AttentionDropoutParams {
   }
 };
 
-// Random bits of weight (row, key): one counter per row, and 16 streams of four words for 64 keys,
-// in an order that lets loops over keys vectorize.
+// Random bits of the attention weight (row, key): each row has one counter; 64 keys use 16 streams
+// of four words, in an order that lets loops over keys vectorize.
 namespace attention_dropout {
 
 constexpr int64_t kStreams = 16, kKeys = 4 * kStreams;

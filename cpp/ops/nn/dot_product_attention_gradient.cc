@@ -1,5 +1,5 @@
-// Heads that share a key head are rows of one matrix product: query is seen as (batch * key_heads,
-// heads / key_heads * q_length, d).
+// Query heads that share a key head are rows of one matrix product: query is reshaped to
+// (batch * key_heads, heads / key_heads * q_length, d).
 #include "cpp/ops/nn/dot_product_attention_gradient.h"
 
 #include "cpp/ops/nn/composite_gradients.h"
@@ -29,7 +29,7 @@ ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool 
   return g.emit("batch_dot", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
-// 0, 1, ... as `shape`, which has one axis longer than 1.
+// Returns first, first + 1, ... along the only axis of `shape` that is longer than 1.
 ValueRef positions(GradBuilder& g, int64_t first, int64_t count, DType dtype, const Shape& shape) {
   const ValueRef range = g.emit("_arange", {},
                                 {{"start", static_cast<double>(first)},
@@ -38,7 +38,7 @@ ValueRef positions(GradBuilder& g, int64_t first, int64_t count, DType dtype, co
   return g.reshape(range, shape);
 }
 
-// 1 where a query attends to a key by length and causality, else 0; undefined: everywhere.
+// Returns 1 where length and causality let a query attend to a key, else 0; undefined if no limit.
 ValueRef attended(GradBuilder& g, const Sizes& s, ValueRef length, bool causal) {
   ValueRef result;
   if (!length && !causal) return result;
@@ -71,14 +71,14 @@ std::vector<ValueRef> attention_composite(GradBuilder& g, const AttentionParams&
   const ValueRef dy = as(in.output_grad, Shape{s.matrices(), s.rows(), s.dv});
 
   ValueRef scores = g.reshape(g.mul_scalar(product(g, query, key, false, true), scale), s.scores());
-  if (in.mask)  // finite, so that no infinity meets a factor of 0
+  if (in.mask)  // make -inf finite, because inf * 0 below would be NaN
     scores = g.add(
         scores, g.emit("_maximum_scalar", {g.cast(in.mask, s.dtype)}, {{"scalar", kMaskedScore}}));
   if (const ValueRef kept = attended(g, s, in.length, p.causal)) {
     const ValueRef masked = g.mul_scalar(g.add_scalar(kept, -1), -kMaskedScore);
     scores = g.add(g.mul(scores, kept), masked);
   }
-  // The margin covers the rounding of a masked score to which a product was added.
+  // The factor 0.999 allows for rounding when a product was added to a masked score.
   const ValueRef taken = g.emit("_greater_scalar", {scores}, {{"scalar", 0.999 * kMaskedScore}});
   const ValueRef weights = g.mul(g.emit("softmax", {scores}, {{"axis", -1}}), taken);
 

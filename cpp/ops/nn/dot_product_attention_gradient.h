@@ -1,5 +1,5 @@
-// Gradients of dot-product attention with ordinary operators, which hold the scores: for gradients
-// of gradients, and where the mask needs a gradient.
+// Gradients of dot-product attention made of ordinary operators, with the scores in memory: for
+// second-order gradients and for gradients of the mask.
 #pragma once
 #include <vector>
 
@@ -8,12 +8,12 @@
 
 namespace mxlite {
 
-// Values of a call, with shapes as in dot_product_attention.h.
+// Inputs of a call and what its gradient needs; shapes as in dot_product_attention.h.
 struct AttentionValues {
   ValueRef query, key, value;
   ValueRef mask = {}, length = {};  // undefined: the call has none
   ValueRef output_grad = {};
-  ValueRef random_state = {};  // undefined: nothing was dropped
+  ValueRef random_state = {};  // undefined: no dropout
 };
 
 // Returns the gradients of query, key, value and mask.

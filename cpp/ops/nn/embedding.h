@@ -1,5 +1,5 @@
-// Embedding: rows of weight (input_dim, output_dim) chosen by data. Indices are truncated to
-// integers and clipped to the table, as in MXNet 1.x.
+// Embedding: rows of weight (input_dim, output_dim), selected by the indices in data. As in MXNet
+// 1.x, indices are truncated to integers and clipped to [0, input_dim).
 #pragma once
 #include <tuple>
 

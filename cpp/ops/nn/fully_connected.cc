@@ -45,7 +45,7 @@ void complete(const FullyConnectedParams& p, std::span<TensorSpec> in) {
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_hidden});
 }
 
-// Written with dot, so that second order works.
+// Emits dot, which has a gradient, so that second-order gradients work.
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const auto& p = g.params<FullyConnectedParams>();
   const Shape& data_shape = g.input_spec(0).shape;

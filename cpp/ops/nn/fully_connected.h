@@ -22,7 +22,7 @@ struct FullyConnectedParams {
   }
 };
 
-// data seen as (rows, columns); output is (rows, num_hidden).
+// Sizes of data viewed as a matrix (rows, columns); the output is (rows, num_hidden).
 struct RowsColumns {
   int64_t rows, columns;
 };

@@ -1,10 +1,10 @@
-// The two forms of GELU: values and derivatives, for loops that vectorize.
+// Values and derivatives of the two forms of GELU, written for vectorized loops.
 #pragma once
 #include "cpp/ops/pointwise/math.h"
 
 namespace mxlite {
 
-// x times the probability that a standard normal number is below x.
+// x * Phi(x), where Phi is the standard normal distribution function.
 struct ErfGelu {
   template <class A>
   static MX_HD A value(A x) {
@@ -30,13 +30,13 @@ struct TanhGelu {
   }
   template <class A>
   static MX_HD A slope(A x) {
-    // Beyond this bound the derivative is 0 or 1, and its factors would be 0 and infinity.
+    // Clamp x: beyond this limit the derivative is 0 or 1, but its factors would be 0 * infinity.
     const A limit = static_cast<A>(16);
     const A near_zero = x < -limit ? -limit : (x > limit ? limit : x);  // NaN stays
     const A square = near_zero * near_zero;
     const A twice = static_cast<A>(kTwice) * near_zero * (1 + static_cast<A>(kCubic) * square);
     const A growth = static_cast<A>(kTwice) * (1 + static_cast<A>(3 * kCubic) * square);
-    // The sigmoid and one minus the sigmoid, neither as a difference.
+    // sigmoid and 1 - sigmoid, both computed without a subtraction that cancels digits.
     const A e = pointwise::exp_of_negative(-std::fabs(twice));
     const A larger = 1 / (1 + e), smaller = e / (1 + e);
     return (twice < 0 ? smaller : larger) + near_zero * larger * smaller * growth;

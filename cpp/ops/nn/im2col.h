@@ -1,5 +1,5 @@
 // im2col: (batch, channels, ...) to (batch, channels * kernel size, windows). col2im is its
-// transpose: windows are added up where they overlap. Each is the other's gradient.
+// transpose and sums overlapping windows. Each is the gradient of the other.
 #pragma once
 #include <tuple>
 
@@ -23,7 +23,7 @@ struct Col2imParams : Im2colParams {
   }
 };
 
-// Number of windows over an array of that spatial size.
+// Returns the number of windows along each axis for an array of spatial size `size`.
 Shape im2col_counts(const char* op, const Im2colParams& p, std::span<const int64_t> size);
 
 }  // namespace mxlite

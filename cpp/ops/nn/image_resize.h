@@ -1,5 +1,5 @@
-// Changes of height and width of (batch, channels, height, width) data: adaptive average pooling
-// and bilinear resizing.
+// Resizes (batch, channels, height, width) data by adaptive average pooling or bilinear
+// interpolation.
 #pragma once
 #include <array>
 #include <optional>
@@ -62,7 +62,7 @@ struct BilinearResizeParams {
   }
 };
 
-// `_adaptive_avg_pooling_backward(output_grad)` and `_bilinear_resize_backward(output_grad)`.
+// Params of _adaptive_avg_pooling_backward(output_grad) and _bilinear_resize_backward(output_grad).
 struct ImageResizeGradParams {
   Shape data_shape;
   bool align_corners = true;

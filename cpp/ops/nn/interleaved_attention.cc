@@ -7,8 +7,8 @@
 namespace mxlite {
 namespace {
 
-// Self-attention has one projection of three parts. A decoder has one of queries, and an encoder
-// one of two parts.
+// Self-attention has one projection of queries, keys and values. Encoder-decoder attention has a
+// projection of queries and one of keys and values.
 template <bool Self>
 struct Form;
 template <>
@@ -31,7 +31,7 @@ Specs infer(const InterleavedAttentionParams& p, std::span<const TensorSpec> in)
                TensorSpec{Shape{q[1], p.heads, q[0]}, sums}, TensorSpec{Shape{2}, DType::kInt64}};
 }
 
-// Part `index` of a projection as (batch, heads, length, d).
+// Returns part `index` of a projection as (batch, heads, length, d).
 ValueRef take_part(GradBuilder& g, ValueRef projection, int64_t heads, int64_t parts,
                    int64_t index) {
   const Shape s = g.spec(projection).shape;
@@ -42,7 +42,7 @@ ValueRef take_part(GradBuilder& g, ValueRef projection, int64_t heads, int64_t p
   return g.emit("transpose", {part}, {{"axes", Shape{1, 2, 0, 3}}});
 }
 
-// The projection `like` with the given parts.
+// Joins parts to a projection of the shape of `like`.
 ValueRef join_parts(GradBuilder& g, std::vector<ValueRef> parts, ValueRef like) {
   for (ValueRef& part : parts) part = g.emit("transpose", {part}, {{"axes", Shape{2, 0, 1, 3}}});
   static const OpSchema& stack = ops().get("stack");
@@ -75,7 +75,7 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   return grads;
 }
 
-// The fused backward has no gradient of the mask, which would need the scores.
+// The fused backward cannot compute the gradient of the mask, which needs the scores in memory.
 template <bool Self>
 std::vector<ValueRef> gradient(GradBuilder& g) {
   using F = Form<Self>;

@@ -1,6 +1,6 @@
-// Dot-product attention that reads interleaved projections (attention.h) where they lie: what the
-// pass fuse-attention makes of their products. The output is (q_length, batch, heads * d); the
-// hidden outputs and the optional inputs are those of dot_product_attention.h.
+// Dot-product attention on interleaved projections (attention.h) without copying their parts. The
+// pass fuse-attention replaces the interleaved products by it. The output is (q_length, batch,
+// heads * d); hidden outputs and optional inputs are as in dot_product_attention.h.
 #pragma once
 #include <tuple>
 

@@ -16,8 +16,8 @@ Specs infer(const KlSparseRegParams&, std::span<const TensorSpec> in) {
   return Specs{in[0], in[1]};
 }
 
-// output_grad + penalty * ((1 - target) / (1 - mean) - target / mean), the derivative of the
-// Kullback-Leibler divergence of Bernoulli variables.
+// Returns output_grad + penalty * ((1 - target) / (1 - mean) - target / mean). The second term is
+// the derivative of the Kullback-Leibler divergence of two Bernoulli distributions.
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const auto& p = g.params<KlSparseRegParams>();
   const double target = static_cast<double>(p.sparseness_target);

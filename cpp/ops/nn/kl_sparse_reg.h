@@ -1,6 +1,6 @@
-// IdentityAttachKLSparseReg: the identity, whose gradient gets a term that pulls each channel's
-// mean activation towards sparseness_target. The mean is a running one, updated in training by
-// forward and read again by backward through the hidden second output.
+// IdentityAttachKLSparseReg: the identity, with a term added to the gradient that pulls each
+// channel's mean activation towards sparseness_target. The mean is a running mean, which forward
+// updates in training; backward reads it from the hidden second output.
 #pragma once
 #include <tuple>
 

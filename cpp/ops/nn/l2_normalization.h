@@ -26,7 +26,7 @@ struct L2NormalizationParams {
     return std::tuple(field("eps", &P::eps, "Added to the sum of squares.").at_least(0),
                       field("mode", &P::mode, "What is normalized together."));
   }
-  // (vectors before, length, vectors inside)
+  // Views data as (outer, length, inner); vectors along the middle axis are normalized.
   ChannelBlocks blocks(const Shape& data) const {
     if (mode == L2Mode::kChannel) return channel_blocks(data, 1);
     const int split = mode == L2Mode::kInstance ? 1 : 2;

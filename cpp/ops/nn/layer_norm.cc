@@ -30,7 +30,7 @@ void complete_layer(const LayerNormParams& p, std::span<TensorSpec> in) {
   for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[axis]});
 }
 
-// 1.x has one gamma and beta per group; one per channel is taken as well.
+// gamma and beta have one entry per group as in MXNet 1.x, or one per channel.
 Specs infer_group(const GroupNormParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_min_ndim("GroupNorm", data, 3);
@@ -67,7 +67,7 @@ void complete_instance(const InstanceNormParams&, std::span<TensorSpec> in) {
   for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[1]});
 }
 
-// Returns how the operator sees its data, for its composite gradient.
+// Returns the operator's view of its data, for the composite gradient.
 composite::Normalization layer_view(GradBuilder& g) {
   const auto& p = g.params<LayerNormParams>();
   const Shape& data = g.input_spec(0).shape;

@@ -1,7 +1,7 @@
-// Normalization of parts of one sample: LayerNorm along an axis, GroupNorm over groups of channels,
-// InstanceNorm over each channel. Mean and standard deviation sqrt(var + eps) are outputs of the
-// first two. Each has a backward operator (output_grad, data, gamma) -> gradients of data, gamma
-// and beta, which computes the statistics again: they are cheap beside reading the data.
+// Normalization within each sample: LayerNorm along an axis, GroupNorm over groups of channels,
+// InstanceNorm over each channel. LayerNorm and GroupNorm also output mean and standard deviation
+// sqrt(var + eps). Each has a backward operator (output_grad, data, gamma) -> gradients of data,
+// gamma and beta, which recomputes the statistics: that costs little beside reading the data.
 #pragma once
 #include <tuple>
 

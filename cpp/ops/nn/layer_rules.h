@@ -23,7 +23,7 @@ Specs same_as_input(const P&, std::span<const TensorSpec> in) {
   return Specs{in[I]};
 }
 
-// Sum over all axes but one, e.g. a bias gradient.
+// Returns the sum over all axes except `axis`, e.g. a bias gradient.
 ValueRef sum_except(GradBuilder& g, ValueRef value, int axis);
 
 }  // namespace mxlite

@@ -13,7 +13,7 @@ constexpr const char* kOp = "LeakyReLU";
 
 Shape gamma_shape(const Shape& data) { return Shape{data.ndim() > 1 ? data[1] : 1}; }
 
-// One slope for all, one per channel, or one for each entry of the first two axes.
+// Whether gamma has one slope, one per channel, or one for each entry of the first two axes.
 bool is_gamma_of(const Shape& data, const Shape& gamma) {
   if (may_equal(gamma, Shape{1}) || may_equal(gamma, gamma_shape(data))) return true;
   if (data.ndim() < 2) return may_equal(gamma, data);
@@ -37,20 +37,20 @@ Specs infer(const LeakyReLUParams& p, std::span<const TensorSpec> in) {
   return Specs{in[0], in[0]};
 }
 
-// above where data > 0, below elsewhere.
+// Returns `above` where data > 0, `below` elsewhere.
 ValueRef choose(GradBuilder& g, double above, ValueRef below) {
   const ValueRef positive = composite::is_positive(g, g.input(0));
   const ValueRef rest = g.add_scalar(g.neg(positive), 1.0);
   return g.add(g.mul_scalar(positive, above), g.mul(rest, below));
 }
 
-// factor * exp(data) for data below 0.
+// Returns factor * exp(min(data, 0)).
 ValueRef exponential(GradBuilder& g, double factor) {
   const ValueRef below = g.emit("_minimum_scalar", {g.input(0)}, {{"scalar", 0.0}});
   return g.mul_scalar(g.emit("exp", {below}), factor);
 }
 
-// Derivative of gelu: its normal distribution's probability plus data times its density.
+// Returns the derivative of gelu: Phi(x) + x * phi(x), with the normal distribution and density.
 ValueRef gelu_slope(GradBuilder& g) {
   const ValueRef x = g.input(0);
   const ValueRef tail = g.emit("erf", {g.mul_scalar(x, 0.70710678118654752)});
@@ -59,7 +59,7 @@ ValueRef gelu_slope(GradBuilder& g) {
                g.mul(x, g.mul_scalar(density, 0.39894228040143268)));
 }
 
-// The same of gelu_tanh, with t = tanh(factor * (data + cubic * data^3)).
+// Returns the derivative of gelu_tanh, with t = tanh(factor * (data + cubic * data^3)).
 ValueRef gelu_tanh_slope(GradBuilder& g) {
   constexpr double kFactor = 0.79788456080286536, kCubic = 0.044715;
   const ValueRef x = g.input(0), square = g.emit("square", {x});
@@ -82,7 +82,7 @@ std::vector<ValueRef> prelu_gradients(GradBuilder& g) {
           g.reshape(g.sum_to(g.mul(dy, below), view), gamma)};
 }
 
-// The second output keeps the slopes that were drawn.
+// The second output of the forward holds the drawn slopes.
 std::vector<ValueRef> rrelu_gradient(GradBuilder& g) {
   return {g.mul(g.output_grad(0), g.output(1))};
 }

@@ -1,7 +1,7 @@
-// LeakyReLU and its relatives. prelu takes the slope from the input gamma: (1,), one per channel
-// (axis 1), or one for each entry of the first two axes; rrelu draws it from [lower_bound,
-// upper_bound) in training and keeps the factors in a hidden second output; otherwise it is the
-// middle of the bounds. gelu has the error function, gelu_tanh its approximation (2.x's name).
+// LeakyReLU and its variants. prelu takes the slope from the input gamma: (1,), one per channel
+// (axis 1), or one for each entry of the first two axes. In training, rrelu draws the slope from
+// [lower_bound, upper_bound) and returns the factors as hidden second output; otherwise the slope
+// is the mean of the bounds. gelu uses the error function, gelu_tanh (MXNet 2) its approximation.
 #pragma once
 #include <array>
 #include <tuple>

@@ -14,7 +14,7 @@ Specs infer(const LRNParams& p, std::span<const TensorSpec> in) {
   return Specs{in[0]};
 }
 
-// Sum over nsize neighbouring channels.
+// Returns the sum over nsize neighbouring channels.
 ValueRef window_sum(GradBuilder& g, ValueRef v) {
   const int64_t size = g.params<LRNParams>().nsize;
   const Shape shape = g.spec(v).shape;

@@ -1,5 +1,5 @@
-// Rows of one computation for LayerNorm, GroupNorm and InstanceNorm: each row gets mean 0 and
-// variance 1, then runs of its elements get a gamma and beta of their own. For all devices.
+// Common description of LayerNorm, GroupNorm and InstanceNorm for all devices: each row is
+// normalized to mean 0 and variance 1, then each run of its elements has its own gamma and beta.
 #pragma once
 #include "cpp/base/host_device.h"
 #include "cpp/ops/nn/channel_blocks.h"
@@ -9,7 +9,7 @@ namespace mxlite {
 
 struct NormalizedRows {
   int64_t count, length;
-  int64_t inner = 1;  // rows that are interleaved; 1: a row is contiguous
+  int64_t inner = 1;  // number of interleaved rows; 1: rows are contiguous
   int64_t cycle = 1;  // rows r and r + cycle share gamma
   int64_t run = 1;    // neighbouring elements with the same gamma
   double eps;

@@ -12,7 +12,7 @@ void complete_regression(const RegressionOutputParams&, std::span<TensorSpec> in
   if (data.ndim() < 0) return;
   if (data.ndim() == 2 && may_equal(data[1], 1)) {
     if (is_known(data[1])) complete_shape(in[1], Shape{data[0]});
-    return;  // labels of one or of two dimensions
+    return;  // the label may have one or two dimensions
   }
   complete_shape(in[1], data);
 }
@@ -31,7 +31,7 @@ Specs infer_regression(const char* op, std::span<const TensorSpec> in) {
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 
-// (output - label) or its sign, times grad_scale / outputs per sample.
+// Returns (output - label) or its sign, times grad_scale / (outputs per sample).
 template <bool kSign>
 std::vector<ValueRef> regression_gradient(GradBuilder& g) {
   const Shape& data = g.input_spec(0).shape;

@@ -1,4 +1,4 @@
-// Outputs that carry their own loss: their gradients do not depend on what arrives from above.
+// Output layers with a built-in loss: their gradients do not depend on the output's gradient.
 #pragma once
 #include <tuple>
 
@@ -6,7 +6,7 @@
 
 namespace mxlite {
 
-// LinearRegressionOutput, LogisticRegressionOutput, MAERegressionOutput.
+// Params of LinearRegressionOutput, LogisticRegressionOutput and MAERegressionOutput.
 struct RegressionOutputParams {
   float grad_scale = 1.0f;
   static constexpr auto fields() {

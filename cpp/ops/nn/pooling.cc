@@ -6,7 +6,7 @@
 
 namespace mxlite {
 
-// Rule for maxima and p-norms (pooling_gradient.cc); empty for the others.
+// Gradient rule for max and lp pooling (pooling_gradient.cc); returns nothing for other types.
 std::vector<ValueRef> composite_pooling_gradient(GradBuilder& g);
 
 SpatialWindow PoolingParams::window(const Shape& data) const {
@@ -51,7 +51,7 @@ Specs infer(const PoolingParams& p, std::span<const TensorSpec> in) {
   const int spatial = data.ndim() - 2;
   Shape size = Shape::filled(spatial, 1);
   if (!p.global_pool) {
-    // A 1-D kernel may come with the pad of more dimensions, as in 1.x: the first entry counts.
+    // As in MXNet 1.x, pad may have several entries for a 1-D kernel; the first one is used.
     const bool surplus = p.kernel.ndim() == 1 && p.pad.ndim() > 1;
     check_window(kOp, p.kernel, p.stride, Shape{}, surplus ? Shape{p.pad[0]} : p.pad);
     const SpatialWindow w = p.window(data);
@@ -82,7 +82,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   return {g.emit_all("_pooling_backward", inputs, ParamsRef(std::move(params)))[0]};
 }
 
-// Averages and sums are linear: the gradient of their gradient is pooling again.
+// Average and sum pooling are linear: the gradient of their backward is the pooling itself.
 std::vector<ValueRef> backward_gradient(GradBuilder& g) {
   const auto& p = g.params<PoolingGradParams>();
   MX_CHECK_KIND(backward_inputs(p.pool_type) == 1, ErrorKind::kNotSupported,

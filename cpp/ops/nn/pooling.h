@@ -1,7 +1,7 @@
-// Pooling over 1 to 3 spatial dimensions. A window with a NaN has maximum NaN (MXNet 1.x on the CPU
-// skips it).
-// The divisor of an average counts padding up to size + pad at most (conventions full and same
-// may reach beyond it), or only data where count_include_pad is False.
+// Pooling over 1 to 3 spatial dimensions. The maximum of a window with a NaN is NaN (MXNet 1.x on
+// the CPU ignores NaN).
+// The divisor of an average counts data and padding, but no elements beyond the padding (which
+// conventions full and same can reach). If count_include_pad is False, it counts only data.
 #pragma once
 #include <optional>
 #include <tuple>
@@ -55,15 +55,15 @@ struct PoolingParams {
   }
   bool channels_last() const { return is_channels_last(layout); }
   bool includes_pad() const { return count_include_pad.value_or(true); }
-  // One average per channel of channels-first data.
+  // Whether this is global average pooling of channels-first data: one average per channel.
   bool is_whole_average() const {
     return global_pool && pool_type == PoolType::kAvg && !channels_last();
   }
-  // The window; with global_pool the whole of data.
+  // Returns the window; with global_pool, it covers all of data.
   SpatialWindow window(const Shape& data) const;
 };
 
-// `_pooling_backward(output_grad[, data[, output]])`: max takes data, lp takes data and output.
+// Params of `_pooling_backward(output_grad[, data[, output]])`: max needs data, lp data and output.
 struct PoolingGradParams : PoolingParams {
   Shape data_shape;
   static constexpr auto fields() {

@@ -1,4 +1,4 @@
-// Gradient of Pooling with ordinary operators, for gradients of gradients.
+// Gradient of Pooling made of ordinary operators, for second-order gradients.
 #include <cmath>
 #include <memory>
 
@@ -24,8 +24,8 @@ ValueRef transpose(GradBuilder& g, ValueRef v, const Shape& axes) {
   return g.emit("transpose", {v}, {{"axes", axes}});
 }
 
-// Each window's gradient goes to its first largest element. Windows become columns of a matrix, of
-// a padded array that is positive where the data lie, so that padding never wins.
+// Passes each window's gradient to the window's first largest element. im2col turns windows into
+// columns. Data are shifted to be positive, so that zero padding is never the largest.
 ValueRef max_gradient(GradBuilder& g, const PoolingParams& p) {
   const bool last = p.channels_last();
   const int ndim = g.input_spec(0).shape.ndim(), spatial = ndim - 2;
@@ -57,7 +57,7 @@ ValueRef max_gradient(GradBuilder& g, const PoolingParams& p) {
   const int64_t elements = kernel.size(), windows = out.product(2, out.ndim());
   const Shape columns{data[0], data[1], elements, windows};
   x = g.emit("im2col", {x}, {{"kernel", kernel}, {"stride", stride}});
-  // im2col may see more windows than the output has (they begin in unused padding).
+  // The padded size must not give im2col more windows than the output has.
   MX_ASSERT(g.spec(x).shape.back() == windows);
   const ValueRef winner = g.emit("argmax", {g.reshape(x, columns)}, {{"axis", int64_t{2}}});
   auto pick = std::make_shared<PickBackwardParams>();
@@ -70,11 +70,11 @@ ValueRef max_gradient(GradBuilder& g, const PoolingParams& p) {
   return last ? transpose(g, dx, moved(ndim, false)) : dx;
 }
 
-// d y = y^(1 - p) * |x|^(p - 1) * sign(x) d x for every element of a window.
+// For each element x of a window: dy = y^(1 - p) * |x|^(p - 1) * sign(x) * dx.
 ValueRef lp_gradient(GradBuilder& g, const PoolingParams& p) {
   const auto power = static_cast<double>(*p.p_value);
   const ValueRef x = g.input(0), y = g.output(0);
-  // A window of zeros has gradient 0.
+  // The gradient of an all-zero window is 0.
   const ValueRef is_zero = g.emit("_equal_scalar", {y}, {{"scalar", 0.0}});
   const ValueRef weight = g.emit("_power_scalar", {g.add(y, is_zero)}, {{"scalar", 1.0 - power}});
   auto params = std::make_shared<PoolingGradParams>();

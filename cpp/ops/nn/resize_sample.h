@@ -1,4 +1,4 @@
-// Positions that bilinear resizing reads, on every device.
+// Input positions and weights of bilinear resizing, for all devices.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace mxlite {
 
-// Two neighbours of output position i along an axis, and the weight of the second.
+// The two input positions next to output position i along an axis, and the second one's weight.
 struct ResizeSample {
   int64_t first, second;
   double weight;

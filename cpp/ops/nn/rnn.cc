@@ -27,7 +27,7 @@ int64_t RnnSizes::cell_weights(int64_t layer) const {
 int64_t RnnSizes::weight_offset(int64_t layer, int64_t d) const {
   const int64_t inside = checked_mul(d, cell_weights(layer));
   if (layer == 0) return inside;
-  // All layers but the first one have equal sizes.
+  // All layers except the first have equal sizes.
   const int64_t per_direction =
       checked_add(cell_weights(0), checked_mul(layer - 1, cell_weights(1)));
   return checked_add(checked_mul(directions, per_direction), inside);
@@ -152,12 +152,12 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   std::vector<ValueRef> grads = g.emit_all("_rnn_backward", inputs, ParamsRef(std::move(params)));
   if (!data_grad) grads[0] = {};
   if (!parameters_grad) grads[1] = {};
-  grads.resize(static_cast<size_t>(g.num_inputs()));  // none for sequence_length
+  grads.resize(static_cast<size_t>(g.num_inputs()));  // sequence_length has no gradient
   return grads;
 }
 
 Specs infer_backward(const RnnGradParams& p, std::span<const TensorSpec> in) {
-  const size_t first = p.is_lstm() ? 3 : 2;  // data
+  const size_t first = p.is_lstm() ? 3 : 2;  // index of the input data
   const TensorSpec none{Shape{0}, in[first].dtype};
   Specs out{p.data_grad ? in[first] : none, p.parameters_grad ? in[first + 1] : none,
             in[first + 2]};

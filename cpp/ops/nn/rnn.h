@@ -1,7 +1,7 @@
 // RNN: stacked recurrent layers over whole sequences, data (steps, batch, inputs). The parameter
-// vector holds all weights by layer and direction (input, hidden, projection), then all biases
-// likewise. Gates are i, f, g, o (lstm) and r, z, n (gru, whose reset gate applies to the product:
-// n = tanh(Wx + b + r * (Rh + b))).
+// vector has all weights by layer and direction (input, hidden, projection), then all biases in the
+// same order. Gates are i, f, g, o for lstm and r, z, n for gru. The reset gate of gru multiplies
+// the product: n = tanh(Wx + b + r * (Rh + b)).
 #pragma once
 #include <array>
 #include <optional>
@@ -23,8 +23,8 @@ struct EnumNames<RnnMode> {
 };
 
 // Inputs: data, parameters, state, then state_cell (lstm) and sequence_length
-// (use_sequence_length). Outputs: output, state, cell state (lstm) and, hidden, what backward needs
-// (written in training).
+// (use_sequence_length). Outputs: output, state, cell state (lstm) and, hidden, the reserve with
+// values for backward (written in training).
 struct RnnParams {
   int64_t state_size = 0;
   int64_t num_layers = 0;
@@ -64,7 +64,7 @@ struct RnnParams {
 // [sequence_length], reserve)` -> gradients of data, parameters, state and state_cell. Gradients
 // that are not requested have shape (0,).
 struct RnnGradParams : RnnParams {
-  bool has_reserve = true;  // false: forward ran without training, its values are computed again
+  bool has_reserve = true;  // false: forward ran without training; recompute its values
   bool data_grad = true, parameters_grad = true;
   static constexpr auto fields() {
     using P = RnnGradParams;
@@ -89,7 +89,7 @@ struct RnnSizes {
   int64_t rows() const { return steps * batch; }
   int64_t layer_input(int64_t layer) const { return layer == 0 ? input : directions * out(); }
 
-  // Elements from the start of the parameter vector; d is the direction.
+  // Return offsets, in elements, in the parameter vector; d is the direction.
   int64_t weight_offset(int64_t layer, int64_t d) const;  // input, hidden, projection weights
   int64_t bias_offset(int64_t layer, int64_t d) const;    // input, hidden biases
   int64_t parameter_count() const;
@@ -98,23 +98,23 @@ struct RnnSizes {
   int64_t cell_weights(int64_t layer) const;
 };
 
-// Memory of one layer and direction, in units of 64 bytes per `lanes` elements of the compute type
-// (float, or double for float64). A gate block is what one pass of the step kernel computes:
-// `lanes` hidden units with all their gates, or 4 * lanes units of a cell with one gate.
+// Memory layout of one layer and direction. A vector has 64 bytes, which are `lanes` elements of
+// the compute type (float, or double for float64). A gate block is the result of one pass of the
+// step kernel: `lanes` hidden units with all gates, or 4 * lanes units of a cell with one gate.
 struct RnnBlocks {
   int64_t lanes, units, width, blocks;
   int64_t hidden_pad, out_pad;  // row lengths of stored states: multiples of 4 * lanes
   RnnBlocks(const RnnSizes& s, size_t element_bytes);
 };
 
-// Byte offsets of what training keeps for backward.
+// Byte offsets of the values that training saves for backward.
 struct RnnReserve {
   struct Part {
-    size_t gates;      // [blocks][rows][width], after their activation
-    size_t hidden;     // [steps + 1][batch][out_pad]: before each step, in the order of time
-    size_t cell;       // the same of cell states, lstm
+    size_t gates;      // [blocks][rows][width], after the activation
+    size_t hidden;     // [steps + 1][batch][out_pad]: state before each step, in time order
+    size_t cell;       // same for cell states, lstm
     size_t recurrent;  // [blocks][rows][lanes], gru: Rh + b of the new gate
-    size_t inner;      // [rows][hidden_pad], projection: output before it
+    size_t inner;      // [rows][hidden_pad]: output before the projection
   };
   size_t part_bytes = 0;                          // bytes of one layer and direction
   size_t layer_input = 0, layer_input_bytes = 0;  // [layers - 1][rows][directions * out]

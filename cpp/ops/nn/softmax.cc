@@ -25,7 +25,7 @@ Specs check(const char* op, const SoftmaxParams& p, std::span<const TensorSpec> 
   return Specs{TensorSpec{data, p.dtype.value_or(in[0].dtype)}};
 }
 
-// A length is given for each vector along the axis.
+// Infers the shape of `length`: one entry for each vector along the axis.
 void refine_softmax(const SoftmaxParams& p, PartialShapes& shapes) {
   refine_like_first(&p, shapes);
   Shape length = shapes.input(0);
@@ -49,7 +49,7 @@ struct Names<2> {
   static constexpr const char *op = "softmin", *backward = "_softmin_backward";
 };
 
-// log_softmax gives 0 beyond a length, whose gradient is not this one.
+// Returns nothing for log_softmax with length: outputs beyond the length are 0, with gradient 0.
 template <int Which>
 std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   const auto& p = g.params<SoftmaxParams>();

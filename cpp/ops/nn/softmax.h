@@ -1,5 +1,5 @@
-// softmax, log_softmax and softmin along one axis. With use_length only the first `length` entries
-// take part; the others are 0. length has data's shape without the axis.
+// softmax, log_softmax and softmin along one axis. With use_length, only the first `length` entries
+// are used, and the other outputs are 0. length has data's shape without the axis.
 #pragma once
 #include <array>
 #include <optional>
@@ -24,7 +24,7 @@ struct SoftmaxParams {
                       field("dtype", &P::dtype, "Output's dtype; None keeps data's."),
                       field("use_length", &P::use_length, "Take the input length."));
   }
-  // data around the axis; shape rules have checked that the axis exists.
+  // Views data around the axis, which must be valid (checked by the shape rule).
   ChannelBlocks blocks(const Shape& data) const { return channel_blocks(data, axis); }
 };
 

@@ -21,7 +21,7 @@ Specs infer(const SoftmaxOutputParams& p, std::span<const TensorSpec> in) {
   check_floating(kOp, "data", in[0]);
   check_min_ndim(kOp, data, p.preserve_shape && !p.multi_output ? 1 : 2);
   check_same_dtype(kOp, "label", in[1], in[0].dtype);
-  // Class indices in any grouping of their positions (as 1.x), or probabilities.
+  // Labels are class indices, whose positions may have any shape (as in 1.x), or probabilities.
   const Shape positions = label_shape(p, data);
   const bool indices =
       may_equal(count_elements(label), count_elements(positions)) && label.ndim() > 0 &&

@@ -1,5 +1,5 @@
-// SoftmaxOutput: softmax whose gradient is that of the cross entropy with label, whatever arrives
-// from above (unless out_grad multiplies it in).
+// SoftmaxOutput: softmax whose gradient is that of the cross entropy with label. The output's
+// gradient is ignored, or multiplied if out_grad is True.
 #pragma once
 #include <array>
 #include <tuple>
@@ -38,7 +38,7 @@ struct SoftmaxOutputParams {
         field("out_grad", &P::out_grad, "Multiply by the gradient that arrives from above."),
         field("smooth_alpha", &P::smooth_alpha, "Label smoothing.").between(0, 1));
   }
-  // (samples, classes, positions): one label per sample and position.
+  // Views data as (samples, classes, positions), with one label per sample and position.
   ChannelBlocks blocks(const Shape& data) const {
     if (multi_output) return channel_blocks(data, 1);
     if (preserve_shape) return channel_blocks(data, -1);

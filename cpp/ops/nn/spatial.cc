@@ -46,7 +46,7 @@ Shape spatial_shape(int64_t batch, int64_t channels, std::span<const int64_t> si
 
 namespace {
 
-// Returns what data of this shape needs for a window with that many dimensions.
+// Returns the text about the expected data for a window with `spatial` dimensions.
 std::string expected_data(const Shape& data, int spatial,
                           const std::optional<SpatialLayout>& layout) {
   const std::string name =

@@ -1,6 +1,6 @@
 // Sliding windows over 1 to 3 spatial dimensions: layouts, checks and output sizes of convolution,
-// deconvolution, pooling and im2col. Kernels see every case as three spatial dimensions with
-// leading ones (SpatialWindow, SpatialDims).
+// deconvolution, pooling and im2col. Kernels always get three spatial dimensions, the leading ones
+// of size 1 if there are fewer (SpatialWindow, SpatialDims).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct SpatialWindow {
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, dilate[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
   int64_t kernel_size() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
-// Fields of a window: members kernel, stride, dilate and pad of P.
+// Schema fields of a window, for the members kernel, stride, dilate and pad of P.
 template <class P>
 constexpr auto window_fields(
     const char* kernel_doc = "Size of the window: (w,), (h, w) or (d, h, w).",
@@ -45,7 +45,7 @@ constexpr auto window_fields(
           .between(1, kMaxSize),
       field("pad", &P::pad, pad_doc).between(0, kMaxSize));
 }
-// Fields of the filters behind a window: members num_filter and num_group of P.
+// Schema fields of filters, for the members num_filter and num_group of P.
 template <class P>
 constexpr auto filter_fields() {
   return std::tuple(
@@ -55,7 +55,7 @@ constexpr auto filter_fields() {
           .between(1, kMaxSize));
 }
 
-// Fields of a convolution behind those of its filters: members of the same names of P.
+// The remaining schema fields of a convolution, for members of the same names of P.
 template <class P>
 constexpr auto convolution_fields() {
   return std::tuple(
@@ -79,19 +79,19 @@ struct SpatialDims {
 };
 SpatialDims spatial_dims(const Shape& shape, bool channels_last);
 
-// Shape from batch, channels and spatial sizes in the layout's order.
+// Returns the shape with batch, channels and spatial sizes in the layout's order.
 Shape spatial_shape(int64_t batch, int64_t channels, std::span<const int64_t> size,
                     bool channels_last);
 inline int channel_axis(int ndim, bool channels_last) { return channels_last ? ndim - 1 : 1; }
 
-// data has kernel.ndim() + 2 dimensions and fits the layout.
+// Throws unless data has kernel.ndim() + 2 dimensions and fits the layout.
 void check_spatial_data(const char* op, const Shape& data, const Shape& kernel,
                         const std::optional<SpatialLayout>& layout);
-// kernel has 1 to 3 entries; stride, dilate and pad are empty or as long as kernel.
+// Throws unless kernel has 1 to 3 entries, and stride, dilate and pad are empty or as long.
 void check_window(const char* op, const Shape& kernel, const Shape& stride, const Shape& dilate,
                   const Shape& pad);
-// floor((size + 2 pad - dilated kernel) / stride) + 1, or -1 for an unknown size; shape error when
-// the kernel does not fit.
+// Returns floor((size + 2 pad - dilated kernel) / stride) + 1, or -1 for an unknown size. Throws a
+// shape error if the kernel does not fit.
 int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t dilate,
                      int64_t pad);
 

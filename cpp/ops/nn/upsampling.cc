@@ -28,7 +28,7 @@ Specs infer_bilinear(const UpSamplingParams& p, std::span<const TensorSpec> in) 
       in[0].dtype}};
 }
 
-// Returns large / small, 0 if that is no whole number, -1 if one of them is unknown.
+// Returns large / small, 0 if that is not an integer, -1 if one of them is unknown.
 int64_t factor(int64_t large, int64_t small) {
   return if_known([](int64_t size, int64_t part) { return size % part == 0 ? size / part : 0; },
                   large, small);
@@ -88,7 +88,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   return grads;
 }
 
-// Enlarges again and puts the result among the channels of the other inputs.
+// Upsamples the gradient and pads it with zeros for the channels of the other inputs.
 std::vector<ValueRef> backward_gradient(GradBuilder& g) {
   const auto& p = g.params<UpSamplingGradParams>();
   const int64_t rest = g.input_spec(0).shape[1] - p.channel - p.data_shape[1];

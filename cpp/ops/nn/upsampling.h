@@ -1,5 +1,5 @@
-// UpSampling: nearest neighbour, of several inputs to one size, or bilinear by a deconvolution
-// whose weight (channels, 1, k, k) is the second input (k = 2 scale - scale % 2).
+// UpSampling: nearest neighbour, of one or several inputs to one size; or bilinear, which is a
+// deconvolution with the second input as weight (channels, 1, k, k), k = 2 scale - scale % 2.
 #pragma once
 #include <array>
 #include <tuple>
@@ -47,8 +47,8 @@ struct UpSamplingParams {
   }
 };
 
-// `_upsampling_backward(output_grad)` -> gradient of one input, of which each element was repeated
-// `scale` times, from the channels that begin at `channel`.
+// Params of `_upsampling_backward(output_grad)`, which returns the gradient of the input whose
+// channels begin at `channel` of the output and whose elements were repeated `scale` times.
 struct UpSamplingGradParams {
   Shape data_shape;
   int64_t scale = 1, channel = 0;
