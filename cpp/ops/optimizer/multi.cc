@@ -1,4 +1,4 @@
-// Checks that the updates of many weights share, and the sums and tests over many arrays.
+// Shared checks of updates over many weights; operators for sums and tests over many arrays.
 #include "cpp/ops/optimizer/multi.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace optimizer {
 std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
                                        const AttrValue& value, int64_t weights, bool listed) {
   std::vector<double> numbers;
-  const auto* ints = std::get_if<OptionalInts>(&value);  // a shape holds too few
+  const auto* ints = std::get_if<OptionalInts>(&value);  // used for lists too long for a Shape
   if (ints && std::all_of(ints->begin(), ints->end(), [](auto& x) { return x.has_value(); }))
     for (const auto& x : *ints) numbers.push_back(static_cast<double>(*x));
   else
@@ -63,7 +63,7 @@ std::string extra_doc(const MultiRow& row) {
 
 namespace {
 
-// Throws unless each number that may come in an array comes either so or as a parameter.
+// Throws if a loaded field is passed as parameter and in an array, or a required one is missing.
 void check_loaded(const MultiRow& row, bool loads, unsigned given) {
   for (size_t k = 0; k < row.loaded.size(); ++k) {
     const bool is_given = given >> k & 1, is_required = row.required_loaded >> k & 1;
@@ -158,7 +158,7 @@ void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update,
           mixed ? ", which have the type of their gradients and a float32 copy" : "", "; data is ");
   for (size_t i = 0; i < row.group.size(); ++i) row.doc += str(i ? ", " : "", row.group[i]);
   row.doc += " for each.";
-  if (kPreloaded) {  // the names of 1.x
+  if (kPreloaded) {  // MXNet 1.x has its own names for these updates
     row.aliases = {row.name};
     row.name = row.name.substr(1);
   }

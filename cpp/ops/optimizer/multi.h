@@ -1,7 +1,7 @@
-// The forms of updates over many weights: a call lists the arrays of each weight in turn. Their
-// parameters are those of the update of one weight, each as one number or one per weight. The
-// numbers that change from step to step may come in arrays instead (LoadedFields), so that a call
-// in a graph stays the same.
+// Updates of many weights in one call, which lists the arrays of the first weight, then those of
+// the second, and so on. The parameters are those of the update of one weight; each is one number
+// or a list with one number per weight. Numbers that change from step to step may be passed in
+// arrays instead (LoadedFields), so that a call in a graph stays the same.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -13,11 +13,11 @@
 
 namespace mxlite::optimizer {
 
-constexpr int kMaxInplace = 64;  // weights of one call that are updated in their own memory
+constexpr int kMaxInplace = 64;  // the first so many weights of a call may be updated in place
 constexpr int64_t kMaxWeights = 4096;
 
-// The parameters that a call may read from arrays with one number for each weight: learning rate,
-// weight decay and number of the update. set() gives them the values of number(0), number(1), ...
+// The parameters that a call may read from arrays with one number per weight: learning rate, weight
+// decay and update count. set() assigns number(0), number(1), ... to them.
 template <class P>
 struct LoadedFields {
   static constexpr bool kRate = requires(P p) { p.lr; };
@@ -42,7 +42,7 @@ struct LoadedFields {
 };
 constexpr size_t kMaxLoaded = 3;
 
-// Parameters of a call; P are those of one weight.
+// Parameters of a call; P is the parameter struct of one weight.
 template <class P>
 struct Multi {
   std::vector<P> each;                                       // one per weight
@@ -56,12 +56,12 @@ struct MultiRow {
   std::string doc;
   std::vector<std::string> group;        // arrays of one weight
   bool mixed = false;                    // all but weight and grad are float32
-  bool preloaded = false;                // 1.x's form that must have arrays of the loaded fields
-  bool needs_scale = false;              // one array, a factor on all gradients, comes last
+  bool preloaded = false;                // MXNet 1.x's form that requires arrays of loaded fields
+  bool needs_scale = false;              // the last input is an array with a factor on gradients
   std::vector<std::string> loaded = {};  // names of LoadedFields
-  unsigned required_loaded = 0;          // bit k: the k-th must be given, by parameter or array
+  unsigned required_loaded = 0;          // bit k: field k is required, as parameter or in an array
   const char* count_name = "num_weights";
-  // Parameters under another name than in P: these need a number per weight.
+  // Parameters with another name than in P; they must have one number per weight.
   std::map<std::string, std::string> renamed = {{"lr", "lrs"}, {"wd", "wds"}, {"eta", "etas"}};
   std::vector<std::string> aliases = {};
 
@@ -70,24 +70,24 @@ struct MultiRow {
       if (from == field) return &to;
     return nullptr;
   }
-  // Position of a parameter among those that arrays may hold; -1 if it is not among them.
+  // Returns the index of a parameter in `loaded`, or -1.
   int loaded_index(std::string_view field) const {
     const auto found = std::find(loaded.begin(), loaded.end(), field);
     return found == loaded.end() ? -1 : static_cast<int>(found - loaded.begin());
   }
-  // Returns whether so many arrays after those of the weights hold the loaded fields: "numbers", a
-  // row of one number for each weight per field, and the factor on all gradients. 1.x's form has
-  // arrays of learning rates and weight decays instead.
+  // Returns whether `extra` arrays after those of the weights contain the loaded fields. There are
+  // two such arrays: "numbers", with a row per field and a number per weight, and the factor on all
+  // gradients; or, in MXNet 1.x's form, the learning rates and the weight decays.
   static bool loads(size_t extra) { return extra == 2; }
   bool takes(size_t extra) const {
     return loads(extra) || (!preloaded && (extra == 1 || (extra == 0 && !needs_scale)));
   }
 };
 
-// The arrays of a call after those of its weights.
+// The arrays that follow those of the weights in a call.
 template <class P>
 struct ExtraArrays {
-  std::array<TensorRef, LoadedFields<P>::kNumber> loaded;  // if `loads`: a number for each weight
+  std::array<TensorRef, LoadedFields<P>::kNumber> loaded;  // if `loads`: one number per weight
   bool loads = false;
   const TensorRef* scale = nullptr;  // one number, a factor on all gradients
 
@@ -105,13 +105,13 @@ struct ExtraArrays {
   }
 };
 
-// Checks the groups of `weights` weights and the arrays after them; the outputs are like the
+// Checks the arrays of `weights` weights and the arrays after them. Returns the specs of the new
 // weights. `given_loaded`: see Multi.
 Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
                    std::span<const TensorSpec> in);
 
-// Returns one number per weight for the parameter `name`. Throws a value error for another count
-// of numbers, where a single one may stand for all unless `listed`.
+// Returns one number per weight for the parameter `name`. Throws a value error for another count,
+// except that one number is used for all weights unless `listed`.
 std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
                                        const AttrValue& value, int64_t weights, bool listed);
 // Returns the names of a symbol's inputs: weight_0, grad_0, weight_1, ...
@@ -221,8 +221,8 @@ std::vector<AttrValue> multi_values(const MultiRow& row, const Multi<P>& params)
   return values;
 }
 
-// The schema of an update over many weights. States are changed; a new weight may use the memory
-// of the old one.
+// Makes the schema of an update of many weights. It changes the states in place; a new weight may
+// use the memory of the old one.
 template <class P>
 OpSchema make_multi(MultiRow row) {
   row.loaded = LoadedFields<P>::names();
@@ -267,7 +267,7 @@ OpSchema make_multi(MultiRow row) {
   return schema;
 }
 
-// "_multi_sgd_update" of "sgd_update"; with `mixed` "_multi_mp_sgd_update".
+// Returns "_multi_sgd_update" for "sgd_update", or "_multi_mp_sgd_update" if `mixed`.
 inline std::string multi_name(std::string_view name, bool mixed) {
   const std::string_view bare = name.substr(name.starts_with("_") ? 1 : 0);
   return str("_multi_", mixed ? "mp_" : "", bare);

@@ -1,5 +1,5 @@
-// Weight updates (1.x names and formulas). States are inputs that the kernel changes; the new
-// weight is the output, usually given as out=weight.
+// Weight updates with MXNet 1.x's names and formulas. States are inputs that the kernel changes in
+// place; the new weight is the output, usually passed as out=weight.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/optimizer/updates.h"
 #include "cpp/ops/registration.h"
@@ -22,8 +22,8 @@ void check_update(const std::string& op, const std::vector<std::string>& names,
   }
 }
 
-// Inputs: weight, grad, states, then the float32 weight (mixed), then the scale where it is an
-// input, so that a loss scale stays on the device.
+// Inputs: weight, grad, states, then the float32 weight if `mixed`, then the scale if it is an
+// input, so that a loss scale need not be copied to the host.
 template <class P, template <class> class R, size_t kStates, bool kPreloaded>
 void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update, bool mixed) {
   constexpr bool kScaled = Update<P, R, kStates, kPreloaded>::kScaleIsInput;
@@ -36,7 +36,7 @@ void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update
   std::vector<std::string> inputs = arrays, aliases;
   if (kScaled) {
     inputs.emplace_back("rescale_grad");
-    aliases.emplace_back("_contrib" + name);  // AdamW lies in contrib
+    aliases.emplace_back("_contrib" + name);  // AdamW is in nd.contrib
   }
   ops.add(OpBuilder<P>(name)
               .inputs(inputs)

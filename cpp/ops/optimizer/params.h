@@ -1,11 +1,11 @@
-// Parameters of weight updates. Field order is 1.x's positional order.
+// Parameters of weight updates. Fields are in the order of MXNet 1.x's positional arguments.
 #pragma once
 #include "cpp/base/host_device.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite::optimizer {
 
-// Fields that several updates have.
+// Schema fields shared by several updates.
 template <class P>
 struct Fields {
   static constexpr auto rescale_grad() {
@@ -182,7 +182,7 @@ struct SignumParams {
   }
 };
 
-// Optimizers that 1.x composes of array operations.
+// Updates that are not operators in MXNet 1.x, whose optimizers compose them of array operations.
 struct AdamaxParams {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, wd = 0, rescale_grad = 1, clip_gradient = -1;
   int64_t t = 0;
@@ -255,7 +255,7 @@ struct LambStepParams {
   }
 };
 
-// Both parts of LAMB for one weight.
+// Params of the complete LAMB update (phases 1 and 2) of one weight.
 struct LambUpdateParams {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, wd = 0, rescale_grad = 1,
          lower_bound = -1, upper_bound = -1, clip_gradient = -1;

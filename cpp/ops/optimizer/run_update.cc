@@ -16,7 +16,7 @@ const OpSchema& find_update(const std::string& name) {
   return *op;
 }
 
-// Parameters of any type take a number without a fraction as an integer.
+// Converts a double without a fraction to an integer, which parameters of any numeric type accept.
 AttrValue number_attr(double value) {
   constexpr double kExact = 1LL << 53;
   if (value == std::floor(value) && std::abs(value) < kExact) return static_cast<int64_t>(value);

@@ -1,5 +1,5 @@
-// A weight update on raw memory, in the calling thread: for servers, which have no engine. Throws a
-// not-supported error for an operator that does not update one weight.
+// Runs a weight update on raw memory and on the calling thread, for servers, which have no engine.
+// Throws a not-supported error if the operator does not update exactly one weight.
 #pragma once
 #include <span>
 #include <string>
@@ -12,14 +12,14 @@ namespace mxlite::optimizer {
 
 using NamedNumber = std::pair<std::string, double>;
 
-// Runs the CPU kernel of "sgd_update" and the like on contiguous tensors; states among the inputs
-// are changed.
+// Runs the CPU kernel of an update operator ("sgd_update") on contiguous tensors. Changes the
+// states, which are inputs, in place.
 void run_update(const std::string& op, std::span<const NamedNumber> params, Inputs inputs,
                 const TensorRef& output);
 
 struct UpdateForm {
-  int states = 0;               // how many arrays the operator keeps for a weight
-  bool scale_is_input = false;  // the factor on the gradient is the last input
+  int states = 0;               // number of state arrays per weight
+  bool scale_is_input = false;  // whether the factor on the gradient is the last input
   std::vector<std::string> params;
 };
 UpdateForm form_of_update(const std::string& op);

@@ -1,5 +1,5 @@
-// The table of element-wise weight updates. Schemas, CPU kernels and CUDA kernels of each update,
-// its mixed-precision form and its form over many weights are generated from one row.
+// The table of element-wise weight updates. One row generates the schemas, CPU kernels and CUDA
+// kernels of an update, of its mixed-precision form and of its forms over many weights.
 #pragma once
 #include <array>
 
@@ -8,7 +8,7 @@
 
 namespace mxlite::optimizer {
 
-// The formulas: cpp/ops/cpu/optimizer/rules.h.
+// The formulas are in cpp/ops/cpu/optimizer/rules.h.
 template <class C>
 struct Sgd;
 template <class C>
@@ -49,11 +49,11 @@ concept HasScale = requires(P p) {
   p.rescale_grad;
 };
 
-// One row. The operator `name` takes weight, grad and the states. `mixed_name` takes the float32
-// weight after the states, and states in float32; null: only the form over many weights has one.
-// The forms over many weights are "multi_" + name as in 1.x, or "_multi_" + name, and the same
-// with "mp_" in front of the name. kPreloaded: 1.x has names of its own for the forms over many
-// weights that read learning rates and weight decays from arrays.
+// One row. The operator `name` takes weight, grad and the states. `mixed_name` has float32 states
+// and takes the float32 weight after them; null: mixed precision exists only for many weights. The
+// forms over many weights are named "multi_" + name (in MXNet 1.x, too) or "_multi_" + name, with
+// "mp_" before `name` if mixed. kPreloaded: MXNet 1.x also has separate operators over many weights
+// that read learning rates and weight decays from arrays.
 template <class P, template <class> class R, size_t kStates, bool kPreloaded = false>
 struct Update {
   const char* name;
@@ -61,7 +61,7 @@ struct Update {
   std::array<const char*, kStates> states;
   const char* mixed_name = nullptr;
   RowUpdate row_update = {};
-  // The factor on the gradient is an input instead of a parameter.
+  // Whether the factor on the gradient is an input instead of a parameter.
   static constexpr bool kScaleIsInput = !HasScale<P>;
 };
 
