@@ -20,7 +20,7 @@ std::vector<ValueRef> cast_gradient(GradBuilder& g) {
   return {g.cast(g.output_grad(0), from)};
 }
 
-// float16 and bfloat16 together need float32: neither holds the other's values.
+// The common type of float16 and bfloat16 is float32: neither can represent the other's values.
 DType common_type(std::span<const TensorSpec> in, bool narrow) {
   std::optional<DType> common;
   for (const TensorSpec& s : in) {
@@ -59,7 +59,7 @@ std::vector<ValueRef> multicast_gradient(GradBuilder& g) {
   return grads;
 }
 
-// Symbols take the widest type of the floating inputs; integers keep their type.
+// In symbols, floating outputs have the widest type of the floating inputs; integers keep theirs.
 void multicast_types(const AmpMulticastParams&, KnownTypes in, KnownTypes out) {
   KnownType widest;
   bool all_known = true, mixed_halves = false;

@@ -47,7 +47,7 @@ Specs infer_stack(const StackParams& p, std::span<const TensorSpec> in) {
   return {{to, in[0].dtype}};
 }
 
-// Without `axis`; a vector's element stays an array of one element, as in 1.x.
+// Removes `axis`. As in MXNet 1.x, which has no 0-d arrays, the result has at least one axis.
 Shape without_axis(Shape shape, int axis) {
   shape.erase(axis);
   if (shape.ndim() == 0) shape.push_back(1);
@@ -142,7 +142,7 @@ std::vector<ValueRef> grad_stack(GradBuilder& g) {
   return grads;
 }
 
-// Joins the gradients of the parts; a squeezed axis comes back as length 1 first.
+// Concatenates the gradients of the parts; if the axis was squeezed, inserts it again first.
 std::vector<ValueRef> join_parts(GradBuilder& g, int axis, bool squeezed) {
   std::vector<ValueRef> parts;
   for (int i = 0; i < g.num_outputs(); ++i) {
@@ -172,10 +172,10 @@ std::vector<ValueRef> grad_split_v2(GradBuilder& g) {
                     p.squeeze_axis);
 }
 
-// The axis counted from the front; partial shapes come before the checks of `infer`.
+// Returns the axis counted from the front. Does not check it, because `infer` does so later.
 int wrapped(int axis, int ndim) { return ((axis % ndim) + ndim) % ndim; }
 
-// Extents other than those along `axis` are equal in all arrays.
+// Infers extents other than those along `axis`, which are equal in all arrays.
 void refine_other_axes(PartialShapes& shapes, int axis) {
   int ndim = -1;
   std::vector<const Shape*> all;
@@ -221,7 +221,7 @@ void refine_stack(const StackParams& p, PartialShapes& shapes) {
   for (int i = 0; i < shapes.num_inputs(); ++i) shapes.refine_input(i, one);
 }
 
-// Parts without the axis of the cut determine the other axes of the whole.
+// Infers the other axes of the input from the outputs, which lack the split axis.
 void refine_squeezed(PartialShapes& shapes, int axis) {
   const Shape whole = shapes.input(0);
   for (int i = 0; i < shapes.num_outputs(); ++i) {
@@ -233,7 +233,7 @@ void refine_squeezed(PartialShapes& shapes, int axis) {
   }
 }
 
-// The input of a split into equal parts follows from the parts.
+// Infers the input of a split into equal parts from the parts.
 void refine_slice_channel(const SliceChannelParams& p, PartialShapes& shapes) {
   for (int i = 0; i < shapes.num_outputs(); ++i) {
     Shape part = shapes.output(i);

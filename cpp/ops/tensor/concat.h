@@ -20,7 +20,7 @@ struct StackParams {
   }
 };
 
-// Upper bound of the number of parts: each is an array of its own.
+// Upper bound of the number of parts, because each part is a separate array.
 inline constexpr double kMaxParts = 65536;
 
 struct SliceChannelParams {
@@ -38,7 +38,7 @@ struct SliceChannelParams {
 };
 
 struct SplitV2Params {
-  OptionalInts indices;  // not a Shape: there may be many
+  OptionalInts indices;  // may be longer than a Shape can be
   int axis = 1;
   bool squeeze_axis = false;
   int sections = 0;

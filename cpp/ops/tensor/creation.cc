@@ -1,4 +1,4 @@
-// Arrays from nothing: constant, counting, identity, and those that only take another's shape.
+// Creation operators: constants, ranges, identity, and arrays of the shape of another array.
 #include "cpp/ops/tensor/creation.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ OpSchema fill(const char* name, const char* doc) {
       .build();
 }
 
-// Integers wrap as in 1.x, but what no integer comes near has no value to wrap to.
+// Integer dtypes wrap as in MXNet 1.x, except infinity, NaN and the like, which are errors.
 Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
   check_made_shape("_full", p.shape);
   const Specs result = {spec(p.shape, p.dtype)};
@@ -41,7 +41,7 @@ Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
   return result;
 }
 
-// Counts the values first, first + step, ... before last.
+// Returns the number of values first, first + step, ... before `last`.
 int64_t integers_between(__int128 first, __int128 last, __int128 step) {
   if (step > 0 ? first >= last : first <= last) return 0;
   const __int128 distance = step > 0 ? last - first : first - last;

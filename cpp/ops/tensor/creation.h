@@ -1,12 +1,12 @@
-// Parameters of operators that make arrays from nothing.
+// Parameters of operators that make arrays without inputs.
 #pragma once
 #include "cpp/ops/number.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
 
-// Throws if `op` shall make an array with an extent of -1. Only symbols may have such a shape,
-// because the users of a symbol's result decide the extent.
+// Throws if the shape of an array to make has an extent of -1. Only symbols may have such a shape,
+// because consumers of the symbol can determine the extent.
 inline void check_made_shape(const std::string& op, const Shape& shape) {
   for (const int64_t extent : shape)
     MX_CHECK(extent >= 0, op, ": parameter shape: ", shape, " given, at least 0 expected");

@@ -30,8 +30,8 @@ struct DiagBackwardParams {
   }
 };
 
-// A diagonal of an array with 2 or more dimensions: where it starts, how far its elements are
-// apart, and the other axes, which come first in diag's result.
+// View of a diagonal of an array with 2 or more dimensions: offset of its first element, and shape
+// and strides. In the result of diag, the other axes precede the diagonal's axis.
 struct DiagonalView {
   int64_t start = 0;
   Shape shape;

@@ -11,7 +11,7 @@
 namespace mxlite {
 namespace {
 
-// Shape of what `indices` select in an array of shape `from`; unknown if their depth is.
+// Returns the shape that `indices` select from shape `from`; unknown if their depth is unknown.
 Shape gathered_shape(const char* op, const Shape& from, const TensorSpec& indices) {
   MX_CHECK_DTYPE(indices.dtype != DType::kBool, op,
                  ": indices have dtype bool, a number type expected");

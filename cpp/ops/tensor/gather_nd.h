@@ -1,4 +1,4 @@
-// Indexing by coordinates. indices has shape (M, ...): one row of coordinates per leading axis.
+// Indexing by coordinates. indices has shape (M, ...): row m has coordinates along axis m of data.
 #pragma once
 #include <tuple>
 

@@ -17,7 +17,7 @@ struct EnumNames<PadMode> {
 
 struct PadParams {
   PadMode mode = PadMode::kConstant;
-  OptionalInts pad_width;  // not a Shape: two numbers per dimension
+  OptionalInts pad_width;  // two numbers per dimension, which may be too many for a Shape
   Number constant_value = 0;
   static constexpr auto fields() {
     return std::tuple(

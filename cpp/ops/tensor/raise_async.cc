@@ -1,4 +1,4 @@
-// _raise_async: fails while it runs, so that tests can see what becomes of errors of tasks.
+// _raise_async: its kernel throws. For tests of asynchronous errors.
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 

@@ -46,8 +46,8 @@ std::vector<ValueRef> grad_repeat(GradBuilder& g) {
   return {g.reshape(g.emit("sum", {apart}, {{"axis", Shape{2}}}), from)};
 }
 
-// One axis after the other: (before, reps, rest) summed over reps. All at once could need more
-// dimensions than a Shape holds.
+// Handles one axis after the other: reshapes to (before, reps, rest) and sums over reps. Handling
+// all axes at once could need more dimensions than a Shape can have.
 std::vector<ValueRef> grad_tile(GradBuilder& g) {
   const auto& p = g.params<TileParams>();
   const Shape& from = g.input_spec(0).shape;

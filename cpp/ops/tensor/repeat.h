@@ -27,7 +27,7 @@ struct TileParams {
   }
 };
 
-// `shape` seen as (outer, length, inner) around the repeated axis.
+// Sizes of `shape` viewed as (outer, length, inner) around the repeated axis.
 struct RepeatView {
   int64_t outer, length, inner;
 };

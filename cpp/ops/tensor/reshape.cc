@@ -11,7 +11,7 @@
 namespace mxlite {
 namespace {
 
-// One entry of the shape parameter; a split carries its two numbers.
+// One code of the shape parameter; -4 (split) includes the two numbers that follow it.
 struct Code {
   int64_t value = 0, first = 0, second = 0;
 };
@@ -22,7 +22,7 @@ Shape reversed(const Shape& shape) {
   return r;
 }
 
-// With reverse, everything is read from right to left: -4 follows its two numbers.
+// With `reverse`, codes are read from right to left, so the two numbers precede their -4.
 std::vector<Code> read_codes(const Shape& given, bool reverse) {
   const Shape shape = reverse ? reversed(given) : given;
   std::vector<Code> codes;
@@ -54,7 +54,7 @@ Shape resolve_target_shape(const ReshapeParams& p, const Shape& from) {
     const int64_t others = count_elements(to);
     if (others > 0)
       to[inferred] = divide_dim(count_elements(from), others);
-    else if (!is_known(others))  // the first dimension is kept, so that it cancels
+    else if (!is_known(others))  // an unknown first dimension that is kept cancels
       to[inferred] =
           divide_dim(product_of_dims(from, 1, from.ndim()), product_of_dims(to, 1, to.ndim()));
   }
@@ -65,8 +65,8 @@ Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
   const Shape from = p.reverse ? reversed(given) : given;
   Shape to;
   int source = 0, inferred = -1;
-  // The dimensions of data that the result neither keeps, joins nor splits, and the product of
-  // those that the parameter gives: -1 is their quotient, whatever the kept ones are.
+  // Dimensions of data that no code keeps, joins or splits, and the product of the literal
+  // dimensions of the parameter. -1 is the quotient of both, even if kept dimensions are unknown.
   Shape remaining = from;
   int64_t literals = 1;
   const auto next = [&] {
@@ -160,7 +160,7 @@ Specs infer_squeeze(const SqueezeParams& p, std::span<const TensorSpec> in) {
       removed[axis] = true;
     }
   } else {
-    if (!from.is_known()) return {{Shape::unknown(), in[0].dtype}};  // each may have length 1
+    if (!from.is_known()) return {{Shape::unknown(), in[0].dtype}};  // unknown axes may be squeezed
     for (int i = 0; i < from.ndim(); ++i) removed[i] = from[i] == 1;
   }
   Shape to;
@@ -220,7 +220,7 @@ void refine_expand_dims(const ExpandDimsParams& p, PartialShapes& shapes) {
   shapes.refine_input(0, out);
 }
 
-// The number of elements stays, so that one unknown extent follows from the others.
+// Infers a single unknown extent of data, because the number of elements stays the same.
 void refine_reshape(const ReshapeParams&, PartialShapes& shapes) {
   const Shape &data = shapes.input(0), &out = shapes.output(0);
   if (data.ndim() < 0 || !out.is_known() || std::count(data.begin(), data.end(), -1) != 1) return;

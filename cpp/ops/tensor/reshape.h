@@ -55,7 +55,7 @@ struct ReshapeLikeParams {
   }
 };
 
-// The shape that `p` makes of `from`.
+// Returns the new shape for data of shape `from`.
 Shape resolve_reshape(const ReshapeParams& p, const Shape& from);
 
 }  // namespace mxlite

@@ -1,4 +1,4 @@
-// _reshape_to: the target shape spelt out, without Reshape's codes. What gradients and views emit.
+// _reshape_to: reshape to a literal shape, without Reshape's codes. Emitted by gradients and views.
 #include "cpp/ops/tensor/reshape_to.h"
 
 #include "cpp/ops/dimensions.h"

@@ -13,7 +13,7 @@ Specs infer_size_array(const NoParams&, std::span<const TensorSpec>) {
   return {{{1}, DType::kInt64}};
 }
 
-// In symbols.
+// Type inference in symbols.
 void integer_type(const NoParams&, KnownTypes, KnownTypes out) {
   if (!out[0]) out[0] = DType::kInt64;
 }

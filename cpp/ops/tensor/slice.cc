@@ -26,7 +26,7 @@ SliceRegion resolve_slice(const char* op, const OptionalInts& begin, const Optio
     const int64_t s = entry(step, axis).value_or(1);
     MX_CHECK(s != 0, op, ": step of axis ", axis, " is 0");
     r.step[axis] = s;
-    if (!is_known(length)) continue;  // so is what is cut from it
+    if (!is_known(length)) continue;  // the slice's length is unknown, too
     const int64_t low = s > 0 ? 0 : -1, high = s > 0 ? length : length - 1;
     const auto place = [&](std::optional<int64_t> given, int64_t otherwise) {
       if (!given) return otherwise;
@@ -45,7 +45,7 @@ SliceRegion resolve_slice(const SliceAxisParams& p, const Shape& shape) {
   const int axis = normalize_axis("slice_axis", p.axis, shape.ndim());
   const int64_t length = shape[axis];
   SliceRegion r{shape, Shape::filled(shape.ndim(), 0), Shape::filled(shape.ndim(), 1)};
-  if (!is_known(length)) return r;  // so is what is cut from it
+  if (!is_known(length)) return r;  // the slice's length is unknown, too
   const int64_t begin = p.begin < 0 ? p.begin + length : p.begin;
   const int64_t end = !p.end ? length : *p.end < 0 ? *p.end + length : *p.end;
   MX_CHECK_KIND(begin >= 0 && begin <= end && end <= length, ErrorKind::kIndex,
@@ -154,7 +154,7 @@ std::vector<ValueRef> grad_slice_backward(GradBuilder& g) {
   for (int i = 0; i < from.ndim(); ++i) {
     const int64_t end = p.begin[i] + from[i] * p.step[i];
     params->begin.push_back(p.begin[i]);
-    // -1 would mean the last index; an empty slice of a backward walk never arises from slice.
+    // A negative end (a slice with negative step down to index 0) becomes None: -1 would mean last.
     params->end.push_back(end < 0 ? std::nullopt : std::optional<int64_t>(end));
     params->step.push_back(p.step[i]);
   }

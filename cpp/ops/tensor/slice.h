@@ -60,12 +60,12 @@ struct SliceBackwardParams {
   }
 };
 
-// A slice with all numbers known: element i of axis a is at begin[a] + i * step[a].
+// A resolved slice: element i along axis a is at index begin[a] + i * step[a].
 struct SliceRegion {
   Shape shape, begin, step;
 };
 
-// NumPy's rules: bounds outside the array are cut off.
+// Resolve slices by NumPy's rules: bounds outside the array are clipped.
 SliceRegion resolve_slice(const char* op, const OptionalInts& begin, const OptionalInts& end,
                           const OptionalInts& step, const Shape& shape);
 SliceRegion resolve_slice(const SliceAxisParams& p, const Shape& shape);

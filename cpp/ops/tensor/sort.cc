@@ -1,4 +1,4 @@
-// sort, argsort, topk. Gradients run argsort or topk again for int64 indices: only training pays.
+// sort, argsort, topk. Only gradients need int64 indices; they run argsort or topk again for them.
 #include "cpp/ops/tensor/sort.h"
 
 #include <memory>
@@ -81,7 +81,7 @@ Specs infer_put_along_axis(const PutAlongAxisParams& p, std::span<const TensorSp
   return {{p.shape, in[0].dtype}};
 }
 
-// Places `grad` at `indices` of the sorted axis.
+// Returns zeros with `grad` scattered to `indices` along the sorted axis.
 ValueRef put_back(GradBuilder& g, ValueRef grad, ValueRef indices, std::optional<int> axis) {
   const Shape& from = g.input_spec(0).shape;
   auto params = std::make_shared<PutAlongAxisParams>();

@@ -71,7 +71,7 @@ struct PutAlongAxisParams {
   }
 };
 
-// The sorted axis as the middle of (outer, length, inner).
+// Sizes of data viewed as (outer, length, inner) around the sorted axis.
 struct SortView {
   int64_t outer, length, inner;
 };

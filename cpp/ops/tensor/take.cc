@@ -100,7 +100,7 @@ Specs infer_pick(const PickParams& p, std::span<const TensorSpec> in) {
   return {{reduced, in[0].dtype}};
 }
 
-// An index of which nothing is known has the shape of the result, as in 1.x.
+// As in MXNet 1.x, an index of unknown shape gets the shape of the result.
 void refine_pick(const PickParams& p, PartialShapes& shapes) {
   const Shape &data = shapes.input(0), &index = shapes.input(1);
   if (data.ndim() <= 0 || p.axis < -data.ndim() || p.axis >= data.ndim()) return;

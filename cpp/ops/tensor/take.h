@@ -1,4 +1,4 @@
-// Taking rows or elements by index along one axis, and the gradients.
+// Operators that select rows or elements by index along one axis, and their gradients.
 #pragma once
 #include <array>
 #include <tuple>
@@ -8,14 +8,14 @@
 
 namespace mxlite {
 
-// Says what happens to an index outside the axis.
+// Treatment of an index outside the axis.
 enum class IndexMode : uint8_t { kClip, kWrap, kRaise };
 template <>
 struct EnumNames<IndexMode> {
   static constexpr std::array<std::pair<const char*, IndexMode>, 3> names = {
       {{"clip", IndexMode::kClip}, {"wrap", IndexMode::kWrap}, {"raise", IndexMode::kRaise}}};
 };
-// pick cannot raise.
+// pick does not support `raise`.
 enum class PickMode : uint8_t { kClip, kWrap };
 template <>
 struct EnumNames<PickMode> {

@@ -1,4 +1,4 @@
-// Operators that reorder axes or walk them backwards.
+// Operators that permute or reverse axes.
 #pragma once
 #include <tuple>
 
@@ -29,7 +29,7 @@ struct ReverseParams {
   }
 };
 
-// Input axis of every output axis.
+// Returns the input axis for each output axis.
 Shape resolve_axes(const TransposeParams& p, int ndim);
 Shape resolve_axes(const SwapAxisParams& p, int ndim);
 

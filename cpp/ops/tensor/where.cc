@@ -1,4 +1,4 @@
-// where: values of x or y, chosen by a condition of the same shape or one value per row.
+// where: x where the condition is true, else y. The condition has x's shape or one value per row.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/pointwise/rules.h"
 #include "cpp/ops/registration.h"
@@ -26,7 +26,7 @@ Specs infer(const NoParams&, std::span<const TensorSpec> in) {
   return {{to, x.dtype}};
 }
 
-// x, y and the result have one shape; as in 1.x it is inferred only after that of the condition.
+// x, y and the result have one shape. As in 1.x, it is inferred once the condition's is known.
 void refine(const NoParams&, PartialShapes& shapes) {
   if (!shapes.input(0).is_known()) return;
   for (const int i : {1, 2}) shapes.refine_output(0, shapes.input(i));
