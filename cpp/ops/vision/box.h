@@ -1,5 +1,5 @@
-// box_iou, box_encode and box_decode. A box is four numbers: (xmin, ymin, xmax, ymax) in the format
-// corner, (x, y, width, height) with the middle first in the format center.
+// box_iou, box_encode and box_decode. A box is four numbers: (xmin, ymin, xmax, ymax) in format
+// corner, or (x, y, width, height) in format center, where (x, y) is the box's center.
 #pragma once
 #include <array>
 #include <tuple>

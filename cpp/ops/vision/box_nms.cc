@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kName = "_contrib_box_nms";
 
-// Checks that the element of a row is none of its coordinates. The width of a row may be unknown.
+// Checks that column `index` exists and is not a coordinate. The width of a row may be unknown.
 void check_column(const BoxNmsParams& p, const char* name, int index, int64_t width) {
   MX_CHECK(index >= 0 && may_be_at_least(width, int64_t{index} + 1), kName, ": ", name, " ", index,
            " is out of range for rows of ", width, " elements");
@@ -39,7 +39,7 @@ Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
   return {in[0], {rows, DType::kInt64}};
 }
 
-// A row's gradient goes to where the row came from; dropped rows get zeros.
+// Passes the gradient of an output row to its input row; the gradient of dropped rows is 0.
 std::vector<ValueRef> grad_nms(GradBuilder& g) {
   return {g.emit("_box_nms_backward", {g.output_grad(0), g.output(1)})};
 }

@@ -1,4 +1,4 @@
-// box_nms and the table of indices that it leaves for its gradient.
+// box_nms; a second output has the indices that its gradient needs.
 #pragma once
 #include <tuple>
 

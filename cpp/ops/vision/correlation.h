@@ -25,7 +25,7 @@ struct CorrelationParams {
   }
   int64_t radius() const { return max_displacement / stride2; }
   int64_t displacements() const { return 2 * radius() + 1; }  // along one axis
-  // Patches along an axis of that size, not positive when none fits.
+  // Returns the number of patches along an axis of `size` pixels; <= 0 if none fits.
   int64_t patches(int64_t size) const {
     const int64_t border = max_displacement + (kernel_size - 1) / 2;
     const int64_t rest = size + 2 * pad_size - 2 * border;

@@ -1,4 +1,4 @@
-// Crop: a part of (batch, channels, height, width) data, as large as h_w or as a second input.
+// Crop: cuts (batch, channels, height, width) data to the size h_w or to that of a second input.
 #pragma once
 #include <tuple>
 
@@ -17,7 +17,7 @@ struct CropParams {
             .between(0, kMaxSize),
         field("center_crop", &P::center_crop, "Take the middle and ignore offset."));
   }
-  // First row and column of a part of shape `part` of `data`.
+  // Returns the first row and column of the crop.
   std::pair<int64_t, int64_t> start(const Shape& data, const Shape& part) const {
     if (center_crop) return {(data[2] - part[2]) / 2, (data[3] - part[3]) / 2};
     return {offset[0], offset[1]};

@@ -18,7 +18,7 @@ template <class P>
 constexpr const char* kBackward = P::kModulated ? "_modulated_deformable_convolution_backward"
                                                 : "_deformable_convolution_backward";
 
-// Checks data and parameters; the shapes that follow from them.
+// Checks data and parameters and returns the shapes of the other arrays.
 template <class P>
 Shapes shapes_for(const P& p, const Shape& data) {
   const char* op = kOp<P>;

@@ -1,6 +1,6 @@
-// Deformable convolution: every element of the window is moved by its own offset, a number of
-// pixels (y, x) per output position, and interpolated. offset is (batch, deformable groups * kernel
-// size * 2, out height, out width); the modulated form has a factor `mask` per element, too.
+// Deformable convolution: at each output position, each element of the window is sampled (bilinear
+// interpolation) at its own offset (y, x) in pixels. offset is (batch, deformable groups * kernel
+// size * 2, out height, out width). The modulated form multiplies each element by a factor `mask`.
 #pragma once
 #include <optional>
 #include <tuple>
@@ -46,7 +46,7 @@ struct ModulatedDeformableConvolutionParams : DeformableConvolutionParams {
   static constexpr bool kModulated = true;
 };
 
-// Positions of the inputs: data, offset, mask if modulated, weight, bias unless no_bias.
+// Index of the input weight. Inputs: data, offset, mask if modulated, weight, bias unless no_bias.
 template <class P>
 constexpr int kWeightInput = P::kModulated ? 3 : 2;
 

@@ -1,4 +1,4 @@
-// Proposal and MultiProposal: regions of a region proposal network, of one image or of a batch.
+// Proposal and MultiProposal: regions that a region proposal network finds in an image or a batch.
 #pragma once
 #include <tuple>
 #include <vector>

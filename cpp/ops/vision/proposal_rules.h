@@ -1,5 +1,5 @@
-// Anchors and predicted boxes of Proposal, for the kernels of every device. Boxes are in pixels and
-// include their last row and column: a box from 3 to 3 has width 1.
+// Anchors and predicted boxes of Proposal, for the kernels of all devices. Boxes are in pixels and
+// include their last row and column, so a box from 3 to 3 has width 1.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -27,7 +27,7 @@ MX_HOST_DEVICE Acc moved(Acc middle, double direction, Acc length) {
   return static_cast<Acc>(middle + direction * 0.5 * (length - 1.0));
 }
 
-// Anchor `kind` at the first position. Its sides are whole numbers of pixels before scaling.
+// Returns anchor `kind` at the first position. Its sides are rounded to pixels before scaling.
 template <class Acc>
 Region<Acc> base_anchor(const ProposalParams& p, int64_t kind) {
   const auto num_scales = static_cast<int64_t>(p.scales.size());
@@ -41,7 +41,7 @@ Region<Acc> base_anchor(const ProposalParams& p, int64_t kind) {
   return {middle - half_width, middle - half_height, middle + half_width, middle + half_height, 0};
 }
 
-// im_info of one image.
+// One image's row of the input im_info.
 template <class Acc>
 struct ImageInfo {
   Acc height, width, scale;
@@ -56,7 +56,7 @@ struct ImageInfo {
   MX_HOST_DEVICE static int64_t positions(Acc pixels, int feature_stride) {
     const Acc n = pixels / static_cast<Acc>(feature_stride);
     if (!(n >= 1)) return 0;                // NaN too
-    constexpr auto kEnough = Acc(1 << 30);  // beyond any grid
+    constexpr auto kEnough = Acc(1 << 30);  // larger than any grid
     return static_cast<int64_t>(n < kEnough ? n : kEnough);
   }
 };
@@ -67,7 +67,7 @@ struct Offsets {
   Acc x, y, z, w;
 };
 
-// The box that it predicts, cut at the border of the image.
+// Returns the predicted box, clipped to the image.
 template <class Acc>
 MX_HOST_DEVICE Region<Acc> predict(bool iou_loss, const Region<Acc>& anchor, const Offsets<Acc>& o,
                                    const ImageInfo<Acc>& image) {
@@ -88,8 +88,8 @@ MX_HOST_DEVICE Region<Acc> predict(bool iou_loss, const Region<Acc>& anchor, con
           inside(box.right, image.width), inside(box.bottom, image.height), 0};
 }
 
-// The box of one position with its score. Padding and small boxes get score -1, small ones grow on
-// all sides.
+// Returns the box of one position with its score. Boxes in padding and small boxes get score -1;
+// small boxes are also enlarged on all sides, as in MXNet 1.x.
 template <class Acc>
 MX_HOST_DEVICE Region<Acc> propose(const Region<Acc>& base, bool iou_loss, int feature_stride,
                                    int min_size, int64_t row, int64_t column,
@@ -107,7 +107,7 @@ MX_HOST_DEVICE Region<Acc> propose(const Region<Acc>& base, bool iou_loss, int f
   return box;
 }
 
-// Intersection over union of two boxes whose areas are known.
+// Returns intersection over union of two boxes, which hold their areas.
 template <class Acc, class Box>
 MX_HOST_DEVICE Acc overlap(const Box& a, const Box& b) {
   const Acc right = a.right < b.right ? a.right : b.right;

@@ -1,5 +1,5 @@
-// Position-sensitive pooling: bin (i, j) of output channel c reads the channel of its own group,
-// (c * groups + i * groups / bins) * groups + j * groups / bins.
+// Position-sensitive pooling: bin (i, j) of output channel c reads the input channel of its group,
+// which is (c * groups + i * groups / bins) * groups + j * groups / bins.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi_rules.h"

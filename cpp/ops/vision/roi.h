@@ -1,5 +1,5 @@
-// Pooling over regions of interest. data is (batch, channels, height, width), a row of rois is
-// (image, x1, y1, x2, y2) in pixels of the input image; image < 0 gives zeros.
+// Pooling over regions of interest. data is (batch, channels, height, width). A row of rois is
+// (image, x1, y1, x2, y2) in pixels of the input image; if image < 0, the result is 0.
 #pragma once
 #include <tuple>
 
@@ -38,7 +38,7 @@ struct RoiAlignParams : RoiPoolingParams {
   }
 };
 
-// Rows of rois are (image, centre x, centre y, width, height, angle in degrees).
+// A row of rois is (image, center x, center y, width, height, angle in degrees).
 struct RotatedRoiAlignParams : RoiPoolingParams {
   int64_t sampling_ratio = -1;
   static constexpr auto fields() {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kOp = "ROIPooling";
 
-// The second, hidden output is the position of each maximum in its plane, -1 for none.
+// The hidden second output is the index of each maximum in its plane, or -1 if there is none.
 Specs infer(const RoiPoolingParams& p, std::span<const TensorSpec> in) {
   check_regions(kOp, in, 5);
   check_pooled_size(kOp, p.pooled_size);

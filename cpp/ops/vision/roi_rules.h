@@ -1,4 +1,4 @@
-// Checks and gradient rules that the operators on regions share.
+// Shared checks and gradient rules of operators on regions.
 #pragma once
 #include <memory>
 
@@ -7,16 +7,16 @@
 
 namespace mxlite {
 
-// data is a floating image batch that is not empty in height and width; rois is (regions, columns)
-// of data's dtype or, beside half data, float32.
+// Throws unless data is a floating-point image batch with non-empty height and width, and rois is
+// (regions, columns) of data's dtype, or of float32 if data is half precision.
 void check_regions(const char* op, std::span<const TensorSpec> in, int64_t columns);
-// pooled_size has two positive entries.
+// Throws unless pooled_size has two positive entries.
 void check_pooled_size(const char* op, const Shape& size);
-// data has output_dim * groups^2 channels.
+// Throws unless data has output_dim * groups^2 channels.
 void check_groups(const char* op, const Shape& data, int64_t output_dim, int64_t groups);
 
-// Gradient of an operator op(data, rois) that is linear in data: `backward`(output_grad, rois) with
-// the same parameters and data_shape. Boxes get no gradient.
+// Gradient rule of an operator op(data, rois) that is linear in data: emits the operator `backward`
+// on (output_grad, rois) with the same parameters and data_shape. rois get no gradient.
 template <class P>
 std::vector<ValueRef> roi_gradient(GradBuilder& g, const char* backward) {
   auto params = std::make_shared<RoiGradParams<P>>();
@@ -26,7 +26,7 @@ std::vector<ValueRef> roi_gradient(GradBuilder& g, const char* backward) {
           ValueRef{}};
 }
 
-// Its gradient is the operator itself.
+// Gradient rule of that backward operator: emits the forward operator.
 template <class P>
 std::vector<ValueRef> roi_second_gradient(GradBuilder& g, const char* forward) {
   auto params = std::make_shared<P>(g.params<RoiGradParams<P>>());

@@ -1,5 +1,5 @@
-// Sampling an image at points given by a grid (batch, 2, height, width) of x and y, which run from
-// -1 at the first pixel to 1 at the last. Outside of the image there are zeros.
+// Samples an image at the points of a grid (batch, 2, height, width) of x and y, where -1 is the
+// first pixel and 1 the last. The image is 0 outside of its borders.
 #pragma once
 #include <array>
 #include <optional>
@@ -67,7 +67,7 @@ struct SpatialTransformerParams {
   }
 };
 
-// Coordinate of pixel i of `size`; a single pixel lies in the middle.
+// Returns the coordinate of pixel i of `size`; a single pixel is at 0.
 MX_HOST_DEVICE inline double grid_position(int64_t i, int64_t size) {
   return size > 1 ? -1 + static_cast<double>(i) * 2 / static_cast<double>(size - 1) : 0;
 }
