@@ -1,4 +1,4 @@
-// Logarithms of probability densities at x, for the kernels of every device; parameters a and b.
+// Logarithms of probability densities at x with one or two parameters, for kernels of all devices.
 #pragma once
 #include <math.h>  // lgamma_r: std::lgamma writes a global
 
@@ -37,7 +37,7 @@ struct GammaDensity {
   static constexpr const char* name = "gamma";
   MX_HOST_DEVICE double operator()(double x, double alpha, double beta) const {
     if (x < 0) return kNever;
-    const double power = alpha == 1 ? 0 : (alpha - 1) * std::log(x);  // 0 * log(0) is 0 here
+    const double power = alpha == 1 ? 0 : (alpha - 1) * std::log(x);  // defines 0 * log(0) as 0
     return alpha * std::log(beta) + power - beta * x - log_gamma(alpha);
   }
 };
@@ -69,12 +69,12 @@ struct GeneralizedNegativeBinomialDensity {
   }
 };
 
-// One class of a Dirichlet density; log_gamma of the alphas' sum is added separately.
+// Returns the term of one class of a Dirichlet density, without log_gamma of the sum of alphas.
 MX_HOST_DEVICE inline double dirichlet_term(double x, double alpha) {
   return (alpha == 1 ? 0 : (alpha - 1) * std::log(x)) - log_gamma(alpha);
 }
 
-// fn(D{}) for every density of x and two numbers.
+// Calls fn(D{}) for each density.
 template <class F>
 void for_each_density(F&& fn) {
   fn(UniformDensity{});

@@ -1,6 +1,6 @@
-// The distributions: names and defaults of their parameters, and which values are legal. Each has
-// three operators: random_<name>(numbers, shape), sample_<name>(arrays, shape: draws per element)
-// and _random_<name>_like(array, numbers).
+// The distributions: names, defaults and valid values of their parameters. Each has three
+// operators: random_<name>(numbers, shape), sample_<name>(parameter arrays, shape of the draws per
+// element) and _random_<name>_like(array, numbers).
 #pragma once
 #include "cpp/base/host_device.h"
 #include "cpp/ops/op_schema.h"
@@ -99,12 +99,12 @@ struct GeneralizedNegativeBinomial {
   }
 };
 
-// Whether an element of parameter arrays can be drawn from; its draws are NaN otherwise.
+// Whether an element of parameter arrays is valid; draws for an invalid one are NaN.
 template <class D>
 MX_HOST_DEVICE bool drawable(D, double a, double b) {
   return D::legal(a, b);
 }
-// Computed bounds may cross: draws lie between them in either order, as in 1.x.
+// As in MXNet 1.x, the bounds may be in any order: draws lie between them.
 MX_HOST_DEVICE inline bool drawable(Uniform, double, double) { return true; }
 
 template <class F>
@@ -196,11 +196,11 @@ struct MultinomialParams {
   }
 };
 
-// Counters that a result of n elements takes.
+// Returns the number of random counters that n elements need.
 uint64_t counters_for(int64_t n);
 
-// Checked by the kernels: 1.x checks numbers when the draw runs, so that the error comes at
-// the next wait, not from the call.
+// Throws for invalid numbers. Called by kernels, because in MXNet 1.x the error appears at the next
+// wait, not in the call.
 template <class D>
 void check_numbers(const char* suffix, double a, double b) {
   const auto* op = suffix[0] ? "_random_" : "random_";

@@ -1,5 +1,5 @@
-// Single draws from a distribution. A Stream gives one element as many random words as it requests,
-// independent of every other element, on every device.
+// Draws a single number from a distribution. A Stream provides any number of random words for one
+// element, independent of other elements and equal on all devices.
 #pragma once
 #include <cmath>
 #include <type_traits>
@@ -22,17 +22,17 @@ class Stream {
     }
     return words_[used_++];
   }
-  MX_HOST_DEVICE double uniform() {  // [0, 1)
+  MX_HOST_DEVICE double uniform() {  // in [0, 1)
     const uint32_t high = word();
     return to_uniform_double(high, word());
   }
-  // Returns a number in (0, 1), whose logarithm is finite.
+  // Returns a uniform number in (0, 1); its logarithm is finite.
   MX_HOST_DEVICE double positive() { return 1.0 - std::fmax(uniform(), 0x1p-53); }
   MX_HOST_DEVICE double normal() {
     const double radius = std::sqrt(-2.0 * std::log(positive()));
     return radius * std::cos(6.283185307179586 * uniform());
   }
-  // [0, n), by the high half of a product: the bias is below n / 2^64.
+  // Returns an integer in [0, n), the high half of a product: the bias is below n / 2^64.
   MX_HOST_DEVICE uint64_t below(uint64_t n) {
     const uint64_t high = word();
     const auto bits = static_cast<unsigned __int128>(high << 32 | word());
@@ -45,19 +45,19 @@ class Stream {
   int used_ = 4;
 };
 
-// Rows are shuffled by sorting them by these numbers of 63 bits; equal ones keep their order, which
-// favors no order by more than rows^2 / 2^64.
+// Rows are shuffled by sorting them by these random 63-bit keys. Rows with equal keys keep their
+// order, which changes the probability of an order by at most rows^2 / 2^64.
 MX_HOST_DEVICE inline int64_t shuffle_key(RandomState state, int64_t row) {
   Stream stream(state, row);
   const uint64_t high = stream.word();
   return static_cast<int64_t>((high << 32 | stream.word()) >> 1);
 }
 
-// Marsaglia and Tsang (2000); below 1 by a power of a uniform number.
+// Method of Marsaglia and Tsang (2000). For alpha < 1, multiplies by a power of a uniform number.
 MX_HOST_DEVICE inline double draw_gamma(Stream& s, double alpha, double beta) {
   const double boost = alpha < 1 ? std::pow(s.positive(), 1.0 / alpha) : 1.0;
   const double d = (alpha < 1 ? alpha + 1.0 : alpha) - 1.0 / 3;
-  // The spread is lost in rounding, and the loop would never accept infinity or NaN.
+  // For huge d the variation is below rounding; for infinity or NaN the loop would never end.
   if (!(d < 1e30)) return d * beta;
   const double c = 1.0 / std::sqrt(9.0 * d);
   for (;;) {
@@ -70,9 +70,9 @@ MX_HOST_DEVICE inline double draw_gamma(Stream& s, double alpha, double beta) {
   }
 }
 
-// Below 12 by counting exponential steps, above by Hoermann's transformed rejection (PTRS, 1993).
+// For lam < 12 counts exponential steps, else Hoermann's transformed rejection (PTRS, 1993).
 MX_HOST_DEVICE inline double draw_poisson(Stream& s, double lam) {
-  if (lam == 0 || !(lam < 1e15)) return lam;  // beyond, the spread is lost in rounding
+  if (lam == 0 || !(lam < 1e15)) return lam;  // the variation is below rounding
   if (lam < 12) {
     const double limit = std::exp(-lam);
     double product = s.positive(), count = 0;
@@ -93,8 +93,8 @@ MX_HOST_DEVICE inline double draw_poisson(Stream& s, double lam) {
   }
 }
 
-// The numbers of a floating dtype strictly between two bounds, which may be given in either order.
-// If there is no such number, the interval holds `low` only.
+// The numbers of a floating dtype strictly between two bounds, which may be in any order. If there
+// is no such number, the interval contains only `low`.
 class OpenInterval {
  public:
   MX_HOST_DEVICE OpenInterval(double low, double high, DType dtype) {
@@ -102,7 +102,7 @@ class OpenInterval {
     last_ = below(low < high ? high : low, dtype);
     if (first_ > last_) first_ = last_ = low;
   }
-  // The result stays in the interval when it is rounded to the dtype. NaN stays NaN.
+  // Clamps a value so that it is still in the interval after rounding to the dtype. Keeps NaN.
   template <class C>
   MX_HOST_DEVICE C clamp(C value) const {
     const C first = static_cast<C>(first_), last = static_cast<C>(last_);
@@ -165,7 +165,7 @@ MX_HOST_DEVICE inline double draw(GeneralizedNegativeBinomial, Stream& s, double
   return draw_poisson(s, alpha == 0 ? mu : draw_gamma(s, 1 / alpha, alpha * mu));
 }
 
-// Returns one draw for an array of the dtype; NaN for parameters that cannot be drawn from.
+// Returns one draw for an array of the dtype; NaN for invalid parameters.
 template <class D>
 MX_HOST_DEVICE double draw_number(D d, Stream& s, double a, double b, DType dtype) {
   if (!drawable(d, a, b)) return NAN;
@@ -188,12 +188,12 @@ MX_HD SinCos sincos_turn(float u) {
   return {(q & 2) ? -sine : sine, ((q + 1) & 2) ? -cosine : cosine};
 }
 
-// Uniform and normal numbers are made in blocks: kFillBlock elements take kFillBlock / 4 counters
-// in float (one word per element) and kFillBlock / 2 in double; word (pair of words) w of counter j
-// belongs to element w * counters + j.
+// Uniform and normal numbers are generated in blocks. kFillBlock elements use kFillBlock / 4
+// counters for float (one word per element) or kFillBlock / 2 for double (two words per element).
+// Word, or pair of words, w of counter j is used for element w * counters + j.
 constexpr int64_t kFillBlock = 512;
 
-// Returns `steps`: uniform numbers are multiples of 1 / steps, which the dtype represents; 0 is
+// Returns `steps`: uniform numbers are multiples of 1 / steps that the dtype can represent, with 0
 // replaced by half a step.
 inline double uniform_steps(DType dtype) {
   switch (dtype) {

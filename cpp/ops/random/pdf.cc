@@ -11,7 +11,7 @@ namespace {
 
 using Grads = std::vector<ValueRef>;
 
-// Derivatives of the log density by sample and parameters; undefined: zero.
+// Returns derivatives of the log density by sample and parameters; undefined ones are zero.
 using LogDerivatives = Grads (*)(GradBuilder& g, ValueRef x, const Grads& p);
 
 ValueRef one(GradBuilder& g, const char* op, ValueRef x) { return g.emit(op, {x}); }
@@ -42,7 +42,7 @@ Grads poisson(GradBuilder& g, ValueRef x, const Grads& p) {
   return {{}, g.add_scalar(g.div(x, p[0]), -1.0)};
 }
 
-// Derivative by k of lgamma(x + k) - lgamma(k).
+// Returns the derivative by k of lgamma(x + k) - lgamma(k).
 ValueRef rising(GradBuilder& g, ValueRef x, ValueRef k) {
   return g.sub(one(g, "_digamma", g.add(x, k)), one(g, "_digamma", k));
 }
@@ -53,7 +53,7 @@ Grads negative_binomial(GradBuilder& g, ValueRef x, const Grads& p) {
       {}, g.add(rising(g, x, p[0]), one(g, "log", p[1])), g.sub(g.div(p[0], p[1]), g.div(x, fail))};
 }
 
-// The negative binomial distribution with k = 1 / alpha and p = 1 / (mu * alpha + 1).
+// Uses the negative binomial distribution with k = 1 / alpha and p = 1 / (mu * alpha + 1).
 Grads generalized_negative_binomial(GradBuilder& g, ValueRef x, const Grads& p) {
   const ValueRef mu = p[0], alpha = p[1];
   const ValueRef k = inverse(g, alpha);
@@ -70,7 +70,7 @@ struct Row {
   LogDerivatives derivatives;
 };
 
-// Head gradient times d density = density * d log density.
+// Returns the head gradient for the log density, using d density = density * d log density.
 ValueRef head(GradBuilder& g) {
   if (g.params<PdfParams>().is_log) return g.output_grad(0);
   return g.mul(g.output_grad(0), g.output(0));
@@ -79,12 +79,12 @@ ValueRef head(GradBuilder& g) {
 template <LogDerivatives derivatives>
 Grads gradient(GradBuilder& g) {
   const DType dtype = g.input_spec(0).dtype;
-  // Differences of nearly equal terms need more digits than halves have.
+  // Compute halves in float32, because differences of nearly equal terms lose digits.
   const auto widen = [&](ValueRef v) { return is_half(dtype) ? g.cast(v, DType::kFloat32) : v; };
   const ValueRef x = widen(g.input(0)), h = widen(head(g));
   Grads params;
   for (int i = 1; i < g.num_inputs(); ++i) {
-    Shape shape = g.input_spec(i).shape;  // one entry for all samples of a parameter
+    Shape shape = g.input_spec(i).shape;  // append axes of size 1, to broadcast over samples
     while (shape.ndim() < g.input_spec(0).shape.ndim()) shape.push_back(1);
     params.push_back(widen(g.reshape(g.input(i), shape)));
   }
@@ -101,7 +101,7 @@ Grads gradient(GradBuilder& g) {
   return grads;
 }
 
-// The result is like the sample, whose first dimensions are those of the parameters.
+// The result has the sample's shape, whose leading dimensions are those of the parameters.
 void refine(const void* params, PartialShapes& shapes) {
   refine_like_first(params, shapes);
   for (int i = 1; i < shapes.num_inputs(); ++i) {

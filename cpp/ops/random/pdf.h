@@ -1,5 +1,5 @@
-// Probability densities: random_pdf_<distribution>(sample, parameters). A distribution gives the
-// logarithm of its density and that logarithm's derivatives, as nodes.
+// Probability densities: random_pdf_<distribution>(sample, parameters). Each distribution defines
+// the logarithm of its density, and that logarithm's derivatives as operators.
 #pragma once
 #include "cpp/ops/op_schema.h"
 

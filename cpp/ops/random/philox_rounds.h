@@ -1,13 +1,13 @@
 // Philox4x32-10 (core/random.h) on many counters at once, in loops that vectorize. It has internal
-// linkage, because files that are compiled for other instruction sets include it, too; files for
-// AVX-512 include philox_rounds_avx512.h instead.
+// linkage, because files compiled for different instruction sets include it. Files for AVX-512
+// include philox_rounds_avx512.h instead.
 #pragma once
 #include <cstdint>
 
 namespace mxlite::random {
 namespace {
 
-// Replaces n counters of four words each, words[i][j] being word i of counter j, by random words.
+// Replaces n counters of four words by random words; words[i][j] is word i of counter j.
 template <int64_t n>
 inline void philox_rounds(uint64_t seed, uint32_t (*words)[n]) {
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);

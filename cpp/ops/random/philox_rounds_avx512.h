@@ -1,5 +1,5 @@
-// The function of philox_rounds.h in registers of 16 counters. Included only after a target pragma
-// that allows AVX-512.
+// philox_rounds of philox_rounds.h for AVX-512, with 16 counters per register. Include it only
+// after a target pragma for AVX-512.
 #pragma once
 #include <immintrin.h>
 
@@ -23,12 +23,12 @@ __attribute__((always_inline)) inline void multiply_words(__m512i words, __m512i
       _mm512_mask_moveldup_ps(_mm512_castsi512_ps(even), kOdd, _mm512_castsi512_ps(odd)));
 }
 
-// Replaces n counters of four words each, words[i][j] being word i of counter j, by random words.
+// Replaces n counters of four words by random words; words[i][j] is word i of counter j.
 template <int64_t n>
 inline void philox_rounds(uint64_t seed, uint32_t (*words)[n]) {
   constexpr int64_t kLanes = 16;
   static_assert(n % kLanes == 0);
-  constexpr int kXor = 0x96;  // exclusive or of three operands
+  constexpr int kXor = 0x96;  // truth table of the exclusive or of three operands
   const __m512i factor0 = _mm512_set1_epi64(0xD2511F53), factor1 = _mm512_set1_epi64(0xCD9E8D57);
   for (int64_t j = 0; j < n; j += kLanes) {
     __m512i c0 = _mm512_loadu_si512(words[0] + j), c1 = _mm512_loadu_si512(words[1] + j);

@@ -11,7 +11,7 @@
 namespace mxlite {
 namespace random {
 
-// One counter per element, however many random words the element takes: each counter has streams.
+// One counter per element suffices for any number of random words: each counter has many streams.
 uint64_t counters_for(int64_t n) { return static_cast<uint64_t>(n); }
 
 namespace {
@@ -61,7 +61,7 @@ OpSchema like_schema() {
       .build();
 }
 
-// Both parameters have one shape, which the draws' own dimensions follow.
+// Both parameters have one shape; the output's shape is that shape followed by p.shape.
 void refine_samples(const SampleParams& p, PartialShapes& shapes) {
   for (int i = 0; i < shapes.num_inputs(); ++i) {
     Shape out = shapes.input(i);
@@ -116,7 +116,7 @@ Specs infer_randint(const RandintParams& p, std::span<const TensorSpec>) {
   return {out};
 }
 
-// Returns how many of 0, 1, 2, ... a type can represent.
+// Returns how many consecutive integers 0, 1, 2, ... a type can represent.
 int64_t counting_range(DType dtype) {
   return dispatch_dtype(dtype, [](auto t) -> int64_t {
     using T = decltype(t);
@@ -151,7 +151,7 @@ Specs infer_multinomial(const MultinomialParams& p, std::span<const TensorSpec> 
   return specs;
 }
 
-// d log(p[k]) / d p[k] = 1 / p[k] for every draw of k.
+// For each draw k, adds the derivative d log(p[k]) / d p[k] = 1 / p[k].
 std::vector<ValueRef> multinomial_gradient(GradBuilder& g) {
   if (!g.params<MultinomialParams>().get_prob || !g.has_output_grad(1)) return {{}};
   return {g.emit("_multinomial_backward", {g.output_grad(1), g.input(0), g.output(0)})};
