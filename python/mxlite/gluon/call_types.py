@@ -1,4 +1,4 @@
-"""Types of blocks for annotations: what their calls return, what other modules use of them."""
+"""Protocols for annotations: the return types of blocks, and members that modules use."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _weighted(
     weight: float | None = None,
     sample_weight: Any = None,
 ) -> Any:
-    """Multiply by the weights that are given."""
+    """Multiply the loss by ``sample_weight`` and ``weight``, if given."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
@@ -53,11 +53,11 @@ def _weighted(
     return loss
 
 
-_apply_weighting = _weighted  # the name of 1.x, which subclasses in other packages call
+_apply_weighting = _weighted  # subclasses in other packages call it by this name of 1.x
 
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
-    """Return x in the shape of y; as above."""
+    """Return x in the shape of y; losses in other packages import this name of 1.x."""
     return F.reshape_like(x, y)
 
 
@@ -74,7 +74,7 @@ class Loss(HybridBlock):
     weight : float or None
         Factor of the loss.
     batch_axis : int
-        The axis that is kept.
+        Axis that the mean leaves out.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class KLDivLoss(Loss):
     from_logits : bool
         ``pred`` is the logarithm of probabilities; else log_softmax is applied.
     axis : int
-        Axis of that log_softmax.
+        Axis along which log_softmax is applied.
     weight : float, optional
     batch_axis : int
     """

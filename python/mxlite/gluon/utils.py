@@ -59,7 +59,7 @@ def split_data(
     Raises
     ------
     ShapeError
-        If the size does not allow it.
+        If the axis cannot be split so.
     """
     if not hasattr(data, "shape"):
         raise TypeError_(
@@ -80,7 +80,7 @@ def split_data(
             f"Too many slices for data with shape {tuple(data.shape)}. Arguments are "
             f"num_slice={num_slice} and batch_axis={batch_axis}."
         )
-    # As numpy.array_split: the first parts take one more each.
+    # As in numpy.array_split, the first parts are one longer.
     step, rest = divmod(size, num_slice)
     begins = [step * index + min(index, rest) for index in range(num_slice)]
     ends = [*begins[1:], size]
@@ -92,7 +92,7 @@ def split_data(
 def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """Cut a batch into one slice for each context and put it there.
+    """Split a batch into one slice for each context, and copy each slice to its context.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def clip_global_norm(
     arrays : list of NDArray
     max_norm : float
     check_isfinite : bool
-        Warn about a norm that is nan or infinite; needs to wait for the result.
+        Warn about a norm that is nan or infinite; this waits for the result.
 
     Returns
     -------
@@ -166,19 +166,19 @@ def clip_global_norm(
 
 
 def _get_repo_url() -> str:
-    """Return the address below which MXNet's models and data sets lie; libraries ask for it.
+    """Return the base URL of MXNet's models and data sets, which other libraries use.
 
     Returns
     -------
     str
-        ``MXNET_GLUON_REPO``, if that is set.
+        ``MXNET_GLUON_REPO`` if it is set, else MXNet's repository.
     """
     address = os.environ.get("MXNET_GLUON_REPO") or _REPOSITORY
     return address if address.endswith("/") else address + "/"
 
 
 def _get_repo_file_url(namespace: str, filename: str) -> str:
-    """Return the address of a file in a folder of that place.
+    """Return the URL of a file in a folder of the repository.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def download(
     retries: int = 5,
     verify_ssl: bool = True,
 ) -> str:
-    """Fetch a file unless it is there already.
+    """Download a file unless it already exists.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def download(
     Warns
     -----
     UserWarning
-        For an http address without ``sha1_hash``: the file can be changed on its way.
+        For an http address without ``sha1_hash``, because the file can be modified in transit.
 
     Raises
     ------
@@ -280,7 +280,7 @@ def download(
 
 
 def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
-    # This takes longer to import than the rest of mxlite's Python.
+    # Imported late, because http.client takes longer than the rest of mxlite's Python.
     import http.client
     import urllib.error
 
@@ -298,7 +298,7 @@ def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
             failure = error
             if isinstance(error, urllib.error.HTTPError) and error.code < 500:
                 break
-            if isinstance(error, ValueError):  # no address
+            if isinstance(error, ValueError):  # not a valid URL
                 break
         if attempt < retries:
             time.sleep(min(0.2 * 2**attempt, 2.0))
@@ -308,7 +308,7 @@ def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
 
 
 def _read(url: str, verify_ssl: bool) -> bytes:
-    """Return what is at a URL: by ``requests``, which 1.x needs, where that is installed."""
+    """Return the content of a URL; uses ``requests`` if it is installed, as 1.x does."""
     import ssl
     import urllib.error
     import urllib.request

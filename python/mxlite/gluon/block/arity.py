@@ -1,4 +1,4 @@
-"""Errors for blocks that are called with another number of inputs than their forward takes."""
+"""Errors for blocks that are called with the wrong number of inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def arity_error(error: TypeError, block: BlockLike, args: tuple[Any, ...]) -> TypeError_ | None:
-    """Return a clear error for a call that Python refused."""
+    """Return an error that names the wrong argument; None if the user's code raised `error`."""
     found = _wrong_call(error, block, args)
     if found is not None:
         add_layer(found, block, args)
@@ -28,7 +28,7 @@ def arity_error(error: TypeError, block: BlockLike, args: tuple[Any, ...]) -> Ty
 
 def _wrong_call(error: TypeError, block: BlockLike, args: tuple[Any, ...]) -> TypeError_ | None:
     last = traceback.extract_tb(error.__traceback__)[-1]
-    if not last.filename.startswith(_FOLDER):  # the call that failed is the user's
+    if not last.filename.startswith(_FOLDER):  # user code made the failing call
         return None
     forward = type(block).forward
     hybrid = getattr(type(block), "hybrid_forward", None)

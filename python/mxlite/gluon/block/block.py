@@ -44,7 +44,7 @@ class Block(NeedsInit, TypedInit):
     Parameters
     ----------
     prefix : str, optional
-        Prefix of the names of its parameters; default is the class name and a counter.
+        Prefix of the parameter names; default is the class name and a counter.
     params : ParameterDict, optional
         Parameters to share with another block: ``other.params`` or ``other.collect_params()``.
 
@@ -54,9 +54,9 @@ class Block(NeedsInit, TypedInit):
     """
 
     _set_by_init = "_forward_pre_hooks"
-    _is_container = False  # Sequential and its like: left out of summary
+    _is_container = False  # True for containers such as Sequential, which summary() leaves out
     _checkpointed = False
-    # Context, parameters and states of the last call with a checkpoint, while the binding is valid.
+    # Context, parameters and states of the last checkpointed call; unused once the binding expires.
     _checkpoint_arrays: tuple[Binding, Context, list[NDArray], list[NDArray]] | None = None
 
     def __init__(
@@ -104,12 +104,12 @@ class Block(NeedsInit, TypedInit):
         super().__setattr__(name, value)
 
     def _alias(self) -> str:
-        """Return the hint from which the automatic prefix is made."""
+        """Return the lower-case class name, from which the automatic prefix is made."""
         return type(self).__name__.lower()
 
     @property
     def prefix(self) -> str:
-        """Begin of the names of parameters and children."""
+        """Prefix of the names of parameters and children."""
         return self._prefix
 
     @property
@@ -215,7 +215,7 @@ class Block(NeedsInit, TypedInit):
         cast_dtype : bool
             Convert types that differ.
         dtype_source : {'current', 'saved'}
-            Which type is used then.
+            Whether to convert to the type of the parameter or to that of the file.
 
         Raises
         ------
@@ -236,7 +236,7 @@ class Block(NeedsInit, TypedInit):
     def _match_names(
         self, arrays: dict[str, NDArray]
     ) -> tuple[dict[str, list[Parameter]], dict[str, NDArray]]:
-        """Find the kind of names in a file: the one by which most of them are known here."""
+        """Return the parameters by name, and the arrays renamed so that most names match."""
         structural = {name: [p] for name, p in self._collect_params_with_prefix().items()}
         full = {name: [param] for name, param in self.collect_params().items()}
         dotted = not full or any("." in name for name in arrays)
@@ -255,7 +255,7 @@ class Block(NeedsInit, TypedInit):
         full: dict[str, list[Parameter]],
         arrays: dict[str, NDArray],
     ) -> list[tuple[dict[str, list[Parameter]], str, str]]:
-        """Return possible renamings: the known names, a prefix in the file, its replacement."""
+        """Return candidate renamings: parameters by name, prefix in the file, its replacement."""
         common = os.path.commonprefix(list(arrays))
         changes = [(structural, "", ""), (full, "", ""), (full, "", self.prefix)]
         for position, letter in enumerate(common):
@@ -288,12 +288,12 @@ class Block(NeedsInit, TypedInit):
         Parameters
         ----------
         prefix : str
-            Begin of both paths.
+            Prefix of both paths.
         """
         save_model(self, prefix)
 
     def load(self, prefix: str) -> None:
-        """Load what `save` wrote; blocks are matched by position, their names may have changed.
+        """Load what `save` wrote; blocks are matched by position, so their names may differ.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class Block(NeedsInit, TypedInit):
     # -- children and hooks ----------------------------------------------------------------------
 
     def register_child(self, block: Block, name: str | None = None) -> None:
-        """Add a child; attributes do it by themselves.
+        """Add a child; assigning a Block to an attribute does this, too.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class Block(NeedsInit, TypedInit):
         Raises
         ------
         TypeError
-            If it is no Block.
+            If ``block`` is not a Block.
         """
         if not isinstance(block, Block):
             cure = "make it a Block"
@@ -346,7 +346,7 @@ class Block(NeedsInit, TypedInit):
         """
         handle = HookHandle()
         handle.attach(self._forward_pre_hooks, hook)
-        self._bindings.expire()  # a fast call of the block's graph calls no hook
+        self._bindings.expire()  # the fast path of __call__ would skip the hook
         return handle
 
     def register_forward_hook(self, hook: Callable[[Block, Any, Any], Any]) -> HookHandle:
@@ -378,7 +378,7 @@ class Block(NeedsInit, TypedInit):
             Gets names such as ``dense0_fullyconnected0_output`` and ``FullyConnected``; None ends
             the calls.
         monitor_all : bool
-            Call it for inputs too, before the outputs.
+            Call it for inputs as well, before the outputs.
 
         Notes
         -----
@@ -417,20 +417,20 @@ class Block(NeedsInit, TypedInit):
         Parameters
         ----------
         init : Initializer or str, optional
-            For parameters without own initializer; default is `Uniform()`.
+            For parameters without an initializer of their own; default is `Uniform()`.
         ctx : Context or list of Context, optional
             One copy is made on each; default is the current context.
         verbose : bool
             Log each parameter.
         force_reinit : bool
-            Initialize again what has a value already.
+            Initialize parameters again that already have a value.
         """
         params = self.collect_params()
         warn_of_left_out(type(self).__name__, self._collect_params_with_prefix(), params)
         params.initialize(init, ctx, verbose, force_reinit)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize (or not) the children that can; a plain Block itself stays eager.
+        """Hybridize the children that support it, or stop it; this Block itself stays eager.
 
         Parameters
         ----------
@@ -500,15 +500,15 @@ class Block(NeedsInit, TypedInit):
     def checkpoint(self, active: bool = True) -> Self:
         """Keep only the inputs of this block for backward, which runs forward again.
 
-        Saves the memory of the activations inside the block for one more forward. Gradients have
-        the same bits: random numbers are drawn again as they were, and running statistics are
-        updated once. Works for blocks that are hybridized, that are part of a hybridized block,
-        or neither, and inside other blocks with checkpoints.
+        The activations inside the block use no memory, at the cost of one more forward. Gradients
+        have the same bits: the second forward draws the same random numbers and does not update
+        running statistics again. Works for hybridized blocks, parts of a hybridized block and
+        eager blocks, and inside other blocks with checkpoints.
 
         Parameters
         ----------
         active : bool
-            False keeps activations again.
+            False: keep the activations, as by default.
 
         Returns
         -------
@@ -517,17 +517,17 @@ class Block(NeedsInit, TypedInit):
 
         Notes
         -----
-        Forward must compute the same both times: it may use random operators of mxlite, but not
-        random numbers of Python or NumPy, nor change attributes that it reads. Hooks of children
-        are called both times. Inputs and parameters must not change before backward, which raises
-        if they did.
+        Forward must compute the same values both times: it may use random operators of mxlite,
+        but no random numbers of Python or NumPy, and it must not change attributes that it reads.
+        Hooks of children are called both times. Inputs and parameters must not change before
+        backward; otherwise backward raises.
         """
         self._checkpointed = bool(active)
         self._bindings.expire(retrace=True)
         return self
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
-        """Run a block with a checkpoint, or while memory is attributed to blocks."""
+        """Run the block with its checkpoint, and count its memory if the profiler asks for that."""
         watched = WATCH.on
         if watched:
             _core.memory_scope_enter(self.name)
@@ -540,7 +540,7 @@ class Block(NeedsInit, TypedInit):
                 _core.memory_scope_leave()
 
     def _new_binding(self) -> tuple[Binding, list[Parameter]]:
-        """Return a binding to this block, its descendants and all parameters, and the latter."""
+        """Return a binding to this block, its descendants and parameters, and the parameters."""
         binding = Binding()
         PROCESS.note(binding)
         parts: list[Block] = [self]

@@ -1,4 +1,4 @@
-"""Activation checkpointing of blocks: forward is run again in backward instead of kept."""
+"""Activation checkpointing of blocks: backward runs forward again to get its activations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["run_checkpointed"]
 
 
 def run_checkpointed(block: Any, args: tuple[Any, ...]) -> Any:
-    """Run a block that is recorded and keep its inputs only."""
+    """Run a block while recording, and keep only its inputs for backward."""
     if any(isinstance(entry, Symbol) for entry in args):
         return block._run(args)
     return _traced(block, args) if _core.is_tracing() else _checkpointed(block, args)
 
 
 def _traced(block: Any, args: tuple[Any, ...]) -> Any:
-    """Add a checkpoint to the graph of a block around this one."""
+    """Add a checkpoint to the graph of the outer block that is being traced."""
     layouts: list[Any] = []
 
     def function(_: list[NDArray]) -> list[NDArray]:
@@ -53,9 +53,9 @@ def _checkpointed(block: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _arrays_of(block: Any, ctx: Context) -> tuple[list[NDArray], list[NDArray]] | None:
-    """Return the parameters' arrays, and those that forward may write; None before the first call.
+    """Return the trained parameters' arrays and the states' arrays; None before the first call.
 
-    The first call finds out shapes, and keeps its activations.
+    The first call infers the shapes, and runs without a checkpoint.
     """
     known = block._checkpoint_arrays
     if known is not None and known[0].valid and known[1] == ctx:
@@ -74,14 +74,14 @@ def _arrays_of(block: Any, ctx: Context) -> tuple[list[NDArray], list[NDArray]] 
 
 
 class _Leaf:
-    """Stands for an array in a structure."""
+    """Placeholder for an array in nested containers."""
 
 
 _LEAF = _Leaf()
 
 
 def _take(nested: Any, arrays: list[NDArray]) -> Any:
-    """Return nested containers with marks in place of arrays, which are appended to a list."""
+    """Append the arrays in nested containers to a list; return the containers with placeholders."""
     if isinstance(nested, NDArray):
         arrays.append(nested)
         return _LEAF
@@ -93,7 +93,7 @@ def _take(nested: Any, arrays: list[NDArray]) -> Any:
 
 
 def _put(structure: Any, arrays: Iterator[NDArray]) -> Any:
-    """Return what `_take` took apart, with other arrays."""
+    """Return the containers from `_take` with the next arrays in place of its placeholders."""
     if structure is _LEAF:
         return next(arrays)
     if type(structure) in (list, tuple):

@@ -30,11 +30,11 @@ class DeferredTrace(NamedTuple):
 
     params: list[Parameter]
     layout: Layout  # layout of the outputs
-    traced: Any  # for CachedGraph.adopt; None: forward has failed behind what was asked for
+    traced: Any  # for CachedGraph.adopt; None if forward failed after the shapes were found
 
 
 class Compilation:
-    """The graphs of a block, and what decides whether a call runs one of them.
+    """The graphs of a block, and the state that decides whether a call runs one of them.
 
     Copies and pickles of it have no graphs.
 
@@ -50,11 +50,11 @@ class Compilation:
     dynamic : tuple or None
         Context, layout and specs of a call whose graph had shapes that depend on values.
     failed : str
-        Why the last trace gave no graph.
+        Error of the last trace that failed, else an empty text.
     resolved : Binding
         Valid while all own parameters that forward reads have values.
     owner : int
-        Equal in all traces of the block.
+        Identifies the block in its traces.
     """
 
     __slots__ = (
@@ -80,11 +80,11 @@ class Compilation:
         self.dynamic: tuple[Context, Layout, list[Any]] | None = None
 
     def last(self) -> tuple[tuple[Context, Layout], Compiled] | None:
-        """Return the graph that was made last, with its key."""
+        """Return the key and the graph that were added last."""
         return next(reversed(self.graphs.items()), None)
 
     def uses_sparse(self, block: HybridLike, args: tuple[Any, ...]) -> bool:
-        """Return whether a parameter, a gradient or an input is sparse: graphs are dense."""
+        """Return whether a parameter, gradient or input is sparse, which graphs do not support."""
         if not self._sparse_binding.valid:
             self._sparse_binding, params = block._new_binding()
             self._has_sparse = any(
@@ -157,8 +157,8 @@ class Compiled:
             self.graph.adopt(deferred.traced)
 
     def bind(self, ctx: Context, binding: Binding) -> None:
-        """Hand the parameters' arrays on ``ctx`` to the graph, which is good until they change."""
-        # A class may compute data() from the value: that is part of the trace, so not here.
+        """Give the parameters' arrays on ``ctx`` to the graph; `binding` expires if they change."""
+        # Not param.data(): a class that computes data() from the value has that in its trace.
         self.graph.set_params([Parameter.data(param, ctx) for param in self._params])
         self.binding = binding
 
@@ -172,7 +172,7 @@ class Compiled:
         )
 
     def lives_on(self, ctx: Context) -> bool:
-        """Return whether all parameters are on this context, so that no call needs another."""
+        """Return whether ``ctx`` is the only context of all parameters."""
         arrays = [param._data for param in self._params]
         return all(data and len(data) == 1 and data[0].ctx == ctx for data in arrays)
 
@@ -181,7 +181,7 @@ class Compiled:
         return all(layout == LEAF for layout in self.output_layouts.values())
 
     def structured(self, outputs: Any) -> Any:
-        """Give the graph's outputs the structure that forward returned."""
+        """Return the graph's outputs in the nested containers that forward returned."""
         layout = self.output_layouts[autograd.is_training()]
         if layout == LEAF:
             return outputs

@@ -14,7 +14,7 @@ from ..call_types import BlockLike
 
 __all__ = ["add_layer", "channels_hint", "conv_hint", "described_line"]
 
-_LONGEST = 6  # inputs that are described
+_LONGEST = 6  # most list entries that an error describes
 _PACKAGE = str(Path(__file__).parents[2])
 
 
@@ -30,7 +30,7 @@ def _input_text(value: Any) -> str:
 
 
 def _key_of(child: int, block: BlockLike) -> str:
-    """Return the structural name of the child with that id; its place is unknown without one."""
+    """Return the structural name of the child with that id, ``?`` if there is none."""
     for key, value in block._children.items():
         if id(value) == child:
             return key
@@ -38,7 +38,7 @@ def _key_of(child: int, block: BlockLike) -> str:
 
 
 def channels_hint(shape: tuple[int, ...], channels: int, axis: int, option: str) -> str:
-    """Return a hint for data that have their channels along another axis than a layer expects."""
+    """Return a hint if the data does not have its channels along the layer's channel axis."""
     if channels <= 0 or not 1 <= axis < len(shape) or shape[axis] == channels:
         return ""
     text = f"the layer takes {channels} channels along axis {axis} ({option}), but the data has "
@@ -64,10 +64,10 @@ def conv_hint(layer: Any, shape: tuple[int, ...]) -> str:
 
 
 def add_layer(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> None:
-    """Add to an error's text that it passed through a block's call.
+    """Add to an error's text the block in whose call it was raised.
 
-    Blocks call it from the inside out. The text names the innermost block and its path from the
-    outermost one.
+    The innermost block calls it first, then each block around it. The text names the innermost
+    block and its path from the outermost one.
     """
     if len(error.args) != 1 or not isinstance(error.args[0], str):
         return
@@ -90,7 +90,7 @@ def add_layer(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> Non
 
 
 def _hint(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> str:
-    """Return a line about inputs that a layer was not made for, in the layer's own terms."""
+    """Return a line that compares the input's shape with the layer's options."""
     shape = tuple(getattr(args[0], "shape", ())) if args else ()
     if not isinstance(error, ShapeError) or len(shape) < 2:
         return ""
@@ -111,7 +111,7 @@ def described_line(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
     forwards = [frame for frame in own if frame.name in ("forward", "hybrid_forward")]
-    # Without a forward of the user's own only lines that call the network are left.
+    # If no forward is the user's, the remaining lines only call the network.
     if not forwards:
         return text
     return f"{own[-1].filename}:{own[-1].lineno}: {text}"

@@ -1,8 +1,8 @@
 """The symbol that `HybridBlock.export` writes.
 
-A forward that can be composed of symbols is written so: the names are those of 1.x, and the graph
-takes other shapes. A forward that looks at shapes is traced once more with the shapes of the last
-call, and what it ran is written.
+If forward can run on symbols, the symbol that it returns is written: its names are those of 1.x,
+and it accepts other shapes. If forward reads shapes, it is traced again with the shapes of the last
+call, and the operators that it ran are written.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def export(
 
 
 def exported_symbol(block: HybridLike) -> tuple[Symbol, dict[str, NDArray]]:
-    """Return the symbol of a block's forward, and arrays that it uses besides the parameters."""
+    """Return the symbol of a block's forward, and the constant arrays that forward captured."""
     forward = _Forward(block)
     try:
         traced, found, captured = forward.traced(forward.specs)
     except Exception as error:
         composed = forward.composed()
-        if composed is not None:  # a shape depends on values, which a symbol may leave open
+        if composed is not None:  # a shape depends on values, which only symbols allow
             return composed, {}
         raise NotSupportedError(
             f"export: {type(block).__name__} {block.name!r} cannot be written as a symbol: "
@@ -73,7 +73,7 @@ def exported_symbol(block: HybridLike) -> tuple[Symbol, dict[str, NDArray]]:
 
 
 class _Forward:
-    """A block's forward as it was called last.
+    """A block's forward with the context and the input specs of its last call.
 
     Attributes
     ----------
@@ -102,17 +102,17 @@ class _Forward:
         self._names = input_names(count_leaves(self._layout))
 
     def variables(self) -> list[Any]:
-        """Return variables in the place of the inputs."""
+        """Return one variable for each input, nested as the inputs were."""
         return list(unflatten([make_var(name) for name in self._names], self._layout))
 
     def composed(self) -> Symbol | None:
-        """Return the symbol that forward makes of symbols; None if it needs arrays."""
+        """Return the symbol that forward returns for symbols; None if forward needs arrays."""
         with exact():
             found = composed_outputs(self._block, self._layout)
         return None if found is None else found[0]
 
     def traced(self, specs: Specs) -> tuple[Symbol, Specs, dict[str, NDArray]]:
-        """Return what forward runs on such inputs, the outputs' specs, and captured arrays."""
+        """Return the traced symbol for input specs, the outputs' specs, and captured arrays."""
 
         def trace(inputs: list[NDArray], arrays: list[NDArray]) -> list[NDArray]:
             return traced_forward(self._block, self._layout, self._params, inputs, arrays)[0]
@@ -128,7 +128,7 @@ class _Forward:
         return Symbol(heads), found, captured
 
     def note_shapes(self, traced: Symbol, any_batch: bool) -> None:
-        """Write the inputs' shapes on their variables, which refuse other ones then."""
+        """Store the inputs' shapes in their variables, which then refuse other shapes."""
         shapes = dict(zip(self._names, (shape for shape, _ in self.specs)))
         for node in traced._nodes():
             if node.op is None and node.name in shapes:
@@ -136,17 +136,17 @@ class _Forward:
                 node.set_attr("__traced_shape__", str((0, *shape[1:]) if any_batch else shape))
 
     def takes_other_batches(self, traced: Symbol, captured: dict[str, NDArray]) -> bool:
-        """Say whether forward runs the same operators for other first extents of all inputs."""
+        """Return whether forward runs the same operators for other batch sizes."""
         if any(not shape for shape, _ in self.specs):
             return False
         expected = traced.tojson()
-        # A forward that branches on the batch differs for one of a single row, for one more, or for
-        # a large one.
+        # A forward that branches on the batch size is likely to differ for one more row, for a
+        # single row, or for many rows.
         for change in (lambda n: n + 1, lambda n: 1, lambda n: 997 * n):
             specs = [((change(shape[0]), *shape[1:]), dtype) for shape, dtype in self.specs]
             try:
                 other, _, others = self.traced(specs)
-            except Exception:  # such as shapes that do not fit
+            except Exception:  # for example, shapes that do not fit together
                 return False
             if other.tojson() != expected or captured.keys() != others.keys():
                 return False
@@ -155,9 +155,9 @@ class _Forward:
         return True
 
     def has_outputs(self, symbol: Symbol, expected: Specs) -> bool:
-        """Say whether a symbol has outputs of the expected shapes and dtypes for the inputs.
+        """Return whether a symbol has outputs of the expected shapes and dtypes for the inputs.
 
-        False as well for a symbol that 1.x cannot run on these inputs.
+        Also returns False for a symbol that 1.x cannot run on these inputs.
         """
         shapes = {name: shape for name, (shape, _) in zip(self._names, self.specs)}
         types = {name: dtype for name, (_, dtype) in zip(self._names, self.specs)}
@@ -175,9 +175,9 @@ class _Forward:
 
 
 def _broadcasts_unnamed(node: Node, inference: Inference) -> bool:
-    """Say whether a node broadcasts by an operator that does so in mxlite only.
+    """Return whether a node relies on broadcasting that its operator has in mxlite only.
 
-    1.x broadcasts under names that say so, ``broadcast_equal``; ``_equal`` needs equal shapes.
+    In 1.x only ``broadcast_equal`` broadcasts; ``_equal`` needs equal shapes.
     """
     schema, prefix = schema_of(node), "broadcast_"
     if schema is None or not schema["name"].startswith(prefix):

@@ -1,7 +1,7 @@
-"""Nesting of a block's inputs and outputs as 1.x writes it: numbers and lists of them.
+"""The format of 1.x for the nesting of a block's inputs and outputs: a number or nested lists.
 
-0 is an array, -1 None, n > 0 a Symbol with n outputs. GluonTS keeps the formats of a network in a
-file beside its symbol and gives them to the `SymbolBlock` made from that.
+0 means an array, -1 None, n > 0 a Symbol with n outputs. GluonTS saves the formats of a network
+next to its symbol, and sets them on the `SymbolBlock` that it makes from the symbol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Format = Union[int, list[Any]]
 
 
 def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
-    """Take nested lists of arrays or symbols apart.
+    """Return the leaves of nested lists of arrays or symbols, and their format.
 
     Notes
     -----
@@ -46,7 +46,7 @@ def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 
 
 def regroup(args: Any, fmt: Format) -> Any:
-    """Restore the structure that `flatten` removed.
+    """Nest the leaves from `flatten` again.
 
     Notes
     -----
@@ -82,7 +82,7 @@ def _of_layout(layout: Layout) -> Format:
 
 
 class FormatAttribute:
-    """``block._in_format`` or ``_out_format``: what was set, else the format of the last graph."""
+    """``block._in_format`` or ``_out_format``: the value that was set, else the last graph's."""
 
     def __init__(self, of_outputs: bool) -> None:
         self._of_outputs = of_outputs
@@ -105,7 +105,7 @@ class FormatAttribute:
         return None if layout is None else _of_layout(layout)
 
     def __set__(self, block: Any, fmt: Format | None) -> None:
-        """Set the format; None asks the graphs again."""
+        """Set the format; None: use that of the last graph again."""
         block.__dict__.pop(self._name, None)
         if fmt is not None:
             block.__dict__[self._name] = fmt

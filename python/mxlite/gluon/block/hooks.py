@@ -30,7 +30,7 @@ class HookHandle:
     def attach(
         self, hooks_dict: MutableMapping[int, Callable[..., Any]], hook: Callable[..., Any]
     ) -> None:
-        """Register a hook in a table; this is possible once.
+        """Register a hook in a table; a handle may do this once.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class OpHook:
 
         def watch(node: Any, inputs: list[NDArray], outputs: list[NDArray]) -> None:
             names = [node.input_name(i) for i in range(len(inputs) if self._monitor_all else 0)]
-            outputs = outputs[: node.num_outputs]  # 1.x hooks see no hidden ones
+            outputs = outputs[: node.num_outputs]  # as in 1.x, hooks do not get hidden outputs
             names += [node.output_name(i) for i in range(len(outputs))]
             arrays = [*(inputs if self._monitor_all else []), *outputs]
             for name, array in zip(names, arrays):

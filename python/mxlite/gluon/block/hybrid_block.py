@@ -62,7 +62,7 @@ class HybridBlock(Block):
     Matches ``mxnet.gluon.HybridBlock``.
     """
 
-    # Hint of the operator whose node is called "fwd" in symbols, as the layers of 1.x name it.
+    # Name hint of the operator whose node is named "fwd" in symbols, as in the layers of 1.x.
     _node_op = ""
 
     _cached_graph: Any = exporting.CachedGraph()
@@ -102,7 +102,7 @@ class HybridBlock(Block):
                 else:
                     try:
                         outputs = fast[0](*args)
-                    except DynamicShapeError:  # for inputs of these shapes
+                    except DynamicShapeError:  # the shapes of this call need an eager run
                         return super().__call__(*args)
                     except MXNetError as error:
                         add_layer(error, self, args)
@@ -113,7 +113,7 @@ class HybridBlock(Block):
             return super().__call__(*args)
 
     def _structured(self, args: tuple[Any, ...], outputs: Any) -> Any:
-        """Finish a call whose trace found that not all outputs are single arrays."""
+        """Nest the outputs of a call whose trace found that forward does not return one array."""
         key = args[0].ctx, tuple(LEAF for _ in args)
         return self._compilation.graphs[key].structured(outputs)
 
@@ -217,7 +217,7 @@ class HybridBlock(Block):
                 return self._run_graph(args)
             except DynamicShapeError:
                 self._clear_cached_op()
-                flat, layout = flatten(args, self.name)  # the parts that have graphs keep them
+                flat, layout = flatten(args, self.name)  # children keep their graphs
                 specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
                 self._compilation.dynamic = flat[0].ctx, layout, specs
         if len(args) > 1 and has_symbol(args):
@@ -242,7 +242,7 @@ class HybridBlock(Block):
             # As in 1.x, an overridden forward may accept dicts and numbers and unpack them itself.
             return self.forward(*args)
         if not args:
-            return self.forward()  # raises that an input is missing, unless a class overrides it
+            return self.forward()  # the base class raises that an input is missing
         if not flat:
             raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
         ctx = flat[0].ctx
@@ -268,7 +268,7 @@ class HybridBlock(Block):
     def _bind(
         self, compiled: Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
     ) -> Compiled:
-        """Bring a graph up to date with the parameters, or make it."""
+        """Return the graph with the current parameters; make it if it is missing or stale."""
         binding, params = self._new_binding()
         deferred = None
         if any(param._deferred_init for param in params):
@@ -301,7 +301,7 @@ class HybridBlock(Block):
         self._compilation.resolved = resolved
 
     def _ask_shapes(self, args: Sequence[Any]) -> None:
-        """Call `infer_shape` of a class that defines its own while shapes are unknown."""
+        """Call `infer_shape` if the class overrides it and some shapes are unknown."""
         if type(self).infer_shape is not HybridBlock.infer_shape and not all(
             shape_is_known(param.shape) for param in self._reg_params.values()
         ):
@@ -323,7 +323,7 @@ class HybridBlock(Block):
     def _infer(
         self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool
     ) -> DeferredTrace:
-        """Find unknown shapes by tracing forward; ``finish`` allocates the parameters too."""
+        """Infer unknown shapes by tracing forward; ``finish`` also allocates the parameters."""
         unknown = sum(not shape_is_known(param.shape) for param in params)
         found: list[tuple[int, ...]] = []
         used: set[int] = set()
@@ -344,12 +344,12 @@ class HybridBlock(Block):
         except Exception as error:
             of_shapes = isinstance(error, (ShapeError, DynamicShapeError))
             if of_shapes and sum(not shape_is_known(param.shape) for param in params) < unknown:
-                return self._infer(params, flat, layout, finish)  # infer_shape of a child knew some
+                return self._infer(params, flat, layout, finish)  # a child's infer_shape set some
             # A parameter that forward does not use may stay unknown.
             is_used = [id(param) in used for param in params]
             lacks = [use and not shape_is_known(shape) for use, shape in zip(is_used, found)]
             if not of_shapes or not found or any(lacks):
-                if finish:  # forward will not run: the other ranks of a job must not wait for it
+                if finish:  # forward will not run, so other ranks must not wait for its collectives
                     _core.refuse_traced_calls(str(error))
                 raise
             shapes = found
@@ -397,8 +397,8 @@ class HybridBlock(Block):
             if STATE.traces and stand_ins() is not None:
                 self._ask_shapes((x, *args))
                 return self.hybrid_forward(symbol, x, *args, **symbolic.traced_params(self))
-            # Called by its name the graph runs all the same, unless a forward of the class's own
-            # calls.
+            # A direct call of forward also runs the graph, unless the class overrides forward and
+            # this is its call of super().forward.
             if self._active and type(self).forward is HybridBlock.forward:
                 if isinstance(x, NDArray) and self._compiles((x, *args)):
                     return self._dispatch((x, *args))
@@ -443,7 +443,7 @@ class HybridBlock(Block):
         Parameters
         ----------
         path : str
-            Begin of both file names.
+            Prefix of both file names.
         epoch : int
             Written with four digits.
         remove_amp_cast : bool
@@ -460,13 +460,14 @@ class HybridBlock(Block):
         MXNetError
             If the block was not hybridized and run before.
         NotSupportedError
-            If forward needs values, or operators that files do not have; the user's line is named.
+            If forward reads values, or uses operators that symbol files do not support; the error
+            names the line of the user's code.
 
         Notes
         -----
         Matches ``mxnet.gluon.HybridBlock.export``; 1.9.1 and `SymbolBlock.imports` read the files.
         Inputs are called ``data``, or ``data0``, ``data1``, ... A forward that looks at shapes is
-        written with those of its last call; inputs of other shapes are then refused.
+        written for the shapes of its last call, and the loaded network refuses other shapes.
         """
         return exporting.export(self, path, epoch, remove_amp_cast)
 
@@ -490,7 +491,7 @@ class HybridBlock(Block):
         x : NDArray
         *args : NDArray
         backend : str, optional
-            Accepted: mxlite's own passes always run.
+            Accepted and ignored: mxlite always runs its own passes.
         clear, static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size
             As in `hybridize`.
         **kwargs : ignored

@@ -1,4 +1,4 @@
-"""Warnings of blocks and parameters that a block does not know of or leaves out."""
+"""Warnings about blocks and parameters that are not registered with their block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONTAINERS = (list, tuple, dict)
 
 
 def _has_new(value: Any, kind: type, known: set[int]) -> bool:
-    """Return whether nested containers have a block that is not registered."""
+    """Return whether nested containers hold a block whose id is not in ``known``."""
     if isinstance(value, kind):
         return id(value) not in known
     if isinstance(value, dict):
@@ -25,7 +25,7 @@ def _has_new(value: Any, kind: type, known: set[int]) -> bool:
 
 
 def warn_of_hidden_blocks(block: Any, kind: type) -> None:
-    """Warn of containers among a block's attributes with blocks that are not its children."""
+    """Warn about attributes that are containers of blocks which are not registered."""
     known = set(map(id, block._children.values()))
     for key, value in vars(block).items():
         if isinstance(value, _CONTAINERS) and key != "_children" and _has_new(value, kind, known):
@@ -39,7 +39,7 @@ def warn_of_hidden_blocks(block: Any, kind: type) -> None:
 
 
 def warn_of_left_out(block: str, held: Mapping[str, Parameter], collected: ParameterDict) -> None:
-    """Warn of a block's parameters that are not initialized with the collected ones."""
+    """Warn about uninitialized parameters that are missing from ``collect_params()``."""
     known = set(map(id, collected.values()))
     for path, param in held.items():
         if id(param) not in known and param._data is None and not param._deferred_init:

@@ -1,7 +1,7 @@
 """Structure and parameters of a block in two files (``Block.save`` and ``Block.load``).
 
-Parameters find their place by the position of their block among its siblings, so a model whose
-attributes were renamed since still loads.
+Parameters are matched by the position of their block among its siblings, so a file still loads
+after attributes were renamed.
 """
 
 from __future__ import annotations

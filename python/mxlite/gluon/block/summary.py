@@ -16,7 +16,7 @@ _WIDTH = 80
 
 
 class HybridizedSummaryError(MXNetError, AssertionError):
-    """A summary of a hybridized block was asked for (1.x: ``AssertionError``)."""
+    """``summary`` was called on a hybridized block (1.x: ``AssertionError``)."""
 
 
 def summary_text(block: Any, *inputs: Any) -> str:
@@ -86,5 +86,5 @@ def indented(text: str) -> str:
 
 
 def tree(name: str, lines: Sequence[str]) -> str:
-    """Return a block's name with the lines of its children in parentheses; 1.x's text."""
+    """Return a block's name with the lines of its children in parentheses, as 1.x prints it."""
     return "\n".join([f"{name}(", "\n".join(lines), ")"])

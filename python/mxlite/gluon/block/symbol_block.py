@@ -26,7 +26,7 @@ from .symbolic import has_symbol
 
 __all__ = ["SymbolBlock"]
 
-_ROW_SPARSE = "1"  # as attributes of variables spell it
+_ROW_SPARSE = "1"  # value of the attribute __storage_type__
 
 
 def _saved_names(param_file: str | os.PathLike[str] | None) -> set[str]:
@@ -44,7 +44,7 @@ class SymbolBlock(HybridBlock):
     inputs : Symbol or list of Symbol
         Variables that the block's arguments stand for; all others become parameters.
     params : ParameterDict, optional
-        Where parameters are looked up by name before they are made.
+        Existing parameters, which are used where the names match.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class SymbolBlock(HybridBlock):
         self._input_names = [_input_name(entry) for entry in inputs]
         self._cached_graph = list(inputs), symbol
         self._make_parameters()
-        # Begins compiled, as in 1.x.
+        # Hybridized from the start, as in 1.x.
         self._active = True
         self._compilation.flags = {"static_alloc": False, "static_shape": False}
 
@@ -119,7 +119,7 @@ class SymbolBlock(HybridBlock):
                 shard = node.attr(SHARD_ATTRIBUTE)
                 exported_by: int | None = None
                 if shard is not None:
-                    options.pop("shape", None)  # that of a block
+                    options.pop("shape", None)  # this is the shape of one shard
                     of_shard, exported_by = options_of_attribute(node.name, shard)
                     options.update(of_shard)
                 param = self._params.get(node.name, **options)
@@ -158,7 +158,7 @@ class SymbolBlock(HybridBlock):
             In the order of the block's arguments. A name that no operator of the symbol uses gives
             a warning if the parameter file has values for all other variables.
         param_file : str or path, optional
-            ``<prefix>-0000.params``; without it the block is not initialized.
+            ``<prefix>-0000.params``; None leaves the block uninitialized.
         ctx : Context or list of Context, optional
         allow_missing, ignore_extra : bool
             As in ``ParameterDict.load``.
@@ -232,7 +232,7 @@ class SymbolBlock(HybridBlock):
         return outputs[0] if self._single else outputs
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters; those that operators need in float32 stay so."""
+        """Convert the parameters, except those that their operators need in float32."""
         super().cast(dtype)
         if not _core.is_half(dtype_name(dtype)):
             return

@@ -103,12 +103,12 @@ def run_hooked(block: HybridLike, hook: OpHook, args: tuple[Any, ...]) -> Any:
 
 
 def composed_outputs(block: HybridLike, layout: Layout) -> tuple[Symbol, Layout] | None:
-    """Return the symbol of a block's outputs and how they are nested; None if it has none."""
+    """Return the symbol of a block's outputs and their nesting; None if forward needs arrays."""
     variables = input_variables(count_leaves(layout))
     try:
         outputs = call_symbolic(block, tuple(unflatten(variables, layout)))
         entries, nesting = control_flow.flatten_symbols(outputs, f"{block.name}: outputs")
-    except Exception:  # forward may ask for shapes or values, which symbols do not have
+    except Exception:  # for example, forward reads shapes or values
         return None
     return (Symbol(entries), nesting) if entries else None
 
@@ -127,7 +127,7 @@ def _bound_values(
 
 
 def input_names(count: int) -> list[str]:
-    """Return what a block's inputs are called: ``data``, or ``data0``, ``data1``, ..."""
+    """Return the names of a block's inputs: ``data``, or ``data0``, ``data1``, ..."""
     return ["data"] if count == 1 else [f"data{i}" for i in range(count)]
 
 

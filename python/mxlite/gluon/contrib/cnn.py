@@ -33,7 +33,7 @@ class DeformableConvolution(HybridBlock):
         Only 'NCHW' is supported.
     use_bias, offset_use_bias : bool
     in_channels : int
-        0: found at the first call.
+        0: inferred at the first call.
     activation : str, optional
     weight_initializer, bias_initializer : Initializer or str, optional
     offset_weight_initializer, offset_bias_initializer : Initializer or str

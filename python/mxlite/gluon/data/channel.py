@@ -1,4 +1,4 @@
-"""Messages between the DataLoader and its workers: a socket, with large ones in shared memory.
+"""Messages between the DataLoader and its workers: over a socket; large ones in shared memory.
 
 Note [Nothing to leak]: shared memory has no name. It is a memory file whose descriptor travels
 with the message, so that the system frees it whenever a process is killed.
@@ -23,8 +23,8 @@ from ...ndarray import NDArray
 
 __all__ = ["Channel", "dumps", "loads"]
 
-_INLINE_BYTES = 16384  # two messages under way stay far below a socket's buffer: sends never block
-_MAX_BUFFERS = 1000  # their sizes fit into an inline message
+_INLINE_BYTES = 16384  # two messages fit into a socket's buffer, so sends never block
+_MAX_BUFFERS = 1000  # so many sizes fit into an inline message
 _ALIGNMENT = 64
 _LENGTH = struct.Struct("<Q")
 
@@ -41,7 +41,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _from_numpy(values: np.ndarray[Any, Any]) -> NDArray:
-    # Read-only when the values came inside the message.
+    # Arrays that arrived inside the message are read-only; copy those.
     return nd.from_numpy(values if values.flags.writeable else values.copy())
 
 

@@ -73,7 +73,7 @@ def default_batchify_fn(data: list[Any]) -> Any:
 
 
 def _check_tuples(data: list[Any]) -> None:
-    """Refuse samples of which one has other parts than the first one."""
+    """Raise if a sample does not have as many parts as the first sample."""
     parts = [
         f"a tuple of {len(s)}" if isinstance(s, tuple) else f"a {type(s).__name__}" for s in data
     ]
@@ -119,7 +119,7 @@ def _as_in_context(data: Any, ctx: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ForkingPickler":  # GluonNLP takes it from here
+    if name == "ForkingPickler":  # GluonNLP imports it from this module
         from multiprocessing.reduction import ForkingPickler
 
         return ForkingPickler
@@ -138,23 +138,23 @@ class DataLoader(TypedInit):
     dataset : Dataset
         Anything with ``[]`` and ``len``.
     batch_size : int, optional
-        Needed without ``batch_sampler``.
+        Required unless ``batch_sampler`` is given.
     shuffle : bool
-        Read in a random order, drawn for each pass by ``numpy.random``.
+        Read the samples in a random order, which ``numpy.random`` draws for each pass.
     sampler : Sampler, optional
-        Instead of ``shuffle``.
+        Order of the samples; cannot be combined with ``shuffle``.
     last_batch : {'keep', 'discard', 'rollover'}, optional
         As in `BatchSampler`.
     batch_sampler : Sampler, optional
-        Gives lists of numbers, instead of the four options above.
+        Gives a list of sample numbers for each batch; replaces the four options above.
     batchify_fn : callable, optional
         Makes a batch of a list of samples; default is `default_batchify_fn`.
     num_workers : int
         Number of processes that prepare batches; 0 prepares them in the caller. They are forked
-        with the first pass, so the data set may hold lambdas and open files of its own, and live
-        until the loader does. Batches arrive in shared memory.
+        at the start of the first pass, so the data set may hold lambdas and open files, and they
+        end with the loader. Batches arrive in shared memory.
     pin_memory : bool, pin_device_id : int
-        Copy batches to memory from which devices copy faster; the CPU's own memory without one.
+        Copy batches to pinned memory of that device, or to ordinary memory if there is none.
     prefetch : int, optional
         Number of batches requested ahead; default is twice the number of workers.
     thread_pool : bool
@@ -162,7 +162,7 @@ class DataLoader(TypedInit):
     timeout : float
         Seconds to wait for a batch.
     auto_reload : bool
-        Start preparing the next pass as soon as one ends, and the first at once.
+        Prepare the first pass when the loader is made, and the next one when a pass ends.
 
     Raises
     ------
@@ -171,18 +171,18 @@ class DataLoader(TypedInit):
     WorkerTimeoutError
         While iterating, if a batch does not arrive in time.
     Exception
-        While iterating: what the data set, a transform or ``batchify_fn`` raised in a worker, with
-        the worker's traceback as its cause.
+        While iterating: the exception that the data set, a transform or ``batchify_fn`` raised in
+        a worker, with the worker's traceback as its cause.
 
     Notes
     -----
-    Matches ``mxnet.gluon.data.DataLoader``, except for random numbers. Those of ``mx.random`` that
-    the data set, a transform or ``batchify_fn`` draws have a stream of their own, which is seeded
-    for each batch from the seed of ``mx.cpu(0)``: neither the samples nor what the program draws
-    depend on ``num_workers`` and ``thread_pool``. Worker processes seed ``random`` and
-    ``numpy.random`` for each batch, too, from the states in the loader's process; without workers
-    and in threads, these are the program's own generators. The order of shuffling comes from
-    ``numpy.random`` as in MXNet 1.x.
+    Matches ``mxnet.gluon.data.DataLoader``, except for random numbers. Numbers that the
+    data set, a transform or ``batchify_fn`` draws from ``mx.random`` come from a separate
+    generator, which is seeded for each batch from the seed of ``mx.cpu(0)``: neither the samples
+    nor the numbers of the main program depend on ``num_workers`` and ``thread_pool``. Worker
+    processes also seed ``random`` and ``numpy.random`` for each batch, from the states in the
+    loader's process; without workers and in threads, the program's own generators are used. As in
+    MXNet 1.x, ``numpy.random`` draws the order of shuffling.
     """
 
     def __init__(
@@ -233,9 +233,9 @@ class DataLoader(TypedInit):
             self._finish = functools.partial(_as_in_context, ctx=cpu_pinned(pin_device_id))
         self._processes: WorkerPool | None = None
         self._iter: Iterator[Any] | None = None
-        self._resumed: dict[str, Any] | None = None  # position at which the next pass begins
-        self._refreshed: Any = None  # order of the pass that was started last
-        self._pass: Any = None  # order of the pass that is iterated
+        self._resumed: dict[str, Any] | None = None  # position at which the next pass starts
+        self._refreshed: Any = None  # sample order of the pass that was started last
+        self._pass: Any = None  # sample order of the current pass
         self.auto_reload = auto_reload
         if auto_reload:
             self.refresh()
@@ -288,14 +288,14 @@ class DataLoader(TypedInit):
             self.refresh()
 
     def refresh(self) -> None:
-        """Start a pass now; the next iteration takes it."""
+        """Start preparing a pass now; the next iteration yields its batches."""
         prepare = _Prepare(self._dataset, self._batchify_fn)
         resumed, self._resumed = self._resumed, None
         order = self._refreshed = Order(self._batch_sampler, resumed)
         if self._num_workers == 0:
             self._iter = self._prepare_here(prepare, order)
             return
-        from . import pools  # here: multiprocessing takes megabytes that only workers need
+        from . import pools  # imported late: multiprocessing costs megabytes that only workers need
 
         if self._thread_pool:
             seed = order.start(_core.draw_loading_seed)
@@ -313,7 +313,7 @@ class DataLoader(TypedInit):
             yield self._finish(_core.call_seeded(batch_seed(seed, batch), prepare, indices))
 
     def clean(self) -> None:
-        """Drop a pass that was started but not used, and the position of a pass that was left."""
+        """Drop a pass that was prepared ahead, and the position of a pass that was left early."""
         self._iter = None
         if self._pass is not None and self._pass.ended:
             self._pass = None
@@ -333,7 +333,7 @@ class DataLoader(TypedInit):
             return {**self._resumed, **own}
         running = self._pass
         if running is None or running.ended:
-            if self._iter is not None:  # a pass that was started ahead has drawn its order
+            if self._iter is not None:  # a pass that is prepared ahead has drawn its order already
                 running = self._refreshed
             elif running is not None and running.taken == running.total:
                 running = None
@@ -344,7 +344,7 @@ class DataLoader(TypedInit):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Make the next iteration continue where `state_dict` was called.
 
-        The samples before are not read. The random generators are not changed; restore them too.
+        Earlier samples are not read. The random generators are not changed; restore them as well.
 
         Parameters
         ----------
@@ -353,8 +353,8 @@ class DataLoader(TypedInit):
         Raises
         ------
         ValueError
-            If it was saved by a loader of another data set length, batch size or sampler. Nothing
-            has changed then.
+            If it was saved by a loader with another data set length, batch size or sampler; the
+            loader is unchanged.
         """
         own = settings(self._dataset, self._batch_sampler)
         check_position(state, own, self._batch_sampler)
@@ -367,7 +367,7 @@ class DataLoader(TypedInit):
 
 
 class _Prepare:
-    """State of a loader for its workers: not the loader itself, whose end must end them."""
+    """The part of a loader that workers use; they must not keep the loader itself alive."""
 
     def __init__(self, dataset: Any, batchify_fn: Callable[[list[Any]], Any]) -> None:
         self._dataset = dataset
@@ -377,7 +377,7 @@ class _Prepare:
         with scope("DataLoader: batch", IO_SCOPE):
             try:
                 return self._batchify_fn([self._dataset[index] for index in indices])
-            except StopIteration as error:  # it would look like the end of the pass
+            except StopIteration as error:  # a for loop would take it for the end of the pass
                 raise WorkerError(
                     f"DataLoader: preparing the batch of samples {list(indices)[:8]} raised "
                     "StopIteration; perhaps the dataset or batchify_fn calls next() without a "
@@ -386,17 +386,17 @@ class _Prepare:
 
 
 class _MultiWorkerIter:
-    """One pass over batches that others prepare, in order.
+    """One pass over batches that workers prepare; yields them in order.
 
     Parameters
     ----------
     pool : Pool
     order : Order
     prefetch : int
-        Batches requested at first; then one more for each that is taken.
+        Number of batches requested ahead.
     timeout : float
     finish : callable
-        Applied to each batch here.
+        Applied to each batch in the process of the loader.
     """
 
     def __init__(

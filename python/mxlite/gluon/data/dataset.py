@@ -105,7 +105,7 @@ class Dataset:
         fn : callable
             Gets the parts of a sample as arguments.
         lazy : bool
-            Call it for each access; else for all samples now.
+            Whether ``fn`` is called at each access, instead of for all samples now.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class ArrayDataset(Dataset):
                     f"ArrayDataset: all arrays must have the same length; array[0] has length "
                     f"{self._length} while array[{position}] has {len(data)}."
                 )
-            # Labels are handed out as NumPy numbers, as MXNet 1.x does.
+            # As in MXNet 1.x, labels are NumPy numbers.
             small = isinstance(data, NDArray) and len(data.shape) == 1
             self._data.append(data.asnumpy() if small else data)
 
@@ -194,7 +194,7 @@ class RecordFileDataset(Dataset):
     Raises
     ------
     MissingFileError
-        If one of the two is not there.
+        If one of the two files does not exist.
 
     Notes
     -----
@@ -220,7 +220,7 @@ class RecordFileDataset(Dataset):
         self._lock = threading.Lock()
 
     def __getitem__(self, idx: int) -> Any:
-        if self._owner != os.getpid():  # a forked worker must not move its parent's position
+        if self._owner != os.getpid():  # the file position is shared with the parent process
             self._open()
         with self._lock:
             return self._record.read_idx(self._record.keys[idx])

@@ -8,11 +8,11 @@ __all__ = ["WorkerDiedError", "WorkerError", "WorkerTimeoutError"]
 
 
 class WorkerError(MXNetError):
-    """A worker failed with something that cannot be raised again here."""
+    """A worker raised an exception that cannot be sent to this process."""
 
 
 class WorkerDiedError(MXNetError):
-    """The process of a worker is gone or stopped."""
+    """The process of a worker has ended or is stopped."""
 
 
 class WorkerTimeoutError(MXNetError, TimeoutError):

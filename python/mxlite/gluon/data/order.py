@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class Order:
-    """The lists of numbers of one pass, from its start or from a batch in its middle."""
+    """The sample numbers of each batch of a pass, from its start or from a batch in its middle."""
 
     def __init__(self, batch_sampler: Any, resumed: dict[str, Any] | None) -> None:
         self.taken = 0 if resumed is None else int(resumed["taken"])
@@ -27,10 +27,10 @@ class Order:
         self._lists: Iterator[Any] | None = None
 
     def start(self, draw: Callable[[], _T]) -> _T:
-        """Begin the pass now; ``draw`` draws what it needs before the order.
+        """Start the pass and return the seeds that ``draw`` draws before the order is drawn.
 
-        In the middle of a pass, random numbers are those of its start meanwhile, and the lists of
-        the batches taken are dropped.
+        If the pass is resumed, both are drawn with the random state of its start, and the lists of
+        the batches that were taken before are skipped.
         """
         if self.begin is None:
             self.begin = {"random": random_state(), "left": left_over(self._sampler)}
@@ -70,7 +70,7 @@ def known_length(sampler: Any) -> int | None:
 
 
 def settings(dataset: Any, batch_sampler: Any) -> dict[str, Any]:
-    """Return the settings of data set, batches and order that a saved position depends on."""
+    """Return the settings of the data set and the samplers that a saved position depends on."""
     sampler = getattr(batch_sampler, "_sampler", batch_sampler)
     return {
         "samples": known_length(dataset),
@@ -82,7 +82,7 @@ def settings(dataset: Any, batch_sampler: Any) -> dict[str, Any]:
 
 
 def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
-    """Raise unless a saved position belongs to a loader."""
+    """Raise if a saved position was saved by a loader with other settings."""
     who = "DataLoader: the saved position"
     if not isinstance(state, dict) or "begin" not in state:
         raise FileFormatError(f"{who} must be a dict with 'begin'")
@@ -119,6 +119,6 @@ def left_over(sampler: Any) -> list[Any]:
 
 
 def set_left_over(sampler: Any, left: list[Any]) -> None:
-    """Set what a `BatchSampler` keeps for the next pass."""
+    """Set the indices that a `BatchSampler` keeps for the next pass."""
     if hasattr(sampler, "_left"):
         sampler._left = list(left)

@@ -1,6 +1,6 @@
 """Processes or threads that prepare the batches of one pass of a DataLoader.
 
-Imported by the first loader that has workers: what processes need takes megabytes.
+Imported by the first loader that has workers, because multiprocessing costs megabytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Pool(Protocol):
 
 
 class Processes:
-    """A pass in a pool of processes, which outlives it."""
+    """A pass in a pool of processes; the pool outlives the pass."""
 
     def __init__(self, pool: WorkerPool, seed: int, entropy: tuple[int, ...], first: int) -> None:
         self._workers = pool
@@ -77,7 +77,7 @@ class Processes:
 Requests = queue.SimpleQueue[Optional[tuple[concurrent.futures.Future[Any], int, Any]]]
 
 
-_EXIT_SECONDS = 1  # how long an ending program waits for the samples that threads are reading
+_EXIT_SECONDS = 1  # time that an ending program waits for threads that read samples
 
 
 class Threads:
@@ -123,9 +123,9 @@ class Threads:
             self._requests.put(None)
 
     def close(self) -> None:
-        """End the threads before the interpreter ends; they may be running native code.
+        """End the threads before the interpreter ends, because they may be running native code.
 
-        A program that caught Ctrl-C or left a pass does not wait for slow samples.
+        Slow samples of a pass that was left, perhaps by Ctrl-C, are not waited for.
         """
         self.end()
         deadline = time.monotonic() + (0 if _core.ended_by_interrupt() else _EXIT_SECONDS)
@@ -145,7 +145,7 @@ class Threads:
 
 
 def draw_entropy() -> tuple[int, tuple[int, ...]]:
-    """Return the seed of a pass for ``mx.random``, and numbers for the two other generators.
+    """Return a pass's seed for ``mx.random``, and entropy for the generators of NumPy and Python.
 
     The generators of NumPy and Python do not advance, so workers do not change the shuffling.
     """

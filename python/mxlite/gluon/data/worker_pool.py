@@ -1,8 +1,7 @@
 """Forked processes that prepare batches.
 
-Each worker has a connection of its own: no lock or queue is shared, so a killed worker leaves
-nothing behind that others could wait for. Its end of the connection closes with it, which the
-loader sees at once.
+Each worker has a connection of its own. No lock or queue is shared, so a killed worker leaves
+nothing locked. Its end of the connection closes when it is killed, which the loader sees at once.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from .errors import WorkerDiedError, WorkerError, WorkerTimeoutError
 __all__ = ["Task", "WorkerPool", "WorkerTraceback"]
 
 _POLL_SECONDS = 1.0
-_STOPPED_SECONDS = 2.0  # a stopped worker (SIGSTOP, debugger) is an error after that long
+_STOPPED_SECONDS = 2.0  # a worker that is stopped (SIGSTOP, debugger) for longer is an error
 _EXIT_SECONDS = 2.0
 _QUEUED = 2  # tasks per worker: one in progress and one waiting
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, as its text
-    """Location at which a worker's exception was raised."""
+    """Text of the traceback of a worker's exception."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -56,7 +55,7 @@ class Task(NamedTuple):
     batch: int  # position in its pass, for messages
     indices: Any
     seed: int  # seeds mx.random
-    entropy: tuple[int, ...]  # seeds the two other generators
+    entropy: tuple[int, ...]  # seeds the generators of NumPy and Python
 
 
 class _Worker(NamedTuple):
@@ -70,15 +69,15 @@ _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 class WorkerPool:
-    """Processes forked now, each with the data set as it is now."""
+    """Worker processes, which are forked here and keep the data set as it is at that time."""
 
     def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
-        waitall()  # a value that is still being computed would never arrive in the child
+        waitall()  # the child has no engine to finish values that are still pending
         context = multiprocessing.get_context("fork")
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._waiting: deque[Task] = deque()  # guarded by _lock
-        self._results: dict[int, Any] = {}  # guarded by _lock; None while under way
+        self._results: dict[int, Any] = {}  # guarded by _lock; None until the answer arrives
         self._workers: list[_Worker] = []
         self._owner = os.getpid()
         self._close = weakref.finalize(self, _end, self._workers, self._owner)
@@ -141,11 +140,11 @@ class WorkerPool:
 
     @property
     def usable(self) -> bool:
-        """Whether the workers run and this process has started them."""
+        """Whether the workers run and belong to this process (False in a forked copy)."""
         return self._close.alive and os.getpid() == self._owner
 
     def close(self) -> None:
-        """End the workers; those that do not listen are killed."""
+        """End the workers; kill those that do not exit."""
         self._close()
 
     def _send_waiting(self) -> None:
@@ -161,7 +160,7 @@ class WorkerPool:
                 raise self._death(worker) from None
 
     def _receive(self, timeout: float) -> None:
-        """Take the available answers, waiting for the first."""
+        """Wait for the first answer, then receive all that are available."""
         ready = wait([worker.channel.socket for worker in self._workers], timeout)
         if not ready:
             self._check_alive()
@@ -219,7 +218,7 @@ class WorkerPool:
 def _end(workers: list[_Worker], owner: int) -> None:
     for worker in workers:
         worker.channel.close()
-    if os.getpid() != owner:  # a forked copy: the workers are not its children
+    if os.getpid() != owner:  # in a forked copy, the workers are not child processes
         return
     for worker in workers:
         if _is_stopped(worker.process.pid):
@@ -250,12 +249,12 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _run(channel: Channel, other_end: Channel, prepare: Callable[[Any], Any], parent: int) -> None:
-    """Prepare batches until the loader closes the connection or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
+    """Prepare batches until the loader closes the connection or its process ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader's process handles Ctrl-C
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    gc.freeze()  # collecting must not touch, and so copy, the pages of the loader's process
+    gc.freeze()  # a collection would write to, and so copy, pages shared with the loader
     other_end.close()
-    for pool in list(_pools):  # inherited ends would keep other workers from seeing the end
+    for pool in list(_pools):  # close inherited ends, which delay end of file elsewhere
         for worker in pool._workers:
             worker.channel.close()
     with contextlib.suppress(EOFError, OSError):
@@ -294,7 +293,7 @@ def _portable(error: BaseException) -> tuple[BaseException, str]:
 
 
 def _seed(task: Task) -> None:
-    """Seed the three generators, so that a batch does not depend on the worker that makes it."""
+    """Seed the three generators, so that a batch does not depend on which worker makes it."""
     words = np.random.SeedSequence(task.entropy).generate_state(2, np.uint32).tolist()
     np.random.seed(words[0])
     random.seed(words[1])

@@ -134,7 +134,7 @@ class Dropout(HybridBlock):
     rate : float
         Part of the elements that is dropped, from 0 to below 1.
     axes : tuple of int
-        Axes along which one draw is shared.
+        Axes along which all elements share one random draw.
     """
 
     _node_op = "dropout"

@@ -53,7 +53,7 @@ def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int,
 
 
 class _Conv(HybridBlock):
-    """Shared by all convolutions: parameters and the call of the operator."""
+    """Base of all convolutions: makes the parameters and calls the operator."""
 
     _node_op = "convolution"
     _ndim = 0

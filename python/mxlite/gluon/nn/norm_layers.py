@@ -28,7 +28,7 @@ def _scale_and_shift(
     beta_initializer: Any,
     in_channels: int,
 ) -> tuple[Parameter, Parameter]:
-    """Make gamma and beta; unused ones have no gradient."""
+    """Make gamma and beta; they have no gradient if ``scale`` or ``center`` is False."""
     gamma = block.params.get(
         "gamma",
         grad_req="write" if scale else "null",
@@ -49,11 +49,11 @@ def _scale_and_shift(
 
 
 class _NormLayer(HybridBlock):
-    """Shared by the layers: their options, shown by repr."""
+    """Base of the normalization layers; its repr shows their options."""
 
     _kwargs: dict[str, Any]
     gamma: Parameter
-    _unknown_channels: int | None = 0  # repr shows it for an unknown number
+    _unknown_channels: int | None = 0  # shown by repr if the number of channels is unknown
 
     def __repr__(self) -> str:
         options = ", ".join(f"{key}={value!r}" for key, value in self._kwargs.items())
@@ -118,7 +118,7 @@ class _BatchNorm(_NormLayer):
         return channels_hint(shape, channels, self._axis % len(shape), f"axis={self._axis}")
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters; half types leave them in float32."""
+        """Convert the parameters; for half types they stay float32."""
         check_cast(self, dtype)
         super().cast("float32" if is_half(dtype_name(dtype)) else dtype)
 

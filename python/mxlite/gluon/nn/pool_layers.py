@@ -32,7 +32,7 @@ __all__ = [
 
 
 class _Pooling(HybridBlock):
-    """Shared by all pooling layers: the options and the call of the operator."""
+    """Base of all pooling layers: keeps the options and calls the operator."""
 
     _node_op = "pooling"
     _ndim = 0

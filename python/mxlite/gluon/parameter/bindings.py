@@ -1,7 +1,7 @@
-"""Bindings: whether what was derived from parameters and blocks still holds.
+"""Validity tokens of data that is derived from parameters and blocks, such as compiled graphs.
 
 A compiled graph holds the arrays of its parameters, and was traced with certain children. Code that
-derives such a thing notes a `Binding` at each parameter and block before it reads them. Code that
+derives such data notes a `Binding` at each parameter and block before it reads them. Code that
 replaces an array or a child expires the bindings noted there; all others stay valid.
 """
 
@@ -19,14 +19,14 @@ __all__ = ["EXPIRED", "PROCESS", "Binding", "Bindings"]
 
 
 class Binding:
-    """Stands for something derived from parameters and blocks.
+    """Tells whether data that was derived from parameters and blocks is still valid.
 
     Attributes
     ----------
     valid : bool
-        False as soon as one of them has changed; never True again.
+        True until one of the parameters or blocks changes; never becomes True again.
     retrace : bool
-        Whether what changed was more than arrays, so that graphs must be traced again.
+        Whether more than arrays has changed, so that graphs must be traced again.
     """
 
     __slots__ = ("__weakref__", "retrace", "valid")
@@ -36,28 +36,28 @@ class Binding:
         self.retrace = False
 
     def __reduce__(self) -> Any:
-        # A copy is noted nowhere, so that it would stay valid for ever.
+        # No parameter knows a copy, so nothing would expire it: copies are expired from the start.
         return Binding, (False,)
 
 
 EXPIRED = Binding(False)
-_LOCK = threading.RLock()  # a finalizer that runs while it is held may expire bindings
+_LOCK = threading.RLock()  # reentrant: a finalizer may expire bindings while it is held
 
 
 class Bindings:
-    """The bindings noted at one parameter or block; they are not kept alive."""
+    """Weak references to the bindings noted at one parameter or block."""
 
     __slots__ = ("__weakref__", "_limit", "_references")
 
     def __init__(self) -> None:
         self._references: list[weakref.ref[Binding]] = []
-        self._limit = 8  # length at which references to bindings that are gone are dropped
+        self._limit = 8  # length at which dead references are dropped
 
     def __reduce__(self) -> Any:
         return type(self), ()
 
     def note(self, binding: Binding) -> None:
-        """Let a binding depend on the owner, whose state is read after this call."""
+        """Make a binding depend on the owner; call this before reading the owner's state."""
         with _LOCK:
             if len(self._references) >= self._limit:
                 self._references = [ref for ref in self._references if ref() is not None]
@@ -65,7 +65,7 @@ class Bindings:
             self._references.append(weakref.ref(binding))
 
     def expire(self, retrace: bool = False) -> None:
-        """End the validity of all bindings noted here, after the owner has changed."""
+        """Expire all bindings noted here; call this after the owner has changed."""
         if not self._references:
             return
         with _LOCK:
@@ -77,17 +77,17 @@ class Bindings:
 
 
 class _Process(Bindings):
-    """Bindings of the whole process: what changes concerns all of them."""
+    """Bindings of the whole process, which all expire together."""
 
     __slots__ = ()
 
     def _follow_size(self) -> None:
-        """Expire graphs: they hold the ranks of the job that this process was in before."""
+        """Expire graphs, because they hold the ranks of the job before its size changed."""
         self.expire(retrace=True)
 
 
 PROCESS = _Process()
 JOB.followers.add(PROCESS)
 autograd.graphs_out_of_date.provide(PROCESS.expire)
-# While memory is attributed to blocks, all calls run through Block.__call__.
+# The memory profiler needs all calls to run through Block.__call__ instead of the fast path.
 WATCH.listeners.append(PROCESS.expire)

@@ -11,7 +11,7 @@ __all__ = ["check_cast"]
 
 
 def check_cast(owner: object, dtype: Any) -> None:
-    """Raise if ``dtype`` is no element type, before anything is cast."""
+    """Raise if ``dtype`` is not an element type; call this before anything is cast."""
     try:
         dtype_code(dtype)
     except (KeyError, MXNetError, TypeError, ValueError):

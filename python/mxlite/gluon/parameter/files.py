@@ -1,4 +1,4 @@
-"""Gives parameters the arrays of a file, after checking all arrays."""
+"""Checks all arrays of a file, then stores them in the parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ParameterNameError(ValueError_):
 
 
 class MissingParameterError(ParameterNameError, AssertionError):
-    """A parameter of the network that a file does not have (1.x: ``AssertionError``)."""
+    """A parameter of the network is missing in a file (1.x: ``AssertionError``)."""
 
 
 def strip_kind(name: str) -> str:
@@ -60,7 +60,7 @@ def load_into(
     cast_dtype: bool,
     dtype_source: str,
 ) -> None:
-    """Check all arrays, then give every parameter its array."""
+    """Check all arrays, then store them in the parameters."""
     check_arrays(params, arrays, source, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
     for name, value in arrays.items():
         for param in params.get(name, ()):
@@ -77,7 +77,7 @@ def check_arrays(
     cast_dtype: bool = False,
     dtype_source: str = "current",
 ) -> None:
-    """Check whether `load_into` can take arrays; the arguments are the same."""
+    """Raise if `load_into` would refuse the arrays; the arguments are the same."""
     unlike = _unlike(arrays, params, source)
     if unlike and allow_missing and ignore_extra:
         warnings.warn(f"load: {unlike}", stacklevel=5)

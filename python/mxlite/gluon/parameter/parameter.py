@@ -1,4 +1,4 @@
-"""Parameters: named arrays with a gradient, an initializer and possibly a shape not yet known."""
+"""Parameters: named arrays with a gradient and an initializer; the shape may be deferred."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ class Parameter(TypedInit):
     grad_req : {'write', 'add', 'null'}
         Overwrite the gradient, add to it, or have none.
     shape : int or tuple of int, optional
-        0 or -1 for a dimension that the first forward pass finds out.
+        0 or -1 for a dimension that is inferred in the first forward pass.
     dtype : str or numpy type
         Type of the elements.
     lr_mult, wd_mult : float
         Factors of learning rate and weight decay.
     init : Initializer or str, optional
-        Own initializer; None takes that of the network.
+        Initializer of this parameter; None uses that of the network.
     allow_deferred_init : bool
         Whether an unknown shape is allowed in `initialize`.
     differentiable : bool
@@ -114,7 +114,7 @@ class Parameter(TypedInit):
         name of an axis of the current mesh, by its number, and as None for all ranks. May be set
         until the parameter is initialized.
     allow_uneven : bool
-        Accept an axis that does not divide into equal shards: the first ranks have one index more.
+        Accept an axis that does not divide evenly; the first ranks then have one index more.
 
     Notes
     -----
@@ -123,14 +123,14 @@ class Parameter(TypedInit):
     order. Files hold the whole array.
     """
 
-    # All ranks that have a shard compute the same loss: gradients are not summed over them.
+    # True if all ranks with a shard compute the same loss; their gradients are not summed.
     _same_loss = False
-    # The graph of the layer depends on the position of this rank among those that have shards.
+    # True if the graph of the layer depends on which shard this rank has.
     _graph_of_rank = False
-    # Process set whose ranks have the other stages of a pipeline; None outside of pipelines, -1 if
-    # a stage has no trained parameters.
+    # Process set with one rank per stage of the pipeline; None outside of pipelines, -1 if a stage
+    # has no trained parameters.
     _stages: int | None = None
-    # Steps of pipelines replace the gradient, although grad_req is 'add' for the micro-batches.
+    # True if a pipeline zeroes the gradient at each step; grad_req 'add' then sums micro-batches.
     _cleared_by_pipelines = False
     _grad = private_names.grads
     _ctx_list = private_names.contexts
@@ -184,19 +184,19 @@ class Parameter(TypedInit):
         return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the trainer, which does not train copies."""
+        """Return the attributes without the trainer, because a trainer does not train copies."""
         contexts = [array.ctx for array in self._data or ()]
         return {**self.__dict__, "_trainer": None, "_contexts": contexts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         contexts = state.pop("_contexts")
-        if state["_data"] is not None:  # pickled arrays come back on the CPU
+        if state["_data"] is not None:  # unpickled arrays are on the CPU
             pairs = zip(state["_data"], contexts)
             arrays = [array.as_in_context(ctx) for array, ctx in pairs]
             state["_data"] = ParameterArrays(arrays)
         self.__dict__.update(state)
-        # Copies of arrays are no variables; a shallow copy has the variables of the original.
+        # Copied arrays have no gradient; a shallow copy shares arrays and gradients.
         if self._data is not None and any(array.grad is None for array in self._data):
             self._attach_grads()
 
@@ -329,16 +329,16 @@ class Parameter(TypedInit):
         default_init: Any = None,
         force_reinit: bool = False,
     ) -> None:
-        """Allocate and fill data and gradient, or note that it is to be done later.
+        """Allocate and fill data and gradient, or defer this until the shape is known.
 
         Parameters
         ----------
         init : Initializer or str, optional
-            Wins over the parameter's own initializer.
+            Overrides the parameter's own initializer.
         ctx : Context or list of Context, optional
             One copy is made on each.
         default_init : Initializer or str, optional
-            Used when neither ``init`` nor the parameter's own is given; `Uniform()`.
+            Used if neither ``init`` nor an own initializer is given; default is `Uniform()`.
         force_reinit : bool
             Initialize again even if there is a value.
 
@@ -381,7 +381,7 @@ class Parameter(TypedInit):
         with autograd.pause():
             if data is None:
                 data = self._drawn(init, default_init)
-            else:  # set_data came before a cast
+            else:  # set_data gave the value, perhaps before a cast
                 data = data.astype(self._dtype, copy=False)
             self._init_impl(data, contexts)
         self._deferred_init = ()
@@ -412,7 +412,7 @@ class Parameter(TypedInit):
         return data
 
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
-        """Use ``data``, which has no other handle, as the value on the first matching context."""
+        """Store ``data``, which the caller gives up, on its context and copies on the others."""
         if self._shard is None:
             self._shape = tuple(int(extent) for extent in data.shape)
         data = self._stored(data)
@@ -451,7 +451,7 @@ class Parameter(TypedInit):
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Take a value read from a file, the whole one; the array becomes the parameter's own."""
+        """Set a whole value that was read from a file; the parameter then owns the array."""
         self._check_loaded(data, ctx, cast_dtype, dtype_source)
         saved = tuple(int(extent) for extent in data.shape)
         self._shape = saved
@@ -482,7 +482,7 @@ class Parameter(TypedInit):
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Raise if `_load_init` would refuse a value; nothing changes."""
+        """Raise if `_load_init` would refuse a value; the parameter is not changed."""
         saved = tuple(int(extent) for extent in data.shape)
         known = self._shape
         if known is not None and (
@@ -558,7 +558,7 @@ class Parameter(TypedInit):
     # -- values ----------------------------------------------------------------------------------
 
     def _pick(self, ctx: Context | None) -> NDArray:
-        """Return the array on ``ctx``, or raise why there is none."""
+        """Return the array on ``ctx``, or raise an error that says why there is none."""
         data = self._data
         if data is None:
             raise self._missing()
@@ -575,7 +575,7 @@ class Parameter(TypedInit):
         return array
 
     def _stand_in(self) -> Any:
-        """Return what stands for this parameter in this thread's trace; None outside of one."""
+        """Return the traced array of this parameter in this thread's trace; None if not tracing."""
         arrays = stand_ins()
         if arrays is None:
             return None
@@ -661,7 +661,7 @@ class Parameter(TypedInit):
         Returns
         -------
         RowSparseNDArray
-            The rows named, each once; gradients reach the parameter.
+            The chosen rows, each once; their gradients flow into the parameter.
 
         Raises
         ------
@@ -698,12 +698,12 @@ class Parameter(TypedInit):
                 f"Cannot get row_sparse data for Parameter {self.name!r} when no Trainer is "
                 "created with it."
             )
-        self._trainer._ready()  # from now on all workers have the values of rank 0
+        self._trainer._ready()  # gives all workers the values of rank 0
 
     @staticmethod
     def _rows(array: NDArray, row_id: NDArray) -> NDArray:
         rows = nd.array(np.unique(row_id.asnumpy().astype(np.int64)), ctx=array.ctx, dtype=np.int64)
-        # Rows may be read before recording starts and still refer to the parameter.
+        # Always recorded, so that rows that are read before record() still get gradients.
         with autograd.record(train_mode=autograd.is_training()):
             return nd.sparse.retain(array, rows)
 
@@ -798,7 +798,7 @@ class Parameter(TypedInit):
             self._trainer._value_was_set(self)
 
     def _own_part(self, data: Any) -> Any:
-        """Return what this rank stores of a new value; take over its shape."""
+        """Return the part of a new value that this rank stores; set the shape from the value."""
         shape = tuple(data.shape)
         if self._shard is not None and shape == self.local_shape:
             return data
@@ -818,7 +818,7 @@ class Parameter(TypedInit):
         Returns
         -------
         NDArray
-            On the CPU, an array of its own: the mean of the copies on several contexts.
+            A new array on the CPU, with the mean of the copies on all contexts.
 
         Raises
         ------
@@ -830,7 +830,7 @@ class Parameter(TypedInit):
         return self._reduce()
 
     def zero_grad(self) -> None:
-        """Set the gradients on all contexts to 0; does nothing without gradient."""
+        """Set the gradients on all contexts to 0; does nothing if there are none."""
         if self._data is None or self._grad_req == "null":
             return
         with autograd.pause():
@@ -838,7 +838,7 @@ class Parameter(TypedInit):
                 array[:] = 0
 
     def _reduce(self) -> NDArray:
-        """Return the mean of the copies, on the CPU, as an array of its own; whole if sharded."""
+        """Return the mean of the copies as a new array on the CPU; the whole array if sharded."""
         return self._whole(self._mean())
 
     def _whole(self, part: NDArray) -> NDArray:
@@ -849,7 +849,7 @@ class Parameter(TypedInit):
             return self._shard.gather(part, self._shape or ())
 
     def _mean(self) -> NDArray:
-        """Return the mean of this rank's copies, on the CPU, as an array of its own."""
+        """Return the mean of this rank's copies as a new array on the CPU."""
         copies = self._arrays()
         with autograd.pause():
             if len(copies) == 1:
@@ -862,12 +862,12 @@ class Parameter(TypedInit):
         Returns
         -------
         Symbol
-            The same one until shape, type or a factor changes.
+            The same object until shape, type or a factor changes.
         """
         shard = None
         if self._shard is not None:
             shard = self._shard.attribute(self._shape, self._graph_of_rank)
-        # Shards that may differ have a shape on each rank, which a file for all must not hold.
+        # Shards of unequal size have different shapes, which an exported file must not contain.
         shape = None if shard is not None and self._allow_uneven else self.local_shape
         described = (shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult, shard)
         if self._var is None or self._var[0] != described:

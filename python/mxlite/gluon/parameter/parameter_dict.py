@@ -99,7 +99,7 @@ class ParameterDict:
         name : str
             Name without the prefix.
         **kwargs
-            Arguments of `Parameter`; an existing one must agree with them.
+            Arguments of `Parameter`; an existing parameter must agree with them.
 
         Returns
         -------
@@ -108,7 +108,7 @@ class ParameterDict:
         Raises
         ------
         MissingParameterError
-            If an existing parameter has other attributes.
+            If an existing parameter has different attributes.
         """
         full = self._prefix + name
         param = self._find(full)
@@ -130,7 +130,7 @@ class ParameterDict:
 
     @staticmethod
     def _agrees(param: Parameter, key: str, wanted: Any, stored: Any) -> bool:
-        """Compare an attribute; shapes with unknown dimensions are merged."""
+        """Return whether an attribute is as wanted; merge shapes with unknown dimensions."""
         if key == "shape":
             wanted = (wanted,) if isinstance(wanted, int) else tuple(wanted)
             if len(wanted) != len(stored):
@@ -180,7 +180,7 @@ class ParameterDict:
         return param
 
     def update(self, other: ParameterDict | Mapping[str, Parameter]) -> None:
-        """Take over all parameters of another dictionary.
+        """Add all parameters of another dictionary.
 
         Parameters
         ----------
@@ -328,13 +328,13 @@ class ParameterDict:
         allow_missing : bool
             Keep the values of parameters that the file does not have.
         ignore_extra : bool
-            Ignore names that are not here.
+            Ignore names in the file that this dictionary does not have.
         restore_prefix : str
             Text before the names in the file.
         cast_dtype : bool
             Convert types that differ.
         dtype_source : {'current', 'saved'}
-            Which type is used.
+            Whether to convert to the type of the parameter or to that of the file.
 
         Raises
         ------
@@ -387,4 +387,4 @@ class ParameterDict:
         )  # fmt: skip
 
 
-vars(_parameter)["ParameterDict"] = ParameterDict  # 1.x has it there
+vars(_parameter)["ParameterDict"] = ParameterDict  # also available there, as in 1.x

@@ -1,4 +1,4 @@
-"""Attributes of 1.x's Parameter that begin with an underscore and that other libraries use.
+"""Private attributes of 1.x's Parameter that other libraries use.
 
 GluonNLP's ``WeightDropParameter`` copies them from another parameter and builds its own ``data``
 from ``_check_and_get``. MXFusion, xfer and other Bayesian networks assign sampled weights to
@@ -25,7 +25,7 @@ class ParameterArrays(list[NDArray]):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Replace one or more arrays; the next forward of every block reads the new ones."""
         super().__setitem__(index, value)
-        PROCESS.expire()  # the list does not know which parameter's it is
+        PROCESS.expire()  # the list does not know its parameter, so all bindings expire
 
 
 def _grads(param: Any) -> list[NDArray] | None:
@@ -35,8 +35,8 @@ def _grads(param: Any) -> list[NDArray] | None:
 
 
 def _set_grads(param: Any, grads: Sequence[NDArray] | None) -> None:
-    # Code that sets this has most likely replaced _data, too, and may put this parameter into
-    # the dictionaries of blocks, which have no binding to it.
+    # The caller has most likely replaced _data as well, and may put this parameter into blocks
+    # that have no binding to it, so all bindings expire.
     PROCESS.expire()
     if grads is None or param._data is None or param._grad_req == "null":
         return
@@ -63,7 +63,7 @@ def _positions(param: Any) -> list[list[int | None]] | None:
 
 
 def _keep(param: Any, value: Any) -> None:
-    """Change nothing: the value follows from the arrays."""
+    """Ignore the new value, because it is derived from the arrays."""
 
 
 grads = property(_grads, _set_grads, doc="The gradients; None before initialization or without.")

@@ -1,8 +1,8 @@
-"""State of traces about parameters: stand-ins by thread.
+"""The traced arrays that stand in for parameters while a block is traced.
 
-While a block is traced, :meth:`Parameter.data` must give the traced array that stands for the
-parameter. The stand-ins of the running trace are kept per thread; ``STATE`` counts the traces, so
-that the fast path of a hybridized block needs no look-up by thread.
+While a block is traced, :meth:`Parameter.data` must return the traced array of the parameter. The
+stand-ins of a running trace are stored per thread. ``STATE`` counts the running traces, so that the
+fast path of a hybridized block needs no thread-local look-up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["STATE", "note_use", "stand_ins", "standing_in"]
 
 
 class _State:
-    """Counter of this process.
+    """Counts the traces that run in this process.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class _State:
 
 
 class _Local(threading.local):
-    """The stand-ins of the trace that runs in a thread."""
+    """The stand-ins of the trace that runs in this thread."""
 
     arrays: Mapping[int, Any] | None = None
     used: set[int] | None = None
@@ -43,7 +43,7 @@ _local = _Local()
 
 
 def note_use(param_id: int) -> None:
-    """Note that forward asked for a parameter."""
+    """Record that the traced forward has read a parameter."""
     if _local.used is not None:
         _local.used.add(param_id)
 
@@ -55,7 +55,7 @@ def stand_ins() -> Mapping[int, Any] | None:
 
 @contextmanager
 def standing_in(arrays: Mapping[int, Any], used: set[int] | None = None) -> Iterator[None]:
-    """Let parameters give ``arrays`` instead of their data."""
+    """Make parameters return ``arrays`` instead of their data inside a with statement."""
     outer = _local.arrays, _local.used
     with STATE.lock:
         STATE.traces += 1

@@ -38,7 +38,7 @@ class RecurrentCell(Block):
         self.reset()
 
     def reset(self) -> None:
-        """Forget what belongs to the sequence before; call it before stepping by hand."""
+        """Clear the state of the last sequence; call it before stepping through a new sequence."""
         self._init_counter = -1
         self._counter = -1
         for cell in self._children.values():
@@ -130,7 +130,7 @@ class RecurrentCell(Block):
             Zeros by default.
         layout : {'NTC', 'TNC'}
         merge_outputs : bool, optional
-            Return one array with a time axis, or a list; None: whatever is at hand.
+            Return one array with a time axis, or a list; None: whichever needs no conversion.
         valid_length : NDArray, optional
             (batch,): the number of steps of each sample. Later outputs are zero, the states
             are those of its last step.
@@ -177,7 +177,7 @@ class RecurrentCell(Block):
         inputs : NDArray, shape (batch, ...)
         states : list of NDArray
         *args
-            Further arguments of a cell of one's own.
+            Further arguments of user-defined cells.
 
         Returns
         -------
@@ -223,7 +223,7 @@ def cells_begin_state(
 
 
 def deal_states(cells: Any, states: Any) -> list[Any]:
-    """Cut a list of states into those of each cell."""
+    """Split a list of states into one list for each cell."""
     dealt, at = [], 0
     for cell in cells:
         count = len(cell.state_info())

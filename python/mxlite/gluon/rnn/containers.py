@@ -141,7 +141,7 @@ class BidirectionalCell(HybridRecurrentCell):
     l_cell, r_cell : HybridRecurrentCell
         Forward and backward.
     output_prefix : str
-        Begin of the outputs' names.
+        Prefix of the outputs' names.
 
     Notes
     -----
@@ -161,7 +161,7 @@ class BidirectionalCell(HybridRecurrentCell):
         return f"{type(self).__name__}(forward={forward}, backward={backward})"
 
     def __call__(self, *args: Any) -> Any:
-        """Refuse: the backward cell needs the whole sequence.
+        """Raise, because the backward cell needs the whole sequence.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class BidirectionalCell(HybridRecurrentCell):
 
 
 def check_can_step(cell: RecurrentCell, modifier: str) -> None:
-    """Refuse cells that cannot be stepped, which a modifier needs."""
+    """Raise if a cell cannot be stepped, because a modifier needs that."""
     if isinstance(cell, BidirectionalCell):
         raise ValueError_(
             f"{modifier}: a BidirectionalCell cannot be stepped; modify the cells inside it instead"

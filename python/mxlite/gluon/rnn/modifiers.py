@@ -54,7 +54,7 @@ class DropoutCell(HybridRecurrentCell):
         return []
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
-        """Return the dropped input and the states as they came."""
+        """Return the input after dropout, and the states unchanged."""
         if self._rate > 0:
             inputs = F.Dropout(inputs, p=self._rate, axes=self._axes, name=f"t{self._counter}_fwd")
         return inputs, states
@@ -122,7 +122,7 @@ class ModifierCell(HybridRecurrentCell):
         return self._unlocked(lambda cell: cell.begin_state(batch_size, func, **kwargs))
 
     def _unlocked(self, use: Callable[[Any], Any]) -> Any:
-        """Call something on the wrapped cell that refuses direct calls."""
+        """Call ``use`` with the wrapped cell, which otherwise refuses direct calls."""
         self.base_cell._modified = False
         try:
             return use(self.base_cell)
@@ -133,7 +133,7 @@ class ModifierCell(HybridRecurrentCell):
 class _RememberingCell(ModifierCell):
     """A modifier that keeps arrays between the steps of a sequence.
 
-    It is never compiled by itself, step by step: only the wrapped cell is, or a block around it
+    A step of the modifier is never compiled by itself, only the wrapped cell, or an outer block
     that unrolls the whole sequence.
     """
 
@@ -183,12 +183,12 @@ class ZoneoutCell(_RememberingCell):
         return "zoneout"
 
     def reset(self) -> None:
-        """Forget the output before; see `RecurrentCell.reset`."""
+        """Drop the output of the previous step; see `RecurrentCell.reset`."""
         super().reset()
         self._prev_output = None
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
-        """Step the wrapped cell and restore old values."""
+        """Step the wrapped cell, then keep random elements of the previous step."""
         output, next_states = self.base_cell(inputs, states)
 
         def choose(rate: float, new: Any, old: Any) -> Any:

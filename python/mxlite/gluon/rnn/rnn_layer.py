@@ -96,7 +96,7 @@ class _RNNLayer(HybridBlock):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
-        # Files of 1.x name the parameters as those of the stack of cells that _unfuse makes.
+        # Files of 1.x use the names of the stack of cells that _unfuse makes.
         dot = prefix + "." if prefix else ""
         found = {}
         for name, param in self._reg_params.items():
@@ -255,7 +255,7 @@ class _RNNLayer(HybridBlock):
         return (output, states) if given else output
 
     def _packed(self, F: Any, params: dict[str, Any]) -> Any:  # noqa: N803
-        """Join the parameters to the one vector of the operator: all weights, then all biases."""
+        """Return the operator's parameter vector: all weights, followed by all biases."""
         places = [f"{side}{k}" for k in range(self._num_layers) for side in "lr"[: self._dir]]
         weights = ["i2h_weight", "h2h_weight", *(["h2r_weight"] if self._projection_size else [])]
         order = [f"{place}_{kind}" for place in places for kind in weights]
@@ -280,7 +280,7 @@ class _RNNLayer(HybridBlock):
             )
 
     def _find_input_size(self, inputs: NDArray, params: dict[str, Any]) -> None:
-        """Infer the width of unknown input weights from an unused product."""
+        """Infer the input size by a dense operator whose output is not used."""
         for side in "lr"[: self._dir]:
             weight = params[f"{side}0_i2h_weight"]
             if not is_known(weight.shape):

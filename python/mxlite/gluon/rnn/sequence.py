@@ -33,7 +33,7 @@ def time_axis(layout: str) -> int:
 
 
 def is_merged(inputs: Any) -> bool:
-    """Return whether the steps are one array (or symbol) and no list."""
+    """Return whether the steps are one array or symbol, instead of a list."""
     return not isinstance(inputs, (list, tuple))
 
 
@@ -68,7 +68,7 @@ def symbolic_zeros(inputs: Any, layout: str) -> Callable[..., Any]:
 
 
 def check_length(length: int | None, inputs: Any, layout: str) -> None:
-    """Compare the number of steps with the one that was asked for."""
+    """Raise if the number of steps is not ``length``."""
     if inputs is None:
         raise TypeError_("unroll: inputs is None, an NDArray or a list of NDArrays expected")
     if is_merged(inputs):
@@ -86,13 +86,13 @@ def split(inputs: Any, length: int | None, layout: str) -> list[Any]:
     axis = time_axis(layout)
     is_array = isinstance(inputs, NDArray)
     steps = inputs.shape[axis] if is_array else length
-    cut: Any = nd.split if is_array else sym.split  # the name of its nodes in symbols
+    cut: Any = nd.split if is_array else sym.split  # each sets its own node names
     result = cut(inputs, num_outputs=steps, axis=axis, squeeze_axis=True)
     return list(result) if steps != 1 or isinstance(result, list) else [result]
 
 
 def merge(steps: Any, layout: str) -> Any:
-    """Return one array with a time axis where layout has it."""
+    """Return one array; ``layout`` gives the position of its time axis."""
     return steps if is_merged(steps) else nd.stack(*steps, axis=time_axis(layout))
 
 

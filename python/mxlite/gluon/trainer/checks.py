@@ -38,11 +38,11 @@ class BatchSizeWarning(MXNetError, UserWarning):
 
 
 class TrainerModeError(MXNetError, AssertionError):
-    """A method that does not fit ``update_on_kvstore`` (1.x: ``AssertionError``)."""
+    """A method does not support this ``update_on_kvstore`` (1.x: ``AssertionError``)."""
 
 
 def is_fresh(param: Parameter, ignore_stale_grad: bool) -> bool:
-    """Say whether backward computed a parameter's gradient on all contexts."""
+    """Return whether a parameter has new gradients, on any context if stale ones are ignored."""
     arrays = param._arrays()
     stale = [array.ctx for array in arrays if not array._fresh_grad]
     if not stale:
@@ -66,7 +66,7 @@ def sparse_parts(param: Parameter) -> list[str]:
 
 
 def checked_batch_size(batch_size: Any) -> Any:
-    """Return a batch size."""
+    """Return the batch size; raise if it is not a number above 0."""
     if isinstance(batch_size, NDArray):
         return batch_size
     if isinstance(batch_size, bool) or not hasattr(batch_size, "__truediv__"):
@@ -87,7 +87,7 @@ def checked_options(options: Any) -> dict[str, Any]:
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those options of an optimizer that are plain values, for checkpoints."""
+    """Return the options of an optimizer that are plain values, for checkpoints."""
     found = {k: v for k, v in options.items() if v is None or isinstance(v, _PLAIN)}
     scheduler = options.get("lr_scheduler")
     if scheduler is not None:
@@ -100,7 +100,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
-    """Warn of options that the program gives and a restored state replaces."""
+    """Warn about options of this program that a restored state replaces."""
     saved = state.get("given")
     if saved is None:
         return
@@ -118,7 +118,7 @@ def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def check_state(state: Any, source: str, optimizer: Optimizer, loss_scaler: Any) -> None:
-    """Raise if a state does not fit; its parameters are numbered as in the trainer."""
+    """Raise if a saved state, numbered as the trainer's parameters, does not fit the trainer."""
     own: dict[str, Any] = {"contexts": [], "loss_scaler": None}
     for key, value in own.items():
         check_like(state.get(key), value, f"{source}: {key!r}")

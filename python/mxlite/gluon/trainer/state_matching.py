@@ -42,7 +42,7 @@ def arranged(
     source: str,
     known: Mapping[int, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return saved options and states with the positions of this trainer's parameters."""
+    """Return saved options and states, renumbered by this trainer's parameters."""
     try:
         if saved is not None:
             positions = _positions(_checked(saved, source), params, source, dict(known or {}))
@@ -56,7 +56,7 @@ def arranged(
 
 
 def _checked(saved: Any, source: str) -> list[tuple[str, _Shape | None]]:
-    """Return names and shapes of a file whose contents may be anything."""
+    """Return the names and shapes in a file; raise if the file has another structure."""
     entries: list[Any] = saved if isinstance(saved, list) else [None]
     for entry in entries:
         named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
@@ -72,7 +72,7 @@ def _positions(
     source: str,
     known: dict[int, int],
 ) -> dict[int, int]:
-    """Return positions here by positions in the file, after a comparison of the shapes."""
+    """Return the position here for each position in the file; raise if shapes differ."""
     taken = set(known.values())
     rest = [i for i in range(len(saved)) if i not in known]
     free = [j for j in range(len(params)) if j not in taken]
@@ -101,7 +101,7 @@ def _pairs(saved: list[str], own: list[str]) -> list[tuple[int, int]]:
     if saved != own and len(set(saved)) == len(saved) and set(saved) == set(own):
         return [(i, own.index(name)) for i, name in enumerate(saved)]
     if saved != own and saved == sorted(saved) and own == sorted(own):
-        # Both were sorted as text. Sorted by their numbers, they are in the order of creation.
+        # Both lists are sorted as text. Sorting by number restores the order of creation.
         return list(zip(by_number(saved), by_number(own)))
     return [(i, i) for i in range(len(saved))]
 
@@ -117,7 +117,7 @@ def by_number(names: Sequence[str]) -> list[int]:
 
 
 def _fits(param: Parameter, shape: _Shape) -> bool:
-    """Return whether a parameter has a shape, or may get it when its first forward runs."""
+    """Return whether a parameter has this shape, or may still get it in its first forward."""
     own = param._shape
     if own is None:
         return True
@@ -125,7 +125,7 @@ def _fits(param: Parameter, shape: _Shape) -> bool:
 
 
 def _renumbered(tree: dict[str, Any], positions: Mapping[int, int]) -> dict[str, Any]:
-    """Return a tree in which everything that is stored by position has the new one."""
+    """Return a copy of a state tree in which all positions are replaced."""
 
     def moved(values: Any) -> Any:
         if not isinstance(values, dict):
@@ -178,7 +178,7 @@ def _fits_rows(param: Parameter, rows: int) -> bool:
 
 
 def _is_own(klass: type[Optimizer]) -> bool:
-    """Return whether mxlite defines the states: of a weight's shape, or with a value by row."""
+    """Return whether mxlite defines the states: of the weight's shape or with one value per row."""
     package = Optimizer.__module__.rpartition(".")[0]
     makers = (klass.create_state, klass.create_state_multi_precision)
     return all(maker.__module__.rpartition(".")[0] == package for maker in makers)

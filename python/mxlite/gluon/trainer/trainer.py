@@ -52,23 +52,23 @@ class Trainer(TypedInit):
     Parameters
     ----------
     params : ParameterDict, dict or list of Parameter
-        A dictionary is sorted by name. Its weights are updated in the order of the numbers in their
-        names: Nadam's schedule then is the same for dense8, dense9 and for dense9, dense10.
+        A dictionary is sorted by name, but its weights are updated in the order of the numbers in
+        their names: dense9 before dense10. Nadam's schedule depends on this order.
     optimizer : str or Optimizer
     optimizer_params : dict, optional
         Arguments of the optimizer; only with a name.
     kvstore : str, KVStoreBase or None
-        Sums the gradients of several contexts and processes, see `mx.kv.create`. One context needs
-        none unless an object is given or the type spans processes. None sums nothing: several
-        contexts train copies that differ, of which `step` warns.
+        Sums the gradients of several contexts and processes, see `mx.kv.create`. With one
+        context, a store is used only if an object is given or the type spans processes. None sums
+        nothing: several contexts then train different copies, and `step` warns about this.
     compression_params : dict, optional
         See ``KVStore.set_gradient_compression``.
     update_on_kvstore : bool, optional
         True updates one copy in the store and sends it to all contexts; False sums gradients and
-        lets each context update its own. None chooses: True where the store can.
+        lets each context update its own copy. None: True if the store can update.
     clip_global_norm : float, optional
         Scale all gradients of a step together, after the division by the batch size, to this
-        2-norm if theirs is larger. A step whose norm is NaN or infinite changes no parameter.
+        2-norm if their norm is larger. A step whose norm is NaN or infinite changes no parameter.
     zero : {0, 1}
         1: each rank of a distributed store keeps the optimizer's states of some parameters and
         updates them, and sends the weights to the other ranks (stage 1 of ZeRO). The results have
@@ -77,9 +77,9 @@ class Trainer(TypedInit):
     Notes
     -----
     Matches ``mxnet.gluon.Trainer``. Stores sum over processes: ``step`` takes the batch size of all
-    workers together. Another batch size or learning rate than before reaches the optimizer of a
-    distributed store of mxlite (1.x: an error). With ``ignore_stale_grad`` a parameter is left
-    alone when no context has computed its gradient.
+    workers together. A changed batch size or learning rate is sent to the optimizer of a
+    distributed store of mxlite (1.x: an error). With ``ignore_stale_grad`` a parameter is not
+    updated if no context has computed its gradient.
     """
 
     def __init__(
@@ -128,14 +128,14 @@ class Trainer(TypedInit):
         self._given = given_options(options or {"lr_scheduler": scheduler})
         self._init_optimizer(optimizer, options)
         self._zero = checked_stage(zero, update_on_kvstore, self._optimizer)
-        self._lost_states = False  # other ranks had states of parameters that this one updates
+        self._lost_states = False  # True if states that this rank needs now were on other ranks
         self._scale = float(self._optimizer.rescale_grad)
-        # Set by amp.init_trainer: the scale of the loss, and _scale without it.
+        # amp.init_trainer sets the loss scaler, and _scale as it is without loss scaling.
         self._amp_loss_scaler: Any = None
         self._amp_original_scale = self._scale
         self._updaters: list[opt.Updater] = []
         self._arrays = StepArrays(order)
-        # gluon-nlp and other trainers derived from this one read these.
+        # Derived trainers, such as those of gluon-nlp, read this.
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._distributed = False
         self._warned_of_copies = False
@@ -172,7 +172,7 @@ class Trainer(TypedInit):
         return contexts or []
 
     def _reset_kvstore(self) -> None:
-        """Forget the store; the next step makes one of the parameters' values."""
+        """Drop the store; the next step makes a new one from the parameters' values."""
         self._kv_initialized = False
         self._kvstore: Any = None
         self._division: Division | None = None
@@ -180,7 +180,7 @@ class Trainer(TypedInit):
         self._params_to_init = list(self._params)
 
     def _value_was_set(self, param: Parameter) -> None:
-        """Take over a value that `Parameter.set_data` wrote."""
+        """Reset a store that holds a copy of the value that `Parameter.set_data` replaced."""
         if self._update_on_kvstore and not any(p is param for p in self._params_to_init):
             if self._distributed:
                 raise MXNetError(
@@ -214,11 +214,11 @@ class Trainer(TypedInit):
                     "Cannot set update_on_kvstore=False on dist kvstore when sparse gradients are "
                     "present."
                 )
-            # Contexts of one process update the rows they have, nothing whole is copied.
+            # In one process each context updates its own rows, so no whole array is copied.
             on_store = self._distributed
         looks = self._amp_loss_scaler is not None or self._max_norm is not None
         if store is not None and given is None and looks:
-            # Sums are looked at before they become values: a step may be skipped.
+            # The trainer must read the sums before the update, because it may skip the step.
             on_store = on_store and "async" in store.type
         if self._distributed and store is not None and "async" in store.type:
             if given is False:
@@ -269,7 +269,7 @@ class Trainer(TypedInit):
         return store_group(store, self._zero, self._params)
 
     def _init_params(self) -> None:
-        """Give the store the parameters that have a value by now."""
+        """Initialize the store with the parameters that have a value."""
         pending = []
         for param in self._params_to_init:
             if param._data is None:
@@ -290,7 +290,7 @@ class Trainer(TypedInit):
         return None if self._division is None else self._division.states
 
     def _is_sharded(self, param: Parameter) -> bool:
-        """Say whether other ranks of the job hold other shards of a parameter."""
+        """Return whether other ranks of the job hold other shards of a parameter."""
         return self._division is not None and self._division.replicas.is_sharded(param)
 
     def _ready(self) -> None:
@@ -336,13 +336,13 @@ class Trainer(TypedInit):
         batch_size : int
             Size of the batch on all contexts together.
         ignore_stale_grad : bool
-            Leave parameters alone whose gradient backward has not computed since the last step;
-            else they raise.
+            Skip parameters whose gradient backward has not computed since the last step, instead
+            of raising.
 
         Raises
         ------
         StaleGradientWarning
-            For such parameters.
+            If backward has not computed the gradient of a parameter since the last step.
         """
         self._check_and_rescale_grad(self._scale / checked_batch_size(batch_size))
         self._ready()
@@ -354,7 +354,7 @@ class Trainer(TypedInit):
         self._update(fresh)
 
     def _check_and_rescale_grad(self, scale: float) -> None:
-        """Set the factor of gradients; the optimizer of a plug-in may have its own by now."""
+        """Set the factor of gradients; raise if a plug-in's optimizer can no longer change it."""
         if self._update_on_kvstore and self._distributed and self._optimizer.rescale_grad != scale:
             if not self._kvstore._spans_processes:
                 raise BatchSizeWarning(
@@ -365,7 +365,7 @@ class Trainer(TypedInit):
         self._optimizer.rescale_grad = scale
 
     def allreduce_grads(self) -> None:
-        """Sum the gradients over contexts; `update` is to follow.
+        """Sum the gradients over contexts; call `update` afterwards.
 
         Raises
         ------
@@ -403,7 +403,7 @@ class Trainer(TypedInit):
             )
 
     def _allreduce_grads(self) -> None:
-        """Sum all gradients; 1.x calls this in `step`, and trainers derived from it define it."""
+        """Sum all gradients; `step` calls this, and derived trainers override it, as in 1.x."""
         self._allreduce([entry for entry in enumerate(self._params) if has_grad(entry[1])])
 
     def _reduce_fresh(self, fresh: list[tuple[int, Parameter]]) -> None:
@@ -428,7 +428,7 @@ class Trainer(TypedInit):
                 )
 
     def _warn_of_copies(self) -> None:
-        """Warn once if no gradients are summed although there are several contexts."""
+        """Warn once if there are several contexts but no store that sums gradients."""
         if self._warned_of_copies or self._contexts is None or len(self._contexts) < 2:
             return
         self._warned_of_copies = True
@@ -440,7 +440,7 @@ class Trainer(TypedInit):
         )
 
     def _overflows(self) -> bool:
-        """Say whether the gradients overflowed; the loss scaler changes its scale by the answer."""
+        """Return whether the gradients overflowed; the loss scaler adjusts its scale."""
         scaler = self._amp_loss_scaler
         return scaler is not None and scaler.has_overflow(self._params)
 
@@ -460,7 +460,7 @@ class Trainer(TypedInit):
         self._arrays.leave_gradients(params)
 
     def _skips_on_device(self) -> bool:
-        """Say whether an overflow is left to the device; else it is read before the update."""
+        """Return whether the device skips a step that overflowed, without the host reading it."""
         begin_check = getattr(self._amp_loss_scaler, "_begin_check", None)
         return begin_check is not None and self._arrays.dense and self._optimizer._takes_scale()
 
@@ -497,8 +497,8 @@ class Trainer(TypedInit):
     def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Save the optimizer's options, counts and states.
 
-        With ``zero=1`` or sharded parameters all ranks call this, and each writes its file: the
-        states of all parameters, whole, as one process would write them.
+        With ``zero=1`` or sharded parameters all ranks must call this. Each rank writes a file with
+        the whole states of all parameters, as one process would.
 
         Parameters
         ----------
@@ -521,8 +521,8 @@ class Trainer(TypedInit):
     def load_states(self, fname: str | os.PathLike[str]) -> None:
         """Load states written by `save_states` or pickled by MXNet 1.x.
 
-        Parameters of a file of `save_states` are found by name, or in the order of their names if
-        those differ. A pickle of 1.x has none: its order must be that of this trainer.
+        A file of `save_states` is matched by parameter names, or by their order if the names
+        differ. A pickle of 1.x has no names, so it must have the order of this trainer.
 
         Parameters
         ----------
@@ -533,7 +533,7 @@ class Trainer(TypedInit):
         MissingFileError
             If there is no such file.
         FileFormatError
-            If it is truncated, damaged, something else, or of a trainer with other parameters.
+            If the file is truncated, damaged, of another format, or has other parameters.
         ShapeError
             If a state does not have the shape of its parameter; nothing has changed then.
         """
@@ -574,7 +574,7 @@ class Trainer(TypedInit):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned, of this trainer or of one with other names.
+        """Restore the result of `state_dict`, from a trainer whose parameter names may differ.
 
         The optimizer gets the saved options. A warning names each option that this program gave to
         the trainer with another value than the program that saved it.
@@ -601,7 +601,7 @@ class Trainer(TypedInit):
             vars(self._amp_loss_scaler).update(state["loss_scaler"])
 
     def _restore(self, trees: list[dict[str, Any]], saved: Any, source: str) -> None:
-        """Take over options and states by context, whose arrays become the trainer's own."""
+        """Set options and states of each context; the trainer then owns their arrays."""
         trees = arranged(trees, saved, self._params, self._optimizer, f"load_states: {source}")
         for i, updater in enumerate(self._updaters):
             own = trees[i] if i < len(trees) else copied(trees[0])
@@ -625,13 +625,13 @@ class Trainer(TypedInit):
         return tree if shards is None else shards.merged(tree)
 
     def _forget_groups(self) -> None:
-        """Divide the updates again: the job has been formed again, perhaps by other ranks."""
+        """Drop the division of updates among ranks, because the job has been formed again."""
         if self._division is not None:
             self._lost_states |= self._division.states is not None
             self._kv_initialized, self._division = False, None
 
     def _check_states(self) -> None:
-        """Raise if states that the next update needs were on other ranks."""
+        """Raise if the job was formed again and states that the next update needs are lost."""
         if self._lost_states:
             raise MXNetError(
                 "Trainer: the job was formed again and its optimizer states were divided among the "
@@ -639,7 +639,7 @@ class Trainer(TypedInit):
             )
 
     def _own_states(self, states: dict[Any, Any]) -> dict[Any, Any]:
-        """Return what this rank keeps of the whole states of all parameters."""
+        """Return the part of the whole states of all parameters that this rank keeps."""
         self._lost_states = False
         shards = self._state_shards
         if shards is not None:

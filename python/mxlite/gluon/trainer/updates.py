@@ -19,12 +19,12 @@ from .checks import sparse_parts
 
 __all__ = ["StepArrays", "checked_norm", "has_grad", "update_arrays"]
 
-# Arrays of one call: operators with more inputs take longer than several calls.
+# Number of arrays in one call: larger calls take longer than several of this size.
 _GROUP = 200
 
 
 def checked_norm(max_norm: Any, update_on_kvstore: bool | None) -> float | None:
-    """Return the largest norm that gradients may have; None: any."""
+    """Return the largest norm that gradients may have, or None for no limit."""
     if max_norm is None:
         return None
     if not isinstance(max_norm, (int, float)) or not 0 < max_norm < math.inf:
@@ -40,32 +40,32 @@ def checked_norm(max_norm: Any, update_on_kvstore: bool | None) -> float | None:
 
 
 def has_grad(param: Parameter) -> bool:
-    """Say whether a parameter is trained."""
+    """Return whether a parameter has a gradient."""
     return param.grad_req != "null"
 
 
 class StepArrays:
-    """The arrays of a trainer's parameters, listed again when a parameter got others.
+    """Lists of the arrays of a trainer's parameters, rebuilt when a parameter gets new arrays.
 
     Attributes
     ----------
     entries : list of (int, Parameter)
         The trained parameters with their indices, in the order in which they are updated.
     dense : bool
-        No weight and no gradient is sparse.
+        Whether all weights and gradients are dense.
     """
 
     def __init__(self, order: Sequence[int] | None) -> None:
-        self._order = order  # indices of the parameters; that of the list if None
+        self._order = order  # indices in the order of updates; None for the order of the list
         self.entries: list[tuple[int, Parameter]] = []
         self.dense = True
-        self._seen: list[tuple[Parameter, Any, str]] = []  # with their arrays and grad_req
-        self._binding = EXPIRED  # It expires when listed arrays may have changed.
+        self._seen: list[tuple[Parameter, Any, str]] = []  # parameters, arrays, grad_req
+        self._binding = EXPIRED  # expires when listed arrays may have changed
         self._arrays: list[NDArray] = []
         self._by_context: list[tuple[list[int], list[NDArray]]] = []
 
     def update(self, params: Sequence[Parameter]) -> None:
-        """Take note of the parameters' arrays now."""
+        """Rebuild the lists if the arrays of the parameters have changed."""
         if self._binding.valid and len(params) == len(self._seen):
             for param, (before, data, req) in zip(params, self._seen):
                 if param is not before or param._data is not data or param._grad_req != req:
@@ -92,7 +92,7 @@ class StepArrays:
         self._seen = [(param, param._data, param._grad_req) for param in params]
 
     def any_stale(self) -> bool:
-        """Say whether backward has left out a gradient since the last step."""
+        """Return whether backward has not computed some gradient since the last step."""
         return bool(_core.stale_grads(self._arrays))
 
     def grads(self) -> list[list[NDArray]]:
@@ -117,7 +117,7 @@ class StepArrays:
         return lists
 
     def leave_gradients(self, params: Sequence[tuple[int, Parameter]]) -> None:
-        """Count gradients as used, until backward computes new ones."""
+        """Mark gradients as used, until backward computes new ones."""
         for _, arrays in self.chosen(params, only_fresh=False):
             _core.set_fresh_grads(arrays, False)
 
@@ -130,7 +130,7 @@ def update_arrays(
     factor: Callable[[Context], NDArray] | None = None,
     shards: StateShards | None = None,
 ) -> None:
-    """Update the arrays of each context; an optimizer that can gets all of them at once."""
+    """Update the arrays of each context, in one call if the optimizer supports lists."""
     optimizer = updaters[0].optimizer
     for updater, (indices, arrays) in zip(updaters, lists):
         if not indices:
@@ -152,7 +152,7 @@ def update_arrays(
             foreign = [i for i, is_own in zip(indices, owned) if not is_own]
             optimizer._set_current_context(context.device_id)
             optimizer._update_count(foreign)
-            for i in foreign:  # loaded before the parameter was assigned to another rank
+            for i in foreign:  # drop states of parameters that now belong to another rank
                 updater.states.pop(i, None)
             own = [k for k, is_own in enumerate(owned) if is_own]
             indices = [indices[k] for k in own]
@@ -162,7 +162,7 @@ def update_arrays(
 
 
 def _stages_of(params: Sequence[Parameter]) -> int | None:
-    """Return the process set that has the other stages of the parameters' pipeline, or None."""
+    """Return the process set of the stages of the parameters' pipeline, None without a pipeline."""
     found = {param._stages for param in params} - {None}
     if found == {-1}:
         raise NotSupportedError(
@@ -181,14 +181,14 @@ def _stages_of(params: Sequence[Parameter]) -> int | None:
 def _clip_factor(
     grads: list[NDArray], params: Sequence[Parameter], rescale: float, max_norm: float
 ) -> NDArray:
-    """Return the factor on gradients as one float32 number; NaN if their norm is not finite."""
+    """Return the factor that clips gradients, in float32; NaN if their norm is not finite."""
     for grad in grads:
         if grad.stype != "default":
             raise ValueError_(
                 f"Trainer: clip_global_norm: a gradient of storage type {grad.stype} was given, "
                 "dense gradients expected"
             )
-    by_set: dict[int, list[NDArray]] = {}  # by the process set that has the other shards
+    by_set: dict[int, list[NDArray]] = {}  # by process set of the shards; -1: not sharded
     for grad, param in zip(grads, params):
         group = None if param._shard is None else param._shard.group()
         by_set.setdefault(-1 if group is None or group.size == 1 else group.number, []).append(grad)
@@ -206,5 +206,5 @@ def _clip_factor(
     if stages is not None:
         total = nd.contrib.all_reduce(total, process_set=stages)
     norm = nd.sqrt(total) * abs(rescale)
-    # 0 * norm is NaN where the norm is NaN or infinite; a division by 0 gives infinity, cut to 1.
+    # 0 * norm is NaN if the norm is NaN or infinite; minimum() turns the infinity of 1 / 0 into 1.
     return nd.minimum(max_norm / norm, 1.0) + 0.0 * norm

@@ -88,14 +88,14 @@ class WikiText2(_WikiText):
     segment : str
         ``'train'``, ``'validation'`` or ``'test'``.
     vocab : Vocabulary, optional
-        None: made of the tokens of this segment.
+        By default, the tokens of this segment.
     seq_len : int
         Tokens in each sample.
 
     Raises
     ------
     MissingFileError
-        Without file and archive; nothing is downloaded.
+        If there is neither file nor archive; nothing is downloaded.
     ValueError
         For other segments.
 

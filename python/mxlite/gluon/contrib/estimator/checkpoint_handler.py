@@ -22,7 +22,7 @@ __all__ = ["CheckpointHandler"]
 
 
 class PeriodError(MXNetError, AssertionError):
-    """Saving by epochs while training by batches, or the other way (1.x: ``AssertionError``)."""
+    """Saving is by epochs but training by batches, or the reverse (1.x: ``AssertionError``)."""
 
 
 class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
@@ -46,7 +46,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         Which values of ``monitor`` are better.
     epoch_period, batch_period : int, optional
     max_checkpoints : int
-        Older ones are deleted; the best model stays.
+        Number of checkpoints to keep, besides the best model; older ones are deleted.
     resume_from_checkpoint : bool
         Load the last checkpoint when training starts, and train for the remaining epochs only.
 
@@ -112,7 +112,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         self._resume(estimator)
 
     def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Save if it is time; the symbol after the first batch."""
+        """Save after every ``batch_period`` batches; save the symbol after the first batch."""
         if self.current_batch == 0:
             self._save_symbol(estimator)
         if self.batch_period and (self.current_batch + 1) % self.batch_period == 0:
@@ -120,7 +120,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         self.current_batch += 1
 
     def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Save if it is time."""
+        """Save after every ``epoch_period`` epochs."""
         if self.epoch_period and (self.current_epoch + 1) % self.epoch_period == 0:
             self._save_checkpoint(estimator)
         self.current_epoch += 1
@@ -129,7 +129,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _save_checkpoint(self, estimator: Estimator) -> None:
         epoch, batch = self.current_epoch, self.current_batch
-        if self.resume_from_checkpoint:  # numbering continues
+        if self.resume_from_checkpoint:  # continue the numbers of the earlier training
             epoch += self.trained_epoch + 1
             batch += self.trained_batch + (0 if estimator.max_epoch else 1)
         prefix = f"{self.model_prefix}-epoch{epoch}batch{batch}"
@@ -248,7 +248,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         return limit - trained - 1
 
     def _last_saved(self) -> tuple[int, int]:
-        """Return epoch and batch of the last checkpoint in the folder; -1, -1 without one."""
+        """Return epoch and batch of the last checkpoint in the folder; -1, -1 if it has none."""
         begin = self.model_prefix + "-epoch"
         found = [(-1, -1)]
         for name in os.listdir(self.model_dir):
@@ -266,7 +266,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
 
 def _amount(estimator: Estimator) -> str:
-    """Return how long a training will be: ``3 epochs`` or ``100 batches``."""
+    """Return the length of a training as text: ``3 epochs`` or ``100 batches``."""
     if estimator.max_batch:
         return f"{estimator.max_batch} batches"
     return f"{estimator.max_epoch} epochs"

@@ -25,7 +25,7 @@ NO_MONITOR = (
 
 
 def better_than(monitor: EvalMetric, mode: str, handler: str) -> Callable[[Any, Any], Any]:
-    """Return the comparison by which a metric is better: ``numpy.less`` or ``numpy.greater``."""
+    """Return ``numpy.less`` or ``numpy.greater``: whether lower or higher values are better."""
     if mode not in ("auto", "min", "max"):
         warnings.warn(
             f"{handler} mode {mode} is unknown, fallback to auto mode: larger is better for "
@@ -48,7 +48,7 @@ def better_than(monitor: EvalMetric, mode: str, handler: str) -> Callable[[Any, 
 
 
 def worst(operator: Callable[[Any, Any], Any]) -> float:
-    """Return the value than which every other one is better."""
+    """Return infinity or minus infinity, so that any other value is better."""
     return math.inf if operator is np.less else -math.inf
 
 
@@ -65,7 +65,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         Epochs without a better value.
     mode : {'auto', 'min', 'max'}
     baseline : float, optional
-        The value that has to be reached first.
+        Value that the metric must improve on within ``patience`` epochs.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         self.min_delta = min_delta if self.monitor_op is np.greater else -min_delta
 
     def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Forget an earlier training."""
+        """Reset the state of an earlier training."""
         self.wait = 0
         self.stopped_epoch = 0
         self.current_epoch = 0
@@ -102,7 +102,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         self.best = worst(self.monitor_op) if self.baseline is None else self.baseline
 
     def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool:
-        """Compare; true ends the training."""
+        """Compare the metric with its best value; return True to end the training."""
         name, value = self.monitor.get()
         if math.isnan(value):
             warnings.warn(
@@ -123,7 +123,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         return self.stop_training
 
     def train_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Log that the training was ended here."""
+        """Log if this handler has ended the training."""
         if self.stopped_epoch > 0:
             estimator.logger.info(
                 "[Epoch %d] EarlyStoppingHanlder: early stopping due to %s not improving",

@@ -42,7 +42,7 @@ Handlers = Any
 
 
 class _MissingContext(DeviceError, AssertionError):
-    """A device that does not exist; 1.x asserts that it does."""
+    """The context is a device that does not exist (1.x: ``AssertionError``)."""
 
 
 class Estimator:
@@ -51,7 +51,7 @@ class Estimator:
     Parameters
     ----------
     net : Block
-        Initialized here if it is not.
+        Initialized by the estimator if it has no values.
     loss : gluon.loss.Loss
     train_metrics : EvalMetric or list of EvalMetric, optional
         Default: accuracy for `SoftmaxCrossEntropyLoss`, and the loss. Their names get the prefix
@@ -62,9 +62,9 @@ class Estimator:
     trainer : Trainer, optional
         Default: SGD with learning rate 0.001, with a warning.
     context : Context or list of Context, optional
-        Default: the first GPU, or the CPU without one.
+        Default: the first GPU, or the CPU if there is no GPU.
     val_net : Block, optional
-        Evaluated instead of ``net``, with which it shares parameters.
+        Network to evaluate instead of ``net``; both share parameters.
     val_loss : gluon.loss.Loss, optional
     batch_processor : BatchProcessor, optional
         Anything with ``fit_batch`` and ``evaluate_batch``.
@@ -74,7 +74,7 @@ class Estimator:
     logger : logging.Logger
         Writes to the standard output.
     current_epoch : int
-        Epoch that `fit` is in or was in last, from 0.
+        Current or last epoch of `fit`, counted from 0.
 
     Examples
     --------
@@ -219,10 +219,10 @@ class Estimator:
         val_data : DataLoader, optional
             Evaluated after each epoch.
         epochs, batches : int, optional
-            One of them.
+            Length of the training; give exactly one.
         event_handlers : EventHandler or list of EventHandler, optional
-            Besides the default ones: `StoppingHandler`, and `GradientUpdateHandler`,
-            `MetricHandler`, `ValidationHandler` and `LoggingHandler` where none of the class is
+            Handlers to add to `StoppingHandler`. Defaults are added for `GradientUpdateHandler`,
+            `MetricHandler`, `ValidationHandler` and `LoggingHandler` if none of the class is
             given.
         batch_axis : int
             Along which batches are split over the contexts.
@@ -281,7 +281,7 @@ class Estimator:
         return _joined(given, added, self.val_metrics)
 
     def _categorize_handlers(self, event_handlers: Sequence[Any]) -> tuple[list[Any], ...]:
-        """Return the handlers of each event, in the order of a training's events."""
+        """Return one list of handlers per event: train begin, epoch begin, batch begin, ..."""
         return tuple([h for h in event_handlers if isinstance(h, event)] for event in _EVENTS)
 
 
@@ -290,7 +290,7 @@ def _has(handlers: Sequence[Any], klass: type) -> bool:
 
 
 def _joined(given: list[Any], added: list[Any], known: list[Any]) -> list[Any]:
-    """Return all handlers by priority; those of the user must know the same metrics."""
+    """Return all handlers sorted by priority; raise if the user's have foreign metrics."""
     handlers = given + added
     if given and added:
         for handler in handlers:

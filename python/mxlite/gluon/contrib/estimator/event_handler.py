@@ -60,7 +60,7 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
         self.stop_training = False
 
     def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Take the limits of this call of `Estimator.fit`."""
+        """Copy the limits of this call of `Estimator.fit`."""
         self.max_epoch = estimator.max_epoch
         self.max_batch = estimator.max_batch
         self.current_batch = 0
@@ -101,7 +101,7 @@ class MetricHandler(EpochBegin, BatchEnd):
             metric.reset()
 
     def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Update them; metrics of class Loss with the loss, others with the predictions."""
+        """Update metrics of class Loss with the loss, and all others with the predictions."""
         for metric in self.metrics:
             if isinstance(metric, LossMetric):
                 metric.update(0, kwargs["loss"])
@@ -118,7 +118,7 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
     eval_fn : callable
         `Estimator.evaluate`, or another function of its arguments.
     epoch_period, batch_period : int, optional
-        None: never after an epoch or batch.
+        None: do not evaluate by epochs or by batches, respectively.
     priority : int
     event_handlers : EventHandler or list of EventHandler, optional
         Passed to eval_fn.
@@ -173,11 +173,11 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
     Parameters
     ----------
     log_interval : int or 'epoch'
-        A line after every so many batches besides those of the epochs.
+        Number of batches between two lines; lines of the epochs are always written.
     metrics : EvalMetric or list of EvalMetric, optional
         Metrics that the lines show.
     priority : float
-        Called last, when all others are done.
+        Order of the calls; by default this handler is called last.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.batch_start = time.time()
 
     def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Write a line if it is time."""
+        """Write a line after every ``log_interval`` batches."""
         if isinstance(self.log_interval, int):
             self.log_interval_time += time.time() - self.batch_start
             self.processed_samples += kwargs["batch"][0].shape[0]
@@ -266,14 +266,14 @@ class GradientUpdateHandler(BatchEnd):
     Parameters
     ----------
     priority : int
-        Called before all others.
+        Order of the calls; by default this handler is called first.
     """
 
     def __init__(self, priority: float = -2000) -> None:
         self.priority = priority
 
     def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Make a step for all samples that have a loss."""
+        """Make a step; the batch size is the number of losses on all contexts."""
         loss = kwargs["loss"]
         losses = loss if isinstance(loss, list) else [loss]
         estimator.trainer.step(sum(part.shape[0] for part in losses))

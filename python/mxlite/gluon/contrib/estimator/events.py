@@ -48,7 +48,7 @@ class EpochBegin(EventHandler):
 
 
 class EpochEnd(EventHandler):
-    """Called after each epoch; true ends the training."""
+    """Called after each epoch; returning True ends the training."""
 
     def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool | None:
         """Continue the training."""
@@ -63,7 +63,7 @@ class BatchBegin(EventHandler):
 
 
 class BatchEnd(EventHandler):
-    """Called after each batch with batch, pred, label and loss; true ends the epoch."""
+    """Called after each batch with batch, pred, label and loss; returning True ends the epoch."""
 
     def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool | None:
         """Continue the epoch."""

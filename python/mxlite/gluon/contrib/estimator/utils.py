@@ -28,7 +28,7 @@ def checked_metrics(metrics: Any) -> list[EvalMetric]:
 
 
 def check_known_metrics(handler: Any, known: Iterable[EvalMetric]) -> None:
-    """Refuse a handler whose metrics are not those of the estimator."""
+    """Raise if a metric of a handler does not belong to the estimator."""
     ids = {id(metric) for metric in known}
     for attribute, value in vars(handler).items():
         if "metric" not in attribute or not value:
@@ -43,5 +43,5 @@ def check_known_metrics(handler: Any, known: Iterable[EvalMetric]) -> None:
 
 
 def suggested_metric(loss: Loss) -> EvalMetric | None:
-    """Return the metric that goes with a loss, None if it is not known."""
+    """Return the default metric for a loss, None if there is none."""
     return Accuracy() if isinstance(loss, SoftmaxCrossEntropyLoss) else None

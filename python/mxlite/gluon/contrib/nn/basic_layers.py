@@ -141,8 +141,8 @@ class SyncBatchNorm(BatchNorm):
     ----------
     in_channels : int
     num_devices : int, optional
-        Number of devices that train the layer together: those of this process, or those of all
-        ranks of the process set; 1: each device alone. Default is the latter.
+        Number of devices that train the layer together: all devices of this process, all devices
+        of all ranks of the process set (default), or 1 if each device normalizes alone.
     momentum, epsilon : float
     center, scale, use_global_stats : bool
     beta_initializer, gamma_initializer : Initializer or str
@@ -163,12 +163,12 @@ class SyncBatchNorm(BatchNorm):
     Notes
     -----
     Matches ``mxnet.gluon.contrib.nn.SyncBatchNorm``, which shares statistics between devices of a
-    process only, and needs one thread for each of them. Here the call for a device does not wait:
-    its result gets its value when the layer has run on all devices, which must be equally often and
-    before the program waits for a result. Waiting raises a CommunicatorError if a device does not
-    follow within ``MXLITE_COMM_TIMEOUT`` seconds. On several devices hybridized blocks around the
-    layer run operator by operator, and their other children keep their graphs. An exported symbol
-    is for inference.
+    process only, and needs one thread for each of them. Here a call returns at once: its result
+    gets its value when the layer has run on all devices. The layer must run equally often on all
+    devices before the program waits for a result; waiting raises a CommunicatorError if a device
+    does not follow within ``MXLITE_COMM_TIMEOUT`` seconds. On several devices, hybridized blocks
+    around the layer run operator by operator, and their other children keep their graphs. An
+    exported symbol is for inference only.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class SyncBatchNorm(BatchNorm):
         self._options["ndev"] = max(num_devices or 1, 1)
         self._options["key"] = self.prefix
         self._alone = num_devices == 1 and process_set is None
-        if isinstance(process_set, str):  # an axis of the mesh that is current now
+        if isinstance(process_set, str):  # the name of an axis of the current mesh
             process_set = chosen_process_set("SyncBatchNorm", process_set)
         self._process_set = process_set
 
@@ -219,7 +219,7 @@ class SyncBatchNorm(BatchNorm):
             ranks = options["ndev"] if is_array else max(options["ndev"], self._group().size)
             if ranks == 1:
                 return super().hybrid_forward(F, *arrays)
-            # A symbol that is trained raises: its statistics would be those of one rank.
+            # Training this symbol raises, because its statistics would cover one rank only.
             return F.contrib.SyncBatchNorm(*arrays, **{**options, "ndev": ranks})
         group = self._group()
         devices = 1 if self._alone else len(self.gamma.list_ctx())
@@ -241,7 +241,7 @@ class SyncBatchNorm(BatchNorm):
         return F.contrib.SyncBatchNorm(*arrays, **options, process_set=group.number)
 
     def _exchange(self, devices: int, group: Group) -> DeviceExchange:
-        """Return where the devices of this process meet."""
+        """Return the object through which the devices of this process exchange statistics."""
         known = _exchanges.get(self)
         if known is None or (known.devices, known.group) != (devices, group):
             known = DeviceExchange(f"SyncBatchNorm {self.name!r}", devices, group)
@@ -261,7 +261,7 @@ class SyncBatchNorm(BatchNorm):
 
 
 class _PixelShuffle(HybridBlock):
-    """Move channels into space; shared by one to three dimensions."""
+    """Base of the pixel shuffles: moves channels into one to three spatial dimensions."""
 
     _ndim = 0
 
@@ -273,7 +273,7 @@ class _PixelShuffle(HybridBlock):
         """Return ``(N, C, f1 * D1, f2 * D2, ...)`` for ``(N, f1 * f2 * ... * C, D1, D2, ...)``."""
         ndim, factors = self._ndim, self._factors
         self._check(getattr(x, "shape", None))
-        # Codes instead of sizes, so that symbols pass, too: (N, C, f1, f2, ..., D1, D2, ...).
+        # reshape with codes instead of sizes also works for symbols: (N, C, f1, ..., D1, D2, ...).
         keep = (0,) * ndim
         x = F.reshape(x, shape=(0, -4, -1, math.prod(factors), *keep))
         for split in range(1, ndim):

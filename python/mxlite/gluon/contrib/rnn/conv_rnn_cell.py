@@ -140,7 +140,7 @@ class _ConvCell(HybridRecurrentCell):
         i2h_bias: Any,
         h2h_bias: Any,
     ) -> tuple[NDArray, list[NDArray]]:
-        """Convolve input and state, then do what the kind of cell does with its gates."""
+        """Convolve input and state, then apply the gates of the kind of cell."""
         common = {
             "num_filter": self._gates * self._hidden_channels,
             "layout": self._conv_layout,

@@ -23,7 +23,7 @@ class VariationalDropoutCell(_RememberingCell):
     ----------
     base_cell : HybridRecurrentCell
     drop_inputs, drop_states, drop_outputs : float
-        Fractions dropped in training; of the states only the first is dropped.
+        Fractions dropped in training; ``drop_states`` applies to the first state only.
 
     Notes
     -----
@@ -53,7 +53,7 @@ class VariationalDropoutCell(_RememberingCell):
         return "vardrop"
 
     def reset(self) -> None:
-        """Forget the masks; see `RecurrentCell.reset`."""
+        """Drop the masks; see `RecurrentCell.reset`."""
         super().reset()
         self._masks = {}
 
@@ -109,7 +109,7 @@ class LSTMPCell(_DenseCell):
         Initializer of the projection.
     i2h_bias_initializer, h2h_bias_initializer : str or Initializer
     input_size : int
-        0: found at the first call.
+        0: inferred at the first call.
     prefix : str, optional
     params : ParameterDict, optional
 

@@ -86,7 +86,7 @@ def _archived_files(archive: str, files: Sequence[str]) -> list[bytes] | None:
             packed: Any = file
             if file.peek(2)[:2] == b"\x1f\x8b":
                 packed = opened.enter_context(gzip.open(file, "rb"))
-            # Every byte counts for the limit, also bytes of members that are not requested.
+            # The size limit also counts the members of the archive that are not requested.
             limited = LimitedStream(packed, os.path.getsize(archive), repr(archive))
             stream = io.BufferedReader(limited)
             tar = opened.enter_context(tarfile.open(fileobj=stream, mode="r|"))

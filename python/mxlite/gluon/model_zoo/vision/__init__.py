@@ -224,7 +224,7 @@ def get_model(name: str, **kwargs: Any) -> HybridBlock:
         A name of the zoo, upper or lower case.
     **kwargs
         ``pretrained=False``, ``ctx``, ``root`` (folder of parameter files), ``classes=1000`` and
-        what else the network takes.
+        other arguments of the network.
 
     Returns
     -------
@@ -234,9 +234,9 @@ def get_model(name: str, **kwargs: Any) -> HybridBlock:
     Raises
     ------
     ValueError
-        Unknown name; the message suggests near ones and lists all.
+        If the name is unknown; the message suggests similar names and lists all.
     FileNotFoundError
-        ``pretrained`` and no parameter file; the message names the expected ones.
+        If ``pretrained`` and there is no parameter file; the message names the expected paths.
     """
     key = name.lower()
     if key not in _MODELS:

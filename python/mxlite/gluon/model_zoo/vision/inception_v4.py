@@ -118,7 +118,7 @@ class InceptionV4(HybridBlock):
             self.features.add(_to_grid8())
             for _ in range(3):
                 self.features.add(_grid8())
-            # Padded, so 3 x 3 values per channel remain: MXNet's symbol, not the paper.
+            # As in MXNet's symbol, but not the paper, the padding leaves 3 x 3 values per channel.
             self.features.add(nn.AvgPool2D(8, 1, 1), nn.Dropout(0.2), nn.Flatten())
             self.output = nn.Dense(classes)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiHeadCrossAttention", "MultiHeadSelfAttention", "dot_product_attention"]
 
-# Added to the scores of keys that take no part; minus infinity in float16.
+# Added to the scores of masked keys; becomes minus infinity in float16.
 _HIDDEN = -1e30
 
 
@@ -74,11 +74,11 @@ def dot_product_attention(
 
 
 def _added_to_scores(F: Any, mask: Any, query: Any) -> Any:  # noqa: N803
-    """Return 0 for the pairs of query and key that attend, else `_HIDDEN`; of the query's dtype."""
+    """Return 0 where the mask lets a query attend to a key, else `_HIDDEN`, in query's dtype."""
     zeros = F.sum(F.zeros_like(query), axis=(1, 2, 3), keepdims=True)
     shape = F.broadcast_add(F.cast(mask, dtype="float32"), F.cast(zeros, dtype="float32"))
     zeros = F.broadcast_like(zeros, shape)
-    # The operator would need all scores for a gradient of the mask.
+    # No gradient for the mask: it would make the operator keep all scores.
     return F.BlockGrad(F.where(F.broadcast_like(mask, shape), zeros, zeros + _HIDDEN))
 
 
@@ -91,7 +91,7 @@ def _checked_heads(label: str, units: int, heads: int) -> None:
 
 
 def _split(F: Any, projected: Any, parts: int, heads: int) -> list[Any]:  # noqa: N803
-    """Take (batch, length, parts * units) apart into (batch, heads, length, size) each."""
+    """Split (batch, length, parts * units) into ``parts`` arrays (batch, heads, length, size)."""
     x = F.reshape(projected, shape=(0, 0, -4, parts * heads, -1))
     x = F.transpose(x, axes=(0, 2, 1, 3))
     return [F.slice_axis(x, axis=1, begin=i * heads, end=(i + 1) * heads) for i in range(parts)]
@@ -168,8 +168,8 @@ class MultiHeadSelfAttention(HybridBlock):
         mask : NDArray or Symbol, optional
             As of `dot_product_attention`.
         positions : NDArray or Symbol, optional
-            float32 of shape (length,): places of ``x`` in the sequence. A cache needs them, each
-            one above the one before.
+            float32 of shape (length,): positions of ``x`` in the sequence. Required with a cache,
+            where they must be consecutive.
         cache : list of two NDArrays or Symbols, optional
             Keys and values of earlier positions, (batch, heads, longest length, size) each.
         """
@@ -198,7 +198,7 @@ class MultiHeadSelfAttention(HybridBlock):
 
 
 def _with_new(F: Any, cached: Any, new: Any, positions: Any) -> Any:  # noqa: N803
-    """Return the cached keys or values with the new ones at their consecutive positions."""
+    """Return the cached keys or values, with the new ones written at their positions."""
     places = places_along(F, cached, 2)
     first = F.slice_axis(positions, axis=0, begin=0, end=1)
     last = F.slice_axis(positions, axis=0, begin=-1, end=None)
@@ -209,7 +209,7 @@ def _with_new(F: Any, cached: Any, new: Any, positions: Any) -> Any:  # noqa: N8
 
 
 def _seen(F: Any, key: Any, positions: Any, mask: Any) -> Any:  # noqa: N803
-    """Return the mask by which a position attends to itself and earlier ones of the cache."""
+    """Return the mask that lets a position attend to itself and earlier positions of the cache."""
     places = places_along(F, key, 2)
     rows = F.reshape(positions, shape=(1, 1, -1, 1))
     seen = F.broadcast_lesser_equal(F.reshape(places, shape=(1, 1, 1, -1)), rows)

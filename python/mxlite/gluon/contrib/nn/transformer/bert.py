@@ -40,8 +40,8 @@ class BERTModel(HybridBlock):
     activation : str
         ``"gelu"`` (with the error function), ``"gelu_tanh"``, ``"relu"``, ``"silu"`` or ``"tanh"``.
     pre_norm : bool
-        Whether LayerNorm comes before attention and feed-forward network; one more follows the
-        last layer then.
+        Whether LayerNorm comes before attention and feed-forward network; if so, one more
+        LayerNorm follows the last layer.
     layer_norm_eps : float
     use_pooler : bool
         Whether the first position passes through a dense layer with tanh.
@@ -130,7 +130,7 @@ class BERTModel(HybridBlock):
 
 
 class BERTForPretraining(HybridBlock):
-    """BERT with the scores of masked tokens and of whether the second segment follows the first.
+    """BERT with heads that score masked tokens and whether segment two follows segment one.
 
     Parameters
     ----------
@@ -197,9 +197,9 @@ class BERTForPretraining(HybridBlock):
         Raises
         ------
         InputError
-            Without masked positions.
+            If masked positions are missing.
         ShapeError
-            If the masked positions are not those of as many sequences.
+            If the masked positions and the tokens have different batch sizes.
         """
         if masked_positions is None:
             raise InputError(

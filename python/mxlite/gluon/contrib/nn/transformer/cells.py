@@ -83,7 +83,7 @@ class FeedForward(HybridBlock):
 
 
 class _Cell(HybridBlock):
-    """Base of the cells: ``norm(x + dropout(part(x)))``, or with ``norm`` before the part."""
+    """Base of the cells: ``norm(x + dropout(part(x)))``, or ``x + dropout(part(norm(x)))``."""
 
     def __init__(self, dropout: float, pre_norm: bool, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
@@ -91,11 +91,11 @@ class _Cell(HybridBlock):
         self.dropout = Dropout(dropout)
 
     def _begin(self, norm: LayerNorm, x: Any) -> Any:
-        """Return the input of a part."""
+        """Return the input of a part: ``norm(x)`` if ``pre_norm``, else ``x``."""
         return norm(x) if self._pre_norm else x
 
     def _end(self, norm: LayerNorm, x: Any, output: Any) -> Any:
-        """Return what follows a part."""
+        """Add dropout, the residual and, unless ``pre_norm``, the normalization to ``output``."""
         x = x + self.dropout(output)
         return x if self._pre_norm else norm(x)
 

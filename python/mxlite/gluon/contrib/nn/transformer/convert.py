@@ -1,4 +1,4 @@
-"""Parameters of other libraries' BERT, RoBERTa and GPT-2 for the models of this package."""
+"""Loads parameters of BERT, RoBERTa and GPT-2 from other libraries into this package's models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .gpt import GPTModel
 __all__ = ["SOURCES", "load_weights"]
 
 _Arrays = dict[str, np.ndarray]
-#: One array of this package: its name, the names that it is made of, and how.
+#: Name of an array of this package, names of its source arrays, function that combines them.
 _Rule = tuple[str, tuple[str, ...], Callable[..., np.ndarray]]
 
 _BOTH = (("weight", "weight"), ("bias", "bias"))
@@ -128,7 +128,7 @@ def _gpt2(net: GPTModel) -> Iterator[_Rule]:
     yield "position_embed.weight", ("wpe.weight",), _same
     for number in range(net.num_layers):
         ours, theirs = f"layers.{number}", f"h.{number}"
-        # GPT-2's layers hold (input, output).
+        # GPT-2 stores its matrices as (input, output).
         yield from _layer(f"{ours}.attention.qkv", f"{theirs}.attn.c_attn", _BOTH, _transposed)
         yield from _layer(f"{ours}.attention.proj", f"{theirs}.attn.c_proj", _BOTH, _transposed)
         yield from _layer(f"{ours}.attention_norm", f"{theirs}.ln_1", _NORM)
@@ -138,8 +138,8 @@ def _gpt2(net: GPTModel) -> Iterator[_Rule]:
     yield from _layer("final_norm", "ln_f", _NORM)
 
 
-#: Encoder's rules, head's rules, unused first positions, prefix of the encoder's names, names that
-#: hold no parameter or a tied one.
+#: Rules of the encoder and of the head, number of unused first positions, prefix of the encoder's
+#: names, pattern of names to ignore because they are tied or hold no parameter.
 _BERT = {
     "bert": (
         _pytorch_encoder, _pytorch_bert_head, 0, "bert.",
@@ -151,7 +151,7 @@ _BERT = {
     ),
     "gluonnlp": (_gluonnlp_encoder, _gluonnlp_head, 0, "bert.", r"decoder\.3\.weight"),
 }  # fmt: skip
-#: Decoder's arrays that other libraries tie to another one, which the networks of this package do.
+#: Arrays of the decoder by the array that they must equal; this package's networks tie the two.
 _TIED = {
     "bert": {
         "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
@@ -165,10 +165,10 @@ _TIED = {
     "gpt2": {"lm_head.weight": "wte.weight"},
 }
 _GPT2_IGNORED = r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight"
-# Parts that a file of a larger model may have beside those of the network.
+# Names of heads that a file may have although the network does not.
 _HEADS = r"(cls|lm_head|classifier|pooler|decoder)\."
 
-#: Names of what `load_weights` reads.
+#: Values of the argument ``source`` of `load_weights`.
 SOURCES = (*_BERT, "gpt2")
 
 
@@ -185,25 +185,25 @@ def load_weights(
         NumPy arrays, NDArrays or PyTorch tensors by name: a ``state_dict()`` of PyTorch, or
         ``mx.nd.load`` of a ``.params`` file of gluon-nlp.
     source : {'bert', 'roberta', 'gluonnlp', 'gpt2'}
-        Whose names they are: of ``BertModel`` or ``BertForPreTraining``, of ``RobertaModel`` or
-        ``RobertaForMaskedLM``, of gluon-nlp's ``BERTModel`` or ``BERTForPretrain``, of
-        ``GPT2Model`` or ``GPT2LMHeadModel``; each with or without the prefix of the inner model.
+        Class that the names come from: ``BertModel`` or ``BertForPreTraining``, ``RobertaModel``
+        or ``RobertaForMaskedLM``, gluon-nlp's ``BERTModel`` or ``BERTForPretrain``, ``GPT2Model``
+        or ``GPT2LMHeadModel``; each with or without the prefix of the inner model.
     ctx : Context, optional
         For parameters without values; the current one by default.
 
     Raises
     ------
     ValueError_
-        If names are missing or unexpected, all of which are listed, or if a decoder has another
-        weight than the word embedding, to which these networks tie it.
+        If names are missing or unexpected; the message lists all of them. Also if the decoder's
+        weight differs from the word embedding, because these networks share one weight.
     ShapeError
         If shapes differ; all of them are listed.
 
     Notes
     -----
     Heads that the network does not have are left out. The classifier of a `BERTClassifier`, which
-    other files do not have, keeps its values and must have some. RoBERTa's first two positions
-    are never used, so that 512 of 514 remain.
+    no file has, keeps its values and must be initialized. RoBERTa's first two positions are not
+    loaded, because RoBERTa never uses them: 512 of 514 remain.
     """
     rules, prefix, ignored = _rules(net, source)
     arrays = {
@@ -229,7 +229,7 @@ def load_weights(
         parts, expected = [given[part] for part in names], parameters[name].shape
         try:
             made[name] = rule(*parts)
-        except (IndexError, ValueError):  # arrays that cannot be cut or joined
+        except (IndexError, ValueError):  # arrays whose shapes do not allow slicing or joining
             made[name] = np.empty(())
         if made[name].shape != expected:
             shapes = " + ".join(str(part.shape) for part in parts)
@@ -245,7 +245,7 @@ def load_weights(
 
 
 def _check_tied(arrays: dict[str, Any], source: str) -> None:
-    """Raise ValueError_ if a tied array differs; of two names for it one is enough."""
+    """Raise ValueError_ if two tied arrays differ; a missing one is set to the other."""
     for name, other in _TIED[source].items():
         if name not in arrays:
             continue
@@ -260,7 +260,7 @@ def _check_tied(arrays: dict[str, Any], source: str) -> None:
 def _needed(
     rule: Callable[..., np.ndarray], found: tuple[int, ...], expected: tuple[int, ...]
 ) -> str:
-    """Return what an error says of the shape that is needed."""
+    """Return the part of an error that names the expected shape."""
     if rule is _transposed:
         return f"{expected[::-1]} expected: GPT-2's matrices are (input, output)"
     if rule is _rows:
@@ -271,7 +271,7 @@ def _needed(
 
 
 def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
-    """Return the rules of a network, the prefix of names, and the names that are not needed."""
+    """Return a network's rules, the prefix of names, and the pattern of names to ignore."""
     if source not in SOURCES:
         raise ValueError_(
             f"load_weights: source {source!r} was given, expected one of {', '.join(SOURCES)}"
@@ -298,14 +298,14 @@ def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
 
 
 def _without_module(name: str) -> str:
-    """Remove what data-parallel wrappers and ``mx.nd.save`` put in front."""
+    """Remove the prefixes that data-parallel wrappers and ``mx.nd.save`` add."""
     for prefix in ("module.", "arg:", "aux:"):
         name = name[len(prefix) :] if name.startswith(prefix) else name
     return name
 
 
 def _modern(name: str) -> str:
-    """Return today's name of a normalization that early conversions call gamma and beta."""
+    """Return the current name of a parameter that early conversions call gamma or beta."""
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
 

@@ -121,7 +121,7 @@ class GPTModel(HybridBlock):
         *,
         output_weight: Any,
     ) -> Any:
-        """Return the scores of the token after each one; see `decode` for generation.
+        """Return, for each position, the scores of the next token; see `decode` for generation.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class GPTModel(HybridBlock):
         Raises
         ------
         ValueError_
-            If the model has fewer positions.
+            If ``max_length`` is larger than the model's.
         """
         length = self.max_length if max_length is None else max_length
         if not 1 <= length <= self.max_length:
@@ -205,7 +205,7 @@ class GPTModel(HybridBlock):
         return KeyValueCache(arrays)
 
     def decode(self, tokens: NDArray, cache: KeyValueCache) -> NDArray:
-        """Return the scores after each of the next tokens, which the cache keeps.
+        """Return the scores after each of the next tokens, and add the tokens to the cache.
 
         A hybridized model compiles one graph for each length of ``tokens``, so that steps of one
         token share a graph.

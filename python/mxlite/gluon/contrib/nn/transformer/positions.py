@@ -62,7 +62,7 @@ class LearnedPositions(HybridBlock):
 def places_along(F: Any, x: Any, axis: int) -> Any:  # noqa: N803
     """Return 0, 1, 2, ... along an axis that is not the last one, in float32.
 
-    ``arange_like`` has the dtype of its input, and float16 holds all integers up to 2048 only.
+    ``arange_like`` returns the dtype of its input, but float16 is exact only up to 2048.
     """
     narrow = F.slice_axis(x, axis=-1, begin=0, end=1)
     return F.contrib.arange_like(F.cast(narrow, dtype="float32"), axis=axis)

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class _Jitter(HybridBlock):
-    """One factor, drawn evenly from ``[max(0, 1 - amount), 1 + amount]``."""
+    """Base of the transforms with one factor, uniform in ``[max(0, 1 - amount), 1 + amount]``."""
 
     _operator = ""
 

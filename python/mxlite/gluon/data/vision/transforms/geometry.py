@@ -223,7 +223,7 @@ class RandomCrop(Block):
         Width of the border.
     pad_value : int
     interpolation : int
-        For images smaller than size, as in `mx.image.imresize`.
+        Used for images that are smaller than ``size``; as in `mx.image.imresize`.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class Resize(HybridBlock):
     ----------
     size : int or tuple of (width, height)
     keep_ratio : bool
-        A number is the length of the shorter edge; else of both.
+        Whether an int ``size`` is the length of the shorter edge, instead of both edges.
     interpolation : int
         As in `mx.image.imresize`.
 
