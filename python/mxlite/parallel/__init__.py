@@ -1,6 +1,6 @@
 """Models and data divided among processes (``mx.parallel``): meshes, shards, pipelines, layers.
 
-Layers whose parameters are divided are published as :mod:`mxlite.gluon.contrib.parallel`.
+The layers with sharded parameters are public as :mod:`mxlite.gluon.contrib.parallel`.
 """
 
 from __future__ import annotations

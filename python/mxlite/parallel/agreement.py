@@ -1,4 +1,4 @@
-"""Compares the options of trainers on the ranks that update the same parameters."""
+"""Checks that trainers have the same options on all ranks that update the same parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_agreement"]
 
-_MOST_SHOWN = 8  # differences in an error message
+_MOST_SHOWN = 8  # most differences that an error lists
 _PACKAGE = __name__.split(".")[0] + "."
 _SCALARS = (bool, int, float, str, type(None))
 
@@ -29,7 +29,7 @@ def check_agreement(
     params: Sequence[Parameter],
     options: Mapping[str, Any],
 ) -> None:
-    """Raise unless the trainers of all ranks would update by the same rule.
+    """Raise if the trainers of the ranks have different update rules.
 
     Ranks that sum their gradients and update their own copies of the parameters would otherwise
     train different copies.
@@ -61,7 +61,7 @@ def check_agreement(
 
 
 def _rule(optimizer: Optimizer) -> dict[str, str]:
-    """Return the class of an optimizer, and those of its arguments that are plain values."""
+    """Return the class of an optimizer and its plain-valued arguments, as texts."""
     rule = {
         "optimizer": type(optimizer).__name__,
         "learning_rate": _text(optimizer.lr),
@@ -75,9 +75,9 @@ def _rule(optimizer: Optimizer) -> dict[str, str]:
 
 
 def _arguments(instance: Any) -> dict[str, Any]:
-    """Return the plain values that arguments of our own classes left in an instance.
+    """Return the plain values of arguments of mxlite's own classes that an instance keeps.
 
-    Classes of users may keep what differs between ranks, such as a rank that prints.
+    Arguments of user classes are skipped, because they may differ between ranks.
     """
     own = [base for base in type(instance).__mro__ if base.__module__.startswith(_PACKAGE)]
     inits = [vars(base)["__init__"] for base in own if "__init__" in vars(base)]
@@ -87,7 +87,7 @@ def _arguments(instance: Any) -> dict[str, Any]:
 
 
 def _parameters(params: Sequence[Parameter]) -> dict[str, str]:
-    """Return what must be equal about parameters, whose names may differ by their numbers."""
+    """Return the properties of parameters that must agree; names may differ by their numbers."""
     sharded = []
     found: dict[str, str] = {}
     for position, param in enumerate(params):
@@ -130,6 +130,6 @@ def _text(value: Any) -> str:
 def _scheduler_text(scheduler: Any) -> str:
     if not isinstance(scheduler, LRScheduler):
         return "None" if scheduler is None else type(scheduler).__name__
-    # Calls change the base rate, also one that only reads the trainer's learning rate.
+    # Calling a scheduler changes base_lr, even if only to read the trainer's learning rate.
     options = {k: v for k, v in _arguments(scheduler).items() if k != "base_lr"}
     return f"{type(scheduler).__name__}({', '.join(f'{k}={_text(v)}' for k, v in options.items())})"

@@ -35,7 +35,7 @@ class Spec(NamedTuple):
         return "float" in self.dtype
 
 
-STATUS = Spec((1,), "uint8")  # goes back where nothing has a gradient; fails with its stage
+STATUS = Spec((1,), "uint8")  # sent back if no array has a gradient; failed if the stage failed
 
 
 class Boundary:
@@ -46,7 +46,7 @@ class Boundary:
     peer : int
         The neighbor's rank.
     specs : list of Spec or None
-        Arrays that go forward for each micro-batch; None until both sides know them.
+        Arrays that are sent forward for each micro-batch; None until both sides know them.
     sent, received : int
         Messages of this step so far.
     """
@@ -57,7 +57,7 @@ class Boundary:
         self.sent = self.received = 0
 
     def rest(self, is_before: bool, forwards: int, backwards: int | None) -> tuple[int, list[Spec]]:
-        """Return how many messages the neighbor still expects, and what it still sends."""
+        """Return how many messages the neighbor still expects, and specs that it still sends."""
         forward = [Spec((DESCRIPTION_BYTES,), "uint8"), *(self.specs or []) * forwards]
         if backwards is None:
             back = [STATUS]

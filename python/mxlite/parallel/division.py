@@ -1,4 +1,4 @@
-"""Division of a trainer's work: the ranks that share parameters, and what each of them keeps."""
+"""Division of a trainer's parameters and optimizer states among ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Division:
     Attributes
     ----------
     replicas : Replicas
-        The ranks that hold the same shards, whose gradients belong together.
+        The ranks that hold the same shards, and sum their gradients.
     states : StateShards or None
         The ranks that keep states and update weights; None if all ranks do.
     """
@@ -48,7 +48,7 @@ class Division:
 
     @property
     def differs(self) -> bool:
-        """Whether some ranks hold or update other parts of what is trained."""
+        """Whether ranks hold or update different parts of the parameters."""
         return self.states is not None or self.replicas.differ
 
 
@@ -58,7 +58,7 @@ def whole_state(param: Parameter, state: Any, by_row: bool) -> Any:
     if shard is None or shard.group().size == 1 or state is None:
         return state
     if isinstance(state, (tuple, list)):
-        # With multi_precision, rows have states beside the float32 copy of the weight.
+        # With multi_precision, the state is the float32 copy of the weight and the row states.
         ways = [False, True] if by_row else [False] * len(state)
         return tuple(whole_state(param, part, way) for part, way in zip(state, ways, strict=True))
     if not isinstance(state, NDArray):
@@ -66,7 +66,7 @@ def whole_state(param: Parameter, state: Any, by_row: bool) -> Any:
     local, whole = param.local_shape or (), param.shape or ()
     if by_row:
         if shard.axis(whole) != 0:
-            return state  # every rank has those of all rows
+            return state  # every rank has the states of all rows
         local, whole = (local[0], 1), (whole[0], 1)
     if tuple(state.shape) != local:
         raise NotSupportedError(

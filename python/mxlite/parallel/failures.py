@@ -6,10 +6,10 @@ import re
 
 __all__ = ["failure_text"]
 
-# Other ranks get so many characters of the text of an exception.
+# Number of characters of an exception's text that other ranks get.
 _CHARACTERS = 1000
 _FAILURE = re.compile(
-    r"stage \d+ on rank \d+ has failed: .*?(?=\n    while running |$)",  # without where it ran
+    r"stage \d+ on rank \d+ has failed: .*?(?=\n    while running |$)",  # without "while running ..."
     re.DOTALL,
 )
 

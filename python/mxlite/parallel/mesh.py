@@ -23,15 +23,15 @@ __all__ = ["Mesh", "MeshError", "mesh"]
 
 
 class MeshError(ValueError_):
-    """A mesh that does not fit the job, or on which the ranks disagree."""
+    """A mesh does not fit the job, or the ranks give different meshes."""
 
 
 class Mesh:
     """The ranks of a job as an array with named axes; made by `mesh`.
 
     Inside ``with mesh:`` and after ``mesh.use()`` it is the current mesh of the process: layers,
-    parameters and trainers accept the name of an axis as a process set. They keep the process set
-    that the name stands for when they are made.
+    parameters and trainers accept the name of an axis as a process set. The name is resolved
+    when they are made.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Mesh:
     rank : int
         This process's rank in the job.
     coordinates : dict of str to int
-        Where this process is along each axis.
+        Position of this process along each axis.
     """
 
     def __init__(self, axes: dict[str, int], rank: int, groups: dict[str, ProcessSet]) -> None:
@@ -52,10 +52,10 @@ class Mesh:
         position = np.unravel_index(rank, self.ranks.shape)
         self.coordinates = {axis: int(at) for axis, at in zip(axes, position)}
         self._groups = groups
-        self._outer: list[Mesh | None] = []  # current meshes outside of with statements
+        self._outer: list[Mesh | None] = []  # meshes to restore at the end of each with statement
 
     def use(self) -> Mesh:
-        """Make this the current mesh until another one is; see the class.
+        """Make this the current mesh until another mesh becomes current; see the class.
 
         Returns
         -------
@@ -89,12 +89,12 @@ class Mesh:
         Raises
         ------
         ValueError
-            If the mesh has no such axis; so do all methods.
+            If the mesh has no such axis; all methods raise this.
         """
         return self.axes[self._known(axis)]
 
     def coordinate(self, axis: str) -> int:
-        """Return where this process is along an axis, from 0.
+        """Return the position of this process along an axis, from 0.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Mesh:
         return self.coordinates[self._known(axis)]
 
     def group(self, axis: str) -> ProcessSet:
-        """Return the ranks that differ from this process along one axis only, with itself.
+        """Return the process set of this process and the ranks that differ along this axis only.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class Mesh:
         return self._groups[self._known(axis)]
 
     def peer(self, axis: str, offset: int) -> int | None:
-        """Return the rank that is some steps away along an axis.
+        """Return the rank at an offset from this process along an axis.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Mesh:
         Returns
         -------
         int or None
-            None beyond the ends of the axis.
+            None if the position is beyond an end of the axis.
         """
         at = self.coordinate(axis) + operator.index(offset)
         if not 0 <= at < self.axes[axis]:
@@ -140,7 +140,7 @@ class Mesh:
     def barrier(self) -> None:
         """Wait for all ranks of the mesh.
 
-        The end of a program needs no barrier: a rank that ends waits for groups of others.
+        No barrier is needed at the end of a program: a rank that ends waits for the other ranks.
 
         Raises
         ------
@@ -178,8 +178,8 @@ def mesh(**axes: int) -> Mesh:
     ----------
     **axes : int
         Names and sizes, for example ``data=2, tensor=2``. Their product is the number of ranks; one
-        of them may be -1 to take what is left. Ranks that follow each other differ in the last axis
-        first: name the axis that communicates most last.
+        of them may be -1 and is computed from the others. Consecutive ranks differ in the last
+        axis, so the axis that communicates most should be the last one.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def mesh(**axes: int) -> Mesh:
         If the sizes do not multiply to the number of ranks, or the ranks give different axes; all
         ranks raise.
     TypeError
-        If a size is no integer.
+        If a size is not an integer.
     MXNetError
         If a rank is lost, or does not call this before the deadline.
     """
@@ -210,7 +210,7 @@ def mesh(**axes: int) -> Mesh:
 
 
 def _sizes(axes: dict[str, Any], size: int) -> dict[str, int]:
-    """Return the sizes of all axes; raises unless they multiply to the number of ranks."""
+    """Return the sizes of all axes; raise if their product is not the number of ranks."""
     if not axes:
         raise MeshError("mesh: no axis given, expected names and sizes such as data=2, tensor=2")
     sizes: dict[str, int] = {}
@@ -243,7 +243,7 @@ def _text(axes: dict[str, Any]) -> str:
 
 
 def _agree(everyone: Group, axes: dict[str, Any], failure: MXNetError | None) -> None:
-    """Raise on all ranks unless all gave the same axes."""
+    """Raise on all ranks if the ranks gave different axes, or ``failure`` is set on one."""
     mine = {"axes": _text(axes), "failure": None if failure is None else str(failure)}
     texts = exchange_texts(everyone, json.dumps(mine), "mesh")
     theirs = [json.loads(text) for text in texts]
@@ -264,7 +264,7 @@ def _agree(everyone: Group, axes: dict[str, Any], failure: MXNetError | None) ->
 
 
 def _group_along(sizes: dict[str, int], axis: str, rank: int) -> ProcessSet:
-    """Return this process's group along an axis; all ranks make all groups, in one order."""
+    """Return this process's group along an axis; all ranks make all groups in the same order."""
     ranks = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
     lines = np.moveaxis(ranks, list(sizes).index(axis), -1).reshape(-1, sizes[axis])
     own: ProcessSet | None = None

@@ -29,24 +29,24 @@ class _Held(NamedTuple):
     """Values of a micro-batch that a stage keeps between forward and backward."""
 
     inputs: list[NDArray]
-    outputs: list[NDArray]  # on the last stage the losses of the samples
+    outputs: list[NDArray]  # on the last stage, the losses of the samples
 
 
 class Pipeline:
     """Runs one stage of a network on each rank along an axis of a mesh.
 
     All ranks make it with the same arguments; each uses its own stage only. A batch is divided into
-    micro-batches, which follow each other through the stages by the 1F1B schedule: gradients are
-    those of the whole batch in one process, within rounding. Batch normalization sees one
-    micro-batch at a time.
+    micro-batches, which run through the stages in the 1F1B schedule. Gradients equal those of the
+    whole batch in one process, except for rounding. Batch normalization sees one micro-batch at a
+    time.
 
     Parameters
     ----------
     stages : sequence of Block
-        As many as the mesh has ranks along the axis. A stage takes the arrays that the one before
-        returns: one, or a list of them.
+        One stage for each rank along the axis. Its inputs are the outputs of the previous stage:
+        one array or a list of them.
     micro_batches : int
-        Number of parts of a batch.
+        Number of micro-batches in a batch.
     mesh : Mesh
     loss : callable
         ``loss(output, label)`` returns the loss of each sample, as the losses of Gluon do; called
@@ -66,7 +66,7 @@ class Pipeline:
     Raises
     ------
     ValueError
-        If the number of stages is not that of the ranks, or ``micro_batches`` is below 1.
+        If the numbers of stages and ranks differ, or ``micro_batches`` is below 1.
     NotSupportedError
         If a trained parameter is in several stages.
     """
@@ -118,16 +118,16 @@ class Pipeline:
     def step(self, data: NDArray | None = None, label: NDArray | None = None) -> NDArray | None:
         """Compute the loss of a batch and the gradients of this rank's parameters.
 
-        All ranks along the axis call it. Gradients replace those of the step before; for this,
-        ``grad_req`` of parameters becomes ``'add'`` at the first step, and each step begins with
-        gradients of 0. Parameters that had ``'add'`` before add up the steps.
+        All ranks along the axis call it. Gradients replace those of the previous step: the first
+        step changes ``grad_req`` from ``'write'`` to ``'add'``, and each step zeroes the gradients
+        first. Parameters that already had ``'add'`` accumulate over the steps.
 
         Parameters
         ----------
         data : NDArray
-            The batch; needed on the first stage, elsewhere not used.
+            The batch; required on the first stage, ignored on others.
         label : NDArray
-            Labels of the batch; needed on the last stage, elsewhere not used.
+            Labels of the batch; required on the last stage, ignored on others.
 
         Returns
         -------
@@ -140,10 +140,10 @@ class Pipeline:
         ShapeError
             On all ranks, if a batch does not divide into the micro-batches.
         MXNetError
-            On all ranks, if data or labels are missing where they are needed, or a rank is lost. If
-            a stage raises, it does so on its rank; stages after it raise here or where their losses
-            are read, stages before it where their gradients are read, or here if nothing of theirs
-            is differentiated.
+            On all ranks, if required data or labels are missing, or a rank is lost. If a stage
+            raises, its rank raises that error; later stages raise here or where their losses are
+            read; earlier stages raise where their gradients are read, or here if they have no
+            gradients.
         """
         parts, labels = self._divided(data, label)
         self._prepare_parameters()
@@ -168,7 +168,7 @@ class Pipeline:
             held[index] = self._forward(index, inputs, labels)
             if self.is_last:
                 losses.append(held[index].outputs[0].detach())
-        for array in unused:  # raises if a later stage has failed
+        for array in unused:  # raise if a later stage has failed
             array.wait_to_read()
         return losses
 
@@ -178,31 +178,31 @@ class Pipeline:
                 boundary.specs, boundary.sent, boundary.received = None, 0, 0
 
     def _end_messages(self, error: Exception, forwards: int, backwards: int | None) -> None:
-        """Complete the messages of a step that has failed here.
+        """Send failed arrays in place of the missing messages of a step that has failed here.
 
-        The neighbors must not wait for this stage, and the messages of later steps must not take
-        the places of those that are missing.
+        Otherwise neighbors would wait for this stage, or would take messages of later steps for the
+        missing ones.
         """
-        if _core.engine_runs_in_caller():  # a neighbor that waits for this rank cannot answer
+        if _core.engine_runs_in_caller():  # a blocked neighbor could not answer
             return
         text = failure_text(self._position, self._group.ranks[self._group.index], error)
         for boundary in (self._before, self._after):
             if boundary is None:
                 continue
             sends, receives = boundary.rest(boundary is self._before, forwards, backwards)
-            with contextlib.suppress(MXNetError):  # without communication nobody waits
+            with contextlib.suppress(MXNetError):  # if communication fails, neighbors do not wait
                 self._receive(boundary, receives)
                 for _ in range(sends):
                     failed = _core.AwaitedArray((1,), "float32", "Pipeline")
                     results = self._send(boundary, [failed.array])
                     failed.fail(text)
-                    # Errors that were read are not reported again by waitall.
+                    # Read the errors, so that waitall does not report them again.
                     for array in (failed.array, *results):
                         with contextlib.suppress(MXNetError):
                             array.wait_to_read()
 
     def _schedule(self) -> Iterator[tuple[str, int]]:
-        if _core.engine_runs_in_caller():  # a send waits until the other rank receives
+        if _core.engine_runs_in_caller():  # a send blocks until the other rank receives
             return forwards_then_backwards(self._micro_batches)
         return one_forward_one_backward(self._position, self._count, self._micro_batches)
 
@@ -212,7 +212,7 @@ class Pipeline:
         Parameters
         ----------
         data : NDArray
-            Needed on the first stage, elsewhere not used.
+            Required on the first stage, ignored on others.
 
         Returns
         -------
@@ -222,9 +222,9 @@ class Pipeline:
         Raises
         ------
         MXNetError
-            If a stage raises, it does so on its rank; stages after it raise here or where the
-            output is read. Stages before it run ahead by as many calls as there are stages after
-            them: they raise in a later call, in `step` or in ``mx.nd.waitall``.
+            If a stage raises, its rank raises that error; later stages raise here or where the
+            output is read. Earlier stages run ahead, by one call for each stage after them, so
+            they raise in a later call, in `step` or in ``mx.nd.waitall``.
         """
         self._begin_messages()
         try:
@@ -246,7 +246,7 @@ class Pipeline:
         return None
 
     def _check_later_stages(self, running: int) -> None:
-        """Raise if a later stage has failed; as many calls of `predict` may still run there."""
+        """Raise if a later stage has failed, except in the last ``running`` calls of `predict`."""
         while len(self._statuses) > running:
             self._statuses.popleft().wait_to_read()
 
@@ -258,7 +258,7 @@ class Pipeline:
         return [data]
 
     def _call(self, inputs: list[NDArray]) -> list[NDArray]:
-        """Run the stage; its output is one array or a list of them."""
+        """Run the stage and return its outputs as a list."""
         output = self.stage(*inputs)
         outputs = list(output) if isinstance(output, (list, tuple)) else [output]
         for entry in outputs:
@@ -293,7 +293,7 @@ class Pipeline:
             grads = self._receive(self._after, specs_back([spec_of(y) for y in held.outputs]))
             pairs = [(y, grad) for y, grad in zip(outputs, grads) if _core.is_recorded(y)]
             used = bool(pairs)
-            if pairs:  # data that the first stage hands on, or a frozen stage, has no gradient
+            if pairs:  # empty if the stage is frozen or only passes its data on
                 autograd.backward([y for y, _ in pairs], [grad for _, grad in pairs])
         if self._before is not None:
             sent = [x.grad for x in held.inputs if x.grad is not None]
@@ -304,9 +304,9 @@ class Pipeline:
         return [] if used else grads
 
     def _prepare_parameters(self) -> None:
-        """Let gradients of the micro-batches add up from 0, unless the user adds up steps, too.
+        """Make gradients add up over micro-batches; zero them first unless the user had ``'add'``.
 
-        Trainers learn where the other stages are, for the norm of all gradients.
+        Also sets the process set of all stages, over which trainers sum the norm of gradients.
         """
         for param in self.collect_params().values():
             param._stages = self._stages
@@ -317,7 +317,7 @@ class Pipeline:
                 param.zero_grad()
 
     def _divided(self, data: Any, label: Any) -> tuple[list[NDArray], list[NDArray]]:
-        """Divide data and labels where they are needed; mistakes are errors of all ranks."""
+        """Return micro-batches of data and labels; all ranks raise if one rank cannot."""
         parts: list[NDArray] = []
         labels: list[NDArray] = []
         failure: MXNetError | None = None
@@ -408,7 +408,7 @@ class Pipeline:
         return self._receive(before, before.specs)
 
     def _send_outputs(self, after: Boundary, outputs: list[NDArray]) -> None:
-        """Send outputs, and what they are before those of the first micro-batch."""
+        """Send outputs; before the first micro-batch, also send their shapes and dtypes."""
         specs = [spec_of(x) for x in outputs]
         if after.specs is None:
             self._send_description(after, specs)

@@ -1,4 +1,4 @@
-"""Ranks that hold the same shard of sharded parameters: their gradients belong together."""
+"""Ranks that hold the same shard of sharded parameters, and therefore sum its gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Replicas", "check_same_loss", "shard_groups", "tell_shards"]
 
-# Objects are made in the same order on all ranks: their numbers keep names of tensors apart.
+# All ranks make replicas in the same order, so these numbers make tensor names unique.
 _numbers = itertools.count()
 
 
@@ -32,7 +32,7 @@ class Replicas:
         self._buckets: dict[Group, GradientBuckets] = {}
         self._prefix = f"replicas.{next(_numbers)}."
         self._groups: dict[str, Group] = {}
-        # Maps name and rank to the ranks among which the rank's parameter is divided.
+        # By name and rank: the ranks among which that rank's parameter is divided.
         self._sets: dict[str, dict[int, list[int]]] = {}
         sharded = [param for param in params if param.shard is not None]
         self._is_compared = group.size == 1
@@ -61,19 +61,20 @@ class Replicas:
                     )
                 if index == mine[param.name]["index"]:
                     at = ranks.index(group.ranks[group.index])
-                    # A lone rank needs no process set.
+                    # A group of one rank needs no process set.
                     self._groups[param.name] = Group(number or 0, tuple(ranks), at)
 
     def _exchange(self, mine: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return how each rank of the group divides its sharded parameters."""
+        """Return the description of sharded parameters of each rank of the group."""
         self._is_compared = True
         texts = exchange_texts(self.group, json.dumps(mine), f"{self._who}: sharded parameters")
         return [json.loads(text) for text in texts]
 
     def compare(self) -> None:
-        """Raise on all ranks if another rank of the group has sharded parameters and this one none.
+        """Raise on all ranks if only some ranks of the group have sharded parameters.
 
-        All ranks of the group call this. Ranks with sharded parameters have compared them already.
+        All ranks of the group call this. It does nothing on ranks with sharded parameters, which
+        have exchanged their descriptions already.
         """
         if self._is_compared:
             return
@@ -109,7 +110,7 @@ class Replicas:
             self._buckets[group].sum([param.name for param in members], grads, group)
 
     def send_first(self, param: Parameter, root_rank: int | None = None) -> None:
-        """Overwrite a shard by that of one replica, on all contexts."""
+        """Overwrite a shard on all contexts with the shard of one replica."""
         group = self.of(param)
         first, *others = param._arrays()
         if group.size > 1:
@@ -122,9 +123,10 @@ class Replicas:
             first.copyto(other)
 
     def check_places(self, who: str, param: Parameter) -> None:
-        """Raise unless the ranks that share an array have the same place among their replicas.
+        """Raise if the process sets that hold shards do not have their ranks in the same order.
 
-        Only then they update the same parameters if each replica updates some.
+        With zero=1, this order decides which rank updates a parameter; all shards of the parameter
+        must be updated by the same process set.
         """
         sets = list({tuple(ranks) for ranks in self._sets.get(param.name, {}).values()})
         count = len(sets[0]) if sets else 0
@@ -142,7 +144,7 @@ class Replicas:
 
 
 def shard_groups(params: Sequence[Parameter]) -> list[Group]:
-    """Return the different groups of several ranks over which parameters are sharded."""
+    """Return all groups of more than one rank over which parameters are sharded."""
     groups = [param._shard.group() for param in params if param._shard is not None]
     return list(dict.fromkeys(group for group in groups if group.size > 1))
 

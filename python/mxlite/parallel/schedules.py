@@ -38,10 +38,10 @@ def one_forward_one_backward(
 
 
 def forwards_then_backwards(micro_batches: int) -> Iterator[tuple[str, int]]:
-    """Yield the work of a stage if all micro-batches run forward before the first backward.
+    """Yield the work of a stage in a schedule with all forward passes before the first backward.
 
-    No stage sends forward while its neighbor sends backward, so sends may wait for their receivers.
-    A stage holds the activations of all micro-batches.
+    A stage never sends forward while its neighbor sends backward, so blocking sends do not
+    deadlock. A stage holds the activations of all micro-batches.
     """
     for kind in ("forward", "backward"):
         for index in range(micro_batches):

@@ -21,15 +21,15 @@ SHARD_ATTRIBUTE = "__shard__"
 
 _Shape = tuple[int, ...]
 
-# Elements of which a checksum is made, or that are sent, at a time.
+# Number of elements that are sent or added to a checksum at a time.
 _PIECE = 1 << 18
 
 
 class Shard:
     """Division of an array among the ranks of a process set.
 
-    Rank i of the set holds the i-th shard along the axis. If the shards are not equal the first
-    ranks have one index more.
+    Rank i of the set holds the i-th shard along the axis. If the axis does not divide evenly, the
+    first ranks have one index more.
     """
 
     def __init__(self, who: str, given: Any, allow_uneven: bool) -> None:
@@ -44,21 +44,21 @@ class Shard:
             None if process_set is None else resolved_process_set(f"{who}: shard", process_set)
         )
         self.allow_uneven = bool(allow_uneven)
-        # Position of the rank that exported the graph of this array; None if all ranks may run it.
+        # Index of the rank that exported the graph, if only that rank can run it; else None.
         self.exported_by: int | None = None
 
     @property
     def given(self) -> tuple[int, Any]:
-        """Axis and process set as the user gave them; instead of a name the set it stands for."""
+        """Axis as the user gave it, and the process set; a name is replaced by the set it names."""
         return self._axis, self.process_set
 
     def is_given_by(self, given: Any) -> bool:
-        """Return whether an axis and a process set are the same ones; an axis -1 is only -1."""
+        """Return whether axis and process set equal those of this shard; -1 equals only -1."""
         axis, process_set = given
         return bool(axis == self._axis and _number(process_set) == _number(self.process_set))
 
     def group(self) -> Group:
-        """Return the process set; raises if this process does not belong to it."""
+        """Return the process set; raise if this process does not belong to it."""
         return group_of(self._who, self.process_set)
 
     def attribute(self, shape: _Shape | None, graph_of_rank: bool = False) -> str | None:
@@ -83,7 +83,7 @@ class Shard:
         return self._axis % ndim
 
     def bounds(self, shape: Sequence[int], index: int | None = None) -> tuple[int, int]:
-        """Return where the shard of a rank begins and ends along the axis."""
+        """Return the first index of a rank's shard along the axis, and the index after its last."""
         group = self.group()
         axis = self.axis(shape)
         extent, count = shape[axis], group.size
@@ -156,9 +156,9 @@ class Shard:
     def draw(self, shape: _Shape, dtype: str, fill: Callable[[], NDArray]) -> NDArray:
         """Return this rank's shard of an array that every rank fills; all ranks call this.
 
-        Every rank makes the whole array, so that its random numbers are those of one process. If
-        the ranks made different arrays, all take that of the first rank of the set. This needs the
-        memory of the whole array and of one shard, and the whole array is freed at the end.
+        Every rank makes the whole array, so that it gets the same random numbers as in one process.
+        If the arrays differ, all ranks use the array of the first rank of the set. The peak memory
+        is the whole array and one shard; the whole array is freed at the end.
         """
         group = self.group()
         failure: Exception | None = None
@@ -190,13 +190,13 @@ class Shard:
             if low < high:
                 place = (slice(None),) * axis + (slice(low - own_begin, high - own_begin),)
                 own[place] = nd.slice_axis(sent, axis=axis, begin=low - begin, end=high - begin)
-            sent.wait_to_read()  # one piece is in flight
+            sent.wait_to_read()  # at most one piece is in flight
         return own
 
     def check_ranks(
         self, shape: _Shape, dtype: str, failure: Exception | None = None, values: int = 0
     ) -> list[int]:
-        """Raise unless all ranks of the set divide the same array in the same way."""
+        """Raise if the ranks of the set have different arrays or divide them differently."""
         group = self.group()
         ndim = len(shape)
         axis = self._axis % ndim if -ndim <= self._axis < ndim else self._axis
@@ -235,7 +235,7 @@ class Shard:
 
 
 def options_of_attribute(name: str, attribute: str) -> tuple[dict[str, Any], int | None]:
-    """Return the arguments of a parameter that a symbol's variable describes as sharded.
+    """Return a sharded parameter's arguments from the attribute of a symbol's variable.
 
     The second result is the position of the rank that exported the symbol, if only this rank can
     run it, else None.
@@ -276,6 +276,6 @@ def _checksum(array: NDArray) -> int:
 
 
 def _number(process_set: Any) -> Any:
-    """Return what process sets are compared by."""
+    """Return the number of a process set, by which sets are compared."""
     found = resolved_process_set("shard", process_set)
     return found.process_set_id if isinstance(found, ProcessSet) else found

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["StateShards", "checked_stage"]
 
-# Numbers keep the tensor names of trainers apart. This rank has used those below; other ranks may
-# have taken part in more or fewer trainers, so that a trainer takes the highest of its ranks.
+# Each trainer has a number, which makes its tensor names unique. This rank has used all lower ones.
+# Ranks may belong to different trainers, so a trainer takes the highest number of its ranks.
 _next_number = 0
-# Weights that travel together.
+# Size of the buckets in which weights are sent.
 _BUCKET_BYTES = 4 << 20
 
 
 def checked_stage(stage: Any, update_on_kvstore: bool | None, optimizer: Optimizer) -> int:
-    """Return the stage of ZeRO that a trainer was given."""
+    """Return the stage of ZeRO, 0 or 1; raise if the trainer does not support it."""
     if isinstance(stage, bool) or not isinstance(stage, (int, np.integer)):
         raise TypeError_(f"Trainer: zero is {stage!r}, expected 0 or 1")
     if stage not in (0, 1):
@@ -51,7 +51,7 @@ def checked_stage(stage: Any, update_on_kvstore: bool | None, optimizer: Optimiz
 
 
 def store_group(store: Any, stage: int, params: Sequence[Parameter]) -> Group:
-    """Return the ranks whose gradients a store sums, for trainers that depend on the ranks."""
+    """Return the ranks whose gradients a store sums; one rank if nothing is divided."""
     spans = store is not None and store._spans_processes
     divides = stage or (spans and any(param.shard is not None for param in params))
     group = group_of("Trainer", None) if divides else Group(0, (0,), 0)
@@ -72,26 +72,26 @@ def store_group(store: Any, stage: int, params: Sequence[Parameter]) -> Group:
 
 
 class StateShards:
-    """Assigns each parameter a rank, which keeps its optimizer state and updates it.
+    """Assigns each parameter to a rank, which keeps its optimizer state and updates it.
 
     Parameters are assigned whole, the largest first, each to the rank with the fewest elements so
-    far: norms over whole weights stay right, and updates have the bits of an unsharded trainer.
+    far. So norms of weights need no communication, and results have the bits of zero=0.
     """
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
-        self._owners: dict[int, int] = {}  # position in the parameter's group
+        self._owners: dict[int, int] = {}  # index of the rank in the parameter's group
         self._loads: dict[tuple[int, ...], list[int]] = {}
         self._prefix = ""
 
     def assign(self, params: Sequence[tuple[int, Parameter]]) -> None:
-        """Give parameters that have no rank yet to ranks; all ranks give the same ones."""
+        """Assign ranks to parameters that have none; all ranks must pass the same parameters."""
         fresh = [(i, param) for i, param in params if i not in self._owners]
-        # The whole shape: ranks that hold other shards of a parameter come to the same result.
+        # Whole shapes, so that ranks with other shards of a parameter get the same result.
         sizes = {i: math.prod(param.shape or ()) for i, param in fresh}
         for i, param in sorted(fresh, key=lambda entry: (-sizes[entry[0]], entry[0])):
             group = self._replicas.of(param)
-            # Blocks of any rank are assigned by the loads of as many replicas.
+            # Separate loads for each number of replicas, and for whole and sharded parameters.
             loads = self._loads.setdefault((group.size, param.shard is not None), [0] * group.size)
             owner = loads.index(min(loads))
             loads[owner] += sizes[i]
@@ -102,7 +102,7 @@ class StateShards:
         return self._owners[index] == self._replicas.of(param).index
 
     def send_weights(self, params: Sequence[tuple[int, Parameter]]) -> None:
-        """Overwrite the weights of all ranks by those of the rank that has updated them."""
+        """Send each weight from the rank that updated it to all other ranks."""
         if not self._prefix:
             self._prefix = f"zero.{self._agreed_number()}."
         batches: dict[tuple[Group, int], list[tuple[str, NDArray]]] = {}
@@ -153,7 +153,7 @@ class StateShards:
             for theirs in trees:
                 for key, value in theirs["optimizer"]["attributes"].items():
                     if isinstance(value, dict) and key != "_all_index_update_counts":
-                        # Values by weight, such as the last rates of LARS.
+                        # Dictionaries by weight, such as the last rates of LARS.
                         own = {i: value[i] for i in value if i in theirs["states"]}
                         attributes[key].update(own)
         return merged
@@ -161,13 +161,13 @@ class StateShards:
     def own_states(
         self, states: dict[Any, Any], params: Sequence[tuple[int, Parameter]]
     ) -> dict[Any, Any]:
-        """Return those states that this rank keeps."""
+        """Return the states that this rank keeps."""
         foreign = {i for i, param in params if not self.owns(i, param)}
         return {i: state for i, state in states.items() if i not in foreign}
 
 
 def _buckets(entries: list[tuple[str, NDArray]]) -> list[list[tuple[str, NDArray]]]:
-    """Cut a list into runs of some megabytes."""
+    """Split a list into buckets of about ``_BUCKET_BYTES``."""
     buckets: list[list[tuple[str, NDArray]]] = [[]]
     size = 0
     for entry in entries:

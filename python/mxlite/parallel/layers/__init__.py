@@ -1,8 +1,8 @@
 """Layers whose parameters are divided among the ranks of a process set (tensor parallelism).
 
-All ranks of the set call a layer with the same input and get the same output, unless the layer says
-that one of them is a rank's shard. Gradients follow the same rule: what all ranks have has the same
-gradient on all of them, so that a trainer sums gradients over the data-parallel ranks only.
+All ranks of the set call a layer with the same input and get the same output, unless the layer is
+documented to take or return shards. Gradients follow the same rule: an array that is equal on all
+ranks has an equal gradient on them, so a trainer sums gradients over data-parallel ranks only.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ __all__ = ["ColumnParallelDense", "RowParallelDense"]
 
 
 class _ParallelDense(HybridBlock):
-    """Shared by both layers: options, parameters, repr."""
+    """Base of both layers: options, parameters and repr."""
 
     _node_op = "fullyconnected"
     _axis: int  # divided axis of the weight
@@ -54,7 +54,7 @@ class _ParallelDense(HybridBlock):
         self._flatten = flatten
         self._group = group_of(name, process_set)
         what, extent = (("units", units), ("in_units", in_units))[self._axis]
-        # Unknown inputs are divided when they are seen.
+        # If in_units is unknown, the sizes are computed at the first call.
         self._sizes = shard_sizes(name, what, extent, self._group, allow_uneven) if extent else None
         common = {"dtype": dtype, "allow_deferred_init": True}
         divided = {**common, "shard": (self._axis, process_set), "allow_uneven": allow_uneven}
@@ -87,8 +87,8 @@ class _ParallelDense(HybridBlock):
 class ColumnParallelDense(_ParallelDense):
     """Dense layer of which each rank of a process set computes a part of the outputs.
 
-    The input is the same on all ranks. The output is this rank's shard of the outputs, as
-    `RowParallelDense` takes it, or with ``gather_output`` the whole one.
+    The input is the same on all ranks. The output is this rank's shard of the outputs, which is
+    the input of `RowParallelDense`, or with ``gather_output`` the whole output.
 
     Parameters
     ----------
@@ -103,12 +103,12 @@ class ColumnParallelDense(_ParallelDense):
     gather_output : bool
         Return the whole output on all ranks.
     allow_uneven : bool
-        Accept ``units`` that the ranks do not divide: the first ranks have one unit more.
+        Accept ``units`` that do not divide evenly; the first ranks then have one unit more.
 
     Raises
     ------
     ShapeError
-        If ``units`` does not divide.
+        If ``units`` does not divide evenly among the ranks.
 
     Notes
     -----
@@ -150,8 +150,8 @@ class RowParallelDense(_ParallelDense):
     """Dense layer of which each rank of a process set computes with a part of the inputs.
 
     The input is this rank's shard along the last dimension, as `ColumnParallelDense` returns it, or
-    without ``input_is_parallel`` the whole one, which is the same on all ranks. The output is the
-    same on all ranks: the sum of what they compute.
+    without ``input_is_parallel`` the whole input, which is the same on all ranks. The output is
+    the sum of the products of all ranks, and the same on all of them.
 
     Parameters
     ----------
@@ -168,12 +168,12 @@ class RowParallelDense(_ParallelDense):
     input_is_parallel : bool
         Whether inputs are shards.
     allow_uneven : bool
-        Accept ``in_units`` that the ranks do not divide: the first ranks have one more.
+        Accept ``in_units`` that do not divide evenly; the first ranks then have one more.
 
     Raises
     ------
     ShapeError
-        If ``in_units`` does not divide.
+        If ``in_units`` does not divide evenly among the ranks.
 
     Notes
     -----
@@ -204,7 +204,7 @@ class RowParallelDense(_ParallelDense):
             self._end = self._begin + self._sizes[self._group.index]
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
-        """Multiply by this rank's part, add up over ranks, add the bias, activate."""
+        """Multiply by this rank's shard, sum over ranks, add the bias, activate."""
         if not self._input_is_parallel:
             x = entering(F, x, self._group)
             if self._flatten:

@@ -75,13 +75,13 @@ class VocabParallelEmbedding(HybridBlock):
             self.weight._same_loss = self.weight._graph_of_rank = True
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> NDArray:  # noqa: N803
-        """Look up the rows that this rank has, and add up over ranks."""
+        """Look up the rows that this rank has, and sum over ranks."""
         row = F.clip(F.cast(x, dtype="int64"), 0, self._input_dim - 1) - self._begin
         own = (row >= 0) * (row < self._size)
         rows = F.Embedding(
             row, weight, input_dim=self._size, output_dim=self._output_dim, dtype=self._dtype
         )
-        # Chosen, not multiplied: NaN in a row that is not asked for must not spread.
+        # where() instead of a product with the mask, so that NaN in other rows does not spread.
         flat = F.reshape(rows, shape=(-1, self._output_dim))
         flat = F.where(F.reshape(own, shape=(-1,)), flat, F.zeros_like(flat))
         return summed(F, F.reshape_like(flat, rows), self._group)

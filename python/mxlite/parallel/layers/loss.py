@@ -41,13 +41,13 @@ class VocabParallelSoftmaxCELoss(Loss):
     weight : float, optional
     batch_axis : int
     margin : tuple of (float, float, float)
-        For faces: ``pred`` are cosines, and that of the label's class, ``cos(t)``, becomes
-        ``cos(margin[0] * t + margin[1]) - margin[2]``. ArcFace: ``(1, 0.5, 0)``, CosFace: ``(1, 0,
-        0.35)``.
+        For face recognition: ``pred`` are cosines, and the cosine of the label's class,
+        ``cos(t)``, becomes ``cos(margin[0] * t + margin[1]) - margin[2]``. ArcFace has
+        ``(1, 0.5, 0)``, CosFace ``(1, 0, 0.35)``.
     scale : float
         Factor of ``pred``, after the margin.
     dtype : str or numpy type
-        Type in which the loss is computed and returned, whatever the logits have.
+        Type in which the loss is computed and returned, independent of the logits' type.
 
     Notes
     -----
@@ -112,7 +112,7 @@ class VocabParallelSoftmaxCELoss(Loss):
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
 
     def _with_margin(self, F: Any, pred: Any, position: Any, own: Any) -> Any:  # noqa: N803
-        """Return scaled logits; ``own`` marks the labels whose class is at a position here."""
+        """Return scaled logits; ``own`` marks the labels whose class is in this rank's shard."""
         factor, angle, distance = self._margin
         if self._margin != (1, 0, 0):
             cosine = moved = F.pick(pred, position, axis=-1)

@@ -12,7 +12,7 @@ __all__ = ["shard_sizes", "entering", "gathered", "summed"]
 
 
 def shard_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bool) -> list[int]:
-    """Return the size of each rank's shard of a divided axis, as sharded parameters have it."""
+    """Return the size of each rank's shard of an axis, by the rule of sharded parameters."""
     if extent < group.size or (extent % group.size and not allow_uneven):
         ranks = ", ".join(map(str, group.ranks))
         raise ShapeError(
@@ -29,7 +29,7 @@ def shard_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bo
 
 
 def entering(F: Any, data: Any, group: Group) -> Any:  # noqa: N803
-    """Return an array that all ranks have and of which each computes a part of the results.
+    """Return the equal input of all ranks unchanged; backward sums its gradient over the ranks.
 
     A group of one rank has no collectives, so that an exported graph runs in any job.
     """
@@ -37,7 +37,7 @@ def entering(F: Any, data: Any, group: Group) -> Any:  # noqa: N803
 
 
 def summed(F: Any, part: Any, group: Group) -> Any:  # noqa: N803
-    """Return the sum of all ranks' arrays, which all ranks use in the same way.
+    """Return the sum of all ranks' arrays; all ranks must use the result in the same way.
 
     A group of one rank has no collectives, so that an exported graph runs in any job.
     """
@@ -47,10 +47,10 @@ def summed(F: Any, part: Any, group: Group) -> Any:  # noqa: N803
 
 
 def gathered(F: Any, shard: Any, sizes: list[int], group: Group) -> Any:  # noqa: N803
-    """Return the shards of all ranks, joined along the last axis, to all ranks.
+    """Return the shards of all ranks, joined along the last axis.
 
-    The result is used by all ranks in the same way: its gradient is divided again without
-    communication. Shards may have different sizes.
+    All ranks must use the result in the same way, because backward takes this rank's part of the
+    gradient without communication. Shards may have different sizes.
     """
     if group.size == 1:
         return shard
