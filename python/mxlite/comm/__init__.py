@@ -1,4 +1,4 @@
-"""The processes of a job: joining it, sets of processes, arrays handed to collective operations.
+"""The processes of a job: joining the job, process sets, collectives on arrays.
 
-``mx.kv`` and :mod:`mxlite.horovod` stand on it.
+``mx.kv`` and :mod:`mxlite.horovod` are built on this package.
 """

@@ -1,4 +1,4 @@
-"""Joining and leaving a job, and what it looks like from this process."""
+"""Joining and leaving a job; rank, size and features of the job."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ _hooks_installed = False
 
 
 def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None = None) -> None:
-    """Join the other processes that `mpirun` or `mxlite-run` started; alone without them.
+    """Join the processes that `mpirun` or `mxlite-run` started, or form a job of one process.
 
     Parameters
     ----------
     comm : list of int or mpi4py.MPI.Comm, optional
-        Ranks of the job, or a communicator, to be used instead of all; a process that is not among
-        the ranks is a job of its own.
+        Ranks of the job, or a communicator; all ranks by default. A process that is not included
+        forms a job of its own.
     process_sets : list of ProcessSet or 'dynamic', optional
-        Process sets besides that of all ranks; 'dynamic' allows to add and remove them later.
+        Process sets besides that of all ranks; 'dynamic' permits adding and removing them later.
 
     Raises
     ------
     ValueError
-        If the others cannot be joined: Open MPI is missing, a rank has another version, ...
+        If the job cannot be joined: Open MPI is missing, a rank has another version, ...
 
     Notes
     -----
@@ -127,12 +127,12 @@ def _install_hooks() -> None:
 
 
 def _at_exit() -> None:
-    # MPI's end waits for all ranks: a process that fails ends without it, and mpirun ends the rest.
+    # MPI_Finalize waits for all ranks, so a failed process skips it, and mpirun ends the others.
     if JOB.failed or _core.ended_by_interrupt():
         _core.comm_stop()
     else:
         if JOB.info is not None:
-            # The last call takes part, too; its error was raised if the caller read the result.
+            # Finish calls that are pending. Their errors are dropped: reading a result raises them.
             with contextlib.suppress(MXNetError):
                 _core.waitall()
         _core.comm_finalize()
@@ -140,7 +140,7 @@ def _at_exit() -> None:
 
 
 def shutdown() -> None:
-    """Leave the job: operations that are pending, or called later by any rank, fail.
+    """Leave the job. Pending operations fail, and so do later calls on any rank.
 
     Notes
     -----
@@ -152,7 +152,7 @@ def shutdown() -> None:
 
 
 def forget() -> None:
-    """Forget a job that is formed again; process sets are to be added again."""
+    """Reset the state of a job that is formed again; its process sets must be added again."""
     JOB.info = None
     sets.left()
 
@@ -168,7 +168,7 @@ def rank() -> int:
     Raises
     ------
     ValueError
-        Before `init`, as all functions of this kind.
+        If called before `init`, like all functions of this group.
     """
     return int(JOB.value("rank"))
 
@@ -189,7 +189,7 @@ def local_size() -> int:
 
 
 def cross_rank() -> int:
-    """Return the number of this process among those of the same local rank on all hosts."""
+    """Return the position of this process among the processes of its local rank, by host."""
     return int(JOB.value("cross_rank"))
 
 
@@ -209,7 +209,7 @@ def mpi_threads_supported() -> bool:
     Raises
     ------
     ValueError
-        Before `init`, and in a job that needs no MPI.
+        If called before `init`, or if the job does not use MPI.
     """
     JOB.value("rank")
     if not mpi_enabled():
@@ -253,7 +253,7 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Return whether collectives of arrays on GPUs need no host memory (`nccl_built`)."""
+    """Return whether collectives on GPU arrays avoid host memory; see `nccl_built`."""
     return nccl_built() > 0
 
 
@@ -263,7 +263,7 @@ def rocm_built() -> bool:
 
 
 def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
-    """Begin to write a trace of all collectives, on rank 0, for chrome://tracing.
+    """Start writing a trace of all collectives on rank 0, for chrome://tracing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Batch normalization with the statistics of several devices: of ranks, or of one process."""
+"""Batch normalization with statistics over several devices, of one process or of all ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _exchanges: dict[tuple[str, int, Group], DeviceExchange] = {}
 def _exchange_of_key(
     key: str, num_devices: int, process_set: ProcessSet | int | None
 ) -> DeviceExchange | None:
-    """Return where the devices of this process exchange the statistics of a layer."""
+    """Return the exchange of a layer between this process's devices; None for one device."""
     group = group_of("SyncBatchNorm", process_set)
     if num_devices in (1, group.size):
         return None
@@ -67,7 +67,7 @@ def sync_batch_norm(
     fix_gamma: bool,
     exchange: DeviceExchange | None = None,
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """Normalize data in training by the mean and variance of all devices' data, with gradients.
+    """Normalize training data by the mean and variance over all devices; has a gradient.
 
     Each device sends its count, mean and sum of squared deviations in one all-gather, and backward
     runs one reduce-scatter. Batches may differ in size.
@@ -85,7 +85,7 @@ def sync_batch_norm(
             "least one element on every rank"
         )
     if not all(extent > 0 for array in (gamma, beta) for extent in array.shape or (0,)):
-        # In a trace that infers shapes this call determines those of gamma and beta.
+        # While shapes are inferred, this call sets the shapes of gamma and beta.
         few = nd.zeros((1, shape[1]), dtype=moving_mean.dtype)
         nd.BatchNorm(few, gamma, beta, moving_mean, moving_var, use_global_stats=True)
     if exchange is not None and data._traced:
@@ -113,7 +113,7 @@ def sync_batch_norm(
     own_mean = nd.sum(x, axis=others) / count
     own_squares = nd.sum(nd.square(nd.broadcast_sub(x, own_mean.reshape(channels))), axis=others)
     own = nd.stack(nd.ones_like(own_mean) * count, own_mean, own_squares, axis=0)
-    # The shape does not depend on the size of the batch: (devices, 3, C).
+    # Shape (1, 3, C) before and (devices, 3, C) after the exchange, for any batch size.
     own = own.expand_dims(0)
     if exchange is None:
         parts = nd.contrib.all_gather(own, axis=0, process_set=group.number)

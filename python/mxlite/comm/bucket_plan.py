@@ -1,4 +1,4 @@
-"""Division of gradients into buckets, on which all ranks agree; sizes are tuned at run time."""
+"""Division of gradients into buckets, equal on all ranks; sizes are tuned at run time."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _Item = TypeVar("_Item")
 _MB = 1 << 20
 _VARIABLE = "MXLITE_BUCKET_MB"
 _HALVES = ("float16", "bfloat16")
-# Sizes of buckets in bytes: the first one, and those that are tried after it.
+# Bucket sizes in bytes, in the order in which they are tried.
 _SIZES = (25 * _MB, 8 * _MB, 3 * _MB)
-# Steps with each size, and how many of them do not count, because their memory is new.
+# Steps with each size; the first of them are not timed, because they allocate memory.
 _TRIAL_STEPS, _SKIPPED_STEPS = 12, 4
-# A size replaces another one if its steps take less than this share of the time.
+# A size replaces the best one so far if its steps take less than this share of its time.
 _GAIN = 0.98
 
 
 def wire_dtype(array: NDArray, wire: str | None) -> str:
-    """Return the dtype in which a gradient travels."""
+    """Return the dtype in which a gradient is sent."""
     own = dtype_name(array.dtype)
     return wire if wire is not None and "float" in own and own not in _HALVES else own
 
 
 def kind_of(array: NDArray, wire: str | None) -> tuple[str, int]:
-    """Return what the gradients of a bucket have in common, and the bytes of one that travel."""
+    """Return the kind of a gradient, equal for all of a bucket, and the bytes that it sends."""
     own, travels = dtype_name(array.dtype), wire_dtype(array, wire)
     width = 2 if travels in _HALVES else np.dtype(array.dtype).itemsize
     place = "GPU" if array.ctx.device_type == "gpu" else "CPU"
@@ -60,9 +60,10 @@ def kind_of(array: NDArray, wire: str | None) -> tuple[str, int]:
 def agree(
     label: str, group: Group, gradients: Mapping[str, NDArray], options: str, wire: str | None
 ) -> tuple[list[str], bool]:
-    """Compare the gradients of all ranks, and take over the order in which rank 0 makes them.
+    """Raise if the ranks have different gradients; return the order from rank 0's backward.
 
-    All ranks of the group call this at the same place among their calls.
+    The second result is whether rank 0 knew the order. All ranks of the group must call this at the
+    same point of their sequence of calls.
     """
     names = list(gradients)
     lines = [
@@ -84,15 +85,15 @@ def agree(
 
 
 def backward_order(gradients: Sequence[NDArray]) -> tuple[list[int], bool]:
-    """Return the order in which backward makes gradients."""
+    """Return the order in which backward makes gradients, and whether it is fully known."""
     positions = _core.gradient_positions(list(gradients))
-    # Gradients of unknown position follow: backward runs from the last parameters to the first.
+    # Gradients of unknown position come last, in reverse order of the parameters.
     order = sorted(range(len(positions)), key=lambda i: (positions[i] == 0, positions[i], -i))
     return order, all(positions)
 
 
 def _relative(names: Sequence[str]) -> list[str]:
-    """Count the numbers in names from 0: processes number their blocks in different ways."""
+    """Shift the numbers in names to start from 0, because processes number blocks differently."""
     cut = [re.split(r"(\d+)", name) for name in names]
     lowest: dict[str, int] = {}
     for parts in cut:
@@ -127,7 +128,7 @@ def _raise_difference(label: str, group: Group, texts: Sequence[str]) -> NoRetur
 
 
 def near_equal_parts(items: Sequence[_Item], count: int) -> list[list[_Item]]:
-    """Cut a sequence into at most ``count`` runs; the first ones get one more if need be."""
+    """Split a sequence into at most ``count`` runs whose lengths differ by at most 1."""
     count = min(count, len(items))
     parts, begin = [], 0
     for i in range(count):
@@ -140,7 +141,7 @@ def near_equal_parts(items: Sequence[_Item], count: int) -> list[list[_Item]]:
 def packed(
     order: Sequence[str], kinds: Mapping[str, tuple[str, int]], most_bytes: float = math.inf
 ) -> list[list[str]]:
-    """Fill buckets in an order; a bucket holds gradients of one kind."""
+    """Return buckets of at most ``most_bytes``, each with gradients of one kind, in order."""
     full: list[list[str]] = []
     filling: dict[str, tuple[list[str], int]] = {}
     for name in order:
@@ -154,14 +155,14 @@ def packed(
 
 
 class BucketSizes:
-    """The size of buckets: tries some in turn and keeps the one with the shortest steps.
+    """The size of buckets: tries several sizes and keeps the one with the fastest steps.
 
     Attributes
     ----------
     current : int
-        Bytes.
+        Size in bytes.
     done : bool
-        The size does not change any more.
+        Whether the size is final.
     """
 
     def __init__(self, name: str) -> None:
@@ -177,9 +178,9 @@ class BucketSizes:
         return f"buckets of {self.current} bytes" if self._fixed else "buckets of tuned sizes"
 
     def count_step(self, kinds: Mapping[str, tuple[str, int]], group: Group) -> bool:
-        """Count a step, on all ranks alike."""
+        """Time a step; return whether the size has changed. All ranks call this equally often."""
         if sum(size for _, size in kinds.values()) <= _SIZES[-1]:
-            self.done = True  # all sizes give the same buckets
+            self.done = True  # all sizes would give the same buckets
             return False
         now = time.perf_counter()
         if self._last is not None:
@@ -200,7 +201,7 @@ class BucketSizes:
         mine = [statistics.median(times[_SKIPPED_STEPS:]) for times in self._times]
         form = struct.Struct(f"<{len(mine)}d")
         parts = exchange_bytes(group, form.pack(*mine), self._name, ordered=True)
-        # A step ends when that of the slowest rank does.
+        # The slowest rank determines the time of a step.
         slowest = [max(times) for times in zip(*map(form.unpack, parts))]
         best = 0
         for k, seconds in enumerate(slowest):
@@ -210,7 +211,7 @@ class BucketSizes:
 
 
 def _fixed_bytes() -> int | None:
-    """Return the size that the variable asks for; None: it is tuned."""
+    """Return the size that the variable sets; None if the size is tuned."""
     text = os.environ.get(_VARIABLE, "").strip()
     if not text:
         return None

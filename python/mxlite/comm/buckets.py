@@ -1,6 +1,6 @@
-"""Gradients summed over ranks in buckets, while backward still makes the next ones.
+"""Sums gradients over ranks in buckets while backward computes the next gradients.
 
-All ranks sum the same buckets in the same order, so nothing is negotiated by name.
+All ranks sum the same buckets in the same order, so no negotiation by name is needed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class _Bucket:
         self, names: list[str], arrays: list[NDArray], in_place: bool, wire: str | None
     ) -> None:
         self.names = names
-        # Whether sums have the dtype of the gradients.
+        # True if `sums` have the dtype of the gradients.
         self.has_sums = wire is None
         place = _core.comm_place(arrays[0])
         context = arrays[0].ctx if place is None else Context(*place)
         dtype = wire_dtype(arrays[0], wire)
         size = _core.bucket_elements(arrays, nd.zeros((1,), dtype=dtype))
-        # Sums that a store updates with are not page-locked.
+        # Separate sums, with which a store updates, do not need pinned memory.
         apart = cpu() if context.device_type == "cpu_pinned" else context
         contexts = [context] if in_place else [context, apart]
         memories = [nd.zeros((size,), ctx=each, dtype=dtype) for each in contexts]
@@ -44,7 +44,7 @@ class _Bucket:
         self._parts = self.core.parts
 
     def fill(self, gradients: Sequence[Sequence[NDArray] | None]) -> None:
-        """Bring gradients into the bucket; those of several contexts are added up."""
+        """Copy gradients into the bucket, after summing those of several contexts."""
         arrays: list[NDArray | None] = []
         for gradient, part in zip(gradients, self._parts):
             if gradient is None or len(gradient) == 1:
@@ -68,13 +68,13 @@ class _Bucket:
         self.core.reduce(begin, end, name, number, prescale)
 
     def give(self, gradients: Sequence[Sequence[NDArray] | None]) -> None:
-        """Copy the sums to all contexts, as far as their arrays do not lie in the bucket."""
+        """Copy the sums to the gradients that are not stored in the bucket, on all contexts."""
         for k in range(max(len(gradient or ()) for gradient in gradients)):
             self.core.give([g[k] if g is not None and len(g) > k else None for g in gradients])
 
 
 class _CodedBucket:
-    """Gradients that travel together as few bits for each value."""
+    """Gradients that are sent together, rounded to a few bits per value."""
 
     has_sums = False
 
@@ -95,7 +95,7 @@ class _CodedBucket:
         self._residuals = [residuals[name] for name in names]
 
     def fill(self, gradients: Sequence[Sequence[NDArray] | None]) -> None:
-        """Round gradients, those of several contexts after adding them up."""
+        """Round gradients, after summing those of several contexts."""
         self._core.take(
             [None if g is None else g[0] if len(g) == 1 else _summed(g) for g in gradients],
             self._residuals,
@@ -110,7 +110,7 @@ class _CodedBucket:
         self._core.reduce(begin, end, name, number)
 
     def give(self, gradients: Sequence[Sequence[NDArray] | None]) -> None:
-        """Overwrite the arrays of all contexts by the sums."""
+        """Copy the sums to the gradients on all contexts."""
         self._core.give([None if gradient is None else gradient[0] for gradient in gradients])
         for gradient in gradients:
             for other in (gradient or ())[1:]:
@@ -123,7 +123,7 @@ def _summed(arrays: Sequence[NDArray]) -> NDArray:
 
 
 def _runs(chosen: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """Yield where runs of True begin and end."""
+    """Yield the bounds of each run of True."""
     begin = None
     for position, is_chosen in enumerate([*chosen, False]):
         if is_chosen and begin is None:
@@ -136,9 +136,9 @@ def _runs(chosen: Sequence[bool]) -> Iterator[tuple[int, int]]:
 class GradientBuckets:
     """Sums the gradients of a training over the ranks of a group.
 
-    Gradients are packed in the order in which backward made them on rank 0 in the first step, and
-    a bucket is summed as soon as all ranks have it. Where nothing forbids it, a gradient lies in
-    its bucket from the first step on; otherwise it is copied into the bucket in each step.
+    Gradients are packed in the order in which backward made them on rank 0 in the first step. A
+    bucket is summed as soon as all ranks have filled it. If possible, gradients are stored in their
+    bucket after the first step; otherwise each step copies them into the bucket.
     """
 
     def __init__(
@@ -159,18 +159,18 @@ class GradientBuckets:
         JOB.followers.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Copies make plans of their own: a plan is memory of this process.
+        # A copy makes its own plan, because buckets are memory of this process.
         own = (self._label, self._in_place, self._wire, self._groups, self._code, self._terms)
         return _buckets_like, own
 
     def _follow_size(self) -> None:
-        """Forget all plans: the job was formed again, and new ranks have none."""
-        self._known: dict[str, NDArray] = {}  # gradients of the plan, one context each
+        """Drop the plan, because the job was formed again and new ranks have none."""
+        self._known: dict[str, NDArray] = {}  # gradients of the plan, on one context
         self._order: list[str] = []
-        self._asks_again = False  # rank 0 had not seen backward when it gave the order
+        self._asks_again = False  # rank 0 did not know the order of backward yet
         self._buckets: list[_Bucket | _CodedBucket] = []
         self._group: Group | None = None
-        self._wide: dict[str, NDArray] = {}  # sums in the gradients' own dtype
+        self._wide: dict[str, NDArray] = {}  # sums converted to the gradients' dtype
         self._sizes = BucketSizes(f"{self._label}: times of steps")
 
     def sum(
@@ -180,7 +180,7 @@ class GradientBuckets:
         group: Group,
         prescale: float = 1.0,
     ) -> list[NDArray]:
-        """Begin to sum gradients over ranks; all ranks of the group call this."""
+        """Start summing gradients over ranks; all ranks of the group must call this."""
         for name, arrays in zip(names, gradients):
             for array in arrays:
                 if _core.array_kind(array) != "dense":
@@ -188,7 +188,7 @@ class GradientBuckets:
                     raise InputError(
                         f"{self._label}: gradient {name}: {what} given, a dense NDArray expected"
                     )
-        # Arrays without elements are their own sums.
+        # Arrays without elements are not sent.
         given = {name: arrays for name, arrays in zip(names, gradients) if arrays[0].size}
         sums: dict[str, NDArray] = {name: arrays[0] for name, arrays in zip(names, gradients)}
         if len(sums) < len(names):
@@ -235,7 +235,7 @@ class GradientBuckets:
     def _prepare(
         self, given: Mapping[str, Sequence[NDArray]], group: Group, prescale: float
     ) -> None:
-        """Make buckets for these gradients, if they are not those of the last step."""
+        """Make new buckets if the gradients or the bucket size have changed."""
         firsts = {name: arrays[0] for name, arrays in given.items()}
         fits = (
             self._group == group
@@ -254,7 +254,7 @@ class GradientBuckets:
             f"codes {self._code}{self._terms and f', {self._terms}'}"
         )
         order, learned = agree(self._label, group, self._known, options, self._wire)
-        # A gradient that backward did not make in two steps comes last from now on.
+        # After a second step without it, a gradient that backward does not make comes last.
         self._asks_again = not learned and not fits
         _core.note_gradient_order(self._asks_again)
         if not fits or order != self._order:
@@ -265,7 +265,7 @@ class GradientBuckets:
         return {name: kind_of(array, self._wire) for name, array in self._known.items()}
 
     def _pack(self) -> None:
-        """Make the buckets that the order and the size ask for."""
+        """Make the buckets for the current order and size, and reuse those that are unchanged."""
         kinds, known = self._kinds(), list(self._known)
         if self._groups > 0:
             parts = near_equal_parts(known, self._groups)

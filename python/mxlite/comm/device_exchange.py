@@ -1,8 +1,8 @@
-"""Exchange of arrays between the devices of this process, which are called one after another.
+"""Exchange of arrays between the devices of this process, whose calls follow each other.
 
 A program calls a layer for one device after the other, often in one thread, so an exchange cannot
-wait for the last device. Its result is an array that gets its value when all devices have brought
-theirs; operators that read it are queued until then.
+wait for the last device. It returns an array that gets its value when all devices have added their
+arrays; operators that read it are queued until then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _hook_installed = False
 
 
 class DeviceExchange:
-    """The place where the devices of a process exchange arrays of one layer.
+    """Exchanges arrays of one layer between the devices of this process and other ranks.
 
     The n-th call of each device belongs to the n-th round, in which all of them take part.
     """
@@ -45,8 +45,8 @@ class DeviceExchange:
     def gather(self, own: NDArray) -> NDArray:
         """Return the arrays of all devices of all processes, joined along axis 0.
 
-        The gradient is the sum of the devices' gradients of this device's part. The result gets its
-        value when all devices have called this; the caller does not wait.
+        The gradient of ``own`` is the sum over all devices of their gradients of this part. The
+        result gets its value when all devices have called this; the caller does not wait.
         """
         result: NDArray = _Gather(self._meetings)(own)
         return result
@@ -61,7 +61,7 @@ class _Meetings:
         self._lock = threading.Lock()
 
     def join(self, part: NDArray, in_pass: int | None = None) -> tuple[_Round, int]:
-        """Bring a device's array; return the round and the device's position in it."""
+        """Add a device's array; return the round and the device's position in it."""
         with self._lock:
             self._open = [one for one in self._open if not one.over]
             mine = [one for one in self._open if part.ctx in one.passes]
@@ -80,19 +80,19 @@ class _Meetings:
 
 
 class _Round:
-    """One exchange: every device brings an array, and the result is made of all of them."""
+    """One exchange, whose result is computed from one array of every device."""
 
     def __init__(self, meetings: _Meetings, like: NDArray) -> None:
         self._meetings = meetings
-        self.passes: dict[Context, int | None] = {}  # numbers of passes, by device that has joined
+        self.passes: dict[Context, int | None] = {}  # pass number of each device that has joined
         self._parts: list[NDArray] = []
         self._gradients: _Meetings | None = None
         group, shape = meetings.group, tuple(like.shape)
         if not meetings.is_sum:
             shape = (meetings.devices * shape[0], *shape[1:])
         self._awaited = _core.AwaitedArray(shape, dtype_name(like.dtype), meetings.who)
-        # The first device starts the call of this process, so that all ranks start their calls in
-        # the order in which the program calls layers for the first device.
+        # The collective is submitted when the first device joins, so that all ranks submit theirs
+        # in the order in which the program calls layers.
         self.result: NDArray = self._awaited.array
         if group.size > 1:
             call = nd.contrib.reduce_scatter if meetings.is_sum else nd.contrib.all_gather
@@ -137,7 +137,7 @@ class _Round:
         return len(self.passes) - 1
 
     def give_up(self, device: Context) -> None:
-        """Fail because a device begins another pass before others have joined."""
+        """Fail, because a device starts another pass before all devices have joined."""
         here = ", ".join(str(one) for one in self.passes)
         self._awaited.fail(
             f"{device} has begun another pass (autograd.record) while {len(self.passes)} of "
@@ -146,7 +146,7 @@ class _Round:
         )
 
     def end(self) -> None:
-        """Fail because the program ends."""
+        """Fail if devices are missing, because the program ends."""
         if not self.over:
             self._awaited.fail("the program ends before all devices have called it")
 

@@ -1,4 +1,4 @@
-"""The process set of a layer, parameter or trainer, as collective operators number it."""
+"""The process set of a layer, parameter or trainer, with its number for collectives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "ranks_text",
 ]
 
-# Variables in which launchers give the number of processes.
+# Environment variables in which launchers set the number of processes.
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MXLITE_JOB_SIZE")
 _LENGTHS = struct.Struct("<QQ")
 
@@ -46,7 +46,7 @@ class Group:
     number : int
         The value for the parameter ``process_set`` of collective operators.
     ranks : tuple of int
-        Ranks of the job, in rising order.
+        Ranks of the job, in ascending order.
     index : int
         Position of this process among them.
     """
@@ -107,7 +107,7 @@ def find_process_set(ranks: Sequence[int]) -> int | None:
 def exchange_bytes(
     group: Group, content: bytes, what: str, *, ordered: bool = False
 ) -> list[bytes]:
-    """Return what all ranks of a group give; all of them call this in the same order."""
+    """Return the bytes of all ranks of a group; all of them must call this in the same order."""
     if group.size == 1:
         return [content]
     name = what
@@ -138,7 +138,7 @@ def exchange_bytes(
 
 
 def exchange_texts(group: Group, text: str, what: str, *, ordered: bool = False) -> list[str]:
-    """Return the texts that all ranks of a group give; see `exchange_bytes`."""
+    """Return the texts of all ranks of a group; see `exchange_bytes`."""
     parts = exchange_bytes(group, text.encode(), what, ordered=ordered)
     return [part.decode() for part in parts]
 

@@ -23,11 +23,11 @@ class _Job:
 
     def __init__(self) -> None:
         self.info: dict[str, Any] | None = None
-        self.failed = False  # an exception ends this process
-        # Trainers and optimizers: their _follow_size() adapts them to a job of another size.
+        self.failed = False  # True if an exception ends this process
+        # Trainers, optimizers, ...: _follow_size() is called when the size of the job changes.
         self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
-        # Unnamed calls come in the same order on all ranks of a process set: each kind of operation
-        # counts its own.
+        # Unnamed calls are numbered by kind of operation and process set; all ranks of the set make
+        # them in the same order.
         self.counters: dict[tuple[str, int | None], itertools.count[int]] = defaultdict(
             itertools.count
         )

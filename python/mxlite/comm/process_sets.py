@@ -1,4 +1,4 @@
-"""Groups of ranks that have collectives of their own."""
+"""Process sets: groups of ranks that run collectives among themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ProcessSet", "add_process_set", "global_process_set", "remove_proces
 
 
 class ProcessSetError(ValueError_):
-    """A process set that does not exist, exists already, or may not be changed."""
+    """A process set does not exist, exists already, or may not be changed."""
 
 
 class ProcessSet:
@@ -26,7 +26,7 @@ class ProcessSet:
     Parameters
     ----------
     ranks_or_comm : sequence of int
-        Ranks of the job; an mpi4py communicator is not taken, give its ranks.
+        Ranks of the job. Communicators of mpi4py are not supported; give their ranks.
 
     Notes
     -----
@@ -59,11 +59,11 @@ class ProcessSet:
         return list(self.ranks or [])
 
     def size(self) -> int | None:
-        """Return how many ranks it has; None while it is not part of the job."""
+        """Return the number of ranks; None while the set is not part of the job."""
         return None if self.process_set_id is None else len(self.ranks or ())
 
     def rank(self) -> int | None:
-        """Return this process's number in the set; None while it is not part of the job.
+        """Return this process's position in the set; None while the set is not part of the job.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class ProcessSet:
         return None if self.ranks is None else _own_rank() in self.ranks
 
     def __index__(self) -> int:
-        """Return the number, so that operators take a process set for ``process_set_id``."""
+        """Return the number, so that operators accept a process set as ``process_set_id``."""
         if self.process_set_id is None:
             raise ProcessSetError(
                 f"{self!r} is not part of the job: give it to hvd.init(process_sets=[...]) or "
@@ -129,7 +129,7 @@ process_set_of_axis = Provided()  # provided by parallel/mesh.py; None without a
 
 
 def resolved_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet | int:
-    """Return the process set that an argument stands for, or its number, which is not checked."""
+    """Return the process set of an argument, or an unchecked number."""
     if process_set is None:
         return global_process_set
     found: Any = process_set
@@ -146,7 +146,7 @@ def resolved_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet |
 
 
 def chosen_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet:
-    """Return the process set that an argument stands for."""
+    """Return the process set of an argument: a set, a number, the name of a mesh axis, or None."""
     found = resolved_process_set(who, process_set)
     if isinstance(found, ProcessSet):
         return found
@@ -161,14 +161,14 @@ def _own_rank() -> int:
 
 
 def checked_rank(who: str, rank: Any) -> int:
-    """Return the number of a rank."""
+    """Return a rank as an int; raise if it is not an integer."""
     if isinstance(rank, (bool, np.bool_)) or not hasattr(rank, "__index__"):
         raise TypeError_(f"{who}: rank {rank!r} given, an integer expected")
     return operator.index(rank)
 
 
 def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[ProcessSet]:
-    """Check what was given to ``init`` and note whether sets may change later."""
+    """Check the process sets given to ``init``; store whether sets may change later."""
     global _dynamic
     _dynamic = dynamic_process_sets()
     if process_sets is None:
@@ -193,7 +193,7 @@ def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[Process
 
 
 def joined(given: Sequence[ProcessSet]) -> None:
-    """Number the sets that the core made in ``init``, in their order."""
+    """Set the numbers of the process sets that ``init`` made, in their order."""
     global_process_set.ranks = list(_core.comm_set_members(0))
     for number, process_set in enumerate(given, 1):
         process_set.process_set_id = number
@@ -206,7 +206,7 @@ def added_process_sets() -> list[ProcessSet]:
 
 
 def left() -> None:
-    """Forget all sets after ``shutdown``."""
+    """Detach all process sets from the job after ``shutdown``."""
     for process_set in _added:
         process_set.process_set_id = None
     _added.clear()
@@ -237,7 +237,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     Raises
     ------
     ValueError
-        If sets may not change, if the ranks are a set already, or if ranks disagree.
+        If sets may not change, if a set of these ranks exists, or if the ranks pass different sets.
     """
     _check_dynamic("add_process_set")
     if not isinstance(process_set, ProcessSet):
@@ -246,9 +246,9 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def provide_process_set(ranks: Sequence[int]) -> ProcessSet:
-    """Return the process set of some ranks, added if there is none; all ranks of the job call it.
+    """Return the process set of some ranks; add it if there is none. All ranks of the job call it.
 
-    Unlike `add_process_set` it needs no permission to change sets.
+    Unlike `add_process_set`, it works without ``init(process_sets="dynamic")``.
     """
     wanted = list(ranks)
     if wanted == global_process_set.ranks:
@@ -261,7 +261,7 @@ def provide_process_set(ranks: Sequence[int]) -> ProcessSet:
 
 def _add(process_set: ProcessSet) -> ProcessSet:
     ranks = process_set.wanted_ranks()
-    try:  # the core checks the ranks, so that a mistake of one rank is an error of all
+    try:  # the core checks the ranks, so that all ranks raise if one rank makes a mistake
         pending = _core.comm_submit(
             "add_process_set", ["process_set.add"], [], [], {"splits": ranks}
         )
@@ -277,7 +277,7 @@ def _add(process_set: ProcessSet) -> ProcessSet:
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a process set; all ranks of the job call it.
 
-    Operations of the set that wait for other ranks fail on those that have called them.
+    Operations of the set that still wait for other ranks fail.
 
     Parameters
     ----------
@@ -286,12 +286,12 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     Returns
     -------
     bool
-        False for the set of all ranks, which stays, and for one that was removed before.
+        False for the set of all ranks, which is kept, and for a set that was already removed.
 
     Raises
     ------
     ValueError
-        If sets may not change, or if ranks disagree.
+        If sets may not change, or if the ranks pass different sets.
     """
     _check_dynamic("remove_process_set")
     number = process_set.process_set_id

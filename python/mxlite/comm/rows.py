@@ -1,4 +1,4 @@
-"""Collectives that move rows of arrays: what a rank gets depends on all of them, so they wait."""
+"""Collectives that move rows of arrays; they block, as the result's shape depends on all ranks."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def _run(
     terms_of: Callable[[list[NDArray]], dict[str, Any]] | None = None,
     grouped: bool = False,
 ) -> tuple[list[NDArray], Any]:
-    """Run an operation on arrays that start together; return its results and the operation.
+    """Run one operation on several arrays; return its results and the operation.
 
-    ``terms_of`` adds terms once the arrays and the set are checked; a group has one name for all.
+    ``terms_of`` returns further arguments after arrays and set are checked. A group of arrays has
+    one name.
     """
     ctx = check_group(kind, tensors)[0].ctx
     inputs = [contiguous(tensor) for tensor in tensors]
@@ -95,7 +96,7 @@ def grouped_allgather(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> list[NDArray]:
-    """Gather several arrays that start together or not at all; parameters as `allgather`.
+    """Gather several arrays in one operation; parameters as `allgather`.
 
     Returns
     -------
@@ -128,7 +129,7 @@ def _rows_to_send(tensor: NDArray, splits: Any, size: int) -> list[int]:
 
 
 class _SplitsError(DTypeError, ValueError):
-    """Splits that are no 32-bit integers (Horovod raises a ``ValueError``)."""
+    """Splits are not 32-bit integers (Horovod raises a ``ValueError``)."""
 
 
 def alltoall(
@@ -145,7 +146,7 @@ def alltoall(
     tensor : NDArray
         Shapes may differ in the first dimension.
     splits : NDArray of int32 or list of int, optional
-        Rows for each rank; equal parts without it.
+        Number of rows for each rank; equal parts by default.
     name, priority, process_set
         As in `allreduce`.
 
@@ -153,7 +154,7 @@ def alltoall(
     -------
     received : NDArray
     received_splits : NDArray of int32
-        Rows from each rank; only when splits were given.
+        Number of rows from each rank; only if splits were given.
 
     Raises
     ------
@@ -211,8 +212,8 @@ def reducescatter(
     Parameters
     ----------
     tensor : NDArray
-        Tensor of the same shape and type on all ranks. If rows cannot be divided evenly the first
-        ranks get one more.
+        Tensor of the same shape and type on all ranks. If the rows do not divide evenly, the
+        first ranks get one more.
     op : int
         `Average` or `Sum`.
     name, priority, process_set, prescale_factor, postscale_factor
@@ -246,7 +247,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[NDArray]:
-    """Reduce and divide several arrays, all or none; parameters as `reducescatter`.
+    """Reduce and scatter several arrays in one operation; parameters as `reducescatter`.
 
     Returns
     -------

@@ -43,7 +43,7 @@ def dynamic_process_sets() -> bool:
 
 
 def timeline_marks_cycles() -> bool:
-    """Return whether a timeline shows where rounds begin."""
+    """Return whether a timeline marks the start of each negotiation round."""
     return _flag("HOROVOD_TIMELINE_MARK_CYCLES")
 
 

@@ -19,18 +19,18 @@ _REDUCTIONS = {Average: "sum", Sum: "sum", Min: "min", Max: "max", Product: "pro
 
 
 class AdasumError(ValueError_, AssertionError):
-    """Adasum was asked for (Horovod's MXNet part has an ``AssertionError``)."""
+    """Adasum is not supported (``horovod.mxnet`` raises an ``AssertionError``)."""
 
 
 def full_name(kind: str, name: str | None, process_set: ProcessSet) -> str:
-    """Return the name that all ranks see, by kind; None counts the set's unnamed calls."""
+    """Return the name of an operation on all ranks; unnamed calls of a set are numbered."""
     if name is None:
         return f"{kind}.noname.{next(JOB.counters[kind, process_set.process_set_id])}"
     return f"{kind}.{name}"
 
 
 def set_number(kind: str, process_set: ProcessSet) -> int:
-    """Return the number of a process set, to which this process must belong."""
+    """Return the number of a process set; raise if this process does not belong to it."""
     if JOB.info is None:
         raise InitError("Horovod has not been initialized; use hvd.init().")
     if not isinstance(process_set, ProcessSet):
@@ -50,7 +50,7 @@ def set_number(kind: str, process_set: ProcessSet) -> int:
 
 
 def checked(kind: str, tensor: Any) -> NDArray:
-    """Return the tensor if collectives take it: a dense NDArray."""
+    """Return the tensor; raise if it is not a dense NDArray."""
     if _core.array_kind(tensor) != "dense":
         what = getattr(tensor, "stype", type(tensor).__name__)
         raise InputError(f"{kind}: a tensor of type {what} given, a dense NDArray expected")
@@ -60,12 +60,12 @@ def checked(kind: str, tensor: Any) -> NDArray:
 def submit(
     kind: str, names: list[str], inputs: list[NDArray], outputs: list[NDArray], **terms: Any
 ) -> Any:
-    """Begin an operation on each name, all in one task of the engine."""
+    """Start one operation per name, all in one engine task."""
     return _core.comm_submit(kind, names, inputs, outputs, terms)
 
 
 def contiguous(tensor: NDArray) -> NDArray:
-    """Return the array, or a copy that collectives take: elements in order, on the right device."""
+    """Return the array, or a contiguous copy on a device that collectives support."""
     place = _core.comm_place(tensor)
     if place is None:
         return tensor
@@ -75,7 +75,7 @@ def contiguous(tensor: NDArray) -> NDArray:
 
 
 def returned(output: NDArray, ctx: Context) -> NDArray:
-    """Return a result where the caller's tensor is, if that is a GPU."""
+    """Return a result, copied to the context of the caller's tensor if that is a GPU."""
     if ctx.device_type != "gpu":
         return output
     with autograd.pause():
@@ -83,7 +83,7 @@ def returned(output: NDArray, ctx: Context) -> NDArray:
 
 
 def chosen_op(kind: str, op: int | None, average: bool | None = None) -> int:
-    """Return the reduction that a call names in one of two ways."""
+    """Return the reduction from ``op`` or the older argument ``average``."""
     if average is not None:
         if op is not None:
             raise ValueError_(f"{kind}: op and average given, one of them expected (op)")
@@ -107,7 +107,7 @@ def chosen_op(kind: str, op: int | None, average: bool | None = None) -> int:
 def reduction(
     op: int, prescale: float, postscale: float, process_set: ProcessSet
 ) -> dict[str, Any]:
-    """Return a reduction in the form that the core takes; an average is a scaled sum."""
+    """Return the core's arguments for a reduction; an average is a scaled sum."""
     if op == Average:
         postscale = postscale / (process_set.size() or 1)
     return {"op": _REDUCTIONS[op], "prescale": float(prescale), "postscale": float(postscale)}
@@ -122,7 +122,7 @@ def group_names(
 
 
 def check_group(kind: str, tensors: Any) -> list[NDArray]:
-    """Return the tensors of a group if they can start together."""
+    """Return the tensors of a group; raise if they cannot be reduced in one operation."""
     if not isinstance(tensors, (list, tuple)):
         raise InputError(f"{kind}: {type(tensors).__name__} given, a list of NDArrays expected")
     group = [checked(kind, tensor) for tensor in tensors]
@@ -132,7 +132,7 @@ def check_group(kind: str, tensors: Any) -> list[NDArray]:
 
 
 def run_in_place(kind: str, names: list[str], tensors: list[NDArray], **terms: Any) -> None:
-    """Run an operation in place; arrays whose elements are not in order go through copies."""
+    """Run an operation in place, through a copy if an array is not contiguous."""
     ordered = [contiguous(tensor) for tensor in tensors]
     submit(kind, names, ordered, ordered, **terms)
     for tensor, copy in zip(tensors, ordered):
@@ -142,11 +142,11 @@ def run_in_place(kind: str, names: list[str], tensors: list[NDArray], **terms: A
 
 
 def waited(pending: Any, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
-    """Return the results of an operation when they are computed, on the tensors' context."""
+    """Wait for an operation; return its results on the tensors' context."""
     try:
         pending.wait()
     except MXNetError:
         for tensor in inputs:
-            tensor.wait_to_read()  # an input that failed says why
+            tensor.wait_to_read()  # raises the error of a failed input
         raise
     return [returned(output, ctx) for output in pending.outputs]
