@@ -1,4 +1,4 @@
-"""The interface of stores, and a register for stores of one's own."""
+"""The interface of stores, and the registry for user-defined stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ndarray import NDArray
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
-create: Any  # names.py, which stands above, sets it: 1.x has it here, too
+create: Any  # set by names.py, because 1.x also has it in this module
 
 
 class KVStoreBase:
@@ -30,15 +30,15 @@ class KVStoreBase:
 
     OPTIMIZER: ClassVar[str] = "optimizer"
     kv_registry: ClassVar[dict[str, builtins.type[Any]]] = {}
-    _spans_processes: bool = False  # may be True although the type has no "dist" in it
+    _spans_processes: bool = False  # may be True for types without "dist" in their name
 
     def __repr__(self) -> str:
-        if type(self).type is KVStoreBase.type:  # a plug-in that does not say what it is
+        if type(self).type is KVStoreBase.type:  # a plug-in that does not define its type
             return object.__repr__(self)
         return f"{type(self).__name__}({self.type!r}, rank {self.rank} of {self.num_workers})"
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Give the value of rank 0 to all outputs of all workers.
+        """Copy the value of rank 0 to all outputs of all workers.
 
         Parameters
         ----------
@@ -46,7 +46,7 @@ class KVStoreBase:
         value : NDArray, or list of NDArray
         out : NDArray, or list of NDArray
         priority : int
-            Larger ones may go first.
+            Keys with larger numbers may be sent first.
         """
         raise self._undefined("broadcast")
 
@@ -58,7 +58,7 @@ class KVStoreBase:
         key : int or str, or list of them
         value : NDArray, or list of NDArray
         out : NDArray, or list of NDArray, optional
-            None: the values themselves.
+            None: the sums overwrite the values.
         priority : int
         """
         raise self._undefined("pushpull")
@@ -74,7 +74,7 @@ class KVStoreBase:
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Return whether the store can do something: ``KVStoreBase.OPTIMIZER``.
+        """Return whether the store has a capability, such as ``KVStoreBase.OPTIMIZER``.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class KVStoreBase:
         ----------
         fname : str or path
         dump_optimizer : bool
-            The optimizer's options and counts as well.
+            Whether to include the optimizer's options and counts.
         """
         raise self._undefined("save_optimizer_states")
 
@@ -157,7 +157,7 @@ class KVStoreBase:
 class TestStore(KVStoreBase):
     """The smallest store: sums on the first device, keeps nothing; for tests of plug-ins."""
 
-    __test__ = False  # pytest: no tests in here
+    __test__ = False  # pytest must not collect this class
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Copy the value to all outputs."""
@@ -174,7 +174,7 @@ class TestStore(KVStoreBase):
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Return False: it has no optimizer."""
+        """Return False, because this store has no optimizer."""
         if capability.lower() == KVStoreBase.OPTIMIZER:
             return False
         raise ValueError_(f"Unknown capability: {capability}")
@@ -196,7 +196,7 @@ class TestStore(KVStoreBase):
 
 
 def summed(values: Sequence[NDArray]) -> NDArray:
-    """Return the sum of arrays on the context of the first: a new array."""
+    """Return the sum of arrays as a new array on the context of the first one."""
     if len(values) == 1:
         return values[0].copy()
     context = values[0].ctx
@@ -204,7 +204,7 @@ def summed(values: Sequence[NDArray]) -> NDArray:
 
 
 def all_reduced(values: Sequence[NDArray]) -> list[NDArray] | None:
-    """Return the sum of arrays on each of their GPUs, made by NCCL."""
+    """Return the sum of arrays on each of their GPUs, by NCCL; None if NCCL cannot sum them."""
     if not sums_on_gpus(values):
         return None
     copies = [value.copy() for value in values]

@@ -42,12 +42,12 @@ def chosen_store(
 
 
 def _takes(store: Any, optimizer: Any) -> bool:
-    """Return whether a store can update by an optimizer, as far as workers could do it instead."""
+    """Return whether a store can update by an optimizer; warn if the workers must do it instead."""
     if isinstance(optimizer, str):
         optimizer = Optimizer.opt_registry.get(optimizer.lower())
     kind = optimizer if isinstance(optimizer, type) else type(optimizer)
     if not issubclass(kind, Optimizer) or not kind._same_everywhere:
-        return True  # the store raises an error if it cannot
+        return True  # workers cannot update instead, so the store raises if it cannot
     refusal = store._refusal(kind) if hasattr(store, "_refusal") else None
     if refusal is None:
         return True

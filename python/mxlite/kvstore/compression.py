@@ -1,4 +1,4 @@
-"""Gradient compression with error feedback: what is rounded away is sent later."""
+"""Gradient compression with error feedback: rounding errors are added to the next gradient."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..ndarray.serialization import dtype_name
 
 __all__ = ["HALVES", "Compression"]
 
-# Types that only make what travels smaller, with the dtype in which it does.
+# Types that only convert gradients, with the dtype in which gradients are sent.
 HALVES = {"fp16": "float16", "bf16": "bfloat16"}
 _TYPES = ("2bit", "1bit", *HALVES)
 
 
 class Compression:
-    """Rounds gradients to few values; keeps the rest of every sender for its next gradient."""
+    """Rounds gradients to few values; adds each sender's rounding error to its next gradient."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         if not isinstance(options, Mapping):
@@ -62,11 +62,11 @@ class Compression:
 
     @property
     def wire(self) -> str | None:
-        """Dtype in which floating values travel; None: values are rounded by threshold."""
+        """Dtype in which floating values are sent; None if values are rounded by the threshold."""
         return HALVES.get(self.type)
 
     def __call__(self, sender: Any, grad: NDArray) -> NDArray:
-        """Return what arrives of a gradient."""
+        """Return a gradient as it is received after compression."""
         if self.wire is not None:
             wide = wire_dtype(grad, self.wire) != dtype_name(grad.dtype)
             return grad.astype(self.wire).astype(grad.dtype) if wide else grad

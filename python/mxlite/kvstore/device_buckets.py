@@ -17,7 +17,7 @@ Sums = list[NDArray]
 
 
 class _Bucket:
-    """Gradients whose sums are made by one call of NCCL: a piece of memory on each GPU."""
+    """Gradients that one call of NCCL sums, in one block of memory on each GPU."""
 
     def __init__(self, positions: list[int], gradients: Sequence[Sequence[NDArray]]) -> None:
         self.positions = positions
@@ -31,14 +31,14 @@ class _Bucket:
             self._cores.append(_core.GradientBucket(arrays, *memories))
 
     def fits(self, gradients: Sequence[Sequence[NDArray]]) -> bool:
-        """Say whether the bucket was made for such arrays."""
+        """Return whether the bucket was made for arrays of these shapes, dtypes and devices."""
         columns = [list(column) for column in zip(*gradients)]
         return len(columns) == len(self._cores) and all(
             core.fits(column) for core, column in zip(self._cores, columns)
         )
 
     def sum(self, gradients: Sequence[Sequence[NDArray]]) -> list[Sums]:
-        """Begin to sum; return the sums on all GPUs, which the next call overwrites."""
+        """Start summing; return the sums on all GPUs, which the next call overwrites."""
         for core, arrays in zip(self._cores, zip(*gradients)):
             core.take(list(arrays))
         _core.GradientBucket.sum_on_devices(self._cores, 0, len(self.positions))
@@ -49,22 +49,22 @@ class DeviceBuckets:
     """Sums the gradients of a training over the devices of this process.
 
     Gradients are packed in the order in which backward makes them on the first device, 25 MB to a
-    bucket (``MXLITE_BUCKET_MB``). On GPUs a gradient without views lies in its bucket from the
-    first step on, and one call of NCCL sums a bucket; other arrays are added one by one, in the
-    same order.
+    bucket (``MXLITE_BUCKET_MB``). On GPUs, a gradient without views is stored in its bucket
+    after the first step, and one call of NCCL sums a bucket. Other arrays are summed one by one, in
+    the same order.
     """
 
     def __init__(self, label: str) -> None:
         self._bytes = BucketSizes(label).current
-        self._known: list[tuple[object, ...]] = []  # keys and kinds of the gradients of the plan
-        self._learns = False  # the order was not known when the plan was made
+        self._known: list[tuple[object, ...]] = []  # keys and kinds of the current gradients
+        self._learns = False  # True if the order of backward was not known yet
         self._lists: list[list[int]] = []
-        self._buckets: dict[int, _Bucket] = {}  # by index in the lists
+        self._buckets: dict[int, _Bucket] = {}  # by index in _lists
 
     def sum(
         self, keys: Sequence[object], gradients: Sequence[Sequence[NDArray]], with_nccl: bool
     ) -> Iterator[tuple[list[int], list[Sums]]]:
-        """Begin to sum gradients, a bucket at a time."""
+        """Start summing gradients; yield the positions and the sums of each bucket."""
         self._prepare(keys, gradients)
         for number, positions in enumerate(self._lists):
             members = [gradients[i] for i in positions]
@@ -77,14 +77,14 @@ class DeviceBuckets:
             yield positions, bucket.sum(members)
 
     def _prepare(self, keys: Sequence[object], gradients: Sequence[Sequence[NDArray]]) -> None:
-        """Make a plan, if the gradients are not those of the last step."""
+        """Divide the gradients into lists, if they or their order have changed."""
         kinds = [(*kind_of(arrays[0], None), str([a.ctx for a in arrays])) for arrays in gradients]
         known: list[tuple[object, ...]] = [(key, *kind) for key, kind in zip(keys, kinds)]
         is_new = known != self._known
         if not is_new and not self._learns:
             return
         order, learned = backward_order([arrays[0] for arrays in gradients])
-        # A gradient that backward did not make in two steps comes last from now on.
+        # After a second step without it, a gradient that backward does not make comes last.
         self._learns = is_new and not learned
         _core.note_gradient_order(self._learns)
         self._known = known

@@ -1,4 +1,4 @@
-"""The gradients of a training in a store: summed together where the store can."""
+"""Sums the gradients of a training in a store, in buckets if the store supports it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BucketStore(KVStoreBase):
     def _pushpull_gradients(
         self, entries: Sequence[Entry], updates: bool, names: Sequence[str]
     ) -> None:
-        """Sum gradients; the sums update the arrays (``updates``) or replace the gradients."""
+        """Sum gradients; the sums update the arrays if ``updates``, else replace the gradients."""
         raise self._undefined("pushpull")
 
 
@@ -53,7 +53,7 @@ def pushpull_all(
 
 
 def _is_packed(store: KVStore, entry: Entry) -> bool:
-    """Say whether a bucket can hold the gradients of a parameter, after checking their shapes."""
+    """Check the shapes of a parameter's gradients; return whether a bucket can hold them."""
     _, key, _, grads = entry
     if len(grads) < 2 or store._compression is not None:
         return False
@@ -65,8 +65,8 @@ def _is_packed(store: KVStore, entry: Entry) -> bool:
 def _pushpull_devices(store: KVStore, packed: Sequence[Entry], updates: bool) -> None:
     """Sum the gradients of several devices of this process in buckets.
 
-    A bucket updates or replaces its arrays as soon as it is summed, while backward still makes the
-    gradients of later ones.
+    A bucket updates or replaces its arrays as soon as it is summed, while backward still computes
+    the gradients of later buckets.
     """
     if not packed:
         return
@@ -87,7 +87,7 @@ def _pushpull_devices(store: KVStore, packed: Sequence[Entry], updates: bool) ->
 
 
 def _any_order(store: KVStore) -> bool:
-    """Say whether the order of updates changes no value: each depends on its own weight only."""
+    """Return whether updates may run in any order: each depends on its own weight only."""
     updater = store._updater
     if type(updater) is not opt.Updater:
         return updater is None
@@ -97,7 +97,7 @@ def _any_order(store: KVStore) -> bool:
 def _take_sums(
     store: KVStore, entries: Sequence[Entry], sums: Sequence[list[NDArray]], updates: bool
 ) -> None:
-    """Store sums, or update with them, and pull the values."""
+    """Store the sums or update with them, then pull the values."""
     with store._updates_together():
         for (_, key, _, _), replicas in zip(entries, sums):
             store._take_sum(key, replicas, store._arrays[key])

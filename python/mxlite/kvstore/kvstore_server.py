@@ -1,4 +1,4 @@
-"""Servers and the scheduler of a job: ``import mxlite`` in their processes serves and ends."""
+"""Runs a server or the scheduler of a job when its process imports mxlite, then exits."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["KVStoreServer"]
 
 
 class KVStoreServer:
-    """A server's or the scheduler's part of a job, as ``DMLC_ROLE`` says.
+    """A server or the scheduler of a job, according to ``DMLC_ROLE``.
 
     Parameters
     ----------
     kvstore : object, optional
-        Accepted, as in 1.x: a server's values are in the core.
+        Accepted, as in 1.x, and ignored: the values are stored in the C++ core.
 
     Notes
     -----
-    Matches ``mxnet.kvstore.KVStoreServer``. Optimizers arrive as names and numbers; nothing that
-    arrives is run.
+    Matches ``mxnet.kvstore.KVStoreServer``. Optimizers are received as names and numbers; no
+    received code is run.
     """
 
     def __init__(self, kvstore: Any = None) -> None:
@@ -38,13 +38,13 @@ class KVStoreServer:
         ValueError
             If a variable of the job is missing or wrong.
         MXNetError
-            If the others cannot be reached, or one of them is lost.
+            If other processes of the job cannot be reached, or one of them is lost.
         """
         _core.run_server_role(os.environ.get("DMLC_ROLE", "server"), profile=obey)
 
 
 def _init_kvstore_server_module() -> None:
-    """Serve and end the process, if it is a server's or the scheduler's."""
+    """Serve and then exit, if this process is a server or the scheduler."""
     role = os.environ.get("DMLC_ROLE")
     if role in ("server", "scheduler"):
         try:

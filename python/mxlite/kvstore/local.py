@@ -1,7 +1,7 @@
-"""The store of one process: sums arrays of its devices, and updates them where it has an updater.
+"""The store of one process: sums arrays over devices, and updates values if it has an updater.
 
-Arrays are summed and copied by the engine in the background, like every operation on arrays; so
-push and pull return at once, and a later pull sees all pushes before it.
+The engine sums and copies arrays in the background, like every operation on arrays, so push and
+pull return at once, and a later pull sees all pushes before it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = ["KVStore", "KVStoreError", "KVStoreModeError"]
 
 
 class KVStoreError(MXNetError, KeyError):
-    """A key that the store does not have, or has already."""
+    """The store does not have a key, or already has a key that is initialized."""
 
-    __str__ = RuntimeError.__str__  # a KeyError prints quotes
+    __str__ = RuntimeError.__str__  # str() of a KeyError would add quotes
 
 
 class KVStoreModeError(MXNetError, AssertionError):
-    """A call for which the store has no updater (1.x: ``AssertionError``)."""
+    """A call needs an updater, but the store has none (1.x: ``AssertionError``)."""
 
 
 class KVStore(KVStoreBase):
@@ -51,7 +51,7 @@ class KVStore(KVStoreBase):
     Matches ``mxnet.kvstore.KVStore`` for one process.
     """
 
-    # Updates that a push of many keys collects: key, gradient, weight.
+    # Updates that are collected for one call: key, gradient, weight; None: update at once.
     _waiting: list[tuple[Any, NDArray, NDArray]] | None = None
 
     def __init__(self, name: str = "local") -> None:
@@ -89,7 +89,7 @@ class KVStore(KVStoreBase):
                 self._arrays[name] = first.copy()
 
     def _first_values(self, key: Any, value: Any) -> Iterator[tuple[Any, NDArray]]:
-        """Yield what `init` was given, checked."""
+        """Check the arguments of `init`; yield each key with its value."""
         for name, values in self._pairs("init", key, value):
             if len(values) != 1:
                 raise KVStoreError(f"init: {len(values)} values given for key {name}, 1 expected")
@@ -110,7 +110,7 @@ class KVStore(KVStoreBase):
         value : NDArray, list of NDArray, or a list of these for a list of keys
             Arrays of one key are summed.
         priority : int
-            Accepted: the engine orders by dependency.
+            Accepted and ignored: the engine orders by dependency.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class KVStore(KVStoreBase):
 
     @contextmanager
     def _updates_together(self) -> Iterator[None]:
-        """Collect the updates of a push of many keys, for an optimizer that takes lists."""
+        """Collect updates inside a with statement; apply them in one call if the optimizer can."""
         updater = self._updater
         if type(updater) is not opt.Updater or not updater.optimizer._takes_lists():
             yield
@@ -150,13 +150,13 @@ class KVStore(KVStoreBase):
             if self._compression is not None:
                 values = [self._compression((name, i), v) for i, v in enumerate(values)]
             replicas = None if "local" in self._type else all_reduced(values)
-            # An updater gets a single array as it is, as in 1.x: no second copy of all gradients.
+            # As in 1.x, the updater gets a single array itself, which saves a copy of gradients.
             alone = len(values) == 1 and self._updater is not None
             total = replicas[0] if replicas else values[0] if alone else summed(values)
             self._take_sum(name, replicas or [total], stored)
 
     def _take_sum(self, name: Any, sums: list[NDArray], stored: NDArray) -> None:
-        """Store a sum, which is one array or one for each GPU, or give it to the updater."""
+        """Store a sum, given as one array or one per GPU, or pass it to the updater."""
         total = sums[0]
         self._replicas[name] = {}
         if self._updater is None:
@@ -212,7 +212,7 @@ class KVStore(KVStoreBase):
         key : int or str, or list of them
         value : as in `push`
         out : as in `pull`, optional
-            None: the values themselves.
+            None: the results overwrite the values.
         priority : int
         """
         self.push(key, value, priority)
@@ -234,7 +234,7 @@ class KVStore(KVStoreBase):
     def row_sparse_pull(
         self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
     ) -> None:
-        """Pull some rows of row-sparse values; from servers only these rows travel.
+        """Pull some rows of row-sparse values; servers send these rows only.
 
         Parameters
         ----------
@@ -359,7 +359,7 @@ class KVStore(KVStoreBase):
         self.set_updater(opt.get_updater(optimizer))
 
     def set_gradient_compression(self, compression_params: Any) -> None:
-        """Round what is pushed to few bits, and send the rest later.
+        """Round pushed values to a few bits, and add the rounding error to the next push.
 
         Parameters
         ----------
@@ -369,8 +369,8 @@ class KVStore(KVStoreBase):
         Raises
         ------
         NotSupportedError
-            For a store whose type has no ``device``: there is no traffic to save. For halves
-            in a store of one process.
+            For a store whose type has no ``device``, because it would save no traffic. For types
+            ``fp16`` and ``bf16`` in a store of one process.
         """
         if "device" not in self._type and not self._spans_processes:
             raise NotSupportedError(
@@ -394,7 +394,7 @@ class KVStore(KVStoreBase):
         fname : str or path
             Replaced only after everything was written. Has a checksum and no pickle.
         dump_optimizer : bool
-            The optimizer's options and counts as well.
+            Whether to include the optimizer's options and counts.
 
         Raises
         ------
@@ -419,7 +419,7 @@ class KVStore(KVStoreBase):
         MissingFileError
             If there is no such file.
         FileFormatError
-            If it is damaged or something else.
+            If the file is damaged or of another format.
         """
         updater = self._states_updater("load")
         updater.set_states(read_states(fname))
@@ -435,7 +435,7 @@ class KVStore(KVStoreBase):
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Return whether the store can do something: only ``'optimizer'`` is known.
+        """Return whether the store has a capability; only ``'optimizer'`` is known.
 
         Parameters
         ----------
@@ -451,7 +451,7 @@ class KVStore(KVStoreBase):
 
     @property
     def type(self) -> str:
-        """The name it was made with, in lower case."""
+        """The name with which the store was made, in lower case."""
         return self._type
 
     @property
@@ -465,12 +465,12 @@ class KVStore(KVStoreBase):
         return 1
 
     def barrier(self) -> None:
-        """Wait for all workers: there is one, so nothing is waited for."""
+        """Return at once, because there is one worker."""
 
     _barrier = barrier
 
     def _send_command_to_servers(self, head: int, body: str) -> None:
-        """Send a command to the servers; without servers nothing happens, as in 1.x."""
+        """Send a command to the servers; does nothing without servers, as in 1.x."""
 
 
 def _checked_key(method: str, key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Types of stores by name, and the one place that makes them: ``mx.kv.create``."""
+"""The types of stores by name, and the function that makes them: ``mx.kv.create``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spans_processes(name: str) -> bool:
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a type of store in lower case, if there is one."""
+    """Return the name of a type of store in lower case; raise if there is no such type."""
     if not isinstance(name, str):
         raise TypeError_(f"kvstore.create: name must be a string, {name!r} given")
     lower = name.lower()
@@ -73,12 +73,12 @@ def create(name: str = "local") -> KVStore:
         ``'nccl'``
             One process with GPUs, in builds with CUDA.
         ``'dist_sync'``, ``'dist_sync_device'``, ``'dist'``
-            Processes of ``tools/launch.py`` work with its servers; processes of ``mpirun`` or
-            ``mxlite-run`` sum among themselves, with the same results.
+            Processes of ``tools/launch.py`` use its servers; processes of ``mpirun`` or
+            ``mxlite-run`` use all-reduce, with the same results.
         ``'dist_async'``, ``'dist_async_device'``
             Servers update at every push of any worker.
         ``'p3'``
-            As ``'dist'``: pushes and pulls are ordered by priority anyway.
+            Same as ``'dist'``, which always orders pushes and pulls by priority.
         ``'horovod'``
             Sums over the processes of ``mpirun``, without optimizer.
 
@@ -87,7 +87,7 @@ def create(name: str = "local") -> KVStore:
     Returns
     -------
     KVStore
-        A plug-in returns its own class of KVStoreBase.
+        For a plug-in, an instance of its class.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def create(name: str = "local") -> KVStore:
     NotSupportedError
         For a type that this build, or this kind of job, does not have.
     ValueError
-        For an unknown name; if the other processes cannot be joined.
+        If the name is unknown, or the other processes cannot be joined.
     """
     lower = checked_name(name)
     plugin: type[KVStoreBase] | None = KVStoreBase.kv_registry.get(lower)
@@ -107,11 +107,11 @@ def create(name: str = "local") -> KVStore:
     if not spans_processes(lower):
         return KVStore(lower)
     if lower != "horovod" and _has_servers():
-        # Here: only jobs with servers need it; both imports are 2 % of the time of import mxlite.
+        # Imported late: only jobs with servers need it, and importing mxlite would take 2 % longer.
         from .servers import ServerStore
 
         return ServerStore(lower)
-    # Here: only jobs of several processes need it.
+    # Imported late: only jobs of several processes need it.
     from .processes import AllReduceStore, Horovod
 
     return cast(KVStore, Horovod()) if lower == "horovod" else AllReduceStore(lower)
@@ -131,4 +131,4 @@ def _has_servers() -> bool:
     return started and os.environ.get("DMLC_NUM_SERVER", "1").strip() != "0"
 
 
-vars(_base)["create"] = create  # 1.x has it there, too
+vars(_base)["create"] = create  # also available there, as in 1.x

@@ -1,7 +1,7 @@
-"""Stores of jobs without servers: every process keeps all values and sums with the others.
+"""Stores of jobs without servers: every process keeps all values, and sums use all-reduce.
 
-The results are those of a parameter server: a push is the sum of all workers' values, first values
-are those of rank 0, and an updater sees the same sums on every rank, so all copies stay equal.
+The results are those of a parameter server: a push stores the sum of all workers' values, initial
+values come from rank 0, and an updater gets the same sums on every rank, so all copies stay equal.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from .rows import is_sparse
 
 __all__ = ["AllReduceStore", "Horovod"]
 
-# Stores are made in the same order on all ranks: their numbers keep names of tensors apart.
+# All ranks make stores in the same order, so these numbers make tensor names unique.
 _numbers = itertools.count()
 
 
 class _Group:
-    """The processes of the job, seen by one store."""
+    """Collectives of one store among the processes of the job."""
 
     def __init__(self, store: str, ordered: bool) -> None:
         basics.init()
@@ -51,8 +51,8 @@ class _Group:
     def add(self, key: Any, value: NDArray, total: NDArray, priority: int = 0) -> None:
         """Write the sum of all ranks' values into ``total``, in the background.
 
-        Sums of one key must use one array ``total``: the engine then keeps their order, which is
-        the same on all ranks.
+        All sums of a key must use the same array ``total``, so that the engine keeps their order,
+        which is the same on all ranks.
         """
         self._submit("allreduce", key, [contiguous(value)], [total], priority, op="sum")
 
@@ -65,7 +65,7 @@ class _Group:
     ) -> list[NDArray]:
         """Return the sums of gradients over contexts and ranks, computed in buckets.
 
-        In place the sums replace the gradients of all contexts.
+        If ``in_place``, the sums replace the gradients of all contexts.
         """
         group = group_of("kvstore", None)
         if group.size == 1 and compression is None:
@@ -84,7 +84,7 @@ class _Group:
         return buckets.sum(names, gradients, group)
 
     def broadcast(self, key: Any, array: NDArray, priority: int = 0) -> None:
-        """Overwrite an array by that of rank 0, in the background."""
+        """Overwrite an array with that of rank 0, in the background."""
         if self.size > 1:
             self._submit("broadcast", key, [array], [array], priority, root=0)
 
@@ -97,7 +97,7 @@ class _Group:
         return waited(pending, [rows], array.ctx)[0]
 
     def barrier(self) -> None:
-        """Wait until all ranks are here."""
+        """Wait until all ranks have called this."""
         if self._tick is None:
             self._tick = nd.zeros((1,), ctx=cpu())
         self.add("barrier", self._tick, self._tick)
@@ -121,14 +121,14 @@ class _Group:
 
 
 class AllReduceStore(KVStore, BucketStore):
-    """``dist_sync`` and its like among the processes of ``mpirun``; alone, a job of one worker.
+    """``dist_sync`` and similar types for processes of ``mpirun``, or for one process.
 
     Notes
     -----
-    Matches ``mxnet.kvstore.KVStore`` of type ``dist_sync``, without servers. What 1.x cannot do:
-    states of the optimizer can be saved (they are here), and rows of dense values can be pulled.
-    All ranks must make the same calls in the same order; where they do not, the calls that differ
-    raise an error on every rank.
+    Matches ``mxnet.kvstore.KVStore`` of type ``dist_sync``, without servers. Beyond 1.x,
+    optimizer states can be saved, because every process has them, and rows of dense values can be
+    pulled. All ranks must make the same calls in the same order; calls that differ raise an error
+    on every rank.
     """
 
     _spans_processes = True
@@ -136,7 +136,7 @@ class AllReduceStore(KVStore, BucketStore):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._group = _Group(name, ordered=True)
-        self._sums: dict[Any, NDArray] = {}  # inputs of updaters
+        self._sums: dict[Any, NDArray] = {}  # sums that updaters get, by key
         if "async" in name and self._group.size > 1:
             raise NotSupportedError(
                 f"kvstore.create: {name!r} given, in a job of {self._group.size} processes without "
@@ -145,7 +145,7 @@ class AllReduceStore(KVStore, BucketStore):
             )
 
     def init(self, key: Any, value: Any) -> None:
-        """Set the first value of keys: that of rank 0."""
+        """Set the initial value of keys to that of rank 0."""
         with autograd.pause():
             fresh = [
                 (name, self._first_value(name, first))
@@ -170,11 +170,11 @@ class AllReduceStore(KVStore, BucketStore):
         return parts[0] if parts else rows.copy()
 
     def _gathered(self, name: str, rows: Any) -> list[NDArray]:
-        """Return row-sparse arrays that have all ranks' rows between them, in order of ranks."""
+        """Return the row-sparse arrays of all ranks that have rows, in order of ranks."""
         ids = self._group.gather(f"{name}.rows", rows.indices.astype("int64"))
         data = self._group.gather(f"{name}.values", rows.data)
         numbers = ids.asnumpy()
-        # Ids of one rank rise; where they do not, another rank's rows begin.
+        # Row ids of one rank ascend, so an id that is not larger starts the rows of another rank.
         cuts = [0, *(np.flatnonzero(np.diff(numbers) <= 0) + 1).tolist(), len(numbers)]
         return [
             nd.sparse.row_sparse_array((data[a:b], ids[a:b]), shape=rows.shape, ctx=rows.ctx)
@@ -228,7 +228,7 @@ class AllReduceStore(KVStore, BucketStore):
             self._sum_packed([entry for entry, _ in packed], updates, [name for _, name in packed])
 
     def _travels_in_bucket(self, key: Any, grads: list[NDArray], updates: bool) -> bool:
-        """Return whether a key's gradients are dense, as all that is done with their sum."""
+        """Return whether buckets can sum a key's gradients: all arrays are dense, of one dtype."""
         stored = self._stored("push", key)
         self._check_shapes("push", key, grads, stored)
         if updates and self._updater is None:
@@ -238,7 +238,7 @@ class AllReduceStore(KVStore, BucketStore):
             for array in (stored, *grads)
         ):
             return False
-        # Codes are made of float32 on the CPU; others are rounded one by one.
+        # Buckets round float32 arrays on the CPU only; push() rounds others one by one.
         if self._compression is None or self._compression.wire is not None:
             return True
         return grads[0].ctx == cpu() and kind_of(grads[0], None)[0] == "float32 on the CPU"
@@ -284,12 +284,12 @@ class AllReduceStore(KVStore, BucketStore):
             self._arrays[name] = total
 
     def set_gradient_compression(self, compression_params: Any) -> None:
-        """Round what is pushed to few values, and push the rest later.
+        """Round pushed values to a few bits, and add the rounding error to the next push.
 
         Notes
         -----
-        Values of '2bit' and '1bit' are those that servers of 1.x would add. Gradients of Trainer
-        and Module travel packed, in buckets; values of `push` travel unpacked.
+        '2bit' and '1bit' give the values that servers of 1.x would add. Gradients of Trainer and
+        Module are sent as packed bits in buckets; `push` sends the rounded values unpacked.
         """
         super().set_gradient_compression(compression_params)
 
@@ -312,7 +312,7 @@ class AllReduceStore(KVStore, BucketStore):
 
 @KVStoreBase.register
 class Horovod(BucketStore):
-    """Sums over processes; optimizers run in the Trainer.
+    """The store ``'horovod'``: sums over processes; optimizers run in the Trainer.
 
     Notes
     -----
@@ -326,7 +326,7 @@ class Horovod(BucketStore):
         self._buffers: dict[Any, NDArray] = {}
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Give the value of rank 0 to all outputs of all ranks."""
+        """Copy the value of rank 0 to all outputs of all ranks."""
         given = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
         if not isinstance(given, NDArray):
             raise InputError(f"broadcast: {type(value).__name__} given, an NDArray expected")
@@ -368,7 +368,7 @@ class Horovod(BucketStore):
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Return False: it has no optimizer."""
+        """Return False, because this store has no optimizer."""
         if capability.lower() == KVStoreBase.OPTIMIZER:
             return False
         raise MXNetError(f"Unknown capability: {capability}")
@@ -410,7 +410,7 @@ def _listed(arrays: Any) -> list[NDArray]:
 
 
 def _sum_alone(arrays: Sequence[NDArray], in_place: bool) -> NDArray:
-    """Return the sum over the contexts of this process, the only one of its job."""
+    """Return the sum over the contexts of this process, in a job of one process."""
     if len(arrays) == 1:
         return arrays[0]
     total = summed(arrays)
@@ -426,7 +426,7 @@ def _on_cpu(array: NDArray) -> NDArray:
 
 
 def _sum_context(array: NDArray) -> Context:
-    """Return where an array is summed with those of other ranks: on the CPU, or its GPU by NCCL."""
+    """Return the context on which an array is summed: its GPU if NCCL can, else the CPU."""
     place = _core.comm_place(array)
     context = array.ctx if place is None else Context(*place)
     return context if context.device_type == "gpu" else cpu()

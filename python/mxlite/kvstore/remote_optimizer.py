@@ -1,4 +1,4 @@
-"""Optimizers as a parameter server gets them: a name and numbers, never code."""
+"""Optimizers as they are sent to a parameter server: a name and numbers, no code."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def refused_by_servers(kind: type[opt.Optimizer]) -> str | None:
 
 
 def _is_for_servers(kind: type[opt.Optimizer]) -> bool:
-    """Return whether the class itself, not a base of it, says so."""
+    """Return whether the class itself, not only a base, is marked as supported by servers."""
     return bool(vars(kind).get("_on_servers"))
 
 
 class RemoteOptimizer:
-    """An optimizer whose updates run on servers; follows what is changed here."""
+    """An optimizer whose updates run on servers; options changed here are sent to them."""
 
     def __init__(self, optimizer: opt.Optimizer, name_of: Callable[[Any], str] = str) -> None:
         if not isinstance(optimizer, opt.Optimizer):
@@ -58,7 +58,7 @@ class RemoteOptimizer:
         self._sent = self.text()
 
     def text(self) -> str:
-        """Return the numbers as JSON: those of now."""
+        """Return the current options as JSON."""
         optimizer = self._optimizer
         values: dict[str, Any] = self._optimizer._for_servers(self._state)
         params = values["params"].items()
@@ -78,7 +78,7 @@ class RemoteOptimizer:
         return json.dumps(values, sort_keys=True)
 
     def _factors(self, kind: str) -> dict[str, float]:
-        """Return the factors of all keys that have one; keys are texts on servers."""
+        """Return the factors that are not 1, by the name of the key on servers."""
         optimizer = self._optimizer
         given = getattr(optimizer, kind)
         keys = {*optimizer.param_dict, *given, *optimizer.idx2name}
@@ -90,7 +90,7 @@ class RemoteOptimizer:
         self._optimizer._update_count(key)
 
     def news(self) -> str | None:
-        """Return the numbers if they are others than those that were sent last."""
+        """Return the options as JSON if they have changed since the last call, else None."""
         now = self.text()
         if now == self._sent:
             return None
@@ -99,7 +99,7 @@ class RemoteOptimizer:
 
 
 def _schedule(scheduler: Any) -> dict[str, Any] | None:
-    """Return the attributes of a scheduler that servers have; None for another one."""
+    """Return the attributes of a scheduler; None if servers do not support its class."""
     if type(scheduler) not in _SCHEDULERS:
         return None
     known = {

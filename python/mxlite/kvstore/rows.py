@@ -20,7 +20,7 @@ def is_sparse(array: NDArray) -> bool:
 
 
 def check_sparse(key: Any, array: NDArray) -> None:
-    """Refuse an array that is not row-sparse."""
+    """Raise if an array is not row-sparse."""
     if not is_sparse(array):
         raise ValueError_(
             f"row_sparse_pull: key {key}: Expected row_sparse storage type for row_sparse_pull "
@@ -29,7 +29,7 @@ def check_sparse(key: Any, array: NDArray) -> None:
 
 
 def wanted_rows(key: Any, row_ids: NDArray, shape: Sequence[int]) -> NDArray:
-    """Return row ids in order, each once."""
+    """Return the sorted row ids without duplicates."""
     ids = np.unique(row_ids.asnumpy()).astype("int64")
     if len(ids) and (ids[0] < 0 or ids[-1] >= shape[0]):
         raise IndexError_(

@@ -31,7 +31,7 @@ __all__ = ["ServerStore"]
 
 
 class _Value:
-    """State of a worker about a value on the servers."""
+    """Shape, dtype and storage type of a value on the servers."""
 
     def __init__(self, array: NDArray) -> None:
         self.shape = tuple(array.shape)
@@ -39,13 +39,13 @@ class _Value:
         self.stype = "row_sparse" if is_sparse(array) else "default"
 
     def empty(self, rows: int | None = None) -> NDArray:
-        """Return an array of its shape and type, or of some of its rows."""
+        """Return a new array for the value, or for a number of its rows."""
         shape = self.shape if rows is None else (rows, *self.shape[1:])
         return nd.empty(shape, dtype=self.dtype)
 
 
 class _Connection:
-    """The place of this process in the job; all its stores share it."""
+    """The connection of this process to the servers, which all its stores share."""
 
     def __init__(self) -> None:
         self.client: Any = _core.ServerClient()
@@ -66,8 +66,8 @@ class _Connection:
         if not self._failed:
             self.client.close()
             return
-        # A worker that fails must look lost to the others, who would wait for one that has left
-        # well: the client never says goodbye, also not when objects end with the interpreter.
+        # The other workers must see a failed worker as lost, because they would wait for one that
+        # left properly. So keep the client alive: its destructor would leave properly.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.client))
 
 
@@ -82,13 +82,13 @@ def _connected() -> _Connection:
 
 
 class ServerStore(KVStore):
-    """``dist_sync`` and ``dist_async`` with servers: a client of them.
+    """``dist_sync`` and ``dist_async`` as a client of parameter servers.
 
     Notes
     -----
     Matches ``mxnet.kvstore.KVStore`` of these types. Values are pushed and pulled in the
-    background; errors of the servers appear where a result is read. Numbers of the optimizer that
-    change later (batch size, learning rate) are sent to the servers; 1.x refuses such changes.
+    background; reading a result raises errors of the servers. Later changes of the optimizer, such
+    as batch size and learning rate, are sent to the servers; 1.x refuses such changes.
     """
 
     _spans_processes = True
@@ -104,25 +104,25 @@ class ServerStore(KVStore):
                 f"kvstore.create: {name!r} given, this job has a store of type "
                 f"{self._others[0].type!r}; the servers of a job are either synchronous or not"
             )
-        # Stores of one process use different keys on the servers, and optimizers of their own.
+        # Each store of a process has its own optimizer and its own keys on the servers.
         self._prefix = f"{len(self._others)}:" if self._others else ""
         self._optimizer: RemoteOptimizer | None = None
         if not self._others:
             self._client.set_sync("async" not in name)
-            self._client.barrier()  # no worker may push before the servers have the optimizer
+            self._client.barrier()  # no worker may push before the servers are configured
         connection.stores.append(self)
         set_kvstore_handle(self)
 
     def _name(self, key: Any) -> str:
-        """Return what the servers call a key."""
+        """Return the name of a key on the servers."""
         if not self._prefix and re.match(r"\d+:", str(key)):
-            return f"0:{key}"  # another store's key
+            return f"0:{key}"  # else it would look like the key of another store
         return f"{self._prefix}{key}"
 
     # -- values ----------------------------------------------------------------------------------
 
     def init(self, key: Any, value: Any) -> None:
-        """Set the first value of keys: that of rank 0."""
+        """Set the initial value of keys to that of rank 0."""
         names, wholes, specs = [], [], {}
         with autograd.pause():
             for name, first in self._first_values(key, value):
@@ -162,7 +162,7 @@ class ServerStore(KVStore):
         news = self._optimizer.news()
         if news is None or self.rank:
             return
-        # Earlier pushes used the old numbers: their pulls have been answered.
+        # Wait for earlier pushes and pulls, which must use the old options.
         nd.waitall()
         self._client.update_optimizer(news, self._prefix)
 
@@ -190,18 +190,18 @@ class ServerStore(KVStore):
     # -- updating --------------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: opt.Optimizer) -> None:
-        """Let the servers update values by an optimizer, sent as operator and numbers."""
+        """Let the servers update values; sends the optimizer as an operator and numbers."""
         remote = RemoteOptimizer(optimizer, self._name)
         self._client.set_optimizer(remote.name, remote.text(), self._prefix)
         self._optimizer = remote
 
     def _refusal(self, kind: type[opt.Optimizer]) -> str | None:
-        """Return why workers must update by optimizers of a class, where they can."""
-        # Asynchronous workers have no common gradient.
+        """Return why workers must update instead of servers, else None."""
+        # Asynchronous workers have no common gradient, so they cannot update instead.
         return None if "async" in self._type else refused_by_servers(kind)
 
     def set_updater(self, updater: Any) -> None:
-        """Refuse: functions of a worker are not run on servers."""
+        """Raise, because servers do not run functions of a worker."""
         raise NotSupportedError(
             f"set_updater: values of a {self._type!r} store are updated on servers, which run no "
             "functions of workers; use set_optimizer"
@@ -210,7 +210,7 @@ class ServerStore(KVStore):
     _set_updater = set_updater
 
     def set_gradient_compression(self, compression_params: Any) -> None:
-        """Send gradients as few bits for each value, and the rest later."""
+        """Send gradients as a few bits per value, and add rounding errors to the next gradient."""
         compression = Compression(compression_params)
         if compression.wire is not None:
             raise NotSupportedError(
@@ -223,12 +223,12 @@ class ServerStore(KVStore):
     def save_optimizer_states(
         self, fname: str | os.PathLike[str], dump_optimizer: bool = False
     ) -> None:
-        """Save the states that the servers have; rank 0 writes the file."""
+        """Save the optimizer states of the servers; rank 0 writes the file."""
         self._need_optimizer("save")
         self._client.save_states(os.fspath(fname))
 
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
-        """Load what `save_optimizer_states` wrote; rank 0 sends it."""
+        """Load the file of `save_optimizer_states`; rank 0 sends it to the servers."""
         self._need_optimizer("load")
         self._client.load_states(os.fspath(fname))
 
@@ -257,7 +257,7 @@ class ServerStore(KVStore):
         return int(self._client.num_servers)
 
     def report(self) -> Any:
-        """Return what the servers counted: pushes, staleness, refused frames, by server."""
+        """Return the counters of each server: pushes, staleness, refused frames."""
         return self._client.report()
 
     def _profile_servers(self, name: str, text: str) -> None:
