@@ -1,4 +1,4 @@
-"""The program that the processes of `mxlite.horovod.run` run: it calls the caller's function."""
+"""The main program of the processes of `mxlite.horovod.run`; it runs the caller's function."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _FIRST_WORD_SECONDS = 60.0
 
 
 def main() -> None:
-    """Ask the caller for its function, run it, and send back what it returned or raised."""
+    """Receive the function from the caller, run it, and send back its result or exception."""
     host, _, port = os.environ.pop(ADDRESS).rpartition(":")
     key = bytes.fromhex(os.environ.pop(KEY))
     rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
     with Client((host, int(port))) as connection:
         channel = Channel(connection, key, "task", _FIRST_WORD_SECONDS)
         channel.send(rank.to_bytes(4, "big"))
-        # The key is the caller's: what it sends is its user's program.
+        # Unpickling is safe: only the caller has the key, and it sends the user's own program.
         path, preparation, call = pickle.loads(channel.receive())
         try:
             sys.path[:] = path

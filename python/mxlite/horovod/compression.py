@@ -1,4 +1,4 @@
-"""Smaller types for tensors that travel between processes."""
+"""Compression of tensors to smaller dtypes for all-reduce."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Compression"]
 
 
 class Compressor:
-    """Makes a tensor smaller before an all-reduce and restores it afterwards."""
+    """Compresses a tensor before an all-reduce and restores it afterwards."""
 
     @staticmethod
     def compress(tensor: NDArray) -> tuple[NDArray, Any]:
-        """Return the tensor to be sent, and what `decompress` needs."""
+        """Return the tensor to send, and the context for `decompress`."""
         raise NotImplementedError
 
     @staticmethod
@@ -47,7 +47,7 @@ class HalfCompressor(Compressor):
 
     @classmethod
     def compress(cls, tensor: NDArray) -> tuple[NDArray, Any]:
-        """Return the tensor as halves and its own type; halves stay as they are."""
+        """Return the tensor as halves, and its own dtype; half types are not converted."""
         dtype = tensor.dtype
         if wire_dtype(tensor, cls.wire) == dtype_name(dtype):
             return tensor, dtype
@@ -76,7 +76,7 @@ class BF16Compressor(HalfCompressor):
 
 
 class Compression:
-    """The compressors: ``none``, ``fp16`` and ``bf16``."""
+    """The available compressors: ``none``, ``fp16`` and ``bf16``."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -1,4 +1,4 @@
-"""Python objects between processes."""
+"""Broadcast and all-gather of Python objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["allgather_object", "broadcast_object"]
 
 
 class ObjectError(MXNetError, pickle.PickleError):
-    """An object that is not sent between processes, or a message that holds one."""
+    """An object, or an object in a message, is of a type that is not sent between processes."""
 
 
 def _array(value: np.ndarray[Any, Any]) -> NDArray:
@@ -61,7 +61,7 @@ def _make_array(args: tuple[Any, ...], spend: Spender) -> _SentArray:
 
 
 def _maker(module: str, name: str) -> Maker | None:
-    """Look up a name. Other classes could run code of a damaged or foreign message."""
+    """Look up an allowed name; other classes could run code of a damaged or foreign message."""
     if (module, name) == (__name__, "_array"):
         return Maker(_make_array, "NDArray")
     found = numpy_maker(module, name) or plain_maker(module, name)
@@ -78,7 +78,7 @@ def _to_bytes(who: str, obj: Any) -> bytes:
     stream = io.BytesIO()
     try:
         _Pickler(stream, protocol=4).dump(obj)
-        _from_bytes(stream.getvalue())  # the sender gets the error, before anything is sent
+        _from_bytes(stream.getvalue())  # raises on the sender before anything is sent
     except ObjectError as error:
         raise ObjectError(f"{who}: {error}") from None
     except (pickle.PickleError, TypeError, AttributeError) as error:
@@ -111,11 +111,11 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None) -> A
     Raises
     ------
     MXNetError
-        For an object of another type: a class of the user would need code to be run.
+        For an object of another type, because unpickling user classes would run code.
 
     Notes
     -----
-    Matches ``horovod.mxnet.broadcast_object``, which sends any object (and trusts what it gets).
+    Matches ``horovod.mxnet.broadcast_object``, which sends any object and unpickles it unchecked.
     """
     name = name or "broadcast_object"
     content = b""
@@ -124,7 +124,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None) -> A
         try:
             content = _to_bytes("broadcast_object", obj)
         except MXNetError as raised:
-            error = raised  # the others learn it by a negative length, and do not wait
+            error = raised  # a negative length makes the other ranks raise, too
     length = nd.array([-1 if error else len(content)], dtype="int64")
     broadcast_(length, root_rank, name=f"{name}.sz")
     count = int(length.asscalar())

@@ -1,8 +1,8 @@
 """Collectives of arrays, by name.
 
 Ranks may call them in any order: an operation runs when all ranks of its process set have called
-it. All-reduce and broadcast run in the background, like every operation on arrays, and their errors
-appear where a result is read; the others wait, because only the ranks together know the shape.
+it. All-reduce and broadcast run in the background, like every operation on arrays; reading a
+result raises their errors. The other collectives block, as the result's shape depends on all ranks.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def allreduce(
     name : str, optional
         Unnamed calls must come in the same order on all ranks.
     priority : int
-        Larger ones go first where several are ready.
+        If several operations are ready, larger priorities run first.
     prescale_factor, postscale_factor : float
-        Factors before and after. Integers are scaled as float64, float16 as float32.
+        Factors before and after ``op``. Integers are scaled as float64, float16 as float32.
     process_set : ProcessSet
     op : int
-        `Average`, `Sum`, `Min`, `Max` or `Product`. The average of integers is cut.
+        `Average`, `Sum`, `Min`, `Max` or `Product`. The average of integers is truncated.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def grouped_allreduce(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> list[NDArray]:
-    """Reduce several arrays that start together or not at all; parameters as `allreduce`.
+    """Reduce several arrays in one operation; parameters as `allreduce`.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> Sequence[NDArray]:
-    """Reduce several arrays in place, all or none; parameters as `allreduce`.
+    """Reduce several arrays in place in one operation; parameters as `allreduce`.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def broadcast(
     tensor : NDArray
         Tensor of the same shape and type on all ranks.
     root_rank : int
-        Rank of the job whose array is sent, also within a process set.
+        Rank whose array is sent: its rank in the job, also for a process set.
     name, priority, process_set
         As in `allreduce`.
 
@@ -256,7 +256,7 @@ def broadcast_(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> NDArray:
-    """Overwrite an array by that of one rank; parameters as `broadcast`.
+    """Overwrite an array with that of one rank; parameters as `broadcast`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Any optimizer, with gradients averaged over ranks first."""
+"""Wraps an optimizer to average gradients over ranks before each update."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DistributedOptimizer(opt.Optimizer):
     Parameters
     ----------
     optimizer : Optimizer
-        Its ``rescale_grad`` is divided by the number of ranks, here and now.
+        Its ``rescale_grad`` is divided by the number of ranks when it is wrapped.
     gradient_predivide_factor : float
         Gradients are divided by it before the sum, and by ``size / factor`` after.
     num_groups : int
@@ -44,7 +44,7 @@ class DistributedOptimizer(opt.Optimizer):
     `gluon.Trainer` use `DistributedTrainer`.
     """
 
-    # It sums the gradients of all ranks, which may hold different shards.
+    # Gradients are summed over all ranks, which may hold different shards of a weight.
     _by_element = False
     _by_weight = False
 
@@ -68,17 +68,17 @@ class DistributedOptimizer(opt.Optimizer):
         JOB.followers.add(self)
 
     def _follow_size(self) -> None:
-        """Take the mean over the ranks that there are now."""
+        """Average over the current number of ranks."""
         before, self._size = self._size, self._process_set.size() or 1
         self._optimizer.rescale_grad *= before / self._size
 
     def __getattr__(self, item: str) -> Any:
-        if item == "_optimizer":  # before __init__: copy, pickle
+        if item == "_optimizer":  # copy and pickle ask before __init__ has run
             raise AttributeError(item)
         return getattr(self._optimizer, item)
 
     def __setattr__(self, item: str, value: Any) -> None:
-        # Module and Trainer set rescale_grad, idx2name, ... on what they were given.
+        # Module and Trainer set rescale_grad, idx2name, ... on this object; pass them on.
         own = ("_optimizer", "_process_set", "_prescale", "_size", "_buckets")
         if item in own or "_optimizer" not in vars(self):
             super().__setattr__(item, value)
@@ -123,7 +123,7 @@ class DistributedOptimizer(opt.Optimizer):
         self._optimizer._update_list(indices, weights, grads, states, scale)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Average the gradient, then change the weight in place; lists change several."""
+        """Average the gradient, then change the weight in place; also accepts lists."""
         self._reduce(index, grad)
         self._optimizer.update(index, weight, grad, state)
 

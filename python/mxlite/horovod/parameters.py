@@ -1,4 +1,4 @@
-"""The same first values of parameters on all ranks."""
+"""Broadcast of parameters, so that all ranks start with the same values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["broadcast_parameters"]
 
 
 def _broadcast_when_initialized(param: Parameter, broadcast: Callable[[], None]) -> None:
-    """Let the parameter broadcast its value right after its initializer has run."""
+    """Make the parameter broadcast its value right after it is initialized."""
     initialize = param._init_impl
 
     def initialize_and_broadcast(*args: Any, **kwargs: Any) -> None:
         initialize(*args, **kwargs)
         broadcast()
-        vars(param).pop("_init_impl", None)  # once
+        vars(param).pop("_init_impl", None)  # broadcast only once
 
     vars(param)["_init_impl"] = initialize_and_broadcast
 
@@ -31,15 +31,15 @@ def _broadcast_when_initialized(param: Parameter, broadcast: Callable[[], None])
 def broadcast_parameters(
     params: Mapping[str, Any] | ParameterDict, root_rank: int = 0, prefix: str | None = None
 ) -> None:
-    """Overwrite parameters by those of one rank; returns before that is done.
+    """Overwrite parameters with those of one rank; runs in the background.
 
     Parameters
     ----------
     params : dict or ParameterDict
         Values are Parameter (``Block.collect_params()``) or NDArray (``Module.get_params()``).
-        A parameter of unknown shape is broadcast when its first forward pass initializes it. Blocks
-        of sharded parameters go to the ranks that hold the same shard; the values are those of the
-        process set of ``root_rank``.
+        A parameter of unknown shape is broadcast when its first forward pass initializes it. A
+        shard is sent to the ranks that hold the same shard, from the process set of
+        ``root_rank``.
     root_rank : int
     prefix : str, optional
         Prefix of the tensors' names; two networks with the same names need different ones.

@@ -1,4 +1,4 @@
-"""Running a function on several processes: ``hvd.run(train, args=(0.1,), num_proc=4)``."""
+"""Runs a function on several processes: ``hvd.run(train, args=(0.1,), num_proc=4)``."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from .secret_channel import Channel, ChannelError
 
 __all__ = ["ADDRESS", "KEY", "RunError", "packed", "run"]
 
-# Variables of the processes: where the caller listens, and the key of the job.
+# Environment variables for the processes: address of the caller and key of the job.
 ADDRESS, KEY = "MXLITE_CALL_ADDRESS", "MXLITE_CALL_KEY"
 _PROGRAM = "mxlite.horovod.called"
 _FIRST_WORD_SECONDS = 10.0
-_LAST_OUTPUT_SECONDS = 15.0  # for output of the other ranks after a failure
-_END_SECONDS = 60.0  # from the last result to the end of the processes
-_PAUSE_SECONDS = 0.1  # before a connection for which there was no descriptor is accepted again
-_OWN_DESCRIPTORS = 16  # beside those of connections
+_LAST_OUTPUT_SECONDS = 15.0  # time for the output of other ranks after a failure
+_END_SECONDS = 60.0  # time between the last result and the end of the processes
+_PAUSE_SECONDS = 0.1  # pause before accept() is retried after file descriptors ran out
+_OWN_DESCRIPTORS = 16  # file descriptors besides those of connections
 
 
 class RunError(MXNetError):
@@ -78,7 +78,7 @@ def run(
     Parameters
     ----------
     func : callable
-        Calls `init` itself. Any function where cloudpickle is installed; without it one that the
+        Must call `init` itself. With cloudpickle, any function; otherwise a function that the
         processes can import, or of the main script, which then needs
         ``if __name__ == '__main__':``.
     args : sequence
@@ -89,17 +89,17 @@ def run(
     hosts : str, optional
         ``'host1:2,host2:4'``; default: this machine.
     hostfile : str, optional
-        A file with lines ``host slots=N`` instead.
+        A file with lines ``host slots=N``, instead of ``hosts``.
     start_timeout, ssh_port, ssh_identity_file, output_filename, mpi_args, network_interface
         As in the options of ``mxlite-run``.
     verbose : int, optional
         Print the command that is started.
     executable : str, optional
-        The processes' Python; default: that of this one.
+        Python interpreter of the processes; default: that of this process.
     min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, min_np, max_np
         Refused: elastic jobs are started by ``mxlite-run --elastic``.
     disable_cache, use_mpi, use_gloo
-        Accepted: Open MPI starts the processes.
+        Accepted and ignored: Open MPI always starts the processes.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def run(
 
 
 def packed(value: Any) -> tuple[bytes, bool]:
-    """Return what `pickle.loads` makes the value of, in another process."""
+    """Return the pickle of a value, and whether it contains the code of functions."""
     try:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
@@ -170,7 +170,7 @@ def packed(value: Any) -> tuple[bytes, bool]:
 
 
 def _message(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Return the function with all that a process needs to find it."""
+    """Return the pickle of the call and of the settings with which a process can import it."""
     try:
         call, whole = packed((func, args, kwargs))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
@@ -179,7 +179,7 @@ def _message(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
             "or a function inside a function is meant, pip install cloudpickle"
         ) from error
     preparation: dict[str, Any] = {}
-    if not whole and b"__main__" in call:  # the processes have to run the main script
+    if not whole and b"__main__" in call:  # the processes have to import the main script
         found = spawn.get_preparation_data("mxlite")
         names = ("init_main_from_name", "init_main_from_path")
         preparation = {name: found[name] for name in names if name in found}
@@ -194,10 +194,10 @@ class _Call:
         self._message = message
         self._count = count
         self._key = secrets.token_bytes(32)
-        # (rank, whether it returned, what or why); a rank below 0 is the end of mpirun.
+        # (rank, whether it returned, result or error); a rank below 0 reports the end of mpirun.
         self._events: queue.SimpleQueue[tuple[int, bool, Any]] = queue.SimpleQueue()
         self._open = True
-        self._shortage = ""  # why connections had to wait
+        self._shortage = ""  # reason why connections had to wait
 
     def run(self, line: Sequence[str]) -> list[Any]:
         """Start the processes and return their results."""
@@ -290,7 +290,7 @@ class _Call:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     return
-                # The process waits for the first word, and ends when it does not come.
+                # The new process waits for the first message, and ends if none comes.
                 self._shortage = (
                     f"; connections waited for a descriptor: {error.strerror}; raise the limit of "
                     "open files (ulimit -n)"
@@ -309,12 +309,12 @@ class _Call:
                 good, content = pickle.loads(channel.receive())
                 self._events.put((rank, good, content))
         except (ChannelError, EOFError, OSError) as error:
-            if rank >= 0:  # else an unknown process
+            if rank >= 0:  # below 0: an unknown process
                 self._events.put((rank, False, f"the process is gone ({error!r})"))
 
 
 def _report(failures: Mapping[int, str], missing: set[int], ended: str) -> str:
-    """Return what happened on which rank, the first failure first."""
+    """Return the failures of all ranks as text, in the order in which they happened."""
     texts = [f"rank {rank} failed:\n{text.rstrip()}" for rank, text in failures.items()]
     silent = ", ".join(str(rank) for rank in sorted(missing - set(failures)))
     if silent:
@@ -323,7 +323,7 @@ def _report(failures: Mapping[int, str], missing: set[int], ended: str) -> str:
 
 
 def _own_address(args: Any) -> str:
-    """Return the address at which the processes of a job find this one."""
+    """Return the address at which the processes of a job can reach this process."""
     given = Hosts.from_text(args.hosts) if args.hosts else None
     if args.hostfile:
         given = Hosts.from_file(args.hostfile)

@@ -1,8 +1,7 @@
-"""Messages between a process and its children, accepted only with the key of the job.
+"""Authenticated messages between a process and its children, which share the key of the job.
 
-Each message carries an HMAC-SHA256 of its content, its place in the conversation and a random
-number of each end, so that no other program can send, change, repeat or swap one. Nothing is
-encrypted.
+Each message carries an HMAC-SHA256 of its content, its sequence number and a random number of each
+end, so that no other program can send, change, repeat or reorder messages. They are not encrypted.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _NONCE, _MAC = 32, 32
 
 
 class ChannelError(MXNetError):
-    """The other end is silent, or does not have the key."""
+    """The other end does not answer, or does not have the key."""
 
 
 class Channel:

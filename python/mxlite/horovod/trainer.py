@@ -1,4 +1,4 @@
-"""The Trainer of a job of several processes."""
+"""A Trainer for jobs of several processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .optimizer import DistributedOptimizer, checked_predivide
 
 __all__ = ["DistributedTrainer"]
 
-# The classes that only change the dtype in which buckets travel.
+# Compression classes that buckets implement, with the dtype in which buckets are sent.
 _WIRES: dict[Any, str] = {FP16Compressor: FP16Compressor.wire, BF16Compressor: BF16Compressor.wire}
 
 
@@ -40,7 +40,7 @@ class DistributedTrainer(Trainer):
     gradient_predivide_factor : float
         Gradients are divided by it before the sum, and by ``size / factor`` after.
     prefix : str, optional
-        Begin of the names in error messages.
+        Prefix of the names in error messages.
     num_groups : int
         Above 0: gradients are reduced in this many groups of near-equal size, each of one dtype by
         one operation. 0: sizes are tuned.
@@ -105,20 +105,20 @@ class DistributedTrainer(Trainer):
         JOB.followers.add(self)
 
     def _follow_size(self) -> None:
-        """Take the mean over the ranks that there are now."""
+        """Average over the current number of ranks."""
         self._scale = self._scale_alone * (self._predivide / (self._process_set.size() or 1))
         self._amp_original_scale = self._scale
         self._buckets.clear()
         self._forget_groups()
 
     def _data_group(self, store: Any) -> Group:
-        """Return the ranks whose gradients are averaged."""
+        """Return the ranks over which gradients are averaged."""
         if self._process_set.included():
             return group_of("DistributedTrainer", self._process_set)
         return Group(0, (rank(),), 0)
 
     def _allreduce_grads(self) -> None:
-        """Sum all gradients over ranks; which of them were computed here does not matter."""
+        """Sum all gradients over ranks, including those that backward has not computed here."""
         self._ready()
         assert self._division is not None
         if self._data_group(None) != self._division.replicas.group:

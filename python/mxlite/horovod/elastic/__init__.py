@@ -15,7 +15,7 @@
 
     train(state)
 
-The names are those of ``horovod.torch.elastic``; Horovod itself has no elastic training for MXNet.
+The API is that of ``horovod.torch.elastic``; Horovod has no elastic training for MXNet.
 """
 
 from __future__ import annotations

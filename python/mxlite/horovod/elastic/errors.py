@@ -1,4 +1,4 @@
-"""Interruptions of a training, after which `run` continues it."""
+"""Exceptions after which `run` continues a training."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class HorovodInternalError(CommunicatorError):
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The job gets more processes; `run` continues from the current state.
+    """Processes wait to join the job; `run` continues from the current state.
 
     Parameters
     ----------
     skip_sync : bool
-        Whether all ranks have the same state already, and no new one joins.
+        Whether all ranks already have the same state, and no new rank joins.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Finds the number of processes that a job should have, and the command of a new one."""
+"""Determines how many processes a job should have, and the command of a new process."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Settings:
 
     def __init__(self) -> None:
         self.least = _whole("MXLITE_ELASTIC_MIN", 1)
-        self.most = _whole("MXLITE_ELASTIC_MAX", 0)  # 0: nothing is started
+        self.most = _whole("MXLITE_ELASTIC_MAX", 0)  # 0: no processes are started
         self.timeout = _seconds("MXLITE_ELASTIC_TIMEOUT", 600.0)
         self.start_timeout = _seconds("MXLITE_ELASTIC_START_TIMEOUT", 60.0)
-        self.resets = _whole("MXLITE_ELASTIC_RESET_LIMIT", 0)  # 0: any number
+        self.resets = _whole("MXLITE_ELASTIC_RESET_LIMIT", 0)  # 0: no limit
         self.script = os.environ.get("MXLITE_ELASTIC_DISCOVERY", "")
         self.status = os.environ.get("MXLITE_ELASTIC_STATUS", "")
 
@@ -67,13 +67,13 @@ def settings() -> Settings:
 
 
 def command() -> list[str]:
-    """Return the command line of this process: a new one runs the same."""
+    """Return the command line of this process, with which new processes are started."""
     words = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
     return [os.fsdecode(word) for word in words]
 
 
 class _Discovery:
-    """Asks a script for hosts, again and again, on rank 0."""
+    """Runs the host discovery script periodically, on rank 0."""
 
     def __init__(self, script: str) -> None:
         self._script = script
@@ -82,7 +82,7 @@ class _Discovery:
         threading.Thread(target=self._ask, name="mxlite-hosts", daemon=True).start()
 
     def slots(self) -> int | None:
-        """Return the number of slots that the script printed last; None before."""
+        """Return the number of slots that the script printed last; None before its first output."""
         return self._slots
 
     def _ask(self) -> None:
@@ -116,11 +116,11 @@ class _Wish:
     """State of the hosts, on rank 0."""
 
     discovery: _Discovery | None = None
-    tried = 0.0  # when processes were started last
+    tried = 0.0  # time at which processes were started last
 
 
 def wanted_processes() -> int:
-    """Return how many processes the job should have now; rank 0's answer counts."""
+    """Return how many processes the job should have now; only the result on rank 0 is used."""
     known = settings()
     if not known.script:
         return known.most
@@ -131,12 +131,12 @@ def wanted_processes() -> int:
 
 
 def note_start() -> None:
-    """Record that processes were started: not again soon if they have not joined."""
+    """Record that processes were started, so that the next attempt waits for a while."""
     _Wish.tried = time.monotonic()
 
 
 def check_updates() -> None:
-    """Raise on all ranks if rank 0 needs more processes; costs nothing in a job that is full."""
+    """Raise on all ranks if rank 0 wants more processes; costs nothing if the job is full."""
     known = settings()
     if not basics.is_initialized() or not (known.script or basics.size() < known.most):
         return

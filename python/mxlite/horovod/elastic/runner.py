@@ -1,4 +1,4 @@
-"""The loop around a training: handles losses and new processes, and continues."""
+"""The loop around a training, which continues after lost or new processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .state import State
 
 __all__ = ["run"]
 
-_NOTICE_SECONDS = 2.0  # an operation fails a moment before its session has ended
+_NOTICE_SECONDS = 2.0  # an operation may fail before the loss of the rank is known
 _WAIT_SECONDS = 1.0
 
 
@@ -33,24 +33,24 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     Parameters
     ----------
     func : callable
-        Takes a `State` first; begins where that stands.
+        Its first argument is a `State`, from whose position it continues.
 
     Returns
     -------
     callable
-        Calls ``func`` until it returns: again from the last commit when a process was lost, and
-        again from where it is when processes join.
+        Calls ``func`` until it returns. After a lost process, it is called again with the last
+        commit; when processes join, with the current state.
 
     Raises
     ------
     NotSupportedError
-        When called in a job that cannot lose a process; the text says how to start one.
+        From the call, if the job is not elastic; the message says how to start an elastic job.
     HorovodInternalError
         From the call, if fewer processes than ``--min-np`` are left or the reset limit is reached.
 
     Notes
     -----
-    Matches ``horovod.torch.elastic.run``. All ranks end together.
+    Matches ``horovod.torch.elastic.run``. All ranks return at the same time.
     """
 
     @functools.wraps(func)
@@ -84,7 +84,7 @@ def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
         try:
             state.sync()
             result = func(state, *args, **kwargs)
-            # No rank leaves while another may still need it.
+            # No rank returns while another may still need it.
             allreduce(nd.ones((1,)), name="elastic.end").wait_to_read()
             _register_success()
             return result
@@ -107,7 +107,7 @@ def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
 
 
 def _saved(state: State) -> MXNetError | None:
-    """Commit the current state, which no rank may have committed; return a loss meanwhile."""
+    """Save the current state; return the error if a rank was lost meanwhile."""
     try:
         state.save()
     except MXNetError as error:
@@ -118,7 +118,7 @@ def _saved(state: State) -> MXNetError | None:
 
 
 def _is_loss(error: MXNetError) -> bool:
-    """Return whether a rank was lost: the session's end is known a moment after the error."""
+    """Return whether a rank was lost; waits a moment, because that is known after the error."""
     if isinstance(error, HorovodInternalError):
         return True
     limit = time.monotonic() + _NOTICE_SECONDS
@@ -137,7 +137,7 @@ def _tell(error: MXNetError) -> None:
 
 
 def _reset(lost: MXNetError | None) -> None:
-    """Form the job of the processes that live, until it works or too few are left."""
+    """Form the job again of the remaining processes; retry until it works or too few are left."""
     if _core.comm_launcher() == "none":
         if lost is not None:
             raise HorovodInternalError(f"elastic training: no other process is left: {lost}")
@@ -147,7 +147,7 @@ def _reset(lost: MXNetError | None) -> None:
     wanted = hosts.wanted_processes()
     while True:
         with contextlib.suppress(MXNetError):
-            _core.waitall()  # operations in flight have failed and are computed again
+            _core.waitall()  # operations in flight have failed and will be computed again
         basics.forget()
         try:
             _core.comm_rebuild(

@@ -1,4 +1,4 @@
-"""Each rank's part of the samples, also when the number of ranks changes within an epoch."""
+"""Divides samples among ranks, whose number may change within an epoch."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["ElasticSampler"]
 
 
 class ElasticSampler(Sampler):
-    """Deals the samples of an epoch out to the ranks, one by one.
+    """Distributes the samples of an epoch to the ranks in round-robin order.
 
     Parameters
     ----------
     dataset : sized or int
         Data set, or the number of samples.
     shuffle : bool
-        Use another order in each epoch, the same on all ranks.
+        Use a different random order in each epoch, the same on all ranks.
     seed : int
 
     Notes
     -----
-    Matches ``horovod.torch.elastic.ElasticSampler``. What was recorded by `record_batch` is not
-    dealt out again after a change of the job. The last ranks get a sample of the front again where
-    the number of samples is not a multiple of the number of ranks.
+    Matches ``horovod.torch.elastic.ElasticSampler``. Samples that
+    `record_batch` recorded are not used again after a change of the job. If the number of samples
+    is not a multiple of the number of ranks, the last ranks get samples from the front again.
     """
 
     def __init__(self, dataset: Sized | int, shuffle: bool = True, seed: int = 0) -> None:
@@ -43,7 +43,7 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch, with all samples.
+        """Start an epoch with all samples.
 
         Parameters
         ----------
@@ -54,7 +54,7 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Note that every rank has trained on its next ``batch_size`` samples.
+        """Record that every rank has trained on its next ``batch_size`` samples.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class ElasticSampler(Sampler):
         self.record_indices(range(batch_size))
 
     def record_indices(self, indices: Sized) -> None:
-        """Note that every rank has trained on so many further samples.
+        """Record that every rank has trained on ``len(indices)`` further samples.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class ElasticSampler(Sampler):
         )
 
     def reset(self) -> None:
-        """Divide the rest of the epoch among the present ranks."""
+        """Divide the rest of the epoch among the current ranks."""
         joined = basics.is_initialized()
         self.num_replicas = basics.size() if joined else 1
         self.rank = basics.rank() if joined else 0
@@ -101,7 +101,7 @@ class ElasticSampler(Sampler):
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned.
+        """Restore the result of `state_dict`.
 
         Parameters
         ----------

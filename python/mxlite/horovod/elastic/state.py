@@ -1,4 +1,4 @@
-"""State of a training in memory: committed, restored, and sent to ranks that join."""
+"""The state of a training in memory, which is committed, restored, and sent to new ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ObjectState", "State", "TrainState"]
 
 
 class State:
-    """Base of states; subclasses give `save`, `restore` and `sync`.
+    """Base of states; subclasses define `save`, `restore` and `sync`.
 
     Notes
     -----
@@ -45,7 +45,7 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Adapt to the processes that there are now; `run` calls it."""
+        """Adapt to the current processes; `run` calls this."""
         self.reset()
         for callback in self._reset_callbacks:
             callback()
@@ -58,7 +58,7 @@ class State:
         HostsUpdatedInterrupt
             On all ranks, if processes wait to join.
         MXNetError
-            If a process has been lost; what was saved before is kept.
+            If a process has been lost; the previous commit is kept.
         """
         self.save()
         self.check_host_updates()
@@ -72,15 +72,15 @@ class State:
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Go back to what was saved last."""
+        """Restore the values that were saved last."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Take the values of the rank with the newest commit."""
+        """Copy the values of the rank with the newest commit to all ranks."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Adapt to the processes that there are now."""
+        """Adapt to the current processes."""
 
 
 class ObjectState(State):
@@ -89,13 +89,13 @@ class ObjectState(State):
     Parameters
     ----------
     **kwargs
-        Names and first values: whatever `broadcast_object` sends, NDArrays included. The values are
-        the same on all ranks.
+        Names and initial values, of types that `broadcast_object` supports, including NDArrays.
+        The values must be the same on all ranks.
 
     Notes
     -----
-    Matches ``horovod.common.elastic.ObjectState``. After a process was lost, the others may have
-    different commits; all of them take the values of the newest one.
+    Matches ``horovod.common.elastic.ObjectState``. After a process was lost, ranks may have
+    different commits; all ranks then use the newest commit.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -105,7 +105,7 @@ class ObjectState(State):
             if name.startswith("_") or hasattr(type(self), name):
                 raise ValueError_(f"{type(self).__name__}: {name!r} cannot be a state's attribute")
             setattr(self, name, kwargs[name])
-        self._commits = 0  # number of commits, by whichever rank
+        self._commits = 0  # number of commits, also by ranks that this rank synced with
         self._saved = self._snapshot()
 
     def _content(self) -> dict[str, Any]:
@@ -120,16 +120,16 @@ class ObjectState(State):
     def _snapshot(self) -> dict[str, Any]:
         content = _deep_copy(self._content())
         for array in _arrays_of(content):
-            array.wait_to_read()  # raises if a lost rank's part is missing in it
+            array.wait_to_read()  # raises if a collective failed because a rank was lost
         return content
 
     def save(self) -> None:
-        """Copy all values; raises, and keeps the old ones, if one of them could not be computed."""
+        """Copy all values; if one cannot be computed, raise and keep the previous copies."""
         self._saved = self._snapshot()
         self._commits += 1
 
     def restore(self) -> None:
-        """Go back to the values that were saved last."""
+        """Restore the values that were saved last."""
         self._take(_deep_copy(self._saved))
 
     def sync(self) -> None:
@@ -232,7 +232,7 @@ class TrainState(ObjectState):
                     f"TrainState: another rank has a parameter {name!r}, this network has none"
                 )
             params[name].set_data(value)
-            params[name]._finish_deferred_init()  # no forward pass has determined the shape here
+            params[name]._finish_deferred_init()  # a forward pass may be missing here
             params[name].zero_grad()
         if self.trainer is not None and content["trainer"] is not None:
             self.trainer.load_state_dict(content["trainer"])
@@ -247,7 +247,7 @@ class TrainState(ObjectState):
             broadcast_parameters(deferred, root_rank=0, prefix="elastic.")
 
     def reset(self) -> None:
-        """Adapt samplers to the processes that there are now."""
+        """Adapt samplers to the current processes."""
         for value in self._handled.values():
             if hasattr(value, "reset"):
                 value.reset()
@@ -258,7 +258,7 @@ def _deep_copy(tree: Any) -> Any:
 
 
 def _shared_arrays(tree: Any) -> dict[int, Any]:
-    """Return a memo with which deepcopy leaves arrays alone: `copied` copies them."""
+    """Return a memo that makes deepcopy share arrays, which `copied` copies afterwards."""
     return {id(array): array for array in _arrays_of(tree)}
 
 
@@ -272,7 +272,7 @@ def _arrays_of(tree: Any) -> list[NDArray]:
     return []
 
 
-# Stands for an array in a frame without them: {_ARRAY: (shape, dtype)}.
+# Key of the placeholder for an array: {_ARRAY: (shape, dtype)}.
 _ARRAY = "elastic array"
 
 
@@ -300,14 +300,14 @@ def _with_arrays(tree: Any, arrays: list[NDArray]) -> Any:
 
 
 def _broadcast_tree(tree: Any, root: int) -> Any:
-    """Return the root's containers on all ranks; arrays travel as such, not as objects."""
+    """Return the root's containers on all ranks; arrays are sent by broadcast, not pickled."""
     arrays: list[NDArray] = []
     frame = _without_arrays(tree, arrays) if rank() == root else None
     frame = broadcast_object(frame, root, name="elastic.state")
     if rank() != root:
         tree = _with_arrays(frame, arrays)
     else:
-        arrays = [array.copy() for array in arrays]  # in place, and dense in memory
+        arrays = [array.copy() for array in arrays]  # broadcast_ writes in place
     for number, array in enumerate(arrays):
         broadcast_(array, root, name=f"elastic.array.{number}")
     for array in arrays:
