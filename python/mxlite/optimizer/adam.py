@@ -16,12 +16,12 @@ from .shards import whole_squares
 
 __all__ = ["FTML", "LAMB", "Adam", "AdamW", "Adamax", "Nadam"]
 
-# Options of the first part of LAMB, which makes the step.
+# Options of the first operator of LAMB, which computes the step.
 _FIRST_PART = ("beta1", "beta2", "epsilon", "bias_correction", "rescale_grad", "clip_gradient")
 
 
 class _TwoMoments(FusedOptimizer):
-    """Shared by the optimizers with a mean and a variance of the gradient."""
+    """Base of the optimizers that keep a mean and a variance of the gradient."""
 
     def __init__(
         self, learning_rate: float | None, beta1: float, beta2: float, epsilon: float, **kwargs: Any
@@ -119,7 +119,7 @@ class AdamW(_TwoMoments):
         return "_adamw_update", state
 
     def _options(self) -> dict[str, Any]:
-        # The operator multiplies the whole step by eta, and wd by nothing else.
+        # The operator computes eta * (lr * step + wd * weight); wd has no other factor.
         options = {**super()._options(), "eta": 1.0}
         return options if self.correct_bias else {**options, "t": 0}
 
@@ -169,7 +169,7 @@ class Nadam(_TwoMoments):
         As in `Optimizer`.
     """
 
-    _by_weight = False  # one schedule counts the updates of all weights
+    _by_weight = False  # all weights share one momentum schedule
     m_schedule = Settled[float]()
     _counts = (*_TwoMoments._counts, "m_schedule")
 
@@ -302,7 +302,7 @@ class LAMB(_TwoMoments):
         self._run_shards(batch.only(*shards), hyper)
 
     def _run_shards(self, batch: Weights, hyper: dict[str, Any]) -> None:
-        """Update weights of which this rank has shards, by the norms of whole weights and steps."""
+        """Update shards of weights, with the norms of the whole weights and steps."""
         assert batch.scale is None
         first = {key: hyper[key] for key in _FIRST_PART if key in hyper}
         second = {key: hyper[key] for key in ("lower_bound", "upper_bound") if key in hyper}

@@ -67,7 +67,7 @@ class GroupAdaGrad(Optimizer):
         return type(self).update is GroupAdaGrad.update
 
     def _divided_columns(self, index: Any) -> int | None:
-        """Return the columns of the whole weight if this process has a shard of them."""
+        """Return the number of columns of the whole weight if this process has a part of them."""
         if index not in self._shards:
             return None
         param = self.param_dict[index]

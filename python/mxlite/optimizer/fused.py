@@ -1,4 +1,4 @@
-"""Optimizers whose update is one operator: many weights are updated by one call."""
+"""Optimizers whose update is one operator, which can update many weights in one call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .optimizer import Optimizer
 
 __all__ = ["FusedOptimizer", "Weights"]
 
-# Weights that an operator updates in their own memory in one call (cpp/ops/optimizer/multi.h).
+# Most weights that an operator updates in place in one call (cpp/ops/optimizer/multi.h).
 _MOST_WEIGHTS = 64
 
 
@@ -36,11 +36,12 @@ class Weights(NamedTuple):
     masters : list of NDArray or None
         Float32 copies of half-precision weights.
     lrs, wds : list of float
-        Rates with the multipliers of each weight.
+        Learning rates and weight decays, with the factors of each weight.
     counts : list of int
-        Numbers of updates, with this one.
+        Number of updates of each weight, including this one.
     scale : NDArray or None
-        One number, a further factor on all gradients; nothing changes if it is 0 or not finite.
+        One number, a further factor on all gradients; the update is skipped if it is 0 or not
+        finite.
     """
 
     indices: Sequence[Any]
@@ -54,7 +55,7 @@ class Weights(NamedTuple):
     scale: NDArray | None = None
 
     def only(self, *chosen: int) -> Weights:
-        """Return some of them."""
+        """Return the entries at the given positions."""
         lists: list[Any] = [[every[i] for i in chosen] for every in self[:-1]]
         return Weights._make([*lists, self.scale])
 
@@ -64,8 +65,8 @@ class _Form(NamedTuple):
 
     call: Callable[..., Any]
     names: dict[str, str]  # hyper-parameter -> parameter
-    count_name: str  # the parameter that counts the weights; empty: one weight
-    scale_is_input: bool  # rescale_grad is an array
+    count_name: str  # parameter with the number of weights; empty: takes one weight
+    scale_is_input: bool  # whether rescale_grad is an input array
 
     @property
     def many(self) -> bool:
@@ -74,7 +75,7 @@ class _Form(NamedTuple):
 
 @cache
 def _forms() -> dict[tuple[str, bool, bool], _Form]:
-    """Return the update operators by family, whether they take many weights, and mixed precision.
+    """Return the update operators by (family, takes many weights, mixed precision).
 
     The family is named after its operator for one weight.
     """
@@ -96,28 +97,28 @@ def _form(name: str, many: bool, mixed: bool) -> _Form | None:
 
 
 class _Call(NamedTuple):
-    """An operator call for some of the weights; from step to step only its numbers change."""
+    """An operator call for some of the weights; only its hyper-parameters change between steps."""
 
     form: _Form
     data: list[NDArray]
     weights: list[NDArray]
     chosen: list[int]  # positions in the batch
-    together: slice | None  # the same, if they are neighbours
+    together: slice | None  # the same positions as a slice if they are consecutive
 
     def numbers(self, values: list[Any]) -> list[Any]:
-        """Return the values of these weights from a list for all."""
+        """Return the values for the weights of this call from a list for the whole batch."""
         return values[self.together] if self.together else [values[i] for i in self.chosen]
 
 
 class _Plan(NamedTuple):
-    """The calls that update a batch, and the arrays that they are for."""
+    """The operator calls that update a batch, and the arrays for which they were made."""
 
     arrays: tuple[Sequence[Any], ...]  # weights, gradients, states, float32 copies
     options: tuple[Any, ...]
     calls: list[_Call]
 
     def fits(self, batch: Weights, options: tuple[Any, ...]) -> bool:
-        """Say whether a batch has the same arrays and is updated in the same way."""
+        """Return whether a batch has the same arrays and options."""
         if options != self.options:
             return False
         lists = (batch.weights, batch.grads, batch.states, batch.masters)
@@ -131,8 +132,8 @@ class FusedOptimizer(Optimizer):
     """Base of optimizers whose update is one operator for each weight.
 
     A subclass names the operator and its hyper-parameters; weights of one dtype are then updated
-    together, at most ``aggregate_num`` in one call. A subclass that defines ``update`` or
-    ``update_multi_precision`` itself gets one weight at a time.
+    together, at most ``aggregate_num`` in one call. A subclass that overrides ``update`` or
+    ``update_multi_precision`` gets one weight at a time.
 
     Notes
     -----
@@ -145,26 +146,26 @@ class FusedOptimizer(Optimizer):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._plans: dict[str, _Plan] = {}  # by context, of the last batch
+        self._plans: dict[str, _Plan] = {}  # plan of the last batch, by context
         wanted = os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE")
         if wanted is not None:
             self.aggregate_num = _aggregation_size(wanted)
 
-    # -- what a subclass says --------------------------------------------------------------------
+    # -- defined by subclasses -------------------------------------------------------------------
 
-    # Parameter of the operators that `clip_gradient` is for.
+    # Name of the operator parameter for `clip_gradient`.
     _clip_name: ClassVar[str] = "clip_gradient"
-    # The learning rate multiplies the weight decay.
+    # Whether the learning rate multiplies the weight decay.
     _decoupled: ClassVar[bool] = False
-    # Whether norms are those of whole weights, and whether servers may do the updates. Each class
-    # says so itself: a subclass may compute other updates than its base.
+    # Whether norms are summed over shards, and whether servers may do the updates. These are read
+    # from the class itself, because a subclass may compute other updates than its base.
     _sums_shards: ClassVar[bool] = False
     _on_servers: ClassVar[bool] = False
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         """Return the operator for a weight with this state, and the arrays of the state.
 
-        It must depend on nothing but the state and options that stay as they are.
+        The result may depend only on the state and on options that never change.
         """
         raise NotImplementedError
 
@@ -173,7 +174,7 @@ class FusedOptimizer(Optimizer):
         return {}
 
     def _all_options(self) -> dict[str, Any]:
-        """Return `_options` and those that all update operators take."""
+        """Return `_options` and the parameters that all update operators have."""
         options: dict[str, Any] = {"rescale_grad": self.rescale_grad}
         if self.clip_gradient:
             options[self._clip_name] = self.clip_gradient
@@ -182,7 +183,7 @@ class FusedOptimizer(Optimizer):
     def _hyper(self, batch: Weights) -> dict[str, Any]:
         """Return the hyper-parameters of an update, each one value or a list with one per weight.
 
-        Operators get those that they know.
+        Operators get those that are among their parameters.
         """
         decays = batch.wds
         if self._decoupled:
@@ -295,17 +296,17 @@ class FusedOptimizer(Optimizer):
         masters: Sequence[NDArray | None],
         scale: NDArray | None = None,
     ) -> None:
-        """Count updates of weights on one context and do them."""
+        """Count the updates of weights on one context, then run them."""
         rates = self._begin_updates(indices)
         batch = Weights(indices, weights, grads, states, masters, *rates, scale)
         self._run(batch, self._hyper(batch))
 
     def _run(self, batch: Weights, hyper: dict[str, Any]) -> None:
-        """Call the operators: one for each group of weights that allow it."""
+        """Call one operator for each group of dense weights that can be updated together."""
         step = max(1, min(self.aggregate_num, _MOST_WEIGHTS))
         options = (step, batch.scale is None)
         context = str(batch.weights[0].ctx) if batch.weights else ""
-        plans: dict[str, _Plan] = self.__dict__.setdefault("_plans", {})  # absent in a copy
+        plans: dict[str, _Plan] = self.__dict__.setdefault("_plans", {})  # a copy has no plans
         plan = plans.get(context)
         if plan is not None and plan.fits(batch, options):
             for call in plan.calls:
@@ -314,7 +315,7 @@ class FusedOptimizer(Optimizer):
         groups: dict[Any, list[int]] = {}
         arrays: list[Sequence[NDArray]] = []
         calls: list[_Call] = []
-        in_turn = len(set(map(id, batch.weights))) < len(batch.weights)  # one depends on another
+        in_turn = len(set(map(id, batch.weights))) < len(batch.weights)  # a weight occurs twice
         for i, weight in enumerate(batch.weights):
             name, state = self._operator(batch.states[i])
             arrays.append(state)
@@ -331,7 +332,7 @@ class FusedOptimizer(Optimizer):
                 calls.append(_dense_call(batch, members[at : at + step], arrays, name, mixed))
                 _call(calls[-1], hyper, batch.scale)
         plans.pop(context, None)
-        # Calls are kept if their arrays exist anyway and stand in containers that do not change.
+        # Keep the calls if this keeps no array alive, and the states are immutable containers.
         if all(isinstance(state, tuple) for state in arrays) and all(
             _are_dense(weight, grad) and weight.grad is grad
             for weight, grad in zip(batch.weights, batch.grads)
@@ -342,7 +343,7 @@ class FusedOptimizer(Optimizer):
     def _run_sparse(
         self, batch: Weights, hyper: dict[str, Any], i: int, name: str, state: Sequence[NDArray]
     ) -> None:
-        """Update one weight of which an array is sparse."""
+        """Update one weight that is sparse or has a sparse gradient."""
         assert batch.scale is None
         weight, grad, master = batch.weights[i], batch.grads[i], batch.masters[i]
         form = _form(name, False, master is not None)
@@ -401,7 +402,7 @@ def _rescale_input(rescale: float, weight: NDArray, scale: NDArray | None) -> ND
     """Return the factor on gradients as an array for operators that have it as an input."""
     if scale is None:
         return nd.array([rescale], ctx=weight.ctx, dtype="float64")
-    # The weights' precision: a factor of exactly 1 then changes no bit.
+    # In the weights' precision, so that a scale of exactly 1 changes no bit.
     return (scale.astype("float64") if weight.dtype == np.float64 else scale) * rescale
 
 

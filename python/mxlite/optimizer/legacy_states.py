@@ -1,4 +1,4 @@
-"""Optimizer states that MXNet 1.x pickled: its objects become plain values."""
+"""Reads optimizer states that MXNet 1.x pickled, as plain values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ARRAYS = {
     ("mxnet.numpy.multiarray", "ndarray"),
 }
 _OBJECT_MODULES = ("mxnet.optimizer", "mxnet.lr_scheduler")
-_MOST_ENTRIES = 1_000_000  # parameters have few each
+_MOST_ENTRIES = 1_000_000  # far above the few entries of each parameter
 _PLAIN = {"OrderedDict", "bytearray", "bytes", "complex", "encode", "frozenset", "set"}
 
 
@@ -42,7 +42,7 @@ class LegacyObject(Unfinished):
         self.attributes: dict[str, Any] = {}
 
     def build(self, state: Any, spend: Spender) -> None:
-        """Take the attributes."""
+        """Set the attributes from the pickled state."""
         if type(state) is not dict or any(type(key) is not str for key in state):
             raise PickleContentError(f"the attributes of {self.class_name} are not a dict of names")
         self.attributes = state
@@ -87,7 +87,7 @@ def _make_object(name: str) -> Callable[[tuple[Any, ...], Spender], LegacyObject
 
 
 def _make_instance(args: tuple[Any, ...], spend: Spender) -> Any:
-    """Make an object of a class as protocols 0 and 1 do: (class, object, None)."""
+    """Make an object of a class from the arguments of pickle protocols 0 and 1."""
     if len(args) != 3 or args[2] is not None or not isinstance(args[0], Maker):
         raise PickleContentError("a class of MXNet was expected")
     return args[0].make((), spend)
@@ -121,7 +121,7 @@ def _maker(module: str, name: str) -> Maker | None:
 def read_legacy_states(
     data: bytes, source: str, registered: Collection[tuple[str, str]] = ()
 ) -> Any:
-    """Read a pickle of MXNet 1.x without running anything of it."""
+    """Read a pickle of MXNet 1.x without running any code in it."""
 
     def maker(module: str, name: str) -> Maker | None:
         return (

@@ -22,7 +22,7 @@ _OptimizerType = TypeVar("_OptimizerType", bound="type[Optimizer]")
 
 
 class SchedulerSetError(ValueError_, UserWarning):
-    """A learning rate was set although a scheduler decides it; 1.x raises a UserWarning."""
+    """A learning rate was set although a scheduler controls it (1.x raises a UserWarning)."""
 
 
 class Optimizer(NeedsInit, TypedInit, Settling):
@@ -42,13 +42,13 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         Default is the base rate of ``lr_scheduler``, else 0.01.
     lr_scheduler : LRScheduler, optional
     sym : Symbol, optional
-        Its variables may have factors of their own: attributes ``lr_mult`` and ``wd_mult``.
+        Symbol whose variables may have the attributes ``lr_mult`` and ``wd_mult``.
     begin_num_update : int
         Number of updates done before.
     multi_precision : bool
         Keep a float32 copy of half-precision weights.
     param_dict : dict of int to Parameter, optional
-        Their ``lr_mult`` and ``wd_mult`` apply.
+        Parameters whose ``lr_mult`` and ``wd_mult`` are used.
 
     Notes
     -----
@@ -57,17 +57,17 @@ class Optimizer(NeedsInit, TypedInit, Settling):
 
     _set_by_init = "rescale_grad"
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
-    _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
-    _by_weight: ClassVar[bool] = True  # an update depends on no update of another weight
-    _by_element: ClassVar[bool] = True  # shards of a weight may be updated apart
+    _same_everywhere: ClassVar[bool] = True  # equal gradients give equal weights on all workers
+    _by_weight: ClassVar[bool] = True  # updates do not depend on updates of other weights
+    _by_element: ClassVar[bool] = True  # shards of a weight may be updated independently
     _row_states: ClassVar[bool] = False  # a state has one value for each row of the weight
-    # Weights of which this process updates a shard: number of the process set that has the others.
+    # For weights of which this process updates a shard: the process set of all shards, by index.
     _shards: Mapping[Any, int] = MappingProxyType({})
     _transient = (*Settling._transient, "_shards")
-    _default_rate: ClassVar[float] = 0.01  # without an explicit rate and a scheduler
+    _default_rate: ClassVar[float] = 0.01  # used if neither a rate nor a scheduler is given
     aggregate_num = 0  # weights in one call of update_multi_precision; above 1 it gets lists
-    # Counts wait for the overflow check of the step before. `_counts` are those that a skipped
-    # step takes back.
+    # Reading these counts waits for the overflow check of the previous step. `_counts` names those
+    # that a skipped step restores.
     num_update = Settled[int]()
     _all_index_update_counts = Settled[dict[int, dict[Any, int]]]()
     _index_update_count = Settled[dict[Any, int]]()
@@ -105,7 +105,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
             if lr_scheduler is not None and hasattr(lr_scheduler, "base_lr"):
                 self._replace_base_rate(lr_scheduler, learning_rate)
         elif lr_scheduler is not None:
-            learning_rate = getattr(lr_scheduler, "base_lr", None)  # a plain function has none
+            learning_rate = getattr(lr_scheduler, "base_lr", None)  # None for functions
         self.lr = self._default_rate if learning_rate is None else learning_rate
         self.wd = wd
         self.lr_mult: dict[Any, float] = {}
@@ -118,7 +118,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         self.multi_precision = multi_precision
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
-        # Attributes and names of the symbol's variables; 1.x's custom optimizers read it.
+        # User-defined optimizers for 1.x read the attributes and names of the symbol's variables.
         self.sym_info = () if sym is None else (sym.attr_dict(), sym.list_arguments())
         self.set_lr_mult({})
         self.set_wd_mult({})
@@ -297,7 +297,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         return self.create_state(index, weight)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place; every optimizer defines it.
+        """Change a weight in place; every optimizer must define this.
 
         Parameters
         ----------
@@ -338,15 +338,15 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         return master, inner
 
     def _takes_shards(self) -> bool:
-        """Return whether updates of a shard are those of the whole weight, given `_shards`."""
+        """Return whether a shard can be updated, with `_shards`, as part of the whole weight."""
         return self._by_element
 
     def _takes_lists(self) -> bool:
-        """Return whether `Updater` gives lists of weights of one dtype."""
+        """Return whether `Updater` passes lists of weights of one dtype."""
         return self.aggregate_num > 1
 
     def _takes_scale(self) -> bool:
-        """Return whether updates of lists take a factor on the gradients as an array."""
+        """Return whether updates of lists accept an array as a further factor on gradients."""
         return False
 
     def _update_list(
@@ -357,7 +357,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         states: Sequence[Any],
         scale: NDArray | None = None,
     ) -> None:
-        """Give lists of weights to `update_multi_precision`, ``aggregate_num`` of one dtype."""
+        """Call `update_multi_precision` with up to ``aggregate_num`` weights of one dtype."""
         assert scale is None
         by_dtype: dict[Any, list[int]] = {}
         for i, weight in enumerate(weights):
@@ -373,7 +373,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     # -- helpers of subclasses -------------------------------------------------------------------
 
     def _set_current_context(self, device_id: int) -> None:
-        """Count updates for a device of its own."""
+        """Select the device whose update counts are used."""
         self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
 
     def _update_count(self, index: Any) -> None:
@@ -442,7 +442,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
                 counts,
             )
         lrs, wds, counts = [], [], []
-        newest: int | None = None  # the number of updates that `rate` is for
+        newest: int | None = None  # value of num_update for which `rate` was computed
         rate, decay = 0.0, self.wd
         for index in indices:
             count = done.get(index, self.begin_num_update) + 1
@@ -462,7 +462,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         return lrs, wds, counts
 
     def _rescaled(self, grad: NDArray, weight: NDArray | None = None, wd: float = 0.0) -> Any:
-        """Return the gradient rescaled, with weight decay where ``weight`` is given, clipped."""
+        """Return the gradient rescaled, with weight decay if ``weight`` is given, and clipped."""
         grad = grad * self.rescale_grad
         if weight is not None:
             grad = grad + wd * weight
@@ -482,7 +482,7 @@ class Test(Optimizer):
     _on_servers = True
 
     def _for_servers(self, state: Any) -> dict[str, Any]:
-        """Return the update as servers do it."""
+        """Return the description of the update for servers."""
         return {"operator": "sgd_update", "params": {"lr": -1.0, "wd": 0.0}}
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray:

@@ -68,7 +68,7 @@ def prepare_options(
 
 
 def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) -> None:
-    """Refuse unknown options, and values of another kind than the optimizer's own."""
+    """Raise for unknown options, and for values of another type than the current ones."""
     own = getattr(type(optimizer), key, None) if type(key) is str else None
     if type(key) is not str or not key.isidentifier() or key.startswith("__"):
         raise FileFormatError(f"load_states: {source}: {str(key)[:100]!r} names no option")
@@ -95,7 +95,7 @@ def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) ->
 def _with_objects(saved: Any, current: Any, source: str, changes: _Changes) -> Any:
     """Return a saved value in which scheduler objects replace the entries of schedulers.
 
-    The object at the same place of ``current`` is used if it has the saved class. The new
+    The scheduler at the same place in ``current`` is reused if it has the saved class. The new
     attributes of each scheduler are appended to ``changes``.
     """
     if isinstance(saved, dict) and SCHEDULER in saved:

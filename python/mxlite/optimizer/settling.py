@@ -1,4 +1,4 @@
-"""Numbers that stay unknown until the result of a check on the device has been read."""
+"""Attributes whose value is unknown until the result of a check on the device is read."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _T = TypeVar("_T")
 
 
 class Settling:
-    """Base of objects of which some attributes depend on a check that is still running."""
+    """Base of objects that have attributes which depend on a check that may still run."""
 
-    # Reads the result and corrects the attributes; None: nothing is open.
+    # Reads the result and corrects the attributes; None if no check is running.
     _unsettled: Callable[[], None] | None = None
-    # Attributes that belong to one process and are not copied.
+    # Attributes that copies and pickles leave out.
     _transient: tuple[str, ...] = ("_unsettled",)
 
     def _settle(self) -> None:
@@ -56,7 +56,7 @@ class Settled(Generic[_T]):
             ) from None
 
     def __set__(self, owner: Settling, value: _T) -> None:
-        """Set the value, which the check does not change any more."""
+        """Set the value after the check."""
         if owner._unsettled is not None:
             owner._settle()
         owner.__dict__[self._name] = value

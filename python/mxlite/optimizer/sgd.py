@@ -19,7 +19,7 @@ __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 
 
 class _MomentumOptimizer(FusedOptimizer):
-    """A momentum, and states ``(momentum, float32 weight)`` in mixed precision."""
+    """Base of optimizers with momentum; mixed precision has states ``(momentum, weight32)``."""
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -105,7 +105,7 @@ class LARS(_MomentumOptimizer):
     ----------
     momentum : float
     lazy_update : bool
-        Without effect on dense gradients.
+        Has no effect on dense gradients.
     eta, eps : float
     momentum_correction : bool
         Scale the momentum when the learning rate changes.
@@ -136,7 +136,7 @@ class LARS(_MomentumOptimizer):
         return False  # the rates depend on the gradients
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
-        # Under a Trainer parameters have numbers only.
+        # Under a Trainer, parameters have indices but no names.
         scaled = [
             i
             for i, index in enumerate(batch.indices)
@@ -163,7 +163,7 @@ class LARS(_MomentumOptimizer):
         return {**super()._hyper(batch), "lr": lrs, "momentum": momenta}
 
     def _norms(self, indices: Sequence[Any], arrays: Sequence[NDArray]) -> list[float]:
-        """Return the 2-norms of whole weights or gradients; waits once for all."""
+        """Return the 2-norms of whole weights or gradients, with one wait."""
         if not any(index in self._shards for index in indices):
             return _norms(arrays)
         squares = whole_squares(indices, arrays, self._shards).asnumpy()
@@ -172,7 +172,7 @@ class LARS(_MomentumOptimizer):
 
 @register
 class LBSGD(_MomentumOptimizer):
-    """SGD for large batches: gradients are gathered, the rate is warmed up or chosen by layer.
+    """SGD for large batches: accumulates gradients; warms up the rate or sets it by layer.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class LBSGD(_MomentumOptimizer):
     warmup_strategy : {'linear', 'power2', 'sqrt', 'lars'}
     warmup_epochs : int
     batch_scale : int
-        Number of gradients that make one update.
+        Number of gradients that are summed for one update.
     updates_per_epoch : int
     begin_epoch, num_epochs : int
     **kwargs
@@ -353,7 +353,7 @@ def _norm(array: NDArray) -> float:
 
 
 def _norms(arrays: Sequence[NDArray]) -> list[float]:
-    """Return the 2-norm of each array, computed in float32; waits once for all."""
+    """Return the 2-norm of each array, computed in float32, with one wait."""
     if not all(array.stype == "default" for array in arrays):
         return [_norm(array) for array in arrays]
     if not arrays:

@@ -1,4 +1,4 @@
-"""Norms of whole weights of which this process holds a shard, and other ranks the rest."""
+"""Norms of whole weights whose shards are held by several ranks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def whole_squares(
         sums = nd.multi_sum_sq(*(arrays[i] for i in others), num_arrays=len(others))
         parts.append(sums.astype("float64"))
     own = _taken(nd.concat(*parts, dim=0), np.argsort([*exact, *others]))
-    # Other ranks of a process set may have other whole weights in this list (ZeRO): each set sums
-    # its shards alone.
+    # With ZeRO, ranks may have different unsharded weights in this list, so each process set sums
+    # only its own shards.
     by_set: dict[int, list[int]] = {}
     for i, index in enumerate(indices):
         if index in shards:

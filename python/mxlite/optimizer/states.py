@@ -1,4 +1,4 @@
-"""Optimizer states as bytes: a checksummed format of our own, and the pickles of MXNet 1.x.
+"""Optimizer states as bytes: mxlite's checksummed format, and the pickles of MXNet 1.x.
 
 Layout, little-endian: magic ``MXLSTATE``, u32 version, u64 length and bytes of a JSON tree, u64
 length and bytes of the arrays (the ``.params`` format), SHA-256 of everything before. The tree has
@@ -63,12 +63,12 @@ def bytes_of_tree(tree: dict[str, Any]) -> bytes:
 def load_states(
     data: bytes, optimizer: Optimizer, source: str = "optimizer states"
 ) -> tuple[dict[Any, Any], Optimizer | None]:
-    """Read states in our format or pickled by MXNet 1.x."""
+    """Read states in mxlite's format or pickled by MXNet 1.x."""
     return states_from_tree(parsed_states(data, optimizer, source), optimizer, source)
 
 
 def parsed_states(data: bytes, optimizer: Optimizer, source: str) -> dict[str, Any]:
-    """Return the tree of states in our format or pickled by MXNet 1.x; see `load_states`."""
+    """Return the tree of states in either format; see `load_states`."""
     if data[: len(_MAGIC)] != _MAGIC:
         return _legacy_tree(data, optimizer, source)
     tree = tree_of_bytes(data, source)
@@ -80,7 +80,7 @@ def parsed_states(data: bytes, optimizer: Optimizer, source: str) -> dict[str, A
 
 
 def tree_of_bytes(data: bytes, source: str) -> Any:
-    """Return what `bytes_of_tree` was given; arrays are new."""
+    """Return the tree that `bytes_of_tree` wrote, with new arrays."""
     tree, arrays = _open(data, source)
     try:
         return _decode(tree, arrays)
@@ -114,7 +114,7 @@ def states_from_tree(
 def prepare_states(
     tree: dict[str, Any], optimizer: Optimizer, source: str
 ) -> Callable[[], tuple[dict[Any, Any], Optimizer | None]]:
-    """Check the result of `states_tree`; the function returned is `states_from_tree`."""
+    """Check the result of `states_tree`; return a function that restores it."""
     try:
         states, saved = tree["states"], tree["optimizer"]
         _check_states(states, source)
@@ -143,7 +143,7 @@ def copied(tree: Any) -> Any:
 
 
 def _checksum(data: bytes) -> bytes:
-    import hashlib  # with OpenSSL, 4 MB that import mxlite can do without
+    import hashlib  # imported late, because it loads OpenSSL (4 MB)
 
     return hashlib.sha256(data).digest()
 
@@ -178,7 +178,7 @@ def _scheduler_tree(scheduler: Any) -> dict[str, Any]:
 
 
 def _without_objects(value: Any) -> Any:
-    """Return what a scheduler holds, with the schedulers among it as containers."""
+    """Return a copy of a scheduler's attributes, with nested schedulers as containers."""
     if isinstance(value, _schedulers.LRScheduler):
         return {SCHEDULER: type(value).__name__, "attributes": _without_objects(vars(value))}
     if isinstance(value, dict):
@@ -225,7 +225,7 @@ def _decode(value: Any, arrays: list[NDArray]) -> Any:
 
 
 def _check_states(states: Any, source: str) -> None:
-    """Refuse states that are not arrays, numbers or containers of them."""
+    """Raise if states are not arrays, numbers or containers of them."""
     if not isinstance(states, dict):
         raise FileFormatError(
             f"load_states: {source} holds a {type(states).__name__}, expected a dict of states"
@@ -243,8 +243,8 @@ def _check_states(states: Any, source: str) -> None:
 
 
 def _legacy_tree(data: bytes, optimizer: Optimizer, source: str) -> dict[str, Any]:
-    """Read the pickle of MXNet 1.x: the states, or a pair of states and optimizer."""
-    classes = {type(optimizer), *Optimizer.opt_registry.values()}  # also those of other packages
+    """Read a pickle of MXNet 1.x, which holds states or a pair of states and optimizer."""
+    classes = {type(optimizer), *Optimizer.opt_registry.values()}  # those of other packages, too
     content = read_legacy_states(data, source, {(c.__module__, c.__qualname__) for c in classes})
     saved = None
     if isinstance(content, tuple) and len(content) == 2:
@@ -265,11 +265,11 @@ def _legacy_tree(data: bytes, optimizer: Optimizer, source: str) -> dict[str, An
         )
     for key in ("param_dict", "sym_info", "allow_np_array", "aggregate_num"):
         attributes.pop(key, None)
-    if attributes.get("lr", 0) is None:  # 1.x keeps None if a program gave no rate
+    if attributes.get("lr", 0) is None:  # 1.x stores None if no rate was given
         del attributes["lr"]
-    if isinstance(attributes.get("rescale_grad"), NDArray):  # gluon-nlp's BERTAdam leaves one
+    if isinstance(attributes.get("rescale_grad"), NDArray):  # set by gluon-nlp's BERTAdam
         attributes["rescale_grad"] = float(attributes["rescale_grad"].asscalar())
-    if isinstance(attributes.get("last_lr"), (int, float)):  # LARS of 1.x keeps one for all
+    if isinstance(attributes.get("last_lr"), (int, float)):  # LARS of 1.x has a single rate
         attributes["last_lr"] = dict.fromkeys(content, attributes["last_lr"])
     if scheduler is not None:
         scheduler = {"name": scheduler.class_name, "attributes": _plain(scheduler.attributes)}

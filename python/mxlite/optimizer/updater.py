@@ -25,7 +25,7 @@ class _Batch(NamedTuple):
     context: Context
 
     def fits(self, indices: Sequence[Any], weights: Sequence[NDArray], states: list[Any]) -> bool:
-        """Say whether the same weights come again, with the same states."""
+        """Return whether weights, states and indices are those of this batch."""
         return (
             len(weights) == len(self.weights)
             and all(map(operator.is_, weights, self.weights))
@@ -45,9 +45,9 @@ class Updater:
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
-        # Each index has the last weight and state, and the context of both.
+        # By index: the last weight, its state, and the context of both.
         self._places: dict[Any, tuple[NDArray, Any, Context]] = {}
-        self._batches: dict[Any, _Batch] = {}  # the last ones, by their first index
+        self._batches: dict[Any, _Batch] = {}  # last batches, by their first index
 
     def __call__(self, index: Any, grad: Any, weight: Any, scale: NDArray | None = None) -> None:
         """Update one weight or several.
@@ -59,8 +59,8 @@ class Updater:
         weight : NDArray or list of NDArray
             Changed in place.
         scale : NDArray, optional
-            One number on the weights' context, a further factor on all gradients; the weights stay
-            as they are if it is 0 or not finite. Only for lists, and optimizers that take it
+            One number on the weights' context, a further factor on all gradients. The update is
+            skipped if it is 0 or not finite. Only for lists, and for optimizers that support it
             (``_takes_scale``).
         """
         if not isinstance(index, (list, tuple)):
@@ -95,7 +95,7 @@ class Updater:
                 self._batches[keys[0]] = _Batch(list(keys), list(arrays), states, context)
 
     def _place(self, index: Any, weight: NDArray) -> Context:
-        """Return a weight's context, after moving its state there."""
+        """Move a weight's state to the weight's context; return the context."""
         seen = self._places.get(index)
         state = self.states.get(index, _NO_STATE)
         if seen is not None and seen[0] is weight and seen[1] is state:
@@ -106,7 +106,7 @@ class Updater:
             state = self.optimizer.create_state_multi_precision(index, weight)
         state = self.states[index] = _moved(state, context)
         self._places[index] = (weight, state, context)
-        self._batches.clear()  # they keep the arrays that this index had before alive
+        self._batches.clear()  # drop batches, which keep the previous arrays alive
         return context
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
@@ -121,11 +121,11 @@ class Updater:
         -------
         bytes
         """
-        self.optimizer._settle()  # a skipped step leaves no states
+        self.optimizer._settle()  # removes states that a skipped step has made
         return dump_states(self.states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes) -> None:
-        """Take over states, also those that MXNet 1.x pickled.
+        """Restore states from `get_states` or from a pickle of MXNet 1.x.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Updater:
 
 
 def _moved(state: Any, context: Context) -> Any:
-    """Return a state with its arrays on a context: itself if its arrays are on the context."""
+    """Return a state with its arrays on a context; the same object if they are there already."""
     if isinstance(state, NDArray):
         return state if state.ctx == context else state.as_in_context(context)
     if isinstance(state, (tuple, list)):
@@ -164,7 +164,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
 
 
 class Attempt:
-    """Changes of an update on the host, which are undone if the device skips the update."""
+    """Changes that an update made on the host; undone if the device skips the update."""
 
     def __init__(self, optimizer: Optimizer, updaters: Sequence[Updater]) -> None:
         self._optimizer, self._updaters = optimizer, list(updaters)
@@ -173,8 +173,8 @@ class Attempt:
         self._states = [len(updater.states) for updater in updaters]
 
     def wait_with(self, settle: Callable[[], None]) -> None:
-        """Let the optimizer's counts wait for a check."""
-        # A scheduler's attributes are plain: only those that the update changed are taken back.
+        """Make reading the optimizer's counts wait for a check."""
+        # A scheduler's attributes cannot wait, so only those that the update changed are restored.
         now = _scheduler_attributes(self._optimizer)
         self._scheduler = {
             name: value for name, value in self._scheduler.items() if now.get(name) is not value
@@ -182,7 +182,7 @@ class Attempt:
         self._optimizer._unsettled = settle
 
     def finish(self, skipped: bool) -> None:
-        """End the wait."""
+        """End the wait; undo the changes if the update was skipped."""
         self._optimizer.__dict__.pop("_unsettled", None)
         if not skipped:
             return
@@ -208,7 +208,7 @@ def _copied(value: Any) -> Any:
 
 
 def _restore(value: dict[Any, Any], before: dict[Any, Any]) -> None:
-    """Give a dictionary, and those inside, the entries of a copy; others may refer to them."""
+    """Restore a dictionary and nested ones from a copy, in place, because they are shared."""
     for key in list(value):
         if isinstance(value[key], dict):
             _restore(value[key], before.get(key, {}))
