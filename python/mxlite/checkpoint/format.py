@@ -1,11 +1,11 @@
-"""The file format of checkpoints: arrays, then a table of contents, checksums for every byte.
+"""The file format of checkpoints: arrays and a table of contents, with checksums of every byte.
 
-Little-endian. 64 bytes begin with ``MXLCKPT1``, the rest are zeros. Arrays follow, each at a
-multiple of 64 with zeros between them, then the table of contents as JSON, then 32 bytes: u64
-offset and u64 length of the table, u32 its CRC32C, u32 the CRC32C of the 20 bytes before,
-``MXLCKEND``. The table names type, shape, place and CRC32C of each array and holds the tree of
-values, in which arrays are ``{"array": number}``. A reader trusts nothing that it has not checked:
-whatever bit of a file is wrong, the error names the file and the part. There is no pickle.
+Layout, little-endian: 64 bytes that begin with ``MXLCKPT1``, the rest zeros; the arrays, each at a
+multiple of 64 with zeros between them; the table of contents as JSON; 32 bytes with u64 offset and
+u64 length of the table, u32 its CRC32C, u32 the CRC32C of the 20 bytes before, ``MXLCKEND``. The
+table has type, shape, offset and CRC32C of each array and the tree of values, in which arrays are
+``{"array": number}``. A reader checks everything before it uses it: whichever bit of a file is
+wrong, the error names the file and the part. There is no pickle.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NUMPY_KINDS = "biuf"
 
 
 def write_file(path: str, tree: Any) -> int:
-    """Write a tree of values; the file appears under its name only when it is complete."""
+    """Write a tree of values to a temporary file, and rename it when it is complete."""
     arrays: list[tuple[str, Any]] = []
     encoded = _encode(tree, "", arrays)
     with replacing_file(path) as stream:
@@ -106,11 +106,11 @@ def _to_bits(array: NDArray) -> tuple[str, np.ndarray[Any, Any]]:
 
 
 def _from_bits(name: str, raw: memoryview, shape: tuple[int, ...]) -> NDArray:
-    """Return a dense array with memory of its own from the values of `_to_bits`."""
+    """Return a new dense array from the values of `_to_bits`."""
     if name == "bfloat16":
         bits = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
         values = bits.view(np.float32)
-    elif name == "bool":  # any byte but 0 and 1 would give wrong counts
+    elif name == "bool":  # bytes other than 0 and 1 would give wrong sums
         values = np.frombuffer(raw, np.uint8) != 0
     else:
         values = np.frombuffer(raw, np.dtype(name).newbyteorder("<"))
@@ -136,7 +136,7 @@ def _array_entry(name: str, value: Any) -> tuple[dict[str, Any], memoryview]:
 
 
 def _encode(value: Any, place: str, arrays: list[tuple[str, Any]]) -> Any:
-    """Return JSON values; arrays are collected under the names of their places."""
+    """Return JSON values; append each array to ``arrays``, named by its position in the tree."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.generic) and value.dtype.kind in _NUMPY_KINDS:
@@ -180,7 +180,7 @@ def _join(place: str, key: Any) -> str:
     return f"{place}.{key}" if place else str(key)
 
 
-# Reading JSON of a damaged or forged table can raise these.
+# Exceptions that reading a damaged or forged JSON table can raise.
 UNREADABLE = (
     KeyError,
     IndexError,
@@ -212,7 +212,7 @@ class _Entry(NamedTuple):
                 raise TypeError(f"{what} of an array is {text!r}, expected text")
         if kind not in ("mxlite", "numpy"):
             raise ValueError(f"array {name!r} is of kind {kind!r}, expected 'mxlite' or 'numpy'")
-        if not dtype.isalnum():  # NumPy would read parentheses and commas as Python
+        if not dtype.isalnum():  # NumPy would evaluate parentheses and commas as Python
             raise ValueError(f"array {name!r} has type {dtype[:100]!r}, expected a name")
         if dtype != "bfloat16" and np.dtype(dtype).kind not in _NUMPY_KINDS:
             raise ValueError(f"array {name!r} has type {dtype!r}, expected numbers")
@@ -275,7 +275,7 @@ class _Table:
         return FileFormatError(f"checkpoint: file {self._path!r}: {what}")
 
     def check(self) -> None:
-        """Compare every byte in front of the table with its checksum."""
+        """Check all bytes before the table: arrays by their checksums, gaps for zeros."""
         at = len(_BEGIN)
         for entry in self.entries:
             name, end = entry.name, at + entry.bytes
@@ -326,7 +326,7 @@ class _Table:
 
     def _array(self, number: int) -> Any:
         entry = self.entries[number]
-        if number in self._read:  # many copies of a large array could need any memory
+        if number in self._read:  # forged copies of a large array could exhaust memory
             raise ValueError(f"array {entry.name!r} stands in the tree twice")
         self._read.add(number)
         raw = self._data[entry.offset : entry.offset + entry.bytes]

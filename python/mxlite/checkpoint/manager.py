@@ -1,4 +1,4 @@
-"""Saves and loads everything a training needs to continue, and keeps the last checkpoints."""
+"""Saves and loads the state of a training, and keeps the last checkpoints."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _RANDOM = "random state"
 def save(path: Path, objects: Mapping[str, Any] | None = None, **named: Any) -> int:
     """Save objects, values and the states of the random generators into one file.
 
-    The states of a Trainer's optimizer are stored by the structural names of their parameters in
-    the Blocks of the same call, so that a process whose layers have other names can load them.
+    Optimizer states of a Trainer are stored under the structural names of the parameters in the
+    Blocks of the same call, so that they also load if automatic layer names differ.
 
     Parameters
     ----------
     path : str or path
         Replaced only after everything is on the disk.
     objects : mapping of str to object, optional
-        For names that are not keywords.
+        Objects whose names are not valid keywords.
     **named
         Blocks, a Trainer, a Module, iterators, a DataLoader, metrics, schedulers, objects with
         ``state_dict`` and ``load_state_dict``, and plain values: numbers, strings, arrays and
@@ -44,12 +44,12 @@ def save(path: Path, objects: Mapping[str, Any] | None = None, **named: Any) -> 
     Returns
     -------
     int
-        Bytes of the file.
+        Size of the file in bytes.
 
     Raises
     ------
     FileAccessError
-        If it cannot be written; an old file of that name is unchanged.
+        If the file cannot be written; an existing file is then unchanged.
     NotSupportedError
         For a value that cannot be saved.
 
@@ -72,23 +72,23 @@ def load(
     restore_random: bool = True,
     **named: Any,
 ) -> dict[str, Any]:
-    """Restore the states of objects and return the plain values, or raise and change nothing.
+    """Restore the states of objects and return the plain values; change nothing if it raises.
 
-    Everything in the file is compared with the objects before the first of them changes. Objects
-    that check their own states in ``load_state_dict`` come first; if one of them raises, those
-    before it get back the states that they had.
+    The whole file is compared with the objects before any object changes. Objects that check
+    their states in ``load_state_dict`` are restored first; if one of them raises, those restored
+    before it get their previous states back.
 
     Parameters
     ----------
     path : str or path
     objects : mapping of str to object, optional
-        For names that are not keywords.
+        Objects whose names are not valid keywords.
     restore_random : bool
-        Set the random generators back too.
+        Whether to restore the random generators as well.
     **named
-        Objects made as those that were saved, under the same names. What is left out is not
-        restored. Parameters of a Trainer that belong to none of the Blocks are found by name, or in
-        the order of their names if those differ.
+        Objects of the same structure as those that were saved, under the same names. Others in the
+        file are not restored. Parameters of a Trainer that belong to none of the Blocks are matched
+        by name, or in the order of their names if those differ.
 
     Returns
     -------
@@ -100,12 +100,12 @@ def load(
     MissingFileError, FileAccessError
         If the file cannot be read.
     FileFormatError
-        If it is damaged, has no object of a name, or one of another kind, with other parameters or
-        with another class of optimizer, metric or scheduler.
+        If the file is damaged, or has no object of that name, or the saved object has another kind,
+        other parameters, or another class of optimizer, metric or scheduler.
     ShapeError
         If a parameter has another shape.
     ValueError
-        If a position is that of other data, another batch size or another order.
+        If a saved position belongs to other data, another batch size or another order.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def load(
         raise FileFormatError(
             f"checkpoint: file {path!r} has kinds of {[*kinds][:9]} and states of {[*states][:9]}"
         )
-    steps: list[tuple[int, str, Any, Apply]] = []  # first to last, source, object, what to do
+    steps: list[tuple[int, str, Any, Apply]] = []  # order of execution, source, object, function
     values = {**(objects or {}), **named}
     blocks = {name: value for name, value in values.items() if isinstance(value, Block)}
     for name, value in values.items():
@@ -199,19 +199,19 @@ def verify(path: Path) -> dict[str, Any]:
 class CheckpointManager:
     """Keeps the last checkpoints of one training in a folder.
 
-    A new checkpoint is read back and checked before an old one is deleted, so at any time, also
-    when the process is killed, the folder has a good one. One process writes into a folder.
+    A new checkpoint is read back and checked before an old one is deleted, so the folder always has
+    a valid one, even if the process is killed. Only one process may write into a folder.
 
     Parameters
     ----------
     folder : str or path
         Made if it does not exist.
     prefix : str
-        Begin of the file names.
+        Prefix of the file names.
     keep : int
-        How many are kept.
+        Number of checkpoints to keep.
     keep_every : int, optional
-        Those whose step is a multiple of it are kept for good.
+        Checkpoints whose step is a multiple of this number are never deleted.
 
     Examples
     --------
@@ -251,12 +251,12 @@ class CheckpointManager:
         return sorted(int(match[1]) for match in found if match)
 
     def save(self, step: int, objects: Mapping[str, Any] | None = None, **named: Any) -> str:
-        """Save a checkpoint, check it, then delete what is too old; see `save`.
+        """Save a checkpoint, check it, then delete old ones; see the function `save`.
 
         Parameters
         ----------
         step : int
-            0 or more. The value ``step`` is saved with the rest.
+            0 or more; saved as the value ``step``.
         objects, **named
             As of the function `save`.
 
@@ -274,7 +274,7 @@ class CheckpointManager:
         return path
 
     def _clean(self, newest: int) -> None:
-        """Delete old checkpoints and what a killed process left."""
+        """Delete old checkpoints, and temporary files of a killed process."""
         older = [step for step in self.steps() if step < newest]
         for step in older[: len(older) - self.keep + 1] if len(older) >= self.keep else []:
             if self.keep_every is None or step % self.keep_every:
@@ -303,7 +303,7 @@ class CheckpointManager:
         restore_random: bool = True,
         **named: Any,
     ) -> dict[str, Any] | None:
-        """Load the newest checkpoint that is whole.
+        """Load the newest checkpoint that is not damaged.
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class CheckpointManager:
         Raises
         ------
         FileFormatError
-            If there are checkpoints and none is whole, or the objects do not fit.
+            If all existing checkpoints are damaged, or the objects do not fit.
         """
         steps = self.steps()
         for step in reversed(steps):

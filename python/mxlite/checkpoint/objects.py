@@ -30,7 +30,7 @@ _CLASS = "class"  # key of a class's name among attributes; absent in files of o
 
 
 def state_of(value: Any, blocks: Mapping[str, Block]) -> tuple[str, Any]:
-    """Return the kind of an object and its state; plain values are their own state."""
+    """Return the kind of an object and its state; the state of a plain value is the value."""
     if isinstance(value, Block):
         return "block", _block_state(value)
     if isinstance(value, Module):
@@ -95,12 +95,12 @@ def _block_state(block: Block) -> dict[str, Any]:
             absent.append(name)
             continue
         first, *others = param._arrays()
-        if param._shard is not None:  # whole, so that other numbers of ranks read it
+        if param._shard is not None:  # whole, so that jobs of any size can load it
             first, others = param.full_data(), []
         params[name] = first
         if any((other.asnumpy() != first.asnumpy()).any() for other in others):
-            copies[name] = others  # running statistics are every context's own
-        if param.grad_req == "add":  # gradients that steps collect
+            copies[name] = others  # running statistics differ between contexts
+        if param.grad_req == "add":  # gradients that accumulate over steps
             gradients[name] = [param._whole(grad) for grad in param.list_grad()]
     return {
         "params": params, "copies": copies, "gradients": gradients, "uninitialized": absent
@@ -164,7 +164,7 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
 
 
 def finish_block(block: Block, state: dict[str, Any]) -> None:
-    """Give every context its own values where they differ: a trainer's store makes them equal."""
+    """Restore values that differ between contexts, after a trainer's store has made them equal."""
     params = block._collect_params_with_prefix()
     with autograd.pause():
         for name, others in state["copies"].items():
@@ -239,7 +239,7 @@ def _prepare_module(module: Module, state: dict[str, Any], source: str) -> Apply
 
 
 def _refresh_store(module: Module) -> None:
-    """Give the store, which keeps values of its own, the new ones."""
+    """Copy the restored values into the store, which keeps copies of its own."""
     stored = getattr(module._kvstore, "_arrays", None)
     if stored is None:
         raise NotSupportedError(
@@ -313,7 +313,7 @@ def _prepare_attributes(
     changed = []
     parts = {key: entry for key, entry in vars(value).items() if _is_part(entry)}
     for key in {**own, **attributes} if type(value).__module__.startswith("mxlite.") else ():
-        # Metrics that a program defines may add attributes; files of older versions have no parts.
+        # Only for classes of mxlite. Files of older versions have no helper objects (parts).
         if key not in own or (key not in attributes and key not in parts):
             which = "no" if key in own else "an unknown"
             raise FileFormatError(f"{source}: its state has {which} entry {str(key)[:100]!r}")
@@ -338,7 +338,7 @@ def _prepare_attributes(
             raise FileFormatError(f"{source}: {str(key)[:100]!r} names no attribute of a {what}")
 
     def apply() -> None:
-        if changed and what == "metric":  # the attributes of a scheduler change during training
+        if changed and what == "metric":  # a scheduler changes its attributes during training
             warnings.warn(
                 f"{source}: this program made the {what} with {', '.join(changed)}. The saved "
                 "options are restored",

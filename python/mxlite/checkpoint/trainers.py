@@ -1,4 +1,4 @@
-"""Optimizer states in checkpoints; blocks beside a trainer show which parameter has which state."""
+"""Optimizer states in checkpoints, matched to parameters by structural names in the blocks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..gluon.trainer.state_matching import arranged, described
 
 __all__ = ["matched_state", "trainer_state"]
 
-_NAMES = "structural_names"  # [key of the block in the checkpoint, name in the block] of each use
+_NAMES = "structural_names"  # list of [key of the block in the checkpoint, name in the block]
 
 
 def trainer_state(trainer: Trainer, blocks: Mapping[str, Block]) -> dict[str, Any]:
-    """Return a trainer's state, in which parameters have their structural names."""
+    """Return a trainer's state, with the structural names of its parameters."""
     names: dict[int, list[list[str]]] = {}
     for key, block in blocks.items():
         for name, param in block._collect_params_with_prefix().items():
@@ -31,7 +31,7 @@ def trainer_state(trainer: Trainer, blocks: Mapping[str, Block]) -> dict[str, An
 def matched_state(
     trainer: Trainer, state: dict[str, Any], blocks: Mapping[str, Block], source: str
 ) -> dict[str, Any]:
-    """Return a saved state numbered as a trainer's parameters, for its ``load_state_dict``."""
+    """Return a saved state, renumbered by a trainer's parameters, for its ``load_state_dict``."""
     saved = state.get("parameters")
     try:
         known = {} if saved is None else _known(trainer, saved, blocks, source)
@@ -49,7 +49,7 @@ def matched_state(
 def _known(
     trainer: Trainer, saved: Any, blocks: Mapping[str, Block], source: str
 ) -> dict[int, int]:
-    """Return positions in the trainer by positions in the file, for parameters of the blocks."""
+    """Return positions in the trainer by position in the file, for parameters of the blocks."""
     own = {id(param): position for position, param in enumerate(trainer._params)}
     params = {key: block._collect_params_with_prefix() for key, block in blocks.items()}
     known = {}
