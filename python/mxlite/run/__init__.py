@@ -1,7 +1,7 @@
 """Start a job of several processes: ``mxlite-run -np 4 python train.py``.
 
-Finds Open MPI's ``mpirun``, passes the options of its version, shares the cores
-among the processes of a host, and passes Horovod's settings on.
+Finds Open MPI's ``mpirun``, passes the options for its version, divides the cores
+of a host among its processes, and forwards Horovod's settings.
 """
 
 from __future__ import annotations

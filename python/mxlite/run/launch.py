@@ -36,7 +36,7 @@ __all__ = [
     "run",
 ]
 
-# Variables for processes on other hosts; on this host they inherit the environment.
+# Variables that are forwarded to other hosts; on this host, processes inherit the environment.
 _FORWARDED = re.compile(
     r"(MXLITE|MXNET|HOROVOD|DMLC|OMP|NCCL|CUDA|PYTHON|PS|KMP|MKL)_?|PATH$|LD_LIBRARY_PATH$|HOME$"
     r"|VIRTUAL_ENV$|CONDA_PREFIX$"
@@ -56,7 +56,7 @@ class LauncherError(MXNetError):
 
 
 def find_mpirun() -> MpiRun:
-    """Return Open MPI's mpirun: beside the running Python, else the first in PATH."""
+    """Return Open MPI's mpirun: the one next to the running Python, else the first in PATH."""
     found = _mpirun_path()
     if not found:
         raise LauncherError(
@@ -159,7 +159,7 @@ def mpirun_command(
     if args.elastic:
         command += ["--with-ft", "ulfm"]
     elif five:
-        # A process that dies must not take the others along before they can say what they miss.
+        # If a process dies, mpirun must not end the others before they report which rank is lost.
         command.append("--enable-recovery")
     command += _output_options(args, five)
     command += _network_options(args, five, remote)
@@ -219,8 +219,8 @@ def _network_options(args: argparse.Namespace, five: bool, remote: bool) -> list
         name = "prte_if_include" if five else "oob_tcp_if_include"
         options += [flag, name, args.network_interfaces]
     elif not (remote or args.tcp or args.elastic or "btl" in (args.mpi_args or "")):
-        # The processes of one host talk through shared memory. Open MPI's TCP transport would
-        # listen on all interfaces, whatever interface its options name.
+        # Processes of one host use shared memory. Open MPI's TCP transport would listen on all
+        # interfaces, whichever interface its options name.
         options += ["--mca", "btl", "^tcp"]
     return options
 
@@ -229,10 +229,10 @@ def job_environment(args: argparse.Namespace) -> dict[str, str]:
     """Return the variables of mpirun and the processes on this host."""
     environment = dict(os.environ)
     environment.update(settings_of(args))
-    # Keeps the order of writing, although the output goes through a pipe.
+    # Unbuffered, so that stdout and stderr keep their order in the pipe to mpirun.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     if args.elastic:
-        # A process that joins later cannot count those of its host.
+        # A process that joins later does not know how many processes its host has.
         hosts = _hosts_of(args)
         most = max(hosts.processes_by_host(args.num_proc))
         if len(hosts.slots) == 1:
@@ -243,7 +243,7 @@ def job_environment(args: argparse.Namespace) -> dict[str, str]:
 
 
 def check_build() -> str:
-    """Return a text about what jobs of several processes find here."""
+    """Return a text about the support for jobs of several processes on this machine."""
 
     def mark(there: bool) -> str:
         return "[X]" if there else "[ ]"
@@ -290,9 +290,9 @@ def run(arguments: Sequence[str]) -> int:
     Returns
     -------
     int
-        0 if all processes ended well; else the exit code of the first one that did not, which is
-        128 plus the number of the signal if one ended it. An elastic job that has continued
-        without lost processes ended well.
+        0 if all processes succeeded; else the exit code of the first one that failed, which is
+        128 plus the number of the signal if a signal ended it. An elastic job that continued after
+        losing processes has succeeded.
 
     Raises
     ------
@@ -319,12 +319,12 @@ def run(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="mxlite-run-") as folder:
         environment["MXLITE_ELASTIC_STATUS"] = folder
         code = _run_to_end(command, environment)
-        # mpirun's code is that of the first process that was lost.
+        # mpirun returns the code of the first lost process, even if training succeeded.
         return 0 if os.listdir(folder) else code
 
 
 def check_reachable(args: argparse.Namespace) -> None:
-    """Ask the hosts of a job whether they answer."""
+    """Raise if a host of the job cannot be reached."""
     hosts = [Host(name, args.ssh_port or 22, slots) for name, slots in _hosts_of(args).slots]
     identity = ["-i", args.ssh_identity_file] if args.ssh_identity_file else []
     check_hosts_of_mpirun(hosts, "/", identity)
@@ -336,7 +336,7 @@ def _run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
     def pass_on(number: int, frame: FrameType | None) -> None:
         process.terminate()  # mpirun ends its processes
 
-    # Only the main thread of a program may install signal handlers.
+    # Python permits signal handlers in the main thread only.
     numbers = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
     previous = {number: signal.signal(number, pass_on) for number in numbers}
     try:
@@ -344,19 +344,19 @@ def _run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
             try:
                 return process.wait()
             except KeyboardInterrupt:
-                process.terminate()  # Ctrl-C reaches mpirun as well, kill -INT this process only
+                process.terminate()  # needed for kill -INT; Ctrl-C reaches mpirun, too
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; errors are one line.
+    """Run the command line; print errors as one line.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        Default: those of this process.
+        Default: the arguments of this process.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The command line of ``mxlite-run``: horovodrun's options that make sense here."""
+"""The command line of ``mxlite-run``: the supported options of horovodrun."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..base import ValueError_
 
 __all__ = ["Hosts", "option_parser", "parse", "settings_of"]
 
-# Option -> variable; the value is passed on as text.
+# Environment variable of each option; its value is forwarded as text.
 _NUMBERS = {
     "fusion_threshold_mb": ("HOROVOD_FUSION_THRESHOLD", float),
     "cycle_time_ms": ("HOROVOD_CYCLE_TIME", float),
@@ -82,7 +82,7 @@ class Hosts:
         return sum(count for _, count in self.slots)
 
     def processes_by_host(self, processes: int) -> list[int]:
-        """Return how many of the processes each host gets, filling one after the other."""
+        """Return the number of processes of each host; hosts are filled one after the other."""
         left, counts = processes, []
         for _, slots in self.slots:
             counts.append(min(left, slots))
@@ -185,7 +185,7 @@ def _switch(group: argparse._ArgumentGroup, name: str, text: str) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line and refuse what cannot be done."""
+    """Parse a command line; exit with an error if options are not supported."""
     parser = option_parser()
     args = parser.parse_args(list(arguments))
     if args.config_file:
@@ -215,7 +215,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _read_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Fill in options from a YAML file; the command line wins."""
+    """Fill in options from a YAML file; the command line overrides them."""
     try:
         import yaml  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
@@ -247,7 +247,7 @@ def _read_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, str]:
-    """Return the variables that the processes get."""
+    """Return the environment variables for the processes."""
     variables: dict[str, str] = {}
     for name, (variable, kind) in _NUMBERS.items():
         value = getattr(args, name)

@@ -56,6 +56,6 @@ class EndedRanks:
 
 @contextmanager
 def ended_ranks() -> Iterator[EndedRanks]:
-    """Create a new folder, which is removed when the block ends."""
+    """Create a folder, which is removed when the with block ends."""
     with tempfile.TemporaryDirectory(prefix="mxlite-run-") as folder:
         yield EndedRanks(folder)

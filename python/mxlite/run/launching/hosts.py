@@ -1,4 +1,4 @@
-"""Hosts of a job: the hostfile, whether they answer, and how to reach this one from there."""
+"""Hosts of a job: the hostfile, checks by ssh, and addresses of this machine."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = [
     "ssh",
 ]
 
-_PORTS = range(9091, 9999)  # ports of schedulers, as in MXNet
+_PORTS = range(9091, 9999)  # ports for schedulers, as in MXNet
 _CONNECT_SECONDS = 10
 _PROBE_SECONDS = 20
-# If one of them is set, mpirun reaches hosts by other means than ssh.
+# If one of these variables is set, mpirun does not use ssh.
 _NOT_BY_SSH = (
     "SLURM_JOB_ID",
     "PBS_JOBID",
@@ -60,7 +60,7 @@ class Host(NamedTuple):
     slots: int
 
     def label(self) -> str:
-        """Return the name, with the port where it is not 22."""
+        """Return the name, with the port if that is not 22."""
         return self.name if self.port == 22 else f"{self.name}:{self.port}"
 
 
@@ -91,19 +91,19 @@ def ssh(host: Host, options: Sequence[str] = ()) -> list[str]:
     command = ["ssh", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes"]
     command += ["-o", f"ConnectTimeout={_CONNECT_SECONDS}", "-o", "ServerAliveInterval=5"]
     command += ["-o", "ServerAliveCountMax=3", *options]
-    if host.port != 22:  # else ssh's configuration decides
+    if host.port != 22:  # for 22, the configuration of ssh may choose another port
         command += ["-p", str(host.port)]
     return [*command, host.name]
 
 
 def own_names() -> tuple[str, ...]:
-    """Return the names by which hostfiles mean this machine."""
+    """Return the names of this machine in hostfiles."""
     own = socket.gethostname()
     return ("localhost", "127.0.0.1", "::1", own, own.split(".")[0])
 
 
 def check_hosts_of_mpirun(hosts: Sequence[Host], folder: str, options: Sequence[str] = ()) -> None:
-    """Ask the hosts that an mpirun of this machine will reach through ssh, as `check_hosts`."""
+    """Run `check_hosts` for the hosts that mpirun will reach through ssh."""
     if any(os.environ.get(name) for name in _NOT_BY_SSH):
         return
     given = [word for name in _SSH_ARGS for word in shlex.split(os.environ.get(name, ""))]
@@ -113,7 +113,7 @@ def check_hosts_of_mpirun(hosts: Sequence[Host], folder: str, options: Sequence[
 
 
 def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ()) -> None:
-    """Ask all hosts at the same time whether they answer and have the working directory."""
+    """Raise if a host does not answer or lacks the working directory; checks hosts in parallel."""
     troubles: dict[Host, str] = {}
     question = f"cd {shlex.quote(folder)}"
 
@@ -147,7 +147,7 @@ def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ())
 
 
 def check_own_hosts(hosts: Sequence[Host]) -> None:
-    """Raise unless all names of a hostfile are addresses of this machine."""
+    """Raise if a name in a hostfile is not an address of this machine."""
     for host in hosts:
         try:
             family, kind, _, _, address = socket.getaddrinfo(host.name, 0, type=socket.SOCK_STREAM)[
@@ -164,7 +164,7 @@ def check_own_hosts(hosts: Sequence[Host]) -> None:
 
 def free_port(address: str) -> int:
     """Return a free port of this machine."""
-    # Launchers that start at the same time begin at different places.
+    # Start at a port that depends on the process id, so that concurrent launchers do not collide.
     begin = os.getpid() % len(_PORTS)
     for i in range(len(_PORTS)):
         port = _PORTS[(begin + i) % len(_PORTS)]
@@ -196,7 +196,7 @@ def check_port(address: str, port: int) -> None:
 
 
 def own_address(hosts: Sequence[Host]) -> str:
-    """Return the address under which the hosts find this machine."""
+    """Return the address of this machine that the hosts can reach."""
     given = os.environ.get("DMLC_PS_ROOT_URI", "").strip()
     if given:
         return given
@@ -222,7 +222,7 @@ def check_meeting(address: str, hosts: Sequence[Host]) -> None:
 
 
 def reaching_address(hosts: Sequence[Host]) -> str:
-    """Return the address from which the first host is reached that is not this machine."""
+    """Return the local address of the route to the first host that is not this machine."""
     trouble: LaunchError | None = None
     local = not hosts
     for host in hosts:
@@ -245,7 +245,7 @@ def _address_that_reaches(host: Host) -> str:
             host.name, host.port, type=socket.SOCK_DGRAM
         )[0]
         with socket.socket(family, kind) as probe:
-            probe.connect(address)  # connecting a datagram socket chooses a route and sends nothing
+            probe.connect(address)  # connecting a datagram socket selects a route without sending
             return str(probe.getsockname()[0])
     except OSError as error:
         raise LaunchError(f"host {host.label()}: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""Running processes of a job: their output, their end, and that none outlives the launcher."""
+"""Runs the processes of a job: copies their output, and ends all of them with the launcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .plan import ProcessPlan, remote_script, table
 
 __all__ = ["Job", "end_with_parent"]
 
-# Others of the job say what they miss when one of them has failed; then they are ended.
+# Time for the output of other processes after one has failed; then they are ended.
 _LAST_OUTPUT_SECONDS = 15.0
 _TERM_SECONDS = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -35,7 +35,7 @@ _output_lock = threading.Lock()
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to end this process when the thread that started it is gone."""
+    """Ask the kernel to end this process when the thread that started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -45,7 +45,7 @@ class _Running:
     def __init__(self, plan: ProcessPlan, process: subprocess.Popen[bytes]) -> None:
         self.plan = plan
         self.process = process
-        self.ended: int | None = None  # exit code
+        self.ended: int | None = None  # exit code, None while it runs
 
 
 class Job:
@@ -74,7 +74,7 @@ class Job:
         self._readers: list[threading.Thread] = []
 
     def run(self) -> int:
-        """Start all processes and wait until the job is over; none is left behind."""
+        """Start all processes, wait for the end of the job, and end all that still run."""
         previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         try:
             for plan in self._plans:
@@ -118,7 +118,7 @@ class Job:
         self._running[plan.label()] = running
         self._started.append(running)
         if plan.host is not None and process.stdin is not None:
-            # The input stays open: its end ends the process there.
+            # Keep the input open: when it closes, the process on the host ends.
             script = remote_script(plan, self._folder, self._commands[plan.role])
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(script.encode())
@@ -152,7 +152,7 @@ class Job:
         self._events.put(("", 128 + number))
 
     def _watch(self) -> int:
-        """Return the exit code of the job when it is over."""
+        """Wait for the end of the job and return its exit code."""
         failure: int | None = None
         deadline: float | None = None
         while True:
@@ -180,7 +180,7 @@ class Job:
                 deadline = deadline or time.monotonic() + _LAST_OUTPUT_SECONDS
 
     def _again(self, label: str, code: int) -> bool:
-        """Start a failed process again, if that is allowed."""
+        """Start a failed process again if attempts are left; return whether it was started."""
         plan = self._running[label].plan
         if plan.role == "scheduler" or not self._left[label]:
             return False
@@ -190,14 +190,14 @@ class Job:
         return True
 
     def _end_all(self) -> None:
-        """End what still runs: all processes of each session, first politely."""
+        """End all processes that still run, with their sessions: SIGTERM first, then SIGKILL."""
         for number, seconds in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _TERM_SECONDS)):
             for running in self._started:
                 process = running.process
                 if process.stdin is not None:
                     with contextlib.suppress(OSError):
                         process.stdin.close()
-                # Children of a process that has ended may live on in its session.
+                # Children of an ended process may still run in its session.
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, number)
             end = time.monotonic() + seconds

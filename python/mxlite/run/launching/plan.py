@@ -25,7 +25,7 @@ __all__ = [
     "table",
 ]
 
-# Variables that processes on other hosts always get.
+# Variables that are always forwarded to other hosts.
 _FORWARDED = re.compile(
     r"(MXLITE|MXNET|HOROVOD|PS|OMP|KMP|MKL|NCCL|CUDA)_\w+$|LD_LIBRARY_PATH$|PYTHONPATH$|DMLC_INTERFACE$"
     r"|AWS_ACCESS_KEY_ID$|AWS_SECRET_ACCESS_KEY$"
@@ -38,8 +38,8 @@ class ProcessPlan(NamedTuple):
     role: str  # scheduler, server or worker
     rank: int
     host: Host | None  # None: this machine
-    variables: dict[str, str]  # in addition to the environment of the launcher, or of the host
-    processes: int = 0  # more than 0: an mpirun that starts so many
+    variables: dict[str, str]  # added to the environment of the launcher or the host
+    processes: int = 0  # above 0: this is an mpirun that starts so many processes
 
     def label(self) -> str:
         """Return ``worker 0``, or ``workers`` for those of an mpirun; there is one scheduler."""
@@ -49,7 +49,7 @@ class ProcessPlan(NamedTuple):
 
 
 def command_of(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return a command, and the variables that were written before it."""
+    """Return a command without leading ``NAME=value`` words, and these variables."""
     variables = {}
     left = list(words)
     while left and re.match(r"[A-Za-z_]\w*=", left[0]):
@@ -91,7 +91,7 @@ def _cores_for_each(workers_here: int) -> int:
 
 
 def check_slots(args: argparse.Namespace, hosts: Sequence[Host]) -> None:
-    """Raise where the hosts have too few slots."""
+    """Raise if the hosts have too few slots."""
     slots = sum(host.slots for host in hosts)
     if hosts and slots < args.num_workers:
         raise LaunchError(
@@ -142,7 +142,7 @@ def _workers(
     environment: Mapping[str, str],
     meeting: Mapping[str, str],
 ) -> list[ProcessPlan]:
-    """Return the workers of a job without mpirun; `meeting` says how they find each other."""
+    """Return the workers of a job without mpirun; `meeting` has variables to find each other."""
     local = args.launcher == "local"
     common = plan_all_reduce(args, hosts, environment).variables
     places: list[Host | None] = [host for host in hosts for _ in range(host.slots)]
@@ -170,7 +170,7 @@ def plan_job(
     port = environment.get("DMLC_PS_ROOT_PORT", "").strip()
     if not port:
         port = str(free_port(address))
-    elif port.isdigit() and int(port) < 1 << 16:  # else the scheduler reports the error
+    elif port.isdigit() and int(port) < 1 << 16:  # for an invalid port, the scheduler raises
         check_port(address, int(port))
     common = _forwarded(args.env, environment) if hosts else {}
     common.update(
@@ -179,7 +179,7 @@ def plan_job(
         DMLC_PS_ROOT_URI=address,
         DMLC_PS_ROOT_PORT=port,
         DMLC_JOB_CLUSTER=args.launcher,
-        # Processes of other jobs, and other programs that find the port, do not have it.
+        # Keeps out processes of other jobs, and other programs that connect to the port.
         MXLITE_PS_TOKEN=environment.get("MXLITE_PS_TOKEN") or secrets.token_hex(16),
         PYTHONUNBUFFERED="1",
     )
@@ -213,15 +213,15 @@ def plan_job(
 
 
 def _round_of(hosts: Sequence[Host]) -> list[Host]:
-    """Return one entry for each slot, going round the hosts."""
+    """Return one host for each slot, in round-robin order."""
     most = max((host.slots for host in hosts), default=0)
     return [host for turn in range(most) for host in hosts if host.slots > turn]
 
 
 def remote_script(plan: ProcessPlan, folder: str, command: Sequence[str]) -> str:
-    """Return what bash on another host reads from its input to run a process.
+    """Return the script that bash on another host reads from its input to run a process.
 
-    The process ends when the input does: with the ssh that brought it, whatever ends that.
+    The process ends when the input closes, that is, whenever the ssh connection ends.
     """
     exports = "".join(
         f"export {name}={shlex.quote(value)}; " for name, value in sorted(plan.variables.items())
