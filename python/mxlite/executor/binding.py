@@ -1,4 +1,4 @@
-"""Makes executors: `Symbol.bind` on given arrays, `Symbol.simple_bind` on new ones."""
+"""Makes executors: `Symbol.bind` on given arrays, `Symbol.simple_bind` on new arrays."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _requests(grad_req: Any, names: list[str]) -> list[str]:
 
 
 def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> list[Any]:
-    """Sort the user's arrays into the order of names."""
+    """Return the user's arrays in the order of names."""
     if given is None:
         return [None] * len(names)
     if isinstance(given, Mapping):
@@ -70,7 +70,7 @@ def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> 
 
 
 def _announced(make: Callable[..., Executor]) -> Callable[..., Executor]:
-    """Announce to the other ranks of a job if the symbol cannot be bound."""
+    """Wrap a function to notify the other ranks of a job if the symbol cannot be bound."""
 
     @functools.wraps(make)
     def announcing(symbol: Any, *args: Any, **options: Any) -> Executor:
@@ -138,7 +138,7 @@ def simple_bind(
             f"simple_bind: several variables are named {twice!r}, unique names expected; use one "
             "variable in all places"
         )
-    # 1.x looks at tuples only: scripts pass the options of operators on.
+    # As in 1.x, ignore unknown names unless they have shapes: scripts also pass other options.
     shapes = {k: v for k, v in shapes.items() if k in known or isinstance(v, (tuple, list))}
     known_shapes = {name: parse_shape(shape, name) for name, shape in shapes.items()}
     types = {name: dtype_name(dtype) for name, dtype in (type_dict or {}).items()}
@@ -163,7 +163,7 @@ def simple_bind(
     contexts = place(inference.nodes, groups, context)
     where = {node.name: contexts[node] for node in inference.nodes if node.op is None}
     requests = _requests(grad_req, names)
-    own = set(shared_arg_names or ())  # not in the buffer
+    own = set(shared_arg_names or ())  # these arrays never use shared_buffer
     shared = own if shared_exec is not None else set()
     old_args = shared_exec.arg_dict if shared_exec is not None else {}
     old_grads = shared_exec.grad_dict if shared_exec is not None else {}
@@ -215,6 +215,6 @@ def simple_bind(
         else nd.zeros(specs[name][0], ctx=where[name], dtype=specs[name][1])
         for name in aux_names
     ]
-    # Arrays of another executor may have other types than were inferred.
+    # With shared_exec, arrays may have other types than those inferred here.
     inferred = inference if shared_exec is None else None
     return Executor(symbol, context, args, grads, requests, aux, group2ctx, inferred)

@@ -14,13 +14,13 @@ __all__ = ["CachedOp"]
 
 
 class CachedOp:
-    """A symbol as a function of arrays; scripts rather hybridize a block.
+    """A symbol that can be called on arrays; new scripts should hybridize a block instead.
 
     Parameters
     ----------
     sym : Symbol
     flags : sequence of (str, object)
-        Accepted: a graph is always compiled as a whole.
+        Accepted and ignored: a graph is always compiled as a whole.
 
     Notes
     -----
@@ -60,7 +60,7 @@ class CachedOp:
         Raises
         ------
         ValueError
-            For another number of arrays.
+            If the number of arrays is wrong.
         """
         if len(args) != len(self._names):
             raise ValueError_(

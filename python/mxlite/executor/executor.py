@@ -1,6 +1,6 @@
 """Executors: a symbol bound to arrays (MXNet 1.x: ``mxnet.executor.Executor``).
 
-They run in C++ (cpp/symbol/bound_graph.h), through the same compiled graphs as hybridized blocks.
+Executors run in C++ (cpp/symbol/bound_graph.h), by the same compiled graphs as hybridized blocks.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Executor:
         self._arg_names = symbol.list_arguments()
         self._aux_names = symbol.list_auxiliary_states()
         self._outputs: list[NDArray] = []  # outputs of the last forward
-        self._shown: list[NDArray] | None = None  # value of `outputs`, renewed by every forward
-        self._shares_outputs = False  # whether `reshape` made an executor that shares them
+        self._shown: list[NDArray] | None = None  # arrays that `outputs` returned last
+        self._shares_outputs = False  # True if `reshape` made an executor that shares them
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitor_all = False
         self._watched: _core.RecordedSteps | None = None
-        inference = inference or self._infer()  # simple_bind has one for these arrays
+        inference = inference or self._infer()  # simple_bind passes its inference
         self._output_specs: list[Any] = [
             (inference.shape(node, i), inference.type(node, i)) for node, i in symbol._outputs
         ]
@@ -81,7 +81,7 @@ class Executor:
         )
 
     def _place(self, nodes: list[Node]) -> dict[Node, Context] | None:
-        """Return where nodes run; None if all run on the executor's context."""
+        """Return the context of each node; None if all nodes run on the executor's context."""
         groups = checked_groups(self._group2ctx)
         if not groups:
             return None
@@ -108,7 +108,7 @@ class Executor:
 
     @property
     def grad_dict(self) -> dict[str, NDArray | None]:
-        """The arguments' gradients by name; None where there is none."""
+        """The arguments' gradients by name; None for arguments without gradient."""
         return self._by_name(self._arg_names, self.grad_arrays, "arguments")
 
     @property
@@ -197,14 +197,14 @@ class Executor:
             self._keep(self._bound.forward(training, record))
 
     def _forward_watched(self, is_train: bool) -> list[NDArray]:
-        """Run node by node, so that the monitor sees every output."""
+        """Run node by node, and call the monitor for every output."""
         monitor = self._monitor
         assert monitor is not None
 
         def watch(node: Node, inputs: list[NDArray], outputs: list[NDArray]) -> None:
             if self._monitor_all:
                 for i, (array, (source, _)) in enumerate(zip(inputs, node.inputs)):
-                    if source.op is None:  # 1.x shows a variable at each place where it is read
+                    if source.op is None:  # as in 1.x, a variable is shown at each use
                         monitor(source.name, array.detach())
                     monitor(node.input_name(i), array.detach())
             for i, array in enumerate(outputs):
@@ -228,17 +228,17 @@ class Executor:
         Parameters
         ----------
         out_grads : NDArray, list of NDArray, or dict of str to NDArray, optional
-            Gradients of the outputs, cast to their dtypes. Not needed for outputs that are
-            losses; ones else.
+            Gradients of the outputs, cast to the outputs' dtypes. Losses need none; for other
+            outputs the default is ones.
         is_train : bool
-            Mode of a forward that was not run with ``is_train=True`` and is run again here.
+            Mode in which forward is run again here if it did not run with ``is_train=True``.
 
         Raises
         ------
         TypeError
             If out_grads are not NDArrays.
         ValueError
-            If there are more of them than outputs; those left out are zeros.
+            If there are more gradients than outputs; missing gradients are zeros.
         """
         if out_grads is None:
             heads: list[NDArray | None] = []
@@ -275,7 +275,7 @@ class Executor:
     def set_monitor_callback(
         self, callback: Callable[[str, NDArray], None] | None, monitor_all: bool = False
     ) -> None:
-        """Call ``callback(name, array)`` for what every operator computes, gradients too.
+        """Call ``callback(name, array)`` for the outputs of every operator, and for gradients.
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class Executor:
     ) -> Executor:
         """Return an executor for other shapes that shares this one's arrays, outputs included.
 
-        An array is new memory if it is larger than the array of this executor.
+        An array gets new memory if it is larger than the array of this executor.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class Executor:
     def _reshaped(
         self, new_shapes: Mapping[str, Any], changing: Container[str], allow_up_sizing: bool
     ) -> Executor:
-        """Do as `reshape`; only the arrays in ``changing`` may get another shape."""
+        """Implement `reshape`; only the arrays in ``changing`` may get another shape."""
         shapes, _, aux_shapes = self._symbol.infer_shape(**new_shapes)
         if shapes is None:
             raise ValueError_("Insufficient argument shapes provided.")
@@ -390,7 +390,7 @@ class Executor:
         return reshaped
 
     def get_optimized_symbol(self) -> Any:
-        """Return the symbol that is run; the engine's passes work on what is made of it."""
+        """Return the symbol of this executor; passes run on the graph that is compiled from it."""
         return self._symbol
 
     def debug_str(self) -> str:
@@ -399,8 +399,8 @@ class Executor:
         Returns
         -------
         str
-            The last two lines are ``Total <n> MB allocated`` and, as kernels share what they need
-            for themselves, ``Total 0 TempSpace resource requested``.
+            The last two lines are ``Total <n> MB allocated`` and, because kernels share scratch
+            memory, ``Total 0 TempSpace resource requested``.
         """
         requests = zip(self._arg_names, self.grad_arrays, self._requests)
         wanted = {name for name, grad, req in requests if grad is not None and req != "null"}

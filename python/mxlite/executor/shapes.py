@@ -21,7 +21,7 @@ def check_kept(
     changing: Container[str],
     given: Mapping[str, Any],
 ) -> None:
-    """Refuse new shapes of arrays that may not change."""
+    """Raise if arrays would get new shapes that may not change."""
     for name, array, shape in arrays:
         if name not in changing and tuple(shape) != tuple(array.shape):
             asked = ", ".join(f"{key}: {tuple(value)}" for key, value in given.items())
@@ -34,7 +34,7 @@ def check_kept(
 
 
 def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bool) -> NDArray:
-    """Return the array for a new shape, sharing memory where it is large enough."""
+    """Return an array of a new shape, in the memory of the old one if that is large enough."""
     if tuple(array.shape) == tuple(shape):
         return array
     if is_sparse(array):

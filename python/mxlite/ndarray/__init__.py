@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .op import *  # noqa: F403
 
     def Custom(*args: _Any, **kwargs: _Any) -> _Any:  # noqa: N802 - the operator's name
-        """Call an operator; the code is in operator/__init__.py, which sets it."""
+        """Call an operator written in Python; operator/__init__.py replaces this function."""
 
 
 def _module(name: str, doc: str) -> _types.ModuleType:
@@ -48,7 +48,7 @@ def _module(name: str, doc: str) -> _types.ModuleType:
 
 
 def _namespace(name: str, prefixes: tuple[str, ...]) -> None:
-    """Make a submodule that holds the operators with one of the prefixes, without it."""
+    """Make a submodule with the operators that have one of the prefixes, which is removed."""
     module = _module(name, f"Operators of mx.nd.{name}.")
     for op_name, op in _core.all_ops().items():
         for prefix in prefixes:
@@ -71,7 +71,7 @@ _internal.__dict__.update(
 _namespace("linalg", ("linalg_", "_linalg_"))
 _namespace("image", ("_image_",))
 
-# A function of this package (zeros, maximum, ...) hides the operator of the same name.
+# A function of this package (zeros, maximum, ...) takes precedence over the same operator.
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)

@@ -1,4 +1,4 @@
-"""Array-likes of other packages as NumPy arrays, for every function that takes data."""
+"""Converts array-likes to NumPy arrays, for all functions that take data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXPECTED = "a rectangular array of numbers expected"
 
 
 def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Return the numbers of an array-like as a NumPy array whose dtype an NDArray can have."""
+    """Return the values of an array-like as a NumPy array of a dtype that NDArray supports."""
     if isinstance(source, NDArray):
         return source.asnumpy()
     if isinstance(source, np.ndarray):
@@ -29,7 +29,7 @@ def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]
 
 
 def _integer_type(dtype: Any) -> np.dtype[Any] | None:
-    """Return the NumPy type of an integer dtype; None for others, also bfloat16 without a type."""
+    """Return the NumPy type of an integer dtype; None for all other dtypes."""
     wanted = None if dtype is None else _core.dtype_type(dtype)
     if wanted is None or isinstance(wanted, str) or np.dtype(wanted).kind not in "iu":
         return None
@@ -47,7 +47,7 @@ def _of_real_dtype(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.nda
             f"{who}: complex values of dtype {values.dtype} given, real numbers expected; pass "
             "the .real or .imag part"
         )
-    return values  # bfloat16, or what the core refuses
+    return values  # other dtypes, of which the core refuses some
 
 
 def _check_whole(values: np.ndarray[Any, Any], who: str, dtype: np.dtype[Any]) -> None:
@@ -60,7 +60,7 @@ def _check_whole(values: np.ndarray[Any, Any], who: str, dtype: np.dtype[Any]) -
 def _as_numpy(source: Any, who: str) -> np.ndarray[Any, Any]:
     try:
         values = np.asarray(source)
-    except Exception as error:  # rows of different lengths; whatever a foreign __array__ raises
+    except Exception as error:  # rows of different lengths, or any error of a foreign __array__
         if not hasattr(source, "__dlpack__"):
             raise TypeError_(
                 f"{who}: a {type(source).__name__} given, {_EXPECTED}: {error}"
@@ -68,7 +68,7 @@ def _as_numpy(source: Any, who: str) -> np.ndarray[Any, Any]:
     else:
         if values.dtype != object or not hasattr(source, "__dlpack__"):
             return values
-    return _of_dlpack(source, who)  # such as bfloat16 tensors, which NumPy cannot hold
+    return _of_dlpack(source, who)  # for example, bfloat16 tensors, which NumPy does not support
 
 
 def _of_dlpack(source: Any, who: str) -> np.ndarray[Any, Any]:
@@ -79,7 +79,7 @@ def _of_dlpack(source: Any, who: str) -> np.ndarray[Any, Any]:
 
 
 def _numbers(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[Any, Any]:
-    """Return the numbers that objects, texts such as ``'2.5'``, or times are."""
+    """Return objects, texts such as ``'2.5'``, or times converted to numbers."""
     whole = _integer_type(dtype) is not None
     last: Exception | None = None
     for candidate in (np.int64, np.uint64, np.float64) if whole else (np.float64,):
@@ -89,7 +89,7 @@ def _numbers(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[A
             last = error
         except (TypeError, ValueError) as error:
             last = error
-            if values.dtype == object:  # neither None nor NaN is an integer
+            if values.dtype == object:  # no integer type can hold None or NaN
                 break
     if values.dtype == object and values.ndim == 0:
         raise TypeError_(f"{who}: a {type(values.item()).__name__} given, {_EXPECTED}") from last

@@ -17,7 +17,7 @@ ShapeLike = Union[int, Sequence[int]]
 
 
 class NameOption(TypedDict, total=False):
-    """A keyword of symbols, which arrays ignore."""
+    """The keyword ``name`` of symbols, which calls on arrays ignore."""
 
     name: str | None
 

@@ -67,7 +67,7 @@ def boolean_mask(
     Returns
     -------
     NDArray, shape (..., count of non-zeros, ...)
-        With no slice left, the axis has length 0.
+        If no slice is chosen, the axis has length 0.
 
     Raises
     ------
@@ -107,14 +107,14 @@ def rand_zipfian(
 ) -> tuple[NDArray, NDArray, NDArray]:
     """Draw classes from an approximately Zipfian distribution.
 
-    Class ``c`` of ``range_max`` classes, numbered by falling frequency, is drawn with probability
+    Class ``c`` of ``range_max`` classes, numbered by decreasing frequency, has the probability
     ``log((c + 2) / (c + 1)) / log(range_max + 1)``.
 
     Parameters
     ----------
     true_classes : NDArray, shape (n,)
     num_sampled : int
-        How many classes to draw, with replacement.
+        Number of classes to draw, with replacement.
     range_max : int
         Number of classes.
     ctx : Context, optional
@@ -124,9 +124,9 @@ def rand_zipfian(
     -------
     samples : NDArray of int64, shape (num_sampled,)
     expected_count_true : NDArray of float64, shape (n,)
-        How often each of true_classes is expected among the samples.
+        Expected count of each of true_classes among the samples.
     expected_count_sample : NDArray of float64, shape (num_sampled,)
-        How often each of the samples is expected among them.
+        Expected count of each sample among the samples.
     """
     log_range = math.log(range_max + 1)
     draws = random.uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=ctx)
@@ -176,10 +176,10 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     output_mean_var : bool
         Also return mean and variance.
     ndev : int
-        Number of devices of all ranks together; 1 with a process set: one for each rank.
+        Number of devices of all ranks together; with a process set, 1 means one per rank.
     key : str
-        Name of the layer, by which the calls for several devices of this process find each other;
-        ranks make their calls in the same order.
+        Name of the layer, by which calls for several devices of this process are matched. Calls of
+        different ranks are matched by their order.
     out : NDArray or list of NDArray, optional
     name : str, optional
         Without effect.
@@ -195,7 +195,7 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     Raises
     ------
     NotSupportedError
-        In training, if ndev is above 1 and no multiple of the number of ranks, or for several
+        In training, if ndev is above 1 and not a multiple of the number of ranks, or for several
         devices of a process if operators run in the calling thread (``MXLITE_ENGINE=naive``).
     ValueError
         If this process does not belong to the process set, or if there is no key for several
@@ -203,8 +203,8 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
 
     Notes
     -----
-    Gradients are those of the sum of all devices' losses. The call for a device does not wait for
-    the others: its results get their values when all devices have called. If one of them does not
+    Gradients are those of the sum of all devices' losses. A call for a device returns at
+    once; its results get their values when all devices have called this. If a device does not call
     within ``MXLITE_COMM_TIMEOUT`` seconds, waiting for a result raises a CommunicatorError. Symbols
     have no process set.
     """
@@ -235,7 +235,7 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     name: str | None = None,
     deterministic: bool = False,
 ) -> NDArray:
-    """Return the rows of a table that data's indices name; the table's gradient is by rows.
+    """Return the rows of a table at given indices; the table's gradient is row-sparse.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     dtype : dtype
         Options of a weight that is made for this layer.
     sparse_grad, deterministic : bool
-        Without effect: the gradient is always by rows, sums are made in the same order.
+        Ignored: the gradient is always row-sparse, and sums always have the same order.
     out : NDArray, optional
     name : str, optional
         Without effect.
@@ -274,9 +274,9 @@ def sample_unique_zipfian(
     Parameters
     ----------
     range_max : int
-        Number of classes, numbered by falling frequency as in :func:`rand_zipfian`.
+        Number of classes, numbered by decreasing frequency as in :func:`rand_zipfian`.
     shape : tuple of int
-        Number of rows and classes per row; a row has no class twice.
+        Number of rows and number of different classes per row.
     out : pair of NDArray, optional
     name : str, optional
         Without effect.
@@ -286,7 +286,7 @@ def sample_unique_zipfian(
     classes : NDArray of int64, shape ``shape``
         In the order in which they were drawn.
     num_trials : NDArray of int64, shape (rows,)
-        Draws of a row, those of classes that it had already included.
+        Number of draws for each row, including repeated classes.
 
     Raises
     ------
@@ -314,7 +314,7 @@ def sample_unique_zipfian(
 
 
 def _unique_classes(range_max: int, count: int) -> tuple[np.ndarray[Any, Any], int]:
-    """Return the first classes of a sequence of draws that differ, and how many draws it took."""
+    """Draw until ``count`` different classes are found; return them and the number of draws."""
     drawn = np.empty(0, np.int64)
     while True:
         block = random.uniform(0, 1, shape=(max(2 * count, 64),), dtype="float64").asnumpy()
@@ -334,7 +334,7 @@ def _scale(rescale_grad: Any, like: NDArray) -> NDArray:
 
 
 def _in_turn(*lists: Arrays) -> list[NDArray]:
-    """Return the first of each list, the second of each, ..."""
+    """Return the first entry of each list, then the second of each, and so on."""
     return [a for group in zip(*lists) for a in group]
 
 
@@ -343,7 +343,7 @@ def adamw_update(
     eta: float, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, wd: float = 0.0,
     clip_gradient: float = -1.0, out: NDArray | None = None, name: str | None = None,
 ) -> NDArray:  # fmt: skip
-    """Take a step of AdamW: nothing changes if rescale_grad is 0 or not finite.
+    """Make a step of AdamW; skip it if rescale_grad is 0 or not finite.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def adamw_update(
         Learning rate and its schedule multiplier.
     beta1, beta2, epsilon, wd : float
     clip_gradient : float
-        Limit of the scaled gradient; below 0: none.
+        Limit of the scaled gradient; negative for no limit.
     out : NDArray, optional
     name : str, optional
         Without effect.

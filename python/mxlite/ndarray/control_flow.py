@@ -1,8 +1,8 @@
 """Loops and branches over arrays: ``foreach``, ``while_loop`` and ``cond`` of ``mx.nd.contrib``.
 
-Called on arrays with data they are plain Python loops and everything in them is recorded as usual.
-Inside the forward of a hybridized block, ``foreach`` is unrolled into the graph; the functions of
-``while_loop`` and ``cond``, whose course depends on data, become graphs of their own.
+On arrays with values, they run as Python loops and branches, and autograd records all operators in
+them. Inside the forward of a hybridized block, ``foreach`` is unrolled into the graph; the
+functions of ``while_loop`` and ``cond``, which depend on values, become subgraphs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ones = _core.op("_ones")
 def foreach(
     body: Callable[..., Any], data: Any, init_states: Any, name: str | None = None
 ) -> tuple[Any, Any]:
-    """Call ``body`` on each slice of ``data`` along axis 0, handing states on from call to call.
+    """Call ``body`` on each slice of ``data`` along axis 0, with the states of the previous call.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def foreach(
     Raises
     ------
     ShapeError
-        If there is no slice or lists differ in their number.
+        If there is no slice, or the arrays have different numbers of slices.
 
     Notes
     -----
@@ -90,7 +90,7 @@ def foreach(
 def _slices(array: NDArray) -> list[NDArray]:
     if not (_core.is_tracing() or _core.is_recording()):
         return [array[index] for index in range(array.shape[0])]  # views
-    # One operator: the gradients of single slices would each be as large as the array.
+    # One split, because the gradient of each slice operator would be as large as the array.
     slices = _split(array, num_outputs=array.shape[0], axis=0, squeeze_axis=array.ndim > 1)
     return [slices] if isinstance(slices, NDArray) else slices
 
@@ -111,7 +111,7 @@ def _truth(value: Any, label: str) -> bool:
 
 
 def _step(func: Callable[..., Any], variables: list[Any]) -> tuple[Any, list[Any]]:
-    """Call the body of a while loop: its outputs and the new variables."""
+    """Call the body of a while loop; return its outputs and the new variables."""
     output, new = func(*variables)
     new = _as_list(new)
     if len(new) != len(variables):
@@ -139,16 +139,16 @@ def while_loop(
         ``output, new_loop_vars = func(*loop_vars)``; the output may be nested lists, or None.
     loop_vars : NDArray or list of NDArray
     max_iterations : int
-        The loop ends after so many steps in any case.
+        Largest number of steps.
     name : str, optional
         Name of the nodes, as in ``mx.sym.contrib``; not used.
 
     Returns
     -------
     outputs : NDArray or nested lists of NDArray
-        Results of the steps, stacked along a new axis 0 of size max_iterations; the part for
-        steps that were not made is 0. Without any step: an empty list, and inside the forward of a
-        hybridized block zeros.
+        Results of the steps, stacked along a new axis 0 of size max_iterations; entries for
+        steps that were not made are 0. If no step was made: an empty list, or zeros inside the
+        forward of a hybridized block.
     loop_vars : NDArray or list of NDArray
         Variables after the last step.
 

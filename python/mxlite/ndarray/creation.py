@@ -1,4 +1,4 @@
-"""Making arrays: ``mx.nd.array``, ``zeros``, ``arange`` and their like (MXNet 1.x names)."""
+"""Creation of arrays: ``mx.nd.array``, ``zeros``, ``arange``, ... (MXNet 1.x names)."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
     ----------
     source_array : array_like
         An NDArray, NumPy array, number, nested list of numbers or arrays, or an object with
-        ``__array__``, ``__dlpack__`` or the buffer protocol, as those of pandas and PyTorch. Of
-        a sparse array or a ``scipy.sparse`` matrix the result has the storage.
+        ``__array__``, ``__dlpack__`` or the buffer protocol, as those of pandas and PyTorch. The
+        result is sparse for a sparse array or a ``scipy.sparse`` matrix.
     ctx : Context, optional
         Default: the current context.
     dtype : dtype, optional
-        Default: the source's for an NDArray, else float32, whatever dtype the source has.
+        Default: the source's dtype for an NDArray, float32 for all other sources.
 
     Returns
     -------
@@ -73,10 +73,10 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
         return result
     if type(source_array).__module__.startswith("scipy.sparse"):
         return sparse.array(source_array, ctx=ctx, dtype=dtype)
-    if source_array is None:  # NumPy would take it for NaN
+    if source_array is None:  # NumPy would convert it to NaN
         raise TypeError_("array: None given, a rectangular array of numbers expected")
     values = host_array(source_array, "array", dtype)
-    if dtype is None:  # as in 1.x, whatever dtype the source has
+    if dtype is None:  # as in 1.x, for any dtype of the source
         dtype = values.dtype if values.dtype.kind == "V" else np.float32
     return _core.array_from_numpy(values, ctx, dtype)
 
@@ -100,7 +100,7 @@ def zeros(
     """Return an array of zeros (float32 by default)."""
     if stype not in (None, "default"):
         return sparse.zeros(stype, shape, ctx, dtype, **kwargs)
-    if shape is None:  # to the operator, None means its default
+    if shape is None:  # the operator would use its default for None
         raise _no_shape("zeros")
     return _zeros(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
 
@@ -210,7 +210,7 @@ def _axis(axis: int, ndim: int) -> int:
 
 
 def _owner_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the array that a view is of."""
+    """Return the array that owns the memory of a view."""
     while isinstance(values.base, np.ndarray):
         values = values.base
     return values
@@ -225,10 +225,10 @@ def from_numpy(
     ----------
     ndarray : numpy.ndarray
     zero_copy : bool
-        Share the memory; the NumPy array then becomes read-only, as in 1.x. Read-only memory
-        that belongs to no NumPy array, as of ``bytes`` or a file, is copied.
+        Share the memory; the NumPy array becomes read-only, as in 1.x. Read-only memory that
+        no NumPy array owns, such as ``bytes`` or a mapped file, is copied.
     array_cls : type
-        NDArray; 1.x makes arrays of ``mx.np`` with it, too.
+        Must be NDArray; in 1.x it may be the array class of ``mx.np``.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def from_numpy(
         If the memory is to be shared and the values are not real numbers in the machine's byte
         order.
     ValueError
-        If the memory is to be shared and does not lie in C order.
+        If the memory is to be shared and is not in C order.
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError_(
@@ -252,7 +252,7 @@ def from_numpy(
     if not ndarray.flags["C_CONTIGUOUS"]:
         raise ValueError_("from_numpy: zero_copy needs a C-contiguous array")
     if not (ndarray.flags.writeable or _owner_of(ndarray).flags.owndata):
-        return from_numpy(ndarray, zero_copy=False)  # a file or bytes that must not be written
+        return from_numpy(ndarray, zero_copy=False)  # read-only memory of a file or of bytes
     result = _core.from_numpy(ndarray)
     ndarray.flags["WRITEABLE"] = False
     return result

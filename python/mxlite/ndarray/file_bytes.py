@@ -1,4 +1,4 @@
-"""Files as sequences of bytes that are read piece by piece.
+"""Files as sequences of bytes that are read on demand.
 
 A memory map would end the process with SIGBUS if another process truncated the file.
 """
@@ -15,7 +15,7 @@ from ..base import FileAccessError, FileFormatError, MissingFileError
 
 __all__ = ["FileBytes", "opened_file"]
 
-_MOST_AT_ONCE = 1 << 30  # a single read of Linux ends at 2 GiB
+_MOST_AT_ONCE = 1 << 30  # Linux reads at most 2 GiB per call
 
 
 class FileBytes:

@@ -24,15 +24,15 @@ def split_v2(
     ----------
     ary : NDArray
     indices_or_sections : int or sequence of int
-        A number of equal parts, or the positions where parts begin.
+        Number of equal parts, or the positions at which parts begin.
     axis : int
     squeeze_axis : bool
-        Take away the axis where parts have size 1.
+        Remove the axis of parts that have size 1 along it.
 
     Returns
     -------
     list of NDArray
-        A single part not in a list.
+        A single part is returned without a list.
 
     Raises
     ------

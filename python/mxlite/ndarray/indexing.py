@@ -79,7 +79,7 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
             whole = whole and count == size and stride == 1
             out_shape.append(count)
             begin.append(first)
-            # A negative step that runs through element 0 has no integer end.
+            # A slice with negative step that includes element 0 has the end None.
             end.append(None if last < 0 else last)
             step.append(stride)
             if count == 0:
@@ -101,7 +101,7 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
         ]
         if 0 not in out_shape and _is_contiguous(ranges, array.shape):
             return _contiguous_view(array, ranges, shape)
-    # Whole axes have no numbers: a trace of this holds for other extents too.
+    # Use None for whole axes, so that a traced graph also works for other extents.
     for i, size in enumerate(array.shape):
         if (begin[i], end[i], step[i]) == (0, size, 1):
             begin[i] = end[i] = step[i] = None
@@ -110,13 +110,13 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
 
 
 def _is_viewable(array: NDArray) -> bool:
-    """Return whether a view may stand for a result: one that is recorded is computed instead."""
+    """Return whether a view can be returned; recorded or traced slices are computed instead."""
     return not array._traced and not (_core.is_recording() and _core.is_recorded(array))
 
 
 def _is_contiguous(ranges: Sequence[range], shape: tuple[int, ...]) -> bool:
     """Return whether the elements that non-empty ranges select are contiguous in memory."""
-    inside = True  # so far all axes, from the last, are whole
+    inside = True  # whether all axes after this one are whole
     for numbers, size in zip(reversed(ranges), reversed(shape)):
         if len(numbers) > 1 and (numbers.step != 1 or not inside):
             return False
@@ -139,7 +139,7 @@ def _contiguous_view(array: NDArray, ranges: list[range], shape: tuple[int, ...]
 
 
 def _slice_is_contiguous(slc_key: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
-    """Return whether a tuple of slices or integers selects neighbours in memory, hence a view.
+    """Return whether a tuple of slices or integers selects contiguous elements, that is, a view.
 
     Notes
     -----
@@ -231,7 +231,7 @@ def getitem(self: NDArray, key: Any) -> NDArray:
 
 
 def _strided_target(array: NDArray, items: list[Any]) -> NDArray:
-    """Return a view of what a basic key selects, for writing; negative steps are not viewable."""
+    """Return a strided view of the elements that a basic key selects, for writing only."""
     shape: list[int] = []
     strides: list[int] = []
     offset = 0
@@ -285,7 +285,7 @@ def setitem(self: NDArray, key: Any, value: Any) -> None:
 
 
 def _write_recorded(owner: NDArray, items: list[Any], value: NDArray) -> None:
-    """Replace all values by those of a recorded computation, to which gradients return."""
+    """Replace all values by a recorded result, which then receives the gradients."""
     _core.check_writable(owner)
     sliced = [item for item in items if item is not None]
     if any(
@@ -328,7 +328,7 @@ def _write(target: NDArray, owner: NDArray, value: Any) -> None:
 
 
 def _written_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the given shape without leading ones too many; it then broadcasts to `shape`."""
+    """Return the given shape without surplus leading 1s; raise if it does not broadcast."""
     kept = given
     while len(kept) > len(shape) and kept[0] == 1:
         kept = kept[1:]

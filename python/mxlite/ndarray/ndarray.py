@@ -27,9 +27,9 @@ from .sparse import BaseSparseNDArray, cast_storage
 __all__ = ["NDArray", "waitall"]
 
 waitall = _core.waitall
-py_slice = slice  # mx.nd.slice hides it in 1.x, so packages import it under this name
+py_slice = slice  # packages import the builtin by this name of 1.x, which mx.nd.slice hides
 
-# Tables of codes that packages import from this module of 1.x.
+# Tables of dtype codes that other packages import from this module, as in 1.x.
 _DTYPE_MX_TO_NP = {
     -1: None,
     0: np.float32,
@@ -61,7 +61,7 @@ def _asscalar(self: NDArray) -> float | Any:
 
 def _astype(self: NDArray, dtype: Any, copy: bool = True) -> NDArray:
     """Return the values in another dtype; the array itself if copy is False and nothing changes."""
-    if isinstance(dtype, (NDArray, np.ndarray)):  # as in NumPy an array stands for its own type
+    if isinstance(dtype, (NDArray, np.ndarray)):  # as in NumPy, an array means its own dtype
         dtype = dtype.dtype
     if not copy and self.dtype == _core.dtype_type(dtype):
         return self
@@ -165,7 +165,7 @@ def _squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:
         if self.shape[at] != 1:
             raise ValueError_(f"squeeze: axis {at} of shape {self.shape} has not size 1")
         gone.add(at % ndim)
-    # As in 1.x, one dimension stays.
+    # As in 1.x, at least one dimension remains.
     return self._reshape_view(tuple(s for i, s in enumerate(self.shape) if i not in gone) or (1,))
 
 
@@ -252,7 +252,7 @@ def _to_numpy(self: NDArray, dtype: Any = None, copy: Any = None) -> Any:
     return values if dtype is None else values.astype(dtype)
 
 
-# Methods that NumPy's operators call, and the operator that implements each here.
+# NumPy's ufuncs, and the operator that implements each of them here.
 _UFUNC_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,

@@ -1,7 +1,7 @@
 """Reading npz files: zip archives of ``.npy`` members, as MXNet 2.0 and NumPy write them.
 
-`numpy.load` asks for the memory that a header promises before it looks at the data. Here sizes of
-the archive's directory are compared with a limit, and headers with the directory.
+`numpy.load` allocates the size in a header before it reads the data. Here the sizes in the
+archive's directory are compared with a limit, and the headers with the directory.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _array(
         if len(raw) != size or stream.read(1):
             raise ValueError(f"{label}: {len(raw)} bytes of {size} could be unpacked")
     values = np.frombuffer(raw, np.uint8 if dtype.kind == "b" else dtype)
-    if dtype.kind == "b":  # any byte but 0 and 1 would give wrong counts
+    if dtype.kind == "b":  # bytes other than 0 and 1 would give wrong sums
         values = values != 0
     return values.reshape(shape, order="F" if fortran else "C")
 

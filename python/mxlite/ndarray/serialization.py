@@ -23,7 +23,7 @@ __all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
 Buffer = Union[bytes, bytearray, memoryview]
 
-# The codes of files are the positions.
+# The code of a type in files is its position in this table.
 _DTYPES = (
     "float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16", "uint16",
     "uint32", "uint64", "bfloat16",
@@ -45,8 +45,8 @@ def save(fname: str | os.PathLike[str], data: Any) -> None:
     TypeError
         If ``data`` is something else.
     FileAccessError
-        If the file cannot be written; an old file of that name is unchanged then, unless it has
-        several hard links: these files are written in place.
+        If the file cannot be written; an existing file is then unchanged, unless it has several
+        hard links, because such files are written in place.
 
     Notes
     -----
@@ -78,7 +78,7 @@ def load(fname: str | os.PathLike[str]) -> Any:
     FileAccessError
         If it cannot be read.
     FileFormatError
-        If it is truncated, damaged or something else; the message has the offset.
+        If the file is truncated, damaged or of another format; the message has the offset.
 
     Notes
     -----
@@ -104,7 +104,7 @@ def load_frombuffer(buf: Buffer) -> Any:
     Raises
     ------
     TypeError
-        If ``buf`` has no bytes.
+        If ``buf`` does not support the buffer protocol.
     FileFormatError
         As `load`.
 
@@ -134,7 +134,7 @@ def array_from_blob(blob: Buffer) -> NDArray | None:
 
 
 def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
-    """Return names (none for a list) and arrays; names as UTF-8, which the core takes for str."""
+    """Return names (none for a list) and arrays; names are UTF-8, which the core accepts as str."""
     if isinstance(data, NDArray):
         return [], [data]
     if isinstance(data, Mapping):
@@ -165,11 +165,11 @@ def dtype_name(dtype: Any) -> str:
     if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
         return "bfloat16"
     dtype = np.dtype(dtype)
-    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # 1.x has it as a field
+    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # a field in 1.x
 
 
 def dtype_code(dtype: Any) -> int:
-    """Return the code that files have for an element type."""
+    """Return the code of an element type in files."""
     name = dtype_name(dtype)
     if name not in _DTYPES:
         raise ValueError_(f"dtype {name} given, one of {', '.join(_DTYPES)} expected")
@@ -186,7 +186,7 @@ def _parse(data: memoryview | FileBytes, source: str) -> Any:
 
 def _parse_npz(data: memoryview | FileBytes, source: str) -> Any:
     """Read the zip file of ``.npy`` members that MXNet 2.0 writes."""
-    from .npz import read_npz  # here: zip and lzma take 4 MB that few programs need
+    from .npz import read_npz  # imported late: zip and lzma cost 4 MB that few programs need
 
     found = read_npz(data, source)
     values = {name: make_array(array, dtype=array.dtype) for name, array in found.items()}

@@ -13,14 +13,14 @@ __all__ = ["of_operator", "required_inputs"]
 _KEYWORD = Parameter.KEYWORD_ONLY
 _EITHER = Parameter.POSITIONAL_OR_KEYWORD
 _VALUES = {"None": None, "True": True, "False": False}
-# Inputs that parameters such as no_bias or use_length switch on or off.
+# Inputs that the operator has or not, depending on parameters such as no_bias or use_length.
 _SWITCHED = frozenset(
     "attention_mask bias data_lengths gamma length like sequence_length state_cell trans".split()
 )
 
 
 def required_inputs(op: dict[str, Any]) -> int:
-    """Return how many of an operator's inputs must be given whatever its parameters are."""
+    """Return how many inputs of an operator are required for any values of its parameters."""
     if not op["optional_inputs"]:
         return len(op["inputs"])
     switched = [i for i, name in enumerate(op["inputs"]) if name in _SWITCHED]
@@ -62,7 +62,7 @@ def _signature(
     found = _inputs(op, composes)
     for p in op["params"]:
         default = Parameter.empty if p["required"] else _value(p["default"], p["python_type"])
-        # A parameter without a default can follow one with a default only as a keyword.
+        # A required parameter after one with a default must be keyword-only.
         by_keyword = op["variadic"] or any(
             other.kind is _KEYWORD or (p["required"] and other.default is not Parameter.empty)
             for other in found

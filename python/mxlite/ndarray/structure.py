@@ -1,4 +1,4 @@
-"""Nested lists of arrays: flattened for a graph and restored after it."""
+"""Flattens nested lists of arrays for a graph, and restores the nesting of its outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE = 1
 
 
 def flatten(nested: Any, label: str) -> tuple[list[NDArray], Layout]:
-    """Take nested lists of arrays apart."""
+    """Return the arrays in nested lists, and their layout."""
     arrays: list[NDArray] = []
     return arrays, _flatten(nested, label, arrays)
 
@@ -37,7 +37,7 @@ def _flatten(nested: Any, label: str, arrays: list[NDArray]) -> Layout:
 
 
 def unflatten(arrays: Sequence[Any], layout: Layout) -> Any:
-    """Restore the structure that arrays had before `flatten`; tuples come back as lists."""
+    """Return arrays nested as before `flatten`; tuples become lists."""
     return _unflatten(iter(arrays), layout)
 
 

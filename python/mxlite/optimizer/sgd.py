@@ -172,7 +172,7 @@ class LARS(_MomentumOptimizer):
 
 @register
 class LBSGD(_MomentumOptimizer):
-    """SGD for large batches: accumulates gradients; warms up the rate or sets it by layer.
+    """SGD for large batches: gradients are gathered, the rate is warmed up or chosen by layer.
 
     Parameters
     ----------

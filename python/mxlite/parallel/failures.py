@@ -9,7 +9,7 @@ __all__ = ["failure_text"]
 # Number of characters of an exception's text that other ranks get.
 _CHARACTERS = 1000
 _FAILURE = re.compile(
-    r"stage \d+ on rank \d+ has failed: .*?(?=\n    while running |$)",  # without "while running ..."
+    r"stage \d+ on rank \d+ has failed: .*?(?=\n    while running |$)",  # without "while ..."
     re.DOTALL,
 )
 

@@ -53,7 +53,7 @@ def _module(name: str, doc: str) -> _types.ModuleType:
 
 
 def _namespace(name: str, prefixes: tuple[str, ...]) -> None:
-    """Make a submodule that holds the operators with one of the prefixes, without it."""
+    """Make a submodule with the operators that have one of the prefixes, which is removed."""
     module = _module(name, f"Operators of mx.sym.{name}.")
     for op_name, op in _OPS.items():
         for prefix in prefixes:
@@ -78,7 +78,7 @@ _namespace("sparse", ("_sparse_",))
 sparse.__dict__["cast_storage"] = cast_storage
 _internal.__dict__["_CachedOp"] = _cached_op
 
-# A function of this package (zeros, maximum, ...) hides the operator of the same name.
+# A function of this package (zeros, maximum, ...) takes precedence over the same operator.
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)
@@ -87,7 +87,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)
 
     class _Module(_types.ModuleType):
-        """The class of this module; during a trace, functions of mx.nd hide the module's own."""
+        """The class of this module; during a trace, its functions are those of mx.nd."""
 
         def __getattribute__(self, name):
             if _core.is_tracing() and name[:2] != "__" and name in _nd.__dict__:

@@ -1,4 +1,4 @@
-"""Functions of ``mx.sym.contrib`` that are no single operator."""
+"""Functions of ``mx.sym.contrib`` that are more than one operator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     out: Any = None,
     deterministic: bool = False,
 ) -> Symbol:
-    """Look rows up in a table whose gradient is by rows; see ``mx.nd.contrib.SparseEmbedding``.
+    """Look up rows of a table with row-sparse gradient; see ``mx.nd.contrib.SparseEmbedding``.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     input_dim, output_dim : int
     dtype : dtype
     sparse_grad, deterministic : bool
-        Without effect: the gradient is always by rows, sums are made in the same order.
+        Ignored: the gradient is always row-sparse, and sums always have the same order.
     name : str, optional
     attr : dict of str to str, optional
     out
@@ -58,7 +58,7 @@ def rand_zipfian(
     ----------
     true_classes : Symbol, shape (n,)
     num_sampled : int
-        How many classes to draw, with replacement.
+        Number of classes to draw, with replacement.
     range_max : int
         Number of classes.
 

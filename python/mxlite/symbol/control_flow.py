@@ -1,7 +1,7 @@
 """Loops and branches in symbols: ``foreach``, ``while_loop`` and ``cond`` of ``mx.sym.contrib``.
 
-Their functions are called once on symbols and become graphs of their own; the nodes run as the
-functions of the same names in ``mx.nd.contrib``.
+Their functions are called once, on symbols, and become subgraphs. The nodes run as the functions
+of the same names in ``mx.nd.contrib``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["cond", "foreach", "while_loop"]
 
 
 def flatten_symbols(nested: Any, label: str) -> tuple[list[Entry], Layout]:
-    """Take nested lists of symbols apart."""
+    """Return the outputs of nested lists of symbols, and their layout."""
     if nested is None:
         return [], NONE
     if isinstance(nested, Symbol):
@@ -38,7 +38,7 @@ def flatten_symbols(nested: Any, label: str) -> tuple[list[Entry], Layout]:
 def _subgraph(
     name: str, function: Callable[[list[Symbol]], list[Entry]], count: int
 ) -> _core.Subgraph:
-    """Call a function once, on new variables, and return the graph of what it made."""
+    """Call a function once, on new variables; return the subgraph of its outputs."""
     tag, arguments = _core.new_subgraph(f"{name}", count)
     with AttrScope(__subgraph_name__=tag):
         heads = function(_symbols(arguments))
@@ -50,7 +50,7 @@ def _symbols(entries: Sequence[Entry]) -> list[Symbol]:
 
 
 class UnusedInputError(ValueError_, AssertionError):
-    """A loop gets a symbol that its body does not use (1.x: ``AssertionError``)."""
+    """The body of a loop does not use a slice or a state (1.x: ``AssertionError``)."""
 
 
 def foreach(
@@ -74,7 +74,7 @@ def foreach(
     Raises
     ------
     ValueError
-        If ``body`` uses a slice or a state not at all, neither in its output nor in its states.
+        If neither the output nor the states of ``body`` depend on a slice or a state.
 
     Notes
     -----
@@ -123,7 +123,7 @@ def while_loop(
     cond, func : callable
         Called once, on symbols.
     loop_vars : Symbol or list of Symbol
-        They keep their shapes and types.
+        Loop variables, which must keep their shapes and types.
     max_iterations : int
     name : str
         Beginning of the subgraphs' names; the node is named as an operator.

@@ -29,7 +29,7 @@ def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
     Parameters
     ----------
     shape : int or tuple of int
-        0 and -1 stand for dimensions, None and () for a shape, that inference finds.
+        0 or -1 for a dimension, None or () for a shape, that is inferred.
     dtype : dtype, optional
         Default float32.
     """
@@ -58,8 +58,8 @@ def arange(
 ) -> Symbol:
     """Return evenly spaced values in [start, stop), each ``repeat`` times.
 
-    Without stop, values count from 0 to start. With infer_range=True and without stop, they count
-    from start, and the symbols that use the result decide how many there are.
+    Without stop, the values are in [0, start). With infer_range=True and without stop, they begin
+    at start, and their number is inferred from the symbols that use the result.
     """
     params = {"start": start, "stop": stop, "step": step, "repeat": repeat}
     if infer_range:
@@ -93,8 +93,8 @@ def _binary(
 ) -> Callable[..., Any]:
     """Return a function of two symbols or numbers.
 
-    Two symbols are broadcast, unless the function takes two numbers as well: 1.x's functions of
-    that kind compose operators on symbols of one shape.
+    Two symbols are broadcast, unless the function also accepts two numbers: as in 1.x, such
+    functions compose operators for symbols of equal shape.
     """
     alike, broadcast, on_right_number, on_left_number = _core.arithmetic(arithmetic)
     on_symbols = broadcast if number is None else alike

@@ -24,7 +24,7 @@ _Spec = tuple[Any, str]
 
 
 class CustomCall:
-    """The parameters of a Custom node, and what the core asks of a node's call."""
+    """The parameters of a Custom node, and the methods that the core calls for the node."""
 
     name = "Custom"
 
@@ -36,7 +36,7 @@ class CustomCall:
             raise TypeError_("Custom() missing required parameter 'op_type'")
         self.definition = Definition(op_type, kwargs)
         self.input_names = self.definition.arguments + self.definition.states
-        self.eager = custom_sparse.takes_sparse(self.definition)  # no dense copies for it
+        self.eager = custom_sparse.takes_sparse(self.definition)  # accepts sparse arrays
 
     @property
     def output_names(self) -> list[str]:
@@ -71,7 +71,7 @@ class CustomCall:
         try:
             inputs, outputs = self._infer(specs)
         except MXNetError:
-            if any(-1 in shape for shape, _ in specs):  # it wants to know more
+            if any(-1 in shape for shape, _ in specs):  # infer_shape needs known dimensions
                 return [(None, "float32")] * self.num_outputs(len(specs))
             raise
         for name, (given, _), (wanted, _) in zip(self.input_names, specs, inputs):
@@ -86,12 +86,12 @@ class CustomCall:
         """Return shapes of the inputs, as far as the operator infers them."""
         try:
             inputs, _ = self._infer(specs)
-        except MXNetError:  # it wants to know more
+        except MXNetError:  # infer_shape needs known dimensions
             return list(specs)
         return [(shape if shape and 0 not in shape else None, dtype) for shape, dtype in inputs]
 
     def types(self, known: Sequence[str | None]) -> tuple[list[str], list[str]] | None:
-        """Return types of inputs and outputs; None while those of the inputs are not known."""
+        """Return types of inputs and outputs; None while the first input's type is unknown."""
         wanted = known[: self.definition.num_inputs]
         if not wanted or wanted[0] is None:
             return None
@@ -122,13 +122,13 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     Parameters
     ----------
     *args : Symbol
-        Inputs, then auxiliary states; what is left out becomes variables.
+        Inputs, then auxiliary states; variables are made for those left out.
     op_type : str
         The registered name.
     name : str, optional
     attr : dict of str to str, optional
     **kwargs
-        Inputs by name; everything else is handed to the CustomOpProp as text.
+        Inputs by name; everything else is passed to the CustomOpProp as text.
 
     Returns
     -------

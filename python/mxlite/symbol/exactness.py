@@ -1,7 +1,7 @@
-"""Checks for symbols that stand for arrays: operations that differ for the two are refused.
+"""Refuses operations whose meaning differs between arrays and symbols, during an export.
 
-``len(x)``, ``x[0]`` and ``for row in x`` of an array go along its first axis, those of a symbol
-along its outputs. A forward that is composed to be written to a file must mean the same for both.
+``len(x)``, ``x[0]`` and ``for row in x`` use the first axis of an array, but the outputs of a
+symbol. A forward that is exported by calling it on symbols must mean the same for both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _local = _Local()
 
 @contextmanager
 def exact() -> Iterator[None]:
-    """Refuse operations that differ for arrays and symbols, in code outside of mxlite."""
+    """Make `check_exact` raise inside a with statement, for calls from outside of mxlite."""
     outer, _local.on = _local.on, True
     try:
         yield
@@ -35,7 +35,7 @@ def exact() -> Iterator[None]:
 
 
 def check_exact(symbol: Any, what: str) -> None:
-    """Refuse a question about the only output of a symbol that comes from outside of mxlite."""
+    """Raise inside `exact` if code outside of mxlite uses ``what`` of a symbol with one output."""
     if not _local.on or len(symbol._outputs) != 1:
         return
     module = sys._getframe(2).f_globals.get("__name__", "")

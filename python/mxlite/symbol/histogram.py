@@ -24,7 +24,7 @@ class _Histogram(operator.CustomOp):
         self._bins, self._limits = bins, limits
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-        """Count."""
+        """Count the values in each interval."""
         bins = in_data[1] if self._bins is None else self._bins
         counts, ends = nd.histogram(in_data[0], bins, self._limits)
         self.assign(out_data[0], req[0], counts)
@@ -53,7 +53,7 @@ class _HistogramProp(operator.CustomOpProp):
         return in_shape, [[count], [count + 1]], []
 
     def infer_type(self, in_type: list[Any]) -> Any:
-        """Counts are int64, ends of the data's type."""
+        """Return int64 for the counts and the data's type for the ends."""
         return [in_type[0]] * len(in_type), [np.int64, in_type[0]], []
 
     def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> _Histogram:

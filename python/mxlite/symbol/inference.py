@@ -1,4 +1,4 @@
-"""Shapes and types as users pass them to inference and get them back: by name or in order."""
+"""Inference of shapes and types, which users pass by name or in order and get in lists."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altoge
 
 
 def is_known(shape: Shape) -> bool:
-    """Say whether every dimension is known."""
+    """Return whether every dimension is known."""
     return shape is not None and -1 not in shape
 
 
 def parse_shape(value: Any, name: str) -> Shape:
-    """Return a user's shape with -1 for unknown dimensions; None for an unknown one.
+    """Return a user's shape with -1 for unknown dimensions, or None if it is unknown.
 
-    Unknown are dimensions of 0 and an empty shape, with NumPy shapes those below 0.
+    A dimension of 0 and an empty shape are unknown; with NumPy shapes, negative dimensions are.
     """
     if isinstance(value, str):
         parsed: Shape = _core.parse_shape(value, is_np_shape(), f"infer_shape: {name}")
@@ -58,7 +58,7 @@ def parse_shape(value: Any, name: str) -> Shape:
 
 
 def public_shape(shape: Shape) -> Shape:
-    """Spell unknown dimensions and shapes as the user does: as 0 and (), or -1 and None."""
+    """Return a shape in the user's notation for unknown ones: 0 and (), or -1 and None."""
     if is_np_shape():
         return shape
     return () if shape is None else tuple(0 if d == -1 else d for d in shape)
@@ -82,7 +82,7 @@ def infer(
 
 
 def _given(symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: str) -> dict[str, Any]:
-    """Return what a user gave by variable name."""
+    """Return the given values by variable name, from positional and keyword arguments."""
     arguments = symbol.list_arguments()
     if args and kwargs:
         raise ValueError_(f"{who}: can only specify known argument values either by position or "
@@ -115,7 +115,7 @@ def _lists(symbol: Any, value: Any) -> tuple[list[Any], list[Any], list[Any]]:
 def infer_shape(
     symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], partial: bool
 ) -> tuple[Any, Any, Any]:
-    """Serve `Symbol.infer_shape` and `Symbol.infer_shape_partial`."""
+    """Implement `Symbol.infer_shape` and `Symbol.infer_shape_partial`."""
     given = _given(symbol, args, kwargs, "infer_shape")
     shapes = {key: parse_shape(value, key) for key, value in given.items()}
     lists = _lists(symbol, infer(symbol._outputs, shapes, {}).shape)
@@ -150,11 +150,11 @@ def _type_name(value: Any, name: str) -> str:
 def infer_type(
     symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], partial: bool
 ) -> tuple[Any, Any, Any]:
-    """Serve `Symbol.infer_type` and `Symbol.infer_type_partial`."""
+    """Implement `Symbol.infer_type` and `Symbol.infer_type_partial`."""
     given = _given(symbol, args, kwargs, "infer_type")
     types = {key: _type_name(value, key) for key, value in given.items()}
     inference = uninferred(symbol._outputs, {}, types)
-    # Variables that mixed precision casts are float32 unless a type is given.
+    # With mixed precision, variables without a given type are float32.
     inference.run_types("float32" if inference.casts_precision and not partial else None)
     lists = _lists(symbol, inference.type)
     if not partial and any(name is None for part in lists for name in part):

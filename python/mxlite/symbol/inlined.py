@@ -21,7 +21,7 @@ def cached_op(
     attr: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Symbol:
-    """Put a copy of a symbol between its inputs and what uses its outputs.
+    """Return a copy of a symbol with its variables replaced by the given inputs.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Nodes of symbols, which the core has."""
+"""Nodes of symbols, a class of the core."""
 
 from __future__ import annotations
 

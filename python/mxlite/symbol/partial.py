@@ -1,4 +1,4 @@
-"""Dimensions that are not known yet, for shape rules written in Python."""
+"""Unknown dimensions, for shape rules written in Python."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altoge
 
 
 class _UnknownDim(int):
-    """A dimension that a rule is given before it is known: 0, as 1.x writes it.
+    """An unknown dimension that a shape rule gets; its value is 0, as in 1.x.
 
-    What is computed from it is unknown, too. It cannot be ordered, so that a rule that has to know
-    the dimension raises an error instead of taking one of two branches.
+    Results of arithmetic with it are unknown, too. Ordering it raises an error, so that a rule that
+    needs the dimension fails instead of taking a wrong branch.
     """
 
     def _unknown(self, *_: Any) -> _UnknownDim:
@@ -33,7 +33,7 @@ UNKNOWN = _UnknownDim()
 
 
 def may_equal(a: Shape, b: Shape) -> bool:
-    """Say whether two shapes are equal, as far as they are known."""
+    """Return whether two shapes are equal in all dimensions that are known in both."""
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(m == n or -1 in (m, n) for m, n in zip(a, b))

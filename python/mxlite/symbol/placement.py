@@ -1,4 +1,4 @@
-"""On which context each node of a symbol runs: ``group2ctx`` and the attribute ``ctx_group``."""
+"""Chooses the context of each node of a symbol, by ``group2ctx`` and ``ctx_group``."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def place(
     default: Context,
     given: Mapping[str, Context] | None = None,
 ) -> dict[Node, Context]:
-    """Choose contexts as 1.x does.
+    """Return the context of each node, by the rules of 1.x.
 
-    A node runs where its group says, else where an input of its comes from; what that leaves open
-    takes the context of a user, and the default at last.
+    A node gets the context of its group, else that of its first input with a context, else that of
+    a node which uses it, else the default.
     """
     found: dict[Node, Context] = {}
     for node in nodes:

@@ -11,5 +11,5 @@ __all__ = ["recorded_symbol"]
 
 @autograd.recorded_symbol.provide
 def recorded_symbol(array: NDArray) -> Symbol:
-    """Return the computation that the tape has for an array."""
+    """Return a symbol of the computation of an array that the tape recorded."""
     return Symbol([_core.recorded_entry(array)])

@@ -1,4 +1,4 @@
-"""State of Python that composition reads: scopes of names and attributes."""
+"""The current name and attribute scopes, which composition of symbols reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _full_name(name: str | None, hint: str) -> str:
 def _attrs(attr: Mapping[str, Any] | None) -> dict[str, str]:
     """Return the attributes of the current scope updated by ``attr``, values as text.
 
-    An initializer becomes what ``mx.init`` reads back; 1.x scripts hand them over as objects.
+    Initializers, which 1.x scripts pass as objects, are converted to text that ``mx.init`` reads.
     """
     given = None
     if attr is not None:

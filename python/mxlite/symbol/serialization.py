@@ -47,9 +47,9 @@ def load(fname: Any) -> Symbol:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no symbol file.
+        If it is not a symbol file.
     MXNetError
-        For an operator that the engine does not have; it and the file are named.
+        For an unknown operator; the message names it and the file.
     """
     if not isinstance(fname, (str, os.PathLike)):
         raise TypeError_(f"mx.sym.load: fname {fname!r} given, a file name expected")
@@ -84,6 +84,6 @@ fromjson = load_json
 def _parse(text: str, source: str) -> Symbol:
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError as error:  # half of a character
+    except UnicodeEncodeError as error:  # a lone surrogate
         raise FileFormatError(f"mx.sym.load: {source} is no JSON text: {error}") from error
     return Symbol(_core.symbol_from_json(text, source, is_np_shape()))

@@ -1,8 +1,8 @@
 """The arrays that an executor returns as its outputs.
 
-1.x's executors write every forward into the same arrays, so scripts take them once, even before the
-first forward. Here a forward makes new arrays, and arrays that were returned before become handles
-of the new values.
+In 1.x, every forward of an executor writes into the same arrays, so scripts may get them once, even
+before the first forward. Here a forward makes new arrays, and the arrays that were returned before
+are changed to refer to the new values.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["overwrite", "renew", "show"]
 
 
 def show(computed: list[NDArray]) -> list[NDArray]:
-    """Return an array of its own for each output, on the same memory and without history."""
+    """Return a detached array for each output, which shares memory with it."""
     return [array if is_sparse(array) else array.detach() for array in computed]
 
 
 def renew(shown: list[NDArray], computed: list[NDArray]) -> None:
-    """Let the arrays of an earlier `show` have the values of this forward; replace sparse ones."""
+    """Make the arrays of an earlier `show` refer to new outputs; replace sparse arrays."""
     for i, (old, new) in enumerate(zip(shown, show(computed))):
         if is_sparse(old) or is_sparse(new):
             shown[i] = new

@@ -17,9 +17,9 @@ def _run(op: str, call: Any, inputs: list[NDArray]) -> list[NDArray]:
         if not getattr(call, "eager", False):
             inputs = [array.tostype("default") if is_sparse(array) else array for array in inputs]
         return list(call.run(inputs))
-    # Not given and None mean the same to every operator.
+    # For every operator, None means that a parameter is not given.
     params = {key: value for key, value in call.params.items() if value is not None}
-    # The name in the file decides which rule applies.
+    # The node's name of the operator, which may be an alias, decides which rule applies.
     result = dispatch.run(_core.op(_core.symbol_engine_name(op)), tuple(inputs), params)
     return list(result) if isinstance(result, (list, tuple)) else [result]
 

@@ -31,7 +31,7 @@ def storage_types(nodes: Sequence[Node], given: Mapping[str, str]) -> dict[str, 
 
 
 def gradient_storage_types(heads: Sequence[Entry], stypes: Mapping[str, str]) -> dict[str, str]:
-    """Return the storage types of gradients that are kept by rows."""
+    """Return the storage types of gradients that are row-sparse."""
     rows: set[str] = {name for name, stype in stypes.items() if stype == "row_sparse"}
     for name, by_rows in _core.symbol_looked_up(heads):
         if by_rows:

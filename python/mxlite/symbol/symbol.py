@@ -35,7 +35,7 @@ bind, simple_bind = Provided(), Provided()  # by executor/binding.py
 
 
 class Symbol(_Base):
-    """One or several outputs of a symbolic graph; immutable but for `_set_attr`.
+    """One or several outputs of a symbolic graph; immutable except for `_set_attr`.
 
     Operators of ``mx.nd`` and ``mx.sym`` called on symbols give symbols. `bind`, `simple_bind` and
     `eval` run them; ``tojson`` and ``save`` write them in the format of MXNet 1.x.
@@ -47,7 +47,7 @@ class Symbol(_Base):
     _outputs: list[Entry]
 
     def __init__(self, outputs: Sequence[Entry] | None) -> None:
-        self._outputs = list(outputs or ())  # pickles of 1.x call Symbol(None) and set the state
+        self._outputs = list(outputs or ())  # pickles of 1.x call Symbol(None)
 
     @classmethod
     def _single(cls, node: Node) -> Symbol:
@@ -64,7 +64,7 @@ class Symbol(_Base):
 
     @property
     def name(self) -> str | None:
-        """Name of the one node behind all outputs; None for a group."""
+        """Name of the node of the outputs; None if they come from several nodes."""
         nodes = {node for node, _ in self._outputs}
         return next(iter(nodes)).name if len(nodes) == 1 else None
 
@@ -72,12 +72,12 @@ class Symbol(_Base):
         return topological_order(self._outputs)
 
     def _variables(self, states: bool) -> list[str]:
-        """Return the names of the variables that operators write or do not write."""
+        """Return the names of auxiliary states if ``states``, else of arguments."""
         variables, written = _core.symbol_variables(self._outputs)
         return [node.name for node, is_state in zip(variables, written) if is_state == states]
 
     def list_arguments(self) -> list[str]:
-        """Return the names of the variables that are no auxiliary states, inputs first."""
+        """Return the names of the variables that are not auxiliary states, inputs first."""
         return self._variables(states=False)
 
     def list_auxiliary_states(self) -> list[str]:
@@ -130,7 +130,7 @@ class Symbol(_Base):
         Raises
         ------
         ValueError
-            For a name that no output, or more than one, has.
+            If no output or several outputs have the name.
         IndexError
             For a number out of range.
         """
@@ -175,7 +175,7 @@ class Symbol(_Base):
     # -- attributes ------------------------------------------------------------------------------
 
     def attr(self, key: str) -> str | None:
-        """Return an attribute of the one node of this symbol, None if it has none of that name.
+        """Return an attribute of this symbol's node; None if the node does not have it.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class Symbol(_Base):
         return self._node("attr").attr(hidden_key(key))
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
-        """Return all attributes of the one node of this symbol.
+        """Return all attributes of this symbol's node.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class Symbol(_Base):
         return {node.name: _public_attrs(node) for node in self._nodes() if node.attrs}
 
     def _set_attr(self, **kwargs: str) -> None:
-        """Set attributes of the one node of this symbol."""
+        """Set attributes of this symbol's node."""
         node = self._node("_set_attr")
         schema = schema_of(node)
         for key, value in kwargs.items():
@@ -245,9 +245,9 @@ class Symbol(_Base):
         Raises
         ------
         TypeError
-            For something that is no Symbol, or both kinds of arguments.
+            If an argument is not a Symbol, or if positional and keyword arguments are mixed.
         ValueError
-            For a name that no variable has.
+            If no variable has the name.
         """
         name = kwargs.pop("name", None)
         if args and kwargs:
@@ -279,7 +279,7 @@ class Symbol(_Base):
         return Symbol(_core.substituted(self._outputs, replaced))
 
     def _gen_atomic_symbol(self) -> Symbol:
-        """Return the output's operator with the same parameters, on new variables."""
+        """Return a symbol of the output's operator, with its parameters, on new variables."""
         node = self._node("_gen_atomic_symbol")
         if node.op is None:
             raise ValueError_(f"_gen_atomic_symbol: {node.name} is a variable, it has no operator")
@@ -323,17 +323,17 @@ class Symbol(_Base):
         Returns
         -------
         arg_shapes, out_shapes, aux_shapes : list of tuple of int, or None
-            None, and a warning, when something stays unknown.
+            None, with a warning, if a shape stays unknown.
 
         Raises
         ------
         MXNetError
-            If shapes do not fit; the operator and its node are named.
+            If shapes are inconsistent; the message names the operator and its node.
         """
         return infer_shape(self, args, kwargs, partial=False)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
-        """As `infer_shape`, with 0 for unknown dimensions and () for unknown shapes."""
+        """Do as `infer_shape`, but return 0 for unknown dimensions and () for unknown shapes."""
         return infer_shape(self, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
@@ -347,12 +347,12 @@ class Symbol(_Base):
         Returns
         -------
         arg_types, out_types, aux_types : list of type, or None
-            None when something stays unknown.
+            None if a type stays unknown.
         """
         return infer_type(self, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
-        """As `infer_type`, with None for unknown types."""
+        """Do as `infer_type`, but return None for each unknown type."""
         return infer_type(self, args, kwargs, partial=True)
 
     # -- running ---------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ class Symbol(_Base):
         return self.bind(ctx, kwargs).forward()
 
     def gradient(self, wrt: Any) -> Any:
-        """Refused, as in 1.x: bind with ``args_grad`` and call backward.
+        """Raise, as in 1.x: bind with ``args_grad`` and call backward instead.
 
         Raises
         ------
@@ -448,15 +448,15 @@ class Symbol(_Base):
         skip_infer: bool = False,
         **kwargs: Any,
     ) -> Symbol:
-        """Return the symbol itself: the engine's own passes always run when it is bound."""
+        """Return the symbol itself, because mxlite's own passes always run when it is bound."""
         return self
 
     def get_backend_symbol(self, backend: str) -> Symbol:
-        """Return the symbol itself: there are no other backends."""
+        """Return the symbol itself, because there are no other backends."""
         return self
 
     def as_np_ndarray(self) -> Symbol:
-        """Refused: there is no ``mx.np``."""
+        """Raise, because there is no ``mx.np``."""
         raise NotSupportedError("Symbol.as_np_ndarray: mxlite has no mx.np")
 
     def as_nd_ndarray(self) -> Symbol:
@@ -465,7 +465,7 @@ class Symbol(_Base):
 
 
 def _public_attrs(node: Node) -> dict[str, str]:
-    """Return a node's attributes, hidden ones by their plain name too."""
+    """Return a node's attributes; hidden ones also under their names without underscores."""
     attrs = node.attrs
     plain = {k[2:-2]: value for k, value in attrs.items() if k == hidden_key(k[2:-2])}
     return {**attrs, **plain}

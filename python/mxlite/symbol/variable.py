@@ -33,7 +33,7 @@ def var(
     attr : dict of str to str, optional
         Further attributes; those of the current ``mx.AttrScope`` are added.
     shape : tuple of int, optional
-        With 0 or -1 for unknown dimensions.
+        0 or -1 for unknown dimensions.
     lr_mult, wd_mult : float, optional
         Factors of learning rate and weight decay.
     dtype : dtype, optional
@@ -51,9 +51,9 @@ def var(
     Raises
     ------
     TypeError
-        If the name is no string.
+        If the name is not a string.
     ValueError
-        For a keyword without underscores around it.
+        For a keyword that does not begin and end with two underscores.
     """
     if not isinstance(name, str):
         raise TypeError_(f"Expect a string for variable `name`, {name!r} given")
@@ -104,7 +104,7 @@ def Group(  # noqa: N802 - name of 1.x
     Raises
     ------
     TypeError
-        If there is none, or one is no Symbol.
+        If the list is empty, or an entry is not a Symbol.
     """
     symbols = list(symbols)
     if not symbols or any(not isinstance(s, Symbol) for s in symbols):

@@ -1,7 +1,7 @@
 """Sparse arrays: ``mx.nd.sparse`` (MXNet 1.x: ``mxnet.ndarray.sparse``).
 
 A csr or row-sparse array is an `NDArray` whose memory is two or three dense arrays. Operators of
-``mx.nd`` take them; where a result can stay sparse it does, elsewhere they run on dense copies.
+``mx.nd`` accept them; they keep results sparse if they can, and else run on dense copies.
 """
 
 from __future__ import annotations

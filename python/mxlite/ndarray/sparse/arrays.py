@@ -26,7 +26,7 @@ __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray"]
 
 
 def _named(name: str) -> Any:
-    """Return what stands for a function in an error."""
+    """Return an object whose ``__name__`` an error shows in place of a function's."""
     return SimpleNamespace(__name__=name)
 
 
@@ -54,7 +54,7 @@ class BaseSparseNDArray(NDArray):
 
     @property
     def size(self) -> int:
-        """Not defined, as in 1.x: stored values or elements could be meant."""
+        """Not defined, as in 1.x, because it could mean stored values or all elements."""
         raise NotSupportedForSparseNDArray(_named("size"), None)
 
     @property
@@ -66,7 +66,7 @@ class BaseSparseNDArray(NDArray):
 
     @property
     def data(self) -> NDArray:
-        """The stored values, a dense array; writing to it changes this one."""
+        """The stored values, a dense array that shares memory with this array."""
         return parts(self)[0]
 
     @property
@@ -158,7 +158,7 @@ class BaseSparseNDArray(NDArray):
         return _core.op("_copy")(self)
 
     def copyto(self, other: Any) -> NDArray:
-        """Copy into another array, whose storage stays, or to a context.
+        """Copy into another array, which keeps its storage type, or to a context.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class BaseSparseNDArray(NDArray):
         Raises
         ------
         TypeError
-            Convert from csr to row_sparse or back.
+            For a copy from csr to row_sparse or the reverse.
         """
         if isinstance(other, NDArray):
             storage.assign(other, self)
@@ -199,7 +199,7 @@ class BaseSparseNDArray(NDArray):
         return storage.dense(self).broadcast_to(shape)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
-        """Refuse, as 1.x: the parts cannot be shared.
+        """Raise, as in 1.x, because the parts cannot be shared.
 
         Raises
         ------
@@ -209,11 +209,11 @@ class BaseSparseNDArray(NDArray):
         raise NotSupportedForSparseNDArray(_named("reshape"), None, shape)
 
     def slice_assign(self, *args: Any, **kwargs: Any) -> NDArray:
-        """Refuse; only ``x[:] = value`` is defined."""
+        """Raise; only ``x[:] = value`` is defined."""
         raise NotSupportedForSparseNDArray(_named("slice_assign"), None, args)
 
     def check_format(self, full_check: bool = True) -> None:
-        """Check that the parts fit together.
+        """Check that the parts are consistent.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class BaseSparseNDArray(NDArray):
         Raises
         ------
         MXNetError
-            If they do not.
+            If the parts are inconsistent.
         """
         raise NotImplementedError
 
@@ -326,7 +326,7 @@ class CSRNDArray(BaseSparseNDArray):
         if (np.diff(indptr) < 0).any():
             raise MXNetError("check_format: indptr of a csr array has to ascend")
         inner = np.ones(len(indices), bool)
-        inner[indptr[:-1][indptr[:-1] < len(indices)]] = False  # begin of a row
+        inner[indptr[:-1][indptr[:-1] < len(indices)]] = False  # first value of a row
         if ((indices < 0) | (indices >= columns)).any() or (
             np.diff(indices, prepend=0)[inner] <= 0
         ).any():
@@ -358,7 +358,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     """Array of which only some rows are stored: ``data[i]`` is row ``indices[i]``; others are 0."""
 
     stype = "row_sparse"
-    _was_unordered = False  # whether the given rows were out of order and have been sorted
+    _was_unordered = False  # True if the given rows were not sorted
 
     def retain(self, indices: Any, out: NDArray | None = None, name: str | None = None) -> NDArray:
         """Return the rows that ``indices`` names; rows without stored values are 0.
@@ -410,7 +410,7 @@ def _from_numpy(
 def cast_storage(
     data: NDArray, stype: str, out: NDArray | None = None, name: str | None = None
 ) -> NDArray:
-    """Return an array in a storage type, recorded.
+    """Return an array in a storage type; recorded by autograd.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def csr_matrix(
         ``(data, indices, indptr)``, ``(data, (row, column))`` whose duplicates are added up, a
         shape ``(M, N)`` for zeros, a dense matrix, a SciPy matrix, or a csr array.
     shape : tuple of int, optional
-        Default is what the indices need.
+        Default is the smallest shape that contains all indices.
     ctx : Context, optional
     dtype : dtype, optional
         Default is that of the values, float32 for lists.
@@ -155,7 +155,7 @@ def _csr_of_parts(
 
 
 def _whole(who: str, source: Any) -> np.ndarray[Any, Any]:
-    """Return positions as int64."""
+    """Return positions as int64; raise if they are not integers."""
     given = host_array(source, who, np.int64)
     with np.errstate(invalid="ignore"):  # NaN and infinity are refused below.
         whole = given.astype(np.int64)
@@ -171,8 +171,8 @@ def _check_range(who: str, places: np.ndarray[Any, Any], extent: int) -> None:
 
 
 def _check_distinct(who: str, places: np.ndarray[Any, Any], extent: int) -> None:
-    """Refuse places that occur twice: which of the values counts is not defined."""
-    if (np.diff(places) > 0).all():  # the usual order, without sorting
+    """Raise if a position occurs twice, because only one of its values could be used."""
+    if (np.diff(places) > 0).all():  # ascending positions, which need no sorting
         return
     ordered = np.sort(places)
     twice = ordered[1:][np.diff(ordered) == 0]
@@ -219,7 +219,7 @@ def row_sparse_array(
     arg1 : tuple, array_like or NDArray
         ``(data, indices)``, a shape for zeros, a dense array, or a row-sparse one.
     shape : tuple of int, optional
-        Default is what the indices need.
+        Default is the smallest shape that contains all indices.
     ctx : Context, optional
     dtype : dtype, optional
         Default is that of the values, float32 for lists.
@@ -264,7 +264,7 @@ def row_sparse_array(
         )
     _check_range("row_sparse_array: indices", indices, shape[0])
     _check_distinct("row_sparse_array: indices", indices, shape[0])
-    if (np.diff(indices) < 0).any():  # 1.x keeps the order and reads it wrong in some operators
+    if (np.diff(indices) < 0).any():  # not sorted, which some operators of 1.x misread
         order = np.argsort(indices, kind="stable")
         ranks = _core.array_from_numpy(order, ctx, np.int64)
         rows = _core.array_from_numpy(indices[order], ctx, np.int64)
@@ -286,7 +286,7 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> Base
     Raises
     ------
     ValueError
-        For dense sources, which `mx.nd.array` takes.
+        For dense sources; use `mx.nd.array` for them.
     """
     if isinstance(source_array, RowSparseNDArray):
         return row_sparse_array(source_array, ctx=ctx, dtype=dtype)

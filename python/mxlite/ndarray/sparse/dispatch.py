@@ -1,9 +1,9 @@
 """Runs operators that get a sparse array.
 
-The core passes the call to `run`, which has it bound to the operator's schema: counts, parameters,
-shapes and dtypes are checked as for dense arrays. Then an update may work on single rows, or a rule
-of the core (``cpp/sparse``) computes what stays sparse. Where none fits the storage types, the
-arguments are made dense, and a warning is logged once, as in 1.x.
+The core passes the call to `run`, which binds it to the operator's schema: counts, parameters,
+shapes and dtypes are checked as for dense arrays. Then an update may run on single rows, or a rule
+of the core (``cpp/sparse``) may compute a sparse result. If neither supports the storage types, the
+arguments are converted to dense arrays, and a warning is logged once, as in 1.x.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _logged: set[tuple[Any, ...]] = set()
 def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator of which an argument or ``out=`` is sparse.
 
-    The core sorts the arguments by the schema and refuses what it would refuse for dense arrays.
+    The core orders the arguments by the schema, and checks them as it does for dense arrays.
     """
     name = op.schema_name
     shapes = not _core.sparse_rule_checks_shapes(op)
@@ -63,7 +63,7 @@ def _run(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
 
 
 def _fallback(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
-    """Run the operator on dense arrays; states that it writes are written back."""
+    """Run the operator on dense copies; copy the states that it writes back."""
     log_fallback(op.schema_name, arrays)
     copies = [dense(array) for array in arrays]
     result = op(*copies, **params)
@@ -108,9 +108,9 @@ def _versions(array: NDArray) -> list[int]:
 def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: Any) -> Any:
     """Put a call on the tape; its gradient is that of the operator on dense arrays."""
     outputs = [a.detach() for a in (result if isinstance(result, list) else [result])]
-    saved = {id(a): a for a in arrays}  # backward reads their values when it runs, as in 1.x
+    saved = {id(a): a for a in arrays}  # as in 1.x, backward reads their values when it runs
     versions = {key: _versions(a) for key, a in saved.items()}
-    # States, as the moving averages of BatchNorm: backward neither needs nor changes them.
+    # States, such as the moving averages of BatchNorm, which backward neither reads nor changes.
     states = {id(arrays[i]) for i in _mutated(op.schema_name, len(arrays))}
     needed = {id(a): _core.is_recorded(a) for a in arrays}
     order = [id(a) for a in arrays]
@@ -146,7 +146,7 @@ def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: An
             training,
         )
         by_key = dict(zip(chosen, found))
-        # An array given twice has its whole gradient at the first place.
+        # If an array is given twice, its first position gets the whole gradient.
         return [by_key.pop(key, None) for key in order]
 
     _core.record_function(backward, op.schema_name, arrays, outputs, True)

@@ -45,7 +45,7 @@ def retain(
 def getnnz(
     data: CSRNDArray, axis: int | None = None, out: NDArray | None = None, name: str | None = None
 ) -> NDArray:
-    """Return how many values a csr array stores: in all, or by column (0) or row (1).
+    """Return the number of values that a csr array stores: in all, by column (0) or by row (1).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Parts of sparse arrays: their normal form, and the way between storage types."""
+"""Parts of sparse arrays in normal form, and conversions between storage types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def traits(op: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def unrecorded() -> Iterator[None]:
-    """Switch recording off: parts are handled outside of the tape."""
+    """Pause recording, because operations on parts must not be on the tape."""
     old = _core.set_recording(False)
     try:
         yield
@@ -50,7 +50,7 @@ def stype_of(array: NDArray) -> str:
 
 
 def check_stype(who: str, stype: str | None) -> str:
-    """Return a storage type, ``'default'`` for None."""
+    """Return a storage type, ``'default'`` for None; raise if it is unknown."""
     if stype is None:
         return "default"
     if stype not in STYPES:
@@ -63,14 +63,14 @@ def check_stype(who: str, stype: str | None) -> str:
 def parts(array: NDArray) -> Parts:
     """Return (values, indices, indptr or None) in the normal form.
 
-    Waits for values if the array is a gradient that was not read yet.
+    Waits for the values if the array is a gradient that is read for the first time.
     """
     found: Parts = _core.normal_parts(array)
     return found
 
 
 def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
-    """Return values and indices whose rows may repeat: what row updates take, without a wait."""
+    """Return values and possibly repeated indices of a gradient for row updates; does not wait."""
     form, values, indices, _ = _core.sparse_parts(array)
     if form == _DENSE:
         values, indices, _ = parts(array)
@@ -78,7 +78,7 @@ def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def dense(array: NDArray) -> NDArray:
-    """Return the array in default storage, itself if it has that already. Not recorded."""
+    """Return the array in default storage, itself if it is dense already. Not recorded."""
     return _core.dense_of(array) if is_sparse(array) else array
 
 
@@ -93,7 +93,7 @@ def csr(values: NDArray, indices: NDArray, indptr: NDArray, shape: Any) -> Any:
 
 
 def with_values(like: NDArray, values: NDArray) -> NDArray:
-    """Return an array with the pattern of a sparse one and other values."""
+    """Return an array with the indices of a sparse array and other values."""
     _, indices, indptr = parts(like)
     if indptr is None:
         return row_sparse(values, indices, like.shape)
@@ -125,14 +125,14 @@ def empty_array(stype: str, shape: tuple[int, ...], ctx: Any, dtype: Any) -> Any
 
 
 def cast_parts(array: NDArray, stype: str) -> NDArray:
-    """Return the array in a storage type; itself if it has it. Not recorded."""
+    """Return the array in a storage type; itself if it has that type. Not recorded."""
     code = STYPES[check_stype("cast_storage", stype)]
     with unrecorded():
         return _core.cast_storage(array, code)
 
 
 def full_rows(array: NDArray) -> NDArray:
-    """Give a row-sparse array all its rows, in place; return its values, which are dense."""
+    """Make a row-sparse array store all rows, in place; return its values."""
     values, indices, _ = parts(array)
     rows = array.shape[0]
     if values.shape[0] != rows:

@@ -13,21 +13,21 @@ __all__ = ["has_rows_form", "update_rows"]
 
 
 def has_rows_form(name: str) -> bool:
-    """Return whether an update changes only the rows of a row-sparse gradient if it may."""
+    """Return whether an update operator can change only the rows of a row-sparse gradient."""
     return traits(name)["row_update"] is not None
 
 
 def update_rows(
     name: str, arrays: list[NDArray], params: dict[str, Any], out: NDArray | None
 ) -> Any:
-    """Run an update that has a form for single rows."""
+    """Run an update that supports row-sparse arrays."""
     rows = traits(name)["row_update"]
     weight, grad, *states = arrays
     if "csr" in {stype_of(a) for a in arrays}:
         return NotImplemented
     lazy = bool(params.get("lazy_update", True)) and stype_of(grad) == "row_sparse"
     if not rows["any_states"]:
-        # States of another storage than the weight are updated in all rows, as in 1.x.
+        # As in 1.x, all rows are updated if the states have another storage type than the weight.
         lazy = lazy and all(stype_of(s) == stype_of(weight) for s in states)
     if rows["sparse_weight"]:
         lazy = lazy and stype_of(weight) == "row_sparse"

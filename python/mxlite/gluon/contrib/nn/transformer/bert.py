@@ -130,7 +130,7 @@ class BERTModel(HybridBlock):
 
 
 class BERTForPretraining(HybridBlock):
-    """BERT with heads that score masked tokens and whether segment two follows segment one.
+    """BERT with the scores of masked tokens and of whether the second segment follows the first.
 
     Parameters
     ----------
