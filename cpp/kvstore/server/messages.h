@@ -60,7 +60,7 @@ struct PushHeader {
   uint64_t step = 0;  // number of this worker's push of the key, from 1
   PushForm form = PushForm::kDense;
   DType dtype = DType::kFloat32;
-  float threshold = 0;        // of compressed gradients
+  float threshold = 0;        // if the gradients are compressed
   std::vector<int64_t> rows;  // indices of rows within the part
   auto fields() { return std::tie(key, part, step, form, dtype, threshold, rows); }
 };

@@ -118,7 +118,7 @@ void Slot::push(int worker, PushHeader header, Buffer data, const Answer& answer
     ++context_.early;  // an earlier push was lost; the worker will repeat that one and then this
     return;
   }
-  taken_[w] = header.step;  // even if the push fails, because the worker's count goes on
+  taken_[w] = header.step;  // also if the push fails: the worker has counted it
   check(header, data);
   ++context_.pushes;
   if (context_.sync) {

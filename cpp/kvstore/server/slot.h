@@ -22,7 +22,7 @@ using store::Gradient;
 using store::Optimizer;
 using store::Weight;
 
-inline constexpr size_t kStalenessBins = 33;  // of 0, 1, ...; the last one: 32 or more
+inline constexpr size_t kStalenessBins = 33;  // staleness 0, 1, ...; the last bin: 32 or more
 
 // Settings and counters that all parts of a server share. Any thread may use it.
 class SlotContext {
