@@ -11,8 +11,8 @@
 namespace mxlite::symbol {
 namespace {
 
-// Returns the outputs of a call of the graph. If its trace fails, the other ranks get the error of
-// the collectives that the trace has reached.
+// Calls the graph and returns its outputs. If the trace fails, makes the collectives that the trace
+// has reached fail on the other ranks.
 NDArrays call_or_give_up(graph::CachedGraph& graph, std::span<const NDArrayRef> inputs,
                          engine::Origin origin) {
   collective::forget_failed_trace();
@@ -143,7 +143,7 @@ BoundGraph::BoundGraph(const NodeOutputs& heads, const BoundArrays& arrays,
       states.push_back(arrays.states.at(state++)->detached());
       continue;
     }
-    // A handle of our own has the gradient, so that the user's array stays as it is.
+    // Attaches the gradient to a new handle, so that the user's array does not change.
     const NDArrayRef handle = arrays.arguments.at(argument)->detached();
     const NDArrayRef& gradient = arrays.gradients.at(argument);
     const autograd::GradReq request = arrays.requests.at(argument++);
@@ -231,7 +231,7 @@ Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arr
   for (size_t i = 0; i < outputs.size(); ++i) {
     const NDArrayRef& output = outputs[i];
     const Call& call = *heads[i].node->call;
-    // The gradient of a loss does not depend on that of its output, whose shape is not looked at.
+    // A loss ignores the gradient of its output, so that gradient may have any shape.
     const bool ignored = call.op && !call.host() && call.op->symbol.constant_output;
     NDArrayRef grad;
     if (i >= given.size() || (given[i] && ignored && given[i]->shape() != output->shape())) {
@@ -249,7 +249,7 @@ Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arr
 
 void BoundGraph::backward(const Arrays& head_grads, bool training) {
   const Arrays grads = head_gradients(heads_, outputs_, head_grads);
-  // The values that forward saved are freed: a second backward is rare, and memory is scarce.
+  // Frees the saved values, because a second backward is rare; prepare_backward handles it.
   spent_ = on_graph_;
   autograd::backward(outputs_, grads, {.retain_graph = !on_graph_, .training = training});
 }

@@ -1,4 +1,4 @@
-// Symbols with arrays for their variables: what executors run, forward and backward.
+// Symbols that are bound to arrays for their variables. Executors run them forward and backward.
 #pragma once
 #include <map>
 #include <memory>
@@ -13,18 +13,18 @@
 
 namespace mxlite::symbol {
 
-// The function of a symbol's variables, which are given in the order of `names`.
+// A symbol as a function of its variables, whose arrays are passed in the order of `names`.
 class SymbolFunction {
  public:
-  // `calls` stand for those of nodes. Without it, nodes such as begin_state, whose shapes are left
-  // to their users, take the shapes that follow from those of the arrays.
+  // `calls` replace the calls of nodes. Without it, nodes whose shapes depend on their users (such
+  // as begin_state) get shapes that are inferred from the arrays.
   SymbolFunction(NodeOutputs heads, std::vector<std::string> names, std::optional<Calls> calls);
 
   const std::vector<std::string>& names() const { return names_; }
   // Adds the symbol's calls to the running trace. Loops, branches and operators written in Python
   // are called and traced.
   Arrays trace(const Arrays& arrays) const;
-  // Runs node by node, arrays of any storage.
+  // Runs node by node, on arrays of any storage type.
   Arrays run(const Arrays& arrays, const NodeRun& run_node) const;
 
  private:
@@ -38,51 +38,51 @@ class SymbolFunction {
   std::map<std::string, size_t> array_of_name_;
   const bool has_calls_;
   const Listing listing_;
-  std::vector<size_t> positions_;  // by variable: which of the arrays
+  std::vector<size_t> positions_;  // by variable: index of its array
 };
 
-// In the order of the symbol's arguments and of its auxiliary states.
+// Arrays in the order of the symbol's arguments, and of its auxiliary states.
 struct BoundArrays {
   Arrays arguments;
-  Arrays gradients;  // by argument; null: no gradient is wanted
+  Arrays gradients;  // by argument; null: no gradient is computed
   std::vector<autograd::GradReq> requests;
   Arrays states;
 };
-// Returns the arrays that `given` has by name, and zeros of inferred shapes for the other variables
-// and, unless `request` is kNull, for all gradients. `shapes` are those of variables that `given`
-// lacks. Throws a value error if a shape stays unknown.
+// Returns the arrays of `given` (by name), zeros of inferred shapes for the other variables and,
+// unless `request` is kNull, zeros for all gradients. `shapes`: shapes of variables that are not in
+// `given`. Throws a value error if a shape stays unknown.
 BoundArrays bound_arrays(const NodeOutputs& heads, const std::map<std::string, NDArrayRef>& given,
                          const Inference::Shapes& shapes, Device device = {},
                          autograd::GradReq request = autograd::GradReq::kNull);
 
-// Returns the gradients of outputs with which a backward pass begins, of the outputs' dtypes and on
-// their devices. given: by output, null for ones; zeros for outputs that it leaves out, but ones if
-// it is empty.
+// Returns the head gradients of a backward pass, with the outputs' dtypes and on their devices.
+// given: by output; null means ones. If it is shorter than the outputs, the others get zeros; if it
+// is empty, all get ones.
 Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arrays& given);
 
 class BoundGraph {
  public:
-  // Compiles the symbol as a whole, once per mode, unless it has sparse arrays, operators that
-  // choose the storage of their outputs, or `run_node`, which then runs each node. Arguments that
-  // operators use as weights are the graph's parameters, so that what depends on them alone is
-  // computed once per change; the others are its inputs.
+  // Compiles the symbol into one graph, once per mode. Runs node by node instead if there are
+  // sparse arrays, operators that choose the storage type of their outputs, or `run_node` (to run a
+  // node). Arguments that operators use as weights become the graph's parameters, so that values
+  // which depend only on them are cached; the other arguments become its inputs.
   BoundGraph(const NodeOutputs& heads, const BoundArrays& arrays, std::optional<Calls> calls,
              const std::string& name, NodeRun run_node = {});
 
-  // Returns the outputs. `record` keeps what backward needs.
+  // Returns the outputs. `record`: saves values for backward.
   const Arrays& forward(bool training, bool record, engine::Origin origin = {});
-  // Runs forward in this mode if the last forward was not recorded, or again, with the same random
-  // numbers, if an earlier backward has used up what it had kept. Returns whether it ran.
+  // Runs forward in this mode if the last forward was not recorded. Runs it again, with the same
+  // random numbers, if an earlier backward has freed the saved values. Returns whether it ran.
   bool prepare_backward(bool training, engine::Origin origin = {});
-  // Writes or adds gradients into the arrays for them, as requested. See head_gradients.
+  // Writes or adds gradients to their arrays, as requested. head_grads: see head_gradients.
   void backward(const Arrays& head_grads, bool training);
 
   const Arrays& outputs() const { return outputs_; }
-  // Arrays for the variables by name, on the memory of the given ones; gradients belong to them.
+  // Returns the variables' arrays by name: handles with gradients, on the memory of the given ones.
   std::map<std::string, NDArrayRef> values() const;
-  // The outputs were computed in another way: the next backward runs forward.
+  // Call if the outputs were computed without forward(): makes the next backward run it.
   void forget_forward() { recorded_ = false; }
-  // Both graphs are the same network for different shapes: their compilations count together.
+  // Counts compilations together with `other`, which is the same network for other shapes.
   void count_with(const BoundGraph& other);
   size_t num_signatures() const { return graph_ ? graph_->num_entries() : 0; }
 
@@ -98,7 +98,7 @@ class BoundGraph {
   Arrays outputs_;
   AllRandomStates random_;  // before the last recorded forward
   bool training_ = false, recorded_ = false, on_graph_ = false;
-  bool spent_ = false;  // backward has used up what the last forward kept
+  bool spent_ = false;  // backward has freed the values that the last forward saved
 };
 
 }  // namespace mxlite::symbol

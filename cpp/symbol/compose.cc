@@ -8,7 +8,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// Returns the attribute of an input of the operator that the key, hidden or not, means.
+// Splits a key such as weight_lr_mult or __weight_lr_mult__ into an input and its attribute.
 std::optional<InputAttribute> attribute_of_input(const OpSchema& op, std::string_view key) {
   if (key.size() > 4 && key.starts_with("__") && key.ends_with("__"))
     key = key.substr(2, key.size() - 4);
@@ -31,7 +31,7 @@ int given_count(const Attributes& attrs, const std::string& key) {
   return count;
 }
 
-// Returns the inputs of a call. Its parameters decide by their names: `no_bias` removes bias and
+// Returns the names of a call's inputs, which depend on its parameters: `no_bias` removes bias and
 // the ends of its range, `use_length` adds length.
 std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, const Given& given) {
   const std::vector<AttrValue> values = op.params_values(call.params.get());
@@ -47,14 +47,14 @@ std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, cons
   std::vector<std::string> labels;
   for (const std::string& label : op.inputs)
     if (is_on("use_" + label, true) && !(no_bias && is_bias(label))) labels.push_back(label);
-  // Other inputs, such as the states of RNN, have no such parameter: drops the last ones.
+  // Drops the last inputs if there are still too many, such as states of RNN without a parameter.
   const auto count = static_cast<size_t>(call.num_inputs());
   for (size_t i = labels.size(); i-- > 0 && labels.size() > count;)
     if (!is_on("use_" + labels[i], false)) labels.erase(labels.begin() + static_cast<int>(i));
   return labels;
 }
 
-// The names of the node's inputs.
+// Returns the names of the node's inputs.
 std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_op, const Call& call,
                                    const Given& given) {
   if (!op.variadic) return fixed_labels(op, call, given);
@@ -146,7 +146,7 @@ NodeRef compose(Given given, graph::NodeName name) {
 
   std::map<int, NodeOutput> taken = place(op, labels, given.inputs);
   if (!taken.empty() && taken.rbegin()->first >= static_cast<int>(labels.size())) {
-    // Positions of inputs still count the inputs before them that are left out: closes the gaps.
+    // Renumbers the inputs, because their positions still count inputs that the call does not have.
     MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias, "() takes ",
                   labels.size(), " inputs with these parameters, ", taken.size(), " given");
     std::map<int, NodeOutput> closed;

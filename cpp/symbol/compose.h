@@ -1,4 +1,4 @@
-// Makes the node of an operator's call: inputs that are left out become variables with 1.x's names.
+// Makes the node of an operator call. Inputs that are not given become variables, named as in 1.x.
 #pragma once
 #include <map>
 #include <optional>
@@ -8,25 +8,25 @@
 
 namespace mxlite::symbol {
 
-// Holds what a call was given. Attributes of inputs (weight_lr_mult) are among `attrs`.
+// Arguments of an operator call. `attrs` includes attributes of inputs (weight_lr_mult).
 struct Given {
-  std::string alias;  // as the operator was called
+  std::string alias;  // name by which the operator was called
   std::map<int, NodeOutput> inputs;
   Attributes attrs;
 };
 
-// A call of an operator with these attributes, and the parameters that are among them; texts that
-// are no values are errors. It has no name yet.
+// Returns a call of an operator without a name. Parses the parameters among `attrs`; throws if a
+// text is not a value of its parameter.
 Call make_call(const std::string& file_op, Attributes attrs);
 
-// The attribute that says how many inputs a call of a variadic operator has.
+// Returns the attribute that holds the number of inputs of a variadic operator (num_args).
 std::string count_attribute(const OpSchema& op, const std::string& file_op);
 
-// The names of the inputs of a variadic operator; empty if they are arg0, arg1, ...
+// Returns the names of the inputs of a variadic operator; empty if they are arg0, arg1, ...
 std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,
                                       const Attributes& attrs);
 
-// Attributes of the variable that is made for an input: the operator's own, and how it begins.
+// Returns the attributes of the variable for an input: `attrs`, and the input's initializer.
 Attributes variable_attrs(const std::string& file_op, const std::string& input, Attributes attrs);
 
 // Returns a new node for the call, named `name`.

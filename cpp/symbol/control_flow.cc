@@ -9,7 +9,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// A spec as Python writes it: ((2, 3), 'float32'), or (None, 'float32').
+// Returns specs as Python writes them: ((2, 3), 'float32'), or (None, 'float32').
 std::string shown(const Specs& specs) {
   std::string text;
   for (const TensorSpec& spec : specs) {
@@ -19,7 +19,7 @@ std::string shown(const Specs& specs) {
   return str("[", text, "]");
 }
 
-// These take shapes of an unknown number of dimensions, too.
+// The functions below also accept shapes with an unknown number of dimensions.
 bool may_agree(const Shape& a, const Shape& b) {
   return a.ndim() < 0 || b.ndim() < 0 || may_equal(a, b);
 }
@@ -28,7 +28,7 @@ Shape known_of_both(const Shape& a, const Shape& b) {
   return merged(a, b);
 }
 
-// Puts an axis in front of the shapes of the first specs, as far as they are known.
+// Inserts a first axis into the specs' shapes, if they are known.
 void stack_specs(std::span<TensorSpec> specs, int64_t extent) {
   for (TensorSpec& spec : specs)
     if (spec.shape.ndim() >= 0) spec.shape.insert(0, extent);
@@ -36,7 +36,7 @@ void stack_specs(std::span<TensorSpec> specs, int64_t extent) {
 
 }  // namespace
 
-// -- what the operators share --------------------------------------------------------------------
+// -- common to all operators ---------------------------------------------------------------------
 
 ControlFlow::ControlFlow(std::vector<Subgraph> graphs, size_t num_inputs, size_t num_outputs)
     : graphs_(std::move(graphs)),
@@ -129,7 +129,7 @@ TensorSpec Foreach::inner(int input, const TensorSpec& spec) const {
 
 Shape Foreach::outer(int input, const Shape& shape, const Shape& given) const {
   if (static_cast<size_t>(input) >= num_data_) return shape;
-  if (given.ndim() == 1) return given;  // its slices have an axis of their own
+  if (given.ndim() == 1) return given;  // slices of a vector have one element
   Shape whole = shape;
   whole.insert(0, given.ndim() > 0 ? given[0] : -1);
   return whole;
@@ -169,7 +169,7 @@ WhileLoop::WhileLoop(Subgraph condition, Subgraph body, size_t num_inputs, size_
 }
 
 Specs WhileLoop::infer(std::span<const TensorSpec> inputs) const {
-  infer_outputs_of(condition(), inputs);  // its shapes must fit
+  infer_outputs_of(condition(), inputs);  // throws if shapes do not fit
   Specs found = infer_outputs_of(body(), inputs);
   stack_specs({found.data(), num_step_outputs()}, max_iterations_);
   return found;

@@ -15,7 +15,7 @@ class ControlFlow : public graph::HostOp {
   ControlFlow(std::vector<Subgraph> graphs, size_t num_inputs, size_t num_outputs);
   const std::vector<Subgraph>& graphs() const { return graphs_; }
 
-  // The attributes that files have for the operator besides those of its node, and its subgraphs.
+  // The operator's attributes in files, besides those of its node, and its subgraphs.
   struct Saved {
     Attributes attrs;
     std::vector<NodeOutputs> graphs;
@@ -30,8 +30,8 @@ class ControlFlow : public graph::HostOp {
   void complete(std::span<TensorSpec> inputs) const override;
 
  protected:
-  // The spec that subgraphs see for an input of the operator, and the spec of the input for that of
-  // the subgraphs; `given` is what is known of it.
+  // `inner` converts the spec of an operator's input to the spec that subgraphs see; `outer`
+  // converts a shape back. Its last argument is the input's shape as far as it is known.
   virtual TensorSpec inner(int, const TensorSpec& spec) const { return spec; }
   virtual Shape outer(int, const Shape& shape, const Shape&) const { return shape; }
   // Returns the specs of a subgraph's outputs.
@@ -45,7 +45,7 @@ class ControlFlow : public graph::HostOp {
   const int num_inputs_, num_outputs_;
 };
 
-// Calls a subgraph on each slice of its first inputs; states follow, then imports.
+// Calls a subgraph on each slice of the first inputs (data); then come states and imports.
 class Foreach final : public ControlFlow {
  public:
   Foreach(Subgraph body, size_t num_data, size_t num_states);
@@ -62,7 +62,7 @@ class Foreach final : public ControlFlow {
   const size_t num_data_, num_states_;
 };
 
-// Calls a subgraph while another one holds. The first variables of both are those of the loop.
+// Calls the body while the condition holds. The first variables of both are the loop variables.
 class WhileLoop final : public ControlFlow {
  public:
   WhileLoop(Subgraph condition, Subgraph body, size_t num_inputs, size_t num_variables,
@@ -79,7 +79,7 @@ class WhileLoop final : public ControlFlow {
   const int64_t max_iterations_;
 };
 
-// Calls one of two subgraphs, which have imports only; the first input decides.
+// Calls one of two subgraphs, which have only imports; the first input is the predicate.
 class Branch final : public ControlFlow {
  public:
   Branch(Subgraph then, Subgraph otherwise, size_t num_inputs);
@@ -92,15 +92,15 @@ class Branch final : public ControlFlow {
   const Subgraph& otherwise() const { return graphs()[1]; }
 };
 
-// The operator of a call; null if it is none of these.
+// Returns the operator of a call; null unless it is one of these.
 const ControlFlow* control_flow(const Call& call);
 
-// The inputs of a node in the making: 1.x lists each value once, as the subgraphs ask for them.
+// Collects the inputs of a new node: as in 1.x, each value once, in the order of first use.
 class NodeInputs {
  public:
-  // Returns the position of a value of the surrounding graph.
+  // Returns the index of the input for a value of the surrounding graph.
   int import(const NodeOutput& entry) { return place({entry.node.get(), entry.output}, entry); }
-  // The same for a loop's variable or a predicate, which are inputs of their own.
+  // The same for a loop variable or a predicate, which always has a separate input.
   int variable(int number, const NodeOutput& entry) { return place({nullptr, number}, entry); }
 
   Subgraph give(CutSubgraph graph, const NodeOutputs& variables) {
@@ -130,7 +130,7 @@ class NodeInputs {
   std::map<std::pair<const Node*, int>, int> places_;
 };
 
-// A call of such an operator and the inputs of its node. The call has no name and no attributes.
+// A call of one of these operators, without name and attributes, and the inputs of its node.
 struct ControlFlowCall {
   Call call;
   NodeOutputs inputs;

@@ -21,7 +21,7 @@ std::string text_of(const std::vector<int>& numbers) {
   return str("[", text, "]");
 }
 
-// Returns where variables begin to end - 1 stand in the order of files; -1 for unused ones.
+// Returns the positions of the variables begin to end - 1 in the order of files; -1: unused.
 std::string positions_in(const std::vector<int>& order, size_t begin, size_t end) {
   std::vector<int> positions;
   for (size_t i = begin; i < end; ++i) {
@@ -31,7 +31,7 @@ std::string positions_in(const std::vector<int>& order, size_t begin, size_t end
   return text_of(positions);
 }
 
-// The operator's inputs that a subgraph gets, in the order of its variables in files.
+// Returns the operator's inputs that a subgraph gets, in the order of its variables in files.
 std::string inputs_in_order(const Subgraph& graph) {
   std::vector<int> inputs;
   for (const int variable : graph.order())
@@ -78,7 +78,7 @@ ControlFlow::Saved saved_form(const Node& node) {
   ControlFlow::Saved saved = flow->saved(node.inputs);
   saved.attrs["num_args"] = std::to_string(saved.graphs.size() + node.inputs.size());
   saved.attrs["num_outputs"] = std::to_string(node.num_outputs());
-  saved.attrs.insert(node.call->attrs.begin(), node.call->attrs.end());  // keeps those above
+  saved.attrs.insert(node.call->attrs.begin(), node.call->attrs.end());  // replaces none
   return saved;
 }
 
@@ -113,7 +113,7 @@ int64_t integer(const Attributes& attrs, const std::string& key) {
   return integer_from(attribute(attrs, key), key);
 }
 
-// A list of positions below `count`; `lowest` of -1 allows "not used".
+// Parses a list of positions below `count`; lowest = -1 also allows -1 for "not used".
 std::vector<int> positions(const Attributes& attrs, const std::string& key, size_t count,
                            int64_t lowest = 0) {
   std::string_view text = attribute(attrs, key);
@@ -138,7 +138,7 @@ std::vector<int> positions(const Attributes& attrs, const std::string& key, size
 
 NodeRef unused_variable(size_t i) { return make_variable(str("unused", i)); }
 
-// Each variable that the outputs use must get an input, and no variable two of them.
+// Throws unless each variable that the outputs use gets one input, and no variable gets two.
 void check_variables(const Subgraph& graph) {
   std::unordered_set<const Node*> given;
   for (const NodeRef& variable : graph.variables)
@@ -178,8 +178,8 @@ ControlFlowCall load_foreach(const Attributes& attrs, const NodeOutputs& inputs,
                  inputs);
 }
 
-// A subgraph of a while loop. `own`: by variable, the operator's input; `loop`: by variable, the
-// loop's variable that it is, or -1; `places`: by variable of the loop, the operator's input.
+// Makes a subgraph of a while loop. `own`: by variable, the operator's input. `loop`: by variable,
+// the index of its loop variable, or -1. `places`: by loop variable, the operator's input.
 Subgraph loop_graph(LoadedGraph& part, const std::vector<int>& own, const std::vector<int>& loop,
                     const std::vector<int>& places) {
   Subgraph graph{std::move(part.heads), {}, places};
@@ -216,7 +216,7 @@ ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
     MX_CHECK(graphs[i].variables.size() >= own, "a subgraph has ", graphs[i].variables.size(),
              " variables for ", own);
   }
-  // A variable that the body does not use stands where this library puts it.
+  // If the body does not use a loop variable, files have no position: uses the variable's index.
   std::vector<int> places;
   std::vector<int> loop_of_body(of_body.size(), -1), loop_of_condition(of_condition.size(), -1);
   for (size_t i = 0; i < count; ++i) {
@@ -241,7 +241,7 @@ ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
       inputs);
 }
 
-// Returns the output of a subgraph as part of the graph around it.
+// Inlines a subgraph into the surrounding graph and returns its output.
 NodeOutput inlined_head(const LoadedGraph& graph, const NodeOutputs& given) {
   std::unordered_map<const Node*, NodeOutput> values;
   for (size_t i = 0; i < given.size(); ++i) values[graph.variables[i].get()] = given[i];
@@ -281,7 +281,7 @@ ControlFlowCall load_cond(const Attributes& attrs, const NodeOutputs& inputs,
                  std::move(all));
 }
 
-// Returns whether the call is made of the attribute.
+// Returns whether load_control_flow makes the call from this attribute.
 bool is_own_attribute(const std::string& key) {
   return key == "num_args" || key == "num_outputs" || key == "num_out_data" ||
          key == "max_iterations" || key.ends_with("_locs");

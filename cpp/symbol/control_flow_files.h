@@ -1,6 +1,6 @@
-// Loops and branches in -symbol.json files: attributes and subgraphs as 1.9.1 writes them. A node
-// lists its inputs once; attributes ending in _locs say which of them, or which variable of a
-// subgraph, plays which part.
+// Reads and writes loops and branches in -symbol.json files: attributes and subgraphs as 1.9.1
+// writes them. A node lists each input once; attributes ending in _locs map inputs of the node, or
+// variables of a subgraph, to their roles.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,13 +19,13 @@ struct LoadedGraph {
 // Returns whether nodes of the operator have subgraphs.
 bool is_control_flow(const std::string& op);
 
-// Makes the call of a node that a file has; the call keeps the attributes that it was not made of.
-// Throws a FileError that begins with `label` if the attributes do not fit the subgraphs.
+// Makes the call of a node in a file. Attributes that do not describe the call stay in it. Throws a
+// FileError that begins with `label` if the attributes do not fit the subgraphs.
 ControlFlowCall load_control_flow(const std::string& op, const Attributes& attrs,
                                   const NodeOutputs& inputs, std::vector<LoadedGraph> graphs,
                                   const std::string& label);
 
-// Returns a node's attributes and subgraphs as files have them; any other node has its attributes.
+// Returns a node's attributes and subgraphs for a file; other nodes have only their attributes.
 ControlFlow::Saved saved_form(const Node& node);
 
 }  // namespace mxlite::symbol

@@ -1,5 +1,5 @@
-// Runs _foreach, _while_loop and _cond on arrays. Inside a trace, _foreach is unrolled; the
-// subgraphs of the others, whose course depends on data, are traced into graphs of their own.
+// Runs _foreach, _while_loop and _cond on arrays. Inside a trace, _foreach is unrolled. The control
+// flow of the others depends on data, so their subgraphs are traced into graphs of their own.
 #include "cpp/autograd/control_flow.h"
 #include "cpp/graph/trace.h"
 #include "cpp/symbol/control_flow.h"
@@ -11,7 +11,7 @@ namespace {
 using autograd::TracedFunction;
 using autograd::TracedFunctionRef;
 
-// A subgraph as a function of its first variables; imports are fixed.
+// A subgraph as a function of its first variables; the arrays of its imports are fixed.
 class Function {
  public:
   Function(const Subgraph& graph, std::span<const NDArrayRef> inputs, size_t num_arguments)

@@ -1,4 +1,4 @@
-// Symbols as text in the layout of MXNet 1.9.1's -symbol.json files, and back.
+// Converts symbols to and from text in the layout of MXNet 1.9.1's -symbol.json files.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace mxlite::symbol {
 
-inline constexpr size_t kMaxNodes = 1'000'000;  // in a file, with those of subgraphs
+inline constexpr size_t kMaxNodes = 1'000'000;  // in a file, including subgraphs
 inline constexpr int kMaxDepth = 16;            // levels of nested subgraphs
 
-// Makes the call of an operator of a file, which may be no operator of the registry.
+// Makes the call of an operator in a file. The operator may be missing in ops().
 using MakeCall = std::function<Call(const std::string& op, const Attributes& attrs)>;
 
-// Tells files what they need to know.
+// Functions and settings that reading a file needs.
 struct FileHooks {
   MakeCall make_call;
   bool np_shape = false;  // unknown extents are -1
 };
 
-// Returns what 1.9.1 writes for the same graph, character by character.
+// Returns the same text, character by character, as 1.9.1 writes for the same graph.
 std::string to_json(const NodeOutputs& heads, bool remove_amp_cast, bool np_shape);
 
-// The outputs of a graph that any MXNet 1.x wrote; `source` names the file in errors. The whole
-// graph is checked: types, references, cycles, arity, attributes, number of nodes, nesting. Throws
-// FileError for a fault of the file itself.
+// Returns the outputs of a graph that any MXNet 1.x has written; `source` names the file in errors.
+// Checks the whole graph: types, references, cycles, arity, attributes, number of nodes, nesting.
+// Throws FileError if the file is malformed.
 NodeOutputs load(const std::string& text, const std::string& source, const FileHooks& hooks);
 
 }  // namespace mxlite::symbol

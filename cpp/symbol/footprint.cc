@@ -12,7 +12,7 @@ bool passes_gradient(const Call& call) {
   return call.host() || call.op->gradient || call.op->storage.chooses_storage;
 }
 
-// Marks, by node, what gradients run through, from the outputs to variables.
+// Returns, by node, whether a gradient flows through it to a variable of `differentiated`.
 std::vector<uint8_t> differentiated_nodes(const Graph& graph,
                                           const std::set<std::string>& differentiated) {
   std::vector<uint8_t> needs(graph.nodes.size()), reached(graph.nodes.size());
@@ -45,7 +45,7 @@ class Footprint {
   }
 
   size_t bytes() const {
-    std::vector<size_t> last(sizes_.size());   // by slot, the last node that reads it; 0: none
+    std::vector<size_t> last(sizes_.size());   // by slot: the last node that reads it; 0: none
     std::vector<uint8_t> kept(sizes_.size());  // by slot: lives until the end
     for (const ValueId output : graph_.outputs) kept[slots_.of(output)] = 1;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {

@@ -1,4 +1,4 @@
-// Memory of the results of a bound symbol, which an executor's debug_str reports.
+// Estimates the memory of a bound symbol's results, for an executor's debug_str.
 #pragma once
 #include <set>
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace mxlite::symbol {
 
-// Returns the most bytes of results that are alive at once, forward and backward, after types and
-// shapes were inferred. A result lives until its last use, one that backward may need until the
-// end, a gradient until it is passed on. Arguments and their gradients, which a user owns, do not
-// count. Compiled graphs may need less, because they compute in place. `differentiated`: variables
-// that get gradients.
+// Returns the peak number of bytes of results that are alive at the same time in forward and
+// backward. Call after types and shapes were inferred. A result is alive until its last use, or to
+// the end if backward may need it; a gradient, until it is used. Does not count arguments and their
+// gradients, which the user owns. Compiled graphs may need less, because they compute in place.
+// `differentiated`: variables that get gradients.
 size_t bytes_of_results(const Inference& inference, const std::set<std::string>& differentiated);
 
 }  // namespace mxlite::symbol

@@ -19,7 +19,7 @@ Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
   for (size_t i = 0; i < values.size(); ++i) {
     const ParamInfo& param = op.params[i];
     std::string text = attr_text(values[i]);
-    // A dtype of None means the default, but 1.x reads the default only if the file has no dtype.
+    // Omits a dtype of None (the default), because 1.x uses the default only if there is no dtype.
     const bool is_default = std::holds_alternative<std::monostate>(values[i]) &&
                             dtype_from_name(param.default_text).has_value();
     if (param.required || (text != param.default_text && !is_default))
@@ -28,13 +28,13 @@ Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
   return attrs;
 }
 
-// Returns nothing for operators of the registry and calls of symbols.
+// Returns the form of a host operator; nullopt for other operators and for calls of symbols.
 std::optional<graph::HostOpForm> form_of(const Call& call) {
   const graph::HostOp* host = call.file_op.empty() ? call.host() : nullptr;
   return host ? host->form() : std::nullopt;
 }
 
-// A subgraph of a host operator whose inputs are these entries.
+// Makes a subgraph of a host operator with these inputs.
 Subgraph subgraph_of(const graph::HostOpForm::Part& part, const NodeOutputs& inputs,
                      std::string name, const MakeCall& make_call) {
   graph::Graph body = *part.graph;
@@ -53,15 +53,15 @@ Subgraph subgraph_of(const graph::HostOpForm::Part& part, const NodeOutputs& inp
   return graph;
 }
 
-// The call of a loop or a branch that a forward ran. Each value that its graphs import is one input
-// of the node, as in 1.x.
+// Makes the call of a loop or a branch of a forward. As in 1.x, each value that its graphs import
+// is one input of the node.
 ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpForm& form,
                                      const NodeOutputs& inputs, const std::string& name,
                                      const MakeCall& make_call) {
   const bool is_branch = form.num_variables == 0;
   const size_t first = is_branch ? 1 : static_cast<size_t>(form.num_variables);
   NodeInputs given;
-  std::vector<int> places;  // by input of the operator
+  std::vector<int> places;  // by input of the operator: input of the node
   for (size_t i = 0; i < inputs.size(); ++i)
     places.push_back(i < first ? given.variable(static_cast<int>(i), inputs[i])
                                : given.import(inputs[i]));
@@ -81,7 +81,7 @@ ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpF
   return call_of(op.c_str(), std::move(flow), given.take());
 }
 
-// The node of a loop, a branch or an operator written in Python that a forward ran.
+// Makes the node of a loop, a branch or an operator written in Python of a forward.
 NodeRef node_of_form(const Call& call, const graph::HostOpForm& form, NodeOutputs inputs,
                      std::string name, const MakeCall& make_call) {
   const std::string& op = call.op->name;
@@ -131,13 +131,13 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
   std::string text = node.name().text;
   if (!node.call->file_op.empty()) return unique(text);
   const std::string& op = node.op()->name;
-  // The trace counts the operators outside of inner blocks and not those in them.
+  // Names that the trace made from operator and position (relu3) are replaced by the graph's name.
   if (text.starts_with(op) && is_number(std::string_view(text).substr(op.size())))
     text = graph.name;
   else if (text.ends_with("_" + op))
     text.resize(text.size() - op.size() - 1);
   else
-    return unique(text);  // a name of its own
+    return unique(text);  // a name that the user gave
   const bool is_host = node.call->host() != nullptr;
   const std::string kind = hint(is_host ? op.substr(op.find_first_not_of('_')) : file_name(op));
   const std::string base = text.empty() ? kind : str(text, '_', kind);
@@ -147,7 +147,7 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
 NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> leaves,
                        const NodeName& name, const MakeCall& make_call) {
   MX_ASSERT(leaves.size() == graph.inputs.size() + graph.parameters.size());
-  std::vector<NodeOutput> found(graph.nodes.size());  // an operator has one for any output
+  std::vector<NodeOutput> found(graph.nodes.size());  // by node; an operator's is its output 0
   for (size_t i = 0; i < leaves.size(); ++i) {
     const size_t inputs = graph.inputs.size();
     found[static_cast<size_t>(i < inputs ? graph.inputs[i] : graph.parameters[i - inputs])] =
@@ -157,7 +157,7 @@ NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> le
     const NodeOutput& at = found[static_cast<size_t>(v.node)];
     return graph.node(v).kind == graph::NodeKind::kOp ? NodeOutput{at.node, v.output} : at;
   };
-  // Only what the outputs need: an operator without a form in files may have no use.
+  // Skips unused operators, because files may not support them.
   const std::vector<uint8_t> needed = graph::find_needed(graph, graph.outputs);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const graph::Node& n = graph.nodes[i];

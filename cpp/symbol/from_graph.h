@@ -1,4 +1,4 @@
-// Symbols of what ran: operators with their parameters as the tape and traced graphs have them.
+// Makes symbols from traced graphs and from recorded calls.
 #pragma once
 #include <functional>
 #include <map>
@@ -12,18 +12,18 @@
 
 namespace mxlite::symbol {
 
-// The node of a call that ran, named `name`: a symbol's call as it is, another one with its
-// parameters as text. An operator that files do not have throws an error of the kind "not
-// supported" that names the operator and the user's line.
+// Returns a node named `name` for a call that was run. Keeps a symbol's call unchanged; otherwise
+// converts the parameters to text. If files do not support the operator, throws a not-supported
+// error that names the operator and the user's line.
 NodeRef node_of_run(const CallRef& call, NodeOutputs inputs, std::string name);
 
-// Gives the nodes of a traced graph their names in a symbol: dense0_fullyconnected0, counted for
-// each block.
+// Returns the names that nodes of a traced graph get in a symbol: dense0_fullyconnected0, with a
+// count for each block.
 class TraceNames {
  public:
   explicit TraceNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
   std::string operator()(const graph::Graph& graph, const graph::Node& node);
-  std::string unique(const std::string& name);  // with a number behind it if it is taken
+  std::string unique(const std::string& name);  // adds a number if the name is taken
 
  private:
   std::set<std::string> taken_;
@@ -31,18 +31,18 @@ class TraceNames {
 };
 
 using NodeName = std::function<std::string(const graph::Graph&, const graph::Node&)>;
-// The outputs of a traced graph. Leaves: its inputs, then its parameters; constants are variables.
-// `make_call` makes the calls of operators written in Python. An operator that symbols cannot hold
-// throws the error of node_of_run.
+// Returns the outputs of a traced graph as a symbol. leaves: those for the graph's inputs, then its
+// parameters; constants become variables. `make_call` makes the calls of operators written in
+// Python. Throws like node_of_run if symbols do not support an operator.
 NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> leaves,
                        const NodeName& name, const MakeCall& make_call);
-// The outputs of the graph of a symbol, with the names that it has and new variables.
+// Returns the outputs of the graph of a symbol, with the same names and new variables.
 NodeOutputs from_graph(const graph::Graph& graph);
 
-// A copy of a symbol in which `leaf(variable)` stands for each variable.
+// Returns a copy of a symbol in which `leaf(variable)` replaces each variable.
 NodeOutputs with_leaves(const NodeOutputs& heads,
                         const std::function<NodeOutput(const NodeRef&)>& leaf);
-// A copy in which entries of variables in `replaced` stand for them.
+// Returns a copy in which variables with an entry in `replaced` (by name) are replaced by it.
 NodeOutputs substituted(const NodeOutputs& heads,
                         const std::map<std::string, NodeOutput>& replaced);
 

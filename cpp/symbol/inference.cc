@@ -59,9 +59,9 @@ Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::str
 
 namespace {
 
-// Returns the shape that the parameters of a call give, with unknown extents that its users decide;
-// empty if the parameters give the whole shape. _arange has no parameter `shape`: its users decide
-// the number of values.
+// Returns the shape parameter of a call if it has unknown extents, which the users of the result
+// determine; nullopt if the shape is known. _arange has no parameter `shape`: users may determine
+// the number of its values.
 std::optional<Shape> open_shape(const Call& call, UnknownExtent unknown) {
   if (!call.op || !call.traits().shape_from_users) return std::nullopt;
   const std::vector<AttrValue> values = call.op->params_values(call.params.get());
@@ -96,7 +96,7 @@ CallRef with_shape(const Call& call, const Shape& shape) {
     MX_CHECK_SHAPE(shape[0] % repeat == 0, call.name.text,
                    ": the number of values must be a multiple of repeat ", repeat, ", got ",
                    shape[0], " from the users of the result");
-    // Stops half a step before the next value, so that rounding cannot change the count.
+    // `stop` is half a step before the next value, so that rounding cannot change the count.
     const double steps = static_cast<double>(shape[0] / repeat) - 0.5;
     found = attr_to_double(value("start")) + steps * attr_to_double(value("step"));
   }
@@ -130,7 +130,7 @@ namespace {
 
 UnknownExtent (*extent_of_thread)() = nullptr;
 
-// The variables of these names.
+// Returns a function that looks up variables by name.
 std::function<Inference::Known(const Node&)> known_by_name(const Inference::Shapes& shapes,
                                                            const Inference::Types& types) {
   return [&](const Node& variable) {
@@ -262,7 +262,7 @@ void Inference::run_shapes() {
     forward = !forward;
     changed = changed || take_default_shapes();
   }
-  // Rules from outputs to inputs may have filled a call: the operator's own rule decides.
+  // Checks calls that were inferred from their outputs with the operator's own rule.
   for (const Step& step : steps_)
     if (is_complete(step) && !shape_from_users(*step.call, unknown_))
       at_node(step, [&] { infer_known(step); });
@@ -344,7 +344,7 @@ bool Inference::refine(const Step& step) {
   else
     refine_all_alike(nullptr, shapes);
   if (!shapes.changed()) return false;
-  bool changed = false;  // an array may be several inputs
+  bool changed = false;  // merge decides: an array may be several inputs
   for (size_t i = 0; i < in.size(); ++i) changed |= merge(step.in[i], in[i]);
   for (size_t i = 0; i < out.size(); ++i) changed |= merge(step.out + i, out[i]);
   return changed;

@@ -1,5 +1,5 @@
-// Shapes and types of all values of a symbol, forward and backward: types first, without shapes,
-// by the operators' traits, then shapes to a fixed point.
+// Infers types and shapes of all values of a symbol, from inputs to outputs and back: types first,
+// by the operators' traits, then shapes, until nothing changes.
 #pragma once
 #include <functional>
 #include <map>
@@ -13,38 +13,38 @@
 
 namespace mxlite::symbol {
 
-// Says how texts spell unknown extents: 0 (and () for a shape without known axes), or with NumPy
-// shapes -1 (and None).
+// How unknown extents are written: as 0 (and () for an unknown number of axes) or, with NumPy
+// shapes, as -1 (and None).
 enum class UnknownExtent : int8_t { kZero = 0, kNegative = -1 };
 
-// A shape as text, "(2, 0)" or "None", with -1 for unknown extents; a value error names `who`.
+// Parses "(2, 0)" or "None"; unknown extents become -1. Throws a value error that names `who`.
 Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::string& who);
-// Such a shape from its extents.
+// Returns the shape with -1 for unknown extents.
 Shape known_shape(const Shape& given, UnknownExtent unknown);
 
-// Returns the way in which the calling thread writes unknown extents: 0 unless a layer above
-// symbols has set a function that knows it.
+// Returns how the calling thread writes unknown extents: as 0, unless a higher layer has set a
+// function that tells.
 UnknownExtent unknown_extent();
 void set_unknown_extent(UnknownExtent (*of_thread)());
 
 class Inference {
  public:
-  // Holds what is known of a variable; that counts more than the variable's attributes.
+  // Facts about a variable; they take precedence over the variable's attributes.
   struct Known {
     std::optional<Shape> shape;
     KnownType type;
   };
   Inference(const NodeOutputs& heads, const std::function<Known(const Node&)>& known,
             UnknownExtent unknown);
-  // The same by the variables' names.
+  // The same facts by the variables' names.
   using Shapes = std::map<std::string, Shape>;
   using Types = std::map<std::string, DType>;
   Inference(const NodeOutputs& heads, const Shapes& shapes, const Types& types,
             UnknownExtent unknown);
 
-  // Spreads types; `fallback` is for variables that stay unknown.
+  // Infers types; variables that stay unknown get `fallback`.
   void run_types(KnownType fallback);
-  // Spreads shapes. Throws a shape error that names the node if they do not fit.
+  // Infers shapes. Throws a shape error that names the node if they do not fit.
   void run_shapes();
 
   const Listing& listing() const { return listing_; }
@@ -52,8 +52,8 @@ class Inference {
   bool casts_precision() const;
   const Shape& shape(const Node& node, int output) const { return shapes_[slot(node, output)]; }
   KnownType type(const Node& node, int output) const { return types_[slot(node, output)]; }
-  // Calls with the shapes that were found, by node, for those that left them to their users. A
-  // shape error if one stays unknown.
+  // Returns, by node, calls with inferred shapes for calls whose users determine the shape. Throws
+  // a shape error if a shape is unknown.
   Calls completed_calls() const;
 
  private:
@@ -74,7 +74,7 @@ class Inference {
   bool refine(const Step& step);
   bool infer_known(const Step& step);
   bool infer_partly(const Step& step);
-  // Gives the operator's default shape to arrays whose shape neither parameters nor users
+  // Sets the operator's default shape for arrays whose shape neither parameters nor users
   // determine.
   bool take_default_shapes();
   bool merge(size_t slot, const Shape& shape);
@@ -93,11 +93,11 @@ class Inference {
   std::vector<KnownType> types_;
 };
 
-// Whether the call makes an array whose shape its users decide.
+// Returns whether the call makes an array whose shape its users determine.
 bool shape_from_users(const Call& call, UnknownExtent unknown);
 
-// A graph that was traced with fixed shapes is wrong for others: throws a shape error if the
-// variable is an input of such a graph and has another shape now.
+// Throws a shape error if the variable is an input of a graph that was traced with fixed shapes,
+// and has another shape now, because the graph is wrong for other shapes.
 void check_traced_shape(const Call& variable, const Shape& given);
 
 }  // namespace mxlite::symbol

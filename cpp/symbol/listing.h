@@ -1,4 +1,4 @@
-// The nodes of a symbol by position: what inference, files and runs of a symbol read.
+// The nodes of a symbol as a graph, for inference, files and runs of the symbol.
 #pragma once
 #include <unordered_map>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace mxlite::symbol {
 
-// Calls that stand for those of nodes.
+// Calls that replace the calls of nodes.
 using Calls = std::unordered_map<const Node*, CallRef>;
 
 // Adds a call, whose shapes are not known, to the graph of a symbol.
@@ -17,8 +17,8 @@ graph::ValueId add_call(graph::Graph& graph, CallRef call, std::vector<graph::Va
 struct Listing {
   explicit Listing(const NodeOutputs& heads, const Calls& replaced = {});
 
-  // In 1.x's order. Variables are its inputs; it has the nodes' calls, and only outputs that a user
-  // sees. Shapes are unknown.
+  // Nodes are in 1.x's order and share the calls of the symbol's nodes. Variables are inputs. Nodes
+  // have only visible outputs; shapes are unknown.
   graph::Graph graph;
   std::vector<NodeRef> nodes;  // by position
   std::unordered_map<const Node*, int32_t> positions;

@@ -9,7 +9,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// Names of files under which the engine has no operator, and whose they are.
+// Engine's operator for each name in files that is not the name of an operator.
 const std::map<std::string, std::string, std::less<>>& engine_names() {
   static const auto* const made = [] {
     auto* names = new std::map<std::string, std::string, std::less<>>;

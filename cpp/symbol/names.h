@@ -1,4 +1,4 @@
-// Names of operators as files and users have them.
+// Names of operators in files and for users.
 #pragma once
 #include <array>
 #include <optional>
@@ -7,24 +7,24 @@
 
 namespace mxlite::symbol {
 
-// Attributes of 1.x that are written without underscores and kept with them.
+// Attributes of 1.x that users write without underscores and symbols store with them.
 inline constexpr std::array<std::string_view, 5> kHiddenKeys = {"ctx_group", "lr_mult", "wd_mult",
                                                                 "force_mirroring", "mirror_stage"};
-// Keeps a variable's shape of a traced forward with fixed shapes, such as (0, 3): 0 is any extent.
+// Attribute with a variable's shape in a trace with fixed shapes, such as (0, 3); 0: any extent.
 inline constexpr const char* kTracedShape = "__traced_shape__";
 bool is_hidden_key(std::string_view key);
 std::string hidden_key(std::string_view key);  // __lr_mult__ for lr_mult, other keys as they are
-// An operator's attribute that belongs to an input: weight_lr_mult is __lr_mult__ of weight.
+// An operator's attribute that applies to an input: weight_lr_mult is __lr_mult__ of weight.
 struct InputAttribute {
   std::string input, key;
 };
 std::optional<InputAttribute> input_attribute(std::string_view key);
 
-// The name by which the engine knows an operator of a 1.x file.
+// Returns the name in ops() of an operator in a 1.x file.
 std::string engine_name(std::string_view op);
-// The name under which 1.9.1 files have an operator that is called by an alias.
+// Returns the name in 1.9.1 files of an operator that is called by an alias.
 std::string file_name(std::string_view alias);
-// The text from which automatic names are made: fullyconnected of FullyConnected.
+// Returns the text from which automatic names are made: "fullyconnected" for FullyConnected.
 std::string hint(std::string_view alias);
 
 }  // namespace mxlite::symbol

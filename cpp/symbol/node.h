@@ -1,6 +1,6 @@
 // Nodes of symbols: variables and calls of operators, before any shape is known. A symbol is a list
-// of entries; nodes are shared by all symbols that were composed of them, and with compiled graphs
-// they share their calls.
+// of node outputs. Symbols that are composed of other symbols share their nodes; compiled graphs
+// share the calls.
 #pragma once
 #include <functional>
 #include <memory>
@@ -27,45 +27,45 @@ struct NodeOutput {
 using NodeOutputs = std::vector<NodeOutput>;
 
 struct Node {
-  CallRef call;  // without an operator for a variable
+  CallRef call;  // of a variable: without an operator
   NodeOutputs inputs;
 
   Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
-  ~Node();  // long chains of nodes end without recursion
+  ~Node();  // destroys long chains of nodes without recursion
 
   bool is_variable() const { return !call->op; }
   const std::string& name() const { return call->name.text; }
   const std::string& op() const { return call->file_op; }  // as files name it
   int num_inputs() const { return static_cast<int>(inputs.size()); }
-  int num_outputs() const;  // that a user sees
+  int num_outputs() const;  // visible ones
   std::string output_name(int index) const;
   std::vector<int> states() const;  // inputs that are auxiliary states
-  // Replaces the call by a copy that `change` has changed: other nodes may have the call, too.
+  // Replaces the call by a copy that `change` modifies, because other nodes may share the call.
   void edit(const std::function<void(Call&)>& change);
-  // A copy with other inputs; the call is shared.
+  // Returns a copy with other inputs, which shares the call.
   NodeRef moved(NodeOutputs inputs) const;
 };
 
 NodeRef make_variable(std::string name, Attributes attrs = {});
 NodeRef make_node(CallRef call, NodeOutputs inputs);
 
-// All nodes that heads need, inputs before their users, in 1.x's order.
+// Returns all nodes that heads need in 1.x's order: inputs before their users.
 std::vector<NodeRef> topological_order(const NodeOutputs& heads);
 
-// The variables of a graph in that order, arguments and auxiliary states.
+// The variables of a graph in topological order: arguments and auxiliary states.
 struct Variables {
   std::vector<NodeRef> all;
   std::vector<bool> is_state;  // parallel to `all`: an operator writes it
 };
 Variables variables_of(const std::vector<NodeRef>& order);
 
-// Names of variables that operators use only as weights, auxiliary states too.
+// Returns the names of variables that operators use only as weights or auxiliary states.
 std::vector<std::string> weight_names(const NodeOutputs& heads);
 
-// Variables that operators look rows up in, in topological order, and whether the rule asks for
-// gradients of only those rows.
+// Returns, in topological order, variables in which operators look up rows, and whether the
+// operator has a row-sparse gradient.
 std::vector<std::pair<std::string, bool>> looked_up(const NodeOutputs& heads);
 
 }  // namespace mxlite::symbol

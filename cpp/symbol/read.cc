@@ -1,5 +1,5 @@
-// Reads -symbol.json files of any MXNet 1.x: checks the whole graph, makes the changes that old
-// files need, then the nodes.
+// Reads -symbol.json files of any MXNet 1.x: checks the whole graph, updates old files to the
+// present form, and then makes the nodes.
 #include <algorithm>
 
 #include "cpp/base/json.h"
@@ -12,7 +12,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// A graph takes four levels of JSON, and its nodes a few more.
+// A graph has four levels of JSON, and its nodes have a few more.
 constexpr int kJsonDepth = 4 * (kMaxDepth + 4);
 
 template <class... Args>
@@ -20,7 +20,7 @@ template <class... Args>
   throw FileError(str(args...));
 }
 
-// A member of an object; null if there is none or it is null.
+// Returns a member of an object; null if there is none or it is JSON's null.
 const Json* member(const Json* value, const char* name) {
   if (!value || !value->is_object()) return nullptr;
   const auto found = value->find(name);
@@ -39,7 +39,7 @@ std::string shown(const Json* value) {
   }
   size_t longest = 80;
   if (text.size() <= longest) return text;
-  while ((text[longest] & 0xC0) == 0x80) --longest;  // not within a character
+  while ((text[longest] & 0xC0) == 0x80) --longest;  // does not cut a UTF-8 character
   return text.substr(0, longest) + " ...";
 }
 
@@ -61,7 +61,7 @@ std::vector<int64_t> numbers(const Json& value, const std::string& label) {
   return result;
 }
 
-// [node, output, version]; older files have no version.
+// Checks a reference: [node, output, version]; older files have no version.
 void check_reference(const Json& reference, size_t nodes, const std::string& label,
                      const char* reason) {
   const std::vector<int64_t> parts = numbers(reference, label);
@@ -114,7 +114,7 @@ class Checker {
     if (text_of(*op) == "null" && count > 0)
       damaged(label, ": a variable has ", count, " inputs, 0 expected");
     for (size_t i = 0; i < count; ++i) {
-      // Inputs stand before their users, so that a graph has no cycles.
+      // Inputs must come before their users, so that a graph has no cycles.
       const Json& reference = (*inputs)[i];
       const bool has_first = reference.is_array() && !reference.empty();
       check_reference(
@@ -178,7 +178,7 @@ std::string attribute_text(const Json& value) {
 
 const OpSchema* schema_of(const std::string& op) { return ops().find(engine_name(op)); }
 
-// MAJOR * 10000 + MINOR * 100 + PATCH of the writer; 800 if it did not say.
+// Returns MAJOR * 10000 + MINOR * 100 + PATCH of the MXNet that wrote the file; 800 if unknown.
 int64_t version_of(const Json* attrs) {
   const Json* version = member(attrs, "mxnet_version");
   return version ? (*version)[1].get<int64_t>() : 800;
@@ -187,7 +187,7 @@ int64_t version_of(const Json* attrs) {
 Item read_item(const Json& node) {
   Item item{text_of(node.at("op")), text_of(node.at("name")), {}, {}, member(&node, "subgraphs")};
   if (item.op != "null" && schema_of(item.op)) item.op = file_name(item.op);
-  // <= 0.8 kept parameters and attributes apart, 0.9 to 0.11 called both attr.
+  // Up to 0.8, files had parameters in `param` and attributes in `attr`; 0.9 to 0.11, both in attr.
   for (const char* key : {"param", "attr", "attrs"})
     if (const Json* attrs = member(&node, key))
       for (const auto& [name, value] : attrs->get_ref<const Json::object_t&>())
@@ -196,7 +196,7 @@ Item read_item(const Json& node) {
   return item;
 }
 
-// Writes lr_mult as __lr_mult__; weight_lr_mult of an operator goes to that variable.
+// Renames lr_mult to __lr_mult__; moves weight_lr_mult of an operator to its variable.
 void hide_attributes(Item& item, std::vector<Item>& nodes) {
   const OpSchema* op = item.op == "null" ? nullptr : schema_of(item.op);
   const Attributes old = item.attrs;
@@ -245,7 +245,7 @@ void add_missing_variables(File& file) {
   file.nodes = std::move(result);
 }
 
-// Spells unknown extents of a variable's shape as NumPy shapes do.
+// Writes unknown extents of a variable's shape as -1, like NumPy shapes.
 void write_unknown_as_negative(Attributes& attrs, const std::string& name) {
   const auto found = attrs.find("__shape__");
   if (found == attrs.end()) return;
@@ -279,7 +279,7 @@ void check_output(const Node& node, int output, const std::string& label) {
             node.is_variable() ? "a variable" : node.op(), "), which has ", node.num_outputs());
 }
 
-// Checks that there are as many inputs as the operator takes with these parameters.
+// Checks that there are as many inputs as the operator needs with these parameters.
 void check_arity(const Call& call, size_t given, const std::string& label) {
   const int wanted = call.num_inputs();
   if (static_cast<int>(given) == wanted || (wanted < 0 && given > 0)) return;
@@ -345,7 +345,7 @@ class Builder {
   }
 
   const FileHooks& hooks_;
-  const Json* attrs_;  // those of the file, because subgraphs state no version
+  const Json* attrs_;  // of the whole file, because subgraphs have no version
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Runs a symbol node by node in both directions, for monitors that look at gradients, too.
+// Runs a symbol node by node, forward and backward, for monitors that also show gradients.
 #pragma once
 #include <functional>
 
@@ -6,8 +6,8 @@
 
 namespace mxlite::symbol {
 
-// One forward pass in which each node has a tape of its own, so that backward stops at every node.
-// Both passes are walks (cpp/graph/walk.h). Nodes are given as positions in the listing.
+// One forward pass in which each node has a separate tape, so that backward stops at every node.
+// Both passes are walks (cpp/graph/walk.h). Nodes are given by their position in the listing.
 class RecordedSteps {
  public:
   // Runs the call of a node; it may return hidden outputs, too.
@@ -17,14 +17,14 @@ class RecordedSteps {
   // Called in backward with the gradient of each differentiable input of each node.
   using Report = std::function<void(const Node& node, int input, const NDArrayRef& gradient)>;
 
-  // Runs forward in training mode. leaves: arrays for the listing's variables; backward stores the
-  // gradients of those that are variables of the tape.
+  // Runs forward in training mode. leaves: arrays for the listing's variables; backward stores
+  // gradients of leaves that are autograd variables.
   RecordedSteps(Listing listing, Arrays leaves, const Run& run, const Watch& watch);
 
   const Arrays& outputs() const { return outputs_; }
 
-  // Writes or adds gradients as the leaves ask; zeros where the outputs do not depend on a leaf.
-  // May be called again. head_grads: by output; null, or left out, for ones.
+  // Writes or adds gradients as each leaf's grad_req says; zeros if the outputs do not depend on
+  // the leaf. May be called again. head_grads: by output; ones if null or missing.
   void backward(const Arrays& head_grads, const Report& report) const;
 
  private:
@@ -41,7 +41,7 @@ class RecordedSteps {
   Arrays outputs_;
 };
 
-// The name under which a monitor sees the gradient of an input: fc1_backward_output0.
+// Returns the name by which a monitor shows the gradient of an input: fc1_backward_output0.
 std::string gradient_name(const Node& node, int input);
 
 }  // namespace mxlite::symbol

@@ -34,7 +34,7 @@ class NodeVisitor final : public graph::Visitor<NDArrayRef> {
   const NodeRun& run_node_;
 };
 
-// Whether one of the nodes leaves its shape to its users.
+// Returns whether users determine the shape of one of the nodes.
 bool has_open_shape(const std::vector<NodeRef>& nodes) {
   return std::ranges::any_of(nodes, [](const NodeRef& node) {
     return shape_from_users(*node->call, UnknownExtent::kZero);

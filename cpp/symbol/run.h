@@ -1,4 +1,4 @@
-// Runs calls of symbols on arrays: added to the running trace, or one after the other.
+// Runs calls of symbols on arrays: adds them to the running trace, or runs them one by one.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,18 +13,18 @@ namespace mxlite::symbol {
 
 using Arrays = std::vector<NDArrayRef>;
 
-// Runs an operator of the registry on dense arrays, traced ones too, without mixed precision: a
-// symbol has its casts as nodes. Returns all outputs, hidden ones too. `device` counts if there
+// Runs an operator with kernels on dense or traced arrays, without mixed precision, because a
+// symbol has casts as nodes. Returns all outputs, including hidden ones. `device` is used if there
 // are no inputs.
 NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
                       engine::Origin origin);
 
-// Returns how many outputs of a call monitors show: those that a user sees, and hidden ones that
-// have names (statistics of normalizations).
+// Returns how many outputs of a call monitors show: visible ones, and hidden ones that have names
+// (statistics of normalizations).
 size_t num_shown_outputs(const Call& call, int num_inputs);
 
-// Returns the outputs of a call inside a subgraph, on arrays of any storage. A layer above symbols
-// that runs more than dense operators sets its own function, once.
+// Runs a call inside a subgraph on arrays of any storage type. The default runs dense operators; a
+// higher layer that supports more sets its own function, once.
 using CallRunner = Arrays (*)(const CallRef& call, const Arrays& inputs);
 void set_call_runner(CallRunner runner);
 
@@ -35,16 +35,16 @@ using NodeRun = std::function<Arrays(int32_t node, const Arrays& inputs)>;
 Arrays run_nodes(const graph::Graph& graph, const graph::GraphRoute& route, const Arrays& leaves,
                  const NodeRun& run_node = {});
 
-// Adds the calls of a listing to the running trace; `leaves` are arrays for its variables. Host
-// operators, and operators that choose the storage of their outputs, are called and traced.
+// Adds the calls of a listing to the running trace; `leaves` are arrays for its variables. Calls
+// and traces host operators, and operators that choose the storage type of their outputs.
 Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves);
 
-// The calls of nodes that leave their shapes to their users (begin_state), with the shapes that
-// follow from those of the variables.
+// Returns calls, with shapes inferred from the variables, for nodes whose users determine the shape
+// (begin_state).
 Calls calls_with_shapes(const NodeOutputs& heads,
                         const std::function<Inference::Known(const Node&)>& known);
 
-// Runs a subgraph any number of times.
+// Runs a subgraph; can be called repeatedly.
 class SubgraphRun {
  public:
   explicit SubgraphRun(const Subgraph& graph);

@@ -46,7 +46,7 @@ class Cutter {
     return {variable, 0};
   }
 
-  // The name that a value has outside, or one like it that is not taken.
+  // Returns the name that a value has outside, with a suffix if the name is taken.
   std::string import_name(const NodeOutput& entry) {
     std::string name = entry.node->output_name(entry.output);
     if (taken_.contains(name)) name += str("_import", result_.imports.size());

@@ -1,4 +1,4 @@
-// Parts of symbols that operators of control flow call: bodies and conditions of loops, branches.
+// Parts of symbols that control-flow operators call: loop bodies, loop conditions and branches.
 #pragma once
 #include <span>
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace mxlite::symbol {
 
-// Marks the nodes that a function made while it was called for a subgraph.
+// Attribute of nodes that a function has made while it was called to make a subgraph.
 inline constexpr const char* kSubgraphName = "__subgraph_name__";
 
 struct Subgraph {
   NodeOutputs heads;
-  std::vector<NodeRef> variables;  // arguments, then those that stand for imports
-  std::vector<int> inputs;         // by variable: its position among the operator's inputs
+  std::vector<NodeRef> variables;  // arguments, then variables for the imports
+  std::vector<int> inputs;         // by variable: index of the operator's input
 
-  // Returns the numbers of the variables that the outputs use, in the order of files.
+  // Returns the indices of the variables that the outputs use, in the order of files.
   std::vector<int> order() const;
-  // Returns the positions of the operator's inputs that operators of the subgraph write.
+  // Returns the indices of the operator's inputs that operators in the subgraph write.
   std::vector<int> written() const;
 };
 
@@ -26,26 +26,26 @@ struct Subgraph {
 struct SubgraphSpecs {
   Specs variables, outputs;
 };
-// Infers them from what is known of the variables. Throws a shape error if shapes do not fit.
+// Infers all specs from the known facts about the variables. Throws a shape error on a mismatch.
 SubgraphSpecs infer(const Subgraph& graph, std::span<const TensorSpec> variables);
 // Returns the types of the outputs.
 std::vector<DType> infer_types(const Subgraph& graph, std::span<const DType> variables);
 
-// Returns a name that no other subgraph of this process has: foreach0, foreach1.
+// Returns a name that is unique in this process: foreach0, foreach1.
 std::string unique_subgraph_name(const std::string& name);
 
-// A subgraph before it is known which inputs of an operator it gets.
+// A subgraph before inputs of an operator are assigned to it.
 struct CutSubgraph {
   NodeOutputs heads;
   std::vector<NodeRef> variables;
   size_t num_arguments = 0;
-  NodeOutputs imports;  // values of the surrounding graph, for the variables behind the arguments
+  NodeOutputs imports;  // values of the surrounding graph for the other variables
 };
-// Copies the nodes that are marked with `name`; other values that they use become imports.
+// Copies the nodes that are marked with `name`; values of other nodes that they use become imports.
 CutSubgraph cut_subgraph(const NodeOutputs& heads, std::vector<NodeRef> arguments,
                          const std::string& name);
 
-// Returns the numbers of the variables that the outputs use, in topological order.
+// Returns the indices of the variables that the outputs use, in topological order.
 std::vector<int> used_variables(const NodeOutputs& heads, const std::vector<NodeRef>& variables);
 
 }  // namespace mxlite::symbol

@@ -1,4 +1,4 @@
-// Writes -symbol.json files, laid out as 1.9.1 does.
+// Writes -symbol.json files in the layout of 1.9.1.
 #include "cpp/base/json.h"
 #include "cpp/symbol/control_flow_files.h"
 #include "cpp/symbol/listing.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kVersion = 10901;
 
-using Fields = std::vector<std::pair<std::string, std::string>>;  // values are JSON already
+using Fields = std::vector<std::pair<std::string, std::string>>;  // values are JSON texts
 using Texts = std::vector<std::string>;
 
 std::string pad(int indent) { return std::string(static_cast<size_t>(std::max(indent, 0)), ' '); }
@@ -28,14 +28,14 @@ std::string object(const Fields& fields, int indent, bool on_lines) {
   return str("{\n", inner, joined(items, ", \n" + inner), "\n", pad(indent), "}");
 }
 
-// On one line up to ten items.
+// Writes up to ten items on one line, and more on lines of their own.
 std::string array(const Texts& items, int indent) {
   if (items.size() <= 10) return str("[", joined(items, ", "), "]");
   const std::string inner = pad(indent + 2);
   return str("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent), "]");
 }
 
-// Each item on lines of its own.
+// Writes each item on lines of its own.
 std::string lines(const Texts& items, int indent) {
   const std::string inner = items.empty() ? "" : pad(indent);
   return str("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent - 2), "]");
@@ -43,7 +43,7 @@ std::string lines(const Texts& items, int indent) {
 
 class Writer {
  public:
-  // The fields of a graph, or of a subgraph that begins further to the right.
+  // Returns the fields of a graph, or of a subgraph with a larger indent.
   Fields graph(const NodeOutputs& heads, int indent) const {
     const Listing listing(heads);
     std::vector<int> versions(listing.nodes.size());

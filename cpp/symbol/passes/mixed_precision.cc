@@ -11,14 +11,14 @@
 namespace mxlite::symbol {
 namespace {
 
-// Returns the type of what a cast makes, and nothing for other calls.
+// Returns the type to which a call casts; nullopt for other calls.
 KnownType cast_type(const Call& call) {
   if (!call.op || call.op->name != "amp_cast") return std::nullopt;
   return static_cast<const CastParams*>(call.params.get())->dtype;
 }
 
-// Replaces inputs of a call by their casts. They are entries of a symbol or values of its graph;
-// `call_of(input)` is the call that made an input, `add(op, attrs, inputs)` adds a cast.
+// Replaces inputs of a call, in a symbol or in its graph, by casts. `call_of(input)` returns the
+// call that made an input, `add(op, attrs, inputs)` adds a cast.
 template <class Value, class CallOf, class Add>
 void add_casts(const amp::Rules& rules, const Call& call, std::vector<Value>& inputs,
                const CallOf& call_of, const Add& add) {
@@ -82,7 +82,7 @@ class Caster {
  private:
   void add(int32_t id, const graph::Node& node) {
     std::vector<graph::ValueId> inputs = rewrite_.map(node.inputs);
-    // The bodies of loops and branches have no casts.
+    // Loops and branches run in float32, because their bodies have no casts.
     const bool is_kept = options_.kept.contains(node.name().text) || control_flow(*node.call);
     const amp::Rules kept{options_.precision->target, {{node.op(), AmpClass::kFloat32}}, {}};
     add_casts(
@@ -96,7 +96,7 @@ class Caster {
       rewrite_.replace({id, output.output}, output);
   }
 
-  // A value is cast to a type once.
+  // Casts each value only once to a type.
   graph::ValueId cast(const std::string& op, Attributes attrs, std::vector<graph::ValueId> values) {
     const graph::ValueId value = values[0];
     const graph::Node& source = made().node(value);
@@ -139,7 +139,7 @@ graph::Graph mixed_precision(const graph::Graph& graph, const PassOptions& optio
 void cast_inputs(Node& node, const std::function<std::string(const std::string& op)>& name) {
   const amp::Rules* rules = amp::current_rules();
   if (!rules || node.is_variable()) return;
-  // Casts belong to the body of a loop or branch in which the node is composed.
+  // Marks casts as part of the loop's or branch's body in which the node is composed.
   const auto body = node.call->attrs.find(kSubgraphName);
   add_casts(
       *rules, *node.call, node.inputs,
