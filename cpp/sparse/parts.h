@@ -1,5 +1,5 @@
-// Sparse arrays in their normal form, and what rules of operators build results from. Nothing here
-// is recorded. Functions wait for values where the shape of a result depends on them.
+// Converts sparse arrays to their normal form, and has helpers for rules of operators. Nothing here
+// is recorded. Functions wait for values if the shape of their result depends on values.
 #pragma once
 #include <span>
 #include <vector>
@@ -10,41 +10,41 @@
 
 namespace mxlite::sparse {
 
-// Switches recording off: parts are handled outside of the tape.
+// Pauses recording, because operations on the parts of sparse arrays are not recorded.
 class Unrecorded : public autograd::ModeScope {
  public:
   Unrecorded() : ModeScope({.recording = false, .training = autograd::mode.training}) {}
 };
 
-// Brings the parts of a sparse array into the normal form and returns them.
+// Converts the parts of a sparse array to the normal form and returns them.
 const SparseParts& normal_parts(const NDArrayRef& array);
-// Returns the array in default storage; itself if it has that already.
+// Returns the array in default storage; unchanged if it is dense.
 NDArrayRef dense(const NDArrayRef& array);
-// Returns an array of default storage as a sparse one, which stores what is not 0.
+// Converts a dense array to a sparse one that stores the nonzero values.
 NDArrayRef sparse_of_dense(const NDArrayRef& dense, StorageType stype);
 
-// Returns indices in ascending order, each once.
+// Returns the distinct indices in ascending order.
 NDArrayRef unique_rows(const NDArrayRef& indices);
 struct Rows {
   NDArrayRef values, indices;
 };
-// Brings rows into ascending order and adds up those of one index.
+// Sorts rows by index, and adds up rows with equal indices.
 Rows merged(const NDArrayRef& values, const NDArrayRef& indices);
 NDArrayRef row_sparse(const Rows& rows, const Shape& shape);
-// Returns an array that stores other values where `like` stores values.
+// Returns an array that stores `values` at the positions where `like` stores values.
 NDArrayRef with_values(const NDArrayRef& like, NDArrayRef values);
 
 // Returns the position of every stored value in the flattened matrix.
 NDArrayRef csr_keys(const NDArrayRef& csr);
-// Returns the csr array with values at ascending positions of the flattened matrix.
+// Returns a csr array from values and their (ascending) positions in the flattened matrix.
 NDArrayRef csr_of_keys(const NDArrayRef& values, const NDArrayRef& keys, const Shape& shape);
-// Returns the values that an array of any storage has where `pattern` stores values.
+// Returns the values of an array, of any storage type, at the positions that `pattern` stores.
 NDArrayRef looked_up(const NDArrayRef& array, const NDArrayRef& pattern);
 
 // Returns the values of a vector, rounded towards 0; waits for them.
 std::vector<int64_t> read_integers(const NDArrayRef& vector);
 NDArrayRef make_integers(std::span<const int64_t> values, Device device);
-// Returns elements begin to end - 1 along the first axis, on the same memory.
+// Returns a view of the elements begin to end - 1 along the first axis.
 NDArrayRef first_axis_part(const NDArrayRef& array, int64_t begin, int64_t end);
 NDArrayRef concat_rows(std::span<const NDArrayRef> arrays);
 

@@ -1,4 +1,4 @@
-// Element-wise operators of two or more arrays on the stored values.
+// Rules of element-wise operators on two or more arrays, which compute on the stored values.
 #include "cpp/autograd/sparse_grad.h"
 #include "cpp/sparse/parts.h"
 #include "cpp/sparse/rule.h"
@@ -34,7 +34,7 @@ NDArrayRef add_csr(const NDArrayRef& lhs, const NDArrayRef& rhs) {
 
 NDArrayRef add_or_subtract(const SparseCall& call, bool subtract) {
   const NDArrayRef &lhs = call.inputs[0], &rhs = call.inputs[1];
-  if (subtract && lhs->dtype() == DType::kBool) return nullptr;  // has no negative values
+  if (subtract && lhs->dtype() == DType::kBool) return nullptr;  // booleans have no negative
   const StorageType stype = storage_type(*lhs);
   if (!lhs->is_sparse() || !rhs->is_sparse()) {
     const std::array operands{dense(lhs), dense(rhs)};
@@ -63,8 +63,8 @@ NDArrayRef elemwise_mul(const SparseCall& call) {
   return with_values(pattern, call_op("elemwise_mul", {values, looked_up(other, pattern)}));
 }
 
-// A csr matrix with a number, row, column or matrix. If a divisor is 0 where the matrix stores
-// nothing, the NaN of 0 / 0 is lost, as in 1.x.
+// Combines a csr matrix with a number, row, column or matrix. As in 1.x, the result of a division
+// has no NaN where the divisor is 0 and the matrix stores nothing.
 NDArrayRef csr_with_dense(const SparseCall& call, const char* elemwise) {
   const NDArrayRef &lhs = call.inputs[0], &rhs = call.inputs[1];
   if (storage_type(*lhs) != StorageType::kCSR || rhs->is_sparse() || lhs->dtype() != rhs->dtype())

@@ -1,4 +1,4 @@
-// Products with csr matrices and look-ups in row-sparse tables, which have gradients of their own.
+// Rules of products with csr matrices and of look-ups in row-sparse tables; they record themselves.
 #include "cpp/ops/matrix/dot.h"
 #include "cpp/ops/nn/embedding.h"
 #include "cpp/ops/nn/fully_connected.h"
@@ -17,14 +17,14 @@ NDArrayRef reshape(const NDArrayRef& array, const Shape& shape) {
   return call_op("reshape", {array}, {{"shape", shape}});
 }
 
-// The product of a csr matrix of this shape, or of its transpose, and a dense one.
+// Multiplies a csr matrix of this shape, or its transpose, by a dense matrix.
 NDArrayRef csr_dot(const SparseParts& parts, const Shape& shape, const NDArrayRef& rhs,
                    bool transposed, bool sparse_grad = false) {
   return call_op("_csr_dot", {parts.values, parts.indices, parts.indptr, rhs},
                  {{"shape", shape}, {"transpose", transposed}, {"sparse_grad", sparse_grad}});
 }
 
-// Returns lhs.T @ rhs with the rows that lhs has columns for.
+// Returns lhs.T @ rhs as a row-sparse array; its rows are the columns that lhs stores.
 NDArrayRef rows_of_product(const NDArrayRef& lhs, const NDArrayRef& rhs) {
   const SparseParts& parts = normal_parts(lhs);
   const Shape& shape = lhs->shape();
@@ -37,14 +37,14 @@ NDArrayRef rows_of_product(const NDArrayRef& lhs, const NDArrayRef& rhs) {
   return row_sparse({values, rows}, Shape{shape[1], rhs->shape()[1]});
 }
 
-// Returns whether the gradient of a variable is stored by rows.
+// Returns whether the array is a variable with a row-sparse gradient.
 bool has_gradient_by_rows(const NDArrayRef& array) {
   const autograd::ArrayInfo* info = autograd::info_of(*array);
   return info && !info->node && info->req != autograd::GradReq::kNull &&
          info->stype == StorageType::kRowSparse;
 }
 
-// Null for storage types that have no product of their own.
+// Returns null for storage types without a sparse product.
 NDArrayRef product(const NDArrayRef& lhs, const NDArrayRef& rhs, bool transpose_a,
                    bool transpose_b) {
   const bool lhs_is_csr = storage_type(*lhs) == StorageType::kCSR;
@@ -58,7 +58,7 @@ NDArrayRef product(const NDArrayRef& lhs, const NDArrayRef& rhs, bool transpose_
   }
   const int ndim = rhs->shape().ndim();
   if (!lhs_is_csr || (ndim != 1 && ndim != 2) || is_recorded(lhs)) return nullptr;
-  // Single rows of a gradient pay only where the variable's gradient is row-sparse.
+  // A gradient of single rows pays only if the variable's gradient is row-sparse.
   const bool sparse_grad = has_gradient_by_rows(rhs) || right == StorageType::kRowSparse;
   const bool vector = ndim == 1;
   NDArrayRef matrix = dense_operand(rhs);
@@ -98,7 +98,7 @@ NDArrayRef fully_connected(const SparseCall& call) {
   NDArrays inputs{data, dense_operand(call.inputs[1])};
   if (call.inputs.size() == 3) {
     const NDArrayRef bias = dense_operand(call.inputs[2]);
-    const bool by_rows = bias->shape() == Shape{p.num_hidden, 1};  // as a row-sparse bias is
+    const bool by_rows = bias->shape() == Shape{p.num_hidden, 1};  // of a row-sparse bias
     inputs.push_back(by_rows ? reshape(bias, Shape{p.num_hidden}) : bias);
   }
   SmallVector<TensorSpec, 3> specs;

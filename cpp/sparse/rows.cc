@@ -1,4 +1,4 @@
-// Cutting, taking and joining rows of csr arrays.
+// Rules that slice, take and concatenate rows of csr arrays.
 #include <algorithm>
 
 #include "cpp/ops/tensor/concat.h"
@@ -14,8 +14,8 @@ using autograd::call_op;
 
 bool is_csr(const NDArrayRef& array) { return storage_type(*array) == StorageType::kCSR; }
 
-// Returns where the rows first to first + rows begin, and the last of them ends, among the
-// elements. Throws if the parts, which programs may give, form no csr array.
+// Returns indptr[first] to indptr[first + rows]: where rows begin and end among the stored values.
+// Throws if the parts, which may come from the user, are not a valid csr array.
 std::vector<int64_t> row_starts(const SparseCall& call, const SparseParts& parts, int64_t first,
                                 int64_t rows) {
   const int64_t stored = parts.indices->size();
@@ -32,7 +32,7 @@ std::vector<int64_t> row_starts(const SparseCall& call, const SparseParts& parts
   return starts;
 }
 
-// Returns a csr array of elements of another one's parts.
+// Returns a csr array of the stored values at `places` in `parts`.
 NDArrayRef chosen(const SparseParts& parts, std::span<const int64_t> places,
                   std::span<const int64_t> starts, int64_t first_column, const Shape& shape) {
   const Device device = parts.values->device();
@@ -64,7 +64,7 @@ NDArrayRef slice(const SparseCall& call) {
                     make_integers(starts, data->device()));
   }
   const std::vector<int64_t> columns = read_integers(first_axis_part(parts.indices, low, high));
-  std::vector<int64_t> places, kept_before{0};  // elements with columns in range
+  std::vector<int64_t> places, kept_before{0};  // stored values in the column range
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] >= left && columns[i] < right) places.push_back(low + static_cast<int64_t>(i));
     kept_before.push_back(static_cast<int64_t>(places.size()));

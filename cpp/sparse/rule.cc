@@ -8,7 +8,7 @@
 namespace mxlite::sparse {
 namespace {
 
-// Filled before main() starts.
+// Filled by static objects before main().
 std::map<std::string_view, RuleEntry>& rules() {
   static auto* made = new std::map<std::string_view, RuleEntry>;
   return *made;

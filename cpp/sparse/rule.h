@@ -1,4 +1,4 @@
-// Rules of operators whose results on sparse arrays 1.x stores sparsely. Operators without a rule,
+// Rules of operators that have sparse results on sparse arrays in 1.x. Operators without a rule,
 // and calls that a rule refuses, run on dense copies (mxlite/ndarray/sparse/dispatch.py).
 #pragma once
 #include <initializer_list>
@@ -21,7 +21,7 @@ struct SparseCall {
   }
 };
 
-// Computes the result from the parts of the inputs. Returns null if the rule has no form for these
+// Computes the result from the parts of the inputs. Returns null if the rule does not support these
 // storage types, dtypes or parameters.
 using Rule = NDArrayRef (*)(const SparseCall&);
 
@@ -29,20 +29,20 @@ struct RuleEntry {
   const char* op;  // the schema's name
   Rule rule = nullptr;
   bool records = false;  // runs in the caller's mode and records itself; others run unrecorded
-  bool checks_shapes = false;  // takes shapes that the dense call refuses
+  bool checks_shapes = false;  // accepts shapes that the dense call refuses
 };
 
-// Each file has one static object of this class, so a rule stands in no other list.
+// Each file registers its rules by one static object of this class; there is no other list.
 class RuleRegistration {
  public:
   RuleRegistration(std::initializer_list<RuleEntry> rules);
 };
 
-// Returns whether the shapes of a call need no check by the schema: the rule does that. alias: the
-// name that was called.
+// Returns whether the rule checks the shapes of a call instead of the schema. alias: the name that
+// was called.
 bool rule_checks_shapes(const OpSchema& op, std::string_view alias);
 
-// Returns whether the result is stored where the only input is.
+// Returns whether the result stores values at the same positions as the only input.
 bool keeps_storage(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
 
 // Runs the rule of the operator if it records itself; returns null if there is none.

@@ -1,4 +1,4 @@
-// Puts calls on sparse arrays on the tape as a whole; their parts have no history.
+// Records calls on sparse arrays as one node each; operations on their parts are not recorded.
 #pragma once
 #include <functional>
 
@@ -9,16 +9,16 @@ namespace mxlite::sparse {
 // Returns whether a call on the array would be recorded.
 bool is_recorded(const NDArrayRef& array);
 
-// Gradients of the outputs (null where none arrived) -> gradients of the inputs.
+// Computes gradients of the inputs from gradients of the outputs (null if none arrived).
 using Backward = std::function<std::vector<NDArrayRef>(std::span<const NDArrayRef>)>;
-// Records `result` of a function of `data`. takes_sparse: gradients are not made dense first.
+// Records `result` as a function of `data`. takes_sparse: `backward` accepts sparse gradients.
 void record(const char* name, const NDArrayRef& data, const NDArrayRef& result, bool takes_sparse,
             Backward backward);
 
-// Returns the array in a storage type, recorded; itself if it has the type. Throws a value error
-// between row_sparse and csr, which 1.x does not convert either.
+// Converts the array to a storage type, and records this; returns `data` if it has the type. Throws
+// a value error between row_sparse and csr, as in 1.x.
 NDArrayRef cast_storage(const NDArrayRef& data, StorageType stype);
-// Returns a dense array whose gradient goes to the given array, and which may share its memory.
+// Returns a dense array that may share memory with `array`, and whose gradient goes to `array`.
 NDArrayRef dense_operand(const NDArrayRef& array);
 
 }  // namespace mxlite::sparse
