@@ -1,7 +1,7 @@
 """Operators written in Python: ``CustomOp``, ``CustomOpProp``, ``register`` (``mx.operator``).
 
-``forward`` and ``backward`` run in a thread of their own, after the arrays they read are there; the
-caller of ``mx.nd.Custom`` continues meanwhile. They may use any operator, wait for arrays, convert
+``forward`` and ``backward`` run in a separate thread once the arrays that they read are computed,
+while the caller of ``mx.nd.Custom`` continues. They may use any operator, wait for arrays, convert
 to NumPy and call other custom operators. Waiting for the results raises their errors.
 """
 
@@ -34,7 +34,7 @@ __all__ = [
     "register",
 ]
 
-# The operators of mx.nd stand below this package.
+# mx.nd cannot import this package, which depends on it, so its functions are set here.
 for _place in (_nd, _nd.op, _nd._internal):
     vars(_place)["Custom"] = Custom
 

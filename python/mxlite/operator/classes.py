@@ -1,4 +1,4 @@
-"""The classes that an operator written in Python derives from: ``CustomOp``, ``CustomOpProp``."""
+"""The base classes of operators written in Python: ``CustomOp`` and ``CustomOpProp``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CustomOp:
         Parameters
         ----------
         is_train : bool
-            Called inside ``autograd.train_mode`` (or ``record``)?
+            Whether the call is inside ``autograd.train_mode`` or ``record``.
         req : list of str
             Argument of `assign` for each output: always 'write'.
         in_data, out_data, aux : list of NDArray
@@ -85,27 +85,27 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """Base of descriptions of operators: names, shapes, types, and how to make one.
+    """Base of descriptions of operators: names, shapes, types, and creation.
 
     Parameters
     ----------
     need_top_grad : bool
-        Does backward use the gradients of the outputs? False for losses.
+        Whether backward uses the gradients of the outputs; False for losses.
     """
 
     def __init__(self, need_top_grad: bool = True) -> None:
         self.need_top_grad_ = need_top_grad
 
     def infer_shape(self, in_shape: list[list[int]]) -> Any:
-        """Return shapes of inputs, outputs and (may be left out) auxiliary states.
+        """Return shapes of inputs, outputs and, optionally, auxiliary states.
 
         Parameters
         ----------
         in_shape : list of list of int
-            Shapes of the inputs; 0 for a dimension that is not known, [] for an unknown shape.
-            What is computed from such a dimension is not known either. Ordering it (``<``) raises
-            a ValueError; where this method raises, the shapes of the outputs stay unknown until
-            those of the inputs are known.
+            Shapes of the inputs; 0 for an unknown dimension, [] for an unknown shape. Results of
+            arithmetic with an unknown dimension are unknown, too, and ordering it (``<``) raises a
+            ValueError. If this method raises, the outputs' shapes stay unknown until those of the
+            inputs are known.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class CustomOpProp:
         return in_shape, [in_shape[0]] * len(self.list_outputs()), []
 
     def infer_type(self, in_type: list[Any]) -> Any:
-        """Return types of inputs, outputs and (may be left out) auxiliary states.
+        """Return types of inputs, outputs and, optionally, auxiliary states.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class CustomOpProp:
     def infer_storage_type(self, in_stype: list[str]) -> Any:
         """Return storage types of inputs, outputs and states.
 
-        Where this is not overridden sparse inputs reach the operator as dense copies.
+        If a class does not override this, it gets dense copies of sparse inputs.
         """
         outputs, states = self.list_outputs(), self.list_auxiliary_states()
         return in_stype, ["default"] * len(outputs), ["default"] * len(states)

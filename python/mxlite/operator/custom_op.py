@@ -36,12 +36,12 @@ _lock = threading.Lock()  # guards changes of REGISTRY
 
 
 def register(reg_name: str) -> Callable[[_PropClass], _PropClass]:
-    """Return a decorator that makes a CustomOpProp known as ``op_type=reg_name``.
+    """Return a decorator that registers a CustomOpProp as ``op_type=reg_name``.
 
     Parameters
     ----------
     reg_name : str
-        A later class of the same name replaces the earlier one.
+        Name of the operator; a later class of the same name replaces an earlier one.
     """
 
     def do_register(prop_cls: _PropClass) -> _PropClass:
@@ -116,7 +116,7 @@ def _is_symbol(value: Any) -> bool:
 def _inputs(
     definition: Definition, args: Sequence[Any], named: dict[str, NDArray]
 ) -> list[NDArray]:
-    """Bring positional and named arrays into the operator's order."""
+    """Return positional and named arrays in the operator's order."""
     names = definition.arguments + definition.states
     wanted = f"{definition.op_type!r} takes {len(names)} arrays ({', '.join(names)})"
     for value in args:

@@ -21,16 +21,16 @@ REGISTRY: dict[str, Any] = {}
 
 
 class Definition:
-    """Methods that the core calls; one object per call, of one CustomOpProp.
+    """The methods of one CustomOpProp that the core calls; one object per call.
 
     Attributes
     ----------
     attrs : dict of str to str
         Parameters of a symbol's node for this operator.
     num_inputs : int
-        Names without auxiliary states.
+        Number of inputs without auxiliary states.
     needs_grad, needs_input, needs_output : list of int
-        1 where backward uses the gradient of an output, an input, an output.
+        1 for each output gradient, input and output that backward uses, else 0.
     """
 
     def __init__(self, op_type: str, kwargs: dict[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Definition:
         self.needs_grad, self.needs_input, self.needs_output = self._dependencies()
 
     def _dependencies(self) -> tuple[list[int], list[int], list[int]]:
-        """Ask which arrays backward uses."""
+        """Return which output gradients, inputs and outputs backward uses, as 0 and 1."""
         counts = (len(self.outputs), len(self.arguments), len(self.outputs))
         ids, first = [], 0
         for count in counts:
@@ -70,7 +70,7 @@ class Definition:
             ) from error
 
     def _groups(self, method: str, *args: Any) -> list[list[Any]]:
-        """Get entries of inputs, outputs and states, and check their numbers."""
+        """Call a method; return its lists for inputs, outputs and states, with checked lengths."""
         answer = self._ask(method, *args)
         if not isinstance(answer, (list, tuple)) or not all(map(_is_list, answer)):
             raise TypeError_(
@@ -175,7 +175,7 @@ class Definition:
 
     @staticmethod
     def _profiled(name: str, run: Any) -> None:
-        """Run the user's code; a profiler sees it and, as ``name::op``, the operators it calls."""
+        """Run the user's code; record it and the operators that it calls, as ``name::op``."""
         if not record.running:
             run()
             return
@@ -204,7 +204,7 @@ def _is_list(value: Any) -> bool:
 
 
 class _Failures:
-    """Turns an exception of the user's code into one whose text says where it was raised."""
+    """Converts an exception of the user's code to an MXNetError with its traceback."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -215,7 +215,7 @@ class _Failures:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is None or isinstance(error, KeyboardInterrupt):
             return
-        # The first entry is the call in this file.
+        # Skip the first traceback entry, which is the call in this file.
         lines = traceback.format_exception(kind, error, trace.tb_next or trace)
         made = OutOfMemoryError if isinstance(error, MemoryError) else MXNetError
         raise made(f"{self._label}: {''.join(lines).rstrip()}") from None

@@ -1,7 +1,7 @@
 """The oldest interfaces of operators in Python: ``NumpyOp`` and ``NDArrayOp`` of ``mx.operator``.
 
-An object of such a class is an operator of its own. Each is registered under a name that only this
-process knows and runs as any other custom operator, so its symbols cannot be saved for others.
+Each object of such a class is an operator. It is registered under a name of this process and runs
+like any other custom operator, so saved symbols of it cannot be loaded in another process.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _numbers = itertools.count()
 
 
 class PythonOp:
-    """Base of operators that are objects.
+    """Base of operators that are defined by objects.
 
     Parameters
     ----------
     need_top_grad : bool
-        Does backward use the gradients of the outputs? False for losses.
+        Whether backward uses the gradients of the outputs; False for losses.
 
     Notes
     -----
@@ -43,13 +43,13 @@ class PythonOp:
         return self.get_symbol(*args, **kwargs)
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: derive from `NumpyOp` or `NDArrayOp`."""
+        """Raise: derive from `NumpyOp` or `NDArrayOp` instead."""
         raise NotSupportedError(
             f"{type(self).__name__}.get_symbol: derive the operator from NumpyOp or NDArrayOp"
         )
 
     def forward(self, in_data: Sequence[Any], out_data: Sequence[Any]) -> None:
-        """Write the outputs; by default the first is the first input.
+        """Write the outputs; by default, copy the first input to the first output.
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ class PythonOp:
         out_data: Sequence[Any],
         in_grad: Sequence[Any],
     ) -> None:
-        """Write the gradients of the inputs; by default the first is 1.
+        """Write the gradients of the inputs; by default, set the first one to 1.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class PythonOp:
         in_grad[0][:] = 1.0
 
     def infer_shape(self, in_shape: list[list[int]]) -> Any:
-        """Return the shapes of inputs and outputs; by default those of one output like the first.
+        """Return the shapes of inputs and outputs; by default, one output like the first input.
 
         Parameters
         ----------
@@ -96,11 +96,11 @@ class PythonOp:
     def declare_backward_dependency(
         self, out_grad: list[int], in_data: list[int], out_data: list[int]
     ) -> list[int]:
-        """Return the ids of the arrays that backward uses; by default all that it may."""
+        """Return the ids of the arrays that backward uses; by default all."""
         return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
 
     def _run(self, function: Any, groups: Sequence[Sequence[NDArray | None]]) -> None:
-        """Call forward or backward; the last group is written."""
+        """Call forward or backward, which writes the arrays of the last group."""
         function(*groups)
 
     def _symbol(self, args: tuple[Any, ...], kwargs: dict[str, Any], hint: str) -> Any:
@@ -152,7 +152,7 @@ class NDArrayOp(PythonOp):
 
 
 class _Description:
-    """A `PythonOp` with the methods of a CustomOpProp and of a CustomOp."""
+    """Adapts a `PythonOp` to the methods of CustomOpProp and CustomOp."""
 
     def __init__(self, op: PythonOp) -> None:
         self._op = op
@@ -162,7 +162,7 @@ class _Description:
         self.declare_backward_dependency = op.declare_backward_dependency
 
     def list_auxiliary_states(self) -> list[str]:
-        """Return no names: these operators have no states."""
+        """Return an empty list, because these operators have no states."""
         return []
 
     def infer_type(self, in_type: list[Any]) -> Any:
@@ -171,7 +171,7 @@ class _Description:
         return [first] * len(in_type), [first] * len(self.list_outputs()), []
 
     def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> _Description:
-        """Return this object: the operator keeps no state of a call."""
+        """Return this object, because the operator keeps no state between calls."""
         return self
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:

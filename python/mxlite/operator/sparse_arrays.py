@@ -1,4 +1,4 @@
-"""Custom operators on sparse arrays: they run at once, in the thread that calls them."""
+"""Custom operators on sparse arrays, which run immediately in the calling thread."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["call", "takes_sparse"]
 
 
 def takes_sparse(definition: Definition) -> bool:
-    """Return whether an operator has a rule of its own for storage types."""
+    """Return whether an operator overrides ``infer_storage_type``."""
     dense = CustomOpProp.infer_storage_type
-    # The classes behind PythonOp have no rule.
+    # The adapter of PythonOp does not define it.
     return getattr(type(definition.prop), "infer_storage_type", dense) is not dense
 
 
 def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
-    """Call an operator; sparse inputs reach one that has no rule for them as dense copies."""
+    """Call an operator; if it does not support sparse inputs, it gets dense copies."""
     inputs = _cast(definition, inputs)
     if all(_core.array_kind(array) == "dense" for array in inputs):
         return list(_core.call_custom(definition, inputs))
