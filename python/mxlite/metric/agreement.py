@@ -75,7 +75,7 @@ class _BinaryCounts:
 
 
 class _BinaryMetric(EvalMetric):
-    """F1 and MCC: averaged over batches (macro) or of all counts (micro)."""
+    """Base of F1 and MCC: the mean over batches (macro) or one value of all counts (micro)."""
 
     def __init__(
         self,

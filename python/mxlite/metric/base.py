@@ -36,7 +36,7 @@ Array = Any
 def check_label_shapes(
     labels: Any, preds: Any, wrap: bool = False, shape: bool = False
 ) -> tuple[Any, Any]:
-    """Check that labels and predictions belong together.
+    """Raise if labels and predictions have different lengths or shapes.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def check_label_shapes(
 
 
 def check_classes(who: str, labels: np.ndarray[Any, Any], count: int) -> None:
-    """Check that labels are class numbers."""
+    """Raise if labels are not class numbers below ``count``."""
     outside = labels[~((labels >= 0) & (labels < count))]
     if outside.size:
         raise IndexError_(
@@ -76,7 +76,7 @@ def check_classes(who: str, labels: np.ndarray[Any, Any], count: int) -> None:
 
 
 def has_nan(who: str, scores: np.ndarray[Any, Any]) -> bool:
-    """Return whether predictions have NaN, and warn: argmax of NaN would be class 0."""
+    """Return whether predictions have NaN; warn, because argmax would choose class 0."""
     if scores.dtype.kind != "f" or not scores.size or not np.isnan(scores.min()):
         return False
     warnings.warn(
@@ -143,7 +143,7 @@ class EvalMetric(NeedsInit, TypedInit):
         }
 
     def update_dict(self, label: Mapping[str, Array], pred: Mapping[str, Array]) -> None:
-        """Update from dictionaries, taking the names given to the constructor.
+        """Update from dictionaries, with the names that were given to the constructor.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class EvalMetric(NeedsInit, TypedInit):
         self.update(labels, preds)
 
     def update(self, labels: Any, preds: Any) -> None:
-        """Add a batch; every metric defines it.
+        """Add a batch; every metric must define this.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class EvalMetric(NeedsInit, TypedInit):
     def reset(self) -> None:
         """Forget everything."""
         self.num_inst = self.global_num_inst = 0
-        # Not 0.0: NumPy 2 adds float32 values to a Python float in float32.
+        # Not a Python float, because NumPy 2 would then add float32 values in float32.
         self.sum_metric: float = np.float64(0)
         self.global_sum_metric: float = np.float64(0)
 
@@ -230,7 +230,7 @@ class EvalMetric(NeedsInit, TypedInit):
         -------
         list of tuple
         """
-        if not self._has_global_stats:  # metrics of users define get_name_value or get
+        if not self._has_global_stats:  # metrics of users may override get_name_value or get
             return self.get_name_value()
         return _pairs(self.get_global())
 
@@ -320,7 +320,7 @@ class CompositeEvalMetric(EvalMetric):
             raise ValueError_(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
         return self.metrics[index]
 
-    # 1.x has other names of the parameters here.
+    # As in 1.x, the parameters have other names here.
     def update_dict(self, labels: Mapping[str, Array], preds: Mapping[str, Array]) -> None:
         """Update every metric; see `EvalMetric.update_dict`."""
         if self.label_names is not None:
@@ -409,7 +409,7 @@ class CustomMetric(EvalMetric):
                 self._add(value, 1)
 
     def get_config(self) -> dict[str, Any]:
-        """Refuse: a function has no configuration."""
+        """Raise, because a function has no configuration."""
         raise NotImplementedError("CustomMetric cannot be serialized")
 
 
@@ -427,7 +427,7 @@ def from_function(
     name : str, optional
         Default is the function's name.
     allow_extra_outputs : bool
-        Ignore outputs without label.
+        Ignore surplus outputs that have no label.
 
     Returns
     -------

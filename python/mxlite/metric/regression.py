@@ -38,7 +38,7 @@ class _MeanOfBatches(EvalMetric):
         raise NotImplementedError
 
     def update(self, labels: Any, preds: Any) -> None:
-        """Add a batch of labels and predictions; one dimension counts as a column (n, 1).
+        """Add a batch of labels and predictions; arrays of one dimension become columns (n, 1).
 
         Other shapes broadcast: labels (n,) are compared with each column of predictions (n, k).
         """
