@@ -44,7 +44,7 @@ class BaseModule(TypedInit):
         self._symbol: Any = None
 
     def _need(self, *states: str) -> None:
-        """Raise unless bound, initialized, ... as asked."""
+        """Raise if one of the state flags, such as ``binded``, is not set."""
         steps = {
             "binded": "bind",
             "params_initialized": "init_params",
@@ -90,7 +90,7 @@ class BaseModule(TypedInit):
         reset : bool
             Reset the iterator before.
         epoch : int
-            Given to callbacks.
+            Number that callbacks get.
         sparse_row_id_fn : callable, optional
 
         Returns
@@ -140,7 +140,7 @@ class BaseModule(TypedInit):
         Yields
         ------
         (list of NDArray, int, DataBatch)
-            The outputs without what only fills the batch.
+            The outputs without the padding of the batch.
         """
         self._need("binded", "params_initialized")
         if reset:
@@ -172,7 +172,7 @@ class BaseModule(TypedInit):
             Join the batches; else one list for each batch.
         reset : bool
         always_output_list : bool
-            A list for one output, too.
+            Return a list even if there is one output.
         sparse_row_id_fn : callable, optional
 
         Returns
@@ -227,7 +227,7 @@ class BaseModule(TypedInit):
         Parameters
         ----------
         train_data, eval_data : DataIter
-            The latter for a validation after each epoch.
+            Data for training, and for validation after each epoch.
         eval_metric : EvalMetric or what ``metric.create`` takes
         epoch_end_callback : callable or list of callable, optional
             ``callback(epoch, symbol, arg_params, aux_params)``.
@@ -242,7 +242,7 @@ class BaseModule(TypedInit):
         begin_epoch, num_epoch : int
             Epochs ``begin_epoch`` to ``num_epoch - 1`` are trained.
         validation_metric : EvalMetric, optional
-            None: as eval_metric.
+            Default: ``eval_metric``.
         monitor : Monitor, optional
         sparse_row_id_fn : callable, optional
 
@@ -306,7 +306,7 @@ class BaseModule(TypedInit):
             train_data.reset()
 
     def _begin_epoch(self, epoch: int, train_data: Any) -> None:
-        """Get ready for an epoch of `fit`: nothing to do."""
+        """Prepare for an epoch of `fit`; does nothing here."""
 
     # -- parameters ------------------------------------------------------------------------------
 
@@ -326,7 +326,7 @@ class BaseModule(TypedInit):
         allow_missing : bool
             Parameters that are not given keep their values.
         force_init : bool
-            Initialize although there are values.
+            Initialize even if there are values.
         allow_extra : bool
             Ignore names that the module does not have.
         """
@@ -373,7 +373,7 @@ class BaseModule(TypedInit):
         return self._symbol
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch: nothing to do.
+        """Prepare for a batch; does nothing here.
 
         Parameters
         ----------
@@ -388,8 +388,8 @@ class BaseModule(TypedInit):
     def _undefined(self, name: str) -> NotSupportedError:
         return NotSupportedError(f"{type(self).__name__} does not define {name}")
 
-    # -- what modules define ---------------------------------------------------------------------
-    # 1.x documents them here; each raises until a module defines it.
+    # -- defined by modules ----------------------------------------------------------------------
+    # Documented here as in 1.x; each raises unless a subclass defines it.
 
     def bind(
         self,
@@ -459,16 +459,16 @@ class BaseModule(TypedInit):
         raise self._undefined("get_params")
 
     def install_monitor(self, mon: Any) -> None:
-        """Watch the executors."""
+        """Install a monitor in the executors."""
         raise self._undefined("install_monitor")
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the states: none."""
+        """Return an empty list, because there are no states."""
         self._need("binded", "params_initialized")
         return []
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the states: there are none."""
+        """Accept no states, because there are none."""
         self._need("binded", "params_initialized")
         if states or value:
             raise ValueError_(f"{type(self).__name__} has no states to set")

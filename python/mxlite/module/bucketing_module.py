@@ -61,8 +61,8 @@ class BucketingModule(BaseModule):
             "group2ctxs": group2ctxs,
             "compression_params": compression_params,
         }
-        first = self._make(default_bucket_key)  # finds wrong names at once
-        # Libraries for 1.x read these.
+        first = self._make(default_bucket_key)  # raises now if names are wrong
+        # Libraries for 1.x read these attributes.
         self._context, self._work_load_list = first._context, first._work_load_list
         self._fixed_param_names, self._state_names = first._fixed_param_names, first._state_names
         self._compression_params = compression_params
@@ -78,7 +78,7 @@ class BucketingModule(BaseModule):
         return Module(symbol, data_names, label_names, **self._options)
 
     def _generate(self, key: Any) -> tuple[Any, Any, Any]:
-        """Call ``sym_gen``; nodes without a name get the same ones for every bucket."""
+        """Call ``sym_gen``; unnamed nodes get the same names in every bucket."""
         with NameManager():
             return self._sym_gen(key)
 
@@ -353,7 +353,7 @@ class BucketingModule(BaseModule):
         self._curr_module.set_states(states, value)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Give the current bucket's outputs and labels to a metric.
+        """Update a metric with the current bucket's outputs and the labels.
 
         Parameters
         ----------
@@ -365,7 +365,7 @@ class BucketingModule(BaseModule):
         self._curr_module.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Watch all buckets.
+        """Install a monitor in all buckets.
 
         Parameters
         ----------
@@ -432,7 +432,7 @@ class BucketingModule(BaseModule):
         Parameters
         ----------
         sym_dict : dict, optional
-            Accepted: sym_gen makes the symbols.
+            Accepted and ignored: sym_gen makes the symbols.
         sym_gen, default_bucket_key, **kwargs
             Arguments of `BucketingModule`.
         arg_params, aux_params : dict of str to NDArray

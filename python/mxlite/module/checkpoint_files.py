@@ -1,4 +1,4 @@
-"""Checkpoints of symbols and their parameters, and what callbacks get."""
+"""Checkpoints of symbols and their parameters, and the argument of batch callbacks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def save_checkpoint(
     ----------
     prefix : str
     epoch : int
-        Four digits of the file name.
+        Number in the file name, written with four digits.
     symbol : Symbol, optional
     arg_params, aux_params : dict of str to NDArray
     remove_amp_cast : bool

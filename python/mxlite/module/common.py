@@ -1,4 +1,4 @@
-"""Small things that all modules use."""
+"""Helpers that all modules use."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
 
 
 class ModuleStateError(MXNetError, AssertionError):
-    """A method that needs bind, init_params or init_optimizer before (1.x: AssertionError)."""
+    """A method was called before bind, init_params or init_optimizer (1.x: AssertionError)."""
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list: the value's entries, the value alone, or none for None."""
+    """Return a list of a value: its entries, the value itself, or empty for None."""
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool) -> None:
-    """Check that a symbol has arguments of given names."""
+    """Raise or warn if a symbol has no arguments of the given names."""
     known = symbol.list_arguments()
     for name in names:
         if name in known:

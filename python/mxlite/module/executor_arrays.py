@@ -1,4 +1,4 @@
-"""The arrays of an executor group, device by device, under the names that 1.x has for them."""
+"""The arrays of an executor group by device, under their names of 1.x."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class ExecutorArrays:
 
     @property
     def data_layouts(self) -> list[int]:
-        """The axis of each data along which a batch is dealt out."""
+        """The axis of each data array along which a batch is divided."""
         return [DataDesc.get_batch_axis(entry.layout) for entry in self.data_shapes]
 
     @property
     def label_layouts(self) -> list[int] | None:
-        """The axis of each label along which a batch is dealt out."""
+        """The axis of each label array along which a batch is divided."""
         if self.label_shapes is None:
             return None
         return [DataDesc.get_batch_axis(entry.layout) for entry in self.label_shapes]
@@ -54,12 +54,12 @@ class ExecutorArrays:
 
     @property
     def data_arrays(self) -> list[list[tuple[slice, NDArray]]]:
-        """Part of the batch and array of each data on all contexts."""
+        """For each data array and each context: its slice of the batch and its array."""
         return [self._parts(name) for name in self.data_names]
 
     @property
     def label_arrays(self) -> list[list[tuple[slice, NDArray]]] | None:
-        """Part of the batch and array of each label that the symbol has, on all contexts."""
+        """For each label of the symbol and each context: its slice of the batch and its array."""
         if self.label_shapes is None:
             return None
         return [self._parts(name) for name in self.label_names if name in self.execs[0].arg_dict]

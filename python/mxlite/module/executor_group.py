@@ -16,7 +16,7 @@ from .executor_arrays import ExecutorArrays
 
 __all__ = ["DataParallelExecutorGroup", "described"]
 
-_KEPT_SHAPES = 8  # executors for as many batch shapes are kept
+_KEPT_SHAPES = 8  # number of batch shapes whose executors are kept
 
 
 def described(shapes: Any) -> list[DataDesc] | None:
@@ -33,7 +33,7 @@ def described(shapes: Any) -> list[DataDesc] | None:
     Raises
     ------
     TypeError
-        If an entry is neither, or its shape not made of integers.
+        If an entry is neither, or its shape has entries that are not integers.
     """
     if not shapes:
         return None
@@ -73,7 +73,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
     grad_req : str, list or dict
     state_names : list of str, optional
     group2ctxs : list of dict of str to Context, or dict of str to Context or list, optional
-        Contexts for nodes with the attribute ``ctx_group`` run, for each context.
+        Contexts of nodes with the attribute ``ctx_group``, for each context of the group.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         self.grad_req = self._requests(grad_req, set(self.fixed_param_names), data_shapes)
         self._set_shapes(data_shapes, label_shapes)
         shared: Sequence[Any] = [None] * len(self.contexts)
-        # By name for each context: arrays of data and labels, also of other shapes.
+        # For each context, by name: arrays of data and labels, which executors of all shapes share.
         self.shared_data_arrays: list[dict[str, NDArray]] = [{} for _ in self.contexts]
         if shared_group is not None:
             shared, self.shared_data_arrays = shared_group.execs, shared_group.shared_data_arrays
@@ -196,7 +196,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         )
 
     def reshape(self, data_shapes: Any, label_shapes: Any) -> None:
-        """Take batches of other shapes; parameters stay.
+        """Prepare for batches of other shapes; parameters are kept.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
                 for name, arrays in zip(names, blocks):
                     target = targets.get(name)
                     if target is not None and len(arrays) == 1 and _alike(arrays[0], target):
-                        arrays[0].copyto(target)  # without another copy of all parameters
+                        arrays[0].copyto(target)  # avoids another copy of the parameter
                         continue
                     copies = [array.copyto(cpu()) for array in arrays]
                     mean = copies[0] if len(copies) == 1 else nd.add_n(*copies) / len(copies)
@@ -283,7 +283,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         ----------
         data_batch : DataBatch
         is_train : bool, optional
-            None: as bound.
+            None: the mode given to `bind`.
         """
         self._load(self.data_shapes, data_batch.data, "data")
         if self.label_shapes is not None and getattr(data_batch, "label", None):
@@ -357,9 +357,9 @@ class DataParallelExecutorGroup(ExecutorArrays):
         Parameters
         ----------
         merge_multi_context : bool
-            One array for each output; else a list with one for each context.
+            Return one array per output, instead of a list with one array per context.
         begin, end : int
-            Names of the outputs.
+            Range of the outputs to return.
 
         Returns
         -------
@@ -420,7 +420,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
                 array[:] = value if states is None else states[i][k]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Give outputs and labels to a metric.
+        """Update a metric with outputs and labels.
 
         Parameters
         ----------
@@ -443,7 +443,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
             )
 
     def install_monitor(self, mon: Any) -> None:
-        """Watch all executors.
+        """Install a monitor in all executors.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ class Module(ModuleState):
     context : Context or list of Context
         Batches are divided over them.
     work_load_list : list of float, optional
-        Share of each context; None: equal.
+        Share of each context; equal shares by default.
     fixed_param_names : list of str, optional
         Parameters that are not trained.
     state_names : list of str, optional
@@ -113,7 +113,7 @@ class Module(ModuleState):
         prefix : str
         epoch : int
         load_optimizer_states : bool
-            ``init_optimizer`` reads ``<prefix>-<epoch>.states``.
+            Whether ``init_optimizer`` loads ``<prefix>-<epoch>.states``.
         **kwargs
             Arguments of `Module`.
 
@@ -161,7 +161,7 @@ class Module(ModuleState):
         Raises
         ------
         ValueError
-            If names do not fit.
+            If names do not match those of the symbol.
         """
         if force_rebind:
             if self._params_dirty:
@@ -227,7 +227,7 @@ class Module(ModuleState):
         return data, label
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Take batches of other shapes; parameters and optimizer stay.
+        """Prepare for batches of other shapes; parameters and optimizer are kept.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class Module(ModuleState):
         Parameters
         ----------
         kvstore : str, KVStoreBase or None
-            One context needs none, unless an object is given.
+            Not used for one context, unless an object is given or the type spans processes.
         optimizer : str or Optimizer
         optimizer_params : dict or list of pairs
             ``rescale_grad`` is 1 / batch size if it is not given.
@@ -351,7 +351,7 @@ class Module(ModuleState):
         Parameters
         ----------
         data_batch : DataBatch
-            Monitor, or a list with one for each context.
+            A batch, or a list with one batch for each context.
         is_train : bool, optional
             None: as bound.
         """
@@ -386,7 +386,7 @@ class Module(ModuleState):
                 DataDesc(entry.name, tuple(array.shape), entry.dtype, entry.layout)
                 for entry, array in zip(self._label_shapes, arrays)
             ]
-        elif not labels and self._label_shapes:  # prediction: labels are not read
+        elif not labels and self._label_shapes:  # in prediction, labels are not read
             labels = self._resized_labels(shapes[0], self._data_shapes[0])
         self.reshape(data, labels or None)
 
@@ -416,7 +416,7 @@ class Module(ModuleState):
         Parameters
         ----------
         merge_multi_context : bool
-            One array for each output; else a list with one for each context.
+            Return one array per output, instead of a list with one array per context.
 
         Returns
         -------
@@ -468,7 +468,7 @@ class Module(ModuleState):
         self._exec_group.set_states(states, value)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Give outputs and labels to a metric.
+        """Update a metric with outputs and labels.
 
         Parameters
         ----------
@@ -480,7 +480,7 @@ class Module(ModuleState):
         self._exec_group.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Watch the executors.
+        """Install a monitor in the executors.
 
         Parameters
         ----------
@@ -490,7 +490,7 @@ class Module(ModuleState):
         self._exec_group.install_monitor(mon)
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch: nothing to do, `update` leaves whole parameters in executors.
+        """Prepare for a batch; does nothing, because executors always have whole parameters.
 
         Parameters
         ----------

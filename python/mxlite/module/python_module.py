@@ -93,7 +93,7 @@ class PythonModule(BaseModule):
         """Do nothing: there are no parameters."""
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Give outputs and labels to a metric, if the module has labels.
+        """Update a metric with outputs and labels, if the module has labels.
 
         Parameters
         ----------
@@ -121,14 +121,14 @@ class PythonModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Take over the shapes.
+        """Store the shapes.
 
         Parameters
         ----------
         data_shapes, label_shapes : list of DataDesc or of (name, shape)
         for_training, inputs_need_grad, force_rebind : bool
         shared_module, grad_req : optional
-            Accepted.
+            Accepted and ignored.
         """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
@@ -160,7 +160,7 @@ class PythonLossModule(PythonModule):
     name : str
         The output is ``<name>_output``.
     data_names, label_names : list of str
-        One each.
+        One name in each list.
     logger : optional
     grad_func : callable, optional
         ``grad_func(scores, labels)`` gives the gradient; else define ``_backward_impl``.
@@ -192,7 +192,7 @@ class PythonLossModule(PythonModule):
         return [(self._output_names[0], tuple(self._data_shapes[0].shape))]
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Take over scores and, in training, labels.
+        """Store scores and, in training, labels.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class PythonLossModule(PythonModule):
         Parameters
         ----------
         out_grads : None
-            A loss takes none.
+            Must be None, because this is a loss.
         """
         if out_grads is not None:
             raise ValueError_("For a loss module, out_grads should be None")
@@ -249,5 +249,5 @@ class PythonLossModule(PythonModule):
         return [self._scores_grad]
 
     def install_monitor(self, mon: Any) -> None:
-        """Refuse: there is no executor."""
+        """Raise, because there is no executor."""
         raise self._undefined("install_monitor")

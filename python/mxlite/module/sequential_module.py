@@ -40,13 +40,13 @@ class SequentialModule(BaseModule):
         ----------
         module : BaseModule
         **kwargs
-            ``take_labels``: it gets the labels. ``auto_wiring``: its data take the names that it
-            wants.
+            ``take_labels``: whether the module gets the labels. ``auto_wiring``: whether outputs of
+            the module before are renamed to this module's data names.
 
         Returns
         -------
         SequentialModule
-            Itself.
+            This module.
         """
         known = (self.META_TAKE_LABELS, self.META_AUTO_WIRING)
         for name in kwargs:
@@ -275,7 +275,7 @@ class SequentialModule(BaseModule):
         return grads
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Give outputs and labels to a metric, in the modules that take labels.
+        """Update a metric with outputs and labels, in the modules that take labels.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class SequentialModule(BaseModule):
                 module.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Watch all modules.
+        """Install a monitor in all modules.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ __all__ = ["ModuleState"]
 
 
 class MissingParameterError(ValueError_):
-    """A parameter without value."""
+    """A parameter has no value."""
 
 
 class ModuleState(BaseModule):
@@ -53,7 +53,7 @@ class ModuleState(BaseModule):
         save_optimizer_states: bool = False,
         remove_amp_cast: bool = True,
     ) -> None:
-        """Save symbol, parameters and perhaps the optimizer's states.
+        """Save symbol, parameters and, on request, the optimizer's states.
 
         Parameters
         ----------
@@ -171,9 +171,9 @@ class ModuleState(BaseModule):
             Initializer of parameters that are not given.
         arg_params, aux_params : dict of str to NDArray, optional
         allow_missing : bool
-            Some may lack in the dicts.
+            Parameters that the dicts do not have get values from ``initializer``.
         force_init : bool
-            Initialize although there are values.
+            Initialize even if there are values.
         allow_extra : bool
             Ignore names that the symbol does not have.
 
