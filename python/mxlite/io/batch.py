@@ -89,7 +89,7 @@ class DataBatch:
     ----------
     data, label : list of NDArray
     pad : int, optional
-        Samples at the end that only fill the batch.
+        Number of samples at the end that are only padding.
     index : array, optional
         Positions of the samples in their source.
     bucket_key : hashable, optional
@@ -165,7 +165,7 @@ class DataIter(NeedsInit):
         return self.next()
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start again from the first batch."""
 
     def next(self) -> DataBatch:
         """Return the next batch.
@@ -200,16 +200,16 @@ class DataIter(NeedsInit):
         return None
 
     def getpad(self) -> int | None:
-        """Return how many samples only fill the current batch."""
+        """Return the number of padding samples in the current batch."""
         return 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the iterator is, for a checkpoint.
+        """Return the position of the iterator, for a checkpoint.
 
         Returns
         -------
         dict
-            Numbers, strings and arrays; `load_state_dict` of an equal iterator continues there.
+            Numbers, strings and arrays, for `load_state_dict` of an iterator made in the same way.
 
         Raises
         ------
@@ -222,7 +222,7 @@ class DataIter(NeedsInit):
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position that `state_dict` returned.
+        """Restore a position that `state_dict` returned.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class DataIter(NeedsInit):
         Raises
         ------
         ValueError
-            If it is the position of another data set or batch size.
+            If the position belongs to another data set or batch size.
         """
         raise NotSupportedError(
             f"{type(self).__name__}: a checkpoint needs its position; define state_dict and "
@@ -239,7 +239,7 @@ class DataIter(NeedsInit):
         )
 
     def _check_state(self, state: dict[str, Any], **expected: Any) -> None:
-        """Refuse a position of other data, and a state that is no position of this class."""
+        """Raise if a state is not a position of this class, or belongs to other data."""
         check_like(state, self.state_dict(), f"{type(self).__name__}: the saved position")
         for key, value in expected.items():
             if state[key] != value:
@@ -249,7 +249,7 @@ class DataIter(NeedsInit):
                 )
 
     def _check_order(self, saved: Any, own: Any, cursor: int, least: int, most: int) -> None:
-        """Refuse a position with other samples than this iterator, or out of range."""
+        """Raise if a saved order has other samples than this iterator, or is out of range."""
         if not np.array_equal(np.sort(saved), np.sort(own)) or not least <= cursor <= most:
             raise FileFormatError(
                 f"{type(self).__name__}: the saved position after sample {cursor} does not fit the "

@@ -1,4 +1,4 @@
-"""Base of the iterators that 1.x has in its core."""
+"""Base of the iterators that are part of the core in 1.x."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class MXDataIter(DataIter):
 
     Notes
     -----
-    Matches ``mxnet.io.MXDataIter``: ``getdata`` and ``getlabel`` return an array, not a list. It is
-    not made by itself, but as ``ImageRecordIter``, ``CSVIter``, ``LibSVMIter`` or ``MNISTIter``.
+    Matches ``mxnet.io.MXDataIter``: ``getdata`` and ``getlabel`` return an array, not a list. Use
+    the subclasses ``ImageRecordIter``, ``CSVIter``, ``LibSVMIter`` and ``MNISTIter``.
     """
 
     def __init__(self, batch_size: int) -> None:
@@ -30,7 +30,7 @@ class MXDataIter(DataIter):
         self._repeats = False
 
     def debug_skip_load(self) -> None:
-        """Give the same batch again and again: how fast training is without reading."""
+        """Return the same batch every time, to measure training without reading."""
         self._repeats = True
 
     def _load(self) -> DataBatch | None:
@@ -38,7 +38,7 @@ class MXDataIter(DataIter):
         raise NotImplementedError(f"{type(self).__name__} does not define _load")
 
     def _advance(self) -> DataBatch | None:
-        """Move to the next batch and return it; other threads may move on meanwhile."""
+        """Move to the next batch and return it, whatever other threads do to ``current``."""
         batch: DataBatch | None = self.current
         if not (self._repeats and batch is not None):
             self.current = batch = self._load()
@@ -74,12 +74,12 @@ class MXDataIter(DataIter):
         return self.current.label[0]
 
     def getindex(self) -> np.ndarray[Any, Any]:
-        """Return the numbers of the current batch's samples in this part; -1: filled."""
+        """Return the numbers of the current batch's samples in this part; -1 for padding."""
         index: np.ndarray[Any, Any] = self.current.index
         return index
 
     def getpad(self) -> int | None:
-        """Return how many samples only fill the current batch."""
+        """Return the number of padding samples in the current batch."""
         pad: int | None = self.current.pad
         return pad
 

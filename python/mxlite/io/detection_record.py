@@ -12,8 +12,8 @@ from .options import documented
 
 __all__ = ["ImageDetRecordIter"]
 
-# Options that the core declares and checks; they are passed to it by name. Those of samplers are
-# lists with an entry for each sampler; a shorter list is continued by its last entry.
+# Options that the core declares and checks; they are passed to it by name. Options of samplers are
+# lists with an entry per sampler; the last entry of a shorter list is used for the others.
 _BOX_OPTIONS: dict[str, tuple[Any, str]] = _core.ImagePipeline.box_options()
 _SAMPLER_OPTIONS: dict[str, tuple[Any, str]] = _core.ImagePipeline.sampler_options()
 _BOXES = {name: default for name, (default, _) in _BOX_OPTIONS.items()}
@@ -39,8 +39,8 @@ class ImageDetRecordIter(ImageRecordIter):
     """Iterator over batches of images and their boxes from a record file.
 
     A record's label is ``header width, object width, ..., objects``, an object ``class, left, top,
-    right, bottom, ...`` with places as shares of the sides. A row of the batch's label is
-    ``channels, height, width, length``, this label as the augmentation left it, and padding.
+    right, bottom, ...`` with positions as shares of the sides. A row of the batch's label
+    is ``channels, height, width, length``, the label after augmentation, and padding.
 
     Parameters are given by keyword; a warning names those that the iterator does not have. Those of
     ``min_`` and ``max_crop_...`` are lists with an entry for each crop sampler, or numbers for all.
@@ -61,7 +61,7 @@ class ImageDetRecordIter(ImageRecordIter):
     ShapeError
         If a label is longer than label_pad_width.
     RecordError
-        If a label is none of a detection set.
+        If a label does not have this form.
 
     Notes
     -----
@@ -81,9 +81,9 @@ class ImageDetRecordIter(ImageRecordIter):
     }
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
-        for c in "rgba":  # 0 means as it is, in this iterator of 1.x
+        for c in "rgba":  # as in 1.x, 0 means no division in this iterator
             given[f"std_{c}"] = float(given[f"std_{c}"]) or 1.0
-        boxes = {name: given.pop(name) for name in _BOXES}  # some have names of other options
+        boxes = {name: given.pop(name) for name in _BOXES}  # some have the names of other options
         options = super()._options(given)
         options.update(detection=True, boxes={**boxes, "samplers": _samplers(given)})
         return options

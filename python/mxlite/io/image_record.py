@@ -20,7 +20,7 @@ from .options import documented, known_options
 
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
 
-# logging.info would set up the root logger before the script does.
+# Not logging.info, which would configure the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 
 # Options that the core declares and checks; they are passed to it by name.
@@ -53,7 +53,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _record_files(text: str) -> list[str]:
-    """Return the files that a path names: several with ``;`` between, or those of a folder."""
+    """Return the files of a path: one file, several separated by ``;``, or those of a folder."""
     found: list[str] = []
     for part in filter(None, text.split(";")):
         if os.path.isdir(part):
@@ -86,7 +86,7 @@ def _read_index(path: str) -> list[int]:
 
 def _opened(path: str, what: str) -> IO[str]:
     try:
-        return open_text(path, errors="surrogateescape")  # damage: no number
+        return open_text(path, errors="surrogateescape")  # damaged bytes are not numbers
     except OSError as error:
         raise RecordError(
             f"ImageRecordIter: {what} {path!r} cannot be read: {error.strerror}"
@@ -119,19 +119,19 @@ class ImageRecordIter(MXDataIter):
     Parameters
     ----------
     path_imgrec : str
-        Record file, several with ``;`` between, or a folder of them.
+        Record file, several separated by ``;``, or a folder of record files.
     data_shape : tuple of int
         (channels, height, width) of a sample, with 1, 3 or 4 channels. A smaller image is enlarged
         until it covers height and width.
     batch_size : int
     path_imgidx : str, optional
-        Index of the record file: its records are found without reading the whole file.
+        Index of the record file, with which records are found without reading the whole file.
     path_imglist : str, optional
         List file whose labels replace those of the records.
     mean_r, mean_g, mean_b, mean_a : float
         Subtracted from the values of each channel.
     std_r, std_g, std_b, std_a : float
-        The values are divided by them.
+        Divisors of the values of each channel.
     mean_img : str, optional
         File of an image that is subtracted instead; it is computed and written if it is missing.
     dtype : str, optional
@@ -145,11 +145,10 @@ class ImageRecordIter(MXDataIter):
     aug_seq : str
         Must be the default.
     on_error : str
-        ``'raise'``: a damaged record's error is raised in place of its batch. ``'skip'``: its batch
-        is filled by the records after it; ``skipped`` and ``bad_records`` count.
+        ``'raise'``: a damaged record raises an error instead of its batch. ``'skip'``: later
+        records fill its batch, and ``skipped`` and ``bad_records`` count it.
     ctx, device_id : str or Context, int
-        Accepted as in 1.x and ignored: images are decoded on the CPU and batches have their data
-        there.
+        Accepted as in 1.x and ignored: images are decoded on the CPU, and batches are on the CPU.
     {options}
 
     Attributes
@@ -169,8 +168,8 @@ class ImageRecordIter(MXDataIter):
     Notes
     -----
     Matches ``mxnet.io.ImageRecordIter``. Every epoch has all records: ``round_batch=1`` fills the
-    last batch with the epoch's first samples, ``round_batch=0`` with zeros, ``pad`` says how many.
-    What a sample becomes depends on the seeds, the epoch and its record, not on the threads.
+    last batch with the epoch's first samples, ``round_batch=0`` with zeros; ``pad`` is the number.
+    The augmentation of a sample depends on the seeds, the epoch and its record, not on threads.
     """
 
     _dtype: Any = np.float32
@@ -184,7 +183,7 @@ class ImageRecordIter(MXDataIter):
             if kwargs.get(name) is None:
                 raise ValueError_(f"{type(self).__name__}: {name} is required")
         given = {**self._defaults, **kwargs}
-        if isinstance(given["data_shape"], str):  # 1.x reads options from texts
+        if isinstance(given["data_shape"], str):  # 1.x accepts texts as options
             given["data_shape"] = given["data_shape"].strip("()[] ").strip(",").split(",")
         if int(given["batch_size"]) < 1:
             raise ValueError_(
@@ -268,7 +267,7 @@ class ImageRecordIter(MXDataIter):
 
     @property
     def bad_records(self) -> dict[str, int]:
-        """The same by what was bad: ``record``, ``label`` or ``image``."""
+        """Number of bad records by the part that was bad: ``record``, ``label`` or ``image``."""
         counts: dict[str, int] = self._pipeline.skipped
         return counts
 
@@ -286,8 +285,8 @@ class ImageRecordIter(MXDataIter):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Move to a position that `state_dict` returned: only later samples are decoded."""
-        state = {"order": self._order, **state}  # older files have none
+        """Restore a position that `state_dict` returned; only later samples are decoded."""
+        state = {"order": self._order, **state}  # older files have no order
         self._check_state(
             state, num_records=self.num_records, batch_size=self.batch_size, order=self._order
         )
@@ -310,7 +309,7 @@ class ImageRecordIter(MXDataIter):
 
 
 def _write_mean_image(path: str, options: dict[str, Any], verbose: bool) -> None:
-    """Write the mean of all images of the files, cut as the iterator's own are."""
+    """Write the mean of all images of the files, cropped as the iterator crops them."""
     if verbose:
         _LOG.info("Cannot find %s: create mean image, this will take some time...", path)
     plain = {"num_parts": 1, "part_index": 0, "shuffle": False, "shuffle_bytes": 0}

@@ -16,7 +16,7 @@ from .options import known_options
 
 __all__ = ["MNISTIter"]
 
-# logging.info would set up the root logger before the script does.
+# Not logging.info, which would configure the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 
 _IGNORED = {"prefetch_buffer", "ctx", "device_id", "verbose"}
@@ -31,9 +31,9 @@ class MNISTIter(MXDataIter):
         idx files, packed with gzip or not.
     batch_size : int
     shuffle : bool
-        Once, by the seed; every epoch has the same order, as in 1.x.
+        Shuffle once, by the seed; as in 1.x, every epoch has the same order.
     flat : bool
-        Rows of pixels in place of (1, height, width).
+        Return rows of pixels instead of (1, height, width).
     seed : int
     silent : bool
         Do not log what was read.
@@ -41,7 +41,7 @@ class MNISTIter(MXDataIter):
         Read one of several parts.
     data_name, label_name : str
     **kwargs
-        prefetch_buffer, ctx, device_id: taken and not needed; others: ignored with a warning.
+        prefetch_buffer, ctx and device_id are ignored, others too, with a warning.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class MNISTIter(MXDataIter):
 
     Notes
     -----
-    Matches ``mxnet.io.MNISTIter``: what does not fill a batch is left out.
+    Matches ``mxnet.io.MNISTIter``: a last, smaller batch is left out.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class MNISTIter(MXDataIter):
             )
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start again from the first batch."""
         self._cursor = 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class MNISTIter(MXDataIter):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position that `state_dict` returned."""
+        """Restore a position that `state_dict` returned."""
         self._check_state(state, batch_size=self.batch_size, images=len(self._labels))
         self._check_order(state["index"], self._index, state["cursor"], 0, len(self._index))
         self._index, self._cursor = state["index"].copy(), state["cursor"]

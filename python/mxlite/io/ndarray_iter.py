@@ -25,7 +25,7 @@ def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[s
         if not optional:
             raise TypeError_("NDArrayIter: no data given")
         return []
-    given_by_name = isinstance(data, dict)  # 1.x sorts the names
+    given_by_name = isinstance(data, dict)  # as in 1.x, names of a dict are sorted
     if hasattr(data, "shape"):
         data = [data]
     if isinstance(data, (list, tuple)):
@@ -65,19 +65,19 @@ class NDArrayIter(DataIter, TypedInit):
     label : likewise, optional
     batch_size : int
     shuffle : bool
-        A new order at every reset, from NumPy's generator.
+        Whether every reset draws a new order, by NumPy's generator.
     last_batch_handle : str
-        ``'pad'`` fills the last batch with the first samples and says in ``pad`` how many,
-        ``'discard'`` leaves it out, ``'roll_over'`` puts its samples before the next epoch.
+        ``'pad'`` fills the last batch with the first samples and sets ``pad`` to their number,
+        ``'discard'`` leaves it out, ``'roll_over'`` moves its samples to the next epoch.
     data_name, label_name : str
     layout : str
-        ``N`` marks the axis of the samples.
+        Letters of the axes; ``N`` is the axis of the samples.
 
     Raises
     ------
     ShapeError
-        If an array has fewer samples than the first of data. Further ones are left out with a
-        warning, because scripts of 1.x count on that.
+        If an array has fewer samples than the first data array. Surplus samples are left out with
+        a warning, because scripts of 1.x rely on that.
     ValueError
         If there are no samples, or fewer than ``batch_size`` with ``'discard'``.
 
@@ -107,7 +107,7 @@ class NDArrayIter(DataIter, TypedInit):
             raise ValueError_(f"NDArrayIter: batch_size {batch_size} given, at least 1 expected")
         self.data = _named_sources(data, data_name, optional=False)
         self.label = _named_sources(label, label_name, optional=True)
-        # The arrays without their names, data first. Batches show what a program writes to them.
+        # The arrays without their names, data first. Later writes to them are visible in batches.
         self.data_list: list[Any] = [value for _, value in self.data + self.label]
         self.num_source = len(self.data_list)
         self.layout = layout
@@ -117,7 +117,7 @@ class NDArrayIter(DataIter, TypedInit):
         self.num_data = self._check_lengths()
         self.idx = np.arange(self.num_data)
         self._order = np.arange(self.num_data)  # sample at each position of this epoch
-        self._rolled = np.arange(0)  # samples left over from the epoch before
+        self._rolled = np.arange(0)  # samples left over from the previous epoch
         self.cursor = -batch_size
         self.reset()
 
@@ -159,7 +159,7 @@ class NDArrayIter(DataIter, TypedInit):
         for name, value in sources:
             shape = list(value.shape)
             shape[self._axis] = self.batch_size
-            dtype = value.dtype if isinstance(value, NDArray) else np.float32  # as files are read
+            dtype = value.dtype if isinstance(value, NDArray) else np.float32  # as read from files
             found.append(DataDesc(name, tuple(shape), dtype, self.layout))
         return found
 
@@ -174,7 +174,7 @@ class NDArrayIter(DataIter, TypedInit):
         return self._descriptions(self.label)
 
     def hard_reset(self) -> None:
-        """Begin again and forget what was left over."""
+        """Start again from the first batch and drop samples left over from the last epoch."""
         self._shuffle()
         self.cursor = -self.batch_size
         self._rolled = self._rolled[:0]
@@ -193,7 +193,7 @@ class NDArrayIter(DataIter, TypedInit):
         self._shuffle()
 
     def _shuffle(self) -> None:
-        if self.shuffle:  # 1.x's order: each epoch permutes the one before
+        if self.shuffle:  # as in 1.x, each epoch permutes the order of the previous one
             np.random.shuffle(self.idx)
             self._order = self._order[self.idx]
 
@@ -210,9 +210,9 @@ class NDArrayIter(DataIter, TypedInit):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position that `state_dict` returned."""
+        """Restore a position that `state_dict` returned."""
         shuffle = bool(self.shuffle)
-        state = {"shuffle": shuffle, **state}  # older files have none
+        state = {"shuffle": shuffle, **state}  # older files have no such entry
         self._check_state(
             state, num_data=self.num_data, batch_size=self.batch_size, shuffle=shuffle
         )
@@ -262,7 +262,7 @@ class NDArrayIter(DataIter, TypedInit):
             return _csr_rows(source, rows)
         if isinstance(source, NDArray):
             return _core.op("take")(source, _core.from_numpy(rows), axis=self._axis)
-        # h5py reads rows in rising order only.
+        # h5py reads rows in ascending order only.
         unique, back = np.unique(rows, return_inverse=True)
         chosen = np.take(host_array(source[unique], "NDArrayIter"), back, axis=self._axis)
         return array(chosen)
@@ -281,7 +281,7 @@ class NDArrayIter(DataIter, TypedInit):
         return [self._rows(value) for _, value in sources]
 
     def getpad(self) -> int:
-        """Return how many samples appear twice: at the end, or (roll_over) at the beginning."""
+        """Return the number of padding samples; with roll_over, of samples of the last epoch."""
         if self.last_batch_handle == "pad":
             return max(self.cursor + self.batch_size - self.num_data, 0)
         if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0:

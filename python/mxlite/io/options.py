@@ -17,8 +17,8 @@ _Iterator = TypeVar("_Iterator", bound="type[Any]")
 def documented(texts: Mapping[str, str]) -> Callable[[_Iterator], _Iterator]:
     """Return a decorator that lists the options of an iterator in its docstring.
 
-    The list replaces ``{options}`` in the docstring. It has those names of `texts` that are also in
-    ``_defaults`` of the class.
+    The list replaces ``{options}`` in the docstring. It contains the names of `texts` that are also
+    in ``_defaults`` of the class.
     """
 
     def document(cls: _Iterator) -> _Iterator:
@@ -35,9 +35,9 @@ def documented(texts: Mapping[str, str]) -> Callable[[_Iterator], _Iterator]:
 
 
 def known_options(name: str, given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Return the keywords that an iterator has; a warning names each other one.
+    """Return the keywords that an iterator has; warn about each unknown one.
 
-    1.x ignores them silently, and scripts hand on what only some iterators take.
+    1.x ignores unknown keywords silently, and scripts pass keywords of other iterators.
     """
     known = list(known)
     for key in given:

@@ -17,7 +17,7 @@ from .options import known_options
 
 __all__ = ["CSVIter", "LibSVMIter"]
 
-# 1.x's parameters that say how it prefetches.
+# Parameters of 1.x for prefetching, which are ignored.
 _IGNORED = {"prefetch_buffer", "ctx", "verbose", "device_id"}
 _LARGEST_BATCH = 2**31 - 1
 
@@ -40,22 +40,22 @@ def _index(begin: int, found: int, size: int, round_batch: bool) -> np.ndarray[A
 
 
 class _RowIter(MXDataIter):
-    """Batches of rows that two readers give in the order of their files."""
+    """Batches of rows from two readers, for data and labels, in the order of their files."""
 
     _data: Any
     _labels: Any
-    _row = 0  # rows of this epoch that were given
+    _row = 0  # number of rows returned in this epoch
     _data_shape: tuple[int, ...]
 
     def reset(self) -> None:
-        """Begin with the first row again."""
+        """Start again from the first row."""
         self._row = 0
         self._data.rewind()
         if self._labels is not None:
             self._labels.rewind()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how many rows of the epoch were given; see `DataIter.state_dict`."""
+        """Return the number of rows read in this epoch; see `DataIter.state_dict`."""
         return {
             "batch_size": self.batch_size,
             "data_shape": list(self._data_shape),
@@ -63,7 +63,7 @@ class _RowIter(MXDataIter):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position that `state_dict` returned; the epoch's rows before it are read."""
+        """Restore a position that `state_dict` returned; reads the epoch's rows up to it."""
         shape = list(self._data_shape)
         self._check_state(state, batch_size=self.batch_size, data_shape=shape)
         self.reset()
@@ -84,23 +84,23 @@ class CSVIter(_RowIter):
     ----------
     data_csv : str
     data_shape : tuple of int
-        Shape of one row's data; a line has as many numbers.
+        Shape of one row's data; each line must have as many numbers.
     label_csv : str
         ``'NULL'``: the labels are 0.
     label_shape : tuple of int
     batch_size : int
     round_batch : bool
-        Fill the last batch with the first rows, else with zeros; ``pad`` says how many.
+        Fill the last batch with the first rows, else with zeros; ``pad`` is their number.
     dtype : dtype, optional
         Type of data and labels: float32, float64, int32 or int64.
     data_name, label_name : str
     **kwargs
-        prefetch_buffer, ctx: taken and not needed.
+        prefetch_buffer and ctx are accepted and ignored.
 
     Raises
     ------
     RecordError
-        If a file cannot be read, a line is not as many numbers as the shape says, or there are
+        If a file cannot be read, a line does not have as many numbers as the shape, or there are
         fewer labels than rows.
 
     Notes
@@ -174,16 +174,16 @@ class LibSVMIter(_RowIter):
     data_shape : tuple of int
         ``(columns,)``; columns are counted from 0.
     label_libsvm : str
-        File of the labels, as rows; ``'NULL'``: the numbers that begin the lines of data.
+        File of the labels, as rows; ``'NULL'``: labels are the first numbers of the data lines.
     label_shape : tuple of int
     num_parts, part_index : int
         Read one of several parts of the files.
     batch_size : int
     round_batch : bool
-        Fill the last batch with the first rows, else with empty ones; ``pad`` says how many.
+        Fill the last batch with the first rows, else with empty rows; ``pad`` is their number.
     data_name, label_name : str
     **kwargs
-        prefetch_buffer, ctx: taken and not needed.
+        prefetch_buffer and ctx are accepted and ignored.
 
     Raises
     ------
@@ -192,8 +192,8 @@ class LibSVMIter(_RowIter):
 
     Notes
     -----
-    Matches ``mxnet.io.LibSVMIter``: data are csr arrays of float32, and so are labels of a file of
-    their own.
+    Matches ``mxnet.io.LibSVMIter``: data are csr arrays of float32, and so are labels from a
+    separate file.
     """
 
     def __init__(
@@ -268,6 +268,6 @@ class LibSVMIter(_RowIter):
 def _batch_size(name: str, value: Any) -> int:
     if int(value) < 1:
         raise ValueError_(f"{name}: batch_size {value} given, at least 1 expected")
-    if int(value) > _LARGEST_BATCH:  # the readers would repeat rows until no memory is left
+    if int(value) > _LARGEST_BATCH:  # the readers would repeat rows until memory is exhausted
         raise ValueError_(f"{name}: batch_size {value} given, at most {_LARGEST_BATCH} expected")
     return int(value)

@@ -15,7 +15,7 @@ from .batch import DataBatch, DataDesc, DataIter
 __all__ = ["PrefetchingIter", "ResizeIter"]
 
 _EXIT_SECONDS = 2.0
-_ALIVE_SECONDS = 1.0  # how often a waiting iterator checks that its thread runs
+_ALIVE_SECONDS = 1.0  # interval at which a waiting iterator checks that its thread runs
 
 
 class _CurrentBatch(DataIter):
@@ -54,11 +54,11 @@ class ResizeIter(_CurrentBatch, TypedInit):
     Parameters
     ----------
     data_iter : DataIter
-        Starts again when it ends before.
+        Restarted if it ends before ``size`` batches.
     size : int
         Batches per epoch.
     reset_internal : bool
-        Reset data_iter too at every reset.
+        Whether `reset` also resets data_iter.
 
     Notes
     -----
@@ -83,7 +83,7 @@ class ResizeIter(_CurrentBatch, TypedInit):
             self.data_iter.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position here and in the iterator inside; see `DataIter.state_dict`."""
+        """Return the position of this iterator and of data_iter; see `DataIter.state_dict`."""
         return {"size": self.size, "cur": self.cur, "inside": self.data_iter.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ class ResizeIter(_CurrentBatch, TypedInit):
 
 
 def _state_of(source: Any) -> dict[str, Any] | None:
-    """Return an iterator's position, None if it has none."""
+    """Return an iterator's position, None if its class does not support that."""
     try:
         state: dict[str, Any] = source.state_dict()
         return state
@@ -125,7 +125,7 @@ def _state_of(source: Any) -> dict[str, Any] | None:
 class _Fetcher(threading.Thread):
     """Reads one epoch of an iterator, one batch ahead.
 
-    Puts (batch, None), at the end (None, None), on failure (None, error).
+    Puts (batch, None) for each batch, (None, None) at the end, (None, error) on failure.
     """
 
     def __init__(self, source: Any) -> None:
@@ -141,7 +141,7 @@ class _Fetcher(threading.Thread):
                 self.ready.put((self.source.next(), None))
         except StopIteration:
             self.ready.put((None, None))
-        except BaseException as error:  # raised where next() is called
+        except BaseException as error:  # next() raises it in the calling thread
             self.ready.put((None, error))
 
     def stop(self, timeout: float | None = None) -> None:
@@ -155,7 +155,7 @@ class _Fetcher(threading.Thread):
                 continue
 
     def take(self) -> tuple[Any, BaseException | None]:
-        """Return the next (batch, error); an error if the thread does not run any more."""
+        """Return the next (batch, error); raise if the thread no longer runs."""
         while True:
             try:
                 return self.ready.get(timeout=_ALIVE_SECONDS)
@@ -167,7 +167,7 @@ class _Fetcher(threading.Thread):
                     ) from None
 
     def close(self) -> None:
-        """End the thread, unless the iterator waits for something that may never come."""
+        """End the thread; give up after a while if the iterator inside blocks."""
         self.stop(_EXIT_SECONDS)
 
 
@@ -182,8 +182,8 @@ class PrefetchingIter(_CurrentBatch):
 
     Notes
     -----
-    Matches ``mxnet.io.PrefetchingIter``. An error in an iterator is raised by ``next``. Threads
-    may share it: each batch goes to one of them.
+    Matches ``mxnet.io.PrefetchingIter``. ``next`` raises errors of the iterators. Threads may
+    share it: each batch is returned to one of them.
     """
 
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None) -> None:
@@ -194,14 +194,14 @@ class PrefetchingIter(_CurrentBatch):
         self.rename_data = rename_data
         self.rename_label = rename_label
         self._fetchers: list[_Fetcher] = []
-        self._lock = threading.RLock()  # held by the thread that takes a batch or begins again
+        self._lock = threading.RLock()  # held while a thread takes a batch or resets
         super().__init__(self.provide_data[0].shape[0])
         self._start()
 
     def _start(self) -> None:
         self._ended = False
         self._delivered = 0
-        # The iterators run ahead: their positions are those at the start of the epoch.
+        # The iterators run ahead, so their positions at the start of the epoch are stored.
         self._begin = [_state_of(source) for source in self.iters]
         self._fetchers = [_Fetcher(source) for source in self.iters]
         for fetcher in self._fetchers:
@@ -239,7 +239,7 @@ class PrefetchingIter(_CurrentBatch):
         return self._joined("provide_label", self.rename_label)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the epoch began and how far it is; see `DataIter.state_dict`."""
+        """Return the start of the epoch and the number of batches; see `DataIter.state_dict`."""
         if None in self._begin:
             raise NotSupportedError(
                 "PrefetchingIter: one of the iterators inside has no state_dict: "
@@ -248,7 +248,7 @@ class PrefetchingIter(_CurrentBatch):
         return {"begin": list(self._begin), "delivered": self._delivered, "ended": self._ended}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position that `state_dict` returned; the epoch's batches before it are read."""
+        """Restore a position that `state_dict` returned; reads the epoch's batches up to it."""
         self._check_state(state)
         if len(state["begin"]) != len(self.iters):
             raise ValueError_(
