@@ -1,7 +1,7 @@
-"""Augmenters: what changes an image before it is trained on.
+"""Augmenters, which change images before training.
 
-Each takes an image (height, width, channels) and returns one. Random numbers come from Python's
-generator, those of `LightingAug` from NumPy's, as in MXNet 1.x.
+Each takes an image (height, width, channels) and returns one. As in MXNet 1.x, random numbers come
+from Python's generator, in `LightingAug` from NumPy's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold of a parameter."""
+    """Return a parameter as a value that JSON supports."""
     if isinstance(value, NDArray):
         value = value.asnumpy()
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -51,8 +51,8 @@ def plain(value: Any) -> Any:
 class Described:
     """Base of objects that can show their class and options as JSON.
 
-    Dataclasses below it declare each option once: their fields are constructor parameters,
-    attributes and what `dumps` shows.
+    Subclasses that are dataclasses declare each option once: a field is a constructor parameter, an
+    attribute and an entry of `dumps`.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Augmenter(Described):
 
 
 class _Group(Augmenter):
-    """Several augmenters."""
+    """Base of the augmenters that contain other augmenters."""
 
     def __init__(self, ts: Sequence[Augmenter]) -> None:
         super().__init__()

@@ -212,7 +212,7 @@ def color_augmenters(
     mean: Any,
     std: Any,
 ) -> list[Augmenter]:
-    """Return the color steps that `CreateAugmenter` and `CreateDetAugmenter` end with."""
+    """Return the color augmenters at the end of `CreateAugmenter` and `CreateDetAugmenter`."""
     steps: list[Augmenter] = []
     if brightness or contrast or saturation:
         steps.append(ColorJitterAug(brightness, contrast, saturation))

@@ -44,11 +44,11 @@ def CreateAugmenter(  # noqa: N802
     data_shape : tuple of int
         (channels, height, width) of the result.
     resize : int
-        Size of the shorter edge before the crop; 0 leaves it.
+        Size of the shorter edge before the crop; 0: no resizing.
     rand_crop, rand_resize, rand_mirror : bool
-        Crop at a random place, with random size too, mirror with probability one half.
+        Crop at a random position; also with random size; mirror with probability one half.
     mean, std : numpy.ndarray, bool or None
-        True takes ImageNet's.
+        True: the values of ImageNet.
     brightness, contrast, saturation, hue, pca_noise, rand_gray : float
         Amounts of the color changes; 0 leaves them out.
     inter_method : int

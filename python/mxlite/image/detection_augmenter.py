@@ -1,7 +1,7 @@
 """Augmenters that transform an image together with its boxes.
 
-Labels are arrays (objects, 5 or more): class, left, top, right, bottom as shares of width and
-height, and what else there is. Random numbers come from Python's generator.
+Labels are arrays (objects, 5 or more): class, then left, top, right and bottom as shares of width
+and height, then any further values. Random numbers come from Python's generator.
 """
 
 from __future__ import annotations
@@ -154,13 +154,13 @@ class DetRandomCropAug(DetAugmenter):
     Parameters
     ----------
     min_object_covered : float
-        Least share of each object in the rectangle, of those that are in it at all.
+        Least visible share of each object that overlaps the rectangle.
     aspect_ratio_range, area_range : tuple of float
         Width / height and share of the image's area.
     min_eject_coverage : float
-        Objects with less of them left are dropped.
+        Objects with a smaller visible share are dropped.
     max_attempts : int
-        Rectangles that are tried; the image is kept if none does.
+        Number of rectangles that are tried; the image is kept if none is suitable.
 
     Notes
     -----
@@ -193,7 +193,7 @@ class DetRandomCropAug(DetAugmenter):
         return src, label
 
     def _propose(self, height: int, width: int) -> tuple[int, int, int, int] | None:
-        """Return a rectangle (x, y, width, height) of suitable area and ratio, if one was drawn."""
+        """Draw a rectangle (x, y, width, height); None if its area or ratio is not suitable."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None
@@ -204,7 +204,7 @@ class DetRandomCropAug(DetAugmenter):
         highest = min(highest, height)
         h = random.randint(h, highest) if h < highest else highest
         w = round(h * ratio)
-        if w * h < least:  # rounded to the wrong side
+        if w * h < least:  # rounding made it too small
             h += 1
             w = round(h * ratio)
         if w * h > greatest:
@@ -219,7 +219,7 @@ class DetRandomCropAug(DetAugmenter):
     def _cut_labels(
         self, label: Label, box: tuple[int, int, int, int], height: int, width: int
     ) -> Label | None:
-        """Return the boxes inside a rectangle, None if it shows too little."""
+        """Return the boxes inside a rectangle; None if it shows too little of an object."""
         x, y, w, h = box
         if w * h < 2:
             return None
@@ -248,7 +248,7 @@ class DetRandomPadAug(DetAugmenter):
     Parameters
     ----------
     aspect_ratio_range, area_range : tuple of float
-        Width / height of the larger image, and its area in units of the image's.
+        Width / height of the larger image, and its area as a multiple of the image's area.
     max_attempts : int
     pad_val : tuple of float
         Value of each channel around the image.
@@ -291,7 +291,7 @@ class DetRandomPadAug(DetAugmenter):
         return src, label
 
     def _propose(self, height: int, width: int) -> tuple[int, int] | None:
-        """Return a larger (width, height) of suitable area and ratio, if one was drawn."""
+        """Draw a larger (width, height); None if its area or ratio is not suitable."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None
@@ -317,7 +317,7 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
     Parameters
     ----------
     min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts
-        As in `DetRandomCropAug`; lists give one for each.
+        As in `DetRandomCropAug`; lists have one value for each augmenter.
     skip_prob : float
         Probability of none.
 
@@ -328,7 +328,7 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
     Raises
     ------
     ValueError
-        If the lists are not of one length.
+        If the lists have different lengths.
 
     Notes
     -----
@@ -375,13 +375,13 @@ def CreateDetAugmenter(  # noqa: N802
     data_shape : tuple of int
         (channels, height, width) of the result.
     resize : int
-        Size of the shorter edge before the rest; 0 leaves it.
+        Size of the shorter edge before all other steps; 0: no resizing.
     rand_crop, rand_pad, rand_gray : float
         Probabilities of cropping, padding and gray.
     rand_mirror : bool
         Mirror with probability one half.
     mean, std : numpy.ndarray, bool or None
-        True takes ImageNet's.
+        True: the values of ImageNet.
     brightness, contrast, saturation, pca_noise, hue : float
         Amounts of the color changes; 0 leaves them out.
     inter_method : int

@@ -37,17 +37,17 @@ class ImageDetIter(ImageIter):
     path_imgrec, path_imglist, path_root, path_imgidx, shuffle, part_index, num_parts, imglist
         See `ImageIter`.
     aug_list : list of DetAugmenter, optional
-        Default is `CreateDetAugmenter` with the further arguments.
+        Default is the result of `CreateDetAugmenter` with the further arguments.
     data_name, label_name : str
     last_batch_handle : {'pad', 'discard', 'roll_over'}
     apply_exif_orientation : bool, optional
         Whether images are turned upright as their Exif orientation says; see `imdecode`. Boxes are
-        shares of the image as it is used.
+        shares of the image after that.
 
     Raises
     ------
     ShapeError
-        If a label is none of a detection set.
+        If a label does not have this form.
 
     Notes
     -----
@@ -102,7 +102,7 @@ class ImageDetIter(ImageIter):
         self.provide_label = [DataDesc(name, (self.batch_size, *label_shape))]
 
     def _estimate_label_shape(self) -> tuple[int, int]:
-        """Return the most objects of an image and the width of an object."""
+        """Return the largest number of objects in an image, and the width of an object."""
         objects, width = 0, None
         self._rewind()
         while True:
@@ -123,7 +123,7 @@ class ImageDetIter(ImageIter):
         return objects, width
 
     def _parse_label(self, label: Any) -> Label:
-        """Return the boxes with an area, (objects, object width)."""
+        """Return the boxes with a positive area as an array (objects, object width)."""
         if isinstance(label, NDArray):
             label = label.asnumpy()
         raw = np.ravel(label).astype(np.float32)
@@ -147,7 +147,7 @@ class ImageDetIter(ImageIter):
         return boxes
 
     def _check_valid_label(self, label: Label) -> None:
-        """Raise ShapeError unless there is an object with an area."""
+        """Raise ShapeError if there is no object with a positive area."""
         if label.ndim != 2 or label.shape[1] < 5:
             raise ShapeError(f"Label with shape (1+, 5+) required, {label.shape} received.")
         valid = (label[:, 0] >= 0) & (label[:, 3] > label[:, 1]) & (label[:, 4] > label[:, 2])
@@ -191,7 +191,7 @@ class ImageDetIter(ImageIter):
         Parameters
         ----------
         data_shape : tuple of int, optional
-            (3, height, width); the augmenters must give it.
+            (3, height, width); the augmenters must return images of this shape.
         label_shape : tuple of int, optional
             (objects, object width) with at least as many objects.
 
@@ -210,7 +210,7 @@ class ImageDetIter(ImageIter):
             self._set_label_shape((label_shape[0], label_shape[1]))
 
     def check_label_shape(self, label_shape: tuple[int, ...]) -> None:
-        """Raise ValueError unless the shape is as wide and holds as many objects."""
+        """Raise ValueError if a label shape has another width or too few objects."""
         if len(label_shape) != 2:
             raise ShapeError(f"label_shape {label_shape} given: label_shape should have length 2")
         if label_shape[0] < self.label_shape[0]:
@@ -235,7 +235,7 @@ class ImageDetIter(ImageIter):
         Returns
         -------
         ImageDetIter
-            The other one.
+            The other iterator.
 
         Raises
         ------
@@ -268,7 +268,7 @@ class ImageDetIter(ImageIter):
         window_name: str = "draw_next",
         id2labels: dict[int, str] | None = None,
     ) -> Iterator[Label]:
-        """Yield the images of the pass with their boxes, as uint8 (height, width, 3) in BGR.
+        """Yield the images of one pass with their boxes drawn, as uint8 (height, width, 3) in BGR.
 
         Parameters
         ----------
@@ -276,11 +276,11 @@ class ImageDetIter(ImageIter):
             RGB; default is drawn at random for each box.
         thickness : int
         mean, std : numpy.ndarray, True or None
-            Mean and deviation that `ColorNormalizeAug` removed, to be restored.
+            Mean and deviation of `ColorNormalizeAug`, to undo the normalization.
         clip : bool
             Clip to 0 to 255.
         waitKey : int, optional
-            Show each image for so many milliseconds; needs cv2.
+            Show each image for this many milliseconds; needs cv2.
         window_name : str
         id2labels : dict, optional
             Names to write into the boxes; needs cv2.
@@ -321,7 +321,7 @@ class ImageDetIter(ImageIter):
 
 
 def _draw_box(picture: Label, box: tuple[int, ...], color: Any, thickness: int) -> None:
-    """Draw the outline of (left, top, right, bottom), parts outside of the image are not drawn."""
+    """Draw the outline of a box (left, top, right, bottom), clipped to the image."""
     left, top, right, bottom = box
     outer, inner = thickness // 2, (thickness + 1) // 2
     mask = np.zeros(picture.shape[:2], bool)

@@ -1,4 +1,4 @@
-"""Resizing, cutting, turning and bordering of images (height, width, channels)."""
+"""Resizing, cropping, rotation and borders of images (height, width, channels)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def _size_of(src: Any, who: str) -> tuple[int, int]:
-    """Return height and width of an image; an error if it is none."""
+    """Return height and width of an image; raise if it is not an image."""
     if not isinstance(src, NDArray):
         raise TypeError_(
             f"{who}: a {type(src).__name__} given, an NDArray (height, width, channels) expected; "
@@ -55,8 +55,8 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
     w, h : int
         New width and height.
     interp : int
-        0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos; 9 picks area for shrinking and bicubic
-        for enlarging; 10 picks one at random.
+        0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos; 9: area to shrink and bicubic to
+        enlarge; 10: a random one.
     out : NDArray, optional
         Array for the result.
 
@@ -168,7 +168,7 @@ def random_crop(
 
 
 def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
-    """Return (src - mean) / std; None leaves a step out."""
+    """Return (src - mean) / std; a step is skipped if its argument is None."""
     if mean is not None:
         src = src - mean
     if std is not None:
@@ -193,7 +193,7 @@ def random_size_crop(
     size : tuple of int
         Width and height of the result.
     area : float or tuple of float
-        Least and greatest share of the image's area; a number is the least.
+        Least and greatest share of the image's area; a number is the least share.
     ratio : tuple of float
         Least and greatest width / height.
     interp : int
@@ -355,12 +355,12 @@ def imrotate(
 def _rotation_grid(
     angles: np.ndarray[Any, Any], size: tuple[int, ...], zoom_in: bool, zoom_out: bool
 ) -> np.ndarray[Any, Any]:
-    """Return (n, 2, height, width): the source of each pixel, edges at -1 and 1."""
+    """Return (n, 2, height, width): the source position of each pixel; edges are -1 and 1."""
     height, width = size
     cos, sin = np.cos(angles), np.sin(angles)
     scale = np.ones_like(angles)
     if zoom_in or zoom_out:
-        # The box around the turned image.
+        # Size of the box around the rotated image.
         box_w = width * np.abs(cos) + height * np.abs(sin)
         box_h = width * np.abs(sin) + height * np.abs(cos)
         if zoom_out:

@@ -1,4 +1,4 @@
-"""Batches of augmented images, made in Python from record files or lists of files."""
+"""Batches of augmented images from record files or lists of files, in Python."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class ImageIter(DataIter):
     ----------
     batch_size : int
     data_shape : tuple of int
-        (3, height, width) of what the augmenters give.
+        (3, height, width) of the augmented images.
     label_width : int
-        Numbers in a label.
+        Number of values in a label.
     path_imgrec : str, optional
-        Record file; with ``path_imgidx`` it can be shuffled and parted.
+        Record file; shuffling and reading a part of it need ``path_imgidx``.
     path_imglist : str, optional
         List file: number, label or labels, name, separated by tabs.
     path_root : str, optional
@@ -50,11 +50,11 @@ class ImageIter(DataIter):
     path_imgidx : str, optional
         Index of the record file.
     shuffle : bool
-        A new order for each pass (Python's generator).
+        Whether each pass has a new order (Python's generator).
     part_index, num_parts : int
         Read one of several parts of equal size.
     aug_list : list of Augmenter, optional
-        Default is `CreateAugmenter` with the further arguments.
+        Default is the result of `CreateAugmenter` with the further arguments.
     imglist : list, optional
         Entries ``[label or labels, name]``, instead of a list file.
     data_name, label_name : str
@@ -70,7 +70,7 @@ class ImageIter(DataIter):
     Raises
     ------
     MissingFileError, FileFormatError, RecordError, ValueError
-        A broken image is named when its batch is made.
+        For missing or damaged files; a broken image raises when its batch is made.
 
     Notes
     -----
@@ -199,14 +199,14 @@ class ImageIter(DataIter):
         return list(keys) if num_parts == 1 else keys[part_index * size : (part_index + 1) * size]
 
     def reset(self) -> None:
-        """Begin the next pass; a batch that was rolled over stays."""
+        """Start the next pass; samples that were rolled over are kept."""
         if self.seq is not None and self.shuffle:
             random.shuffle(self.seq)
         self._rewind()
         self._exhausted = False
 
     def hard_reset(self) -> None:
-        """Begin the next pass and drop what was rolled over."""
+        """Start the next pass; drop samples that were rolled over."""
         self._rolled = []
         self.reset()
 
@@ -226,7 +226,7 @@ class ImageIter(DataIter):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position that `state_dict` returned."""
+        """Restore a position that `state_dict` returned."""
         self._check_state(state, batch_size=self.batch_size)
         known = None if self.seq is None else sorted(self.seq, key=str)
         if known != (None if state["seq"] is None else sorted(state["seq"], key=str)):

@@ -1,4 +1,4 @@
-"""Images from files and their bytes."""
+"""Decodes images from files and from bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def imdecode(
     Parameters
     ----------
     buf : bytes, bytearray, memoryview, numpy.ndarray or NDArray
-        The file's bytes, in an array the numbers 0 to 255 of any dtype and layout.
+        The file's bytes; an array may have any dtype and layout, with values from 0 to 255.
     flag : int
         1: three channels, 0: gray, -1: the channels of the file.
     to_rgb : bool
@@ -35,9 +35,9 @@ def imdecode(
     out : NDArray, optional
         Array for the result.
     apply_exif_orientation : bool, optional
-        True: turn the image upright as its Exif orientation says. False: keep the pixels as stored.
+        True: turn the image upright by its Exif orientation. False: keep the pixels as stored.
         None: as MXNet 1.9.1, which keeps JPEG files that begin with a JFIF header as stored and
-        turns the others (photographs as cameras write them); flag -1 keeps all as stored.
+        turns all others, such as photographs from cameras; with flag -1, all are kept as stored.
 
     Returns
     -------
@@ -47,9 +47,9 @@ def imdecode(
     Raises
     ------
     RecordError
-        If the bytes are not an image, or a damaged one.
+        If the bytes are not an image, or the image is damaged.
     TypeError
-        If `buf` holds no bytes.
+        If `buf` does not contain bytes.
     """
     return _decode(buf, flag, to_rgb, out, apply_exif_orientation, "imdecode")
 
@@ -73,7 +73,7 @@ def _begins_with_jfif(buf: Any) -> bool:
 
 
 def _contiguous_bytes(buf: Any, name: str) -> Any:
-    """Return the object itself, or a copy without gaps of an array's bytes."""
+    """Return the object itself, or a contiguous copy of an array's bytes."""
     if isinstance(buf, (bytes, bytearray)):
         return buf
     if isinstance(buf, memoryview):
@@ -120,7 +120,7 @@ def imread(
     MissingFileError
         If there is no such file.
     RecordError
-        If the file is not an image, or a damaged one.
+        If the file is not an image, or the image is damaged.
     """
     try:
         data = read_file(filename)
