@@ -13,7 +13,7 @@ sym = symbol
 
 __all__ = ["nd", "ndarray", "sym", "symbol"]
 
-if TYPE_CHECKING:  # imported when they are first used
+if TYPE_CHECKING:  # at run time, these modules are imported on first use
     from . import amp as amp
     from . import autograd as autograd
     from . import io as io

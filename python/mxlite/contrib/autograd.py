@@ -95,26 +95,26 @@ def backward(outputs: Sequence[NDArray], out_grads: Any = None, retain_graph: bo
 
 
 def compute_gradient(outputs: Sequence[NDArray]) -> None:
-    """Compute the gradients of outputs, whose own gradients are ones."""
+    """Compute the gradients of outputs, with ones as output gradients."""
     backward(outputs)
 
 
 def grad_and_loss(
     func: Callable[..., Any], argnum: int | list[int] | None = None
 ) -> Callable[..., tuple[list[NDArray], Any]]:
-    """Return a function that computes gradients and result of another.
+    """Return a function that computes the gradients and the result of another function.
 
     Parameters
     ----------
     func : callable
-        Takes and returns NDArrays.
+        A function of NDArrays that returns NDArrays.
     argnum : int or list of int, optional
         Indices of the arguments whose gradients are computed; None: all.
 
     Returns
     -------
     callable
-        Gives (list of gradients, result).
+        Returns (list of gradients, result).
     """
 
     @functools.wraps(func)
@@ -139,7 +139,7 @@ def grad_and_loss(
 def grad(
     func: Callable[..., Any], argnum: int | list[int] | None = None
 ) -> Callable[..., list[NDArray]]:
-    """Return a function that computes the gradients of another; see `grad_and_loss`."""
+    """Return a function that computes the gradients of another one; see `grad_and_loss`."""
     both = grad_and_loss(func, argnum)
 
     @functools.wraps(func)

@@ -48,7 +48,7 @@ class DataLoaderIter(DataIter):
         self.reset()
 
     def reset(self) -> None:
-        """Begin the next epoch."""
+        """Start the next epoch."""
         self._iter = iter(self._loader)
 
     def iter_next(self) -> bool:
@@ -72,10 +72,10 @@ class DataLoaderIter(DataIter):
         return self._filled(self._current[1])
 
     def getpad(self) -> int:
-        """Return how many samples only fill the current batch."""
+        """Return the number of padding samples in the current batch."""
         missing: int = self.batch_size - self._current[0].shape[0]
         return missing
 
     def getindex(self) -> None:
-        """Return None: a loader does not know the samples' numbers."""
+        """Return None, because a loader does not know the numbers of its samples."""
         return None

@@ -19,7 +19,7 @@ from . import lists
 from .lists.classes import conditional, float32_parameters, loss_outputs, names_of
 from .loss_scaler import LossScaler
 
-if TYPE_CHECKING:  # convert.py puts them here
+if TYPE_CHECKING:  # convert.py sets them at run time
     from .convert import convert_bucketing_module as convert_bucketing_module
     from .convert import convert_hybrid_block as convert_hybrid_block
     from .convert import convert_model as convert_model
@@ -53,11 +53,11 @@ Conditions = Sequence[tuple[str, str, Sequence[str]]]
 
 
 class AmpListError(ValueError_, AssertionError):
-    """An operator is in a list in which it cannot be (1.x: ``AssertionError``)."""
+    """A list contains an operator that it may not contain (1.x: ``AssertionError``)."""
 
 
 class AmpStateError(MXNetError, AssertionError):
-    """A function of amp was called before the one it needs (1.x: ``AssertionError``)."""
+    """A function of amp was called before `init` or `init_trainer` (1.x: ``AssertionError``)."""
 
 
 class _State:
@@ -65,19 +65,19 @@ class _State:
 
     initialized = False
     rules: _core.PrecisionRules | None = None
-    scaler: LossScaler | None = None  # scaler of the first trainer; loss outputs follow it
+    scaler: LossScaler | None = None  # scaler of the first trainer, used by loss outputs
     scaler_taken = False
 
 
 def __getattr__(name: str) -> Any:
-    # GluonNLP looks whether operators are cast.
+    # GluonNLP reads this to find out whether operators are cast.
     if name == "_amp_initialized":
         return _State.initialized
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def target_name(dtype: Any) -> str:
-    """Return ``"float16"`` or ``"bfloat16"``."""
+    """Return ``"float16"`` or ``"bfloat16"``; raise for other dtypes."""
     try:
         name = dtype_name(dtype)
     except TypeError:
@@ -93,7 +93,7 @@ def make_rules(
     conditional_fp32_ops: Conditions | None = None,
     fp32_ops: Sequence[str] | None = None,
 ) -> _core.PrecisionRules:
-    """Return the rules of default or given lists."""
+    """Return the precision rules of the given lists; None means the default list."""
     target = target_name(target_dtype)
     entries = conditional() if conditional_fp32_ops is None else list(conditional_fp32_ops)
     for entry in entries:
@@ -131,21 +131,21 @@ def init(
     ----------
     target_dtype : {'float16', 'bfloat16'}
     target_precision_ops : list of str, optional
-        Operators that run in ``target_dtype`` instead of the default ones.
+        Operators that run in ``target_dtype``; replaces the default list.
     conditional_fp32_ops : list of (str, str, list of str), optional
         Operators that need float32 for some values of a parameter.
     fp32_ops : list of str, optional
-        Operators that run in float32 instead of the default ones.
+        Operators that run in float32; replaces the default list.
 
     Raises
     ------
     ValueError
-        For another type, an unknown operator, or one in two lists.
+        For another type, an unknown operator, or an operator in two lists.
 
     Notes
     -----
-    Matches ``mxnet.contrib.amp.init``: a second call does nothing. Symbols made before stay as
-    they are; arrays on the CPU are cast too.
+    Matches ``mxnet.contrib.amp.init``: a second call does nothing. Existing symbols are not
+    changed. Arrays on the CPU are cast as well.
     """
     rules = make_rules(target_dtype, target_precision_ops, conditional_fp32_ops, fp32_ops)
     if _State.initialized:
@@ -184,7 +184,7 @@ def init_trainer(optimizer_or_trainer: Any) -> None:
     Raises
     ------
     AmpStateError
-        Before `init`.
+        If called before `init`.
     TypeError
         For anything but a trainer.
     """
@@ -214,14 +214,14 @@ def _checked_trainer(value: Any) -> Trainer:
 
 @contextlib.contextmanager
 def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
-    """Give the loss multiplied by the trainer's scale; the trainer divides gradients by it.
+    """Yield the loss times the trainer's scale, by which the trainer divides the gradients.
 
     Parameters
     ----------
     loss : NDArray or list of NDArray
     optimizer_or_trainer : gluon.Trainer
-        Trainer that was passed to `init_trainer`. Otherwise the loss is not scaled if amp runs in
-        bfloat16, whose range needs no scale.
+        Trainer that was passed to `init_trainer`. With bfloat16, whose range needs no scale, it
+        may be another trainer, and the loss is not scaled.
 
     Yields
     ------
@@ -230,7 +230,7 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     Raises
     ------
     AmpStateError
-        In float16, before `init_trainer`.
+        In float16, if called before `init_trainer`.
 
     Examples
     --------
@@ -317,11 +317,11 @@ def list_widest_type_cast(target_dtype: Any) -> list[str]:
 
 
 def list_loss_output_functions(target_dtype: Any) -> list[str]:
-    """Return the operators that start gradients themselves."""
+    """Return the loss operators, whose gradient ignores that of their output."""
     target_name(target_dtype)
     return loss_outputs()
 
 
 def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
-    """Return the operators that take float32 parameters with data of the lower precision."""
+    """Return the operators that accept float32 parameters with data of the lower precision."""
     return float32_parameters() if target_name(target_dtype) == "bfloat16" else None

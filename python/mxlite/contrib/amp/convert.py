@@ -1,4 +1,4 @@
-"""Mixed precision for finished models: puts casts into a symbol and may cast parameters, too."""
+"""Mixed precision for trained models: adds casts to a symbol; optionally casts parameters."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def convert_symbol(
         A float32 network.
     target_dtype : {'float16', 'bfloat16'}
     target_dtype_ops, fp32_ops : list of str, optional
-        Replace the default lists.
+        Lists that replace the default ones.
     conditional_fp32_ops : list of (str, str, list of str), optional
     excluded_sym_names : list of str, optional
         Nodes that stay in float32.
     data_names : list of str, optional
         Inputs that are data, not parameters; default: variables without ``__dtype__``.
     cast_optional_params : bool
-        Mark parameters that are only used in the lower precision, so that they are stored in it.
+        Mark parameters that are used in the lower precision only, so that they are stored in it.
 
     Returns
     -------
@@ -62,8 +62,8 @@ def convert_symbol(
     Raises
     ------
     TypeError, ValueError
-        For wrong arguments; for an operator in two lists, or that takes the widest type of its
-        inputs.
+        For wrong arguments, an operator in two lists, or an operator whose inputs are cast to the
+        widest type among them.
 
     Notes
     -----
@@ -96,7 +96,7 @@ def convert_symbol(
 
 
 def _typed(symbol: Symbol, arrays: Params) -> dict[str, NDArray]:
-    """Return the parameters, those cast to which the symbol gives a lower precision."""
+    """Return the parameters; cast those for which the symbol specifies a lower precision."""
     lower = {str(dtype_code(dtype)): dtype for dtype in ("float16", "bfloat16")}
     codes = {n.name: n.attr("__dtype__") or "" for n in symbol._nodes() if n.op is None}
     dtypes = {name: lower.get(codes.get(name, "")) for name in arrays}
@@ -126,7 +126,7 @@ def convert_model(
     target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
         As in `convert_symbol`.
     cast_optional_params : bool
-        Store parameters in the lower precision where they are used in it only.
+        Store parameters in the lower precision if they are used in it only.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def convert_hybrid_block(
     TypeError
         If it is not a HybridBlock.
     MXNetError
-        If it was not hybridized and run.
+        If the block was not hybridized and run.
 
     Notes
     -----
@@ -276,6 +276,6 @@ def convert_bucketing_module(
     )
 
 
-# 1.x has them in amp.py, too.
+# As in 1.x, these functions are also in amp.py.
 for _function in (convert_bucketing_module, convert_hybrid_block, convert_model, convert_symbol):
     setattr(_amp, _function.__name__, _function)

@@ -18,7 +18,7 @@ __all__ = ["LossScaler", "OverflowCheck"]
 
 _START, _LARGEST, _FACTOR = 2.0**16, 2.0**24, 2.0
 _WINDOW = 2000
-# Gradients are checked in groups: an operator takes only so many inputs well.
+# Number of gradients in one check operator, which gets slow with many inputs.
 _GROUP = 200
 
 
@@ -28,9 +28,9 @@ class OverflowCheck:
     Parameters
     ----------
     groups : list of list of NDArray
-        The gradients of each context, dense ones; no list is empty.
+        The dense gradients of each context; no list may be empty.
     process_sets : list of Group, optional
-        Ranks that hold shards of the parameters: all of them skip a step together.
+        Ranks that hold shards of the parameters; all of them skip a step together.
     """
 
     def __init__(self, groups: Sequence[list[NDArray]], process_sets: Sequence[Group] = ()) -> None:
@@ -91,16 +91,16 @@ class LossScaler(Settling):
 
     Notes
     -----
-    Matches ``mxnet.contrib.amp.loss_scaler.LossScaler``: starts at 2^16, goes up to 2^24, and a
-    new scale counts from the step after the next check on. A step's check is therefore read by the
-    next step, while the device works on that step's gradients.
+    Matches ``mxnet.contrib.amp.loss_scaler.LossScaler``: it starts at 2^16, its
+    maximum is 2^24, and a new scale is used one step after its check. So the next step reads the
+    result of the check, while the device computes that step's gradients.
     """
 
     _next_loss_scale = Settled[float]()
     _unskipped = Settled[int]()
 
     def __init_subclass__(cls) -> None:
-        if "has_overflow" in vars(cls):  # asked before the update
+        if "has_overflow" in vars(cls):  # subclasses decide before the update, not on the device
             cls._begin_check = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class LossScaler(Settling):
         Parameters
         ----------
         params : iterable of Parameter
-            Those without gradients are left out.
+            Parameters without gradient are ignored.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class LossScaler(Settling):
     ) -> OverflowCheck:
         """Start a step's check; the next scale is chosen when its result is read."""
         check = OverflowCheck(groups, process_sets)
-        self._loss_scale = self._next_loss_scale  # reads the check of the step before
+        self._loss_scale = self._next_loss_scale  # waits for the check of the previous step
         self._unsettled = lambda: self._choose_next(check.overflow())
         return check
 

@@ -20,8 +20,8 @@ __all__ = ["SVRGModule"]
 class SVRGModule(Module):
     """Trains a symbol by stochastic variance-reduced gradients.
 
-    Every ``update_freq`` epochs the weights w' and their gradient G' over all data are kept; a
-    batch then updates by ``gradient(w) - gradient(w') + G'``.
+    Every ``update_freq`` epochs, the module stores the weights w' and their gradient G' over all
+    data. Each batch then updates by ``gradient(w) - gradient(w') + G'``.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class SVRGModule(Module):
 
     Notes
     -----
-    Matches ``mxnet.contrib.svrg_optimization.svrg_module.SVRGModule``, except that each gradient
-    over all data starts from zero (there the one before is added to it), and that it is the mean
-    over the processes of a distributed store (there: their sum).
+    Matches ``mxnet.contrib.svrg_optimization.svrg_module.SVRGModule``, with two differences: the
+    gradient over all data starts from zero (in 1.x: from the previous one), and it is the mean over
+    the processes of a distributed store (in 1.x: the sum).
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class SVRGModule(Module):
         if update_freq <= 0:
             raise ValueError_(f"SVRGModule: update_freq is {update_freq}, expected 1 or more")
         self.update_freq = update_freq
-        # Has the kept weights, and computes their gradients of each batch.
+        # Holds the stored weights, and computes their gradient of each batch.
         self._mod_aux = Module(symbol, *options)
-        # By context: the mean gradient of the kept weights over all batches.
+        # By context: the mean gradient of the stored weights over all batches.
         self._param_dict: list[dict[str, NDArray]] = []
         self._ctx_len = len(self._context)
 
@@ -90,14 +90,14 @@ class SVRGModule(Module):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Make executors for the weights and the kept weights, see `Module.bind`."""
+        """Make executors for the weights and the stored weights, see `Module.bind`."""
         shapes = (data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind)
         super().bind(*shapes, shared_module, grad_req)
         if for_training:
             self._mod_aux.bind(*shapes, getattr(shared_module, "_mod_aux", None), grad_req)
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Take batches of other shapes, see `Module.reshape`."""
+        """Prepare for batches of other shapes, see `Module.reshape`."""
         super().reshape(data_shapes, label_shapes)
         if self._mod_aux.binded:
             self._mod_aux.reshape(data_shapes, label_shapes)
@@ -157,12 +157,12 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Keep a copy of the weights, and compute their gradient over all data.
+        """Store a copy of the weights, and compute their gradient over all data.
 
         Parameters
         ----------
         train_data : DataIter
-            Is reset before.
+            Reset before it is read.
         """
         self._need("binded", "params_initialized", "optimizer_initialized")
         self._mod_aux.set_params(*self.get_params())
@@ -196,7 +196,7 @@ class SVRGModule(Module):
     # -- running ---------------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Compute the outputs of a batch; in training, of the kept weights, too."""
+        """Compute the outputs of a batch; in training, also with the stored weights."""
         super().forward(data_batch, is_train)
         if self.for_training if is_train is None else is_train:
             if not self._mod_aux.params_initialized:
@@ -204,7 +204,7 @@ class SVRGModule(Module):
             self._mod_aux.forward(data_batch, is_train)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients, of the kept weights, too."""
+        """Compute gradients of the weights and of the stored weights."""
         super().backward(out_grads)
         self._mod_aux.backward(out_grads)
 
@@ -214,6 +214,6 @@ class SVRGModule(Module):
             train_data.reset()
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch, see `Module.prepare`."""
+        """Prepare for a batch, see `Module.prepare`."""
         super().prepare(data_batch, sparse_row_id_fn)
         self._mod_aux.prepare(data_batch, sparse_row_id_fn)

@@ -1,4 +1,4 @@
-"""The optimizer of `SVRGModule`: any optimizer, and keys that only collect gradients."""
+"""The optimizer of `SVRGModule`: updates weights, and stores gradients under other keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...ndarray import NDArray
 
 __all__ = ["FULL_SUFFIX"]
 
-# A store's keys with this suffix hold gradients of all data.
+# Keys of a store with this suffix hold gradients over all data.
 FULL_SUFFIX = "_full"
 
 
@@ -29,11 +29,11 @@ class _SVRGOptimizer(opt.Optimizer):
 
     Notes
     -----
-    Matches ``mxnet.contrib.svrg_optimization.svrg_optimizer._SVRGOptimizer``. Any name with "full"
-    in it is taken for a key of gradients there, here only names that end with ``_full``.
+    Matches ``mxnet.contrib.svrg_optimization.svrg_optimizer._SVRGOptimizer``. In 1.x, any
+    name that contains "full" is a key of gradients; here, only names that end with ``_full`` are.
     """
 
-    _same_everywhere = False  # its gradients live in the store
+    _same_everywhere = False  # the store holds the gradients over all data
 
     def __init__(self, default_optimizer: Any, **kwargs: Any) -> None:
         own = inspect.signature(opt.Optimizer.__init__).parameters
@@ -45,7 +45,7 @@ class _SVRGOptimizer(opt.Optimizer):
 
     @property
     def learning_rate(self) -> float:
-        """The rate now, of the optimizer that updates weights."""
+        """The current rate of the optimizer that updates weights."""
         return self.default_opt.learning_rate
 
     def set_learning_rate(self, lr: float) -> None:

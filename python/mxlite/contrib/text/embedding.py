@@ -24,7 +24,7 @@ __all__ = [
     "register",
 ]
 
-# SHA-1 by name of the published archives and of the files in them, as 1.9.1 lists them.
+# SHA-1 of the published archives and the files in them, by name, from 1.9.1's list.
 _PUBLISHED: dict[str, dict[str, dict[str, str]]] = json.loads(
     (Path(__file__).parent / "published.json").read_text()
 )
@@ -77,7 +77,7 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
     Parameters
     ----------
     embedding_name : str, optional
-        None: of all embeddings.
+        By default, the files of all embeddings.
 
     Returns
     -------
@@ -127,7 +127,7 @@ class GloVe(_PublishedEmbedding):
     embedding_root : str, optional
         ``$MXNET_HOME/embeddings`` (``~/.mxnet/embeddings``) by default.
     init_unknown_vec : callable
-        ``init_unknown_vec(shape=)`` gives the unknown token's vector.
+        ``init_unknown_vec(shape=)`` returns the unknown token's vector.
     vocabulary : Vocabulary, optional
         Keep the vectors of its tokens only.
     **kwargs
@@ -138,7 +138,7 @@ class GloVe(_PublishedEmbedding):
     KeyError
         For an unknown name.
     FileNotFoundError
-        If neither the file nor its archive is there; the message names both.
+        If neither the file nor its archive exists; the message names both.
 
     Notes
     -----
@@ -211,16 +211,16 @@ class FastText(_PublishedEmbedding):
 
 
 class CustomEmbedding(_TokenEmbedding):
-    """Vectors of a text file with a token and its vector in each line.
+    """Vectors from a text file; each line has a token and its vector.
 
     Parameters
     ----------
     pretrained_file_path : str
     elem_delim : str
-        Between the token and the numbers.
+        Delimiter between the token and the numbers.
     encoding : str
     init_unknown_vec : callable
-        ``init_unknown_vec(shape=)`` gives the unknown token's vector, unless the file has it.
+        ``init_unknown_vec(shape=)`` returns the unknown token's vector if the file has none.
     vocabulary : Vocabulary, optional
         Keep the vectors of its tokens only.
     **kwargs
@@ -229,7 +229,7 @@ class CustomEmbedding(_TokenEmbedding):
     Raises
     ------
     ValueError
-        Without such a file, and for lines that do not fit; the message names the line.
+        If the file does not exist, or a line has another length; the message names the line.
 
     Notes
     -----

@@ -21,17 +21,17 @@ __all__ = ["MissingEmbeddingError", "UnknownFileError", "check_vocabulary"]
 
 
 class UnknownFileError(MXNetError, KeyError):
-    """A name of an embedding or of its files that is not known."""
+    """The name of an embedding or of its file is unknown."""
 
     __str__ = MXNetError.__str__
 
 
 class MissingEmbeddingError(MissingFileError, ValueError):
-    """A file of vectors that does not exist (1.x: a ValueError)."""
+    """A file of vectors does not exist (1.x: a ValueError)."""
 
 
 def _decoded_lines(file: IO[str], path: str) -> Iterator[str]:
-    """Yield lines; raises `TextError` for bytes that are not text."""
+    """Yield the lines of a file; raise `TextError` for bytes that are not text."""
     number = 0
     try:
         for line in file:
@@ -72,7 +72,7 @@ class _TokenEmbedding(Vocabulary):
 
     @classmethod
     def _get_download_file_name(cls, pretrained_file_name: str) -> str:
-        """Return the name of the archive that has a file; a file without archive is its own."""
+        """Return the name of the archive with a file, or the file's name if there is no archive."""
         return pretrained_file_name
 
     @classmethod
@@ -94,9 +94,9 @@ class _TokenEmbedding(Vocabulary):
         init_unknown_vec: Callable[..., NDArray],
         encoding: str = "utf8",
     ) -> None:
-        """Read lines of a token and its vector; the unknown token may be among them.
+        """Read a file with a token and its vector in each line; it may have the unknown token.
 
-        The first vector of a token counts; a line with one number is a header.
+        The first vector of a token is used. A line with a single number is a header.
         """
         path = os.path.expanduser(pretrained_file_path)
         if not os.path.isfile(path):
@@ -163,7 +163,7 @@ class _TokenEmbedding(Vocabulary):
     def _set_idx_to_vec_by_embeddings(
         self, token_embeddings: Sequence[_TokenEmbedding], vocab_len: int, vocab_idx_to_token: Any
     ) -> None:
-        """Take the vectors of a vocabulary's tokens from embeddings, side by side."""
+        """Set the vectors of a vocabulary's tokens to those of embeddings, concatenated."""
         parts = []
         for embedding in token_embeddings:
             rows = [UNKNOWN_INDEX, *embedding.to_indices(list(vocab_idx_to_token[1:vocab_len]))]
@@ -172,7 +172,7 @@ class _TokenEmbedding(Vocabulary):
         self._vec_len = self._idx_to_vec.shape[1]
 
     def _build_embedding_for_vocabulary(self, vocabulary: Vocabulary | None) -> None:
-        """Keep the tokens of a vocabulary only; None: all that were read."""
+        """Keep only the tokens of a vocabulary; None: keep all tokens of the file."""
         if vocabulary is None:
             return
         check_vocabulary(type(self).__name__, vocabulary)
@@ -202,7 +202,7 @@ class _TokenEmbedding(Vocabulary):
         ----------
         tokens : str or list of str
         lower_case_backup : bool
-            Look up a token without vector in lower case, too.
+            If a token has no vector, look it up in lower case.
 
         Returns
         -------
@@ -230,8 +230,8 @@ class _TokenEmbedding(Vocabulary):
         Raises
         ------
         ValueError
-            For another shape, and for unknown tokens: name the unknown token itself to change its
-            vector.
+            For another shape, or an unknown token. To change the vector of unknown tokens, pass the
+            unknown token itself.
         """
         entries = tokens if isinstance(tokens, list) else [tokens]
         for token in entries:
@@ -262,7 +262,7 @@ def _warn(text: str) -> None:
 
 
 def check_vocabulary(where: str, vocabulary: Any) -> None:
-    """Check that an argument is a vocabulary."""
+    """Raise if an argument is not a vocabulary."""
     if not isinstance(vocabulary, Vocabulary):
         raise TextError(
             f"{where}: a vocabulary of type {type(vocabulary).__name__} given, a "

@@ -21,11 +21,11 @@ def count_tokens_from_str(
     ----------
     source_str : str
     token_delim, seq_delim : str
-        Regular expressions: what ends a token and what ends a sequence.
+        Regular expressions of the delimiters between tokens and between sequences.
     to_lower : bool
         Count tokens in lower case.
     counter_to_update : collections.Counter, optional
-        Counts are added to it; None: to a new one.
+        Counter to which the counts are added; by default, a new one.
 
     Returns
     -------

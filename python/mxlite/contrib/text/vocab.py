@@ -16,7 +16,7 @@ UNKNOWN_INDEX = 0
 
 
 class TextError(ValueError_, AssertionError):
-    """Arguments or files that are not what a vocabulary or embedding needs."""
+    """Arguments or files do not fit a vocabulary or embedding."""
 
 
 class Vocabulary:
@@ -25,15 +25,15 @@ class Vocabulary:
     Parameters
     ----------
     counter : collections.Counter, optional
-        Frequencies of tokens; equally frequent ones are taken in sorted order.
+        Frequencies of tokens; equally frequent tokens are numbered in sorted order.
     most_freq_count : int, optional
-        At most so many tokens of ``counter``; None: all.
+        Largest number of tokens of ``counter`` to use; None: all.
     min_freq : int
         Tokens that are rarer are left out.
     unknown_token : hashable
-        Stands for all tokens without number.
+        Token that represents all tokens without a number.
     reserved_tokens : list of hashable, optional
-        Always numbered, such as those of padding.
+        Tokens that always have a number, such as a padding token.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class Vocabulary:
 
     @property
     def unknown_token(self) -> Any:
-        """The token that stands for all others."""
+        """The token that represents all unknown tokens."""
         return self._unknown_token
 
     @property
@@ -143,8 +143,8 @@ class Vocabulary:
 def _frequent(
     counter: Counter[Any] | None, taken: set[Any], limit: int | None, min_freq: int
 ) -> list[Any]:
-    """Return the tokens of a counter that are not taken, most frequent first."""
-    # Sorted twice because tokens need not have a reverse order.
+    """Return the tokens of a counter that have no number yet, most frequent first."""
+    # Two stable sorts: by token ascending, then by frequency descending.
     ranked = sorted((counter or {}).items(), key=lambda pair: pair[0])
     ranked.sort(key=lambda pair: pair[1], reverse=True)
     tokens = [token for token, count in ranked if count >= min_freq and token not in taken]

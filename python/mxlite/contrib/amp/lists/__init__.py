@@ -1,4 +1,4 @@
-"""Operators by precision, as modules of 1.x's names; both read the operators' schemas."""
+"""Operators by precision, in modules named as in 1.x; both read the operators' schemas."""
 
 from __future__ import annotations
 

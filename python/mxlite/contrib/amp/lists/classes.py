@@ -1,4 +1,4 @@
-"""Names of operators by their class in mixed precision, which the schemas give."""
+"""Names of operators by their class in mixed precision, from the operators' schemas."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def conditional() -> list[tuple[str, str, list[str]]]:
 
 
 def loss_outputs() -> list[str]:
-    """Return the operators that start gradients themselves, which the loss scale has to reach."""
+    """Return the loss operators; they ignore output gradients, so the scale is set in them."""
     found = [str(op["name"]) for op in _schemas() if op["amp"]["loss_output"]]
     return sorted(found, key=lambda name: (name != "SoftmaxOutput", name))  # the order of 1.x
 
 
 def float32_parameters() -> dict[str, list[str]]:
-    """Return the inputs that stay float32 when data is of the lower precision; "" is the data.
+    """Return, by operator, the inputs that stay float32 with data of lower precision; "" if not.
 
     Operators that run in float32 altogether are left out.
     """
