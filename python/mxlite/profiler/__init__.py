@@ -4,8 +4,9 @@
 ``chrome://tracing`` and Perfetto show: operators, calls from Python, graph passes, stages of the
 input pipeline, collective operations, memory and the tasks in flight. ``dumps()`` gives tables.
 
-``MXNET_PROFILER_AUTOSTART=1`` starts with the import and writes at the end of the process;
-``MXNET_PROFILER_MODE`` then says what: 1 hybridized, 2 eager, 4 calls, 8 memory, in any sum.
+``MXNET_PROFILER_AUTOSTART=1`` starts recording at import, and writes the trace at exit.
+``MXNET_PROFILER_MODE`` then selects the events, as a sum of 1 (hybridized operators), 2 (eager
+operators), 4 (calls) and 8 (memory).
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ _SORT_KEYS = ("total", "avg", "min", "max", "count")
 
 _config: dict[str, Any] = {**_FLAGS, **_OTHER}
 _lock = threading.Lock()
-_finished = False  # a finished dump ends recording until set_state("run")
-_paused = False  # pause stopped recording, so that resume starts it again
-_named = False  # whether the last set_config named the file
+_finished = False  # True after a finished dump, until set_state("run")
+_paused = False  # True if pause() stopped recording, so that resume() starts it again
+_named = False  # whether the last set_config() gave a file name
 _written: tuple[str, int] | None = None  # the written file and its number of events
 _writes_at_exit = False
 _kvstore: Any = None  # store whose servers are profiled
@@ -63,23 +63,23 @@ def _tell_servers(name: str, text: str) -> None:
 
 
 def set_config(**kwargs: Any) -> None:
-    """Configure the profiler; what a call does not name gets its default again.
+    """Configure the profiler; options that are not given are reset to their defaults.
 
     Parameters
     ----------
     **kwargs
         ``filename`` (str, ``"profile.json"``), ``profile_all``, ``profile_symbolic``,
-        ``profile_imperative``, ``profile_memory``, ``profile_api``, ``aggregate_stats`` (bool: let
-        ``dumps`` count), ``continuous_dump`` (a named file is also written when recording starts
+        ``profile_imperative``, ``profile_memory``, ``profile_api``, ``aggregate_stats`` (bool:
+        whether ``dumps`` counts), ``continuous_dump`` (a named file is also written when recording starts
         and stops, and at exit), ``dump_period`` (accepted), ``profile_process`` (``"worker"``, or
         ``"server"``: the servers of a kvstore; their files begin with ``rank0_``, ...).
 
     Raises
     ------
     TypeError
-        An unknown name or a value of the wrong type.
+        For an unknown name or a value of the wrong type.
     NotSupportedError
-        ``"server"`` without a kvstore that has servers; so do the other functions.
+        For ``"server"`` without a kvstore that has servers; the other functions raise it, too.
 
     Notes
     -----
@@ -104,7 +104,7 @@ def set_config(**kwargs: Any) -> None:
 
 
 def settings() -> dict[str, Any]:
-    """Return what `set_config` has set, by the names of its arguments."""
+    """Return the current options of `set_config`, by name."""
     return dict(_config)
 
 
@@ -126,21 +126,21 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     Parameters
     ----------
     state : {"run", "stop"}
-        Command. ``"stop"`` waits for work in flight, so that it is recorded.
+        New state. ``"stop"`` waits for work in flight, so that it is recorded.
     profile_process : {"worker", "server"}
         The profiler of this process, or those of the kvstore's servers.
 
     Raises
     ------
     ValueError
-        Another state.
+        For another state.
     """
     global _paused
     if state not in ("run", "stop"):
         raise ValueError_(f"profiler.set_state: {state!r} given, 'run' or 'stop' expected")
     if _of_servers(profile_process):
         if state == "stop":
-            _wait_for_all()  # the servers have done what this worker pushed
+            _wait_for_all()  # wait until the servers have processed the pushes of this worker
         _tell_servers("state", state)
         return
     with _lock:
@@ -170,17 +170,17 @@ def _stop() -> None:
 
 
 def _write_by_the_way() -> None:
-    """Write the file that set_config names: 1.x does every second, and programs rely on it."""
+    """Write the file given to set_config; 1.x does so every second, and programs rely on it."""
     if not (_named and _config["continuous_dump"]) or _finished:
         return
     try:
         _write()
-    except OSError as error:  # dump raises it
+    except OSError as error:  # only dump() raises the error
         warnings.warn(f"profiler: the trace cannot be written: {error}", stacklevel=3)
 
 
 def _write_at_exit() -> None:
-    """Let a program that ends while it records leave a file, as in 1.x."""
+    """Write the trace when a program exits while recording, as in 1.x."""
     global _writes_at_exit
     process = os.getpid()
 
@@ -195,7 +195,7 @@ def _write_at_exit() -> None:
 
 
 def _events(from_mark: bool = False) -> list[Entry]:
-    """Return what was recorded, and warn if events were lost."""
+    """Return the recorded events; warn if events were lost."""
     events = record.events(from_mark)
     if lost := record.take_dropped():
         warnings.warn(
@@ -223,12 +223,12 @@ def _wait() -> None:
 def _wait_for_all() -> None:
     try:
         _core.waitall()
-    except RuntimeError as error:  # reading the value raises it; write the trace now
+    except RuntimeError as error:  # reading the value raises the error; still write the trace
         warnings.warn(f"profiler: work in flight failed: {error}", stacklevel=3)
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Stop recording until ``resume``; ``set_state`` ends the pause, too."""
+    """Stop recording until ``resume``; ``set_state`` also ends the pause."""
     global _paused
     if _of_servers(profile_process):
         _tell_servers("state", "pause")
@@ -239,7 +239,7 @@ def pause(profile_process: str = "worker") -> None:
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Continue after ``pause``; nothing if the profiler was not paused while it recorded."""
+    """Continue after ``pause``; does nothing if ``pause`` has not stopped recording."""
     global _paused
     if _of_servers(profile_process):
         _tell_servers("state", "resume")
@@ -256,14 +256,14 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     Parameters
     ----------
     finished : bool
-        Stop recording and forget what was written; otherwise a later dump holds it again.
+        Stop recording and drop the written events; otherwise a later dump writes them again.
     profile_process : {"worker", "server"}
         The profiler of this process, or those of the servers.
 
     Raises
     ------
     OSError
-        The file cannot be written; an older file then stays as it is.
+        If the file cannot be written; an existing file is then unchanged.
     """
     global _finished, _paused, _written
     if _of_servers(profile_process):
@@ -283,7 +283,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
 
 
 def is_finished() -> bool:
-    """Return whether nothing was recorded since a finished dump."""
+    """Return whether a finished dump has ended recording."""
     return _finished
 
 
@@ -295,13 +295,13 @@ def dumps(
     Parameters
     ----------
     reset : bool
-        Start counting from 0 again.
+        Reset all counts to 0 afterwards.
     format : {"table", "json"}
-        Tables for people or an object for programs; times in ms, memory in kB.
+        Readable tables or a JSON object; times in ms, memory in kB.
     sort_by : {"total", "avg", "min", "max", "count"}
-        Column that orders the rows.
+        Column by which rows are sorted.
     ascending : bool
-        Smallest first.
+        Sort in ascending order.
 
     Returns
     -------
@@ -311,7 +311,7 @@ def dumps(
     Raises
     ------
     ValueError
-        Another format or column.
+        For another format or column.
     """
     if format not in ("table", "json"):
         raise ValueError_(f"profiler.dumps: format={format!r} given, 'table' or 'json' expected")
@@ -353,7 +353,7 @@ def dump_profile() -> None:
 
 
 def set_kvstore_handle(handle: Any) -> None:
-    """Name the kvstore whose servers ``profile_process="server"`` profiles.
+    """Set the kvstore whose servers ``profile_process="server"`` profiles.
 
     Parameters
     ----------
@@ -374,9 +374,9 @@ def _autostart() -> None:
     bits = int(text) or 1
     names = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memory")
     options: dict[str, Any] = {name: bool(bits >> i & 1) for i, name in enumerate(names)}
-    if role == "server":  # the file of the workers is not its own, and it ends after them
+    if role == "server":  # a file of its own, so that it does not overwrite the worker's
         options["filename"] = f"server{os.environ.get('MXLITE_PS_RANK', os.getpid())}_profile.json"
     set_config(**options)
     set_state("run")
-    # launch.py has the variables of its workers, records nothing, and ends after them.
+    # Write only if there are events: launch.py inherits the variables but records nothing.
     atexit.register(lambda: None if _finished or not record.events() else dump())

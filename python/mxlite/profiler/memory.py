@@ -10,7 +10,7 @@ __all__ = ["WATCH", "memory_by_block"]
 
 
 class _Watch:
-    """Says whether calls of blocks are scopes of memory now; ``listeners`` hear of changes."""
+    """Whether memory is attributed to block calls; ``listeners`` are called on changes."""
 
     __slots__ = ("listeners", "on")
 
@@ -19,7 +19,7 @@ class _Watch:
         self.listeners: list[Callable[[], None]] = []
 
     def set(self, on: bool) -> None:
-        """Begin or end the attribution of memory to blocks."""
+        """Start or stop the attribution of memory to blocks."""
         if on == self.on:
             return
         self.on = on
@@ -37,11 +37,11 @@ def memory_by_block() -> dict[str, dict[str, dict[str, int]]]:
     Returns
     -------
     dict
-        ``{device: {block: {"bytes", "peak", "allocations"}}}``: bytes of arrays that still live,
-        the most at once, and how many were made, since recording last started. The name ``""``
-        stands for arrays that were made outside of all blocks: inputs, gradients, weights, states
-        of the optimizer. Activations of hybridized blocks belong to the outermost block that is
-        hybridized, or are memory that executables share.
+        ``{device: {block: {"bytes", "peak", "allocations"}}}``: current bytes, peak
+        bytes, and number of arrays made since recording last started. The name ``""`` is for arrays
+        made outside of all blocks: inputs, gradients, weights, optimizer states. Activations of
+        hybridized blocks are counted for the outermost hybridized block, or are in memory that
+        executables share.
 
     Notes
     -----

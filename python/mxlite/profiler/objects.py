@@ -10,13 +10,13 @@ from .record import record, this_thread
 
 __all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task"]
 
-_counting = threading.Lock()  # one for all counters, so that these can be pickled
-# Chrome's letters for the scopes of markers; it has none for tasks and markers.
+_counting = threading.Lock()  # one lock for all counters, so that counters can be pickled
+# Chrome's letter for each scope of markers; tasks and markers have none, so they use p.
 _SCOPES = {"global": "g", "process": "p", "thread": "t", "task": "p", "marker": "p"}
 
 
 class Domain:
-    """A group of objects, a row of the trace.
+    """A group of objects, shown as a row of the trace.
 
     Parameters
     ----------
@@ -48,22 +48,22 @@ class Domain:
 
 
 class _Span:
-    """Something with a start and a stop; also a context manager."""
+    """Base of objects with a start and a stop; also a context manager."""
 
     _begin, _end = "b", "e"
 
     def __init__(self, name: str, category: str) -> None:
         self.name = name
         self._category = category
-        self._thread: int | None = None  # the one that called start
+        self._thread: int | None = None  # thread that called start()
 
     def start(self) -> None:
-        """Begin."""
+        """Record the start."""
         self._thread = this_thread()
         record.add(self.name, self._category, self._begin)
 
     def stop(self) -> None:
-        """End; another thread than that of ``start`` may call it."""
+        """Record the end; may be called by another thread than ``start``."""
         record.add(self.name, self._category, self._end, thread=self._thread)
 
     def __enter__(self) -> Any:
@@ -94,7 +94,7 @@ class Task(_Span):
 
 
 class Frame(_Span):
-    """One of a series, such as a step of training.
+    """One span of a series, such as a training step.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Counter:
     name : str
         Title of the object.
     value : int, optional
-        First value; written if given.
+        Initial value; recorded if given.
     """
 
     def __init__(self, domain: Domain, name: str, value: int | None = None) -> None:
@@ -149,21 +149,21 @@ class Counter:
         return self.name
 
     def set_value(self, value: int) -> None:
-        """Set the number; of others than int the whole part."""
+        """Set the value; numbers that are not integers are truncated."""
         with _counting:
             self._set(value)
 
     def increment(self, delta: int = 1) -> None:
-        """Add ``delta``; threads may do so at the same time."""
+        """Add ``delta``; thread-safe."""
         with _counting:
             self._set(self._value + delta)
 
     def decrement(self, delta: int = 1) -> None:
-        """Subtract ``delta``; threads may do so at the same time."""
+        """Subtract ``delta``; thread-safe."""
         self.increment(-delta)
 
     def _set(self, value: int) -> None:
-        self._value = int(value)  # NumPy's numbers have no form in JSON
+        self._value = int(value)  # JSON does not support NumPy's numbers
         record.add(self.name, str(self.domain), "C", self._value)
 
     def __iadd__(self, delta: int) -> Counter:
@@ -176,7 +176,7 @@ class Counter:
 
 
 class Marker:
-    """An instant.
+    """A point in time.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class Marker:
         self.domain, self.name = domain, name
 
     def mark(self, scope: str = "process") -> None:
-        """Mark this instant.
+        """Record the current time.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class Marker:
         Raises
         ------
         ValueError
-            Another scope.
+            For another scope.
         """
         if scope not in _SCOPES:
             raise ValueError_(

@@ -1,4 +1,4 @@
-"""Events recorded so far: columns from the core, and the events of user objects."""
+"""The recorded events: those of the core, and those of user objects."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 
 from .. import _core
 
-# Kinds of the core's events, by their bit.
+# Kinds of the core's events; the number is the bit of the kind.
 OPERATOR, API, PASS, IO, COMM, DEVICE = range(6)
 CATEGORIES = ("operator", "MXNET_C_API", "graph pass", "IO", "communication")
 MEMORY, ENGINE, CUSTOM = "Device Storage", "engine", "Custom Operator"
 
 
 def _gpu(track: int) -> str:
-    """Return the category of a track of the core: operators or kernels of a GPU."""
+    """Return the category of a GPU track of the core: operators or kernels."""
     return f"gpu/{track >> 4 & 0xFF}{' kernels' if track >> 12 & 1 else ''}"
 
 
 class Entry(NamedTuple):
     """One event.
 
-    ``phase`` is Chrome's letter: B, E, C, and for user objects b, e, (, ), n; ``value`` is that of
-    a counter, ``scope`` that of a marker (Chrome's letter: g, p or t).
+    ``phase`` is Chrome's letter: B, E, C, and for user objects b, e, (, ), n. ``value`` is that of a
+    counter, ``scope`` that of a marker (Chrome's letter: g, p or t).
     """
 
     nanoseconds: int
@@ -36,12 +36,12 @@ class Entry(NamedTuple):
 
 
 def this_thread() -> int:
-    """Return the number of the calling thread in the record."""
+    """Return the number of the calling thread in events."""
     return threading.get_ident() & 0x7FFFFFFF
 
 
 class Record:
-    """Collects events; ``running`` says whether user objects are heard."""
+    """Collects events; ``running`` is whether events of user objects are recorded."""
 
     def __init__(self) -> None:
         self.running = False
@@ -51,19 +51,19 @@ class Record:
         self._lock = threading.Lock()
 
     def events(self, from_mark: bool = False) -> list[Entry]:
-        """Return the events, in order of time for each thread."""
+        """Return the events, which are in order of time for each thread."""
         with self._lock:
             self._take()
             return self._entries[self._mark :] if from_mark else list(self._entries)
 
     def mark(self) -> None:
-        """Begin counting here."""
+        """Set the start of `events` with ``from_mark`` to now."""
         with self._lock:
             self._take()
             self._mark = len(self._entries)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all events."""
         with self._lock:
             self._take()
             self._entries.clear()
@@ -85,9 +85,9 @@ class Record:
         scope: str = "p",
         thread: int | None = None,
     ) -> None:
-        """Note an event of a user object, now; nothing when the profiler is off.
+        """Record an event of a user object now; does nothing if the profiler is off.
 
-        ``thread`` is the thread whose event it is, the calling one if None.
+        ``thread`` is the number of the event's thread; by default, the calling thread.
         """
         if not self.running:
             return
@@ -97,7 +97,7 @@ class Record:
             self._entries.append(Entry(now, name, category, phase, number, value, scope))
 
     def add_span(self, name: str, category: str, begin: int, end: int) -> None:
-        """Note something that began and ended at times of ``time.perf_counter_ns``."""
+        """Record a span between two times of ``time.perf_counter_ns``."""
         thread = this_thread()
         with self._lock:
             for phase, time_ns in (("B", begin), ("E", max(begin, end))):

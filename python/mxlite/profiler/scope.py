@@ -1,4 +1,4 @@
-"""Scopes of mxlite's own Python code, recorded like those of the core."""
+"""Scopes of mxlite's Python code, recorded like those of the core."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .. import _core
 
 __all__ = ["COMM_SCOPE", "IO_SCOPE", "scope"]
 
-IO_SCOPE, COMM_SCOPE = 3, 4  # kinds of the core's events
+IO_SCOPE, COMM_SCOPE = 3, 4  # kinds of events, as in record.py
 
 
 class scope:  # noqa: N801 - used as a statement
-    """Record a ``with`` block; nothing when the profiler is off."""
+    """Record a ``with`` block; does nothing if the profiler is off."""
 
     __slots__ = ("_kind", "_name", "_on")
 

@@ -11,11 +11,11 @@ from . import control
 
 __all__ = ["obey"]
 
-_named = False  # the file has a name of this server
+_named = False  # whether the file name of this server was set
 
 
 def _own_name(rank: int, filename: str) -> str:
-    """Return the server's own file below the folder that its workers may write to."""
+    """Return the path of the server's file; raise if it is outside of the permitted folder."""
     folder, name = os.path.split(filename)
     home = os.path.realpath(os.environ.get("MXLITE_PS_PROFILE_DIR") or os.getcwd())
     target = os.path.realpath(os.path.join(home, folder))
@@ -28,7 +28,7 @@ def _own_name(rank: int, filename: str) -> str:
 
 
 def obey(rank: int, name: str, text: str) -> None:
-    """Do what a worker asks."""
+    """Run a profiler command from a worker."""
     global _named
     if name == "config":
         options: dict[str, Any] = json.loads(text)
@@ -45,7 +45,7 @@ def obey(rank: int, name: str, text: str) -> None:
         else:
             change()
     elif name == "dump":
-        # Each worker may send dump: nothing was recorded since the first one's.
+        # Every worker may send dump; only the first one has events to write.
         if not control.is_finished():
             control.dump(finished=text == "1")
     elif name != "config":

@@ -16,7 +16,7 @@ _BYTES_PER_KB = 1e3
 
 @dataclass(frozen=True)
 class Row:
-    """Totals of one name; values in ms, of memory in kB, of counters unchanged."""
+    """Totals of one name; times in ms, memory in kB, counters unchanged."""
 
     count: int
     total: float
@@ -30,7 +30,7 @@ class Row:
 
 
 def durations(events: Iterable[Entry]) -> list[tuple[str, str, int, int, int]]:
-    """Pair begins and ends."""
+    """Return spans from pairs of begin and end events."""
     opened: dict[tuple[int, str, str, str], list[int]] = {}
     done = []
     for e in events:
@@ -44,7 +44,7 @@ def durations(events: Iterable[Entry]) -> list[tuple[str, str, int, int, int]]:
 
 
 def aggregate(events: list[Entry]) -> dict[str, dict[str, Row]]:
-    """Sum up by category and name."""
+    """Return the totals of events by category and name."""
     values: dict[tuple[str, str], list[float]] = {}
     for category, name, _, begin, end in durations(events):
         values.setdefault((category, name), []).append((end - begin) / _NS_PER_MS)
@@ -88,7 +88,7 @@ def aggregate_table(events: list[Entry], sort_by: str, ascending: bool) -> str:
 
 
 def aggregate_json(events: list[Entry], sort_by: str, ascending: bool) -> str:
-    """Return the same as a JSON object."""
+    """Return the tables as a JSON object."""
     content: dict[str, dict[str, object]] = {"Time": {}, "Memory": {}}
     for category, rows in aggregate(events).items():
         part: dict[str, object] = {}

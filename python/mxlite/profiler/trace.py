@@ -1,4 +1,4 @@
-"""The trace file: Chrome's JSON, whole and valid every time."""
+"""Writes the trace file: Chrome's JSON, always complete and valid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASYNC = ("b", "e")
 
 
 def _process_names(events: list[Entry]) -> dict[str, int]:
-    # Operators first: the row on top.
+    # Operators come first, so that their row is on top.
     names = {CATEGORIES[OPERATOR]: 0}
     for e in events:
         names.setdefault(e.category, len(names))
@@ -22,7 +22,7 @@ def _process_names(events: list[Entry]) -> dict[str, int]:
 
 def _convert(e: Entry, process: int) -> dict[str, Any]:
     phase = e.phase
-    if e.category == "MXNET_C_API":  # calls overlap operators: asynchronous in Chrome's terms
+    if e.category == "MXNET_C_API":  # asynchronous, because calls overlap operators
         phase = phase.lower()
     event: dict[str, Any] = {
         "name": e.name,
