@@ -1,1 +1,1 @@
-"""Readers of packed files and pickles that trust nothing, and the writer of all saved files."""
+"""Safe readers of packed files and pickles, and the writer of all saved files."""

@@ -10,7 +10,7 @@ __all__ = ["check_sha1", "sha1_of"]
 
 
 def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
-    """Return whether a file has a SHA-1 checksum.
+    """Return whether a file has the given SHA-1 checksum.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Compares values from a file with those of the object that will take them."""
+"""Compares values from a file with those of the object that they will replace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_number(value: Any) -> bool:
 
 
 def check_class(source: str, what: str, saved: Any, value: Any) -> None:
-    """Raise FileFormatError unless a saved class name is the class name of an object."""
+    """Raise FileFormatError if an object does not have the saved class name."""
     own = type(value).__name__
     if saved != own:
         raise FileFormatError(
@@ -30,7 +30,7 @@ def check_class(source: str, what: str, saved: Any, value: Any) -> None:
 
 
 def check_like(saved: Any, own: Any, what: str, whole: bool = True) -> None:
-    """Raise unless a saved value has the same kind as the value of an object."""
+    """Raise if a saved value does not have the same kind as the value of an object."""
     if isinstance(own, dict) and isinstance(saved, dict):
         if own and all(isinstance(key, str) for key in own):
             for key in {**own, **saved}:

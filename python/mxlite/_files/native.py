@@ -1,4 +1,4 @@
-"""Conversions to what the core takes of files: names, and integers that stand in them."""
+"""Conversions for the core: file names to bytes, and texts to 64-bit integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DIGITS = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 def int64_of(text: str) -> int:
-    """Return the integer that a text says."""
+    """Return the integer that a text represents; raise if it does not fit 64 bits."""
     number = int(text) if _DIGITS.fullmatch(text) else None
     if number is None or not -(2**63) <= number < 2**63:
         raise ValueError(f"{text!r} given, an integer of 64 bits expected")
@@ -20,5 +20,5 @@ def int64_of(text: str) -> int:
 
 
 def native_name(path: str | bytes | os.PathLike[Any]) -> Any:
-    """Return a file's name as the core takes it: its bytes, which need not be UTF-8."""
+    """Return a file name as bytes for the core, because it need not be UTF-8."""
     return os.fsencode(path)

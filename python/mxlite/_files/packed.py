@@ -1,4 +1,4 @@
-"""Packed files: gzip, zip and tar, unpacked up to a limit, and the idx files of MNIST."""
+"""Unpacks gzip, zip and tar files up to a size limit; reads the idx files of MNIST."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEFAULT_RATIO = 200
 
 
 def most_unpacked(packed: int) -> int:
-    """Return how many bytes may be unpacked from a file."""
+    """Return the limit of the unpacked size of a file with ``packed`` bytes."""
     text = os.environ.get("MXLITE_MAX_UNPACK_RATIO") or str(_DEFAULT_RATIO)
     if not text.isdigit() or int(text) < 1:
         raise ValueError_(f"MXLITE_MAX_UNPACK_RATIO={text!r}: a number of at least 1 expected")
@@ -39,7 +39,7 @@ def most_unpacked(packed: int) -> int:
 def check_unpacked_size(
     size: int, packed: int, where: str, error: type[MXNetError] = FileFormatError
 ) -> None:
-    """Refuse a packed file that needs too much memory."""
+    """Raise if the unpacked size exceeds the limit."""
     most = most_unpacked(packed)
     if size > most:
         raise error(
@@ -49,7 +49,7 @@ def check_unpacked_size(
 
 
 class LimitedStream(io.RawIOBase):
-    """A stream of unpacked bytes that ends in an error after the limit."""
+    """A stream of unpacked bytes that raises if the size limit is exceeded."""
 
     def __init__(self, stream: IO[bytes], packed: int, where: str) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class LimitedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes; raises `FileFormatError` after the limit."""
+        """Read bytes; raise `FileFormatError` beyond the limit."""
         piece = self._stream.read(min(len(buffer), 1 << 20))
         self._done += len(piece)
         check_unpacked_size(self._done, self._packed, self._where)
@@ -104,7 +104,7 @@ def content_of(path: str, who: str, error: type[MXNetError] = FileFormatError) -
 def read_idx(
     path: str, ndim: int, who: str, error: type[MXNetError] = FileFormatError
 ) -> np.ndarray[Any, Any]:
-    """Return the array of an idx file of bytes, packed with gzip or not."""
+    """Return the uint8 array of an idx file, which may be gzipped."""
     content = content_of(path, who, error)
     head = 4 * (1 + ndim)
     magic = bytes([0, 0, 8, ndim])
@@ -119,7 +119,7 @@ def read_idx(
             f"{who}: file {path!r}, offset {head}: {len(content) - head} values found, "
             f"{math.prod(shape)} of shape {shape} expected (truncated?)"
         )
-    # NumPy multiplies the other extents of an array without values.
+    # NumPy multiplies the non-zero extents even if the array is empty, which may overflow.
     if math.prod(extent or 1 for extent in shape) >= 1 << 62:
         raise error(f"{who}: file {path!r}, offset 4: the shape {shape} is impossible")
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)

@@ -1,4 +1,4 @@
-"""Files that are saved: replaced as a whole, or written in place where a program needs that."""
+"""Saves files: replaces them atomically, or writes in place if that is not possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..base import FileAccessError, MXNetError
 
 __all__ = ["replacing_file"]
 
-# Paths of files that a program has open: a file renamed to such a path would not reach the program.
+# Paths of open files, which cannot be replaced by renaming a file to such a path.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 
 
@@ -20,9 +20,9 @@ _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 def replacing_file(path: str) -> Iterator[io.BufferedWriter]:
     """Open a file whose content replaces ``path`` only if the block ends without error.
 
-    A file is written in place if a renamed file could not replace it: an empty file, which may be
-    a temporary file that the program has open; a file with several hard links; ``/dev/stdout`` and
-    ``/dev/fd/N``; pipes and devices; a file in a folder without permission to write.
+    These files are written in place, because renaming could not replace them: an empty file, which
+    may be a temporary file that a program has open; a file with several hard links; ``/dev/stdout``
+    and ``/dev/fd/N``; pipes and devices; a file in a folder without write permission.
     """
     path = os.fsdecode(path)
     kept = ""
@@ -82,7 +82,7 @@ def _stays_in_place(path: str, folder: str, status: os.stat_result) -> bool:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make a rename durable; some file systems refuse to open folders, which is not a failure."""
+    """Make a rename durable; ignores file systems that cannot open folders."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Files that are read to their end: regular files and pipes, up to a limit.
+"""Reads whole files: regular files and pipes, up to a size limit.
 
 Devices such as ``/dev/zero`` may never end, so they are refused before anything is read.
 """
@@ -20,7 +20,7 @@ _PIECE = 16 << 20
 
 
 def most_read() -> int:
-    """Return how many bytes a file that is read to its end may have."""
+    """Return the largest number of bytes that is read from a file."""
     text = os.environ.get("MXLITE_MAX_FILE_MB") or str(_DEFAULT_MIB)
     if not text.isdigit() or int(text) < 1:
         raise ValueError_(f"MXLITE_MAX_FILE_MB={text!r}: a number of at least 1 expected")
@@ -39,7 +39,7 @@ def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 class _Limited(io.RawIOBase):
-    """Bytes of a stream, and an error after the limit."""
+    """A stream that raises if the size limit is exceeded."""
 
     def __init__(self, stream: IO[bytes], path: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Limited(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes; raises `OSError` after the limit."""
+        """Read bytes; raise `OSError` beyond the limit."""
         piece = self._stream.read(min(len(buffer), self._left + 1))
         self._left -= len(piece)
         if self._left < 0:
@@ -68,7 +68,7 @@ class _Limited(io.RawIOBase):
         return len(piece)
 
     def close(self) -> None:
-        """Close the stream, too."""
+        """Close this object and the stream."""
         self._stream.close()
         super().close()
 
@@ -76,13 +76,13 @@ class _Limited(io.RawIOBase):
 def open_text(
     path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "strict"
 ) -> IO[str]:
-    """Open a text whose lines are read to the end; see `open_file`."""
+    """Open a text file for reading; see `open_file`."""
     raw = _Limited(open_file(path), os.fspath(path))
     return io.TextIOWrapper(io.BufferedReader(raw, 1 << 16), encoding=encoding, errors=errors)
 
 
 def read_to_end(stream: IO[bytes], path: str | os.PathLike[str]) -> memoryview:
-    """Return what is left of a file."""
+    """Return the rest of a file."""
     content = io.BytesIO()
     with _Limited(stream, os.fspath(path)) as limited:
         while piece := limited.read(_PIECE):

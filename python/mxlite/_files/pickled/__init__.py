@@ -1,4 +1,4 @@
-"""Reading pickles of other programs without Python's unpickler: nothing of a file is ever run.
+"""Reads pickles of other programs without Python's unpickler, so no code in a file is run.
 
 `read_pickle` interprets the opcodes itself. Names of classes and functions are looked up in a
 table that the caller gives; each entry checks its arguments and makes a plain value. A file

@@ -1,4 +1,4 @@
-"""The last step of reading a pickle: unfinished objects become their values."""
+"""The last step of reading a pickle: replaces unfinished objects by their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 
 def finished(value: Any, most_entries: int | None) -> Any:
-    """Return a value in which all unfinished objects are replaced by theirs."""
+    """Return a value with all unfinished objects in it replaced by their values."""
     finisher = _Finisher()
     result = finisher.finish(value)
     if most_entries is not None and finisher.entries > most_entries:
@@ -26,13 +26,13 @@ def finished(value: Any, most_entries: int | None) -> Any:
 
 class _Finisher:
     def __init__(self) -> None:
-        # By id: the original, which is kept alive, its value, and the number of its entries.
+        # By id: the object (kept alive, so that ids stay unique), its value, its number of entries.
         self._known: dict[int, tuple[Any, Any, int]] = {}
         self._running: set[int] = set()
         self.entries = 0
 
     def finish(self, value: Any) -> Any:
-        """Return the value of an object and of what it contains."""
+        """Return the value of an object, with the values of all objects in it."""
         self.entries += 1
         if type(value) in _SCALARS:
             return value

@@ -1,4 +1,4 @@
-"""The opcode interpreter: a stack, a memo and the values that a table of names allows."""
+"""The opcode interpreter: a stack, a memo, and values of the types in a table of names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .values import Maker, Makers, PickleContentError, Unfinished, check_key
 
 __all__ = ["read_pickle"]
 
-# Copies that constructors make are limited, because one opcode can copy a text of any length.
+# Limits of the bytes that constructors copy, because one opcode can copy a text of any length.
 _FREE_BYTES = 256 << 20
 _BYTES_PER_BYTE = 8
 _CONTAINER_BYTES = 64

@@ -25,7 +25,7 @@ def numpy_maker(module: str, name: str) -> Maker | None:
 
 
 def object_array_maker(module: str, name: str) -> Maker | None:
-    """Return the maker of a name of NumPy as `numpy_maker`; arrays may also hold other values."""
+    """Do as `numpy_maker`, but arrays may also hold other objects."""
     found = numpy_maker(module, name)
     if found and name == "dtype":
         return Maker(_make_object_dtype, found.name)
@@ -35,7 +35,7 @@ def object_array_maker(module: str, name: str) -> Maker | None:
 
 
 def raw_bytes(value: Any) -> bytes:
-    """Return bytes of a pickle; protocols 0 to 2 write them as text."""
+    """Return bytes from a pickle, which protocols 0 to 2 write as text."""
     if type(value) is str:
         return value.encode("latin1")
     if type(value) not in (bytes, bytearray):
@@ -44,7 +44,7 @@ def raw_bytes(value: Any) -> bytes:
 
 
 class _DType(Unfinished):
-    """A type of the closed list; its byte order is in the state."""
+    """One of the supported types; its byte order is in the state."""
 
     def __init__(self, code: str) -> None:
         self._code = code
@@ -73,7 +73,7 @@ def _check_shape(shape: Any) -> None:
 
 
 def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any, Any]:
-    """Return an array with memory of its own; every size is compared with the bytes."""
+    """Return a new array; raise if the sizes do not match the number of bytes."""
     if not isinstance(dtype, _DType):
         raise PickleContentError("an array has no type")
     _check_shape(shape)
@@ -84,7 +84,7 @@ def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any
         raise PickleContentError(
             f"an array of shape {str(shape)[:100]} and type {kind} has {len(raw)} bytes"
         )
-    if kind.kind == "b":  # any byte but 0 and 1 would give wrong counts
+    if kind.kind == "b":  # bytes other than 0 and 1 would give wrong sums
         values = (np.frombuffer(raw, np.uint8) != 0).reshape(shape, order="F" if fortran else "C")
         return values
     values = np.frombuffer(raw, kind).reshape(shape, order="F" if fortran else "C")
@@ -96,7 +96,7 @@ def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any
 
 
 class _Array(Unfinished):
-    """Result of ``_reconstruct``, whose data are all in the state."""
+    """An array made by ``_reconstruct``; all its data are in the state."""
 
     def __init__(self) -> None:
         self._made: np.ndarray[Any, Any] | None = None
@@ -116,7 +116,7 @@ class _Array(Unfinished):
 
 
 class _ObjectArray(_Array):
-    """An array of numbers, or of values that stand in a list."""
+    """An array of numbers, or of objects, which its state has as a list."""
 
     _entries: list[Any] | None = None
 

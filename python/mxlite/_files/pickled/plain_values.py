@@ -1,4 +1,4 @@
-"""Values of Python's own types that pickles write as calls."""
+"""Makers for values of Python's built-in types that pickles write as calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plain_maker(module: str, name: str) -> Maker | None:
 
 
 def _expect(args: tuple[Any, ...], *kinds: type, least: int | None = None) -> None:
-    """Check the number of arguments and their types; bool is no int."""
+    """Check the number of arguments and their types; bool is not accepted as int."""
     if not (len(kinds) if least is None else least) <= len(args) <= len(kinds):
         raise PickleContentError(f"{len(args)} arguments were found, {len(kinds)} expected")
     for argument, kind in zip(args, kinds):

@@ -1,4 +1,4 @@
-"""Entries of a table of names, and objects that later opcodes complete."""
+"""Entries of the table of allowed names, and objects that later opcodes complete."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ __all__ = ["Maker", "Makers", "PickleContentError", "Spender", "Unfinished", "ch
 _MOST_KEY_PARTS = 1000
 _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes))
 
-Spender = Callable[[int], None]  # takes bytes from the limit of one pickle
+Spender = Callable[[int], None]  # subtracts bytes from the limit of one pickle
 
 
 class PickleContentError(ValueError):
-    """Bytes that are not a pickle, are damaged, or need what the table of names does not have."""
+    """The bytes are not a pickle, are damaged, or use names that are not allowed."""
 
 
 class Unfinished:
     """A value that a BUILD opcode may complete; `value` is called after the last opcode."""
 
     def build(self, state: Any, spend: Spender) -> None:
-        """Take the state that follows the object in the file."""
+        """Set the state, which follows the object in the file."""
         raise PickleContentError("a state follows an object that has none")
 
     def value(self, finish: Callable[[Any], Any]) -> Any:
@@ -39,7 +39,7 @@ Makers = Callable[[str, str], "Maker | None"]
 
 
 def check_key(key: Any) -> None:
-    """Refuse a key that cannot be hashed or takes long to hash: tuples that repeat tuples."""
+    """Raise for a key that is unhashable or slow to hash, such as tuples of repeated tuples."""
     if type(key) in _SCALARS:
         return
     waiting, count = [key], 0
