@@ -1,8 +1,8 @@
-"""Loads the native library with short waits of its compute threads.
+"""Loads the native library with a short polling time of libgomp's threads.
 
-libgomp reads how long a thread polls before it sleeps only once, when it is loaded. Its own default
-is several milliseconds: beside other busy programs a thread that polls uses up the time slice that
-the thread it waits for needs.
+When libgomp is loaded, it reads how long a waiting thread polls before it sleeps. Its default is
+several milliseconds. Next to other busy programs, a polling thread then takes CPU time from the
+thread for which it waits.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import sys
 
 
 def _check_interpreter() -> None:
-    """Raise in a subinterpreter, where loading the library would never return."""
+    """Raise in a subinterpreter, where loading the library would hang."""
     name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
     try:
         interpreters = importlib.import_module(name)
-    except ImportError:  # this Python has no subinterpreters
+    except ImportError:  # this version of Python has no subinterpreters
         return
     if interpreters.get_current() != interpreters.get_main():
         raise ImportError(
@@ -32,16 +32,16 @@ _check_interpreter()
 # slice. benchmarks/results has the measurements of other values, docs/performance.md the summary.
 _POLLS = "5000"
 
-# A program that sets one of these has chosen.
+# Respect a wait policy that the user set.
 if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = _POLLS
     try:
         importlib.import_module("mxlite._core")
     finally:
-        del os.environ["GOMP_SPINCOUNT"]  # processes started later are not ours to decide about
+        del os.environ["GOMP_SPINCOUNT"]  # child processes must not inherit it
 
 from .. import _core  # noqa: E402 - after the variable above
 from . import ending as ending  # noqa: E402 - its hook at exit needs _core
 
-# The libraries of GPUs may be in another folder than this package: of the user, or of the system.
+# Packages with GPU libraries may be in another site-packages folder than mxlite.
 _core.set_package_folders([folder for folder in sys.path if folder])

@@ -1,8 +1,8 @@
-"""Ends threads before the interpreter ends: those that read ahead, and the engine's workers.
+"""Ends prefetching threads and the engine's workers before the interpreter ends.
 
-A thread of ours that runs while the interpreter goes away could be stopped anywhere inside native
-code. The hook runs when the threads that Python waits for are done, and after the program's own
-exit handlers, which may use everything.
+A thread that still runs while the interpreter is finalized could be stopped anywhere in native
+code. The hook runs after the non-daemon threads of Python have ended, and after the program's own
+exit handlers, so these may use the engine.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def close_at_exit(resource: Any) -> None:
-    """Call ``resource.close()`` before the interpreter ends, if the resource still exists then."""
+    """Call ``resource.close()`` before the interpreter ends; keeps only a weak reference."""
     _open.add(resource)
 
 
 def _end() -> None:
     if _core.ended_by_interrupt():
-        # The user does not want to wait for queued work.
+        # After Ctrl-C, do not wait for queued work.
         _core.engine_cancel("the program was interrupted")
     for resource in list(_open):
         with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""The version of mxlite; ``pyproject.toml`` says the same."""
+"""The version of mxlite; ``pyproject.toml`` must have the same version."""
 
 from __future__ import annotations
 
