@@ -1,8 +1,8 @@
 """The import alias for scripts written for MXNet 1.x: ``import mxnet`` gives mxlite.
 
-``python -m mxlite.compat script.py args...`` runs an unchanged script. A program that is started in
-another way calls :func:`install` before its first ``import mxnet``, or the environment has the
-packages of the folder ``shim``, which make ``import mxnet`` work everywhere. Every module of 1.9.1
+``python -m mxlite.compat script.py args...`` runs an unchanged script. Other programs call
+:func:`install` before their first ``import mxnet``, or the packages of the folder ``shim`` are
+installed, which make ``import mxnet`` work in all programs. Every module of 1.9.1
 resolves to the module of mxlite (``mxnet.nd is mxlite.nd``); only ``mxnet.__version__`` differs.
 """
 
@@ -34,10 +34,9 @@ def install(subprocesses: bool = True, numpy_names: bool = True) -> None:
         Also put a folder into ``PYTHONPATH`` and ``sys.path``, so that Python processes started
         from here (``subprocess``, ``multiprocessing`` with spawn) find the same ``mxnet``.
     numpy_names : bool
-        Also add to NumPy, for the whole process, what scripts of that time use and NumPy removed:
-        ``np.float``, ``np.int`` and their like as names of Python's own types, ``np.product``,
-        ``np.asscalar`` and more, and ``np.fromstring`` for bytes. What this NumPy has stays as it
-        is.
+        Also add names to NumPy, for the whole process, that old scripts use and NumPy has removed:
+        ``np.float``, ``np.int`` and others as names of Python's types, ``np.product``,
+        ``np.asscalar``, ..., and ``np.fromstring`` for bytes. Names that NumPy has are not changed.
 
     Raises
     ------
@@ -45,7 +44,7 @@ def install(subprocesses: bool = True, numpy_names: bool = True) -> None:
         If another ``mxnet`` is imported already.
     """
     imported = sys.modules.get("mxnet")
-    # The file that leads child processes here is a module named mxnet as well, until it ends.
+    # In child processes, the file that calls this function is itself a module named mxnet.
     if imported is not None and not isinstance(imported, Mxnet):
         origin = str(getattr(imported, "__file__", None))
         if not origin.startswith(str(CHILD_PATH)) and origin not in SHIM_FILES:
@@ -63,7 +62,7 @@ def install(subprocesses: bool = True, numpy_names: bool = True) -> None:
 
 
 def _extend_python_path() -> None:
-    """Put the folder with ``mxnet`` for child processes, and mxlite's own, into the search path."""
+    """Add the folder with ``mxnet`` for child processes, and mxlite's own, to the search path."""
     folder = str(CHILD_PATH)
     entries = [e for e in os.environ.get("PYTHONPATH", "").split(os.pathsep) if e]
     if folder not in entries:
@@ -71,6 +70,6 @@ def _extend_python_path() -> None:
     if _PACKAGE_PARENT not in entries and not _PACKAGE_PARENT.endswith("site-packages"):
         entries.append(_PACKAGE_PARENT)
     os.environ["PYTHONPATH"] = os.pathsep.join(entries)
-    # multiprocessing gives a spawned process this list; the script's own folder stays in front.
+    # multiprocessing passes sys.path to spawned processes; the script's folder must stay first.
     if folder not in sys.path:
         sys.path.insert(1, folder)

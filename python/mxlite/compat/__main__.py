@@ -18,7 +18,7 @@ _USAGE = "usage: python -m mxlite.compat (script.py | -m module | -c code) [argu
 
 
 def _fresh_main(file: str | None) -> ModuleType:
-    """Make the module __main__ in which code will run, as the interpreter does at start."""
+    """Make a new module __main__, as the interpreter does at start."""
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     if file is not None:
@@ -54,7 +54,7 @@ def _run_script(script: str) -> None:
 
 
 def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Return the part of a traceback that begins in the user's code."""
+    """Return the part of a traceback that starts in the user's code."""
     ours = (__file__, runpy.__file__, "<frozen runpy>")
     while trace is not None and trace.tb_frame.f_code.co_filename in ours:
         trace = trace.tb_next
@@ -87,7 +87,7 @@ def main() -> None:
             sys.argv = arguments
             _run_script(first)
     except Exception as error:
-        # As an uncaught error of python script.py: the user's frames only, the user's hook.
+        # As for an uncaught error of python script.py: only the user's frames, by sys.excepthook.
         trace = _without_our_frames(error.__traceback__)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         raise SystemExit(1) from None

@@ -28,7 +28,7 @@ from .._names_1x import (
 from .hooks import add_names
 
 CHILD_PATH = Path(__file__).resolve().parent / "path"
-# Files of installed shim packages that have passed control to the finder.
+# Files of installed shim packages that the finder has replaced.
 SHIM_FILES: set[str] = set()
 
 _NUMPY_MODE = ("numpy", "numpy_extension")
@@ -36,10 +36,9 @@ _HOROVOD_VERSION = "0.28.1"  # mxlite.horovod has the names of this version
 
 
 class Mxnet(ModuleType):
-    """The module ``mxnet``: mxlite's names and the version of MXNet that they match.
+    """The module ``mxnet``: mxlite's names, and the version of MXNet that they match.
 
-    It holds no state of its own: attributes are set in mxlite as well, and missing ones are looked
-    up there.
+    Attributes that are set here are also set in mxlite, and missing ones are looked up there.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -58,7 +57,7 @@ class Mxnet(ModuleType):
         return sorted({*super().__dir__(), *dir(mxlite)})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # cloudpickle knows modules by name, but not classes of modules.
+        # cloudpickle pickles plain modules by name, but not subclasses of ModuleType.
         return importlib.import_module, (self.__name__,)
 
     def __repr__(self) -> str:
@@ -72,7 +71,7 @@ class _RootLoader(Loader):
         return Mxnet(spec.name, "MXNet 1.x scripts run on mxlite.")
 
     def exec_module(self, module: ModuleType) -> None:
-        # Copies: looking up mx.nd in a loop costs no detour.
+        # Copied, so that looking up mx.nd is as fast as in a plain module.
         names = {k: v for k, v in vars(mxlite).items() if not k.startswith("_")}
         module.__dict__.update(names)
         module.__dict__.update(__version__=VERSION, __file__=mxlite.__file__, __all__=sorted(names))
@@ -80,7 +79,7 @@ class _RootLoader(Loader):
 
 
 class _AliasLoader(Loader):
-    """Puts a module that exists already under a second name into sys.modules."""
+    """Puts an existing module into sys.modules under a second name."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -89,18 +88,17 @@ class _AliasLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system returns the object that is here after exec_module: the module of mxlite,
-        # with
-        # its own __spec__ and __name__.
+        # After exec_module, the import system returns the object in sys.modules, which is the module
+        # of mxlite with its own __spec__ and __name__.
         name = module.__name__
         sys.modules[name] = self._module
-        # A file here that is a package there: the import system would not ask for its submodules.
+        # Some modules here are packages in 1.x; the import system would not look for submodules.
         for path, child in moved_below(name.partition(".")[2]).items():
             sys.modules[f"mxnet.{path}"] = child
 
 
 class _NumpyModeLoader(Loader):
-    """Makes a module of numpy mode: it can be imported, each of its names is refused."""
+    """Makes a module of numpy mode, which can be imported, but raises for each of its names."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
@@ -119,7 +117,7 @@ class _NumpyModeLoader(Loader):
 
 
 class _HorovodLoader(Loader):
-    """Makes the package ``horovod`` where none is installed: mxnet, run and runner."""
+    """Makes the package ``horovod`` with mxnet, run and runner, if Horovod is not installed."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
@@ -127,7 +125,7 @@ class _HorovodLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         def attribute(name: str) -> Any:
             if name == "run":
-                # Here: most scripts use no Horovod.
+                # Imported late, because most scripts do not use Horovod.
                 return importlib.import_module("mxlite.horovod").run
             raise AttributeError(f"module 'horovod' has no attribute {name!r}")
 
@@ -136,7 +134,7 @@ class _HorovodLoader(Loader):
 
 
 class _ContentLoader(Loader):
-    """Makes a module of given names."""
+    """Makes a module with given names."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self._content = content
@@ -149,10 +147,10 @@ class _ContentLoader(Loader):
 
 
 class ImportFinder(MetaPathFinder):
-    """Answers imports of ``mxnet``, its submodules and ``horovod.mxnet``.
+    """Finds ``mxnet``, its submodules and ``horovod.mxnet``.
 
-    Also refuses names of 1.9.1 that a statement such as ``from mxnet.gluon import name`` looks for
-    as submodules of mxlite's packages.
+    Also raises for missing names of 1.9.1, which a statement such as ``from mxnet.gluon import
+    name`` looks up as submodules of mxlite's packages.
     """
 
     def find_spec(
@@ -173,7 +171,7 @@ class ImportFinder(MetaPathFinder):
             add_names()
             return ModuleSpec(fullname, _AliasLoader(module), origin=module.__name__)
         if rest.split(".")[0] in _NUMPY_MODE and is_module(rest):
-            # Files that name it at their top mostly have other things to offer.
+            # Importable, because scripts may import it without using it.
             return ModuleSpec(fullname, _NumpyModeLoader(), origin="mxlite", is_package=True)
         if is_module(rest):
             raise MissingModuleError(f"{fullname}: mxlite does not have this module of 1.9.1")
@@ -192,7 +190,7 @@ def _refuse_missing(full_name: str, path: Sequence[str] | None) -> None:
 
 
 def _horovod_spec(rest: str) -> ModuleSpec | None:
-    """Return the spec of ``horovod`` or of a module that mxlite has; without the package only."""
+    """Return the spec of ``horovod`` (an installed one if there is one) or of its modules here."""
     if not rest:
         places = [p for p in sys.path if not p or Path(p).resolve() != CHILD_PATH]
         real = PathFinder.find_spec("horovod", places)
@@ -214,15 +212,15 @@ def _horovod_spec(rest: str) -> ModuleSpec | None:
             f"horovod.{rest} is {name} for scripts on mxlite, which this build does not have"
         ) from None
     if rest == "runner":
-        module.__dict__.setdefault("__path__", [])  # a package there: it has horovod.runner.util
+        module.__dict__.setdefault("__path__", [])  # a package in Horovod
     return ModuleSpec("horovod." + rest, _AliasLoader(module), origin=name)
 
 
 def _horovod_internals(rest: str) -> ModuleSpec | None:
-    """Return the spec of a module beside ``horovod.mxnet``; an installed horovod has its own."""
+    """Return the spec of other modules of Horovod; None if Horovod itself is installed."""
     if getattr(sys.modules.get("horovod"), "__file__", None) is not None:
         return None
-    # Here: it imports mxlite.horovod, which most scripts do not use.
+    # Imported late, because it imports mxlite.horovod, which most scripts do not use.
     content = importlib.import_module("mxlite.compat.horovod_modules").CONTENT
     if rest not in content:
         return None

@@ -1,4 +1,4 @@
-"""Names of 1.9.1 in every module: what scripts find once the alias is installed."""
+"""Adds further names of 1.9.1 to mxlite's modules once the alias is installed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["add_names", "add_names_after_imports"]
 
 
 def add_names() -> None:
-    """Give all imported modules of mxlite the names that 1.9.1's files import from one another.
+    """Add the names that 1.9.1's modules import from each other to all imported modules of mxlite.
 
-    A module that has its own ``__getattr__`` or ``__dir__`` keeps it. Once ``mxnet`` is imported,
-    its submodules are in ``sys.modules`` as well: libraries look there for the modules in use.
+    A module with its own ``__getattr__`` or ``__dir__`` keeps them. If ``mxnet`` is imported, its
+    submodules are also added to ``sys.modules``, where libraries look for modules in use.
     """
     loaded = {}
     for name, module in list(sys.modules.items()):
@@ -29,7 +29,7 @@ def add_names() -> None:
 
 
 def add_names_after_imports() -> None:
-    """Add the names now, and whenever a module is imported because a script asks for it."""
+    """Add the names now, and whenever a module of mxlite is imported on first use."""
     if add_names not in AFTER_IMPORT:
         AFTER_IMPORT.append(add_names)
     add_names()

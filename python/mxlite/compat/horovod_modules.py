@@ -1,4 +1,4 @@
-"""Modules of Horovod besides ``horovod.mxnet`` that scripts and its tests' helpers import."""
+"""Modules of Horovod besides ``horovod.mxnet`` that scripts and test helpers import."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 
 def _built(function: Callable[[], Any]) -> Callable[..., bool]:
-    """Return Horovod's form of a function, which takes ``verbose`` and ignores it here."""
+    """Return a function with Horovod's signature; its argument ``verbose`` is ignored."""
 
     @functools.wraps(function)
     def answer(verbose: bool = False) -> bool:
@@ -61,7 +61,7 @@ def _built(function: Callable[[], Any]) -> Callable[..., bool]:
     return answer
 
 
-# The contents of each module; listed modules without contents only contain other modules.
+# The contents of each module; modules with empty contents only have submodules.
 CONTENT: dict[str, dict[str, Any]] = {
     "common": {},
     "common.exceptions": {

@@ -1,4 +1,4 @@
-"""Names of NumPy that 1.x scripts use and that NumPy has removed since."""
+"""Names that 1.x scripts use and that NumPy has removed since."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _fromstring(string: Any, dtype: Any = float, count: int = -1, *, sep: str = 
 
 
 def add_numpy_names() -> None:
-    """Add the names that this NumPy lacks; nothing that it has is replaced."""
+    """Add the names that this version of NumPy lacks; existing names are kept."""
     removed: dict[str, Any] = {
         **{kind.__name__: kind for kind in (bool, int, float, complex, object, str)},
         "float_": np.float64,

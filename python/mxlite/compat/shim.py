@@ -14,7 +14,7 @@ __all__ = ["take_over"]
 
 
 def _refuse_if_mixed(name: str, folder: Path) -> None:
-    """Raise ImportError if files of the real package stand in the shim's folder."""
+    """Raise ImportError if the shim's folder has files of the real package."""
     if name != "mxnet" or not (folder / "libmxnet.so").exists():
         return
     installed = {d.metadata["Name"] or "" for d in distributions()}

@@ -1,4 +1,4 @@
-"""Leads child processes of ``mxlite.compat`` to ``horovod.mxnet``, or to an installed horovod."""
+"""Makes ``import horovod`` work in child processes: mxlite's, or an installed horovod."""
 
 import sys
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Leads child processes of ``mxlite.compat`` to mxlite: this folder stands in their PYTHONPATH."""
+"""Makes ``import mxnet`` work in child processes, whose PYTHONPATH has this folder."""
 
 import sys
 from importlib import import_module
