@@ -2,9 +2,9 @@
 
 ``python -m mxlite.tools.im2rec --list --recursive PREFIX ROOT`` writes PREFIX.lst;
 ``python -m mxlite.tools.im2rec PREFIX ROOT`` writes PREFIX.rec and PREFIX.idx. The images keep the
-order of the list. Images that cannot be read are left out and listed; the exit status is 1 then.
-A record file appears under its name when it is complete; called again after an interruption, the
-tool continues where it was.
+order of the list. Images that cannot be read are left out and listed, and the exit status
+is 1. A record file has a temporary name until it is complete; after an interruption, the same
+command continues where it stopped.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def make_list(options: argparse.Namespace) -> None:
 
 
 def read_list(path: str) -> list[ListItem]:
-    """Read a list; lines that are none are printed and left out."""
+    """Read a list; print and skip invalid lines."""
     items = []
     with open_text(path, errors="surrogateescape") as lines:
         for line in lines:
@@ -115,7 +115,7 @@ def read_list(path: str) -> list[ListItem]:
                 continue
             try:
                 item = ListItem(int(fields[0]), fields[-1], [float(f) for f in fields[1:-1]])
-                struct.pack(f"<Q{len(item.labels)}f", item.number, *item.labels)  # a header's types
+                struct.pack(f"<Q{len(item.labels)}f", item.number, *item.labels)  # may raise
                 items.append(item)
             except (ValueError, OverflowError, struct.error) as error:
                 print(f"Parsing lst met error for {fields}, detail: {error}")
@@ -153,7 +153,7 @@ def make_record(path: str, options: argparse.Namespace) -> list[str]:
         if begin:
             print(f"{stem}.rec: continuing after the first {begin} of {len(items)} images")
         with Progress(len(items), os.path.basename(stem) + ".rec", begin) as progress:
-            # Two chunks are in the threads' hands: while one is written they have the next.
+            # The threads always have two chunks, so they work on the next while one is written.
             chunks = [items[at : at + _CHUNK] for at in range(begin, len(items), _CHUNK)]
             for number, chunk in enumerate(chunks):
                 for ahead in chunks[number and number + 1 : number + 2]:

@@ -1,8 +1,7 @@
 """Start a job with servers: ``python -m mxlite.tools.launch -n 2 -s 2 python train.py``.
 
-Also ``tools/launch.py``, as in MXNet 1.x. Every process runs the same command; ``import mxlite``
-(or ``mxnet`` through ``mxlite.compat``) serves in the scheduler and in servers and then ends the
-process.
+Also ``tools/launch.py``, as in MXNet 1.x. Every process runs the same command. In the scheduler and
+in servers, ``import mxlite`` (or ``mxnet`` through ``mxlite.compat``) serves and then exits.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
                 "needs the same directory on all hosts"
             )
         if args.sync_dst_dir.startswith("~/"):
-            args.sync_dst_dir = args.sync_dst_dir[2:]  # ssh and rsync begin at home
+            args.sync_dst_dir = args.sync_dst_dir[2:]  # relative to home for ssh and rsync
     if args.launcher == "ssh" and not args.hostfile:
         raise LaunchError(
             "launch: --launcher ssh needs -H hostfile; for this machine use --launcher local"
@@ -140,7 +139,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; errors are one line."""
+    """Run the command line; print errors as one line."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
         return _run(parse(sys.argv[1:] if arguments is None else arguments))
@@ -197,7 +196,7 @@ def _copy_directory(hosts: Sequence[Host], target: str) -> None:
 
 
 def _mpirun(hosts: Sequence[Host], plan: ProcessPlan, program: Sequence[str]) -> list[str]:
-    """Return the command that starts the processes of a plan by mpirun."""
+    """Return the mpirun command that starts the processes of a plan."""
     found = find_mpirun()
     five = found.version >= (5,)
     command = [found.path]
@@ -206,7 +205,7 @@ def _mpirun(hosts: Sequence[Host], plan: ProcessPlan, program: Sequence[str]) ->
     command += ["-np", str(plan.processes), "--bind-to", "none"]
     if five:
         command += ["--map-by", "slot:OVERSUBSCRIBE", "--output", "tag"]
-        # One that dies must not take the others along before they can say what they miss.
+        # If a process dies, mpirun must not end the others before they report which rank is lost.
         command.append("--enable-recovery")
     else:
         command += ["--map-by", "slot", "--oversubscribe", "--tag-output"]
@@ -240,7 +239,7 @@ def _run_by_mpi(
     command: Sequence[str],
     environment: Mapping[str, str],
 ) -> int:
-    """Run servers and workers by one mpirun each, whose ranks they have."""
+    """Run servers by one mpirun and workers by another, which set their ranks."""
     check_hosts_of_mpirun(hosts, os.getcwd())
     own = ("MXLITE_PS_RANK", "DMLC_TASK_ID", "DMLC_NODE_HOST")
     groups = [plans[0]]
@@ -270,8 +269,8 @@ def _run_without_servers(
     command: Sequence[str],
     environment: dict[str, str],
 ) -> int:
-    """Run workers that sum among themselves."""
-    # They must not look for the servers or the meeting point of another job.
+    """Run workers that use all-reduce."""
+    # Remove variables of other jobs, so that workers do not connect to their processes.
     for name in (
         "DMLC_PS_ROOT_URI",
         "DMLC_PS_ROOT_PORT",
@@ -285,7 +284,7 @@ def _run_without_servers(
     if hosts and (args.launcher == "local" or (args.launcher == "ssh" and not has_mpirun())):
         return _run_over_tcp(args, hosts, command, environment)
     if args.launcher == "local" and not has_mpirun():
-        memory = _core.JobMemory(args.num_workers)  # kept until the job is over
+        memory = _core.JobMemory(args.num_workers)  # must exist until the job ends
         plans = plan_host_job(args, environment, memory.text)
         return Job(plans, command, environment, folder).run()
     plan = plan_all_reduce(args, hosts, environment)

@@ -3,8 +3,8 @@
     python -m mxlite.tools.parse_log train.log
     python -m mxlite.tools.parse_log train.log --format none --metric-names accuracy cross-entropy
 
-MXNet 1.x: ``tools/parse_log.py``. Logs of several workers are averaged; what a log does not have
-stays empty.
+MXNet 1.x: ``tools/parse_log.py``. Logs of several workers are averaged; missing values
+stay empty.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Column = tuple[str, str]
 
 
 def _columns(metrics: Sequence[str]) -> list[Column]:
-    """Return titles and patterns; the pattern's groups are epoch and value."""
+    """Return titles and patterns; the groups of a pattern are epoch and value."""
     columns = []
     for short, long in (("train", "Train"), ("val", "Validation")):
         for name in metrics:
@@ -34,14 +34,14 @@ def _columns(metrics: Sequence[str]) -> list[Column]:
 
 
 def parse(lines: Iterable[str], metrics: Sequence[str]) -> dict[int, dict[str, float]]:
-    """Read a log."""
+    """Return the values in a log by epoch and column."""
     columns = [(title, re.compile(pattern)) for title, pattern in _columns(metrics)]
     found: defaultdict[int, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         for title, pattern in columns:
             match = pattern.search(line)
             if match:
-                with contextlib.suppress(ValueError):  # digits that are no number
+                with contextlib.suppress(ValueError):  # int() rejects superscripts
                     epoch, value = int(match[1]), float(match[2])
                     found[epoch][title].append(value)
                 break
@@ -73,7 +73,7 @@ def table(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="parse_log", description="Table of accuracies and times from a training log."
     )

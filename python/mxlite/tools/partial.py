@@ -1,4 +1,4 @@
-"""A record file that is being written: under a temporary name, with a journal to continue from."""
+"""An unfinished record file, with a temporary name and a journal for continuing it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PartialRecord", "fingerprint"]
 
 
 def fingerprint(path: str, settings: dict[str, Any]) -> str:
-    """Return what changes when a list or the settings change."""
+    """Return a hash of a list and the settings."""
     digest = hashlib.sha256(Path(path).read_bytes())
     digest.update(json.dumps(settings, sort_keys=True).encode())
     return digest.hexdigest()
@@ -40,9 +40,9 @@ class PartialRecord:
     Attributes
     ----------
     done : int
-        Images that were dealt with.
+        Number of images that were written or failed.
     bad : list of str
-        Errors of some of them.
+        Errors of the images that failed.
     writer : RecordWriter
     """
 
@@ -53,7 +53,7 @@ class PartialRecord:
         self.done = 0
         self.bad: list[str] = []
         self._lines: list[str] = []
-        self._known = 0  # entries of bad that are in the journal
+        self._known = 0  # number of entries of `bad` that are in the journal
         state = self._resume(key)
         if state is None:
             self._journal.write_text(json.dumps({"key": key}) + "\n", encoding="utf-8")
@@ -66,7 +66,7 @@ class PartialRecord:
         self._journal_file = open(self._journal, "a", encoding="utf-8")  # noqa: SIM115
 
     def _resume(self, key: str) -> dict[str, int] | None:
-        """Return the last state that the files still have; None: begin again."""
+        """Return the last state in the journal that the files match; None: start again."""
         try:
             first, *lines = self._journal.read_text(encoding="utf-8").splitlines()
             if json.loads(first) != {"key": key}:
@@ -77,7 +77,7 @@ class PartialRecord:
         state: dict[str, int] | None = None
         valid = [first]
         for line in lines:
-            with contextlib.suppress(ValueError, RecursionError):  # cut off while it was written
+            with contextlib.suppress(ValueError, RecursionError):  # an incomplete line
                 entry = json.loads(line)
                 if not _is_state(entry) or entry["record"] > sizes[0] or entry["index"] > sizes[1]:
                     break
@@ -93,7 +93,7 @@ class PartialRecord:
         return state
 
     def _whole(self, size: int) -> bool:
-        """Return whether records fill the first bytes of the file: it may have lost power."""
+        """Return whether the first bytes are whole records; a power failure may have lost some."""
         reader = _core.RecordReader(native_name(self._record))
         try:
             while reader.tell() < size:
@@ -103,11 +103,11 @@ class PartialRecord:
         return bool(reader.tell() == size)
 
     def add_index(self, key: int, offset: int) -> None:
-        """Note where a record is."""
+        """Add a record to the index."""
         self._lines.append(f"{key}\t{offset}\n")
 
     def commit(self, count: int) -> None:
-        """Note that `count` more images are dealt with: an interruption will not lose them."""
+        """Record in the journal that `count` more images are done."""
         self.done += count
         self.writer.flush()
         self._index_file.write("".join(self._lines))
@@ -124,7 +124,7 @@ class PartialRecord:
         self._journal_file.flush()
 
     def finish(self) -> None:
-        """Rename the files. An index never belongs to the record file of another run."""
+        """Rename the files; delete the old index first, so that it never has a new record file."""
         self.writer.sync()
         self.writer.close()
         os.fsync(self._index_file.fileno())
@@ -145,5 +145,5 @@ class PartialRecord:
         traceback: TracebackType | None,
     ) -> None:
         for file in (self._index_file, self._journal_file):
-            with contextlib.suppress(OSError):  # a full disk: said before
+            with contextlib.suppress(OSError):  # a full disk was reported before
                 file.close()

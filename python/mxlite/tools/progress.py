@@ -1,4 +1,4 @@
-"""Progress of a tool: a bar on a terminal, else 1.x's lines and a last line at the end."""
+"""Shows progress: a bar on a terminal, otherwise lines as in 1.x."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Counts what is done, between ``with`` and its end."""
+    """Counts and shows finished items inside a ``with`` block."""
 
     def __init__(
         self, total: int | None, what: str, done: int = 0, file: TextIO | None = None
@@ -30,7 +30,7 @@ class Progress:
         self._bar = tqdm(total=total, desc=what, initial=done, dynamic_ncols=True)
 
     def add(self, count: int) -> None:
-        """Report that `count` more are done."""
+        """Add `count` finished items."""
         before, self.done = self.done, self.done + count
         if self._bar is not None:
             self._bar.update(count)
@@ -44,7 +44,7 @@ class Progress:
         self._shown = now
 
     def say(self, line: str) -> None:
-        """Print a line without spoiling the bar."""
+        """Print a line above the bar."""
         if self._bar is None:
             print(line, flush=True, file=self._file)
         else:

@@ -1,7 +1,7 @@
 """Make the index of a record file: ``python -m mxlite.tools.rec2idx RECORD INDEX``.
 
 The keys are 0, 1, 2, ... as those of MXNet 1.x's ``rec2idx.py``. Damaged records are listed and
-left out; the exit status is 1 then.
+left out, and the exit status is 1.
 """
 
 from __future__ import annotations

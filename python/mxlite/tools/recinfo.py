@@ -1,8 +1,8 @@
 """Prints the contents of a record file: ``python -m mxlite.tools.recinfo FILE``.
 
 Counts records, sums up sizes, labels and image formats, and checks every record: its framing, its
-header and the header of its image, with ``--decode`` the whole image. Damaged ones are listed with
-their offset and reading continues after them; the exit status is 1 then.
+header and the header of its image, with ``--decode`` the whole image. Damaged records are
+listed with their offsets and skipped, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["inspect", "main"]
 
 
 def _records(path: str, problems: list[str]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (number, offset, record) of the whole records."""
+    """Yield (number, offset, record) of the undamaged records."""
     reader = _core.RecordReader(native_name(path))
     number = 0
     while True:
@@ -70,7 +70,7 @@ def _look(path: str, decode: bool, item: tuple[int, int, bytes]) -> dict[str, An
 
 
 def inspect(path: str, decode: bool = False, threads: int = 1) -> dict[str, Any]:
-    """Read all of a record file."""
+    """Return a summary of a record file."""
     framing: list[str] = []
     content: list[str] = []
     sizes: list[int] = []
@@ -127,7 +127,7 @@ def _spread(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def _label_summary(labels: Sequence[np.ndarray[Any, Any]]) -> dict[str, Any] | None:
-    """Return the count of each label where all are single whole numbers, else their range."""
+    """Return the count of each label if all are single integers, else the range of the labels."""
     if not labels:
         return None
     first = np.array([label[0] for label in labels if len(label)])

@@ -25,11 +25,11 @@ _BINS = 200
 
 
 class TraceError(ValueError):
-    """A file that holds no trace."""
+    """A file is not a trace."""
 
 
 class Interval(NamedTuple):
-    """One thing that was done, in microseconds."""
+    """A span of time on a thread; times in microseconds."""
 
     name: str
     category: str
@@ -39,7 +39,7 @@ class Interval(NamedTuple):
 
     @property
     def kind(self) -> int | None:
-        """Position in SHARES; None for what counts as none of them."""
+        """Position in SHARES; None if the interval belongs to none of them."""
         if self.category == "operator":
             return 0
         if self.category == "communication":
@@ -49,18 +49,18 @@ class Interval(NamedTuple):
         return None
 
 
-_OWN_BATCH = "DataLoader: batch"  # made by the thread that needs it
+_OWN_BATCH = "DataLoader: batch"  # prepared by the thread that waits for it
 
 
 class Trace(NamedTuple):
-    """Contents of a file."""
+    """Contents of a trace file."""
 
     intervals: list[Interval]
     counters: dict[str, list[tuple[float, float]]]
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace."""
+    """Read a trace file."""
     raw = read_file(path)
     try:
         content = json.loads(raw)
@@ -76,7 +76,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _microseconds(value: Any) -> float:
-    """Return a number of an event; those that are not finite have no place on a time line."""
+    """Return a time of an event; raise if it is not a finite number."""
     number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"{value!r} found, a finite number expected")
@@ -84,7 +84,7 @@ def _microseconds(value: Any) -> float:
 
 
 def _paired(events: list[Any]) -> Trace:
-    """Join begins and ends; what began before the file or did not end is left out."""
+    """Return intervals from begin and end events; drop events without a partner."""
     intervals: list[Interval] = []
     counters: dict[str, list[tuple[float, float]]] = {}
     opened: dict[Any, list[tuple[str, float]]] = {}
@@ -110,10 +110,10 @@ def _paired(events: list[Any]) -> Trace:
 
 
 def top_operators(intervals: Iterable[Interval]) -> list[tuple[str, int, float]]:
-    """Return (name, count, microseconds) of the operators, longest in all first.
+    """Return (name, count, microseconds) of the operators, largest total first.
 
-    Time counts for the innermost operator only: the row of a hybridized block has the time that is
-    spent outside of its operators.
+    Time is counted for the innermost operator only, so a hybridized block has the time that it
+    spends outside of its operators.
     """
     found: dict[str, tuple[int, float]] = {}
     around: dict[Any, list[Interval]] = {}  # open intervals of each thread
@@ -136,7 +136,7 @@ def top_operators(intervals: Iterable[Interval]) -> list[tuple[str, int, float]]
 def pieces(intervals: Iterable[Interval]) -> Iterator[tuple[int, float, float]]:
     """Yield (position in SHARES, begin, end) for the time from the first interval to the last.
 
-    Each moment counts for the first entry only: computing, then communication, and so on.
+    If several kinds run at once, the time counts for the first of them in the order of SHARES.
     """
     changes: list[tuple[float, int, int]] = []
     for entry in intervals:
@@ -152,7 +152,7 @@ def pieces(intervals: Iterable[Interval]) -> Iterator[tuple[int, float, float]]:
 
 
 def divide(intervals: Iterable[Interval]) -> list[float]:
-    """Return the microseconds of each of SHARES."""
+    """Return the total microseconds of each kind in SHARES."""
     shares = [0.0] * len(SHARES)
     for kind, begin, end in pieces(intervals):
         shares[kind] += end - begin
