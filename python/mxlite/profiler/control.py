@@ -69,9 +69,9 @@ def set_config(**kwargs: Any) -> None:
     ----------
     **kwargs
         ``filename`` (str, ``"profile.json"``), ``profile_all``, ``profile_symbolic``,
-        ``profile_imperative``, ``profile_memory``, ``profile_api``, ``aggregate_stats`` (bool:
-        whether ``dumps`` counts), ``continuous_dump`` (a named file is also written when recording starts
-        and stops, and at exit), ``dump_period`` (accepted), ``profile_process`` (``"worker"``, or
+        ``profile_imperative``, ``profile_memory``, ``profile_api``, ``aggregate_stats`` (bool: for
+        ``dumps``), ``continuous_dump`` (a named file is also written when recording starts and
+        stops, and at exit), ``dump_period`` (ignored), ``profile_process`` (``"worker"``, or
         ``"server"``: the servers of a kvstore; their files begin with ``rank0_``, ...).
 
     Raises

@@ -22,8 +22,8 @@ def _gpu(track: int) -> str:
 class Entry(NamedTuple):
     """One event.
 
-    ``phase`` is Chrome's letter: B, E, C, and for user objects b, e, (, ), n. ``value`` is that of a
-    counter, ``scope`` that of a marker (Chrome's letter: g, p or t).
+    ``phase`` is Chrome's letter: B, E, C, and for user objects b, e, (, ), n. ``value`` is that of
+    a counter, ``scope`` that of a marker (Chrome's letter: g, p or t).
     """
 
     nanoseconds: int
