@@ -6,8 +6,8 @@ MXNet 1.x: ``example/image-classification/benchmark_score.py``.
     python benchmarks/benchmark_score.py --network resnet-50 --batch-size 32 --dtype bfloat16
     python benchmarks/benchmark_score.py --ctx gpu --dtype float16          # on the first GPU
 
-Images are random, on the device before timing starts; an iteration ends when its output is there.
-Result lines are MXNet's; a table, and a plot where matplotlib is installed, follow at the end.
+Images are random and on the device before timing starts. An iteration ends when its output is
+computed. Result lines have MXNet's format; a table, and a plot if matplotlib is installed, follow.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MIN_WARM_UP = 2
 
 
 def check_batch_size(batch_size: int) -> int:
-    """Return ``batch_size`` when a batch of that size exists.
+    """Return ``batch_size``; raise if it is below 1.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def check_batch_size(batch_size: int) -> int:
     Returns
     -------
     int
-        The same.
+        The batch size.
 
     Raises
     ------
     ValueError
-        Below 1.
+        If it is below 1.
     """
     if batch_size < 1:
         raise ValueError_(f"benchmark_score: batch size is {batch_size}, expected at least 1")
@@ -77,14 +77,14 @@ class Scorer:
     dtype : str
         One of :data:`DTYPES`.
     device : Device, optional
-        Where; ``mx.cpu(0)`` by default.
+        Device to run on; ``mx.cpu(0)`` by default.
 
     Raises
     ------
     ValueError
-        Unknown network.
+        If the network is unknown.
     DeviceError
-        There is no such device.
+        If the device does not exist.
     """
 
     def __init__(self, network: str, dtype: str = "float32", device: Any = None) -> None:
@@ -119,7 +119,7 @@ class Scorer:
         warm_up : int
             Passes before them; the first one builds the executable.
         seconds : float
-            Slow cells do fewer iterations (at least 3) and warm-ups (at least 2) to stay near this.
+            Time limit, which slow cells keep by fewer iterations (at least 3) and warm-ups (2).
 
         Returns
         -------

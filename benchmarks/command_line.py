@@ -10,7 +10,7 @@ from common import usable_cores
 
 _ROOT = Path(__file__).resolve().parents[1]
 
-# Name of the option -> keywords of add_argument. Scripts give a default where none stands here.
+# Keywords of add_argument for each option. Scripts give the default if there is none here.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "json": {"type": Path, "metavar": "FILE", "help": "write all figures to this file"},
     "mxnet-python": {
@@ -34,11 +34,11 @@ def add_options(parser: argparse.ArgumentParser, *names: str, **defaults: Any) -
     Parameters
     ----------
     parser : argparse.ArgumentParser
-        Gets the options.
+        Parser to which the options are added.
     *names : str
-        Options with the default that all scripts have: ``"json"``, ``"mxnet-python"``, ...
+        Options with their common default: ``"json"``, ``"mxnet-python"``, ...
     **defaults
-        Options with a default of the script: ``rounds=3``.
+        Options with a default of this script, such as ``rounds=3``.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Timing, machine description, JSON and progress: shared by all benchmarks.
+"""Timing, machine description, JSON and progress for all benchmarks.
 
-A result file holds one entry per measured thing; ``compare.py`` sets two of them side by side.
+A result file has one entry per measurement; ``compare.py`` compares two files.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, Callable, TypeVar
 
 Item = TypeVar("Item")
 
-# The lines of progress() are of level DEBUG; a benchmark that wants them sets this logger's level.
+# progress() logs at level DEBUG; a benchmark that shows these lines sets this logger's level.
 progress_log = logging.getLogger("benchmarks.progress")
 
-# Instruction sets that decide which kernels a CPU library picks.
+# Instruction sets by which CPU libraries choose kernels.
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8")
 
 
@@ -37,7 +37,7 @@ class Timing:
     seconds : list of float
         One entry for each measurement.
     per_measurement : int
-        Calls inside one measurement; ``seconds`` are divided by it already.
+        Number of calls in one measurement; ``seconds`` are per call.
     """
 
     seconds: list[float]
@@ -70,7 +70,7 @@ def result(
     Parameters
     ----------
     name : str
-        What was measured; ``compare.py`` pairs entries by it.
+        Name of the measurement, by which ``compare.py`` matches entries.
     timing : Timing
         The measurements.
     unit : str
@@ -119,7 +119,7 @@ def time_each(call: Callable[[], Any], count: int) -> Timing:
     Parameters
     ----------
     call : callable
-        Returns when its work is done.
+        Function to time; must return when its work is done.
     count : int
         Number of measurements.
 
@@ -147,7 +147,7 @@ def time_blocks(
     Parameters
     ----------
     call : callable
-        What is timed.
+        Function to time.
     calls : int
         Calls in a block.
     blocks : int
@@ -192,7 +192,7 @@ def usable_cores() -> int:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on: CPU, its instruction sets, cores, memory, system.
+    """Return a description of the machine: CPU, instruction sets, cores, memory, system.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Return the commit of this checkout, with ``+changes`` where files differ from it.
+    """Return the commit of this checkout, with ``+changes`` if files differ from it.
 
     Returns
     -------
@@ -294,7 +294,7 @@ def report(
     benchmark : str
         Name of the benchmark.
     settings : dict
-        Options that shaped it.
+        Options of the benchmark.
     results : list of dict
         Entries made by :func:`result`.
     **extra
@@ -323,7 +323,7 @@ def json_text(value: Any, indent: str = "") -> str:
     Parameters
     ----------
     value : object
-        What ``json.dumps`` accepts.
+        Value that ``json.dumps`` accepts.
     indent : str
         Spaces before the lines of the value.
 
@@ -354,7 +354,7 @@ def write_json(path: str | Path, content: dict[str, Any]) -> None:
     path : path
         The file.
     content : dict
-        What :func:`report` returned.
+        Result of :func:`report`.
     """
     target = Path(path)
     partial = target.with_name(target.name + ".partial")
@@ -371,7 +371,7 @@ def progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
     Parameters
     ----------
     items : iterable
-        What is done, in order.
+        Items of work, in order.
     total : int
         Their number.
     what : str

@@ -1,4 +1,4 @@
-"""Set two result files side by side: ratio and noise of each figure.
+"""Compare two result files: ratio and noise of each figure.
 
     python benchmarks/compare.py before.json after.json
 
@@ -35,7 +35,7 @@ def load(path: str) -> dict[str, Any]:
     Raises
     ------
     SystemExit
-        Missing, no JSON, or not a result file.
+        If the file is missing, not JSON, or not a result file.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def compare(first: dict[str, Any], second: dict[str, Any]) -> tuple[list[list[st
     rows : list of list of str
         Cells of the table.
     ratios : list of float
-        Above 1 where the second is better.
+        Above 1 if the second file is better.
     """
     old = {entry["name"]: entry for entry in first["results"]}
     rows, ratios = [], []
@@ -104,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
     Raises
     ------
     SystemExit
-        A file cannot be read, or the two have no figure in common.
+        If a file cannot be read, or the files have no figure in common.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("first", help="result file: the base")

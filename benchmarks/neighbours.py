@@ -1,4 +1,4 @@
-"""Other programs on the machine: busy processes beside a measurement."""
+"""Busy processes, which run next to a measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def neighbours(count: int) -> Iterator[None]:
     Parameters
     ----------
     count : int
-        How many; each computes on one core without a pause and touches little memory.
+        Number of processes; each keeps one core busy and uses little memory.
     """
     command = [sys.executable, "-S", "-c", "while True: pass"]
     started = [subprocess.Popen(command) for _ in range(count)]

@@ -5,7 +5,7 @@
 
 Each cell is a run of ``examples/image_classification/train_imagenet.py --benchmark 1`` in a
 process of its own: forward, backward, update and metric on one synthetic batch. ``alexnet`` has
-eight times the batch size, as in those tables. Figures are read off the script's Speed lines.
+eight times the batch size, as in those tables. Figures come from the script's Speed lines.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def train(network: str, batch: int, dtype: str, batches: int, warm_up: int, pyth
     dtype : str
         Type in which the network computes.
     batches, warm_up : int
-        Timed batches, and batches before.
+        Number of timed batches, and of batches before them.
     python : str
         Interpreter.
 

@@ -3,8 +3,8 @@
     python benchmarks/speed_tables.py            # writes
     python benchmarks/speed_tables.py --check    # fails where a page differs from its result files
 
-A table stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``; TABLES says which result
-file it comes from. Every cell of the file becomes one of the table.
+A table is between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``; TABLES maps its name to the
+result file. Every cell of the file is shown in the table.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def operators() -> list[Lines]:
 
 
 def processes() -> Lines:
-    """Return the table of what two processes reach."""
+    """Return the table of the results of two processes."""
     rows = [*training_shares(), *divided_layers(), *copies(), *operators()]
     content = json.loads((RESULTS / "overlap_bert.json").read_text())
     origin_line = f"Intel Xeon with AMX, 2 cores, commit {content['commit']}, {content['date']}:"
@@ -332,7 +332,7 @@ TABLES = {
 
 
 def filled(text: str) -> str:
-    """Return a page with its tables as the result files have them."""
+    """Return a page with its tables filled in from the result files."""
     for name, make in TABLES.items():
         begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
         if begin in text:

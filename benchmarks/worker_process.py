@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from typing import Any
 
-# Building includes torch.compile of 152 layers.
+# Long enough for torch.compile of 152 layers.
 ANSWER_SECONDS = 1200.0
 
 
@@ -28,7 +28,7 @@ class WorkerProcess:
     threads : int
         Threads that it may use.
     own_path : bool
-        Whether PYTHONPATH stays: it is meant for mxlite.
+        Whether the process keeps PYTHONPATH, which is meant for mxlite.
     """
 
     def __init__(self, command: list[str], threads: int, own_path: bool) -> None:
@@ -82,7 +82,7 @@ class WorkerProcess:
         if not line:
             raise WorkerError(self._last_words())
         try:
-            # A launcher of several ranks writes the rank in front of the line.
+            # A launcher of several ranks writes the rank before the JSON object.
             answer: dict[str, Any] = json.loads(line[max(0, line.find("{")) :])
         except ValueError:
             raise WorkerError(f"answered {line.strip()[:200]!r}, JSON expected") from None
