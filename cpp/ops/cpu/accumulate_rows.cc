@@ -11,7 +11,7 @@
 namespace mxlite::cpu {
 namespace {
 
-// Adds src rows order[0..n) in strips that fit the first-level cache in the compute type.
+// Sums the n src rows listed in `group` in the compute type, in strips that fit the L1 cache.
 template <class T>
 void sum_group(const RowAccumulation& a, const T* src, const int64_t* group, int64_t n, T* dst) {
   using Sum = ComputeType<T>;
@@ -43,7 +43,7 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
   const int64_t* const order = a.order;
   const int64_t* const sorted_rows = order + a.count;
   const int64_t dst_size = a.num_rows * a.inner;
-  // A thread takes a range of the sorted list, moved to where a new row begins.
+  // Each thread gets a range of the sorted list; moves the range's ends to where a new row begins.
   const auto border = [&](int64_t i) {
     while (i > 0 && i < a.count && sorted_rows[i] == sorted_rows[i - 1]) ++i;
     return i;
@@ -70,8 +70,8 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
   }
 }
 
-// Without intermediate rounding, rows are added in place: every thread reads all
-// rows and adds those of its part of the destination.
+// For types that need no intermediate rounding, adds rows in place: every thread
+// reads all rows and adds those of its part of the destination.
 template <class T>
 void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
   const int64_t work = a.outer * std::max(a.count, a.num_rows) * a.inner;

@@ -6,9 +6,9 @@
 
 namespace mxlite::cpu {
 
-// dst (outer, num_rows, inner) = sum over i of src (outer, count, inner)[:, i] at row rows[i]; rows
-// without a source are zero. Rows must be in range. `order` is memory for 2 * count numbers. Sums
-// are made in the compute type and in source order, so results do not depend on threads.
+// Sets dst (outer, num_rows, inner) to zero and adds src (outer, count, inner)[:, i] to row rows[i]
+// for each i. Rows must be in range. `order` is memory for 2 * count numbers. Sums are computed in
+// the compute type and in source order, so results do not depend on the number of threads.
 struct RowAccumulation {
   DType dtype;
   int64_t outer, count, num_rows, inner;

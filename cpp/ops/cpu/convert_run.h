@@ -1,5 +1,5 @@
-// Converts neighbouring elements. The compiler vectorizes the loop for bfloat16; for float16 it
-// does not find the instruction that converts eight at a time.
+// Converts contiguous elements. The compiler vectorizes the loop for bfloat16; for float16 it does
+// not use the instruction that converts eight elements at once.
 #pragma once
 #include <immintrin.h>
 

@@ -1,4 +1,4 @@
-// Kernels of heavy arithmetic treat subnormal numbers as 0, as TensorFlow and XLA do on CPUs:
+// Compute-bound kernels flush subnormal numbers to 0, as TensorFlow and XLA do on CPUs: otherwise
 // vanishing gradients would make products and convolutions tens of times slower. Element-wise
 // operators, reductions and copies keep subnormal numbers.
 #pragma once

@@ -155,7 +155,7 @@ const dnnl::engine& dnnl_cpu() {
 dnnl::matmul make_matmul(const Problem& p) {
   using dnnl::memory;
   const auto type = p.dtype == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f16;
-  // One product has no batch axis: oneDNN's fast kernels refuse a step of 0 between matrices.
+  // Use no batch axis for a single product: oneDNN's fast kernels reject a batch stride of 0.
   const auto desc = [&](int64_t rows, int64_t cols, bool trans, int64_t ld, int64_t stride) {
     const int64_t row = trans ? 1 : ld, col = trans ? ld : 1;
     if (p.batch == 1) return memory::desc({rows, cols}, type, memory::dims{row, col});
@@ -171,13 +171,13 @@ dnnl::matmul make_matmul(const Problem& p) {
                                         desc(p.k, p.n, p.trans_b, p.ldb, p.stride_b),
                                         desc(p.m, p.n, false, p.ldc, p.stride_c), attr,
                                         /*allow_empty=*/true);
-  // The reference implementation is hundreds of times slower than a detour through float.
+  // The reference implementation is hundreds of times slower than computing on float copies.
   const bool usable =
       pd.get(/*allow_empty=*/true) && !std::string_view(pd.impl_info_str()).starts_with("ref");
   return usable ? dnnl::matmul(pd) : dnnl::matmul();
 }
 
-// False: oneDNN has nothing for this type on this processor.
+// Returns false if oneDNN has no implementation for this type on this processor.
 bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
   constexpr size_t kMaxEntries = 1024;
   static thread_local std::unordered_map<Problem, dnnl::matmul, ProblemHash> cache;
@@ -204,7 +204,7 @@ bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
 
 // ---- one product -----------------------------------------------------------------------------
 
-// Every thread computes a range of rows, or of columns when there are few rows, with its own panel.
+// Each thread computes a range of rows (of columns if there are few rows) with its own panel.
 template <class T, class Acc>
 void gemm_threaded(const Problem& p, const T* a, const T* b, T* c) {
   constexpr int64_t kWorkPerThread = 1 << 20;
@@ -254,7 +254,7 @@ void run_native(const Problem& p, const void* a, const void* b, void* c) {
   }
 }
 
-// Whether the operands lie in memory as packed_product takes them.
+// Whether packed_product supports the operands' dtype and memory layout.
 bool is_packed_case(const Problem& p) {
   return p.dtype == DType::kBFloat16 && p.batch == 1 && p.alpha == 1 && p.beta == 0 &&
          p.lda == (p.trans_a ? p.m : p.k) && p.ldb == (p.trans_b ? p.k : p.n) && p.ldc == p.n;
@@ -271,7 +271,7 @@ void run_half(const Problem& p, const void* a, const void* b, void* c) {
                   static_cast<float16*>(c));
 }
 
-// A float32 product with one row or one column whose operands have matrix_vector's layout.
+// Computes a product with one row or column by matrix_vector; false if the layout does not fit.
 bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c) {
   if (p.alpha != 1 || (p.beta != 0 && p.beta != 1)) return false;
   const float* const start = p.beta == 1 ? c : nullptr;
@@ -293,15 +293,15 @@ dnnl_status_t sgemm(const Problem& p, const float* a, const float* b, float* c) 
                     std::max<int64_t>(p.ldc, 1));
 }
 
-// oneDNN's sgemm for AVX2 reads a plain B where it lies if A has few rows. Rows of B that lie
-// multiples of 4 KiB apart share their sets of the first-level cache, which halves its speed.
+// oneDNN's sgemm for AVX2 does not pack a plain B if A has few rows. If the row stride of B is then
+// a multiple of 4 KiB, the rows share sets of the L1 cache, which halves the speed.
 bool is_slow_for_avx2(const Problem& p) {
   constexpr int64_t kLeastRows = 96, kMostRows = 256, kFloatsOfPage = 1024;
   return !p.trans_b && p.ldb % kFloatsOfPage == 0 && p.m >= kLeastRows && p.m <= kMostRows &&
          !has_avx512() && !omp_in_parallel();
 }
 
-// Copies B part by part to rows that lie apart by another distance; a part stays in the caches.
+// Runs sgemm on copies of parts of B with another row stride; a part stays in the caches.
 dnnl_status_t sgemm_on_copies(const Problem& p, const float* a, const float* b, float* c) {
   constexpr int64_t kFloats = int64_t{1} << 20, kLeastDepth = 64, kLine = 16;
   const int64_t most = std::max(kLeastDepth, kFloats / p.n);
@@ -360,7 +360,7 @@ void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t 
             static_cast<const std::byte*>(b) + i * stride_b * size,
             static_cast<std::byte*>(c) + i * stride_c * size);
   };
-  // Enough products for every thread: one thread each (oneDNN sees the region and stays in it).
+  // If there are enough products, each runs on one thread (oneDNN opens no nested region).
   const bool outer = !small && batch >= cpu_threads() && !omp_in_parallel();
   if (outer) {
 #pragma omp parallel for num_threads(cpu_threads())

@@ -9,8 +9,8 @@
 namespace mxlite::cpu {
 namespace {
 
-// The nearest int64, so that indices beyond any range are clipped to the right end. NaN gives the
-// lowest number.
+// Returns the nearest int64, so that clipping works for indices beyond its range; for NaN the
+// lowest int64.
 template <class T>
 int64_t to_index(T value) {
   if constexpr (std::is_floating_point_v<T>) {

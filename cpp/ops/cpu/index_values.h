@@ -1,4 +1,4 @@
-// Index tensors come in any dtype (float32 by default in 1.x); kernels read them as int64.
+// Index tensors may have any dtype (float32 is MXNet 1.x's default); kernels read them as int64.
 #pragma once
 #include <cstdint>
 
@@ -6,11 +6,11 @@
 
 namespace mxlite::cpu {
 
-// Writes the values of `indices` (contiguous) to `buffer` unless they are int64 already; the result
-// holds indices.size() numbers. Fractions are cut off.
+// Returns the values of `indices` (contiguous), truncated to integers. Writes them to `buffer`,
+// which has room for indices.size() numbers, unless they are int64 already.
 const int64_t* index_values(const TensorRef& indices, int64_t* buffer);
-// The same in the call's scratch memory, followed by `extra` more numbers for the caller; *rest
-// to those.
+// Same with the call's scratch memory as buffer. Also reserves `extra` numbers there for the caller
+// and sets *rest to them.
 const int64_t* index_values(KernelContext& ctx, const TensorRef& indices, int64_t extra = 0,
                             int64_t** rest = nullptr);
 // Stores int64 values as out's dtype.

@@ -12,8 +12,8 @@ namespace {
 using Vec [[gnu::vector_size(32)]] = float;
 constexpr int64_t kLanes = 8, kStep = 2 * kLanes;
 constexpr int64_t kRows = 4;               // rows read concurrently
-constexpr int64_t kTakeBytes = 1 << 18;    // bytes of the matrix per thread and turn
-constexpr int64_t kFewProducts = 1 << 15;  // one thread is enough
+constexpr int64_t kTakeBytes = 1 << 18;    // bytes of the matrix that a thread takes at a time
+constexpr int64_t kFewProducts = 1 << 15;  // up to this many use one thread
 
 Vec load(const float* p) {
   Vec v;

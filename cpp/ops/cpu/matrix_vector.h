@@ -1,5 +1,5 @@
-// float32 matrix times vector, the dense layer of a single image: bound by the reading of the
-// matrix, so several rows are read at once and each thread takes the next rows when it is ready.
+// float32 matrix times vector, as in the dense layer for a single image. Memory-bound, so several
+// rows are read concurrently, and each thread takes the next rows when it has finished its last.
 #pragma once
 #include <cstdint>
 

@@ -17,7 +17,7 @@ namespace mxlite::cpu {
 template <class T>
 using KeyOf = std::conditional_t<sizeof(ComputeType<T>) == 8, uint64_t, uint32_t>;
 
-// NaN is the largest; -0 equals 0.
+// Returns the key for ascending order: NaN is last, -0 equals 0.
 template <class T>
 KeyOf<T> order_key(T raw) {
   using Key = KeyOf<T>;
@@ -34,7 +34,7 @@ KeyOf<T> order_key(T raw) {
   }
 }
 
-// The value of a key. A key of 0 may have been -0 where T is a floating type.
+// Returns the value of a key. For floating types, the key of 0 may come from -0.
 template <class T>
 T value_of_key(KeyOf<T> key) {
   using Key = KeyOf<T>;
@@ -49,7 +49,7 @@ T value_of_key(KeyOf<T> key) {
   }
 }
 
-// Largest value first, NaN after everything.
+// Returns the key for descending order, with NaN last.
 template <class T>
 KeyOf<T> falling_key(T raw) {
   const auto value = static_cast<ComputeType<T>>(raw);
@@ -79,10 +79,10 @@ struct WideEntry {
 template <class T>
 using EntryOf = std::conditional_t<sizeof(KeyOf<T>) == 8, WideEntry, NarrowEntry>;
 
-// Up to this many entries are sorted by counting how many are smaller.
+// Up to this many entries are sorted by counting, for each entry, how many are smaller.
 constexpr int64_t kFewEntries = 96;
 
-// The place of an entry is the number of smaller ones: no branch depends on the values.
+// The index of an entry is the number of smaller ones. Does not branch on values.
 template <class Entry>
 Entry* sort_few(const Entry* entries, Entry* to, int64_t count) {
   // Signed numbers of the key's width: compared and counted in vector instructions.
@@ -100,8 +100,8 @@ Entry* sort_few(const Entry* entries, Entry* to, int64_t count) {
   return to;
 }
 
-// One stable counting pass per digit of the key, least significant first; digits that all entries
-// share cost nothing.
+// LSD radix sort: one stable counting pass per digit of the key, least significant first. Skips
+// digits that are equal in all entries.
 template <int kDigitBits, class Entry>
 Entry* radix_passes(Entry* from, Entry* to, int64_t count) {
   constexpr int kPasses = (Entry::kKeyBits + kDigitBits - 1) / kDigitBits;
@@ -124,8 +124,8 @@ Entry* radix_passes(Entry* from, Entry* to, int64_t count) {
   return from;
 }
 
-// Sorts entries that stand in the order of their indices; `room` takes as many. Returns where the
-// result lies: in one of the two.
+// Sorts entries, which must be in the order of their indices; `room` has room for as many. Returns
+// `entries` or `room`, whichever has the result.
 template <class Entry>
 Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
   if (count <= kFewEntries) return sort_few(entries, room, count);
@@ -133,16 +133,16 @@ Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
     std::sort(entries, entries + count);
     return entries;
   }
-  // Few entries do not pay for large tables; many leave the caches, where 256 places are faster.
+  // Large tables do not pay off for few entries; for many, which exceed the caches, 256 bins win.
   return count >= 4096 && count < 524288 ? radix_passes<11>(entries, room, count)
                                          : radix_passes<8>(entries, room, count);
 }
 
-// Whether the first k of `count` are better selected than sorted with all others.
+// Whether selecting the first k of `count` entries is faster than sorting all.
 inline bool selects(int64_t count, int64_t k) { return count > kFewEntries && k <= count / 32; }
 
-// Calls fn for the entries with keys below `limit`, which fn may lower. A block without one costs
-// no branch per entry.
+// Calls fn for the entries with keys below `limit`, which fn may lower. Blocks without such entries
+// are skipped without a branch per entry.
 template <class EntryAt, class F>
 void for_each_below(const uint64_t& limit, EntryAt entry_at, int64_t first, int64_t count, F fn) {
   constexpr int64_t kBlock = 32;
@@ -156,12 +156,12 @@ void for_each_below(const uint64_t& limit, EntryAt entry_at, int64_t first, int6
   }
 }
 
-// Selects and sorts the first k of entry_at(0), ..., entry_at(count - 1), whose indices rise, where
-// selects(count, k). `best` takes count / 8 entries; entry_at may read from it. Of equal keys the
-// first are better, so that only smaller ones than the worst so far count.
+// Selects and sorts the first k of entry_at(0), ..., entry_at(count - 1), whose indices ascend.
+// Requires selects(count, k). `best` has room for count / 8 entries; entry_at may read from it. Of
+// equal keys the first is taken, so only keys smaller than the largest selected one matter.
 template <class Entry, class EntryAt>
 void select_first(EntryAt entry_at, int64_t count, int64_t k, Entry* best) {
-  constexpr int64_t kInsertUpTo = 24;  // a sorted list of more takes longer than selecting
+  constexpr int64_t kInsertUpTo = 24;  // for larger k, insertion is slower than selection
   const int64_t capacity = k <= kInsertUpTo ? k : 3 * k;
   for (int64_t i = 0; i < capacity; ++i) best[i] = entry_at(i);
   uint64_t limit = 0;

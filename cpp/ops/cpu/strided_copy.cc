@@ -18,8 +18,8 @@ int threads_for(int64_t bytes) {
   return bytes > kParallelBytes && !omp_in_parallel() ? cpu_threads() : 1;
 }
 
-// Drops axes of length 1, orders by the destination's steps, joins neighbours that both sides walk
-// as one.
+// Drops axes of length 1, sorts axes by the destination's strides, and merges adjacent axes that
+// are contiguous on both sides.
 void simplify(CopyAxes& axes) {
   for (int i = 1; i < axes.size(); ++i)
     for (int j = i; j > 0 && std::abs(axes[j].dst) > std::abs(axes[j - 1].dst); --j)
@@ -125,8 +125,8 @@ void transpose_8x8(const T* src, int64_t src_step, T* dst, int64_t dst_step) {
     for (int64_t c = 0; c < 8; ++c) dst[r * dst_step + c] = src[c * src_step + r];
 }
 
-// dst rows are contiguous, src columns are: rows x cols of dst = transposed src. Tiles of at most
-// 64 x 64 keep both sides in the first-level cache.
+// Transposes: dst (rows x cols) has contiguous rows, src has contiguous columns. Tiles of at most
+// 64 x 64 keep both sides in the L1 cache.
 template <class T>
 void transpose_block(const T* src, int64_t src_step, T* dst, int64_t dst_step, int64_t rows,
                      int64_t cols) {

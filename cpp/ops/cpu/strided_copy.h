@@ -1,5 +1,5 @@
-// Moves elements between any two strided layouts of one shape. Transposes, slices, concatenations,
-// tiles and their gradients are descriptions of such a move.
+// Copies elements between any two strided layouts of one shape. Transposes, slices, concatenations,
+// tiles and their gradients are expressed as such copies.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace mxlite::cpu {
 
-// Calls with operands of up to 64 KiB may run inline, where no parallel region is allowed: kernels
-// that cost about as much as a copy run in parallel above this many elements.
+// Number of elements above which kernels that cost about as much as a copy run in parallel. Below,
+// a call (operands of up to 64 KiB) may run inline, where parallel regions are not allowed.
 constexpr int64_t kParallelElements = 65536;
 
 // One axis: its length and its stride in elements. Strides may be negative; a source stride
@@ -38,12 +38,12 @@ class CopyAxes {
   int count_ = 0;
 };
 
-// dst and src point at the elements with all indices 0.
+// Copies; dst and src point to the elements with all indices 0.
 void strided_copy(size_t element_bytes, CopyAxes axes, void* dst, const void* src);
-// The same with the axes of one shape.
+// Same, with the axes of `shape`.
 void strided_copy(size_t element_bytes, const Shape& shape, void* dst, const Strides& dst_strides,
                   const void* src, const Strides& src_strides);
-// Both contiguous; uses all threads for large blocks, nothing to do when dst == src.
+// Copies contiguous memory, large blocks with all threads. Does nothing if dst == src.
 void contiguous_copy(void* dst, const void* src, size_t bytes);
 void zero_fill(void* dst, size_t bytes);
 
@@ -55,7 +55,7 @@ inline const void* at(const void* data, int64_t offset, size_t element_bytes) {
   return static_cast<const char*>(data) + offset * static_cast<int64_t>(element_bytes);
 }
 
-// Calls fn(T{}) with an unsigned integer of that size: moving elements needs no dtype.
+// Calls fn(T{}) with an unsigned integer type of that size, for copies, which need no dtype.
 template <class F>
 decltype(auto) dispatch_size(size_t element_bytes, F&& fn) {
   switch (element_bytes) {

@@ -107,7 +107,7 @@ void triangle_native(KernelContext&, const LinalgTrianParams& p, Inputs in, Outp
   });
 }
 
-// Both ways between (batch, length) and a diagonal of (batch, n, n).
+// Returns the axes of a copy from (batch, length) to a diagonal of (batch, n, n), or back.
 cpu::CopyAxes diagonal_axes(const Shape& matrices, const Shape& packed, bool to_matrices) {
   const int64_t n = matrices.back(), length = packed.back(), batch = packed.size() / length;
   cpu::CopyAxes axes;

@@ -1,7 +1,7 @@
-// Backward of dot-product attention: weights are computed again, block by block, from the saved
-// logarithms of the rows' sums. With weights p, dropout's factors f and w = f (dy value^T):
-// dvalue = (p f)^T dy, dscores = p (w - sum(dy * output)), dquery = scale dscores key, dkey = scale
-// dscores^T query.
+// Backward of dot-product attention: recomputes the weights block by block from the saved
+// log-sum-exp of each row. With weights p, dropout factors f and w = f (dy value^T):
+// dvalue = (p f)^T dy, dscores = p (w - sum(dy * output)), dquery = scale dscores key,
+// dkey = scale dscores^T query.
 #pragma once
 
 namespace mxlite::cpu {

@@ -1,8 +1,8 @@
-// The blocked loops of dot-product attention, compiled once per instruction set. Queries are taken
-// in blocks of rows, keys in blocks of columns; only the scores of one block pair exist at a time.
-// Values are computed in T: double for double, float for float and the halves. T is bfloat16 for
-// arrays of bfloat16 where has_bfloat16_attention: factors of matrix products are rounded to
-// bfloat16, sums and everything between the products are float32.
+// The blocked loops of dot-product attention, compiled once per instruction set. They process
+// queries in blocks of rows and keys in blocks of columns, and store the scores of one pair of
+// blocks at a time. T is the type of computation: double for double, float for float and the
+// halves, or bfloat16 for bfloat16 if has_bfloat16_attention(): factors of matrix products are then
+// rounded to bfloat16, while sums and the operations between the products are float32.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -35,9 +35,9 @@ struct AttentionCall {
   int64_t group() const { return heads / key_heads; }  // heads that share a key head
 };
 
-// One call's blocks of queries, its items (a key head and a part of its queries), and the scratch
-// memory. Sums are a backward item's gradients of key and value: one per thread, or, where key
-// heads have several parts, one per item.
+// Division of a call into blocks of queries and into work items (a key head and a part of its
+// queries), and the scratch memory. The sums of a backward item are its gradients of key and value:
+// one array per thread, or one per item if key heads have several parts.
 struct AttentionPlan {
   int64_t block_rows = 0, blocks = 0;  // queries of a block, blocks of a head
   int64_t parts = 1;                   // items per key head
@@ -51,8 +51,8 @@ struct AttentionPlan {
   }
 };
 
-// Whether this processor multiplies tiles of bfloat16 (AMX). The dot products of AVX512_BF16 were
-// measured to be slower here than those of float32.
+// Whether this processor multiplies bfloat16 tiles (AMX). AVX512_BF16 is not used: its dot products
+// were measured to be slower here than those of float32.
 bool has_bfloat16_attention();
 
 // Plans use the widest vectors of this processor. `scratch` has plan.bytes(call) bytes, aligned to
@@ -87,7 +87,7 @@ void attention_forward(const AttentionCall&, const AttentionPlan&, double* scrat
 void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);
 void attention_backward(const AttentionCall&, const AttentionPlan&, double* scratch);
 }  // namespace avx512
-// Both compute in bfloat16 and add the sums of backward in float32.
+// Both functions compute in bfloat16, with the sums of backward in float32.
 namespace amx {
 void attention_forward(const AttentionCall&, const AttentionPlan&, float* scratch);
 void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);

@@ -8,7 +8,7 @@
 namespace mxlite::cpu {
 namespace {
 
-// Items per thread, so that threads that are slow or preempted leave work to the others.
+// Items per thread; more than one, so that other threads can take over work of a slow thread.
 constexpr int64_t kForwardItems = 4, kBackwardItems = 2;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -5,8 +5,8 @@
 namespace mxlite::cpu {
 namespace {
 
-// exp(x) for x below 80, within 2 ulp; 0 below -86, NaN of NaN. The integer part of x / ln 2 goes
-// into the exponent, a polynomial covers the rest.
+// Returns exp(x) within 2 ulp for x < 80; 0 for x < -86; NaN for NaN. The integer part of x / ln 2
+// goes into the exponent, the rest into a polynomial.
 MX_INLINE typename Register<float>::Vec exp_of(typename Register<float>::Vec x) {
   using Vec = typename Register<float>::Vec;
   using Bits [[gnu::vector_size(Register<float>::kBytes)]] = int32_t;
@@ -70,12 +70,12 @@ struct ScoreRow {
   }
   MX_INLINE void put(int64_t i, Vec v) const { std::memcpy(values + i, &v, sizeof v); }
 
-  // Leaves `valid` scores, to which mask is added; the others take no part.
+  // Adds the mask to the first `valid` scores and sets the others to -inf, so they get weight 0.
   void mask_scores(int64_t valid, const HeadRows* mask, int64_t row, int64_t first) const {
     if (mask)
       with_floating(mask->dtype, [&]<class U>(U) {
         const U* added = static_cast<const U*>(mask->at(row, first));
-        // A hidden score takes no part, not even if it is infinite or NaN itself.
+        // A masked score gets weight 0 even if the score itself is infinite or NaN.
         const auto masked = [](T score, T m) {
           constexpr T kHidden = -std::numeric_limits<T>::infinity();
           return m <= static_cast<T>(kMaskedScore) ? kHidden : score + m;
@@ -99,7 +99,7 @@ struct ScoreRow {
     return fold_max<T>(best);
   }
 
-  // Scores become exp(score - center), or 0 if they take no part. Returns the sum.
+  // Replaces scores by exp(score - center), or by 0 if they are masked. Returns the sum.
   T exponentials(T center) const {
     Vec total = {};
     for (int64_t i = 0; i < padded; i += kStep) {
@@ -144,7 +144,7 @@ void dropout_factors(const AttentionCall& c, int64_t row, int64_t first, int64_t
   }
 }
 
-// Keys that query `row` of a sample attends to: the first ones.
+// Returns the number n of keys that query `row` of sample b attends to: the keys [0, n).
 inline int64_t attended_keys(const AttentionCall& c, int64_t b, int64_t row) {
   const int64_t length = c.lengths[static_cast<size_t>(b)];
   if (!c.causal) return length;

@@ -1,5 +1,5 @@
-// Batch normalization over (outer, channels, inner). Rows are added in float, rows' sums in double;
-// the variance is taken around the mean in a second pass, so that a large mean does not cancel it.
+// Batch normalization over (outer, channels, inner). Sums rows in float and their sums in double. A
+// second pass computes the variance around the mean, so that a large mean does not cancel it.
 #include "cpp/ops/nn/batch_norm.h"
 
 #include <cmath>
@@ -88,7 +88,7 @@ void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outp
         d += v;
       });
       for (int64_t c = 0; c < n; ++c) {
-        // The mean as rounded to Acc is off by `rest`; corrects the variance for it.
+        // Correct the variance for `rest`, the rounding error of the mean in type Acc.
         const double rest = squares.second[c] / count;
         var[c] = squares.first[c] / count - rest * rest;
         const double m = static_cast<double>(p.momentum);
@@ -115,7 +115,7 @@ void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outp
     }
     for_elements(b, c0, n, [&](int64_t i, int64_t c) {
       Acc v = (Acc(x[i]) - mean[c]) * scale[c] + shift[c];
-      // Rounded as by an addition of its own.
+      // Round to T before the addition, as a separate BatchNorm operator would.
       if constexpr (kEnd == End::kAddRelu) v = Acc(static_cast<T>(v)) + Acc(added[i]);
       y[i] = static_cast<T>(kEnd != End::kPlain && v < 0 ? Acc(0) : v);  // NaN stays
     });
@@ -171,7 +171,7 @@ void sync_batch_norm_native(KernelContext& ctx, const SyncBatchNormParams& p, In
 
 // With batch statistics, for one channel of n elements and x_hat = (x - mean) * inv_std:
 // grad = gamma * inv_std * (og - sum(og) / n - x_hat * sum(og * x_hat) / n).
-// og is the gradient that relu passes: kRelu computes its input again, kAddRelu reads its output.
+// og is the gradient after relu: kRelu recomputes relu's input, kAddRelu reads its output.
 template <class T, class S, End kEnd>
 void backward(const BatchNormGradParams& p, Inputs in, Outputs out) {
   using Acc = ComputeType<T>;

@@ -1,4 +1,4 @@
-// Convolution and deconvolution as im2col and matrix product, image by image. The halves are
+// Convolution and deconvolution by im2col and a matrix product, image by image. The halves are
 // computed in float and rounded once at the end.
 #include "cpp/ops/nn/convolution.h"
 
@@ -57,7 +57,7 @@ Problem make_problem(const ConvolutionParams& p, const Shape& image, const Shape
   return q;
 }
 
-// Converted copy in scratch for the halves, the array itself otherwise.
+// Returns the array in type Acc: for the halves a converted copy in `buffer`, else the array.
 template <class T, class Acc>
 const Acc* as_acc(const TensorRef& t, Acc* buffer) {
   if constexpr (std::is_same_v<T, Acc>) {

@@ -40,20 +40,20 @@ struct Problem {
   int64_t max_states() const { return 2 * labels + 1; }
 };
 
-// Rows of states have two more in front, or after, that are never reached: every state then has
-// three predecessors, and loops over states are vectors.
+// Rows of states are padded by two unreachable states, in front or at the end: then every state has
+// three predecessors, and loops over states vectorize.
 constexpr int64_t kEdge = 2;
 
-// Tables of one thread: log probabilities (length x classes), alpha (length x states), one row each
-// of what states emit, of what they reach, of beta; skip is 0 where a state may be entered from the
-// one two before, between different labels only, else -inf; sums: one per class.
+// Tables of one thread: log probabilities (length x classes), alpha (length x states), and one row
+// of states each for emit, reach, beta and skip. skip is 0 if a state can be entered from the state
+// two before it (only between different labels), else -inf. sums has one entry per class.
 struct Tables {
   double *log_prob, *alpha, *emit, *reach, *beta, *skip, *sums;
   int64_t* classes;
 };
 
-// log(exp(a) + exp(b) + exp(c)), -inf for three of them. The exponents stay where exp is fast; what
-// that leaves out is lost in rounding.
+// Returns log(exp(a) + exp(b) + exp(c)); -inf if all are -inf. Clamps exponents to the range where
+// exp is fast, which changes the result by less than rounding.
 inline double log_add(double a, double b, double c) {
   constexpr double kLeast = -700;
   const double largest = std::max(std::max(a, b), c);
@@ -177,7 +177,7 @@ void ctc_loss_native(KernelContext& ctx, const CTCLossParams& p, Inputs in, Outp
         if (frames > 0) {
           normalize(q, in[0].as<T>(), n, frames, t.log_prob);
           log_likelihood = run_alpha(q, t, frames, used);
-          // Labels that do not fit: infinite loss, no gradient.
+          // If the labels do not fit into the frames, the loss is infinite and the gradient 0.
           if (log_likelihood > -INFINITY)
             run_gradient(q, t, n, frames, used, log_likelihood, out[1].as<T>());
         }

@@ -36,7 +36,7 @@ void apply_whole_mask(const T* x, const uint8_t* mask, float scale, T* y, int64_
   }
 }
 
-// The same plus `added`; the product and the sum are rounded.
+// Same, and adds `added`; rounds after the product and after the sum.
 template <class T>
 void apply_whole_mask(const T* x, const uint8_t* mask, float scale, const T* added, T* y,
                       int64_t n) {
@@ -66,13 +66,13 @@ void apply_mask(const T* x, const Shape& shape, const uint8_t* mask, const Shape
   });
 }
 
-// Random counters whose masks are drawn before they are applied: 16 KiB of masks.
+// Random counters per part of the mask, which is drawn and then applied: 16 KiB of mask.
 constexpr int64_t kCounters = 4096;
 
 // Calls fn(first element, end) for every part of the mask as soon as it is drawn.
 template <class F>
 void draw_mask(const KernelContext& ctx, float p, uint8_t* mask, int64_t n, F&& fn) {
-  // to_uniform(bits) >= p, without rounding: both sides are multiples of 2^-24 or above one.
+  // Equivalent to to_uniform(bits) >= p, without rounding: uniform numbers are multiples of 2^-24.
   const auto threshold = static_cast<uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24));
   cpu::parallel_ranges((n + 3) / 4, 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t quad = begin; quad < end; quad += kCounters) {
@@ -109,8 +109,8 @@ void dropout_native(KernelContext& ctx, const DropoutParams& p, Inputs in, Outpu
   });
 }
 
-// The mask has the shape of the data, and something is dropped: the pass that makes this operator
-// sees to that.
+// Requires a mask of the data's shape and p > 0: the pass that emits this operator checks both
+// conditions.
 void dropout_add_native(KernelContext& ctx, const DropoutParams& p, Inputs in, Outputs out) {
   uint8_t* const mask = out[1].as<uint8_t>();
   dispatch_floating("Dropout", in[0].dtype, [&]<class T>(T) {

@@ -40,8 +40,8 @@ void embedding_native(KernelContext& ctx, const EmbeddingParams& p, Inputs in, O
   });
 }
 
-// The positions of a call, sorted by row (counting sort, stable): every row is summed by one thread
-// in a fixed order.
+// The positions of a call, sorted by row with a stable counting sort, so that one thread sums each
+// row in a fixed order.
 struct Sorted {
   const int64_t* positions;
   const int64_t* end;  // by row: end of its positions
@@ -132,7 +132,7 @@ void embedding_backward_native(KernelContext& ctx, const EmbeddingParams& p, Inp
   });
 }
 
-// The sum of a row is rounded before it is added, as by operators of their own.
+// Rounds the sum of a row before adding it, as the two separate operators would.
 void embedding_backward_add_native(KernelContext& ctx, const EmbeddingParams& p, Inputs in,
                                    Outputs out) {
   const Sorted s = sort_positions(ctx, p, in[2]);

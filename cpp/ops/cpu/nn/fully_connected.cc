@@ -12,7 +12,7 @@ namespace {
 void fully_connected_native(KernelContext&, const FullyConnectedParams& p, Inputs in, Outputs out) {
   const auto [rows, columns] = fully_connected_rows(p, in[0].shape);
   const bool bias = !p.no_bias;
-  // The bias is laid down first and the product added to it, so that halves are rounded once.
+  // Store the bias first and add the product to it, so that halves are rounded once.
   if (bias) {
     const size_t row_bytes = in[2].bytes();
     cpu::parallel_for(rows, p.num_hidden, [&](int64_t r) {

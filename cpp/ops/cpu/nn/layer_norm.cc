@@ -1,5 +1,5 @@
-// LayerNorm, GroupNorm and InstanceNorm are one computation on rows: each row gets mean 0 and
-// variance 1, then runs of its elements get a gamma and beta of their own.
+// LayerNorm, GroupNorm and InstanceNorm share one computation: each row is normalized to mean 0 and
+// variance 1, then each run of its elements has its own gamma and beta.
 #include "cpp/ops/nn/layer_norm.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 using Rows = NormalizedRows;
 
-// A stride of 1 between the elements of a row is a type, so that loops become vectors.
+// The stride 1 between elements of a row as a compile-time constant, so that loops vectorize.
 using One = std::integral_constant<int64_t, 1>;
 
 // fn(i, parameter index) for the elements of row r; the index may be taken before the loop.
@@ -116,8 +116,8 @@ RowSums row_sums(const Rows& rows, int64_t r, const T* grad, const T* x, const T
   return s;
 }
 
-// The gradients of gamma and beta of one thread: rows are added to `rows`, which is emptied into
-// `total` every so often, because a long sum of floats loses digits.
+// One thread's gradients of gamma and beta. Rows are added to `rows`, which is added to `total` and
+// cleared after every kRows rows, because a long sum of floats loses digits.
 template <class Acc>
 struct ParamSums {
   static constexpr int64_t kRows = 64;

@@ -1,4 +1,4 @@
-// Splits a loop among the compute threads when it is worth a parallel region.
+// Splits a loop among the compute threads if it is large enough for a parallel region.
 #pragma once
 #include <omp.h>
 
@@ -10,13 +10,13 @@
 
 namespace mxlite::cpu {
 
-// Cost, in elements, above which a parallel region pays. Calls of up to 64 KiB of operands may run
-// inline in the caller's thread, which must stay free of parallel regions: operators that cost more
-// than four per element set inline_ok = false.
+// Cost, in elements, above which a parallel region pays off. Calls with operands of up to 64 KiB
+// may run inline on the caller's thread, where parallel regions are not allowed: operators with a
+// cost of more than four per element must set inline_ok = false.
 constexpr int64_t kParallelWork = 65536;
 
-// fn(begin, end, thread) over ranges that cover [0, count); `work` is the cost of one item in
-// elements. One call in the caller's thread when all of it is small.
+// Calls fn(begin, end, thread) for ranges that cover [0, count); `work` is the cost of one item in
+// elements. If the total cost is small, makes one call on the caller's thread.
 template <class F>
 void parallel_ranges(int64_t count, int64_t work, F&& fn) {
   const int threads = static_cast<int>(std::min<int64_t>(cpu_threads(), count));
@@ -32,7 +32,7 @@ void parallel_ranges(int64_t count, int64_t work, F&& fn) {
   }
 }
 
-// fn(i) for every i in [0, count).
+// Calls fn(i) for every i in [0, count).
 template <class F>
 void parallel_for(int64_t count, int64_t work, F&& fn) {
   parallel_ranges(count, work, [&](int64_t begin, int64_t end, int) {
@@ -40,7 +40,7 @@ void parallel_for(int64_t count, int64_t work, F&& fn) {
   });
 }
 
-// Cuts one scratch block into aligned parts: add all, then get the block, then place.
+// Divides one scratch block into aligned parts: add() all parts, get the block, then use part().
 class ScratchPlan {
  public:
   size_t add(size_t bytes) {

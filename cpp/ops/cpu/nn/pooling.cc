@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kBlock = 64;  // channels handled together in channels-last data
 
-// Addresses of one image plane (channels first) or of a block of channels (channels last).
+// Computes addresses in an image plane (channels first) or in a block of channels (channels last).
 struct Geometry {
   SpatialDims data, output;
   SpatialWindow window;
@@ -46,7 +46,7 @@ Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& o
   return g;
 }
 
-// The part of one window that lies in data, and its element count for averages.
+// The part of one window that is inside the data, and the divisor of its average.
 struct Window {
   int64_t begin[3], end[3], count = 1;
 
@@ -125,11 +125,11 @@ void pool_window(const Geometry& g, const PoolingParams& p, const Window& w, con
   }
 }
 
-// Integers are added in 64 bits: an average of int8 must not wrap.
+// Integers are summed in 64 bits, so that the average of int8 values does not wrap.
 template <class T>
 using PoolAcc = std::conditional_t<std::is_integral_v<T>, int64_t, ComputeType<T>>;
 
-// One average per plane, of the whole of it.
+// Computes the average of each plane.
 template <class T>
 void whole_average(const Geometry& g, Inputs in, Outputs out) {
   cpu::parallel_for(g.planes(), g.data.spatial_size(), [&](int64_t plane) {
@@ -201,8 +201,8 @@ void sum_backward(const Geometry& g, const PoolingParams& p, const Window& w, co
   });
 }
 
-// Position of the first largest element so far: a NaN is larger than all numbers, and the first
-// NaN stays.
+// Position of the first largest element so far. NaN counts as larger than all numbers; the first
+// NaN is kept.
 template <class Acc>
 struct Largest {
   Acc value = lowest<Acc>();

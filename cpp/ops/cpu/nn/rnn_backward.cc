@@ -59,8 +59,8 @@ class BackwardPass {
                    reserve_.layer_input + reserve_.layer_input_bytes * static_cast<size_t>(l - 1));
   }
 
-  // The program may have written other values to the first states since forward kept them. Slots
-  // that hold them already are only read: another backward may run at the same time.
+  // Copies the first states to the reserve, if the program has changed them since forward. Slots
+  // that are equal are not written, because another backward may be reading them.
   void renew_first(const C* state, int64_t columns, int64_t padded, int64_t d,
                    const int64_t* lengths, C* slots) const {
     const int64_t last = d == 1 ? sizes_.steps : 0;
@@ -160,7 +160,7 @@ class BackwardPass {
               s.hidden, grad + rows * s.out());
   }
 
-  // Sums over all rows, in pieces so that float sums of long sequences stay exact enough.
+  // Sums over all rows, in pieces, so that float sums of long sequences do not lose digits.
   void sum_rows(const C* values, int64_t stride, int64_t columns, C* to) const {
     constexpr int64_t kStrip = 64, kPiece = 128;
     const int64_t rows = sizes_.rows();
@@ -212,7 +212,7 @@ void backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs out
     for (size_t i = 0; i <= states; ++i) grads_at[i] = plan.add<C>(in[i].size());
     for (size_t i = 0; i < out.size(); ++i) results_at[i] = plan.add<C>(out[i].size());
   }
-  // Without a reserve forward runs again; its results go to memory that is overwritten later.
+  // Without a reserve, forward runs again; its results go to memory that is reused afterwards.
   ScratchPlan again = plan;
   const size_t reserve_at = again.add(reserve_layout.bytes);
   const size_t output_at = again.add<C>(in[0].size()), state_at = again.add<C>(in[1].size());

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kRowGroup = 32;  // rows whose gates stay in the first-level cache
 
-// Blocks of columns times ranges of samples, dealt to threads in order: a thread keeps its blocks.
+// One thread's share of (block of columns, range of samples) pairs, the same in every step.
 struct Share {
   int64_t blocks, batch, chunks, first, last;
   Share(int64_t block_count, int64_t samples, int64_t threads, int64_t me)
@@ -42,7 +42,7 @@ MX_INLINE bool is_past_end(const RnnLayer<T>& p, int64_t step, int64_t sample) {
   return p.lengths && step >= p.lengths[sample];
 }
 
-// Slots of the states before and after a step when all are kept.
+// Return the slots of the states before and after a step if all states are kept.
 template <class T>
 int64_t slot_before(const RnnLayer<T>& p, int64_t step) {
   return p.reverse ? step + 1 : step;
@@ -56,7 +56,7 @@ int64_t step_at(const RnnLayer<T>& p, int64_t index) {
   return p.reverse ? p.sizes.steps - 1 - index : index;
 }
 
-// Rows of a (gates * hidden, depth) weight that belong to the columns of a gate block.
+// Packs the rows of a (gates * hidden, depth) weight that a gate block needs, as its columns.
 template <class T>
 void pack_gate_block(const RnnLayer<T>& p, const T* weight, int64_t depth, int64_t block, T* to) {
   const T* rows[4 * Lanes<T>::kCount];
@@ -83,7 +83,7 @@ inline int64_t valid_columns(int64_t columns, int64_t first, int64_t width) {
   return std::clamp<int64_t>(columns - first, 0, width);
 }
 
-// (rows, columns) to rows of padded length, zeros after.
+// Copies (rows, columns) to rows of length `padded`, filled up with zeros.
 template <class T>
 void pad_rows(const T* from, int64_t rows, int64_t columns, int64_t padded, T* to) {
   for (int64_t r = 0; r < rows; ++r) {

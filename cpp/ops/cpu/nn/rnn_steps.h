@@ -1,6 +1,6 @@
-// The steps of one recurrent layer in one direction, which depend on each other: all threads walk
-// through time together and meet at a barrier after every step. Each thread owns blocks of hidden
-// units, whose packed weights stay in its cache. Slots hold a state before each step.
+// The steps of one recurrent layer in one direction. Each step depends on the one before, so all
+// threads work on the same step and synchronize at a barrier after it. Each thread owns blocks of
+// hidden units, whose packed weights stay in its cache. Slots hold the state before each step.
 #pragma once
 #include <cstdint>
 
@@ -35,7 +35,7 @@ struct RnnForward : RnnLayer<T> {
   const T* bias_hidden = nullptr;
   const T* first_hidden = nullptr;  // [batch][out]
   const T* first_cell = nullptr;    // [batch][hidden], lstm
-  int64_t chunk = 1;  // steps whose input products are computed together, to be used from cache
+  int64_t chunk = 1;  // steps whose input products are computed together, to be read from the cache
   // With save: the arrays of RnnReserve. Otherwise scratch: gates of one chunk, two slots, one row
   // of inner per sample.
   bool save = false;
@@ -77,7 +77,7 @@ inline int64_t rnn_backward_packed(const RnnSizes& s, const RnnBlocks& b) {
   return b.out_pad * s.gates * s.hidden + (s.projection ? b.hidden_pad * s.projection : 0);
 }
 
-// Both for float and double, in the widest vectors this processor has.
+// Both exist for float and double and use the widest vectors of this processor.
 template <class T>
 void rnn_forward(const RnnForward<T>& layer);
 template <class T>

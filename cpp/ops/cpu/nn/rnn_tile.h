@@ -17,20 +17,20 @@ namespace {
 #define MX_INLINE inline __attribute__((always_inline))
 #define MX_UNROLL _Pragma("GCC unroll 16")
 
-// Blocks of weights and states are counted in 64 bytes, whatever the registers are.
+// Blocks of weights and states consist of vectors of 64 bytes for all register sizes.
 template <class T>
 struct Lanes {
   static constexpr int64_t kCount = 64 / sizeof(T);
   using Vec [[gnu::vector_size(64)]] = T;
 };
-// Wider vectors than the registers would live in memory.
+// A vector type of the register's size: the compiler would keep wider ones in memory.
 template <class T>
 struct Register {
   static constexpr int64_t kBytes = MX_RNN_WIDE ? 64 : 32, kCount = kBytes / sizeof(T);
   using Vec [[gnu::vector_size(kBytes)]] = T;
 };
 
-// Depth of a block of weights that stays in the first-level cache while all rows pass.
+// Depth of a block of weights, which stays in the L1 cache while it is multiplied by all rows.
 constexpr int64_t kTileDepth = 128;
 
 // c (kRows x kVecs registers) += a (kRows x depth) * b (depth x kVecs registers).

@@ -1,5 +1,5 @@
-// Rows along the axis are read in blocks of neighbouring inner positions, so that any axis reads
-// memory in order. Sums are taken in double: rows may be long.
+// Processes blocks of rows with adjacent inner positions together, so that memory is read in order
+// for any axis. Sums are computed in double, because rows may be long.
 #include "cpp/ops/nn/softmax.h"
 
 #include <cmath>
@@ -45,7 +45,7 @@ void for_blocks(const ChannelBlocks& b, F&& fn) {
                        });
 }
 
-// Results in float64 are computed in it, whatever the input's type.
+// float64 results are computed in float64 for all input types.
 template <class T, class To>
 using ForwardType = std::conditional_t<std::is_same_v<To, double>, double, ComputeType<T>>;
 
@@ -64,7 +64,7 @@ void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t str
       const Acc v = static_cast<Acc>(x[k * stride + r]) * factor;
       top[r] = k < lengths[r] && v > top[r] ? v : top[r];
     }
-  // A row of -inf only has no maximum to subtract; its exponentials are 0 / 0 as in NumPy.
+  // If all elements of a row are -inf, the result is NaN as in NumPy.
   for (int64_t k = 0; k < n; ++k)
 #pragma omp simd
     for (int64_t r = 0; r < rows; ++r) {
@@ -120,8 +120,8 @@ void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t lengt
 template <class T, class To>
 constexpr bool kConverts = sizeof(T) == 2 && !std::is_same_v<To, double>;
 
-// Memory of each thread for `arrays` blocks as float, allocated before the threads start, because
-// an error inside them would end the process.
+// Float memory for `arrays` blocks per thread. Allocated before the threads start, because an
+// exception in a parallel region would end the process.
 class FloatBlocks {
  public:
   FloatBlocks(const ChannelBlocks& b, int64_t arrays)

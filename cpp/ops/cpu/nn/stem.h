@@ -1,5 +1,5 @@
-// The first convolution of a network: few channels, as images have them. Reads plain images and
-// writes channels-last, so that neither needs a reorder. float32, AVX-512.
+// The first convolution of a network, whose input has few channels. Reads plain images and writes
+// channels-last output, so that no reorder is needed. For float32 with AVX-512.
 #pragma once
 #include <cstddef>
 #include <cstdint>

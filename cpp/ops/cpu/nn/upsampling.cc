@@ -12,7 +12,7 @@ namespace {
 
 using Two = std::integral_constant<int64_t, 2>;
 
-// Each value `scale` times; `scale` is a type where it is known, so that the loop becomes vectors.
+// Repeats each value `scale` times; a compile-time `scale` lets the compiler vectorize the loop.
 template <class T, class Scale>
 void widen_row(const T* x, int64_t width, Scale scale, T* y) {
 #pragma omp simd
@@ -42,7 +42,7 @@ void repeat(const TensorRef& in, const TensorRef& out, int64_t channel, bool acc
   });
 }
 
-// Sums of squares of scale x scale gradients: `height` rows of `width` results.
+// Sums each square of scale x scale gradients to one of `height` x `width` results.
 template <class T, class Scale>
 void shrink_plane(const T* grad, int64_t height, int64_t width, Scale scale, T* target) {
   for (int64_t h = 0; h < height; ++h, grad += scale * scale * width, target += width) {

@@ -26,8 +26,8 @@ struct LayerNormGradRows {
   double eps;
 };
 
-// T is float, bfloat16 or float16. Arrays of one call may be the same, but must not overlap
-// otherwise.
+// T is float, bfloat16 or float16. Arrays of one call may be identical, but must not overlap
+// partly.
 template <class T>
 struct VectorKernels {
   using Map = void (*)(const T* x, T* y, int64_t n);
@@ -56,8 +56,8 @@ constexpr bool kHasVectorKernels =
 template <class T>
 const VectorKernels<T>& vector_kernels();
 
-// mask[4 * i + k] = 1 if the upper 24 bits of word k of the random counter first + i are at least
-// `threshold`, else 0, for i below `counters`.
+// For i < counters, sets mask[4 * i + k] to 1 if the upper 24 bits of word k of random counter
+// first + i are at least `threshold`, else to 0.
 void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask);
 
 // One per instruction set.

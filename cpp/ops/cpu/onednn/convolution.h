@@ -1,4 +1,4 @@
-// Convolutions as oneDNN sees them, shared by the eager kernels and the planned ones.
+// Descriptions of convolutions for oneDNN, shared by the eager and the planned kernels.
 #pragma once
 #include "cpp/ops/cpu/onednn/engine.h"
 #include "cpp/ops/nn/convolution.h"
@@ -6,8 +6,8 @@
 
 namespace mxlite::onednn {
 
-// The user's memory in oneDNN's order of dimensions: data (N, C, ...), weight ([groups,] O, I,
-// ...).
+// Descriptors of the user's memory with dimensions in oneDNN's order: data (N, C, ...), weight
+// ([groups,] O, I, ...).
 struct ConvDescs {
   Desc data, weight, bias, output;  // bias: zero descriptor without one
   Dims stride, dilate, pad, pad_end;
@@ -22,7 +22,7 @@ ConvDescs describe(const ConvolutionParams& p, const Shape& data, const Shape& o
 ConvDescs describe(const DeconvolutionParams& p, const Shape& data, const Shape& output,
                    DType dtype, bool bias);
 
-// Empty descriptors (get(true) == nullptr) where oneDNN has no implementation but its reference.
+// Returns an empty descriptor (get(true) == nullptr) if oneDNN only has its reference kernel.
 dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, const Desc& data,
                                                        const Desc& weight, const Desc& output,
                                                        bool training,

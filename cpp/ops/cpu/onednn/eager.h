@@ -1,5 +1,5 @@
-// Shared by the eager kernels. Each has one function `prepare(params, inputs, outputs)` that gives
-// the cached call; `supports` calls it, too: a case that oneDNN lacks goes to the native kernel.
+// Shared by the eager kernels. Each has a function `prepare(params, inputs, outputs)` that returns
+// the cached call, or null for cases that oneDNN lacks; `supports` then selects the native kernel.
 #pragma once
 #include <memory>
 #include <span>

@@ -30,8 +30,8 @@ bool probe(dnnl::memory::data_type type) {
 
 const dnnl::engine& engine() {
   static const auto* const cpu = [] {
-    // Executables hold their primitives. What oneDNN's own cache adds is sharing between equal
-    // layers, for which the last ones suffice; 1024, its default, keep 50 MiB after their users.
+    // Executables own their primitives, so oneDNN's cache only serves to share them between equal
+    // layers. A small cache suffices for that; the default, 1024, would keep 50 MiB of unused ones.
     constexpr int kSharedPrimitives = 128;
     dnnl::set_primitive_cache_capacity(kSharedPrimitives);
     return new dnnl::engine(dnnl::engine::kind::cpu, 0);
@@ -138,7 +138,7 @@ dnnl::primitive_attr user_scratchpad() {
 
 // ---- Primitive -------------------------------------------------------------------------------
 
-// A descriptor takes up to 40 KiB, so the one that the primitive owns serves here, too.
+// Uses the descriptor that the primitive owns, because a copy takes up to 40 KiB.
 Primitive::Primitive(const dnnl::primitive_desc_base& pd)
     : primitive_(pd.get()), scratch_bytes_(pd.scratchpad_desc().get_size()) {
   pd_.reset(const_cast<dnnl_primitive_desc_t>(primitive_.get_primitive_desc()), /*weak=*/true);

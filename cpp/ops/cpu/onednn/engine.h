@@ -1,6 +1,6 @@
 // The interface to oneDNN: engine, streams, descriptors, and primitives that any thread may run.
-// Scratchpads belong to the caller (scratchpad_mode::user): a primitive that owns one must not be
-// run by another thread than its creator's.
+// Scratchpads are passed by the caller (scratchpad_mode::user), because oneDNN only allows the
+// creator's thread to run a primitive that owns its scratchpad.
 #pragma once
 #include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -44,7 +44,7 @@ Desc plain_desc(const Shape& shape, DType dtype);
 inline Desc plain_desc(const TensorSpec& spec) { return plain_desc(spec.shape, spec.dtype); }
 // Channels-last memory in oneDNN's order (N, C, spatial): shape is in the user's order.
 Desc channels_last_desc(const Shape& shape, DType dtype);
-// Any layout: oneDNN chooses.
+// Returns a descriptor of any layout: oneDNN chooses it.
 Desc any_desc(const Desc& like);
 Desc strided_desc(const Dims& dims, dnnl::memory::data_type type, const Dims& strides);
 
@@ -79,7 +79,7 @@ class Primitive {
 
 Primitive make_reorder(const Desc& from, const Desc& to);
 
-// A primitive between the user's layouts: where its own differ, reorders go before and after.
+// A primitive on arrays in the user's layouts, with reorders before and after it where necessary.
 class PrimitiveCall {
  public:
   struct Operand {

@@ -1,6 +1,6 @@
-// Convolutions and their gradients inside executables: every tensor in the layout that oneDNN
-// prefers best, weights packed once, residual additions and activations done before results are
-// stored.
+// Convolutions and their gradients inside executables: every tensor has the layout that oneDNN
+// prefers, weights are packed once, residual additions and activations are applied before results
+// are stored.
 #include "cpp/ops/cpu/onednn/convolution.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
@@ -66,8 +66,8 @@ std::optional<Plan> plan_forward(const PlanRequest& r, bool transposed, MakeDesc
   return plan;
 }
 
-// With a large batch memory is scarce, and packing a weight of n bytes (n read, n written, with a
-// folded BatchNorm twice) is 1 to 3 % of the work on 4,096 pixels. Half types compute faster.
+// Whether to pack a weight in every call instead of keeping a copy. With a large batch, memory is
+// scarce, and packing (twice with a folded BatchNorm) takes 1 to 3 % of the work on 4,096 pixels.
 bool is_cheap_to_pack(const PlanRequest& r) {
   constexpr int64_t kLeastBatch = 8, kLeastPixels = 4096;
   constexpr int64_t kVeryLargeBatch = 32, kLeastPixelsOfIt = 1536;  // up to 6 %

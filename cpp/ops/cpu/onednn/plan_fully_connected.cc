@@ -1,7 +1,7 @@
-// FullyConnected inside executables. float32 weights stay unchanged: a second, packed copy of
-// VGG's or AlexNet's would double the resident memory and wins little. bfloat16 weights are packed,
-// because its instructions need pairs of rows: once if they are constant, else in each run, since
-// oneDNN would pack them again for every 256 rows of data.
+// FullyConnected inside executables. float32 weights are not packed: a packed copy of VGG's or
+// AlexNet's weights would double the memory and gain little speed. bfloat16 weights are packed,
+// because the instructions need pairs of rows: once if the weights are constant, else in each run,
+// since oneDNN would pack them again for every 256 rows of data.
 #include "cpp/ops/cpu/matrix_vector.h"
 #include "cpp/ops/cpu/onednn/fully_connected.h"
 #include "cpp/ops/cpu/onednn/layout.h"

@@ -17,7 +17,7 @@ Desc first_samples(const Desc& d, int64_t count) {
   return d.submemory_desc(dims, Dims(dims.size(), 0));
 }
 
-// Max pooling of a few samples at a time, with a look for NaNs after each.
+// Pools a few samples at a time and checks them for NaN after that.
 void keep_nans_in(Plan& plan, const PlanRequest& r, PoolDescs d,
                   const dnnl::pooling_forward::primitive_desc& whole) {
   const auto& p = *static_cast<const PoolingParams*>(r.params);
@@ -79,8 +79,8 @@ Desc data_like_grad(const PlanRequest& r, const Desc& grad) {
   return plain_desc(data, spec.dtype);
 }
 
-// The gradient of max pooling runs the forward again: its workspace (which element won) is not
-// kept.
+// The gradient of max pooling runs the forward again to get oneDNN's workspace (the positions of
+// the maxima), which is not saved.
 std::optional<Plan> plan_pooling_backward(const PlanRequest& r) {
   return guarded("_pooling_backward", [&]() -> std::optional<Plan> {
     const auto& p = *static_cast<const PoolingGradParams*>(r.params);

@@ -1,5 +1,5 @@
-// oneDNN's maximum drops NaNs. They are rare, so they are looked for after pooling, and only then
-// windows are gone through again.
+// oneDNN's max pooling ignores NaN. NaN is rare, so we search the input after pooling, and only if
+// it has a NaN, visit the windows again.
 #include <atomic>
 #include <cmath>
 

@@ -20,9 +20,9 @@ float number(const OpSchema& op, const void* params, std::string_view name) {
   return static_cast<float>(attr_to_double(attribute(op, params, name)));
 }
 
-// Note [NaN and relu]: oneDNN's relu is max(x, 0) with 0 for NaN. hardswish is x * clip(a * x, 0,
-// 1), which for the largest a is x where x > 0, a zero where x < 0, and NaN for NaN (and for -inf,
-// which is left to that: a network that reaches it is lost). Adding 0 makes -0 a 0.
+// Note [NaN and relu]: oneDNN's relu turns NaN into 0. hardswish is x * clip(a * x, 0, 1). With the
+// largest possible a it is x for x > 0, 0 or -0 for x < 0, and NaN for NaN (and for -inf, which we
+// accept: such a network has diverged). Adding 0 turns -0 into 0.
 void append_relu_with_nan(dnnl::post_ops& ops) {
   ops.append_eltwise(dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0);
   ops.append_eltwise(dnnl::algorithm::eltwise_linear, 1, 0);
@@ -47,7 +47,7 @@ std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params) {
     if (type == "gelu") return Eltwise{alg::eltwise_gelu_erf};
     return std::nullopt;
   }
-  // oneDNN's clip and hard_sigmoid lose NaN, and its soft_relu is negative around -20.
+  // Not used: oneDNN's clip and hard_sigmoid lose NaN, and its soft_relu is negative around -20.
   return by_type(op.name);  // relu, sigmoid, tanh
 }
 

@@ -58,8 +58,8 @@ size_t Key::hash() const {
 namespace detail {
 
 std::shared_ptr<const void> cache_find(const Key& key) {
-  // A kernel asks twice in a row: whether it supports a call, and then to run it. The second answer
-  // needs no lock.
+  // A kernel looks up each key twice in a row: in `supports` and to run the call. This thread-local
+  // entry answers the second look-up without a lock.
   struct Latest {
     Key key{nullptr};
     std::weak_ptr<const void> value;

@@ -1,6 +1,6 @@
-// LAMB over many weights in two passes over memory. The first one updates both means and adds up
-// the squares of each weight and of its step. The second one takes the step, which it computes
-// again from the means: a copy would need as much memory as the weights of the call.
+// LAMB over many weights in two passes over memory. The first pass updates both means and sums the
+// squares of each weight and of its step. The second pass applies the step, which it recomputes
+// from the means, because saving it would need as much memory as the weights.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -50,7 +50,7 @@ class LambWeight {
   int64_t size() const { return size_; }
   int64_t num_blocks() const { return (size_ + kBlock - 1) / kBlock; }
 
-  // Means that are halves are rounded, so that the step cannot be computed from them again.
+  // Half-precision means are rounded, so the step cannot be recomputed from them and is saved.
   bool keeps_step() const { return keeps_step_; }
   // Memory for size() numbers.
   void keep_step_in(C* step) { step_ = step; }

@@ -1,6 +1,6 @@
-// The update rules. A rule is made from the parameters once and changes blocks; `omp simd` because
-// the new weight usually overwrites the old one. Kernels of other devices apply a rule to blocks of
-// one element.
+// The update rules. A rule object is made once from the parameters and then updates blocks. Loops
+// use `omp simd`, because the new weight usually overwrites the old one. Kernels of other devices
+// apply a rule to blocks of one element.
 #pragma once
 #include "cpp/ops/cpu/optimizer/update.h"
 #include "cpp/ops/optimizer/updates.h"
@@ -25,8 +25,8 @@ MX_HOST_DEVICE inline double corrected_rate(double lr, double beta1, double beta
   return t == 0 ? lr : lr * (std::sqrt(1 - std::pow(beta2, n)) / (1 - std::pow(beta1, n)));
 }
 
-// The update of rules that divide by the learning rate where that is 0, as at the start of a
-// warm-up: the weight and the states stay.
+// For rules that divide by the learning rate: if it is 0, as at the start of a warm-up, keeps the
+// weight and the states unchanged.
 template <class C>
 MX_HOST_DEVICE void keep_weight(const Block<C>& b) {
   MX_FOR_BLOCK(b) b.new_weight[i] = b.weight[i];
@@ -363,7 +363,7 @@ struct DcasgdMom : Dcasgd<C> {
   }
 };
 
-// new_weight is the step.
+// Writes the step to new_weight.
 template <class C>
 struct Lamb {
   C wd, rescale, bound, beta1, beta2, epsilon, correction1, correction2;

@@ -1,5 +1,5 @@
-// Runs an update rule over arrays block by block: rules see contiguous values of one type (float,
-// or double for float64), whatever the arrays hold.
+// Runs an update rule over arrays block by block. Rules get contiguous values of one type (float,
+// or double for float64) for arrays of any dtype.
 #pragma once
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,7 @@ struct Block {
   int64_t n;
 };
 
-// x limited to [-bound, bound]; a NaN stays.
+// Returns x clamped to [-bound, bound]; NaN for NaN.
 template <class C>
 MX_HOST_DEVICE C limited(C x, C bound) {
   return x < -bound ? -bound : (x > bound ? bound : x);
@@ -38,7 +38,7 @@ MX_HOST_DEVICE C bound_of(double clip) {
 struct Operands {
   TensorRef weight, grad;
   std::span<const TensorRef> states;
-  const TensorRef* weight32 = nullptr;  // mixed precision: the weight that counts
+  const TensorRef* weight32 = nullptr;  // mixed precision: the float32 master weight
   TensorRef out;
 };
 
@@ -162,7 +162,7 @@ MX_HOST_DEVICE void scale_gradient(Rule& rule, double scale) {
 // Returns whether gradients of this scale leave the weights unchanged.
 MX_HOST_DEVICE inline bool skips(double scale) { return !(scale - scale == 0) || scale == 0; }
 
-// Keeps the weight as it is, not the one in float32.
+// Copies the weight to the output unchanged; does not read the float32 weight.
 inline void keep_weight(const Operands& o) {
   if (o.out.data != o.weight.data) std::memcpy(o.out.data, o.weight.data, o.weight.bytes());
 }

@@ -8,7 +8,7 @@ namespace mxlite::pointwise {
 
 enum class Compute : uint8_t { kFloat, kDouble, kInt32, kInt64, kUInt64 };
 constexpr int kNumComputes = 5;
-constexpr int64_t kBlock = 512;  // elements converted at a time: three blocks of double stay in L1
+constexpr int64_t kBlock = 512;  // elements per block: three blocks of double fit in the L1 cache
 
 inline size_t compute_size(Compute c) {
   return c == Compute::kFloat || c == Compute::kInt32 ? 4 : 8;
@@ -27,7 +27,7 @@ using StoreFn = void (*)(const void* in, int64_t n, void* dst);
 LoadFn load_fn(DType from, Compute to);
 StoreFn store_fn(Compute from, DType to);
 
-// A scalar parameter as the dtype would hold it, in type c: 1.5 is 1 for integers, as in 1.x.
+// Writes a scalar, converted to the dtype, as type c: 1.5 is 1 for integers, as in MXNet 1.x.
 void load_scalar(Number value, DType dtype, Compute c, void* out);
 
 }  // namespace mxlite::pointwise

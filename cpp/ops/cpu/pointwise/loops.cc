@@ -30,7 +30,7 @@ bool same_contiguous(const TensorRef& t, const TensorRef& out, Compute c) {
   return t.contiguous && stored_as(t.dtype, c) && t.shape == out.shape;
 }
 
-// Rows of the innermost dimension on which both sides are runs or single values, in place.
+// Plan for rows of the innermost dimension in which each side is a contiguous run or one value.
 struct RowPlan {
   Shape shape;
   Strides a, b;

@@ -11,13 +11,13 @@
 
 namespace mxlite::pointwise {
 
-// `omp simd`: input and output may be the same memory, element by element, which the compiler's own
-// alias check would send to a scalar loop.
+// Uses `omp simd`, because input and output may be the same memory, for which the compiler's own
+// alias check would select a scalar loop.
 template <class F, class C>
 void unary_loop(const void* x, void* y, int64_t n, const void* args) {
   const C* in = static_cast<const C*>(x);
   C* out = static_cast<C*>(y);
-  // Uses a copy, because for the compiler `out` might be the same memory.
+  // Copy the arguments, because the compiler must assume that `out` overlaps them.
   C p[F::num_args + 1] = {};
   for (int i = 0; i < F::num_args; ++i) p[i] = static_cast<const C*>(args)[i];
 #pragma omp simd
@@ -43,7 +43,7 @@ void binary_loop(const void* left, const void* right, void* result, int64_t n, F
   }
 }
 
-// Vectorized where the quotient is small enough for an exact remainder: float in double.
+// Vectorized in double if the quotient is small enough for an exact float remainder.
 template <>
 inline void binary_loop<Mod, float>(const void* left, const void* right, void* result, int64_t n,
                                     Form form) {

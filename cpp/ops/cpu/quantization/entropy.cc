@@ -10,7 +10,7 @@ namespace mxlite {
 namespace quantization {
 namespace {
 
-// float: where two thresholds are equally good, rounding decides, and 1.x computes in float.
+// Uses float as MXNet 1.x does, because rounding decides between equally good thresholds.
 using Histogram = std::vector<float>;
 
 Histogram read(const TensorRef& t) {
@@ -19,7 +19,7 @@ Histogram read(const TensorRef& t) {
   return values;
 }
 
-// Gives empty bins a little of what the others have, so that logarithms exist; false: not possible.
+// Moves a small amount from other bins to empty ones, so that logarithms exist; false: impossible.
 bool smooth(Histogram& h) {
   constexpr float kLittle = 1e-4f;
   const auto zeros = static_cast<float>(std::count(h.begin(), h.end(), 0.0f));

@@ -8,7 +8,7 @@ namespace mxlite::random {
 void fill_uniform(RandomState state, double low, double high, const TensorRef& out);
 void fill_normal(RandomState state, double mean, double deviation, const TensorRef& out);
 
-// The first two words of counters first, first + 1, ...: as many as a block has elements.
+// Writes the first two words of kWordBlock consecutive counters, from counter `first` on.
 constexpr int64_t kWordBlock = 512;
 void first_words(RandomState state, int64_t first, uint32_t* high, uint32_t* low);
 

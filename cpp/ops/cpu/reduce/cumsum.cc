@@ -52,7 +52,7 @@ void cumsum(KernelContext&, const CumsumParams& p, Inputs in, Outputs out) {
   const int64_t n = p.axis ? shape[axis] : shape.size();
   const int64_t inner = p.axis ? shape.product(axis + 1, shape.ndim()) : 1;
   const int64_t tiles = (inner + kTile - 1) / kTile;
-  // The sum's type holds whichever of the two dtypes is wider.
+  // Sum in a type that holds both dtypes.
   const Compute c = is_floating(in[0].dtype) || is_floating(out[0].dtype)
                         ? Compute::kDouble
                         : pointwise::compute_for_sum(in[0].dtype);

@@ -1,4 +1,4 @@
-// Two passes: the largest value, then the sum of exponentials of the distances from it.
+// Two passes: the largest value, then the sum of exp(value - largest).
 #include <cmath>
 
 #include "cpp/ops/cpu/reduce/run.h"

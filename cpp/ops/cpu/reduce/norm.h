@@ -1,4 +1,4 @@
-// Square roots of sums of squares that neither overflow nor vanish.
+// Square roots of sums of squares without overflow or underflow.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ struct ScaledNorms {
   Wide<T>* totals;  // results * plan.chunks
   T* factors;       // results
 
-  // Writes those norms; the others become the roots of their sums.
+  // Writes these norms; for all other results, the square roots of the sums.
   void run(const ReducePlan& plan, const TensorRef& in, Compute c, Wide<T>* sums, int64_t results) {
     accumulate<MaxAbs, T>(plan, in, c, nullptr, totals, results);
     bool finite = false;
@@ -30,7 +30,7 @@ struct ScaledNorms {
       factors[i] = factor_for<T>(totals[i]);
       finite |= out_of_range<T>(sums[i]) && totals[i] != 0 && std::isfinite(totals[i]);
     }
-    // Zero and infinity are the norms of rows whose largest values they are.
+    // If the largest absolute value of a result is 0 or infinity, it is also the norm.
     if (finite) accumulate<SumScaledSquares, T>(plan, in, c, factors, totals, results);
     for (int64_t i = 0; i < results; ++i) {
       if (!out_of_range<T>(sums[i]))

@@ -1,6 +1,6 @@
-// Plans how a reduction walks through memory. Neighbouring axes treated alike are joined; then
-// either the innermost axis disappears (rows: each step adds a run to one result) or it stays
-// (columns: each step adds a run to a tile of results).
+// Plans the memory access of a reduction. Adjacent axes that are all reduced or all kept are
+// merged. Then the innermost axis is either reduced (rows: each step adds a run to one result) or
+// kept (columns: each step adds a run to a tile of results).
 #pragma once
 #include "cpp/ops/cpu/pointwise/block_io.h"
 #include "cpp/ops/kernel.h"
@@ -32,7 +32,7 @@ struct ReducePlan {
   int64_t pieces = 1;  // pieces of kRun (rows) or tiles (columns) per run
   int64_t units = 0;   // results (rows) or tiles of results (columns)
   int64_t steps = 0;   // runs to add per unit
-  int64_t chunks = 1;  // the steps are divided for threads: by shape only, not by threads
+  int64_t chunks = 1;  // parts of the steps, for threads; depends only on the shape
   int64_t width() const { return rows ? 1 : std::min(run, kTile); }  // results per unit
 };
 

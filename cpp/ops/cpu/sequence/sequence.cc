@@ -1,4 +1,4 @@
-// One row is what one sequence has at one time step.
+// A row contains the elements of one sequence at one time step.
 #include "cpp/ops/sequence/sequence.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Rows {
   int64_t length(int64_t sequence) const {
     return lengths ? std::clamp<int64_t>(lengths[sequence], 0, times) : times;
   }
-  // 1.x reads step length - 1; of an empty sequence we take the first instead of memory outside.
+  // As in 1.x, step length - 1; for an empty sequence step 0, where 1.x reads out of bounds.
   int64_t last(int64_t sequence) const { return std::max<int64_t>(length(sequence) - 1, 0); }
   int64_t row(int64_t time, int64_t sequence) const {
     return time * time_step + sequence * batch_step;

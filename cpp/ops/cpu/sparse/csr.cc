@@ -1,5 +1,5 @@
-// Parts of csr arrays come from users: rows are cut to the stored values and columns out of range
-// are left out, so that damaged arrays give wrong values but never touch foreign memory.
+// The parts of csr arrays come from users. Rows are clipped to the stored values and columns out of
+// range are skipped, so that invalid arrays give wrong values but no invalid memory access.
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/registration.h"
@@ -53,8 +53,8 @@ void multiply(const Csr& csr, const T* data, const T* rhs, int64_t n, T* out) {
   });
 }
 
-// Every thread walks all stored values and keeps those of its columns, so nothing is written twice
-// and sums do not depend on the number of threads.
+// Every thread reads all stored values and uses those of its own columns, so no two threads write
+// the same element and sums do not depend on the number of threads.
 template <class T, class Sum>
 void multiply_transposed(const Csr& csr, const T* data, const T* rhs, int64_t n, Sum* out) {
   const int64_t work = n * (1 + csr.nnz / std::max<int64_t>(csr.cols, 1));

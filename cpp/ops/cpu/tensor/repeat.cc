@@ -1,4 +1,4 @@
-// Both copy with a source step of 0 along the axis that counts repetitions.
+// repeat and tile are strided copies with source stride 0 along the axis of repetitions.
 #include "cpp/ops/tensor/repeat.h"
 
 #include "cpp/ops/cpu/strided_copy.h"

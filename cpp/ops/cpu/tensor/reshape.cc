@@ -1,4 +1,4 @@
-// Runs where an alias is impossible: `out=` was given, or a plan keeps both arrays apart.
+// Kernel that copies; used if the output cannot alias the input: with `out=` or in memory plans.
 #include "cpp/ops/tensor/reshape.h"
 
 #include "cpp/ops/cpu/strided_copy.h"

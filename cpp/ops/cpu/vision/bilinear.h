@@ -1,4 +1,4 @@
-// A point between pixels: its four neighbours, their weights, and what a step does to the weights.
+// A point between pixels: its four neighbours, their weights, and the derivatives of the weights.
 // Kernels of other devices use it, too.
 #pragma once
 #include <algorithm>

@@ -30,7 +30,7 @@ Candidate<ComputeType<T>> load_candidate(const BoxNmsParams& p, const T* row) {
   return {box.x.low, box.y.low, box.x.high, box.y.high, box.area, group};
 }
 
-// Boxes with a negative left edge stay unchanged: in 1.x they count as filled with -1.
+// Does not change boxes with a negative left edge, which MXNet 1.x takes for rows filled with -1.
 template <class T>
 void change_format(BoxFormat to, T* box) {
   using Acc = ComputeType<T>;

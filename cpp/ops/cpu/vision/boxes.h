@@ -18,7 +18,7 @@ Interval<T> interval(T first, T second) {
   return {first - half, first + half};
 }
 
-// 0 where they do not meet.
+// Returns the length of the intersection, 0 if there is none.
 template <class T>
 T common_length(Interval<T> a, Interval<T> b) {
   const T low = a.low > b.low ? a.low : b.low;
@@ -27,7 +27,7 @@ T common_length(Interval<T> a, Interval<T> b) {
   return length > 0 ? length : T(0);
 }
 
-// 0 for a box that is inside out.
+// Returns the area, 0 if width or height is negative.
 template <class T>
 T area(T width, T height) {
   return width < 0 || height < 0 ? T(0) : width * height;

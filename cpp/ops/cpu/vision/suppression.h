@@ -1,5 +1,5 @@
-// Greedy non-maximum suppression: candidates come best first, each is compared with the boxes kept
-// so far. Columns, and blocks without branches, so that the compiler vectorizes the comparison.
+// Greedy non-maximum suppression: candidates are processed best first and compared with the boxes
+// kept so far. A structure of arrays and branch-free blocks let the compiler vectorize comparisons.
 #pragma once
 #include <algorithm>
 #include <cstdint>

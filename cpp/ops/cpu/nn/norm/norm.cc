@@ -20,7 +20,7 @@ const NormRows<T>& norm_rows() {
   return cpu::has_avx512() ? avx512::norm_rows<T>() : avx2::norm_rows<T>();
 }
 
-// Single-precision sums go into double ones after this many rows.
+// Number of rows after which float sums are added to double sums.
 constexpr int64_t kRows = 256;
 
 // A run of rows of contiguous channels: all of them, or a block.
@@ -108,7 +108,7 @@ void add_up(const Pieces& pieces, Range mine, Scratch& s, F&& fn) {
   }
 }
 
-// Goes backwards, because the rows read last are still in the cache.
+// Visits pieces in reverse order, because the rows read last are still in the cache.
 template <class F>
 void for_pieces(const Pieces& pieces, Range mine, F&& fn) {
   for (int64_t i = mine.last; i-- > mine.first;) fn(pieces.at(i));
@@ -136,7 +136,7 @@ void forward(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
     Scratch s(scratch, m, me);
     const bool batch_stats = a.stats == NormForwardArgs::kBatch;
     if (batch_stats) {
-      // Around a value of the channel, so that a large mean does not cancel the variance.
+      // Use a value of the channel as pivot, so that a large mean does not cancel the variance.
       if (me == 0) first_row(m, data, s.pivot);
 #pragma omp barrier
       add_up(pieces, mine, s, [&](const Piece& p) {

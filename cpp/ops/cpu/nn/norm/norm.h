@@ -14,10 +14,10 @@ struct NormMemory {
   int threads = 1;  // upper bound
 };
 
-// Operation on the normalized data, and how backward determines which values relu passed.
+// Operation on the normalized data, and how backward finds out where relu was active.
 enum class NormEnd : uint8_t {
   kPlain,
-  kRelu,     // backward computes the data before relu again
+  kRelu,     // backward recomputes relu's input
   kAddRelu,  // another array is added before relu; backward reads the output
 };
 inline constexpr int kNormEnds = 3;

@@ -15,7 +15,7 @@ struct WinogradProblem {
   int kernel = 3;  // or 5
   // Memory in blocks of 16 channels (AVX2: 8) instead of channels-last.
   bool data_blocked = false, output_blocked = false;
-  bool rotated = false;  // weight is that of the convolution whose gradient of data this is
+  bool rotated = false;  // for the data gradient: use the forward's weight rotated by 180 degrees
   int threads = 1;       // at most; the scratch memory depends on it
   int64_t out_height() const { return height + 2 * pad_height - kernel + 1; }
   int64_t out_width() const { return width + 2 * pad_width - kernel + 1; }
@@ -36,8 +36,8 @@ struct WinogradArgs {
   bool add, relu;  // output += what it holds; then max(output, 0)
 };
 
-// Returns how many tiles a problem must have to be worth it if weights are transformed, or the sums
-// of their gradients read and written, in every call: 48 with AVX-512, 32 with AVX2.
+// Returns the number of tiles from which Winograd is faster although every call transforms the
+// weights, or reads and writes the sums of their gradients: 48 with AVX-512, 32 with AVX2.
 int64_t winograd_least_tiles();
 
 size_t winograd_weight_bytes(int64_t channels, int64_t filters);

@@ -8,7 +8,7 @@ namespace mxlite::cpu {
 
 constexpr int kPoints = 36;           // products per tile
 constexpr int64_t kFilterBlock = 16;  // filters of packed weights that follow each other
-constexpr int64_t kSkew = 16;         // keeps the 36 slabs from falling on the same cache sets
+constexpr int64_t kSkew = 16;         // extra stride: the 36 slabs must not share cache sets
 
 // Arrays of 36 slabs hold [tiles][channels] or [tiles][filters] each; `slab` is the distance of
 // two slabs in floats. `index` counts the tiles of the problem, `t` those of a block.
