@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copyreg
+
 from . import _core
 from ._core import Context, current_context
 from .base import DeviceError
@@ -20,6 +22,13 @@ __all__ = [
 
 Device = Context  # the names of MXNet 2, whose module is mx.device
 current_device = current_context
+
+
+def _reduced(ctx: Context) -> tuple[type[Context], tuple[str, int]]:
+    return Context, (ctx.device_type, ctx.device_id)
+
+
+copyreg.pickle(Context, _reduced)  # protocols 0 and 1 cannot make the object of a native class
 
 
 def cpu(device_id: int = 0) -> Context:

@@ -96,6 +96,14 @@ def test_an_imported_block_is_copied(copied: Callable[[Any], Any], tmp_path: Pat
     np.testing.assert_array_equal(copied(block)(x).asnumpy(), before)
 
 
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_parameters_are_pickled_by_every_protocol(protocol: int) -> None:
+    param = gluon.Parameter("p", shape=(2,))
+    param.initialize(mx.init.One(), ctx=[mx.cpu(0), mx.cpu(1)])
+    other = pickle.loads(pickle.dumps(param, protocol))
+    assert [array.ctx for array in other.list_data()] == [mx.cpu(0), mx.cpu(1)]
+
+
 def test_a_shallow_copy_leaves_the_original_s_gradient_alone() -> None:
     net = nn.Dense(1, in_units=2, use_bias=False)
     net.initialize()
