@@ -12,33 +12,34 @@ constexpr int kVersion = 10901;
 using Fields = std::vector<std::pair<std::string, std::string>>;  // values are JSON texts
 using Texts = std::vector<std::string>;
 
-std::string pad(int indent) { return std::string(static_cast<size_t>(std::max(indent, 0)), ' '); }
-
-std::string joined(const Texts& items, const std::string& between) {
-  std::string text;
-  for (size_t i = 0; i < items.size(); ++i) text.append(i ? between : "").append(items[i]);
+std::string new_line(int indent) {
+  std::string text(static_cast<size_t>(std::max(indent, 0)) + 1, ' ');
+  text[0] = '\n';
   return text;
 }
 
-std::string object(const Fields& fields, int indent, bool on_lines) {
+std::string joined(std::string text, const Texts& items, const std::string& between,
+                   const std::string& end) {
+  for (size_t i = 0; i < items.size(); ++i) text.append(i ? between : "").append(items[i]);
+  return text.append(end);
+}
+
+// Writes each item on lines of its own.
+std::string on_lines(const std::string& begin, const Texts& items, int indent,
+                     const std::string& end) {
+  const std::string inner = new_line(items.empty() ? 0 : indent + 2);
+  return joined(begin + inner, items, ", " + inner, new_line(indent) + end);
+}
+
+std::string object(const Fields& fields, int indent, bool lines) {
   Texts items;
-  for (const auto& [key, value] : fields) items.push_back(str(json_text(key), ": ", value));
-  if (!on_lines) return str("{", joined(items, ", "), "}");
-  const std::string inner = pad(indent + 2);
-  return str("{\n", inner, joined(items, ", \n" + inner), "\n", pad(indent), "}");
+  for (const auto& [key, value] : fields) items.push_back(json_text(key) + ": " + value);
+  return lines ? on_lines("{", items, indent, "}") : joined("{", items, ", ", "}");
 }
 
 // Writes up to ten items on one line, and more on lines of their own.
 std::string array(const Texts& items, int indent) {
-  if (items.size() <= 10) return str("[", joined(items, ", "), "]");
-  const std::string inner = pad(indent + 2);
-  return str("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent), "]");
-}
-
-// Writes each item on lines of its own.
-std::string lines(const Texts& items, int indent) {
-  const std::string inner = items.empty() ? "" : pad(indent);
-  return str("[\n", inner, joined(items, ", \n" + inner), "\n", pad(indent - 2), "]");
+  return items.size() > 10 ? on_lines("[", items, indent, "]") : joined("[", items, ", ", "]");
 }
 
 class Writer {
@@ -69,7 +70,7 @@ class Writer {
     }
     Texts outputs;
     for (const graph::ValueId v : listing.graph.outputs) outputs.push_back(reference(v));
-    return {{"nodes", lines(items, indent + 4)},
+    return {{"nodes", on_lines("[", items, indent + 2, "]")},
             {"arg_nodes", array(variables, indent + 2)},
             {"node_row_ptr", array(rows, indent + 2)},
             {"heads", array(outputs, indent + 2)}};
@@ -91,7 +92,7 @@ class Writer {
       Texts graphs;
       for (const NodeOutputs& heads : saved.graphs)
         graphs.push_back(object(graph(heads, inner), inner, true));
-      fields.emplace_back("subgraphs", lines(graphs, inner));
+      fields.emplace_back("subgraphs", on_lines("[", graphs, inner - 2, "]"));
     }
     return object(fields, indent + 4, true);
   }
