@@ -88,8 +88,8 @@ class _AliasLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # After exec_module, the import system returns the object in sys.modules. It is the module of
-        # mxlite with its own __spec__ and __name__.
+        # After exec_module, the import system returns the object in sys.modules: mxlite's module,
+        # with its own __spec__ and __name__.
         name = module.__name__
         sys.modules[name] = self._module
         # Some modules here are packages in 1.x; the import system would not look for submodules.
