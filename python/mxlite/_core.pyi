@@ -108,20 +108,7 @@ class NDArray:
         ...
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU.
-
-        Parameters
-        ----------
-        state : dict
-            ``{'handle': bytes}``, a blob as in ``.params`` files.
-
-        Raises
-        ------
-        FileFormatError
-            If the bytes are not a blob.
-        ValueError
-            If there is no array in them.
-        """
+        """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU."""
         ...
 
     def __sub__(self, other: Operand) -> NDArray: ...
@@ -131,18 +118,7 @@ class NDArray:
         ...
 
     def _basic_indexing_slice_is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
-        """Parameters
-        ----------
-        slc_key : tuple of slice or int
-            One item per axis.
-        shape : tuple of int
-
-        Raises
-        ------
-        ValueError
-            If key and shape differ in length.
-
-        Notes
+        """Notes
         -----
         Matches ``mxnet.nd.NDArray._basic_indexing_slice_is_contiguous``.
         """
@@ -336,18 +312,6 @@ class NDArray:
         """Make the array a variable with a gradient of zeros; its history is dropped.
 
         The gradient takes memory only once it is read or computed.
-
-        Parameters
-        ----------
-        grad_req : str
-            'write', 'add' or 'null'.
-        stype : str, optional
-            Storage type of the gradient; default is the array's.
-
-        Raises
-        ------
-        ValueError
-            If there is no such storage type.
         """
         ...
 
@@ -425,17 +389,7 @@ class NDArray:
         ...
 
     def copyto(self, other: Any) -> NDArray:
-        """Copy into another array (converting its type) or to a context, from which gradients return.
-
-        Parameters
-        ----------
-        other : NDArray or Context
-
-        Returns
-        -------
-        NDArray
-            The target.
-        """
+        """Copy into an array (converting its type) or to a context, from which gradients return."""
         ...
 
     def cos(
@@ -2275,6 +2229,13 @@ def csr_keys(array: Any) -> NDArray:
 def current_context() -> Any:
     """
     The device on which this thread creates arrays.
+    """
+
+def custom_casts(
+    attrs: collections.abc.Mapping[str, str], dtypes: list[Any]
+) -> list[tuple[int, str]]:
+    """
+    The casts that mixed precision asks for, if it is on: (position of an input, dtype).
     """
 
 def decode_image(
