@@ -44,7 +44,7 @@ bool is_true(const NDArrayRef& array);
 struct RunningWhile {
   std::function<NDArrayRef(const NDArrays& variables)> condition;
   std::function<NDArrays(const NDArrays& variables)> body;  // outputs of a step, then the variables
-  std::function<Specs()> output_specs;  // of one step; called only if no step is made
+  std::function<Specs()> output_specs;  // specs of one step; called only if there is none
   int64_t max_iterations = 0;
 };
 // Returns the outputs, stacked and padded with zeros to max_iterations, then the variables after

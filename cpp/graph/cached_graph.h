@@ -22,7 +22,7 @@ using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList
 
 // Result of one trace of forward.
 struct Traced {
-  std::vector<TensorSpec> input_specs, parameter_specs;  // of parameters: as far as they are known
+  std::vector<TensorSpec> input_specs, parameter_specs;  // parameters: as far as known
   Device device;
   Graph graph;
   bool numpy = false;  // arrays of the trace are of numpy mode's class

@@ -98,7 +98,7 @@ NDArrayRef fully_connected(const SparseCall& call) {
   NDArrays inputs{data, dense_operand(call.inputs[1])};
   if (call.inputs.size() == 3) {
     const NDArrayRef bias = dense_operand(call.inputs[2]);
-    const bool by_rows = bias->shape() == Shape{p.num_hidden, 1};  // of a row-sparse bias
+    const bool by_rows = bias->shape() == Shape{p.num_hidden, 1};  // a row-sparse bias
     inputs.push_back(by_rows ? reshape(bias, Shape{p.num_hidden}) : bias);
   }
   SmallVector<TensorSpec, 3> specs;

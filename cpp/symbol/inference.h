@@ -13,8 +13,8 @@
 
 namespace mxlite::symbol {
 
-// How unknown extents are written: as 0 (and () for an unknown number of axes) or, with NumPy
-// shapes, as -1 (and None).
+// Notation of unknown extents: 0 (and () for an unknown number of axes) or, with NumPy shapes, -1
+// (and None).
 enum class UnknownExtent : int8_t { kZero = 0, kNegative = -1 };
 
 // Parses "(2, 0)" or "None"; unknown extents become -1. Throws a value error that names `who`.

@@ -27,7 +27,7 @@ struct NodeOutput {
 using NodeOutputs = std::vector<NodeOutput>;
 
 struct Node {
-  CallRef call;  // of a variable: without an operator
+  CallRef call;  // a variable has a call without an operator
   NodeOutputs inputs;
 
   Node() = default;

@@ -345,7 +345,7 @@ class Builder {
   }
 
   const FileHooks& hooks_;
-  const Json* attrs_;  // of the whole file, because subgraphs have no version
+  const Json* attrs_;  // those of the whole file, because subgraphs have no version
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 namespace mxlite::graph {
 
-// How a call runs; the first line that matches applies:
+// Table of the ways in which a call runs; the first line that matches applies:
 //
 // | graph             | call                    | runs as                | see              |
 // | ----------------- | ----------------------- | ---------------------- | ---------------- |

@@ -23,7 +23,7 @@ enum class Place : uint8_t {
 
 struct Buffer {
   Place place = Place::kArena;
-  int index = -1;  // of the input, parameter, constant, output or (after split_prologue) packing
+  int index = -1;  // index of input, parameter, constant, output or (after split_prologue) packing
   size_t bytes = 0;
   size_t offset = 0;         // in the arena, packed memory or the block; set by plan_memory
   int32_t merged_into = -1;  // shares memory with that buffer (in-place); set by plan_memory

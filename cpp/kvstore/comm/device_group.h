@@ -31,7 +31,7 @@ struct DeviceBuffer {
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
-  virtual const std::vector<int>& devices() const = 0;  // of this process, by rank
+  virtual const std::vector<int>& devices() const = 0;  // those of this process, by rank
   virtual int first_rank() const = 0;
   virtual int size() const = 0;  // GPUs of all processes
 

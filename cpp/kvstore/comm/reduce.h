@@ -13,7 +13,7 @@ void reduce_buffers(std::span<const void* const> inputs, void* output, int64_t c
 void reduce_buffers(std::span<const void* const> inputs, void* output, void* second, int64_t count,
                     DType dtype, ReduceOp op);
 
-// How reduce_to_all writes. It reduces into all outputs; output i may be input i.
+// Selects how reduce_to_all writes. It reduces into all outputs; output i may be input i.
 enum class Stores : uint8_t { kCached, kStreaming };  // kStreaming: non-temporal
 void reduce_to_all(std::span<const void* const> inputs, std::span<void* const> outputs,
                    int64_t count, DType dtype, ReduceOp op, Stores stores);

@@ -27,7 +27,7 @@ struct WorldRequest {
   const void* mpi_communicator = nullptr;  // address of an MPI_Comm to use instead
 };
 
-// How the job continues after the loss of a rank, or grows.
+// Describes how the job continues after the loss of a rank, or grows.
 struct RebuildRequest {
   int processes = 0;                 // number to reach by starting new ones
   std::vector<std::string> command;  // command line of a new process

@@ -21,7 +21,7 @@ class JobMember final : public members::Member {
   struct Events {
     std::function<void(const JobState& now)> changed = [](const JobState&) {};
     std::function<void(const std::string& why)> failed = [](const std::string&) {};
-    std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};  // of a worker
+    std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};  // from a worker
     std::function<void(ConnectionId)> closed = [](ConnectionId) {};
     // Called when a server has come back, to repeat requests whose effect it may have lost.
     std::function<void(int server)> restored = [](int) {};

@@ -75,7 +75,7 @@ Options options_from_environment(Role role) {
   const std::string interface = env_string("DMLC_INTERFACE", "");
   if (o.node_host.empty() && !interface.empty()) o.node_host = interface_address(interface);
   if (role == Role::kServer) o.port = port_number("PORT", 0);
-  // MPI's rank may differ from ours: two mpirun commands may start servers and workers.
+  // MPI's rank is the default, because separate mpirun commands may start servers and workers.
   const int64_t mpi_rank = env_int("OMPI_COMM_WORLD_RANK", -1);
   o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", mpi_rank)));
   o.key = key_of_secret(job_secret(o));

@@ -93,7 +93,7 @@ bool SlotRing::show(uint64_t number, uint64_t hash, const void* input, size_t by
   Slot& mine = slot(rank_, number);
   mine.hash = hash;
   mine.begin = begin;
-  // Of two ranks that show the call at the same time, at least one sees the slot of the other.
+  // If two ranks show the call at the same time, at least one sees the slot of the other.
   mine.number.store(number, std::memory_order_seq_cst);
   return true;
 }
