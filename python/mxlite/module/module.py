@@ -41,7 +41,7 @@ class Module(ModuleState):
     state_names : list of str, optional
         Arguments that neither batches nor the optimizer set.
     group2ctxs : optional
-        Accepted: everything runs on the contexts.
+        Contexts of nodes with the attribute ``ctx_group``, as in `DataParallelExecutorGroup`.
     compression_params : dict, optional
         See ``KVStore.set_gradient_compression``.
 
