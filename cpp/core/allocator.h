@@ -16,7 +16,7 @@ struct Block {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // Throws kOutOfMemory with requested, in use, cached and limit after one retry without cache.
+  // If memory runs out, empties the cache and retries, then throws kOutOfMemory with byte counts.
   virtual Block allocate(size_t bytes) = 0;
   virtual void free(Block block) noexcept = 0;
   virtual void release_cached() = 0;

@@ -289,10 +289,10 @@ std::vector<Stall> OrderedRunner::stalls(double longer_than) const {
   return found;
 }
 
-// A call counts only if it lacks the rank in two rounds in a row, because a rank may have shown its
-// input in a slot without having announced the call. If the call was complete before the first of
-// the rounds, the other ranks have withdrawn it in the second one. If it was not complete, the rank
-// that has left sees the announcement in the first round, and announces the call in the second one.
+// Returns whether a call waits for a rank that has left, in this round and in the one before. One
+// round is not enough: the rank may have written its input to a slot before it announced the call.
+// The second round removes such a call: the other ranks have withdrawn it if it was complete, and
+// otherwise the rank that has left announces it, because it saw it announced in the first round.
 bool OrderedRunner::lacks(const std::vector<int>& left) {
   std::set<Place> lack_left;
   for (const OrderedCalls::Waiting& call : calls_.waiting(-1))  // -1: calls of any age

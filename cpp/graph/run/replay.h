@@ -78,7 +78,7 @@ class Replay {
   std::vector<StorageRef> copies_;  // by caller's array; null: no copy
   std::vector<void*> given_;        // by caller's array: its address in this run
   std::vector<uint8_t> stays_;      // by caller's array: kept by the caller, and seldom moved
-  std::vector<std::array<int64_t, 3>> moves_;  // by caller's array: last runs in which it moved
+  std::vector<std::array<int64_t, 3>> moves_;  // by caller's array: last 3 runs with a new address
   int64_t runs_ = 0;
   size_t copied_bytes_ = 0;
   std::vector<Entry> graphs_;  // most recently used first

@@ -89,7 +89,7 @@ class Joiner final : public SegmentVisitor {
   Joiner(const SegmentedGraph& graph, engine::Origin origin)
       : SegmentVisitor(graph, origin), work(graph.segments.size()) {}
 
-  // Makes the calls. Returns false if their shapes do not fit the job, which may have changed.
+  // Creates all collective calls. Returns false if an output shape differs from the traced one.
   bool make_calls(collective::Processes& processes) {
     for (const auto& [set, op] : graph_.sets) collective::group_of(op, set);  // may be removed
     std::lock_guard lock(graph_.mutex);

@@ -27,8 +27,8 @@ void check_out(const OpSchema& op, const TensorSpec& spec, const InvokeOptions& 
 
 // Returns what a call with these parameters asks for.
 Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data);
-// Returns whether such a call reads its input and writes its result where they are, both of them
-// contiguous: blocks of the ranks follow each other in memory, and no message is sent.
+// Returns whether a call with these terms needs no staging copy: it is not a message, and the block
+// of each rank is contiguous in `data` and in `result`.
 bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result);
 
 // Carries a call out together with other processes. The input is the operator's only one, `spec`

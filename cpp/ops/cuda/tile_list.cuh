@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One block: counts become the numbers of elements before each tile, and the sum after them.
+// By one block: replaces counts by their exclusive prefix sums, and sets counts[tiles] to the sum.
 __global__ inline void __launch_bounds__(kThreads) start_tiles(int64_t tiles, int64_t* counts) {
   const int64_t part = (tiles + kThreads - 1) / kThreads, begin = part * threadIdx.x;
   const int64_t end = begin + part < tiles ? begin + part : tiles;

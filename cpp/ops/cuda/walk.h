@@ -26,7 +26,7 @@ struct Divisor {
   }
 };
 
-// K arrays over one shape. Axes are added outermost first and joined where all arrays allow it.
+// Maps an element's index to offsets in K arrays. Add axes outermost first; some get merged.
 template <int K>
 class Walk {
  public:

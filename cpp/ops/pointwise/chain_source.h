@@ -36,7 +36,7 @@ std::optional<ChainCode> generate_chain(const PointwiseChain& chain, const std::
 // The functions that kernels call: the functors of all other kernels, and what NVRTC lacks of the
 // standard library.
 const std::string& chain_prelude();
-// NVRTC's options for it.
+// Returns the NVRTC options for compiling generated chains.
 std::vector<std::string> chain_options();
 
 // The arguments of one launch.

@@ -45,7 +45,10 @@ class Channel:
         self._sent += 1
 
     def receive(self, limit: int | None = None) -> bytes:
-        """Wait for the next message, once the other end has shown that it has the key."""
+        """Return the next message after checking its MAC.
+
+        Until a first message has proved that the peer has the key, wait at most `seconds`.
+        """
         message = self._next(None if limit is None else limit + _MAC)
         content = message[_MAC:]
         expected = self._mac(self._hear, self._heard, content)

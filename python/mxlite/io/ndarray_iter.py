@@ -159,7 +159,7 @@ class NDArrayIter(DataIter, TypedInit):
         for name, value in sources:
             shape = list(value.shape)
             shape[self._axis] = self.batch_size
-            dtype = value.dtype if isinstance(value, NDArray) else np.float32  # as read from files
+            dtype = value.dtype if isinstance(value, NDArray) else np.float32  # read from files
             found.append(DataDesc(name, tuple(shape), dtype, self.layout))
         return found
 

@@ -84,7 +84,7 @@ class ExecutorArrays:
 
     @property
     def input_grad_arrays(self) -> list[list[NDArray]] | None:
-        """The gradients of each data on all contexts; None unless bound with them."""
+        """Gradients of each data input on all contexts; None unless inputs_need_grad was set."""
         if not self.inputs_need_grad:
             return None
         return [[exe.grad_dict[name] for exe in self.execs] for name in self.data_names]

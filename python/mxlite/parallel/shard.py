@@ -235,10 +235,9 @@ class Shard:
 
 
 def options_of_attribute(name: str, attribute: str) -> tuple[dict[str, Any], int | None]:
-    """Return a sharded parameter's arguments from the attribute of a symbol's variable.
+    """Parse the shard attribute of a symbol's variable into arguments of Parameter.
 
-    The second result is the position of the rank that exported the symbol, if only this rank can
-    run it, else None.
+    Also return the position of the exporting rank if the symbol runs only on that rank, else None.
     """
     try:
         axis, number, size, allow_uneven, shape, *rest = json.loads(attribute)

@@ -47,8 +47,8 @@ def run(tmp_path: Path):
     return start
 
 
-# Each rank adds its number + 1 in each step, and some die; the total must be that of the steps as
-# the ranks of that time did them.
+# Each rank adds 1 per step, and some ranks die; the total must equal the sum of the job sizes over
+# all steps.
 COUNT = """
 import os, signal, sys
 import mxlite as mx, mxlite.horovod as hvd

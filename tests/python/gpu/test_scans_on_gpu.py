@@ -1,4 +1,4 @@
-"""Running sums, shuffles and gradients of sampled images, of more elements than a block has."""
+"""Cumulative sums, shuffles and image-sampling gradients on arrays larger than a thread block."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// Batch normalization over (outer, channels, inner). Sums rows in float and their sums in double. A
-// second pass computes the variance around the mean, so that a large mean does not cancel it.
+// Batch normalization over (outer, channels, inner). Sums each row in float and the row sums in
+// double. A second pass sums squared deviations, to avoid cancellation when the mean is large.
 #include "cpp/ops/nn/batch_norm.h"
 
 #include <cmath>

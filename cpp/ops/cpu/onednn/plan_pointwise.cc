@@ -11,7 +11,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// The layout that the first input of the output's shape has and is not plain; plain without one.
+// Returns the layout of the first non-plain input that has the output's shape, else a plain one.
 Layout common_layout(const PlanRequest& r) {
   for (size_t i = 0; i < r.inputs.size(); ++i)
     if (!r.layouts[i].is_plain() && r.inputs[i].shape == r.outputs[0].shape) return r.layouts[i];

@@ -363,7 +363,7 @@ struct DcasgdMom : Dcasgd<C> {
   }
 };
 
-// Writes the step to new_weight.
+// First phase of LAMB: writes the update direction, not the new weight, to new_weight.
 template <class C>
 struct Lamb {
   C wd, rescale, bound, beta1, beta2, epsilon, correction1, correction2;
@@ -393,7 +393,7 @@ struct Lamb {
   }
 };
 
-// The second part of LAMB; grad is the step.
+// Second phase of LAMB: grad is the update direction.
 template <class C>
 struct LambStep {
   C rate;

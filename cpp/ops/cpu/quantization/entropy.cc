@@ -69,7 +69,7 @@ void calibrate(KernelContext&, const EntropyParams& p, Inputs in, Outputs out) {
     Histogram kept = bins;  // outer bins are added to the end bins
     for (size_t i = 0; i < first; ++i) kept.front() += hist[i];
     for (size_t i = last; i < hist.size(); ++i) kept.back() += hist[i];
-    bins.front() = 0;  // as in 1.x, whose thresholds these must be
+    bins.front() = 0;  // 1.x does this, and the thresholds must equal 1.x's
     Histogram coarse = quantized(bins, kept, levels);
     float distance = std::numeric_limits<float>::infinity();
     if (smooth(kept) && smooth(coarse)) distance = divergence(kept, coarse);

@@ -166,7 +166,7 @@ void background_probabilities(const T* predictions, const Sizes& s, int64_t coun
     to[i] = pointwise::exp_of(static_cast<Acc>(predictions[i]) - largest[i]) / sum[i];
 }
 
-// Marks the anchors that look least like background although they are.
+// Hard negative mining: marks the background anchors of lowest background probability negative.
 template <class T>
 void mine_negatives(const Image<T>& image, const T* predictions, int64_t num_positive) {
   const auto& p = image.params;

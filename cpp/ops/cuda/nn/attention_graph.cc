@@ -75,12 +75,12 @@ class Arrays {
   const AttentionProblem& p_;
 };
 
-// Settings that both kinds of node have.
+// Sets the attributes that forward and backward nodes share.
 template <class Attributes>
 Attributes settings(const Arrays& arrays, const AttentionProblem& p, Attributes a) {
   a.set_attn_scale(static_cast<float>(p.scale));
   if (p.causal) {
-    // With equal lengths both alignments are the same, and only this one goes with other masks.
+    // For equal lengths both alignments are the same; only this one can be combined with masks.
     a.set_diagonal_alignment(p.q_length == p.k_length ? fe::DiagonalAlignment_t::TOP_LEFT
                                                       : fe::DiagonalAlignment_t::BOTTOM_RIGHT);
     a.set_diagonal_band_right_bound(0);

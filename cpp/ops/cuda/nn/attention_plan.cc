@@ -15,7 +15,7 @@ namespace {
 
 class CudnnAttentionPlan final : public AttentionPlan {
  public:
-  // Returns cuDNN's reason where it has no plan, otherwise an empty text.
+  // Returns cuDNN's reason if it has no plan, otherwise an empty string.
   std::string build(KernelContext& ctx, const AttentionProblem& problem) {
     make_attention_nodes(graph_, problem);
     fe::error_t status = graph_.validate();
@@ -58,7 +58,7 @@ struct KeyHash {
 class PlanCache {
  public:
   std::shared_ptr<const AttentionPlan> get(KernelContext& ctx, const AttentionProblem& problem) {
-    // One worker per device makes plans; the lock is for several devices.
+    // One worker thread per device makes plans; the lock is needed if there are several devices.
     const std::lock_guard lock(mutex_);
     const Key key{problem, ctx.device.index};
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;

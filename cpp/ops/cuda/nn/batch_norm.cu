@@ -1,32 +1,32 @@
-// Three launches: partial sums of each channel by many blocks, the channel's numbers from them,
-// then the elements. Sums are taken around one of the channel's own elements, so that a large mean
-// does not cancel the variance. Sums that a convolution has made are taken around zero: in float32
-// they give the variance an error of about mean^2 * 1e-6, which a nearly constant channel with a
-// large mean shows.
+// Three launches: many blocks compute partial sums of each channel, then mean and scale of channels
+// follow from these, then the elements are computed. One of the channel's elements is subtracted
+// before summing, to avoid cancellation in the variance when the mean is large. Sums from a
+// convolution are float32 sums without this shift: they give the variance an error of about
+// mean^2 * 1e-6, which matters in nearly constant channels with a large mean.
 #include "cpp/ops/cuda/nn/batch_norm_gate.cuh"
 #include "cpp/ops/cuda/run.cuh"
 
 namespace mxlite::cuda {
 namespace {
 
-// Enough blocks for every multiprocessor, whatever the number of channels.
+// Enough blocks to occupy all multiprocessors even if there are few channels.
 constexpr int64_t kBlocksWanted = 1024, kMaxSplits = 1024;
 constexpr int64_t kLeastPerSplit = 4096;  // elements of a channel
 constexpr int kMostVector = 8;
 
-// Threads side by side in the channels of channels-last arrays, for packs of `vector` channels.
+// Returns how many threads cover the channels of a channels-last array, `vector` channels each.
 int lanes_of(const ChannelBlocks& b, int vector) {
   int lanes = kWarp;
   while (lanes > 1 && int64_t{lanes / 2} * vector >= b.channels) lanes /= 2;
   return lanes;
 }
-// Blocks side by side in the channels.
+// Returns how many blocks cover the channels of a channels-last array.
 int64_t tiles_of(const ChannelBlocks& b, int vector) {
   const int64_t channels = int64_t{lanes_of(b, vector)} * vector;
   return (b.channels + channels - 1) / channels;
 }
 
-// Blocks that share the elements of a channel. Wider packs need more of them.
+// Returns how many blocks share the elements of a channel; more if packs are wider.
 int64_t splits_of(const ChannelBlocks& b, int vector) {
   const int64_t per_channel = b.outer * b.inner;
   const int64_t columns = b.inner == 1 ? tiles_of(b, vector) : b.channels;
@@ -35,8 +35,8 @@ int64_t splits_of(const ChannelBlocks& b, int vector) {
       std::min(kBlocksWanted / std::max<int64_t>(columns, 1), per_channel / least), 1, kMaxSplits);
 }
 
-// Per channel: sums of two functions of the elements, one pair per split; then what the last pass
-// needs.
+// Scratch arrays: for each split and channel the sums of two functions of the elements, and for
+// each channel the coefficients that the last pass uses.
 template <class Acc>
 struct Work {
   Acc* sums;                     // (splits, 2, channels)
@@ -52,7 +52,7 @@ Work<Acc> make_work(const ChannelBlocks& b, int vector, void* scratch) {
   return {at, rest, rest + c, rest + 2 * c, rest + 3 * c, splits};
 }
 
-// Forward: x - pivot and its square. Backward: gradient, and gradient times (x - mean).
+// The summed terms. Forward: x - pivot and its square. Backward: grad and grad * (x - mean).
 template <class T, bool backward>
 struct Terms {
   using Acc = AccOf<T>;
@@ -67,7 +67,7 @@ struct Terms {
     if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
     return convert<Acc>(x[c * inner]);
   }
-  // Elements at .. at + V of the channels whose numbers are given one per element.
+  // Adds the terms of elements [at, at + V). The arrays hold the channel's value of each element.
   template <int V>
   __device__ __forceinline__ void add(int64_t at, const Acc (&middle)[V], const Acc (&scale)[V],
                                       const Acc (&shift)[V], Acc (&first)[V],
@@ -129,8 +129,8 @@ __global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, bac
   }
 }
 
-// Channels are the last axis: `lanes` threads side by side read V channels each, the others of the
-// block read other rows.
+// For channels-last arrays: `lanes` neighbouring threads read V channels of a row each, and other
+// threads of the block read other rows.
 template <class T, bool backward, int V>
 __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
                             const __grid_constant__ Work<AccOf<T>> work, int lanes) {
@@ -174,7 +174,7 @@ __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, ba
   }
 }
 
-// The sums of all splits of a channel, by the threads of a warp; all of them know the result.
+// A warp adds the sums of all splits of a channel; every thread of it gets the result.
 template <class Acc>
 __device__ __forceinline__ void total(const Work<Acc>& work, int64_t channels, int64_t c,
                                       double& first, double& second) {
@@ -218,7 +218,7 @@ __global__ void finish_forward(const __grid_constant__ BatchNormCall call,
       const double shift = first / count, m = call.momentum;
       const double old_mean = mean, old_var = var;
       mean = shift;
-      if (!call.known_sums)  // sums are those of the distances to this element
+      if (!call.known_sums)  // this element was subtracted before summing
         mean += static_cast<double>(convert<Acc>(static_cast<const T*>(call.data)[c * b.inner]));
       const double spread = second / count - shift * shift;
       var = spread > 0 ? spread : spread == spread ? 0 : spread;
@@ -259,8 +259,8 @@ __global__ void finish_backward(const __grid_constant__ BatchNormGradCall call,
   }
 }
 
-// The last pass of each direction: what is done to elements, and the numbers of a channel for it,
-// which a thread keeps in registers.
+// The last forward pass: the function of an element, and the coefficients of its channel, which a
+// thread keeps in registers.
 template <class T>
 struct ForwardPass {
   using Acc = AccOf<T>;
@@ -273,7 +273,7 @@ struct ForwardPass {
   __device__ __forceinline__ Numbers numbers(int64_t c) const {
     return {work.center[c], work.scale[c], work.offset[c]};
   }
-  // numbers_of(k): those of element k of the pack.
+  // numbers_of(k) returns the coefficients for element k of the pack.
   template <int V, class F>
   __device__ __forceinline__ void apply(int64_t at, F&& numbers_of) const {
     Acc x[V], other[V] = {};
@@ -297,7 +297,7 @@ struct ForwardPass {
   }
 };
 
-// The bits of relu where packs of 8 elements do not fit.
+// Computes the relu bits if elements cannot be processed in packs of 8.
 template <class T>
 __global__ void bits_of_positive(int64_t bytes, int64_t n, const T* y, uint8_t* bits) {
   for (int64_t i = global_index(); i < bytes; i += grid_stride()) {
@@ -339,7 +339,7 @@ struct BackwardPass {
   }
 };
 
-// `team` neighbouring threads share a plane: the elements of one channel of one image.
+// `team` neighbouring threads process a plane: the elements of one channel of one image.
 template <class Pass, int V>
 __global__ void apply_planes(ChannelBlocks b, const __grid_constant__ Pass pass, int team) {
   const int64_t packs = b.inner / V, planes = b.outer * b.channels;
@@ -351,7 +351,7 @@ __global__ void apply_planes(ChannelBlocks b, const __grid_constant__ Pass pass,
   }
 }
 
-// Channels are the last axis: a thread works on V channels of every `lines`-th row of its split.
+// For channels-last arrays: a thread processes V channels of every `lines`-th row of its split.
 template <class Pass, int V>
 __global__ void apply_columns(ChannelBlocks b, const __grid_constant__ Pass pass, int lanes,
                               int64_t tiles, int64_t splits) {
@@ -378,7 +378,7 @@ void run_pass(KernelContext& ctx, const ChannelBlocks& b, const Pass& pass) {
            pass, team);
     return;
   }
-  constexpr int64_t kLeastRows = 4;  // for each thread: its numbers are worth loading
+  constexpr int64_t kLeastRows = 4;  // per thread, to be worth loading its coefficients
   const int lanes = lanes_of(b, V);
   const int64_t tiles = tiles_of(b, V), rows = b.outer / (kThreads / lanes * kLeastRows);
   const int64_t blocks = blocks_per_task(ctx, int64_t{1} << 32);

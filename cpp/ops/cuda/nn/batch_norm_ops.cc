@@ -70,7 +70,7 @@ void batch_norm_add_relu(KernelContext& ctx, const BatchNormParams& p, Inputs in
   batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
 }
 
-// Operations that follow the normalization in one operator; its backward's inputs differ.
+// The operations after normalization in the same operator; they determine backward's inputs.
 enum class End { kPlain, kRelu, kAddRelu, kAddReluBits };
 
 // Inputs: output_grad, (kAddRelu: output, kAddReluBits: bits), data, gamma, (kRelu: beta), mean,

@@ -1,5 +1,5 @@
-// L2Normalization (one block per vector, or one thread where vectors are interleaved) and LRN (one
-// thread per element).
+// L2Normalization (one block per vector, but one thread if vectors are interleaved in memory) and
+// LRN (one thread per element).
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/l2_normalization.h"

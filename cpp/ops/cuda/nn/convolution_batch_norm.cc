@@ -1,5 +1,5 @@
-// Convolution and BatchNorm of which cuDNN's convolution adds up the channels where it has an
-// engine for that; otherwise BatchNorm reads the convolution's result for its sums.
+// Convolution followed by BatchNorm. If cuDNN has an engine for it, the convolution also computes
+// the sums of each channel; otherwise BatchNorm reads the convolution's result to compute them.
 #include "cpp/ops/nn/convolution_batch_norm.h"
 
 #include "cpp/ops/cuda/nn/batch_norm.h"

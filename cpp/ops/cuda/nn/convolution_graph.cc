@@ -19,7 +19,7 @@ fe::DataType_t data_type(DType dtype) {
   }
 }
 
-// Sums, and what is between the nodes.
+// Returns cuDNN's type of accumulators and of intermediate tensors.
 fe::DataType_t compute_type(DType dtype) {
   return dtype == DType::kInt8 ? fe::DataType_t::INT32 : fe::DataType_t::FLOAT;
 }
@@ -44,7 +44,7 @@ fe::graph::Tensor_attributes attributes(const ConvolutionProblem& p,
       .set_alignment(p.alignment);
 }
 
-// A weight or a whole window: settings that all three kinds of node have.
+// Sets padding, stride and dilation in the attributes of any of the three kinds of node.
 template <class Attributes>
 Attributes window(const ConvolutionProblem& p, Attributes attributes) {
   const int n = p.ndim - 2;
@@ -61,14 +61,14 @@ Tensor pointwise(fe::graph::Graph& graph, DType dtype, fe::PointwiseMode_t mode,
   return b ? graph.pointwise(a, b, attributes) : graph.pointwise(a, attributes);
 }
 
-// Fused tensors get the output's layout; the frontend would take channels-last for the first one.
+// Gives fused tensors the output's layout; the frontend would give the first one channels-last.
 void lay_out(const ConvolutionProblem& p, const ConvolutionProblem::Numbers& dims,
              const ConvolutionResults& results) {
   for (const Tensor& t : results)
     t->set_dim(first(dims, p.ndim)).set_stride(first(p.strides_of(dims), p.ndim));
 }
 
-// Sums over all but the channels, float32.
+// Adds the outputs for each channel's sum and sum of squares, in float32.
 void add_sums(fe::graph::Graph& graph, const ConvolutionProblem& p, const Tensor& output) {
   const ConvolutionProblem::Numbers dims{1, p.output[1], 1, 1, 1};
   const auto sums = graph.genstats(output, fe::graph::Genstats_attributes());
@@ -95,7 +95,7 @@ ConvolutionResults forward_nodes(fe::graph::Graph& graph, const ConvolutionProbl
   if (p.addend) add(p.output, kAddend);
   if (p.relu)
     results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::RELU_FWD, results.back()));
-  // NVIDIA's own example and test of int8 convolutions with int32 results end so.
+  // As in NVIDIA's example and test of int8 convolutions with int32 results.
   if (p.dtype == DType::kInt8)
     results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::IDENTITY, results.back()));
   lay_out(p, p.output, results);
@@ -108,7 +108,7 @@ ConvolutionResults backward_data_nodes(fe::graph::Graph& graph, const Convolutio
   const Tensor weight = graph.tensor(attributes(p, p.weight, kWeight));
   ConvolutionResults results{
       graph.conv_dgrad(output, weight, window(p, fe::graph::Conv_dgrad_attributes()))};
-  if (p.bias) {  // a deconvolution has one
+  if (p.bias) {  // set only for a deconvolution
     const Tensor bias = graph.tensor(attributes(p, {1, p.data[1], 1, 1, 1}, kBias));
     results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::ADD, results.back(), bias));
   }

@@ -85,7 +85,7 @@ PlanStore& plan_store(int device) {
   return *store;
 }
 
-// cuDNN's, in the heuristic's order.
+// cuDNN's candidate plans, in the order of its heuristic.
 class Candidates final : public PlanCandidates {
  public:
   Candidates(KernelContext& ctx, ConvolutionPlan& plan, const ConvolutionOperands& operands)
@@ -117,7 +117,7 @@ class Candidates final : public PlanCandidates {
   bool build(int64_t index) override {
     return graph_.build_plan_at_index(cudnn(ctx_), index).is_good();
   }
-  float measure(int64_t index) override {  // the best of a few
+  float measure(int64_t index) override {  // the minimum of a few runs
     constexpr int kRepeats = 3;
     constexpr float kFailed = std::numeric_limits<float>::infinity();
     const size_t bytes = workspace_bytes(index);
@@ -154,14 +154,14 @@ class Candidates final : public PlanCandidates {
   const ConvolutionOperands& operands_;
 };
 
-// Null and a reason where cuDNN cannot do it.
+// Returns null and sets `reason` if cuDNN has no plan.
 std::shared_ptr<ConvolutionPlan> make_plan(KernelContext& ctx, const ConvolutionProblem& p,
                                            const ConvolutionOperands& o, std::string& reason) {
   auto plan = std::make_shared<ConvolutionPlan>(p);
   make_convolution_nodes(plan->graph, p);
   Candidates candidates(ctx, *plan, o);
   std::optional<Tuning> tuning;
-  // Measuring waits for the stream.
+  // Measuring synchronizes the stream, which a capture does not allow.
   const bool may_wait = !is_capturing(ctx);
   if (p.tuning != ConvolutionTuning::kOff && may_wait)
     tuning.emplace(Tuning{plan_store(ctx.device.index), TuningBudget::of_process()});
@@ -189,10 +189,10 @@ struct KeyHash {
 
 class PlanCache {
  public:
-  // Null where cuDNN has none; said once.
+  // Returns null if cuDNN has no plan; the reason is printed at most once per problem.
   std::shared_ptr<const ConvolutionPlan> get(KernelContext& ctx, const ConvolutionProblem& problem,
                                              const ConvolutionOperands& operands) {
-    // One worker per device makes plans; the lock is for several devices.
+    // One worker thread per device makes plans; the lock is needed if there are several devices.
     const std::lock_guard lock(mutex_);
     const Key key{problem, ctx.device.index};
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
@@ -205,7 +205,7 @@ class PlanCache {
                                                      const ConvolutionOperands& operands) {
     std::string reason;
     if (auto plan = make_plan(ctx, problem, operands, reason)) return plan;
-    if (problem.sums) {  // the caller has another way
+    if (problem.sums) {  // the caller has a fallback
       static const bool verbose =
           env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
       if (verbose)

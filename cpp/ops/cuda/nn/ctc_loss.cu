@@ -1,5 +1,5 @@
-// Forward and backward recursion in logarithms and double, one sequence per block: threads share
-// the states of a frame, frames follow one another. The gradient is computed with the loss.
+// Forward and backward recursion on logarithms in double. A block computes a sequence frame by
+// frame; its threads share the states of a frame. The gradient is computed with the loss.
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/ctc_loss.h"
@@ -10,7 +10,7 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-constexpr int64_t kMostBlocks = 256;  // each has tables of its own
+constexpr int64_t kMostBlocks = 256;  // each block has its own tables in scratch memory
 
 struct CtcArgs {
   const void *data, *label, *data_lengths, *label_lengths;
@@ -30,7 +30,7 @@ __device__ __forceinline__ int64_t clamped(int64_t v, int64_t most) {
   return v < 0 ? 0 : v > most ? most : v;
 }
 
-// log(exp(a) + exp(b) + exp(c)), -inf for three of them.
+// log(exp(a) + exp(b) + exp(c)); -inf if all three are -inf.
 __device__ __forceinline__ double log_add(double a, double b, double c) {
   const double top = fmax(a, fmax(b, c));
   if (top == -INFINITY) return top;
@@ -47,7 +47,7 @@ struct Sequence {
   __device__ double emit(int64_t t, int64_t classes, int64_t s) const {
     return log_prob[t * classes + state_class[s]];
   }
-  // Entered from the one two before: between different labels only.
+  // Whether state s can follow state s - 2: only between different labels.
   __device__ bool may_skip(int64_t s) const {
     return s >= 2 && s < states && state_class[s] != blank && state_class[s] != state_class[s - 2];
   }
@@ -123,7 +123,7 @@ template <class C>
 __device__ void run_gradient(const CtcArgs& a, const Sequence& q, int64_t n, double likelihood) {
   const int64_t most = 2 * a.labels + 1;
   for (int64_t t = q.frames - 1; t >= 0; --t) {
-    // Two rows take turns: what a frame reads is not what it writes.
+    // Double buffering: a frame reads the row that the next frame has written.
     double* const now = q.beta + (t % 2) * most;
     const double* const next = q.beta + (1 - t % 2) * most;
     const auto reach = [&](int64_t s) {
@@ -135,7 +135,7 @@ __device__ void run_gradient(const CtcArgs& a, const Sequence& q, int64_t n, dou
                    : log_add(reach(s), reach(s + 1), q.may_skip(s + 2) ? reach(s + 2) : -INFINITY);
     for (int64_t k = threadIdx.x; k < a.classes; k += blockDim.x) q.sums[k] = 0;
     __syncthreads();
-    // One thread adds the states up, so that runs agree.
+    // One thread adds the states, so that the order of additions is the same in every run.
     if (threadIdx.x == 0)
       for (int64_t s = 0; s < q.states; ++s)
         q.sums[q.state_class[s]] += exp(q.alpha[t * q.states + s] + now[s] - likelihood);
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kThreads) ctc_kernel(const __grid_constant__ C
     if (q.frames > 0) {
       normalize<C>(a, q, n);
       likelihood = run_alpha(a, q);
-      // Labels that do not fit: infinite loss, no gradient.
+      // If the labels do not fit into the frames, the loss is infinite; the gradient stays zero.
       if (likelihood > -INFINITY) run_gradient<C>(a, q, n, likelihood);
     }
     if (threadIdx.x == 0) store_as<C>(a.loss, a.dtype, n, static_cast<C>(-likelihood));

@@ -1,4 +1,4 @@
-// Deconvolution for operators that contain one.
+// Runs Deconvolution inside another operator's kernel (UpSampling).
 #pragma once
 #include "cpp/ops/kernel.h"
 #include "cpp/ops/nn/deconvolution.h"

@@ -1,5 +1,5 @@
-// FullyConnected inside executables: bias, an addition and relu are stored with the product, by
-// cuBLASLt's epilogues. Its gelu is the tanh approximation, ours is exact: not used.
+// FullyConnected inside executables: epilogues of cuBLASLt add the bias and another array and apply
+// relu. The gelu epilogue is not used, because it is the tanh approximation and ours is exact.
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/nn/activation.h"
@@ -31,7 +31,7 @@ bool can_fuse(const PlanRequest& so_far, const PostOp& candidate, const TensorSp
 }
 
 std::optional<Plan> plan(const PlanRequest& r) {
-  if (!has_epilogues(r) || r.post_ops.empty()) return std::nullopt;  // else the plain kernel
+  if (!has_epilogues(r) || r.post_ops.empty()) return std::nullopt;  // runs the plain kernel
   const FullyConnectedParams& p = params_of(r);
   const auto [rows, columns] = fully_connected_rows(p, r.inputs[0].shape);
   Gemm g{.dtype = r.inputs[0].dtype,

@@ -1,4 +1,4 @@
-// One thread per element of the result; gradients of weights one block per element.
+// One thread per element of the result; for gradients of weights, one block per element.
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/nn/direct_convolution.h"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
@@ -7,7 +7,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// The problem with three spatial dimensions, leading ones.
+// The convolution extended to three spatial dimensions; added leading dimensions have extent 1.
 struct Direct {
   int64_t batch, channels, filters, groups;
   int64_t size[3], output[3], kernel[3], stride[3], pad[3], dilate[3];
@@ -22,7 +22,7 @@ void spread(const ConvolutionProblem::Numbers& dims, const ConvolutionProblem& p
   step[0] = strides[0];
   step[1] = strides[1];
   for (int i = 0; i < 3; ++i) {
-    const int axis = p.ndim - 3 + i;  // below 2: a dimension of 1
+    const int axis = p.ndim - 3 + i;  // below 2: an added dimension, of extent 1
     size[i] = axis >= 2 ? dims[static_cast<size_t>(axis)] : 1;
     step[2 + i] = axis >= 2 ? strides[static_cast<size_t>(axis)] : 0;
   }

@@ -55,7 +55,7 @@ struct ScoreRows {
   }
 };
 
-// Scores become weights after dropout; a block works on a row.
+// Replaces scores by softmax weights after dropout; one block per row.
 template <class T>
 __global__ void make_weights(const __grid_constant__ ScoreRows s, DeviceRandom random, T* scores,
                              T* log_sum) {
@@ -85,8 +85,8 @@ __global__ void make_weights(const __grid_constant__ ScoreRows s, DeviceRandom r
   }
 }
 
-// Scores become weights after dropout, and products of the output's gradient and values become
-// gradients of the scores.
+// Replaces scores by softmax weights after dropout, and the products of the output's gradient and
+// the values by the gradients of the scores.
 template <class T>
 __global__ void make_score_grads(const __grid_constant__ ScoreRows s, const int64_t* random_state,
                                  int64_t state_step, const T* log_sum, T* scores, T* grads) {
@@ -133,7 +133,7 @@ __global__ void write_factors(int64_t n, int64_t keys, const int64_t* random_sta
         attention_dropout::factor(attention_dropout::bits(state, i / keys, i % keys), p));
 }
 
-// One call: sizes of the products, and arrays in the type in which they are computed.
+// One call: sizes of the matrix products, and arrays converted to the compute type.
 template <class T>
 class Attention {
  public:
@@ -163,13 +163,13 @@ class Attention {
     }
   }
 
-  // Reserves memory for a contiguous array of the computing type unless the array is one, or for
-  // all scores.
+  // reserve() plans memory for a contiguous copy in the compute type, unless the array already is
+  // contiguous and of this type; reserve_scores() plans memory for all scores.
   void reserve(const TensorRef& t) { places_.push_back(wide(t) ? 0 : plan_.add(bytes(t))); }
   size_t reserve_scores() { return plan_.add(static_cast<size_t>(rows.rows * keys_) * sizeof(T)); }
   void allocate() { block_ = ctx_.scratch(plan_.bytes()); }
 
-  // The next reserved array, converted (in) or to be converted by `store` (out).
+  // In the order of reserve(): load() converts an input, target() returns memory for an output.
   T* load(const TensorRef& t) {
     T* const to = target(t);
     if (!wide(t)) convert_copy(ctx_, t, as_wide(t, to));
@@ -184,7 +184,7 @@ class Attention {
   }
   T* scores(size_t at) const { return part<T>(block_, at); }
 
-  // c = alpha * a b^T for rows of queries and keys; a b; a^T b.
+  // Products of rows of queries and of keys: c = alpha * a b^T, alpha * a b and alpha * a^T b.
   void against_keys(const T* a, const T* b, int64_t d, double alpha, T* c) {
     gemm(ctx_,
          {.dtype = DTypeOf<T>::value,

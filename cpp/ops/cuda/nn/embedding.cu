@@ -8,7 +8,7 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-// Indices are truncated and clipped to the table; a NaN is row 0.
+// Truncates an index to an integer and clips it to the table; a NaN gives row 0.
 __device__ __forceinline__ int64_t clipped_row(const void* indices, DType dtype, int64_t i,
                                                int64_t rows) {
   const double v = load_any<double>(indices, dtype, i);
@@ -16,7 +16,7 @@ __device__ __forceinline__ int64_t clipped_row(const void* indices, DType dtype,
   return v < static_cast<double>(rows - 1) ? static_cast<int64_t>(v) : rows - 1;
 }
 
-// Rows are moved as words of the widest type that divides them.
+// Copies rows in words of the widest type whose size divides the size of a row.
 template <class Word>
 __global__ void gather_rows(int64_t words, int64_t row_words, const void* indices, DType dtype,
                             int64_t rows, const Word* table, Word* out) {

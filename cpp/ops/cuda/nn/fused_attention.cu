@@ -1,5 +1,5 @@
-// Does the work around a plan of cuDNN: operands that it cannot read are copied, lengths, seed,
-// mask are brought into its form, and rows that attend to nothing become zero.
+// Runs a plan of cuDNN: copies operands that cuDNN cannot read, converts lengths, seed and mask to
+// its format, and sets rows that attend to no key to zero.
 #include <cmath>
 #include <vector>
 
@@ -16,10 +16,10 @@ namespace {
 
 constexpr int64_t kVector = 8;  // halves that cuDNN loads at once
 constexpr uintptr_t kVectorBytes = 16;
-constexpr float kMaskedRow = -1e29f;            // a logarithm of sums below is that of a masked row
-constexpr uint64_t kSeedStream = ~uint64_t{0};  // the factors of dropout are drawn from small ones
+constexpr float kMaskedRow = -1e29f;            // a row is masked if log_sum is below
+constexpr uint64_t kSeedStream = ~uint64_t{0};  // dropout masks are drawn from small ones
 
-// Lengths of samples, which are used from 0 to k_length.
+// The number of keys of each sample, clipped to [0, most].
 struct Lengths {
   const void* data = nullptr;
   bool is_64 = false;
@@ -33,8 +33,8 @@ struct Lengths {
   }
 };
 
-// Memory from which cuDNN reads lengths and seed. Empty samples get length 1; their results are
-// cleared afterwards.
+// Memory from which cuDNN reads lengths and seed. Samples of length 0 get length 1, and their
+// results are set to zero afterwards.
 struct Prepared {
   int32_t *q_lengths = nullptr, *k_lengths = nullptr;
   int64_t* seed = nullptr;  // seed and offset
@@ -49,7 +49,7 @@ __global__ void prepare(int64_t batch, int64_t q_length, const __grid_constant__
       to.q_lengths[b] = static_cast<int32_t>(q_length);
       to.k_lengths[b] = static_cast<int32_t>(length > 0 ? length : 1);
     }
-    // A seed for each call: cuDNN's counters would overlap those of the next call.
+    // Each call needs its own seed: with one seed, the counters of two calls would overlap.
     if (to.seed && b == 0) {
       const auto words = philox(static_cast<uint64_t>(random_state[0]),
                                 static_cast<uint64_t>(random_state[state_step]), kSeedStream);
@@ -59,7 +59,7 @@ __global__ void prepare(int64_t batch, int64_t q_length, const __grid_constant__
   }
 }
 
-// cuDNN computes NaN from -inf; finite numbers below all scores take no part either.
+// Replaces -inf, from which cuDNN computes NaN, by a finite number that masks a score as well.
 __global__ void raise_mask(int64_t n, DType dtype, void* mask) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
     const float value = load_as<float>(mask, dtype, i);
@@ -68,7 +68,7 @@ __global__ void raise_mask(int64_t n, DType dtype, void* mask) {
   }
 }
 
-// Clears the rows of queries that attend to nothing, which the forward marks by infinity.
+// Zeroes the rows of queries that attend to no key; forward marks them by log_sum = infinity.
 __global__ void clear_rows(int64_t rows, int64_t rows_of_sample, int64_t width,
                            const __grid_constant__ Lengths lengths, bool mark, float* log_sum,
                            uint16_t* values) {
@@ -82,7 +82,7 @@ __global__ void clear_rows(int64_t rows, int64_t rows_of_sample, int64_t width,
   }
 }
 
-// Clears the gradients of keys beyond the lengths.
+// Zeroes the gradients of keys beyond a sample's length.
 __global__ void clear_keys(int64_t n, int64_t heads, int64_t width,
                            const __grid_constant__ Lengths lengths, uint16_t* grads) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
@@ -94,7 +94,7 @@ __global__ void clear_keys(int64_t n, int64_t heads, int64_t width,
 bool is_aligned(const TensorRef& t) {
   return reinterpret_cast<uintptr_t>(t.data) % kVectorBytes == 0;
 }
-// Whether cuDNN can read an array where it is.
+// Returns whether cuDNN can read the array without a copy.
 bool is_readable(const TensorRef& t) {
   if (!is_aligned(t) || t.strides[3] != 1) return false;
   for (int i = 0; i < 3; ++i)
@@ -105,7 +105,7 @@ bool is_readable(const TensorRef& t) {
 AttentionProblem::Steps contiguous_steps(const Shape& s) {
   return AttentionProblem::contiguous(s[1], s[2], s[3]);
 }
-// Steps of axes of one element do not matter: they are as in a contiguous array.
+// Returns the strides; axes of extent 1 get those of a contiguous array, as theirs do not matter.
 AttentionProblem::Steps steps_of(const TensorRef& t) {
   AttentionProblem::Steps steps = contiguous_steps(t.shape);
   for (int i = 0; i < 3; ++i)
@@ -122,7 +122,7 @@ class Call {
  public:
   Call(KernelContext& ctx, const AttentionProblem& problem) : ctx_(ctx), problem_(problem) {}
 
-  // Arrays in any layout, and those that the plan reads or writes in contiguous memory.
+  // Add an operand of the plan: read() with its strides, the others as a contiguous array.
   void read(AttentionTensor id, const TensorRef& t, AttentionProblem::Steps AttentionProblem::*at) {
     operands_.push_back({id, t, at, false, !is_readable(t)});
   }
@@ -139,7 +139,7 @@ class Call {
   }
   void set_mask(const TensorRef& t) { mask_ = t; }
 
-  // False where cuDNN has no plan.
+  // Returns false if cuDNN has no plan.
   bool run(const TensorRef& random_state) {
     lengths_.most = problem_.k_length;
     std::shared_ptr<const AttentionPlan> plan = find();
@@ -260,7 +260,7 @@ AttentionProblem describe(const AttentionParams& p, bool backward, float dropout
 const char* why_not_fused(KernelContext& ctx, const AttentionProblem& problem) {
   if (const char* reason = why_not_cudnn(problem)) return reason;
   if (problem.dropout == 0) return nullptr;
-  // The other direction must drop the same weights.
+  // Forward and backward must drop the same weights: cuDNN needs a plan for both.
   AttentionProblem forward = problem, backward = problem;
   forward.backward = false;
   forward.output_grad = {};

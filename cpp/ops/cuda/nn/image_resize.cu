@@ -1,5 +1,5 @@
-// Gradients are gathered: a thread adds up what the outputs that read its pixel give back, in a
-// fixed order.
+// Gradients are gathered: one thread per input pixel adds the contributions of all outputs that
+// read the pixel, in a fixed order.
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/image_resize.h"
@@ -26,7 +26,7 @@ struct Place {
       : plane(i / width / height), row(i / width % height), column(i % width) {}
 };
 
-// Rows (or columns) [begin, end) that make output position i.
+// Input rows (or columns) [begin, end) from which output position i is computed.
 struct PoolRange {
   int64_t begin, end;
   __device__ PoolRange(int64_t i, int64_t size, int64_t out_size)
@@ -69,7 +69,7 @@ __global__ void adaptive_pool_gradient(int64_t n, Planes q, const void* grad, vo
   }
 }
 
-// Output positions that may read input position r; those next to them have weight 0.
+// Output positions [begin, end) that may read input position r; some may have weight 0.
 struct Readers {
   int64_t begin, end;
   __device__ Readers(int64_t r, int64_t size, int64_t out_size, bool align_corners) : begin(0) {

@@ -18,7 +18,7 @@ struct RunningMean {
   void *running, *used;
 };
 
-// A block per channel.
+// One block per channel.
 template <class C>
 __global__ void __launch_bounds__(kThreads)
     running_mean_kernel(const __grid_constant__ RunningMean m) {

@@ -1,6 +1,6 @@
-// LayerNorm, GroupNorm and InstanceNorm are one computation on rows: each row gets mean 0 and
-// variance 1, then runs of its elements get a gamma and beta of their own. One block per row; rows
-// of LayerNorm that fit into the registers of a warp are read once, one warp per row.
+// LayerNorm, GroupNorm and InstanceNorm are one computation on rows: normalize each row to mean 0
+// and variance 1, then apply gamma and beta, one pair for each run of elements. One block per row;
+// if LayerNorm's row fits into the registers of a warp, one warp per row, which reads it once.
 #include <initializer_list>
 #include <type_traits>
 
@@ -18,8 +18,8 @@ using Rows = NormalizedRows;
 
 constexpr int kMostThreads = 512;  // the largest block that shares a row
 
-// Mean and standard deviation of a row, by all threads of a block; the variance in a second pass
-// over what the cache still holds.
+// The threads of a block compute mean and standard deviation of a row. The second pass, for the
+// variance, usually finds the row in the cache.
 template <class T, class Acc = AccOf<T>>
 __device__ __forceinline__ void row_stats(const Rows& rows, const T* x, Acc& mean, Acc& std) {
   const Acc n = static_cast<Acc>(rows.length);
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// With g = output_grad * gamma: grad = (g - mean(g) - x_hat * mean(g * x_hat)) / std. Leaves mean
+// With g = output_grad * gamma: grad = (g - mean(g) - x_hat * mean(g * x_hat)) / std. Stores mean
 // and 1 / std of every row for the gradients of gamma and beta.
 template <class T>
 __global__ void __launch_bounds__(kMostThreads)
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// Elements of one pack of a row; a lane of the warp has packs lane, lane + 32, ...
+// Elements of a pack. Lane k of a warp holds packs k, k + 32, ... of a row.
 template <class T>
 constexpr int kVector = static_cast<int>(16 / sizeof(T));
 constexpr int kMostPacks = 8;
@@ -204,9 +204,9 @@ __global__ void backward_data_warps(const __grid_constant__ Rows rows, const T* 
   }
 }
 
-// Gradients of gamma and beta where every element of a row has its own (LayerNorm over contiguous
-// rows): a block takes V neighbouring columns for each lane and a part of the rows; the sums of the
-// parts, (splits, 2, length), are joined afterwards.
+// Gradients of gamma and beta if every element of a row has its own (LayerNorm over contiguous
+// rows): a block sums a part of the rows, V neighbouring columns per lane. Another kernel adds the
+// partial sums, (splits, 2, length).
 constexpr int kLines = kThreads / kWarp;
 
 template <class T, int V>
@@ -247,7 +247,7 @@ __global__ void backward_columns(const __grid_constant__ Rows rows, int64_t spli
   }
 }
 
-// A warp joins the sums of one column.
+// One warp adds the partial sums of one column.
 template <class T>
 __global__ void join_columns(int64_t length, int64_t splits, const AccOf<T>* sums, T* gamma_grad,
                              T* beta_grad) {
@@ -266,7 +266,7 @@ __global__ void join_columns(int64_t length, int64_t splits, const AccOf<T>* sum
   }
 }
 
-// The same for runs of elements: one block per parameter.
+// The same if a run of elements shares gamma and beta: one block per pair.
 template <class T>
 __global__ void backward_runs(const __grid_constant__ Rows rows, int64_t params, const T* grads,
                               const T* data, const AccOf<T>* stats, T* gamma_grad, T* beta_grad) {
@@ -294,7 +294,7 @@ unsigned threads_for(int64_t length) {
   return static_cast<unsigned>(std::clamp<int64_t>((length / 4 + 31) / 32 * 32, 32, kMostThreads));
 }
 
-// Whether rows are contiguous and every element of one has a gamma of its own.
+// Returns whether rows are contiguous and every element of a row has its own gamma.
 bool is_plain(const Rows& rows) { return rows.run == 1 && rows.inner == 1 && rows.cycle == 1; }
 
 bool packs_fit(const Rows& rows, int vector, std::initializer_list<const void*> pointers) {
@@ -303,8 +303,8 @@ bool packs_fit(const Rows& rows, int vector, std::initializer_list<const void*> 
   return rows.length % vector == 0;
 }
 
-// Calls fn(integral_constant<int, V>): rows are moved in packs of V, or of 1 where those do not
-// fit.
+// Calls fn(integral_constant<int, V>) with the pack size V: kVector<T>, or 1 if rows cannot be read
+// in packs.
 template <class T, class F>
 void dispatch_packs(const Rows& rows, std::initializer_list<const void*> pointers, F&& fn) {
   if (packs_fit(rows, kVector<T>, pointers))
@@ -332,7 +332,7 @@ void norm(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   });
 }
 
-// Parts of the rows for the gradients of gamma and beta.
+// Returns into how many parts the rows are split for the gradients of gamma and beta.
 int64_t splits_of(const Rows& rows, int vector) {
   constexpr int64_t kBlocksWanted = 1024, kLeastRows = 4 * kLines;
   const int64_t tiles = (rows.length + kWarp * vector - 1) / (kWarp * vector);

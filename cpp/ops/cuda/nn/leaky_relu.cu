@@ -92,7 +92,7 @@ __global__ void prelu_loop(int64_t n, DType dtype, const void* x, const void* ga
   }
 }
 
-// One block per gamma: both gradients in one pass over its elements.
+// One block per gamma computes the gradients of data and gamma in one pass over its elements.
 template <class C>
 __global__ void prelu_backward_loop(DType dtype, const void* grad, const void* x, const void* gamma,
                                     int64_t outer, int64_t count, int64_t inner, void* data_grad,

@@ -97,7 +97,7 @@ __device__ __forceinline__ int64_t class_index(const Array& label, int64_t n, in
   return v > 0 ? static_cast<int64_t>(v < last ? v : last) : 0;
 }
 
-// Largest element and logarithm of the sum of exponentials below it, of a row, by a block.
+// A block computes a row's largest element `top` and log(sum(exp(x - top))).
 template <class C>
 __device__ __forceinline__ void log_sum_exp(const Array& x, int64_t first, int64_t classes, C& top,
                                             C& log_sum) {

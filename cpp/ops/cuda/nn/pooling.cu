@@ -1,7 +1,7 @@
-// One thread per output element, and in the backward direction one per element of data, which asks
-// all windows over it for its part: no atomics, the same result in every run. Channels-last arrays
-// of floats are worked on in packs of channels. Where windows of maxima overlap, a first kernel of
-// the backward direction finds the place of each maximum within its window.
+// Forward: one thread per output element. Backward: one thread per element of data, which adds the
+// gradients from all windows over it; without atomics, every run gives the same result. Float
+// arrays in channels-last layout are processed in packs of channels. For max pooling with windows
+// that overlap, a first backward kernel finds the position of each maximum within its window.
 #include <initializer_list>
 #include <limits>
 
@@ -66,7 +66,7 @@ __device__ __forceinline__ Place place_of(const Geometry& g, const SpatialDims& 
   return p;
 }
 
-// The part of one window that lies in data, and its element count for averages.
+// The part of a window that lies in data, and the divisor for its average.
 struct Window {
   int64_t begin[3], end[3], count;
 };
@@ -86,7 +86,7 @@ __device__ __forceinline__ Window window_at(const Geometry& g, const int64_t (&a
   return w;
 }
 
-// fn(pixel) in row-major order, every `step`-th from `first` on.
+// Calls fn(pixel) for pixels first, first + step, ... of a window, in row-major order.
 template <class F>
 __device__ __forceinline__ void for_pixels(const Geometry& g, const Window& w, F&& fn,
                                            int64_t first = 0, int64_t step = 1) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ C root(C v, int p) {
     return p == 1 ? v : p == 2 ? std::sqrt(v) : std::cbrt(v);
 }
 
-// `share` threads work on one window and meet through shuffles: 1, or a warp for large windows.
+// `share` threads reduce one window through warp shuffles: 1, or a whole warp if it is large.
 template <class C, int share>
 __global__ void pool(int64_t n, const __grid_constant__ Geometry g, DType dtype, const void* x,
                      void* y) {
@@ -152,7 +152,7 @@ __global__ void pool(int64_t n, const __grid_constant__ Geometry g, DType dtype,
 template <class T>
 constexpr int kVector = static_cast<int>(16 / sizeof(T));
 
-// Position of a pixel within a window, counted from where the window begins, padding included.
+// Index of a pixel within a window, counted from the first element, which may be padding.
 struct PlaceInWindow {
   int64_t start[3], kernel[3];
 
@@ -168,7 +168,7 @@ struct PlaceInWindow {
   }
 };
 
-// Packs of channels of one output element: sums, averages and maxima.
+// Sum, average and max pooling; a thread computes one pack of channels of the output.
 template <class T, int V>
 __global__ void pool_packs(int64_t packs, const __grid_constant__ Geometry g, const T* x, T* y) {
   using Acc = AccOf<T>;
@@ -197,7 +197,7 @@ __global__ void pool_packs(int64_t packs, const __grid_constant__ Geometry g, co
   }
 }
 
-// Writes the place of each window's maximum; a window without elements has the place -1.
+// Writes the position of the maximum within each window, -1 for a window without elements.
 template <class T, class Index, int V>
 __global__ void find_maxima(int64_t packs, const __grid_constant__ Geometry g, const T* x,
                             Index* places) {
@@ -224,8 +224,8 @@ __global__ void find_maxima(int64_t packs, const __grid_constant__ Geometry g, c
   }
 }
 
-// Maxima whose windows do not overlap: every window writes its own largest element's gradient into
-// an array of zeros.
+// Gradient of max pooling if windows do not overlap: every window writes the gradient of its
+// largest element into an array of zeros.
 template <class C, int share>
 __global__ void scatter_max(int64_t n, const __grid_constant__ Geometry g, DType dtype,
                             const void* grad, const void* x, void* out) {
@@ -243,7 +243,7 @@ __global__ void scatter_max(int64_t n, const __grid_constant__ Geometry g, DType
   }
 }
 
-// The windows that hold position `at`.
+// The windows that contain position `at`.
 __device__ __forceinline__ void windows_over(const Geometry& g, const int64_t (&at)[3],
                                              int64_t (&begin)[3], int64_t (&end)[3]) {
 #pragma unroll
@@ -255,7 +255,7 @@ __device__ __forceinline__ void windows_over(const Geometry& g, const int64_t (&
   }
 }
 
-// The gradient of maxima whose places find_maxima has written.
+// Gradient of max pooling from the positions that find_maxima has written.
 template <class T, class Index, int V>
 __global__ void gather_maxima(int64_t packs, const __grid_constant__ Geometry g, const T* grad,
                               const Index* places, T* out) {
@@ -320,7 +320,7 @@ __global__ void gather(int64_t n, const __grid_constant__ Geometry g, DType dtyp
   }
 }
 
-// Windows of at least so many elements are shared by a warp.
+// A window of at least this many elements is reduced by a warp.
 constexpr int64_t kSharedWindow = 64;
 
 bool packs_fit(const Geometry& g, int vector, std::initializer_list<const TensorRef*> arrays) {
@@ -370,7 +370,7 @@ void backward_of_maxima(KernelContext& ctx, const Geometry& g, const TensorRef& 
   launch_items(ctx, gather_maxima<T, Index, V>, packs, packs, g, grad.as<T>(), places, out.as<T>());
 }
 
-// Gradients of floats whose windows of maxima overlap.
+// Gradient of max pooling of float arrays if windows overlap.
 void overlapping_maxima(KernelContext& ctx, const Geometry& g, const TensorRef& grad,
                         const TensorRef& data, const TensorRef& out) {
   dispatch_float_elements("Pooling", grad.dtype, [&]<class T>(T) {

@@ -1,7 +1,7 @@
-// Recurrent layers: one product for the inputs of all steps, then a product and a launch per step.
-// cuDNN's own recurrent layers keep for backward what only they can size and read; here it is what
-// the operator's reserve output has room for, and any step can be looked at. Halves are computed in
-// float32: states that were rounded at every step would be off by a step of the dtype each time.
+// Recurrent layers: one matrix product for the inputs of all steps, then per step a product and a
+// kernel. cuDNN's recurrent layers are not used: their reserve for backward has a size and format
+// of their own, but the operator's reserve output has a fixed size and a format that can be read.
+// Half types are computed in float32, because rounding the states at every step adds up errors.
 #include "cpp/ops/nn/rnn.h"
 
 #include "cpp/ops/cuda/float32_copies.h"
@@ -45,7 +45,7 @@ class Pass {
 
   const RnnSizes& sizes() const { return s_; }
 
-  // products: (batch, gates * hidden) elements of scratch. drops: between layers, with a mask.
+  // products: scratch, (batch, gates * hidden) elements. drops: apply dropout between layers.
   void forward(void* output, void* state, void* cell, void* products, bool drops) {
     const void* input = in_.data->data;
     for (int64_t l = 0; l < s_.layers; ++l) {
@@ -75,7 +75,7 @@ class Pass {
     return offset(part_at(l, d, layout_.first.gates), step * s_.batch * s_.gates * s_.hidden,
                   dtype_);
   }
-  // States are in the order of time: backward directions begin after the last step.
+  // States are stored in order of time, so backward directions start after the last step.
   void* hidden(int64_t l, int64_t d, int64_t slot) const {
     return offset(part_at(l, d, layout_.first.hidden), slot * s_.batch * s_.out(), dtype_);
   }
@@ -193,7 +193,7 @@ class Pass {
   }
 };
 
-// Memory that backward needs besides the reserve.
+// Scratch memory of backward.
 struct BackwardScratch {
   void *input_grads, *hidden_grads, *active, *inner_grad, *state_grad, *cell_grad, *between[2];
 };
@@ -277,7 +277,7 @@ class BackwardPass final : public Pass {
   const BackwardScratch w_;
 };
 
-// Elements of the scratch memory for one step's products.
+// Returns how many elements of scratch memory the products of one step need.
 int64_t products_count(const RnnSizes& s) {
   return s.batch * std::max(s.gates * s.hidden, s.out());
 }

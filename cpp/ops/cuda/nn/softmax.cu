@@ -41,7 +41,7 @@ struct Array {
   void* data;
   DType dtype;
 };
-// Rows that are computed in double may be stored in any dtype: a float64 result of a float32 input.
+// If C is double, dispatches on the dtype: the input may be float32 and the result float64.
 template <class C>
 __device__ __forceinline__ C read(const Array& a, int64_t i) {
   if constexpr (std::is_same_v<C, double>)
@@ -52,7 +52,7 @@ __device__ __forceinline__ C read(const Array& a, int64_t i) {
 
 constexpr int kMostThreads = 1024;  // the largest block that shares a row
 
-// The threads that share a row: all of a block, or one alone.
+// The threads that share a row: all threads of a block, or a single thread.
 template <bool by_block>
 struct Team {
   static constexpr int kThreadsOfBlock = by_block ? kMostThreads : kThreads;
@@ -221,8 +221,8 @@ __global__ void backward_warps(const __grid_constant__ Rows rows, const T* grad,
 
 Array array(const TensorRef& t) { return {t.data, t.dtype}; }
 
-// Calls fn(T{}, integral_constant<int, V>) and returns true where warps serve the rows: contiguous
-// ones of one float type, short enough for their registers.
+// If a warp can process a row (contiguous, one float type, short enough for a warp's registers),
+// calls fn(T{}, integral_constant<int, V>) and returns true.
 template <class F>
 bool dispatch_warps(const Rows& rows, std::initializer_list<const TensorRef*> arrays, F&& fn) {
   const DType dtype = (*arrays.begin())->dtype;
@@ -278,7 +278,7 @@ Rows make_rows(Form form, const SoftmaxParams& p, const ChannelBlocks& b, const 
   return rows;
 }
 
-// Results in float64 are computed in it, whatever the input's type.
+// A float64 result is computed in float64, whatever the input's type.
 void forward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
   if (dispatch_warps(rows, {&in[0], &out[0]}, [&]<class T, class V>(T, V) {
         launch(ctx, forward_warps<T, V::value>, blocks_for(rows.count() * kWarp, ctx), kThreads,

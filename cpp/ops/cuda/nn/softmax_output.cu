@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kCountingThreads)
 struct Call {
   ChannelBlocks b;
   double grad_scale, divisor;
-  const int64_t* valid;  // null, or the divisor's other factor
+  const int64_t* valid;  // if not null, its value is a second factor of the divisor
   float alpha;
   bool use_ignore;
   int64_t ignored;
@@ -82,7 +82,7 @@ void backward(KernelContext& ctx, const SoftmaxOutputParams& p, Inputs in, Outpu
             out[0].data};
   const int64_t n = in[0].size();
   if (in[1].shape == in[0].shape) return launch_items(ctx, dense_gradient<C>, n, n, call);
-  // 1.x: positions count only without 'valid'.
+  // As in 1.x, positions are a factor of the divisor unless normalization is 'valid'.
   const bool by_valid = p.normalization == LossNormalization::kValid;
   if (p.multi_output && !by_valid) call.divisor = static_cast<double>(call.b.inner);
   if (p.normalization == LossNormalization::kBatch)

@@ -8,7 +8,7 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-// Planes of the input within those of the output, `scale` times as high and wide.
+// Maps planes of the input to planes of the output, which are `scale` times as high and wide.
 struct Planes {
   int64_t channels, height, width;  // size of the small array
   int64_t all_channels, first;      // channels of the large array, and the first of these

@@ -20,8 +20,8 @@ __global__ void copy_rows(const __grid_constant__ PackedRows p, const uint8_t* f
   }
 }
 
-// A block transposes tiles through shared memory, so that both sides are read and written in
-// order: channels in words of 4.
+// A block transposes one tile at a time in shared memory, so that loads and stores are coalesced.
+// The output packs 4 channels into a 32-bit word.
 constexpr int kTileChannels = 32, kTilePixels = 128, kWord = 4;
 
 // Returns the pixel of the source for one of the copy, -1 on the border.
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t first_channel = task % channel_tiles * kTileChannels;
     const int64_t first_pixel = task / channel_tiles % pixel_tiles * kTilePixels;
     const int64_t image = task / channel_tiles / pixel_tiles;
-    __syncthreads();  // the last tile has been written
+    __syncthreads();  // the previous tile has been stored; shared memory may be reused
     for (int k = threadIdx.x; k < kTileChannels * kTilePixels; k += blockDim.x) {
       const int64_t c = first_channel + k / kTilePixels, pixel = first_pixel + k % kTilePixels;
       const bool inside = image < p.images && c < p.channels && pixel < pixels;

@@ -1,5 +1,5 @@
-// Pairs of rows and columns of score matrices: many blocks sort the scores of all matrices, then
-// one block per matrix takes the pairs, best first.
+// Greedy matching of rows and columns of score matrices: many blocks sort the scores of all
+// matrices, then one block per matrix chooses pairs, the best first.
 #include "cpp/ops/cuda/vision/ranking.cuh"
 #include "cpp/ops/cuda/vision/suppression_plan.h"
 #include "cpp/ops/registration.h"
@@ -13,14 +13,14 @@ struct MatchingArgs {
   const void* scores;
   void *row_match, *column_match;
   DType dtype;
-  int64_t first_matrix, matrices;  // those of this pass
+  int64_t first_matrix, matrices;  // range of matrices that this pass processes
   int64_t rows, columns, most, padded;
   bool is_ascend;
   double threshold;
   Ranked* entries;
 };
 
-// Scores that cannot match get the last key.
+// Makes sort keys; scores that do not pass the threshold get the last key.
 template <class C>
 __global__ void rank_scores(int64_t n, const __grid_constant__ MatchingArgs a) {
   const int64_t size = a.rows * a.columns;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) match_ranked(const __grid_constant__
       store_as<C>(a.column_match, a.dtype, first_column + i, C(-1));
     int64_t left = a.most;
     for (int64_t first = 0; first < size && left > 0; first += kThreads) {
-      __syncthreads();  // all threads see the matches so far
+      __syncthreads();  // makes earlier matches visible to all threads
       const int64_t i = first + threadIdx.x;
       const int64_t index = i < size && entries[i].key != kLastKey ? entries[i].index : -1;
       const int64_t row = index / a.columns, column = index % a.columns;

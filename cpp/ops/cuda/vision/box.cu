@@ -17,7 +17,7 @@ __device__ Edges<C> edges_of(const void* data, DType dtype, int64_t box, bool co
   C v[4];
   for (int k = 0; k < 4; ++k) v[k] = load_as<C>(data, dtype, 4 * box + k);
   const C width = corner ? v[2] - v[0] : v[2], height = corner ? v[3] - v[1] : v[3];
-  const C area = width < 0 || height < 0 ? C(0) : width * height;  // inside out: 0
+  const C area = width < 0 || height < 0 ? C(0) : width * height;  // 0 if corners are swapped
   if (corner) return {v[0], v[2], v[1], v[3], area};
   const C x = v[2] / 2, y = v[3] / 2;
   return {v[0] - x, v[0] + x, v[1] - y, v[1] + y, area};
@@ -43,7 +43,7 @@ void box_iou(KernelContext& ctx, const BoxIouParams& p, Inputs in, Outputs out) 
   });
 }
 
-// A box as middle and size.
+// A box given by center and size.
 template <class C>
 struct Center {
   C x, y, width, height;
@@ -70,7 +70,7 @@ __global__ void box_encode_kernel(const __grid_constant__ EncodeArgs a) {
     const bool positive = load_as<C>(a.samples, a.dtype, i) > C(0.5);
     C encoded[4] = {0, 0, 0, 0};
     if (positive && a.num_refs > 0) {
-      const C match = load_as<C>(a.matches, a.dtype, i);  // out of range: the nearest box
+      const C match = load_as<C>(a.matches, a.dtype, i);  // clipped to the range of boxes
       const C last = static_cast<C>(a.num_refs - 1);
       const int64_t ref = match > C(0) ? static_cast<int64_t>(match < last ? match : last) : 0;
       const auto from = center_of<C>(a.refs, a.dtype, i / a.num_anchors * a.num_refs + ref);

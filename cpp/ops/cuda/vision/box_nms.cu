@@ -1,4 +1,4 @@
-// Suppression of boxes, best first.
+// Non-maximum suppression of boxes, in descending order of scores.
 #include "cpp/ops/cuda/vision/suppression.cuh"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/box_nms.h"
@@ -12,7 +12,7 @@ struct NmsArgs {
   void* out;
   int64_t* source;
   DType dtype;
-  int64_t first_image, images;  // those of this pass
+  int64_t first_image, images;  // range of images that this pass processes
   int64_t boxes, width, limit, padded;
   int coord_start, score_index, id_index;
   bool corner_in, corner_out, one_group, has_background;
@@ -34,7 +34,7 @@ __device__ RankedBox<C> load_box(const NmsArgs& a, int64_t row) {
   return {v[0], v[1], v[2], v[3], width < 0 || height < 0 ? C(0) : width * height, 0};
 }
 
-// Boxes with a negative left edge stay unchanged: in 1.x they count as filled with -1.
+// Boxes with a negative first coordinate stay unchanged: 1.x takes them for rows of -1.
 template <class C>
 __device__ void change_format(const NmsArgs& a, C (&v)[4]) {
   if (a.corner_in == a.corner_out || v[0] < C(0)) return;
@@ -73,7 +73,7 @@ __global__ void load_ranked(int64_t n, const __grid_constant__ NmsArgs a,
     if (entry.key == kLastKey) continue;
     const int64_t row = a.first_row(image) + entry.index;
     RankedBox<C> box = load_box<C>(a, row);
-    if (!a.one_group) {  // classes count without their fraction
+    if (!a.one_group) {  // class ids are truncated to integers
       const C id = load_as<C>(a.data, a.dtype, row * a.width + a.id_index);
       box.group = std::fabs(id) < C(2147483648.0) ? static_cast<int32_t>(id) : INT32_MIN;
     }
@@ -91,8 +91,8 @@ struct DropsByOverlap {
   }
 };
 
-// A thread per row: writes the box of this rank if it is kept, and fills the row of the output if
-// fewer are.
+// Thread i of an image writes the box with rank i by score if it is kept, and fills row i of the
+// output with -1 if fewer boxes are kept.
 template <class C>
 __global__ void write_kept(int64_t n, const __grid_constant__ NmsArgs a,
                            const __grid_constant__ Suppression<C> s) {

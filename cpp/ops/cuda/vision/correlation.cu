@@ -10,12 +10,12 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-// Coordinates count from the corner of the images with their border of zeros.
+// Coordinates are those of the zero-padded images.
 struct Patches {
   const void *first, *second, *grad;  // grad: of the output
   DType dtype;
   int64_t channels, height, width, pad, rows, columns;
-  int64_t size, start, stride;  // edge of a patch, corner of the first one, distance of corners
+  int64_t size, start, stride;  // side of a patch, corner of the first one, step between corners
   int64_t radius, step, moves;  // displacements along an axis
   bool multiply;
 
@@ -78,7 +78,7 @@ __global__ void correlation_kernel(int64_t n, const __grid_constant__ Patches p,
   }
 }
 
-// kSecond: the gradient of data2.
+// The gradient of data2 if kSecond, otherwise of data1.
 template <class C, bool kSecond>
 __global__ void correlation_backward_kernel(int64_t n, const __grid_constant__ Patches p,
                                             void* out) {

@@ -1,6 +1,6 @@
-// Works like convolution by im2col and matrix product, image by image, on interpolated columns. The
-// plain form takes the border's values up to one pixel after the last row and column and zeros
-// elsewhere outside; the modulated one has zeros around the image.
+// Convolution by im2col and matrix product, image by image; the columns hold interpolated values.
+// In the plain form, points less than one pixel after the last row or column read the border's
+// values, and other outside points read 0; the modulated form pads the image with zeros.
 #include <limits>
 
 #include "cpp/ops/cpu/vision/bilinear.h"
@@ -50,7 +50,7 @@ struct Image {
   const void *data, *offset, *mask;
 };
 
-// Position that element `element` of deformable group `group` reads for output `position`.
+// The point that kernel element `element` of deformable group `group` reads for an output.
 template <class C>
 struct Point {
   enum Kind { kInside, kOutside, kNaN } kind;
@@ -83,8 +83,8 @@ struct Point {
   }
 };
 
-// col[(c, element), position] = image[c] at the moved position, times the factor. A thread per
-// point, for all channels of its group.
+// col[(c, element), position] = image[c] interpolated at the point, times the factor. One thread
+// per point, for all channels of its deformable group.
 template <class C>
 __global__ void unfold_moved(int64_t n, const __grid_constant__ Geometry g, Image image, C* col) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
@@ -103,7 +103,7 @@ __global__ void unfold_moved(int64_t n, const __grid_constant__ Geometry g, Imag
   }
 }
 
-// A thread owns a plane and takes the points in order, so that runs agree.
+// One thread per plane adds the points in order, so that every run gives the same sums.
 template <class C>
 __global__ void scatter_planes(const __grid_constant__ Geometry g, Image image, const C* grad_col,
                                C* sums, void* image_grad) {
@@ -121,7 +121,7 @@ __global__ void scatter_planes(const __grid_constant__ Geometry g, Image image, 
   }
 }
 
-// Gradients of offsets and factors: sums over the channels of a deformable group.
+// Gradients of offsets and mask: sums over the channels of a deformable group.
 template <class C>
 __global__ void point_gradients(int64_t n, const __grid_constant__ Geometry g, Image image,
                                 const C* grad_col, void* offset_grad, void* mask_grad) {

@@ -1,4 +1,4 @@
-// Position-sensitive pooling over bins that trans moves.
+// Position-sensitive ROI pooling; the input `trans` moves the bins.
 #include "cpp/ops/cpu/vision/moved_bins.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/vision/region_gather.cuh"
@@ -43,7 +43,7 @@ struct MovedArgs {
   __device__ typename Bins::Bin bin(const C* region, int64_t r, int64_t channel, int64_t k) const {
     return bins.bin(region, r, channel, k / bins.p.pooled_size, k % bins.p.pooled_size);
   }
-  // Share of the gradient that each point of a bin gets.
+  // Returns the gradient of each sampling point of a bin.
   __device__ C point_grad(const typename Bins::Bin& bin, int64_t r, int64_t channel,
                           int64_t k) const {
     const int64_t count = bins.for_points(bin, [](const Neighbours<C>&) {});
@@ -78,11 +78,11 @@ __global__ void moved_pooling_kernel(int64_t n, const __grid_constant__ MovedArg
 template <class T>
 struct MovedGather {
   using C = AccOf<T>;
-  struct Entry {  // a bin of a region, and what each of its points gets
+  struct Entry {  // a bin of a region, and the gradient of each of its points
     typename MovedArgs<T>::Bins::Bin bin;
     C grad;
   };
-  static constexpr int kChannels = 1;  // channels differ in the bins that they are read by
+  static constexpr int kChannels = 1;  // each channel is read by other bins
   MovedArgs<T> a;
 
   __device__ bool touches(int64_t item, int64_t image, int64_t plane, const Rectangle& tile,
@@ -111,7 +111,7 @@ struct MovedGather {
   }
 
  private:
-  // Lines that the points of a bin may touch; a NaN, which touches none, is on line 0.
+  // The first of the lines that the points of a bin may touch; 0 if `at` is NaN.
   __device__ static int64_t first_line(C at, int64_t size) {
     return mxlite::cpu::clamp_index(std::floor(at) - C(1), int64_t{0}, size - 1);
   }
@@ -121,8 +121,8 @@ struct MovedGather {
   }
 };
 
-// A warp per place of a class of output channels: the offsets along x and y. Lanes take channels in
-// turn, and their sums are added in a fixed order.
+// One warp per part and class computes the gradients of its two offsets, along x and y. Each lane
+// sums some of the channels; the lanes' sums are added in a fixed order.
 template <class T, class C = AccOf<T>>
 __global__ void moved_trans_gradient(int64_t n, const __grid_constant__ MovedArgs<T> a, T* out) {
   const C unit = static_cast<C>(a.bins.p.trans_std);

@@ -35,7 +35,7 @@ __global__ void prior_kernel(int64_t n, const __grid_constant__ PriorArgs a) {
   }
 }
 
-// Half sizes are computed as the CPU does, in the type of computation.
+// Computes half of the anchors' sizes in type C, as on the CPU.
 template <class C>
 void fill_sizes(const MultiBoxPriorParams& p, PriorArgs& a) {
   const auto height = static_cast<C>(a.rows), width = static_cast<C>(a.columns);
@@ -82,14 +82,14 @@ struct DetectArgs {
   const void *probabilities, *offsets, *anchors;
   void* out;
   DType dtype;
-  int64_t first_image, images;  // those of this pass
+  int64_t first_image, images;  // range of images that this pass processes
   int64_t classes, num_anchors, padded;
   float threshold, nms_threshold;
   double variances[4];
-  int64_t limit;  // detections that are compared
+  int64_t limit;  // how many of the best detections are compared
   bool clip, one_group, suppresses;
-  void* rows;           // rows of the pass, in the order of anchors
-  int64_t* detections;  // number for each image
+  void* rows;           // rows of this pass, by image and anchor
+  int64_t* detections;  // how many, by image
   Ranked* entries;
   __device__ int64_t first_row(int64_t image) const { return (first_image + image) * num_anchors; }
 };
@@ -99,7 +99,7 @@ __global__ void decode_kernel(int64_t n, const __grid_constant__ DetectArgs a) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
     const int64_t image = a.first_image + i / a.num_anchors, anchor = i % a.num_anchors;
     const int64_t first = image * a.classes * a.num_anchors + anchor;
-    C score = C(-1);  // the most probable class but for the background
+    C score = C(-1);  // highest probability of a class other than background
     int64_t id = 0;
     for (int64_t c = 1; c < a.classes; ++c) {
       const C v = load_as<C>(a.probabilities, a.dtype, first + c * a.num_anchors);
@@ -134,14 +134,14 @@ __global__ void decode_kernel(int64_t n, const __grid_constant__ DetectArgs a) {
   }
 }
 
-// Row `from` of the pass becomes row `to` of the output.
+// Copies row `from` of this pass to row `to` of the output.
 template <class C>
 __device__ void copy_row(const DetectArgs& a, int64_t from, int64_t to) {
   for (int64_t k = 0; k < kRow; ++k)
     store_as<C>(a.out, a.dtype, to * kRow + k, load_as<C>(a.rows, a.dtype, from * kRow + k));
 }
 
-// Detections in the order of anchors, then rows of -1. A block per image.
+// One block per image writes its detections in the order of anchors, then rows of -1.
 template <class C>
 __global__ void __launch_bounds__(kThreads) collect(const __grid_constant__ DetectArgs a) {
   for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
@@ -168,7 +168,7 @@ __global__ void rank_detections(int64_t n, const __grid_constant__ DetectArgs a)
   }
 }
 
-// The best detections, in order, replace the first rows.
+// Overwrites the first rows of the output with the best detections, in descending order.
 template <class C>
 __global__ void load_ranked(int64_t n, const __grid_constant__ DetectArgs a,
                             const __grid_constant__ Suppression<C> s) {
@@ -197,7 +197,7 @@ struct DropsDetection {
   }
 };
 
-// Detections that are dropped, or were not compared, lose their class.
+// Sets the class of detections that are suppressed, or were not compared, to -1.
 template <class C>
 __global__ void clear_dropped(int64_t n, const __grid_constant__ DetectArgs a,
                               const __grid_constant__ Suppression<C> s) {

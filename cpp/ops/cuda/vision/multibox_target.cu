@@ -1,6 +1,6 @@
-// Training targets of single-shot detectors: the steps of the CPU's kernel, each over all images of
-// a pass at once. Only the matching of labels, in which each match decides about later ones, and
-// the choice among sorted negatives take one block per image.
+// Training targets of single-shot detectors: the same steps as in the CPU's kernel, each for all
+// images of a pass at once. Two steps use one block per image: the matching of labels, because each
+// match depends on earlier ones, and the choice among sorted negatives.
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/vision/ranking.cuh"
 #include "cpp/ops/cuda/vision/suppression_plan.h"
@@ -11,7 +11,7 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-constexpr float kNoOverlap = -1.0f;  // below every overlap that counts
+constexpr float kNoOverlap = -1.0f;  // less than any overlap that can match
 constexpr float kLeastOverlap = 1e-6f;
 
 enum class Role : int8_t { kIgnored, kNegative, kPositive };
@@ -20,16 +20,16 @@ struct TargetArgs {
   const void *anchors, *labels, *predictions;
   void *location, *mask, *classes;
   DType dtype;
-  int64_t first_image, images;  // those of this pass
+  int64_t first_image, images;  // range of images that this pass processes
   int64_t num_anchors, num_labels, label_width, num_classes, padded;
   float overlap_threshold, ignore_label, mining_ratio, mining_threshold;
   int64_t least_negatives;
   double variances[4];
-  // The pointers below have a part for each image of the pass.
+  // Each array below has a part for each image of this pass.
   int64_t* num_valid;     // labels before the first one of class -1
-  int64_t* label_anchor;  // by label: its nearest free anchor, -1: none
+  int64_t* label_anchor;  // by label: the free anchor that overlaps most, -1: none
   float* overlaps;        // a row of anchors per label
-  float* best_overlap;    // by anchor, if match_labels leaves it
+  float* best_overlap;    // by anchor, unless match_labels has matched it
   int32_t* best_label;    // by anchor
   Role* role;             // by anchor
   Ranked* entries;        // only if negatives are mined
@@ -76,8 +76,8 @@ __global__ void compute_overlaps(int64_t n, const __grid_constant__ TargetArgs a
   }
 }
 
-// Run by the whole block, which knows the result: the first anchor with the largest overlap in a
-// row, -1 where none counts.
+// Called by all threads of a block; returns to each of them the first anchor with the largest
+// overlap in the row, or -1 if no overlap is large enough.
 __device__ inline int64_t nearest_anchor(const float* row, int64_t count) {
   float most = kLeastOverlap;
   int64_t best = -1;
@@ -87,7 +87,7 @@ __device__ inline int64_t nearest_anchor(const float* row, int64_t count) {
       best = j;
     }
   const float largest = block_max(most, kLeastOverlap);
-  // Smallest index with it: the largest of its negation.
+  // The smallest index with this overlap, as the maximum of negated indices.
   const int64_t none = -count - 1;
   const int64_t found = block_max(best >= 0 && most == largest ? -best : none, none);
   return found == none ? -1 : -found;
@@ -108,8 +108,8 @@ __global__ void start_roles(int64_t n, const __grid_constant__ TargetArgs a, Rol
   for (int64_t at = global_index(); at < n; at += grid_stride()) a.role[at] = first;
 }
 
-// Pairs of a label and an anchor with the largest overlap of all that are left, one after the
-// other. A block per image.
+// Greedy matching, one block per image: repeatedly takes the label and the anchor with the largest
+// overlap among the unmatched ones.
 __global__ void __launch_bounds__(kThreads) match_labels(const __grid_constant__ TargetArgs a) {
   for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
     int64_t* const label_anchor = a.label_anchor + image * a.num_labels;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads) match_labels(const __grid_constant__
         }
       }
       if (best < 0) break;
-      __syncthreads();  // all threads have read what changes
+      __syncthreads();  // all threads have read the arrays that are written below
       if (threadIdx.x == 0) {
         a.role[first + nearest] = Role::kPositive;
         a.best_label[first + nearest] = static_cast<int32_t>(best);
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreads) match_labels(const __grid_constant__
   }
 }
 
-// The first label that overlaps most, for every anchor that match_labels left.
+// Finds the first label with the largest overlap for every anchor left by match_labels.
 __global__ void find_best_labels(int64_t n, const __grid_constant__ TargetArgs a) {
   for (int64_t at = global_index(); at < n; at += grid_stride()) {
     const int64_t image = at / a.num_anchors, j = at % a.num_anchors;
@@ -165,7 +165,7 @@ __global__ void find_best_labels(int64_t n, const __grid_constant__ TargetArgs a
   }
 }
 
-// Probability of the background.
+// Returns the predicted probability of background for an anchor.
 template <class C>
 __device__ C background(const TargetArgs& a, int64_t image, int64_t j) {
   const int64_t first = (a.first_image + image) * a.num_classes * a.num_anchors + j;
@@ -179,13 +179,13 @@ __device__ C background(const TargetArgs& a, int64_t image, int64_t j) {
   return std::exp(prediction(0) - largest) / sum;
 }
 
-// Anchors that may be mined come first in the order, those that look least like background before
-// the others.
+// Keys that sort the anchors which may be mined first, in ascending order of their predicted
+// background probability.
 template <class C>
 __global__ void rank_negatives(int64_t n, const __grid_constant__ TargetArgs a) {
   for (int64_t at = global_index(); at < n; at += grid_stride()) {
     const int64_t image = at / a.padded, j = at % a.padded;
-    Ranked entry{kLastKey, a.num_anchors + j};  // after a NaN
+    Ranked entry{kLastKey, a.num_anchors + j};  // sorted after a NaN, because the index is larger
     if (j < a.num_anchors && a.num_valid[image] > 0) {
       const int64_t own = image * a.num_anchors + j;
       if (a.role[own] != Role::kPositive && a.best_overlap[own] < a.mining_threshold)
@@ -196,7 +196,7 @@ __global__ void rank_negatives(int64_t n, const __grid_constant__ TargetArgs a) 
   }
 }
 
-// A block per image: counts its positive anchors, and marks the negatives that they ask for.
+// One block per image: counts positive anchors and marks mining_ratio times as many as negative.
 __global__ void __launch_bounds__(kThreads) mine_negatives(const __grid_constant__ TargetArgs a) {
   for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
     Role* const role = a.role + image * a.num_anchors;

@@ -10,7 +10,7 @@ using mxlite::proposal::ImageInfo;
 using mxlite::proposal::Offsets;
 using mxlite::proposal::Region;
 
-// So many kinds of anchors fit into a kernel's arguments.
+// The number of kinds of anchors that fit into the arguments of a kernel.
 constexpr int64_t kAnchors = 32;
 template <class C>
 struct Anchors {
@@ -22,7 +22,7 @@ struct ProposalArgs {
   const void *scores, *offsets, *info;
   void *out, *out_scores;
   DType dtype;
-  int64_t first_image, images;  // those of this pass
+  int64_t first_image, images;  // range of images that this pass processes
   int64_t kinds, height, width, limit, wanted, padded;
   int feature_stride, min_size;
   float threshold;
@@ -92,7 +92,7 @@ struct DropsRegion {
   }
 };
 
-// Rows of kept regions; where there are fewer than wanted, they repeat in their order.
+// Writes the rows of kept regions, and repeats them in order if fewer than a.wanted are kept.
 template <class C>
 __global__ void write_regions(int64_t n, const __grid_constant__ ProposalArgs a,
                               const __grid_constant__ Suppression<C> s) {

@@ -1,4 +1,4 @@
-// Averages over bins of regions, each of a channel of its own.
+// Position-sensitive ROI pooling: the average over each bin, which reads its own channel.
 #include "cpp/ops/cuda/vision/roi.cuh"
 
 namespace mxlite {
@@ -37,7 +37,7 @@ struct TouchedAxis {
     return {clamp_index(std::floor(static_cast<C>(b) * bin + start), 0, size),
             clamp_index(std::ceil(static_cast<C>(b + 1) * bin + start), 0, size)};
   }
-  // Bins that may have the line: [first, past).
+  // The bins [first, past) may contain the line.
   __device__ void near(int64_t line, int64_t& first, int64_t& past) const {
     bins_around(start, bin, static_cast<C>(line), static_cast<C>(line + 1), bins, first, past);
   }

@@ -1,6 +1,6 @@
-// Bitonic sorting of many lists by many blocks: in shared memory where entries that are compared
-// lie in one part of a list, in global memory where they lie farther apart. The order of equal keys
-// is that of the indices, so results are the same in every run.
+// Bitonic sort of many lists by many blocks. If compared entries lie in the same part of a list,
+// they are compared in shared memory, otherwise in global memory. Equal keys are ordered by index,
+// so results are the same in every run.
 #include "cpp/ops/cuda/vision/ranking.cuh"
 
 namespace mxlite::cuda {
@@ -15,16 +15,16 @@ __device__ void put_in_order(Ranked& low, Ranked& high, bool rising) {
   high = kept;
 }
 
-// Index of the lower entry of pair i among entries that are compared over `step`.
+// Index of the first entry of pair i, whose entries are `step` apart.
 __device__ int64_t lower_of_pair(int64_t i, int64_t step) { return 2 * i - (i & (step - 1)); }
 
-// Whether the run of `size` entries around this one rises; the last run, the whole list, does.
+// Whether the run of `size` entries that contains this one is ascending; the whole list is.
 __device__ bool is_rising(int64_t entry, int64_t size, int64_t padded) {
   return (entry & (padded - 1) & size) == 0;
 }
 
-// Makes sorted runs of first_size, then of twice as many, up to last_size, as far as both entries
-// of a comparison lie in one part.
+// Merges into sorted runs of first_size, 2 * first_size, ..., last_size entries; does only the
+// comparisons of entries in the same part.
 __global__ void __launch_bounds__(kThreads)
     sort_parts(int64_t parts, int64_t part, int64_t padded, int64_t first_size, int64_t last_size,
                Ranked* entries) {

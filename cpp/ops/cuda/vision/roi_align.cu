@@ -1,4 +1,4 @@
-// Averages of samples between pixels, over bins of regions.
+// ROIAlign: the average of bilinear samples over each bin of a region.
 #include "cpp/ops/cuda/vision/roi.cuh"
 
 namespace mxlite {
@@ -23,8 +23,8 @@ __device__ Axis<C> axis_of(const PoolArgs& a, C from, C to, int64_t bins, int64_
   return {start, bin, samples, size};
 }
 
-// Two lines and their weights. Points beyond the border count as zero from one pixel on, else as
-// the border.
+// The two lines that a sample interpolates. A sample more than one pixel outside of the image is
+// zero; a sample that is less far outside is moved to the border.
 template <class C>
 struct Point {
   int64_t low, high;
@@ -43,7 +43,7 @@ __device__ Point<C> point_of(const Axis<C>& axis, int64_t b, int64_t sample) {
   return {low, last ? low : low + 1, last ? C(0) : at - static_cast<C>(low), true};
 }
 
-// The samples of a bin that lie near the image: a region may be huge.
+// The samples [first, past) of a bin may lie in the image; skips the others of a huge region.
 template <class C>
 __device__ void near_samples(const Axis<C>& axis, int64_t b, int64_t& first, int64_t& past) {
   const C step = axis.bin / static_cast<C>(axis.samples);
@@ -56,7 +56,7 @@ __device__ void near_samples(const Axis<C>& axis, int64_t b, int64_t& first, int
                      axis.samples);
 }
 
-// fn(y, x) for every sample of the bin; returns what the sum is divided by.
+// Calls fn(y, x) for every sample of the bin; returns the divisor of the sum.
 template <class C, class Fn>
 __device__ C for_samples(const PoolArgs& a, const Region<C>& r, const Place& p, Fn&& fn) {
   const Axis<C> x = axis_of(a, r.v[1], r.v[3], a.bins_w, a.width);
@@ -106,7 +106,7 @@ template <class C>
 __device__ C weight_of_line(const Axis<C>& axis, int64_t b, int64_t line) {
   int64_t first, past;
   near_samples(axis, b, first, past);
-  // Leaves out samples a pixel away or more. The outer lines also take those beyond the border.
+  // Skips samples a pixel or more away; border lines also get the samples outside of the image.
   const C step = axis.bin / static_cast<C>(axis.samples);
   if (step > C(0)) {
     const C from = static_cast<C>(line) - axis.start - static_cast<C>(b) * axis.bin;
@@ -124,7 +124,7 @@ __device__ C weight_of_line(const Axis<C>& axis, int64_t b, int64_t line) {
   return sum;
 }
 
-// Bins whose samples may touch the line: [first, past).
+// The samples of bins [first, past) may touch the line.
 template <class C>
 __device__ void near_bins(const Axis<C>& axis, int64_t bins, int64_t line, int64_t& first,
                           int64_t& past) {
@@ -132,14 +132,14 @@ __device__ void near_bins(const Axis<C>& axis, int64_t bins, int64_t line, int64
   past = bins;
   if (!(axis.bin > C(0))) return;
   const C at = static_cast<C>(line);
-  // Points below 0 count as line 0, and the last line takes those up to one pixel after it.
+  // Samples before line 0 are moved to line 0, and samples after the last line to the last one.
   if (line > 0)
     first = clamp_index(std::floor((at - C(1) - axis.start) / axis.bin) - C(1), int64_t{0}, bins);
   if (line < axis.size - 1)
     past = clamp_index(std::ceil((at + C(1) - axis.start) / axis.bin) + C(1), first, bins);
 }
 
-// Lines that the samples of all bins may touch: [first, past).
+// The samples of all bins may touch lines [first, past).
 template <class C>
 __device__ void lines_of(const Axis<C>& axis, int64_t bins, int64_t& first, int64_t& past) {
   first = 0;

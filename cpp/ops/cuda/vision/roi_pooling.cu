@@ -1,4 +1,4 @@
-// Maxima over bins of regions.
+// ROI pooling: the maximum over each bin of a region.
 #include "cpp/ops/cuda/vision/roi.cuh"
 
 namespace mxlite {
@@ -26,7 +26,7 @@ struct PooledAxis {
     const auto high = static_cast<int64_t>(std::ceil(static_cast<C>(b + 1) * bin)) + start;
     return {low < 0 ? 0 : low < size ? low : size, high < 0 ? 0 : high < size ? high : size};
   }
-  // Bins that may have the line: [first, past).
+  // The bins [first, past) may contain the line.
   __device__ void near(int64_t line, int64_t& first, int64_t& past) const {
     const C at = static_cast<C>(line - start);
     bins_around(C(0), bin, at, at + C(1), bins, first, past);

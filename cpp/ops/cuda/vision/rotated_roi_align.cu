@@ -1,4 +1,4 @@
-// ROIAlign over regions that are turned.
+// ROIAlign of rotated regions.
 #include "cpp/ops/cpu/vision/rotated_grid.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/vision/region_gather.cuh"

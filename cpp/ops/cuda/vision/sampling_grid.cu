@@ -62,7 +62,7 @@ struct Point {
   }
 };
 
-// One thread per point: its place serves all channels.
+// One thread per point computes all channels, because they share the position.
 template <class C>
 __global__ void sample_points(int64_t n, const __grid_constant__ Sampling s, void* out) {
   for (int64_t k = global_index(); k < n; k += grid_stride()) {
@@ -93,16 +93,16 @@ void transformer(KernelContext& ctx, const SpatialTransformerParams&, Inputs in,
   sample(ctx, sampling(in[0], in[1], out[0].shape, true), out[0]);
 }
 
-// Neighbours of points are ordered by the pixel to which they give a gradient, so that each pixel
-// is summed in the order of its points and runs agree. A pixel's row is its place in the first
-// channel.
+// The neighbours of points are sorted by pixel, so that each pixel adds its gradients in the order
+// of the points, and every run gives the same sums. A pixel's row is its index in the first
+// channel's plane.
 struct NeighbourList {
   int64_t* rows;
-  void* weights;  // their type is that of the sums
+  void* weights;  // elements have the type in which sums are computed
 };
 constexpr int64_t kMostNeighbours = int64_t{1} << 21;  // a pass has no more, unless it is one image
 
-// Entry 4 * point + q is neighbour q; those without a weight get row `none`.
+// Entry 4 * point + q is neighbour q of the point; its row is `none` if the weight is 0.
 template <class C>
 __global__ void list_neighbours(int64_t n, const __grid_constant__ Sampling s, int64_t first_image,
                                 int64_t none, NeighbourList to) {
@@ -221,7 +221,7 @@ void generator(KernelContext& ctx, const GridGeneratorParams& p, Inputs in, Outp
   });
 }
 
-// Sums of one row of the matrix: gradients times x, y and 1. A block per row.
+// One block per row of the matrix sums the gradients times x, y and 1.
 __global__ void affine_gradient(int64_t rows, Grid g, const void* grad, void* out) {
   const int64_t total = g.height * g.width;
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {

@@ -118,7 +118,7 @@ def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def check_state(state: Any, source: str, optimizer: Optimizer, loss_scaler: Any) -> None:
-    """Raise if a saved state, numbered as the trainer's parameters, does not fit the trainer."""
+    """Raise if a saved state, indexed like the trainer's parameters, does not match the trainer."""
     own: dict[str, Any] = {"contexts": [], "loss_scaler": None}
     for key, value in own.items():
         check_like(state.get(key), value, f"{source}: {key!r}")

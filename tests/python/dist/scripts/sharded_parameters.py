@@ -34,7 +34,7 @@ def drawn(shape, init, dtype="float32"):
     return param.data().asnumpy(), mx.nd.random.uniform(shape=(3,)).asnumpy()
 
 
-# The block of what one process draws, and the same random numbers after it.
+# Each rank holds its slice of what one process draws, and later random numbers are the same.
 for init in (mx.init.Uniform(), mx.init.Normal(), mx.init.Xavier(), mx.init.Orthogonal(), "zeros"):
     for axis in (0, 1, -1):
         for dtype in ("float32", "float16", "float64"):

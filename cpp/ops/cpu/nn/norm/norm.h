@@ -27,7 +27,7 @@ struct NormForwardArgs {
   const float *gamma, *beta;  // gamma null: 1
   float *moving_mean, *moving_var;
   void* output;
-  float *mean, *inv_std;  // results, may be null; of kGiven inputs
+  float *mean, *inv_std;  // outputs, may be null; inputs if stats is kGiven
   float eps, momentum;
   // Source of mean and variance: this batch (which updates the moving statistics), the moving
   // statistics, or for kGiven the inputs mean and inv_std unchanged.
