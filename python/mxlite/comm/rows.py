@@ -192,7 +192,9 @@ def _reduce_scatter(
         if op not in (Average, Sum):
             raise ValueError_(f"{kind}: op {op!r} given, hvd.Average or hvd.Sum expected")
         if not all(tensor.shape for tensor in inputs):
-            raise ValueError_(f"{kind}: a tensor without dimensions given")
+            raise ValueError_(
+                f"{kind}: a 0-dimensional tensor given, 1 or more dimensions expected"
+            )
         return reduction(op, *factors, process_set)
 
     return _run(kind, tensors, name, priority, process_set, terms_of, grouped)[0]

@@ -103,7 +103,9 @@ class ImageIter(DataIter):
         if not (path_imgrec or path_imglist or isinstance(imglist, list)):
             raise ValueError_(f"{name}: path_imgrec, path_imglist or a list imglist is needed")
         if dtype not in ("int32", "float32", "int64", "float64"):
-            raise ValueError_(f"{name}: dtype is {dtype!r}, labels are of type float or int")
+            raise ValueError_(
+                f"{name}: dtype is {dtype!r}, expected 'int32', 'int64', 'float32' or 'float64'"
+            )
         if last_batch_handle not in _HANDLES:
             raise ValueError_(
                 f"{name}: last_batch_handle is {last_batch_handle!r}, expected one of "

@@ -122,7 +122,8 @@ def _array(
             )
         raw = stream.read(size)
         if len(raw) != size or stream.read(1):
-            raise ValueError(f"{label}: {len(raw)} bytes of {size} could be unpacked")
+            amount = "fewer" if len(raw) != size else "more"
+            raise ValueError(f"{label}: unpacked to {amount} than {size} bytes")
     values = np.frombuffer(raw, np.uint8 if dtype.kind == "b" else dtype)
     if dtype.kind == "b":  # bytes other than 0 and 1 would give wrong sums
         values = values != 0
