@@ -117,7 +117,6 @@ Bounds bounds(const Graph& graph, ValueId v, int depth) {
     const double value = params_of<FullParams>(n).value;
     return finite(value, value);
   }
-  if (takes_elements(n) || casts(n)) return bounds(graph, n.inputs[0], depth - 1);
   if (is_in(scalar, n)) return of_scalar(n, bounds(graph, n.inputs[0], depth - 1));
   if (is_in(pair, n))
     return of_pair(n, bounds(graph, n.inputs[0], depth - 1), bounds(graph, n.inputs[1], depth - 1));
