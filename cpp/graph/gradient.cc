@@ -96,7 +96,7 @@ class GraphGradBuilder final : public GradBuilder {
   std::vector<ValueId> values_;
 };
 
-// By node: whether gradients of these kinds must reach its outputs.
+// Tells, by node, whether gradients of these kinds must reach the outputs of the node.
 struct Needs {
   std::vector<uint8_t> any;    // any gradient, even zeros
   std::vector<uint8_t> value;  // a gradient that affects the gradient of an input or parameter

@@ -65,7 +65,7 @@ struct NamedPipeline {
   const char* name;
   std::span<const Pass> passes;
 };
-// By value of Pipeline.
+// The tables of passes, indexed by the value of Pipeline.
 constexpr NamedPipeline kPipelines[] = {{"inference", kInferencePasses},
                                         {"recorded", kRecordedPasses},
                                         {"differentiated", kDifferentiatedPasses},
