@@ -6,9 +6,7 @@ cd "$(dirname "$0")/.."
 copy=build/generated
 rm -rf "$copy"
 mkdir -p "$copy"
-cp -r python docs README.md tests/data "$copy"
-mkdir "$copy/tests"
-mv "$copy/data" "$copy/tests"
+cp -r python docs README.md "$copy"
 rm -f "$copy"/python/mxlite/*.so*
 installed=$(cd / && python -c "import importlib.util as u; print(u.find_spec('mxlite').submodule_search_locations[0])")
 cp "$installed"/*.so* "$copy/python/mxlite"

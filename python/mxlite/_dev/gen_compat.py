@@ -27,7 +27,8 @@ from .schema import all_by_name
 ROOT = Path(mxlite.__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "compat.md"
 README = ROOT / "README.md"
-SURFACE = ROOT / "tests" / "data" / "surface_1_9_1.json"
+# In the working directory: an installed package has no tests.
+SURFACE = Path("tests", "data", "surface_1_9_1.json")
 NAMES = Path(mxlite.__file__).parent / "_names_1x" / "names_1_9_1.json"
 MARKS = ("<!-- compat:begin -->", "<!-- compat:end -->")
 HEADER = """\

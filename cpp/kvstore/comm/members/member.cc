@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <variant>
 
 #include "cpp/engine/blocking.h"
 
@@ -38,8 +39,9 @@ Registered Member::join(const char* thread_name) {
   connect();
   Registration registration = options_.registration;
   registration.clamp();
-  // The promise is set before the next frame is read, which may be the state that starts the job.
-  auto answer = std::make_shared<std::promise<Registered>>();
+  // Set before the next frame is read, which may be the state that starts the job. An exception_ptr
+  // would be freed by whichever thread ends last.
+  auto answer = std::make_shared<std::promise<std::variant<Registered, Error>>>();
   request({kScheduler,
            {FrameType::kRegister, 0, encode(std::move(registration)), {}},
            "registration with the scheduler",
@@ -49,11 +51,13 @@ Registered Member::join(const char* thread_name) {
                registered_ = decode<Registered>(reply.body);
                reactor_.set_epoch(registered_.epoch);
                answer->set_value(registered_);
-             } catch (...) {
-               answer->set_exception(std::current_exception());
+             } catch (const Error& e) {
+               answer->set_value(e);
              }
            }});
-  return engine::get_interruptibly(answer->get_future());
+  const auto result = engine::get_interruptibly(answer->get_future());
+  if (const Error* error = std::get_if<Error>(&result)) throw *error;
+  return std::get<Registered>(result);
 }
 
 void Member::connect() {
