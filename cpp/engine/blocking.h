@@ -22,6 +22,17 @@ class BlockingScope {
   void (*acquire_)(void*) = nullptr;
 };
 
+// Locks a mutex whose holder may push tasks, and thereby wait for the GIL: a thread that has the
+// GIL must not wait for such a mutex without releasing it.
+inline std::unique_lock<std::mutex> lock_without_gil(std::mutex& mutex) {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock) {
+    const BlockingScope blocking;
+    lock.lock();
+  }
+  return lock;
+}
+
 struct InterruptHooks {
   bool (*may_run_here)() = nullptr;  // whether this thread runs the program's signal handlers
   void (*run)() = nullptr;           // runs the handlers; throws what they raise (Ctrl-C)

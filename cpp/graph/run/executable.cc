@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "cpp/core/cpu/large_blocks.h"
+#include "cpp/engine/blocking.h"
 #include "cpp/graph/passes/passes.h"
 #include "cpp/ndarray/memory_profile.h"
 
@@ -137,7 +138,7 @@ size_t Executable::total_bytes() { return total_own_bytes; }
 
 void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared) {
   own += own_bytes_;
-  std::lock_guard lock(mutex_);
+  const auto lock = engine::lock_without_gil(mutex_);
   for (const PackedWeights::Use& use : packed_)
     if (use.values) shared.emplace_back(use.values.get(), use.values->memory()->bytes());
 }
@@ -179,7 +180,7 @@ void Executable::check_parameters(std::span<const NDArrayRef> parameters) const 
 
 void Executable::add_packed(const LaunchArgs& call, RunOperands& task,
                             SmallVector<engine::Var*, 8>& reads) {
-  std::lock_guard lock(mutex_);
+  const auto lock = engine::lock_without_gil(mutex_);
   const auto is_current = [&](const PackedWeights::Use& use) {
     return use.is_current(call.parameters);
   };
@@ -196,7 +197,7 @@ void Executable::add_packed(const LaunchArgs& call, RunOperands& task,
 
 void Executable::forget_packed() {
   std::vector<std::shared_ptr<PackedWeights>> gone;  // destroyed after the lock is released
-  std::lock_guard lock(mutex_);
+  const auto lock = engine::lock_without_gil(mutex_);
   for (PackedWeights::Use& use : packed_) {
     gone.push_back(std::exchange(use.values, nullptr));
     use.seen.clear();

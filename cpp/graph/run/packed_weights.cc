@@ -6,6 +6,7 @@
 
 #include "cpp/core/cpu/large_blocks.h"
 #include "cpp/core/host_memory.h"
+#include "cpp/engine/blocking.h"
 #include "cpp/ops/invoke.h"
 
 namespace mxlite::graph {
@@ -199,7 +200,7 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
     std::shared_ptr<PackedWeights> values;
   };
   std::vector<Found> found;  // applied to `uses` after the push, which may throw
-  std::lock_guard lock(registry().update_mutex);
+  const auto lock = engine::lock_without_gil(registry().update_mutex);
   Memory memory(device);
   for (Use& use : uses) {
     if (use.is_current(parameters)) continue;

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -42,10 +43,35 @@ print(json.dumps({"pending": pending, "values": values}))
 """
 
 
-def run(**env: str) -> dict:
+THREADS = """
+import json, os, threading
+import mxlite as mx
+
+net = mx.gluon.nn.Conv2D(16, 3, padding=1)
+net.initialize()
+net.hybridize(static_alloc=True)
+x = mx.nd.ones((1, 16, 16, 16))
+net(x)
+
+def update_and_call():
+    for _ in range(100):
+        net.weight.data()[:] = net.weight.data() * 1
+        net(x).wait_to_read()
+
+threads = [threading.Thread(target=update_and_call, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(60)
+print(json.dumps(sum(thread.is_alive() for thread in threads)), flush=True)
+os._exit(0)
+"""
+
+
+def run(program: str = PROGRAM, **env: str) -> Any:
     clean = {k: v for k, v in os.environ.items() if k not in ("MXLITE_ENGINE", "MXNET_ENGINE_TYPE")}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         timeout=120,
@@ -67,6 +93,10 @@ def test_a_program_gives_the_same_values_and_leaves_nothing_pending(threaded, en
     assert len(naive["values"]) == len(threaded["values"])
     for ours, theirs in zip(naive["values"], threaded["values"]):
         assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)
+
+
+def test_threads_call_a_block_whose_weights_change():
+    assert run(THREADS, MXLITE_ENGINE="naive") == 0
 
 
 def test_an_unknown_engine_is_named():
