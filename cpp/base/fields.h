@@ -2,7 +2,6 @@
 // members with name, documentation and bounds, and everything that Python, files and documents know
 // of them is read from there.
 #pragma once
-#include <array>
 #include <limits>
 #include <string>
 #include <tuple>
@@ -28,10 +27,15 @@ std::string range_text(const NumberRange& range);
 // The number as 1.x writes it: a value that was a float32 has a float32's digits.
 std::string number_text(double number);
 
-// Names of an enum's values. Specialise with
-// static constexpr std::array<std::pair<const char*, E>, N> names.
 template <class E>
 struct EnumNames;
+// Sets the names of an enum's values: MX_ENUM_NAMES(Mode, {"clip", E::kClip}, {"wrap", E::kWrap}).
+#define MX_ENUM_NAMES(Enum, ...)                                        \
+  template <>                                                           \
+  struct EnumNames<Enum> {                                              \
+    using E = Enum;                                                     \
+    static constexpr std::pair<const char*, E> names[] = {__VA_ARGS__}; \
+  };
 
 template <class P, class T>
 struct Field {
@@ -67,6 +71,31 @@ template <class P, class T>
 constexpr Field<P, T> required_field(const char* name, T P::*member, const char* doc) {
   return {name, member, doc, true};
 }
+
+// join_fields(fields or tuples of fields...) is one tuple of all of them.
+template <class P, class T>
+constexpr auto fields_tuple(const Field<P, T>& f) {
+  return std::tuple(f);
+}
+template <class... F>
+constexpr std::tuple<F...> fields_tuple(const std::tuple<F...>& f) {
+  return f;
+}
+template <class... F>
+constexpr auto join_fields(const F&... f) {
+  return std::tuple_cat(fields_tuple(f)...);
+}
+
+// Declares fields() of a struct: single fields, and tuples of them such as a base's fields(). The
+// arguments call the struct P.
+#define MX_FIELDS(Struct, ...)               \
+  static constexpr auto fields() {           \
+    using P [[maybe_unused]] = Struct;       \
+    return mxlite::join_fields(__VA_ARGS__); \
+  }
+// field() of P's member of the same name.
+#define MX_FIELD(name, doc) mxlite::field(#name, &P::name, doc)
+#define MX_REQUIRED_FIELD(name, doc) mxlite::required_field(#name, &P::name, doc)
 
 // Stands for the parameters of operators that have none.
 struct NoParams {

@@ -13,30 +13,28 @@ struct CropSampler {
   float min_object_coverage = 0, max_object_coverage = 1;
   int trials = 25;
 
-  static constexpr auto fields() {
-    using S = CropSampler;
-    return std::tuple(field("min_crop_scales", &S::min_scale,
-                            "Smallest side of a crop, as a share of the image's side."),
-                      field("max_crop_scales", &S::max_scale,
-                            "Largest side of a crop, as a share of the image's side."),
-                      field("min_crop_aspect_ratios", &S::min_ratio,
-                            "Smallest ratio of a crop's width to its height."),
-                      field("max_crop_aspect_ratios", &S::max_ratio,
-                            "Largest ratio of a crop's width to its height."),
-                      field("min_crop_overlaps", &S::min_overlap,
-                            "Smallest intersection over union of the crop and a box."),
-                      field("max_crop_overlaps", &S::max_overlap,
-                            "Largest intersection over union of the crop and a box."),
-                      field("min_crop_sample_coverages", &S::min_sample_coverage,
-                            "Smallest share of the crop that a box covers."),
-                      field("max_crop_sample_coverages", &S::max_sample_coverage,
-                            "Largest share of the crop that a box covers."),
-                      field("min_crop_object_coverages", &S::min_object_coverage,
-                            "Smallest share of a box that the crop covers."),
-                      field("max_crop_object_coverages", &S::max_object_coverage,
-                            "Largest share of a box that the crop covers."),
-                      field("max_crop_trials", &S::trials, "Number of crops that are tried."));
-  }
+  MX_FIELDS(CropSampler,
+            field("min_crop_scales", &P::min_scale,
+                  "Smallest side of a crop, as a share of the image's side."),
+            field("max_crop_scales", &P::max_scale,
+                  "Largest side of a crop, as a share of the image's side."),
+            field("min_crop_aspect_ratios", &P::min_ratio,
+                  "Smallest ratio of a crop's width to its height."),
+            field("max_crop_aspect_ratios", &P::max_ratio,
+                  "Largest ratio of a crop's width to its height."),
+            field("min_crop_overlaps", &P::min_overlap,
+                  "Smallest intersection over union of the crop and a box."),
+            field("max_crop_overlaps", &P::max_overlap,
+                  "Largest intersection over union of the crop and a box."),
+            field("min_crop_sample_coverages", &P::min_sample_coverage,
+                  "Smallest share of the crop that a box covers."),
+            field("max_crop_sample_coverages", &P::max_sample_coverage,
+                  "Largest share of the crop that a box covers."),
+            field("min_crop_object_coverages", &P::min_object_coverage,
+                  "Smallest share of a box that the crop covers."),
+            field("max_crop_object_coverages", &P::max_object_coverage,
+                  "Largest share of a box that the crop covers."),
+            field("max_crop_trials", &P::trials, "Number of crops that are tried."))
 };
 
 enum class ResizeMode : uint8_t { kForce, kShrink, kFit };
@@ -46,18 +44,8 @@ enum class CropEmit : uint8_t { kCenter, kOverlap };
 
 namespace mxlite {
 
-template <>
-struct EnumNames<io::ResizeMode> {
-  using E = io::ResizeMode;
-  static constexpr std::array<std::pair<const char*, E>, 3> names = {
-      {{"force", E::kForce}, {"shrink", E::kShrink}, {"fit", E::kFit}}};
-};
-template <>
-struct EnumNames<io::CropEmit> {
-  using E = io::CropEmit;
-  static constexpr std::array<std::pair<const char*, E>, 2> names = {
-      {{"center", E::kCenter}, {"overlap", E::kOverlap}}};
-};
+MX_ENUM_NAMES(io::ResizeMode, {"force", E::kForce}, {"shrink", E::kShrink}, {"fit", E::kFit})
+MX_ENUM_NAMES(io::CropEmit, {"center", E::kCenter}, {"overlap", E::kOverlap})
 
 }  // namespace mxlite
 
@@ -78,42 +66,33 @@ struct DetectionParams {
   int64_t label_pad_width = 0;
   float label_pad_value = -1;
 
-  static constexpr auto fields() {
-    using P = DetectionParams;
-    return std::tuple(
-        field("rand_crop_prob", &P::rand_crop_prob, "Probability of a random crop."),
-        field("crop_emit_mode", &P::crop_emit_mode,
-              "Boxes that a crop removes: 'center', those whose center is outside; 'overlap', "
-              "those of "
-              "which no more than emit_overlap_thresh is left."),
-        field("emit_overlap_thresh", &P::emit_overlap_thresh,
-              "Share of a box that must be left with crop_emit_mode='overlap'."),
-        field("rand_pad_prob", &P::rand_pad_prob, "Probability of a random border."),
-        field("max_pad_scale", &P::max_pad_scale,
-              "Largest size with the border, as a factor of the image's size."),
-        field("max_random_hue", &P::max_random_hue, "Largest random change of hue (0 to 180)."),
-        field("random_hue_prob", &P::random_hue_prob, "Probability of a change of hue."),
-        field("max_random_saturation", &P::max_random_saturation,
-              "Largest random change of saturation (0 to 255)."),
-        field("random_saturation_prob", &P::random_saturation_prob,
-              "Probability of a change of saturation."),
-        field("max_random_illumination", &P::max_random_illumination,
-              "Largest random change of lightness (0 to 255)."),
-        field("random_illumination_prob", &P::random_illumination_prob,
-              "Probability of a change of lightness."),
-        field("max_random_contrast", &P::max_random_contrast,
-              "Largest random change of contrast, as a share."),
-        field("random_contrast_prob", &P::random_contrast_prob,
-              "Probability of a change of contrast."),
-        field("rand_mirror_prob", &P::rand_mirror_prob, "Probability of a mirrored image."),
-        field("resize_mode", &P::resize_mode,
-              "'force': resize to data_shape; 'shrink': only to a smaller size, keeping the ratio; "
-              "'fit': "
-              "to a smaller or larger size, keeping the ratio."),
-        field("label_pad_width", &P::label_pad_width,
-              "Length of the labels in a batch; 0: that of the longest label in the file."),
-        field("label_pad_value", &P::label_pad_value, "Value that fills shorter labels."));
-  }
+  MX_FIELDS(
+      DetectionParams, MX_FIELD(rand_crop_prob, "Probability of a random crop."),
+      MX_FIELD(crop_emit_mode,
+               "Boxes that a crop removes: 'center', those whose center is outside; 'overlap', "
+               "those of "
+               "which no more than emit_overlap_thresh is left."),
+      MX_FIELD(emit_overlap_thresh,
+               "Share of a box that must be left with crop_emit_mode='overlap'."),
+      MX_FIELD(rand_pad_prob, "Probability of a random border."),
+      MX_FIELD(max_pad_scale, "Largest size with the border, as a factor of the image's size."),
+      MX_FIELD(max_random_hue, "Largest random change of hue (0 to 180)."),
+      MX_FIELD(random_hue_prob, "Probability of a change of hue."),
+      MX_FIELD(max_random_saturation, "Largest random change of saturation (0 to 255)."),
+      MX_FIELD(random_saturation_prob, "Probability of a change of saturation."),
+      MX_FIELD(max_random_illumination, "Largest random change of lightness (0 to 255)."),
+      MX_FIELD(random_illumination_prob, "Probability of a change of lightness."),
+      MX_FIELD(max_random_contrast, "Largest random change of contrast, as a share."),
+      MX_FIELD(random_contrast_prob, "Probability of a change of contrast."),
+      MX_FIELD(rand_mirror_prob, "Probability of a mirrored image."),
+      MX_FIELD(
+          resize_mode,
+          "'force': resize to data_shape; 'shrink': only to a smaller size, keeping the ratio; "
+          "'fit': "
+          "to a smaller or larger size, keeping the ratio."),
+      MX_FIELD(label_pad_width,
+               "Length of the labels in a batch; 0: that of the longest label in the file."),
+      MX_FIELD(label_pad_value, "Value that fills shorter labels."))
 };
 
 // Throws kValue unless 0 <= min <= max for all limits of all samplers.

@@ -36,26 +36,22 @@ struct PipelineOptions {
   DetectionParams boxes;
 
   // Options with the names and meanings of MXNet 1.x's iterators, which Python passes unchanged.
-  static constexpr auto fields() {
-    using P = PipelineOptions;
-    return std::tuple(
-        field("label_width", &P::label_width,
-              "Numbers in the label of each record; -1 (ImageDetRecordIter only): any."),
-        field("preprocess_threads", &P::threads, "Number of threads that decode."),
-        field("prefetch_buffer", &P::prefetch, "Number of batches that are made ahead."),
-        field("part_index", &P::part_index,
-              "Number of the part of the records that is read, from 0."),
-        field("num_parts", &P::num_parts, "Number of parts that the records are divided into."),
-        field("shuffle", &P::shuffle, "Read the records in random order."),
-        field("shuffle_chunk_seed", &P::shuffle_bytes_seed,
-              "Seed of the order of chunks; see shuffle_chunk_size."),
-        field("round_batch", &P::round_batch,
-              "Fill the last batch with the epoch's first samples; False: with zeros."),
-        field("on_error_limit", &P::bad_limit,
-              "Share of an epoch's records that on_error='skip' may skip."),
-        field("seed", &P::seed,
-              "Seed of the random order, and of the augmentation unless seed_aug is given."));
-  }
+  MX_FIELDS(PipelineOptions,
+            MX_FIELD(label_width,
+                     "Numbers in the label of each record; -1 (ImageDetRecordIter only): any."),
+            field("preprocess_threads", &P::threads, "Number of threads that decode."),
+            field("prefetch_buffer", &P::prefetch, "Number of batches that are made ahead."),
+            MX_FIELD(part_index, "Number of the part of the records that is read, from 0."),
+            MX_FIELD(num_parts, "Number of parts that the records are divided into."),
+            MX_FIELD(shuffle, "Read the records in random order."),
+            field("shuffle_chunk_seed", &P::shuffle_bytes_seed,
+                  "Seed of the order of chunks; see shuffle_chunk_size."),
+            MX_FIELD(round_batch,
+                     "Fill the last batch with the epoch's first samples; False: with zeros."),
+            field("on_error_limit", &P::bad_limit,
+                  "Share of an epoch's records that on_error='skip' may skip."),
+            MX_FIELD(seed,
+                     "Seed of the random order, and of the augmentation unless seed_aug is given."))
 };
 
 struct ImageBatch {

@@ -33,78 +33,62 @@ struct AugmentOptions {
   bool mirror = false, rand_mirror = false;
   float scale = 1, max_random_contrast = 0, max_random_illumination = 0;
 
-  static constexpr auto fields() {
-    using P = AugmentOptions;
-    return std::tuple(
-        field("apply_exif_orientation", &P::apply_exif_orientation,
-              "Turn images upright as their Exif orientation says; False: keep pixels as stored."),
-        field("resize", &P::resize,
-              "Length in pixels that the shorter side is resized to, before cropping; -1: no "
-              "resize."),
-        field("rand_crop", &P::rand_crop, "Crop at a random position instead of the center."),
-        field("random_resized_crop", &P::random_resized_crop,
-              "Crop a random area of a random aspect ratio and resize it to data_shape."),
-        field("max_rotate_angle", &P::max_rotate_angle,
-              "Largest random rotation in degrees, in either direction.")
-            .at_least(0),
-        field("rotate", &P::rotate,
-              "Rotate every image by this angle in degrees if it is above 0."),
-        field("rotate_list", &P::rotate_list,
-              "Angles in degrees, of which one is drawn for each image."),
-        field("max_aspect_ratio", &P::max_aspect_ratio,
-              "Largest random change of the ratio of width to height; with random_resized_crop and "
-              "min_aspect_ratio, the largest ratio.")
-            .at_least(0),
-        field("min_aspect_ratio", &P::min_aspect_ratio,
-              "Smallest ratio of random_resized_crop; -1: ratios from 1 - max_aspect_ratio to 1 + "
-              "max_aspect_ratio."),
-        field("max_shear_ratio", &P::max_shear_ratio, "Largest random shear, in either direction.")
-            .at_least(0),
-        field("max_crop_size", &P::max_crop_size,
-              "Largest side of a random square that is cropped and resized; -1: no such crop."),
-        field("min_crop_size", &P::min_crop_size, "Smallest side of that square; -1: 1."),
-        field("max_random_scale", &P::max_random_scale,
-              "Largest random factor of the image's size."),
-        field("min_random_scale", &P::min_random_scale,
-              "Smallest random factor of the image's size.")
-            .above(0),
-        field("max_random_area", &P::max_random_area,
-              "Largest share of the area that random_resized_crop takes.")
-            .at_most(1),
-        field("min_random_area", &P::min_random_area,
-              "Smallest share of the area that random_resized_crop takes.")
-            .above(0),
-        field("max_img_size", &P::max_img_size,
-              "Upper bound of the sides after a rotation or scaling."),
-        field("min_img_size", &P::min_img_size,
-              "Lower bound of the sides after a rotation or scaling."),
-        field("brightness", &P::brightness, "Largest random change of brightness, as a share."),
-        field("contrast", &P::contrast, "Largest random change of contrast, as a share."),
-        field("saturation", &P::saturation, "Largest random change of saturation, as a share."),
-        field("pca_noise", &P::pca_noise,
-              "Standard deviation of noise along the principal axes of ImageNet's colors.")
-            .at_least(0),
-        field("random_h", &P::random_h, "Largest random change of hue (0 to 180).").at_least(0),
-        field("random_s", &P::random_s, "Largest random change of saturation (0 to 255).")
-            .at_least(0),
-        field("random_l", &P::random_l, "Largest random change of lightness (0 to 255).")
-            .at_least(0),
-        field("fill_value", &P::fill_value, "Value of pixels that lie outside of the image."),
-        field("inter_method", &P::inter_method,
-              "Interpolation: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 cubic to "
-              "enlarge and "
-              "area to shrink, 10 drawn at random."),
-        field("pad", &P::pad, "Pixels that are added on each side.").at_least(0),
-        field("mirror", &P::mirror, "Mirror every image."),
-        field("rand_mirror", &P::rand_mirror, "Mirror half of the images."),
-        field("scale", &P::scale, "Factor of the values, after the mean is subtracted."),
-        field("max_random_contrast", &P::max_random_contrast,
-              "Largest random change of the factor of the values, as a share.")
-            .at_least(0),
-        field("max_random_illumination", &P::max_random_illumination,
-              "Largest random number that is added to the values.")
-            .at_least(0));
-  }
+  MX_FIELDS(
+      AugmentOptions,
+      MX_FIELD(apply_exif_orientation,
+               "Turn images upright as their Exif orientation says; False: keep pixels as stored."),
+      MX_FIELD(resize,
+               "Length in pixels that the shorter side is resized to, before cropping; -1: no "
+               "resize."),
+      MX_FIELD(rand_crop, "Crop at a random position instead of the center."),
+      MX_FIELD(random_resized_crop,
+               "Crop a random area of a random aspect ratio and resize it to data_shape."),
+      MX_FIELD(max_rotate_angle, "Largest random rotation in degrees, in either direction.")
+          .at_least(0),
+      MX_FIELD(rotate, "Rotate every image by this angle in degrees if it is above 0."),
+      MX_FIELD(rotate_list, "Angles in degrees, of which one is drawn for each image."),
+      MX_FIELD(
+          max_aspect_ratio,
+          "Largest random change of the ratio of width to height; with random_resized_crop and "
+          "min_aspect_ratio, the largest ratio.")
+          .at_least(0),
+      MX_FIELD(min_aspect_ratio,
+               "Smallest ratio of random_resized_crop; -1: ratios from 1 - max_aspect_ratio to 1 + "
+               "max_aspect_ratio."),
+      MX_FIELD(max_shear_ratio, "Largest random shear, in either direction.").at_least(0),
+      MX_FIELD(max_crop_size,
+               "Largest side of a random square that is cropped and resized; -1: no such crop."),
+      MX_FIELD(min_crop_size, "Smallest side of that square; -1: 1."),
+      MX_FIELD(max_random_scale, "Largest random factor of the image's size."),
+      MX_FIELD(min_random_scale, "Smallest random factor of the image's size.").above(0),
+      MX_FIELD(max_random_area, "Largest share of the area that random_resized_crop takes.")
+          .at_most(1),
+      MX_FIELD(min_random_area, "Smallest share of the area that random_resized_crop takes.")
+          .above(0),
+      MX_FIELD(max_img_size, "Upper bound of the sides after a rotation or scaling."),
+      MX_FIELD(min_img_size, "Lower bound of the sides after a rotation or scaling."),
+      MX_FIELD(brightness, "Largest random change of brightness, as a share."),
+      MX_FIELD(contrast, "Largest random change of contrast, as a share."),
+      MX_FIELD(saturation, "Largest random change of saturation, as a share."),
+      MX_FIELD(pca_noise,
+               "Standard deviation of noise along the principal axes of ImageNet's colors.")
+          .at_least(0),
+      MX_FIELD(random_h, "Largest random change of hue (0 to 180).").at_least(0),
+      MX_FIELD(random_s, "Largest random change of saturation (0 to 255).").at_least(0),
+      MX_FIELD(random_l, "Largest random change of lightness (0 to 255).").at_least(0),
+      MX_FIELD(fill_value, "Value of pixels that lie outside of the image."),
+      MX_FIELD(inter_method,
+               "Interpolation: 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 cubic to "
+               "enlarge and "
+               "area to shrink, 10 drawn at random."),
+      MX_FIELD(pad, "Pixels that are added on each side.").at_least(0),
+      MX_FIELD(mirror, "Mirror every image."), MX_FIELD(rand_mirror, "Mirror half of the images."),
+      MX_FIELD(scale, "Factor of the values, after the mean is subtracted."),
+      MX_FIELD(max_random_contrast,
+               "Largest random change of the factor of the values, as a share.")
+          .at_least(0),
+      MX_FIELD(max_random_illumination, "Largest random number that is added to the values.")
+          .at_least(0))
 };
 
 struct ImageParams : AugmentOptions {

@@ -1,8 +1,6 @@
 // count_sketch: vectors of length d hashed into out_dim buckets with signs,
 // out[..., h[i]] += s[i] * data[..., i].
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
@@ -10,14 +8,9 @@ namespace mxlite {
 struct CountSketchParams {
   int64_t out_dim = 0;
   int64_t processing_batch_size = 32;
-  static constexpr auto fields() {
-    using P = CountSketchParams;
-    return std::tuple(
-        required_field("out_dim", &P::out_dim, "Number of buckets.").between(1, kMaxSize),
-        field("processing_batch_size", &P::processing_batch_size,
-              "Accepted for compatibility, without effect.")
-            .at_least(1));
-  }
+  MX_FIELDS(
+      CountSketchParams, MX_REQUIRED_FIELD(out_dim, "Number of buckets.").between(1, kMaxSize),
+      MX_FIELD(processing_batch_size, "Accepted for compatibility, without effect.").at_least(1))
 };
 
 }  // namespace mxlite

@@ -7,11 +7,8 @@ namespace mxlite {
 
 struct QuadraticParams {
   double a = 0, b = 0, c = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("a", &QuadraticParams::a, "Factor on data * data."),
-                      field("b", &QuadraticParams::b, "Factor on data."),
-                      field("c", &QuadraticParams::c, "Constant."));
-  }
+  MX_FIELDS(QuadraticParams, MX_FIELD(a, "Factor on data * data."), MX_FIELD(b, "Factor on data."),
+            MX_FIELD(c, "Constant."))
 };
 
 namespace pointwise {

@@ -1,33 +1,24 @@
 // dot, batch_dot, _matmul: how operands become matrices.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <tuple>
-#include <utility>
 
 #include "cpp/ndarray/sparse.h"
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
 
-template <>
-struct EnumNames<StorageType> {
-  using E = StorageType;
-  static constexpr std::array<std::pair<const char*, E>, 3> names = {
-      {{"default", E::kDefault}, {"row_sparse", E::kRowSparse}, {"csr", E::kCSR}}};
-};
+MX_ENUM_NAMES(StorageType, {"default", E::kDefault}, {"row_sparse", E::kRowSparse},
+              {"csr", E::kCSR})
 
 struct DotParams {
   bool transpose_a = false, transpose_b = false;
   std::optional<StorageType> forward_stype;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("transpose_a", &DotParams::transpose_a, "Use the transposed lhs."),
-        field("transpose_b", &DotParams::transpose_b, "Use the transposed rhs."),
-        field("forward_stype", &DotParams::forward_stype,
-              "Storage type of the result; None: chosen by the storage types of the inputs."));
-  }
+  MX_FIELDS(
+      DotParams, MX_FIELD(transpose_a, "Use the transposed lhs."),
+      MX_FIELD(transpose_b, "Use the transposed rhs."),
+      MX_FIELD(forward_stype,
+               "Storage type of the result; None: chosen by the storage types of the inputs."))
 };
 
 // op(lhs) is m x k, op(rhs) is k x n; `batch` pairs of them.

@@ -1,8 +1,6 @@
 // Parameters of the linear algebra operators. Matrices are the last two axes unless stated
 // otherwise, the axes before them count matrices.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
@@ -11,77 +9,58 @@ struct LinalgGemmParams {
   bool transpose_a = false, transpose_b = false;
   double alpha = 1, beta = 1;
   int axis = -2;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("transpose_a", &LinalgGemmParams::transpose_a, "Use the transposed A."),
-        field("transpose_b", &LinalgGemmParams::transpose_b, "Use the transposed B."),
-        field("alpha", &LinalgGemmParams::alpha, "Factor of the product."),
-        field("beta", &LinalgGemmParams::beta, "Factor of C."),
-        field("axis", &LinalgGemmParams::axis, "Axis of the rows; columns are the last axis."));
-  }
+  MX_FIELDS(LinalgGemmParams, MX_FIELD(transpose_a, "Use the transposed A."),
+            MX_FIELD(transpose_b, "Use the transposed B."),
+            MX_FIELD(alpha, "Factor of the product."), MX_FIELD(beta, "Factor of C."),
+            MX_FIELD(axis, "Axis of the rows; columns are the last axis."))
 };
 
 struct LinalgGemm2Params {
   bool transpose_a = false, transpose_b = false;
   double alpha = 1;
   int axis = -2;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("transpose_a", &LinalgGemm2Params::transpose_a, "Use the transposed A."),
-        field("transpose_b", &LinalgGemm2Params::transpose_b, "Use the transposed B."),
-        field("alpha", &LinalgGemm2Params::alpha, "Factor of the product."),
-        field("axis", &LinalgGemm2Params::axis, "Axis of the rows; columns are the last axis."));
-  }
+  MX_FIELDS(LinalgGemm2Params, MX_FIELD(transpose_a, "Use the transposed A."),
+            MX_FIELD(transpose_b, "Use the transposed B."),
+            MX_FIELD(alpha, "Factor of the product."),
+            MX_FIELD(axis, "Axis of the rows; columns are the last axis."))
 };
 
 struct LinalgSyrkParams {
   bool transpose = false;
   double alpha = 1;
-  static constexpr auto fields() {
-    return std::tuple(field("transpose", &LinalgSyrkParams::transpose, "A^T A instead of A A^T."),
-                      field("alpha", &LinalgSyrkParams::alpha, "Factor of the product."));
-  }
+  MX_FIELDS(LinalgSyrkParams, MX_FIELD(transpose, "A^T A instead of A A^T."),
+            MX_FIELD(alpha, "Factor of the product."))
 };
 
 struct LinalgTriangularParams {  // shared by trmm and trsm
   bool transpose = false, rightside = false, lower = true;
   double alpha = 1;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("transpose", &LinalgTriangularParams::transpose, "Use the transposed A."),
-        field("rightside", &LinalgTriangularParams::rightside, "A stands on the right of B."),
-        field("lower", &LinalgTriangularParams::lower, "Read A's lower triangle, else the upper."),
-        field("alpha", &LinalgTriangularParams::alpha, "Factor of the result."));
-  }
+  MX_FIELDS(LinalgTriangularParams, MX_FIELD(transpose, "Use the transposed A."),
+            MX_FIELD(rightside, "A stands on the right of B."),
+            MX_FIELD(lower, "Read A's lower triangle, else the upper."),
+            MX_FIELD(alpha, "Factor of the result."))
 };
 
 struct LinalgOffsetParams {  // shared by extractdiag and makediag
   int64_t offset = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("offset", &LinalgOffsetParams::offset,
-                            "Diagonal: above the main one if positive, below if negative.")
-                          .between(-kMaxSize, kMaxSize));
-  }
+  MX_FIELDS(LinalgOffsetParams,
+            MX_FIELD(offset, "Diagonal: above the main one if positive, below if negative.")
+                .between(-kMaxSize, kMaxSize))
 };
 
 struct LinalgFactorParams {  // shared by potrf and potri
   bool lower = true;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("lower", &LinalgFactorParams::lower, "Lower triangular factor, else upper."));
-  }
+  MX_FIELDS(LinalgFactorParams, MX_FIELD(lower, "Lower triangular factor, else upper."))
 };
 
 struct LinalgTrianParams {  // shared by extracttrian, maketrian, _linalg_triangle
   int64_t offset = 0;
   bool lower = true;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("offset", &LinalgTrianParams::offset,
-              "First diagonal: positive for an upper triangle, negative for a lower one.")
-            .between(-kMaxSize, kMaxSize),
-        field("lower", &LinalgTrianParams::lower, "With offset 0: lower triangle, else upper."));
-  }
+  MX_FIELDS(LinalgTrianParams,
+            MX_FIELD(offset,
+                     "First diagonal: positive for an upper triangle, negative for a lower one.")
+                .between(-kMaxSize, kMaxSize),
+            MX_FIELD(lower, "With offset 0: lower triangle, else upper."))
   bool is_lower() const { return offset < 0 || (offset == 0 && lower); }
   int64_t distance() const { return offset < 0 ? -offset : offset; }
 };

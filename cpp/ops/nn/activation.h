@@ -1,30 +1,17 @@
 // Activation: relu, sigmoid, tanh, softrelu, softsign. relu(NaN) is NaN (MXNet 1.x on the CPU: 0).
 #pragma once
-#include <array>
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
 
 enum class ActivationType : uint8_t { kRelu, kSigmoid, kSoftrelu, kSoftsign, kTanh };
-template <>
-struct EnumNames<ActivationType> {
-  using E = ActivationType;
-  static constexpr std::array<std::pair<const char*, E>, 5> names = {{{"relu", E::kRelu},
-                                                                      {"sigmoid", E::kSigmoid},
-                                                                      {"softrelu", E::kSoftrelu},
-                                                                      {"softsign", E::kSoftsign},
-                                                                      {"tanh", E::kTanh}}};
-};
+MX_ENUM_NAMES(ActivationType, {"relu", E::kRelu}, {"sigmoid", E::kSigmoid},
+              {"softrelu", E::kSoftrelu}, {"softsign", E::kSoftsign}, {"tanh", E::kTanh})
 
 // Also params of `_activation_backward(output_grad, value)`; value: output, or data for softsign.
 struct ActivationParams {
   ActivationType act_type = ActivationType::kRelu;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("act_type", &ActivationParams::act_type, "Function that is applied."));
-  }
+  MX_FIELDS(ActivationParams, MX_REQUIRED_FIELD(act_type, "Function that is applied."))
 };
 
 }  // namespace mxlite

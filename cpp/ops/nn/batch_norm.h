@@ -4,7 +4,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <tuple>
 
 #include "cpp/ops/attr.h"
 #include "cpp/ops/nn/channel_blocks.h"
@@ -21,21 +20,15 @@ struct BatchNormParams {
   bool cudnn_off = false;
   std::optional<float> min_calib_range, max_calib_range;
 
-  static constexpr auto fields() {
-    using P = BatchNormParams;
-    return std::tuple(
-        field("eps", &P::eps, "Added to the variance.").at_least(0),
-        field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m).")
-            .between(0, 1),
-        field("fix_gamma", &P::fix_gamma, "Use 1 for gamma; its gradient is 0."),
-        field("use_global_stats", &P::use_global_stats, "Use the running statistics in training."),
-        field("output_mean_var", &P::output_mean_var,
-              "Also return mean and inverse standard deviation."),
-        field("axis", &P::axis, "Axis of the channels."),
-        field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
-        field("min_calib_range", &P::min_calib_range, "Accepted, used by quantized models only."),
-        field("max_calib_range", &P::max_calib_range, "Accepted, used by quantized models only."));
-  }
+  MX_FIELDS(BatchNormParams, MX_FIELD(eps, "Added to the variance.").at_least(0),
+            MX_FIELD(momentum, "Running statistics: running * m + batch * (1 - m).").between(0, 1),
+            MX_FIELD(fix_gamma, "Use 1 for gamma; its gradient is 0."),
+            MX_FIELD(use_global_stats, "Use the running statistics in training."),
+            MX_FIELD(output_mean_var, "Also return mean and inverse standard deviation."),
+            MX_FIELD(axis, "Axis of the channels."),
+            MX_FIELD(cudnn_off, "Accepted for compatibility, without effect."),
+            MX_FIELD(min_calib_range, "Accepted, used by quantized models only."),
+            MX_FIELD(max_calib_range, "Accepted, used by quantized models only."))
 };
 
 // `_contrib_SyncBatchNorm` on axis 1. Outputs: data, mean, variance, inverse standard deviation. In
@@ -45,30 +38,22 @@ struct SyncBatchNormParams : BatchNormParams {
   int64_t ndev = 1;
   std::string key;
 
-  static constexpr auto fields() {
-    using P = SyncBatchNormParams;
-    return std::tuple(
-        field("eps", &P::eps, "Added to the variance.").at_least(0),
-        field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m).")
-            .between(0, 1),
-        field("fix_gamma", &P::fix_gamma, "Use 1 for gamma; its gradient is 0."),
-        field("use_global_stats", &P::use_global_stats, "Use the running statistics in training."),
-        field("output_mean_var", &P::output_mean_var, "Also return mean and variance."),
-        field("ndev", &P::ndev, "Number of devices; more than 1 only for inference.")
-            .between(1, kMaxSize),
-        required_field("key", &P::key, "Name that the calls on all devices share."));
-  }
+  MX_FIELDS(
+      SyncBatchNormParams, MX_FIELD(eps, "Added to the variance.").at_least(0),
+      MX_FIELD(momentum, "Running statistics: running * m + batch * (1 - m).").between(0, 1),
+      MX_FIELD(fix_gamma, "Use 1 for gamma; its gradient is 0."),
+      MX_FIELD(use_global_stats, "Use the running statistics in training."),
+      MX_FIELD(output_mean_var, "Also return mean and variance."),
+      MX_FIELD(ndev, "Number of devices; more than 1 only for inference.").between(1, kMaxSize),
+      MX_REQUIRED_FIELD(key, "Name that the calls on all devices share."))
 };
 
 // `_batch_norm_backward(output_grad, data, gamma, mean, inv_std)` -> gradients of data, gamma and
 // beta. batch_stats: the statistics depend on data (training without use_global_stats).
 struct BatchNormGradParams : BatchNormParams {
   bool batch_stats = true;
-  static constexpr auto fields() {
-    return std::tuple_cat(BatchNormParams::fields(),
-                          std::tuple(field("batch_stats", &BatchNormGradParams::batch_stats,
-                                           "The statistics were computed from data.")));
-  }
+  MX_FIELDS(BatchNormGradParams, BatchNormParams::fields(),
+            MX_FIELD(batch_stats, "The statistics were computed from data."))
 };
 
 }  // namespace mxlite

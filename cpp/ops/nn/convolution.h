@@ -3,7 +3,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <tuple>
 
 #include "cpp/ops/nn/spatial.h"
 
@@ -19,10 +18,7 @@ struct ConvolutionParams {
   bool cudnn_off = false;
   std::optional<SpatialLayout> layout;
 
-  static constexpr auto fields() {
-    using P = ConvolutionParams;
-    return std::tuple_cat(window_fields<P>(), filter_fields<P>(), convolution_fields<P>());
-  }
+  MX_FIELDS(ConvolutionParams, window_fields<P>(), filter_fields<P>(), convolution_fields<P>())
   bool channels_last() const { return is_channels_last(layout); }
   SpatialWindow window() const { return make_window(kernel, stride, dilate, pad); }
 };
@@ -32,12 +28,8 @@ struct ConvolutionParams {
 // the bias gradient, unless no_bias.
 struct ConvolutionDataGradParams : ConvolutionParams {
   Shape data_shape;
-  static constexpr auto fields() {
-    return std::tuple_cat(
-        ConvolutionParams::fields(),
-        std::tuple(required_field("data_shape", &ConvolutionDataGradParams::data_shape,
-                                  "Shape of the gradient.")));
-  }
+  MX_FIELDS(ConvolutionDataGradParams, ConvolutionParams::fields(),
+            MX_REQUIRED_FIELD(data_shape, "Shape of the gradient."))
 };
 
 // Returns the weight's shape for data of the given shape, which must be valid.

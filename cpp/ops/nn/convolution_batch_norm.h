@@ -7,8 +7,6 @@
 // (2, C) for the sums of its channels and of their squares, which only kernels read, and with
 // `added` one bit per element, set where relu was active.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/nn/convolution.h"
 
@@ -19,18 +17,13 @@ struct ConvolutionBatchNormParams : ConvolutionParams {
   float momentum = 0.9f;
   bool fix_gamma = true, relu = false, added = false;
 
-  static constexpr auto fields() {
-    using P = ConvolutionBatchNormParams;
-    return std::tuple_cat(
-        ConvolutionParams::fields(),
-        std::tuple(
-            field("eps", &P::eps, "Added to the variance.").at_least(0),
-            field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m).")
-                .between(0, 1),
-            field("fix_gamma", &P::fix_gamma, "Use 1 for gamma; its gradient is 0."),
-            field("relu", &P::relu, "Whether relu ends the operator."),
-            field("added", &P::added, "Whether an array is added before relu.")));
-  }
+  MX_FIELDS(ConvolutionBatchNormParams, ConvolutionParams::fields(),
+
+            MX_FIELD(eps, "Added to the variance.").at_least(0),
+            MX_FIELD(momentum, "Running statistics: running * m + batch * (1 - m).").between(0, 1),
+            MX_FIELD(fix_gamma, "Use 1 for gamma; its gradient is 0."),
+            MX_FIELD(relu, "Whether relu ends the operator."),
+            MX_FIELD(added, "Whether an array is added before relu."))
   // Return the parameters and the name of the operator that normalizes.
   BatchNormParams norm() const {
     BatchNormParams p;

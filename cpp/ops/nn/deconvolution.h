@@ -3,7 +3,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <tuple>
 
 #include "cpp/ops/nn/spatial.h"
 
@@ -19,18 +18,13 @@ struct DeconvolutionParams {
   bool cudnn_off = false;
   std::optional<SpatialLayout> layout;
 
-  static constexpr auto fields() {
-    using P = DeconvolutionParams;
-    return std::tuple_cat(
-        window_fields<P>("Size of the window: (w,), (h, w) or (d, h, w).",
-                         "Rows cut off on both sides; 0 where empty."),
-        std::tuple(
-            field("adj", &P::adj, "Rows added at the end; below stride. 0 where empty.")
-                .between(0, kMaxSize),
-            field("target_shape", &P::target_shape, "Spatial size of the output; sets pad and adj.")
-                .between(0, kMaxSize)),
-        filter_fields<P>(), convolution_fields<P>());
-  }
+  MX_FIELDS(
+      DeconvolutionParams,
+      window_fields<P>("Size of the window: (w,), (h, w) or (d, h, w).",
+                       "Rows cut off on both sides; 0 where empty."),
+      MX_FIELD(adj, "Rows added at the end; below stride. 0 where empty.").between(0, kMaxSize),
+      MX_FIELD(target_shape, "Spatial size of the output; sets pad and adj.").between(0, kMaxSize),
+      filter_fields<P>(), convolution_fields<P>())
   bool channels_last() const { return is_channels_last(layout); }
 };
 

@@ -5,7 +5,6 @@
 #pragma once
 #include <cmath>
 #include <optional>
-#include <tuple>
 
 #include "cpp/core/random.h"
 #include "cpp/ops/attr.h"
@@ -22,18 +21,14 @@ struct AttentionParams {
   std::optional<double> scale;
   float dropout = 0;
   bool use_mask = false, use_length = false;
-  static constexpr auto fields() {
-    using P = AttentionParams;
-    return std::tuple(
-        field("causal", &P::causal,
-              "Query i attends to keys up to i + k_length - q_length: the ends are aligned."),
-        field("scale", &P::scale, "Factor of the scores; None is 1 / sqrt(head_size)."),
-        field("dropout", &P::dropout, "Fraction of attention weights set to zero in training.")
-            .between(0, 1),
-        field("use_mask", &P::use_mask,
-              "Take the input attention_mask, which is added to the scores."),
-        field("use_length", &P::use_length, "Take the input length."));
-  }
+  MX_FIELDS(
+      AttentionParams,
+      MX_FIELD(causal,
+               "Query i attends to keys up to i + k_length - q_length: the ends are aligned."),
+      MX_FIELD(scale, "Factor of the scores; None is 1 / sqrt(head_size)."),
+      MX_FIELD(dropout, "Fraction of attention weights set to zero in training.").between(0, 1),
+      MX_FIELD(use_mask, "Take the input attention_mask, which is added to the scores."),
+      MX_FIELD(use_length, "Take the input length."))
   int optional_inputs() const { return (use_mask ? 1 : 0) + (use_length ? 1 : 0); }
   double scale_of(int64_t head_size) const {
     return scale.value_or(1 / std::sqrt(static_cast<double>(head_size > 0 ? head_size : 1)));
@@ -47,15 +42,10 @@ struct AttentionDropoutParams {
   float p = 0;
   DType dtype = DType::kFloat32;
   bool causal = false, use_mask = false, use_length = false;
-  static constexpr auto fields() {
-    using P = AttentionDropoutParams;
-    return std::tuple(required_field("shape", &P::shape, "Shape of the weights."),
-                      field("p", &P::p, "Fraction that is set to zero.").between(0, 1),
-                      field("dtype", &P::dtype, "dtype of the factors."),
-                      field("causal", &P::causal, "As in the call."),
-                      field("use_mask", &P::use_mask, "As in the call."),
-                      field("use_length", &P::use_length, "As in the call."));
-  }
+  MX_FIELDS(AttentionDropoutParams, MX_REQUIRED_FIELD(shape, "Shape of the weights."),
+            MX_FIELD(p, "Fraction that is set to zero.").between(0, 1),
+            MX_FIELD(dtype, "dtype of the factors."), MX_FIELD(causal, "As in the call."),
+            MX_FIELD(use_mask, "As in the call."), MX_FIELD(use_length, "As in the call."))
 };
 
 // Random bits of the attention weight (row, key): each row has one counter; 64 keys use 16 streams

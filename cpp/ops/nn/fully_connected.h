@@ -1,7 +1,5 @@
 // FullyConnected: data @ weight.T + bias with weight (num_hidden, inputs).
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 #include "cpp/ops/dimensions.h"
 
@@ -11,15 +9,12 @@ struct FullyConnectedParams {
   int64_t num_hidden = 0;
   bool no_bias = false;
   bool flatten = true;
-  static constexpr auto fields() {
-    using P = FullyConnectedParams;
-    return std::tuple(
-        required_field("num_hidden", &P::num_hidden, "Size of the output's last dimension.")
-            .between(1, kMaxSize),
-        field("no_bias", &P::no_bias, "Take no bias input."),
-        field("flatten", &P::flatten,
-              "Join all dimensions of data but the first; otherwise the last one is multiplied."));
-  }
+  MX_FIELDS(
+      FullyConnectedParams,
+      MX_REQUIRED_FIELD(num_hidden, "Size of the output's last dimension.").between(1, kMaxSize),
+      MX_FIELD(no_bias, "Take no bias input."),
+      MX_FIELD(flatten,
+               "Join all dimensions of data but the first; otherwise the last one is multiplied."))
 };
 
 // Sizes of data viewed as a matrix (rows, columns); the output is (rows, num_hidden).

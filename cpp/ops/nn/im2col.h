@@ -1,8 +1,6 @@
 // im2col: (batch, channels, ...) to (batch, channels * kernel size, windows). col2im is its
 // transpose and sums overlapping windows. Each is the gradient of the other.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/nn/spatial.h"
 
 namespace mxlite {
@@ -15,12 +13,9 @@ struct Im2colParams {
 
 struct Col2imParams : Im2colParams {
   Shape output_size;
-  static constexpr auto fields() {
-    return std::tuple_cat(std::tuple(required_field("output_size", &Col2imParams::output_size,
-                                                    "Spatial size of the output.")
-                                         .between(1, kMaxSize)),
-                          Im2colParams::fields());
-  }
+  MX_FIELDS(Col2imParams,
+            MX_REQUIRED_FIELD(output_size, "Spatial size of the output.").between(1, kMaxSize),
+            Im2colParams::fields())
 };
 
 // Returns the number of windows along each axis for an array of spatial size `size`.

@@ -2,8 +2,6 @@
 // pass fuse-attention replaces the interleaved products by it. The output is (q_length, batch,
 // heads * d); hidden outputs and optional inputs are as in dot_product_attention.h.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/kernel.h"
 #include "cpp/ops/nn/dot_product_attention.h"
 
@@ -13,12 +11,8 @@ namespace mxlite {
 // random_state[, attention_mask][, length]), where dropout is 0 unless forward was training.
 struct InterleavedAttentionParams : AttentionParams {
   int64_t heads = 1;
-  static constexpr auto fields() {
-    return std::tuple_cat(
-        AttentionParams::fields(),
-        std::tuple(field("heads", &InterleavedAttentionParams::heads, "Number of heads.")
-                       .between(1, kMaxSize)));
-  }
+  MX_FIELDS(InterleavedAttentionParams, AttentionParams::fields(),
+            MX_FIELD(heads, "Number of heads.").between(1, kMaxSize))
 };
 
 // Returns part `index` of a contiguous projection (length, batch, heads * parts * d) as an array

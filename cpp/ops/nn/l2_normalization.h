@@ -1,31 +1,21 @@
 // L2Normalization: data / sqrt(sum of squares + eps) over a sample (instance), over the channels of
 // a pixel (channel) or over the pixels of a channel (spatial).
 #pragma once
-#include <array>
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 #include "cpp/ops/nn/channel_blocks.h"
 
 namespace mxlite {
 
 enum class L2Mode : uint8_t { kChannel, kInstance, kSpatial };
-template <>
-struct EnumNames<L2Mode> {
-  using E = L2Mode;
-  static constexpr std::array<std::pair<const char*, E>, 3> names = {
-      {{"channel", E::kChannel}, {"instance", E::kInstance}, {"spatial", E::kSpatial}}};
-};
+MX_ENUM_NAMES(L2Mode, {"channel", E::kChannel}, {"instance", E::kInstance},
+              {"spatial", E::kSpatial})
 
 // Also the params of `_l2_normalization_backward(output_grad, data)`.
 struct L2NormalizationParams {
   double eps = 1e-10;
   L2Mode mode = L2Mode::kInstance;
-  static constexpr auto fields() {
-    using P = L2NormalizationParams;
-    return std::tuple(field("eps", &P::eps, "Added to the sum of squares.").at_least(0),
-                      field("mode", &P::mode, "What is normalized together."));
-  }
+  MX_FIELDS(L2NormalizationParams, MX_FIELD(eps, "Added to the sum of squares.").at_least(0),
+            MX_FIELD(mode, "What is normalized together."))
   // Views data as (outer, length, inner); vectors along the middle axis are normalized.
   ChannelBlocks blocks(const Shape& data) const {
     if (mode == L2Mode::kChannel) return channel_blocks(data, 1);

@@ -1,8 +1,6 @@
 // Local response normalization over neighbouring channels:
 // output = data * (knorm + alpha / nsize * sum of squares over nsize channels) ^ -beta.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
@@ -11,14 +9,9 @@ namespace mxlite {
 struct LRNParams {
   float alpha = 1e-4f, beta = 0.75f, knorm = 2.0f;
   int64_t nsize = 0;
-  static constexpr auto fields() {
-    using P = LRNParams;
-    return std::tuple(field("alpha", &P::alpha, "Factor of the sum of squares."),
-                      field("beta", &P::beta, "Exponent."),
-                      field("knorm", &P::knorm, "Constant added to the sum."),
-                      required_field("nsize", &P::nsize, "Number of channels summed over (odd).")
-                          .between(1, kMaxSize));
-  }
+  MX_FIELDS(LRNParams, MX_FIELD(alpha, "Factor of the sum of squares."),
+            MX_FIELD(beta, "Exponent."), MX_FIELD(knorm, "Constant added to the sum."),
+            MX_REQUIRED_FIELD(nsize, "Number of channels summed over (odd).").between(1, kMaxSize))
 };
 
 }  // namespace mxlite

@@ -3,24 +3,16 @@
 // same order. Gates are i, f, g, o for lstm and r, z, n for gru. The reset gate of gru multiplies
 // the product: n = tanh(Wx + b + r * (Rh + b)).
 #pragma once
-#include <array>
 #include <optional>
 #include <span>
-#include <tuple>
 
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
 
 enum class RnnMode : uint8_t { kRelu, kTanh, kLstm, kGru };
-template <>
-struct EnumNames<RnnMode> {
-  static constexpr std::array<std::pair<const char*, RnnMode>, 4> names = {
-      {{"rnn_relu", RnnMode::kRelu},
-       {"rnn_tanh", RnnMode::kTanh},
-       {"lstm", RnnMode::kLstm},
-       {"gru", RnnMode::kGru}}};
-};
+MX_ENUM_NAMES(RnnMode, {"rnn_relu", E::kRelu}, {"rnn_tanh", E::kTanh}, {"lstm", E::kLstm},
+              {"gru", E::kGru})
 
 // Inputs: data, parameters, state, then state_cell (lstm) and sequence_length
 // (use_sequence_length). Outputs: output, state, cell state (lstm) and, hidden, the reserve with
@@ -37,25 +29,19 @@ struct RnnParams {
   bool lstm_state_clip_nan = false;
   bool use_sequence_length = false;
 
-  static constexpr auto fields() {
-    using P = RnnParams;
-    return std::tuple(
-        required_field("state_size", &P::state_size, "Size of the hidden state.")
-            .between(1, kMaxSize),
-        required_field("num_layers", &P::num_layers, "Stacked layers.").between(1, 65536),
-        field("bidirectional", &P::bidirectional, "Also run over the reversed sequence."),
-        required_field("mode", &P::mode, "Kind of the recurrent cell."),
-        field("p", &P::p, "Fraction dropped between layers in training.").at_least(0).below(1),
-        field("state_outputs", &P::state_outputs, "Also return the last states."),
-        field("projection_size", &P::projection_size, "Project the output of an lstm to this size.")
-            .between(1, kMaxSize),
-        field("lstm_state_clip_min", &P::lstm_state_clip_min, "Lower bound of lstm cell states."),
-        field("lstm_state_clip_max", &P::lstm_state_clip_max, "Upper bound of lstm cell states."),
-        field("lstm_state_clip_nan", &P::lstm_state_clip_nan,
-              "Clipping turns NaN into the lower bound."),
-        field("use_sequence_length", &P::use_sequence_length,
-              "Take the input sequence_length (batch); later steps give zeros."));
-  }
+  MX_FIELDS(
+      RnnParams, MX_REQUIRED_FIELD(state_size, "Size of the hidden state.").between(1, kMaxSize),
+      MX_REQUIRED_FIELD(num_layers, "Stacked layers.").between(1, 65536),
+      MX_FIELD(bidirectional, "Also run over the reversed sequence."),
+      MX_REQUIRED_FIELD(mode, "Kind of the recurrent cell."),
+      MX_FIELD(p, "Fraction dropped between layers in training.").at_least(0).below(1),
+      MX_FIELD(state_outputs, "Also return the last states."),
+      MX_FIELD(projection_size, "Project the output of an lstm to this size.").between(1, kMaxSize),
+      MX_FIELD(lstm_state_clip_min, "Lower bound of lstm cell states."),
+      MX_FIELD(lstm_state_clip_max, "Upper bound of lstm cell states."),
+      MX_FIELD(lstm_state_clip_nan, "Clipping turns NaN into the lower bound."),
+      MX_FIELD(use_sequence_length,
+               "Take the input sequence_length (batch); later steps give zeros."))
   bool is_lstm() const { return mode == RnnMode::kLstm; }
   bool clips() const { return lstm_state_clip_min && lstm_state_clip_max; }
 };
@@ -66,15 +52,10 @@ struct RnnParams {
 struct RnnGradParams : RnnParams {
   bool has_reserve = true;  // false: forward ran without training; recompute its values
   bool data_grad = true, parameters_grad = true;
-  static constexpr auto fields() {
-    using P = RnnGradParams;
-    return std::tuple_cat(
-        RnnParams::fields(),
-        std::tuple(
-            field("has_reserve", &P::has_reserve, "The last input was written by forward."),
-            field("data_grad", &P::data_grad, "Compute the gradient of data."),
-            field("parameters_grad", &P::parameters_grad, "Compute the gradient of parameters.")));
-  }
+  MX_FIELDS(RnnGradParams, RnnParams::fields(),
+            MX_FIELD(has_reserve, "The last input was written by forward."),
+            MX_FIELD(data_grad, "Compute the gradient of data."),
+            MX_FIELD(parameters_grad, "Compute the gradient of parameters."))
 };
 
 // Sizes and memory layout of one call.

@@ -1,9 +1,7 @@
 // softmax, log_softmax and softmin along one axis. With use_length, only the first `length` entries
 // are used, and the other outputs are 0. length has data's shape without the axis.
 #pragma once
-#include <array>
 #include <optional>
-#include <tuple>
 
 #include "cpp/ops/attr.h"
 #include "cpp/ops/nn/channel_blocks.h"
@@ -17,39 +15,27 @@ struct SoftmaxParams {
   std::optional<DType> dtype;
   bool use_length = false;
 
-  static constexpr auto fields() {
-    using P = SoftmaxParams;
-    return std::tuple(field("axis", &P::axis, "Axis that is normalized."),
-                      field("temperature", &P::temperature, "Divisor of data; None is 1."),
-                      field("dtype", &P::dtype, "Output's dtype; None keeps data's."),
-                      field("use_length", &P::use_length, "Take the input length."));
-  }
+  MX_FIELDS(SoftmaxParams, MX_FIELD(axis, "Axis that is normalized."),
+            MX_FIELD(temperature, "Divisor of data; None is 1."),
+            MX_FIELD(dtype, "Output's dtype; None keeps data's."),
+            MX_FIELD(use_length, "Take the input length."))
   // Views data around the axis, which must be valid (checked by the shape rule).
   ChannelBlocks blocks(const Shape& data) const { return channel_blocks(data, axis); }
 };
 
 struct SoftmaxGradParams : SoftmaxParams {
   DType data_dtype = DType::kFloat32;
-  static constexpr auto fields() {
-    return std::tuple_cat(
-        SoftmaxParams::fields(),
-        std::tuple(field("data_dtype", &SoftmaxGradParams::data_dtype, "dtype of the gradient.")));
-  }
+  MX_FIELDS(SoftmaxGradParams, SoftmaxParams::fields(),
+            MX_FIELD(data_dtype, "dtype of the gradient."))
 };
 
 // SoftmaxActivation(data) and `_softmax_activation_backward(output_grad, output)`: over all of a
 // sample (instance) or over axis 1 (channel).
 enum class SoftmaxMode : uint8_t { kChannel, kInstance };
-template <>
-struct EnumNames<SoftmaxMode> {
-  static constexpr std::array<std::pair<const char*, SoftmaxMode>, 2> names = {
-      {{"channel", SoftmaxMode::kChannel}, {"instance", SoftmaxMode::kInstance}}};
-};
+MX_ENUM_NAMES(SoftmaxMode, {"channel", E::kChannel}, {"instance", E::kInstance})
 struct SoftmaxActivationParams {
   SoftmaxMode mode = SoftmaxMode::kInstance;
-  static constexpr auto fields() {
-    return std::tuple(field("mode", &SoftmaxActivationParams::mode, "What sums to 1."));
-  }
+  MX_FIELDS(SoftmaxActivationParams, MX_FIELD(mode, "What sums to 1."))
   ChannelBlocks blocks(const Shape& data) const {
     if (mode == SoftmaxMode::kChannel) return channel_blocks(data, 1);
     return {data[0], data.product(1, data.ndim()), 1};

@@ -1,21 +1,13 @@
 // SoftmaxOutput: softmax whose gradient is that of the cross entropy with label. The output's
 // gradient is ignored, or multiplied if out_grad is True.
 #pragma once
-#include <array>
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 #include "cpp/ops/nn/channel_blocks.h"
 
 namespace mxlite {
 
 enum class LossNormalization : uint8_t { kBatch, kNull, kValid };
-template <>
-struct EnumNames<LossNormalization> {
-  using E = LossNormalization;
-  static constexpr std::array<std::pair<const char*, E>, 3> names = {
-      {{"batch", E::kBatch}, {"null", E::kNull}, {"valid", E::kValid}}};
-};
+MX_ENUM_NAMES(LossNormalization, {"batch", E::kBatch}, {"null", E::kNull}, {"valid", E::kValid})
 
 // Also the params of `_softmax_output_backward(output, label[, output_grad])`.
 struct SoftmaxOutputParams {
@@ -25,19 +17,16 @@ struct SoftmaxOutputParams {
   bool out_grad = false;
   float smooth_alpha = 0.0f;
 
-  static constexpr auto fields() {
-    using P = SoftmaxOutputParams;
-    return std::tuple(
-        field("grad_scale", &P::grad_scale, "Factor of the gradient."),
-        field("ignore_label", &P::ignore_label, "Label whose gradient is 0, with use_ignore."),
-        field("multi_output", &P::multi_output, "Softmax over axis 1, one label per position."),
-        field("use_ignore", &P::use_ignore, "Leave out labels equal to ignore_label."),
-        field("preserve_shape", &P::preserve_shape, "Softmax over the last axis."),
-        field("normalization", &P::normalization,
-              "Divides the gradient by nothing, the batch size or the number of valid labels."),
-        field("out_grad", &P::out_grad, "Multiply by the gradient that arrives from above."),
-        field("smooth_alpha", &P::smooth_alpha, "Label smoothing.").between(0, 1));
-  }
+  MX_FIELDS(
+      SoftmaxOutputParams, MX_FIELD(grad_scale, "Factor of the gradient."),
+      MX_FIELD(ignore_label, "Label whose gradient is 0, with use_ignore."),
+      MX_FIELD(multi_output, "Softmax over axis 1, one label per position."),
+      MX_FIELD(use_ignore, "Leave out labels equal to ignore_label."),
+      MX_FIELD(preserve_shape, "Softmax over the last axis."),
+      MX_FIELD(normalization,
+               "Divides the gradient by nothing, the batch size or the number of valid labels."),
+      MX_FIELD(out_grad, "Multiply by the gradient that arrives from above."),
+      MX_FIELD(smooth_alpha, "Label smoothing.").between(0, 1))
   // Views data as (samples, classes, positions), with one label per sample and position.
   ChannelBlocks blocks(const Shape& data) const {
     if (multi_output) return channel_blocks(data, 1);

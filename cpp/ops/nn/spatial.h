@@ -2,7 +2,6 @@
 // deconvolution, pooling and im2col. Kernels always get three spatial dimensions, the leading ones
 // of size 1 if there are fewer (SpatialWindow, SpatialDims).
 #pragma once
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <tuple>
@@ -12,16 +11,8 @@
 namespace mxlite {
 
 enum class SpatialLayout : uint8_t { kNCW, kNWC, kNCHW, kNHWC, kNCDHW, kNDHWC };
-template <>
-struct EnumNames<SpatialLayout> {
-  using E = SpatialLayout;
-  static constexpr std::array<std::pair<const char*, E>, 6> names = {{{"NCW", E::kNCW},
-                                                                      {"NWC", E::kNWC},
-                                                                      {"NCHW", E::kNCHW},
-                                                                      {"NHWC", E::kNHWC},
-                                                                      {"NCDHW", E::kNCDHW},
-                                                                      {"NDHWC", E::kNDHWC}}};
-};
+MX_ENUM_NAMES(SpatialLayout, {"NCW", E::kNCW}, {"NWC", E::kNWC}, {"NCHW", E::kNCHW},
+              {"NHWC", E::kNHWC}, {"NCDHW", E::kNCDHW}, {"NDHWC", E::kNDHWC})
 
 inline bool is_channels_last(const std::optional<SpatialLayout>& layout) {
   return layout == SpatialLayout::kNWC || layout == SpatialLayout::kNHWC ||
@@ -38,34 +29,30 @@ template <class P>
 constexpr auto window_fields(
     const char* kernel_doc = "Size of the window: (w,), (h, w) or (d, h, w).",
     const char* pad_doc = "Zeros added on both sides; 0 where empty.") {
-  return std::tuple(
-      required_field("kernel", &P::kernel, kernel_doc).between(1, kMaxSize),
-      field("stride", &P::stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
-      field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty.")
-          .between(1, kMaxSize),
-      field("pad", &P::pad, pad_doc).between(0, kMaxSize));
+  return std::tuple(MX_REQUIRED_FIELD(kernel, kernel_doc).between(1, kMaxSize),
+                    MX_FIELD(stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
+                    MX_FIELD(dilate, "Distance between the window's elements; 1 where empty.")
+                        .between(1, kMaxSize),
+                    MX_FIELD(pad, pad_doc).between(0, kMaxSize));
 }
 // Schema fields of filters, for the members num_filter and num_group of P.
 template <class P>
 constexpr auto filter_fields() {
   return std::tuple(
-      required_field("num_filter", &P::num_filter, "Number of output channels.")
-          .between(1, kMaxSize),
-      field("num_group", &P::num_group, "Number of groups that channels are divided into.")
-          .between(1, kMaxSize));
+      MX_REQUIRED_FIELD(num_filter, "Number of output channels.").between(1, kMaxSize),
+      MX_FIELD(num_group, "Number of groups that channels are divided into.").between(1, kMaxSize));
 }
 
 // The remaining schema fields of a convolution, for members of the same names of P.
 template <class P>
 constexpr auto convolution_fields() {
   return std::tuple(
-      field("workspace", &P::workspace, "MiB that cuDNN may use; no effect on the CPU.")
-          .at_least(0),
-      field("no_bias", &P::no_bias, "Take no bias input."),
-      field("cudnn_tune", &P::cudnn_tune,
-            "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),
-      field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
-      field("layout", &P::layout, "Order of data's dimensions; None is channels first."));
+      MX_FIELD(workspace, "MiB that cuDNN may use; no effect on the CPU.").at_least(0),
+      MX_FIELD(no_bias, "Take no bias input."),
+      MX_FIELD(cudnn_tune,
+               "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),
+      MX_FIELD(cudnn_off, "Accepted for compatibility, without effect."),
+      MX_FIELD(layout, "Order of data's dimensions; None is channels first."));
 }
 
 // Empty stride and dilate mean 1, empty pad 0.

@@ -8,36 +8,25 @@ namespace mxlite {
 struct ScalarParams {
   Number scalar = 1.0;
   bool is_int = true;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("scalar", &ScalarParams::scalar,
-              "The other operand, converted to the result's dtype."),
-        field("is_int", &ScalarParams::is_int, "Written by 1.x into graphs; has no effect."));
-  }
+  MX_FIELDS(ScalarParams, MX_FIELD(scalar, "The other operand, converted to the result's dtype."),
+            MX_FIELD(is_int, "Written by 1.x into graphs; has no effect."))
 };
 
 struct ClipParams {
   Number a_min = 0, a_max = 0;
-  static constexpr auto fields() {
-    return std::tuple(required_field("a_min", &ClipParams::a_min, "Lower bound."),
-                      required_field("a_max", &ClipParams::a_max, "Upper bound."));
-  }
+  MX_FIELDS(ClipParams, MX_REQUIRED_FIELD(a_min, "Lower bound."),
+            MX_REQUIRED_FIELD(a_max, "Upper bound."))
 };
 
 struct SmoothL1Params {
   double scalar = 1.0;
-  static constexpr auto fields() {
-    return std::tuple(field("scalar", &SmoothL1Params::scalar,
-                            "sigma: the function is quadratic within 1 / sigma^2 of 0."));
-  }
+  MX_FIELDS(SmoothL1Params,
+            MX_FIELD(scalar, "sigma: the function is quadratic within 1 / sigma^2 of 0."))
 };
 
 struct HardSigmoidParams {
   double alpha = 0.2, beta = 0.5;
-  static constexpr auto fields() {
-    return std::tuple(field("alpha", &HardSigmoidParams::alpha, "Slope."),
-                      field("beta", &HardSigmoidParams::beta, "Value at 0."));
-  }
+  MX_FIELDS(HardSigmoidParams, MX_FIELD(alpha, "Slope."), MX_FIELD(beta, "Value at 0."))
 };
 
 }  // namespace mxlite

@@ -2,7 +2,6 @@
 // float32: the ends of the range that it stands for. What counts is the larger absolute value of
 // the two; the constants and roundings are those of 1.x on the CPU.
 #pragma once
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -33,58 +32,42 @@ constexpr float kInt32Range = 2147483648.0f;
 
 struct QuantizeParams {
   Fixed out_type = Fixed::kUInt8;
-  static constexpr auto fields() {
-    return std::tuple(field("out_type", &QuantizeParams::out_type, "dtype of the output."));
-  }
+  MX_FIELDS(QuantizeParams, MX_FIELD(out_type, "dtype of the output."))
 };
 
 struct DequantizeParams {
   Float out_type = Float::kFloat32;
-  static constexpr auto fields() {
-    return std::tuple(field("out_type", &DequantizeParams::out_type, "dtype of the output."));
-  }
+  MX_FIELDS(DequantizeParams, MX_FIELD(out_type, "dtype of the output."))
 };
 
 struct CalibratedParams {
   Target out_type = Target::kInt8;
   std::optional<float> min_calib_range, max_calib_range;
-  static constexpr auto fields() {
-    using P = CalibratedParams;
-    return std::tuple(
-        field("out_type", &P::out_type,
-              "dtype of the output; auto: uint8 if min_calib_range is not below 0, else int8."),
-        field("min_calib_range", &P::min_calib_range, "Low end of the range; None: from data."),
-        field("max_calib_range", &P::max_calib_range, "High end of the range; None: from data."));
-  }
+  MX_FIELDS(
+      CalibratedParams,
+      MX_FIELD(out_type,
+               "dtype of the output; auto: uint8 if min_calib_range is not below 0, else int8."),
+      MX_FIELD(min_calib_range, "Low end of the range; None: from data."),
+      MX_FIELD(max_calib_range, "High end of the range; None: from data."))
 };
 
 struct RangeParams {
   std::optional<float> min_calib_range, max_calib_range;
-  static constexpr auto fields() {
-    using P = RangeParams;
-    return std::tuple(
-        field("min_calib_range", &P::min_calib_range, "Low end of the range; None: not known."),
-        field("max_calib_range", &P::max_calib_range, "High end of the range; None: not known."));
-  }
+  MX_FIELDS(RangeParams, MX_FIELD(min_calib_range, "Low end of the range; None: not known."),
+            MX_FIELD(max_calib_range, "High end of the range; None: not known."))
 };
 
 struct MultiplyParams : RangeParams {
   bool enable_float_output = false;
-  static constexpr auto fields() {
-    return std::tuple_cat(
-        RangeParams::fields(),
-        std::tuple(field("enable_float_output", &MultiplyParams::enable_float_output,
-                         "Give the product as float32, without a range.")));
-  }
+  MX_FIELDS(MultiplyParams, RangeParams::fields(),
+            MX_FIELD(enable_float_output, "Give the product as float32, without a range."))
 };
 
 struct EntropyParams {
   int64_t num_quantized_bins = 255;
-  static constexpr auto fields() {
-    return std::tuple(field("num_quantized_bins", &EntropyParams::num_quantized_bins,
-                            "Number of values that a quantized number has.")
-                          .between(1, kMaxSize));
-  }
+  MX_FIELDS(EntropyParams,
+            MX_FIELD(num_quantized_bins, "Number of values that a quantized number has.")
+                .between(1, kMaxSize))
 };
 
 // "<op>: <input> of dtype ... given, int8 or uint8 expected"
@@ -101,22 +84,8 @@ inline Specs with_range(const TensorSpec& spec) { return {spec, kOneFloat, kOneF
 
 namespace mxlite {
 
-template <>
-struct EnumNames<quantization::Target> {
-  using E = quantization::Target;
-  static constexpr std::array<std::pair<const char*, E>, 3> names = {
-      {{"auto", E::kAuto}, {"int8", E::kInt8}, {"uint8", E::kUInt8}}};
-};
-template <>
-struct EnumNames<quantization::Fixed> {
-  using E = quantization::Fixed;
-  static constexpr std::array<std::pair<const char*, E>, 2> names = {
-      {{"int8", E::kInt8}, {"uint8", E::kUInt8}}};
-};
-template <>
-struct EnumNames<quantization::Float> {
-  static constexpr std::array<std::pair<const char*, quantization::Float>, 1> names = {
-      {{"float32", quantization::Float::kFloat32}}};
-};
+MX_ENUM_NAMES(quantization::Target, {"auto", E::kAuto}, {"int8", E::kInt8}, {"uint8", E::kUInt8})
+MX_ENUM_NAMES(quantization::Fixed, {"int8", E::kInt8}, {"uint8", E::kUInt8})
+MX_ENUM_NAMES(quantization::Float, {"float32", E::kFloat32})
 
 }  // namespace mxlite

@@ -160,12 +160,8 @@ struct LikeParams {
 struct SampleParams {
   Shape shape;
   std::optional<DType> dtype;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("shape", &SampleParams::shape, "Draws per element of the parameter arrays.")
-            .at_least(0),
-        field("dtype", &SampleParams::dtype, "Element type; None keeps the parameters' dtype."));
-  }
+  MX_FIELDS(SampleParams, MX_FIELD(shape, "Draws per element of the parameter arrays.").at_least(0),
+            MX_FIELD(dtype, "Element type; None keeps the parameters' dtype."))
 };
 
 struct RandintParams {
@@ -173,27 +169,20 @@ struct RandintParams {
   std::optional<Shape> shape;
   std::string ctx;
   std::optional<DType> dtype;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("low", &RandintParams::low, "Smallest value."),
-        required_field("high", &RandintParams::high, "One above the largest value."),
-        field("shape", &RandintParams::shape, "Shape of the result; None means (1,).").at_least(-1),
-        field("ctx", &RandintParams::ctx, "Device, as in cpu(0); default: current."),
-        field("dtype", &RandintParams::dtype, "int32 or int64; None means int32."));
-  }
+  MX_FIELDS(RandintParams, MX_REQUIRED_FIELD(low, "Smallest value."),
+            MX_REQUIRED_FIELD(high, "One above the largest value."),
+            MX_FIELD(shape, "Shape of the result; None means (1,).").at_least(-1),
+            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
+            MX_FIELD(dtype, "int32 or int64; None means int32."))
 };
 
 struct MultinomialParams {
   Shape shape;
   bool get_prob = false;
   DType dtype = DType::kInt32;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("shape", &MultinomialParams::shape, "Draws per distribution.").at_least(0),
-        field("get_prob", &MultinomialParams::get_prob,
-              "Also return the logarithm of each draw's probability."),
-        field("dtype", &MultinomialParams::dtype, "Element type of the draws."));
-  }
+  MX_FIELDS(MultinomialParams, MX_FIELD(shape, "Draws per distribution.").at_least(0),
+            MX_FIELD(get_prob, "Also return the logarithm of each draw's probability."),
+            MX_FIELD(dtype, "Element type of the draws."))
 };
 
 // Returns the number of random counters that n elements need.

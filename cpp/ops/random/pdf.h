@@ -7,10 +7,7 @@ namespace mxlite::random {
 
 struct PdfParams {
   bool is_log = false;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("is_log", &PdfParams::is_log, "Give the logarithm of the density instead?"));
-  }
+  MX_FIELDS(PdfParams, MX_FIELD(is_log, "Give the logarithm of the density instead?"))
 };
 
 }  // namespace mxlite::random

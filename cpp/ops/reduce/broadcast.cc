@@ -8,29 +8,20 @@ namespace {
 
 struct BroadcastToParams {
   Shape shape;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("shape", &BroadcastToParams::shape, "Shape of the result; 0 keeps data's length.")
-            .at_least(0));
-  }
+  MX_FIELDS(BroadcastToParams,
+            MX_FIELD(shape, "Shape of the result; 0 keeps data's length.").at_least(0))
 };
 
 struct BroadcastAxisParams {
   Shape axis, size;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("axis", &BroadcastAxisParams::axis, "Axes of length 1 to repeat."),
-        field("size", &BroadcastAxisParams::size, "New lengths of these axes.").at_least(0));
-  }
+  MX_FIELDS(BroadcastAxisParams, MX_FIELD(axis, "Axes of length 1 to repeat."),
+            MX_FIELD(size, "New lengths of these axes.").at_least(0))
 };
 
 struct BroadcastLikeParams {
   std::optional<Shape> lhs_axes, rhs_axes;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("lhs_axes", &BroadcastLikeParams::lhs_axes, "Axes of lhs; None: all."),
-        field("rhs_axes", &BroadcastLikeParams::rhs_axes, "Axes of rhs with their lengths."));
-  }
+  MX_FIELDS(BroadcastLikeParams, MX_FIELD(lhs_axes, "Axes of lhs; None: all."),
+            MX_FIELD(rhs_axes, "Axes of rhs with their lengths."))
 };
 
 Shape checked(const char* op, const Shape& from, Shape to) {

@@ -10,12 +10,9 @@ struct ReduceParams {
   std::optional<Shape> axis;
   bool keepdims = false;
   bool exclude = false;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("axis", &ReduceParams::axis, "Axes that disappear; None or () means all."),
-        field("keepdims", &ReduceParams::keepdims, "Keep reduced axes with length 1."),
-        field("exclude", &ReduceParams::exclude, "Reduce all axes but those in axis."));
-  }
+  MX_FIELDS(ReduceParams, MX_FIELD(axis, "Axes that disappear; None or () means all."),
+            MX_FIELD(keepdims, "Keep reduced axes with length 1."),
+            MX_FIELD(exclude, "Reduce all axes but those in axis."))
 };
 
 struct NormParams {
@@ -23,43 +20,31 @@ struct NormParams {
   std::optional<Shape> axis;
   std::optional<DType> out_dtype;
   bool keepdims = false;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("ord", &NormParams::ord, "1: sum of absolute values; 2: Euclidean.").between(1, 2),
-        field("axis", &NormParams::axis, "Axes that disappear; None means all."),
-        field("out_dtype", &NormParams::out_dtype, "None keeps data's dtype."),
-        field("keepdims", &NormParams::keepdims, "Keep reduced axes with length 1."));
-  }
+  MX_FIELDS(NormParams, MX_FIELD(ord, "1: sum of absolute values; 2: Euclidean.").between(1, 2),
+            MX_FIELD(axis, "Axes that disappear; None means all."),
+            MX_FIELD(out_dtype, "None keeps data's dtype."),
+            MX_FIELD(keepdims, "Keep reduced axes with length 1."))
 };
 
 struct MomentsParams {
   std::optional<Shape> axes;
   bool keepdims = false;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("axes", &MomentsParams::axes, "Axes that disappear; None means all."),
-        field("keepdims", &MomentsParams::keepdims, "Keep reduced axes with length 1."));
-  }
+  MX_FIELDS(MomentsParams, MX_FIELD(axes, "Axes that disappear; None means all."),
+            MX_FIELD(keepdims, "Keep reduced axes with length 1."))
 };
 
 struct ArgParams {
   std::optional<int64_t> axis;
   bool keepdims = false;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("axis", &ArgParams::axis, "Axis to search; None searches the flattened array."),
-        field("keepdims", &ArgParams::keepdims, "Keep the searched axis with length 1."));
-  }
+  MX_FIELDS(ArgParams, MX_FIELD(axis, "Axis to search; None searches the flattened array."),
+            MX_FIELD(keepdims, "Keep the searched axis with length 1."))
 };
 
 struct CumsumParams {
   std::optional<int64_t> axis;
   std::optional<DType> dtype;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("axis", &CumsumParams::axis, "Axis to add along; None flattens data first."),
-        field("dtype", &CumsumParams::dtype, "Type of the result; None keeps data's."));
-  }
+  MX_FIELDS(CumsumParams, MX_FIELD(axis, "Axis to add along; None flattens data first."),
+            MX_FIELD(dtype, "Type of the result; None keeps data's."))
 };
 
 // reduced[i]: does axis i disappear?

@@ -6,10 +6,7 @@ namespace mxlite::sparse {
 
 struct CastStorageParams {
   StorageType stype = StorageType::kDefault;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("stype", &CastStorageParams::stype, "Storage type of the result."));
-  }
+  MX_FIELDS(CastStorageParams, MX_REQUIRED_FIELD(stype, "Storage type of the result."))
 };
 
 }  // namespace mxlite::sparse

@@ -1,23 +1,17 @@
 // Joining and splitting along one axis.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
 
 struct ConcatParams {
   int dim = 1;
-  static constexpr auto fields() {
-    return std::tuple(field("dim", &ConcatParams::dim, "Axis along which the inputs are joined."));
-  }
+  MX_FIELDS(ConcatParams, MX_FIELD(dim, "Axis along which the inputs are joined."))
 };
 
 struct StackParams {
   int axis = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("axis", &StackParams::axis, "Position of the new axis."));
-  }
+  MX_FIELDS(StackParams, MX_FIELD(axis, "Position of the new axis."))
 };
 
 // Upper bound of the number of parts, because each part is a separate array.
@@ -27,14 +21,10 @@ struct SliceChannelParams {
   int num_outputs = 1;
   int axis = 1;
   bool squeeze_axis = false;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("num_outputs", &SliceChannelParams::num_outputs, "Number of equal parts.")
-            .between(1, kMaxParts),
-        field("axis", &SliceChannelParams::axis, "Axis that is split."),
-        field("squeeze_axis", &SliceChannelParams::squeeze_axis,
-              "Remove the axis, which then has length 1 in every part."));
-  }
+  MX_FIELDS(SliceChannelParams,
+            MX_REQUIRED_FIELD(num_outputs, "Number of equal parts.").between(1, kMaxParts),
+            MX_FIELD(axis, "Axis that is split."),
+            MX_FIELD(squeeze_axis, "Remove the axis, which then has length 1 in every part."))
 };
 
 struct SplitV2Params {
@@ -42,16 +32,11 @@ struct SplitV2Params {
   int axis = 1;
   bool squeeze_axis = false;
   int sections = 0;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("indices", &SplitV2Params::indices, "First index of every part."),
-        field("axis", &SplitV2Params::axis, "Axis that is split."),
-        field("squeeze_axis", &SplitV2Params::squeeze_axis,
-              "Remove the axis, which then has length 1 in every part."),
-        field("sections", &SplitV2Params::sections,
-              "Number of parts of about equal length; 0 uses indices.")
-            .between(0, kMaxParts));
-  }
+  MX_FIELDS(SplitV2Params, MX_REQUIRED_FIELD(indices, "First index of every part."),
+            MX_FIELD(axis, "Axis that is split."),
+            MX_FIELD(squeeze_axis, "Remove the axis, which then has length 1 in every part."),
+            MX_FIELD(sections, "Number of parts of about equal length; 0 uses indices.")
+                .between(0, kMaxParts))
 };
 
 }  // namespace mxlite

@@ -18,19 +18,15 @@ struct FillParams {
   Shape shape;
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
-  static constexpr auto fields() {
-    return std::tuple(field("shape", &FillParams::shape, "Shape of the result.").at_least(-1),
-                      field("ctx", &FillParams::ctx, "Device, as in cpu(0); default: current."),
-                      field("dtype", &FillParams::dtype, "Element type; None means float32."));
-  }
+  MX_FIELDS(FillParams, MX_FIELD(shape, "Shape of the result.").at_least(-1),
+            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
+            MX_FIELD(dtype, "Element type; None means float32."))
 };
 
 struct LikeParams {
   OptionalDType dtype;
-  static constexpr auto fields() {
-    return std::tuple(field("dtype", &LikeParams::dtype,
-                            "Accepted and without effect, as in 1.x: the result has data's."));
-  }
+  MX_FIELDS(LikeParams,
+            MX_FIELD(dtype, "Accepted and without effect, as in 1.x: the result has data's."))
 };
 
 struct FullParams {
@@ -38,12 +34,10 @@ struct FullParams {
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
   Number value = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("shape", &FullParams::shape, "Shape of the result.").at_least(-1),
-                      field("ctx", &FullParams::ctx, "Device, as in cpu(0); default: current."),
-                      field("dtype", &FullParams::dtype, "Element type; None means float32."),
-                      required_field("value", &FullParams::value, "Value of every element."));
-  }
+  MX_FIELDS(FullParams, MX_FIELD(shape, "Shape of the result.").at_least(-1),
+            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
+            MX_FIELD(dtype, "Element type; None means float32."),
+            MX_REQUIRED_FIELD(value, "Value of every element."))
 };
 
 struct ArangeParams {
@@ -54,30 +48,25 @@ struct ArangeParams {
   bool infer_range = false;
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("start", &ArangeParams::start, "First value; the end if stop is None."),
-        field("stop", &ArangeParams::stop, "End, not included; None: count from 0 to start."),
-        field("step", &ArangeParams::step, "Distance between values."),
-        field("repeat", &ArangeParams::repeat, "How often each value occurs.").between(1, kMaxSize),
-        field("infer_range", &ArangeParams::infer_range,
-              "Symbols: let the users of the result decide how many values it has."),
-        field("ctx", &ArangeParams::ctx, "Device, as in cpu(0); default: current."),
-        field("dtype", &ArangeParams::dtype, "Element type; None means float32."));
-  }
+  MX_FIELDS(ArangeParams, MX_REQUIRED_FIELD(start, "First value; the end if stop is None."),
+            MX_FIELD(stop, "End, not included; None: count from 0 to start."),
+            MX_FIELD(step, "Distance between values."),
+            MX_FIELD(repeat, "How often each value occurs.").between(1, kMaxSize),
+            MX_FIELD(infer_range,
+                     "Symbols: let the users of the result decide how many values it has."),
+            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
+            MX_FIELD(dtype, "Element type; None means float32."))
 };
 
 struct EyeParams {
   int64_t N = 0, M = 0, k = 0;
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
-  static constexpr auto fields() {
-    return std::tuple(required_field("N", &EyeParams::N, "Number of rows.").at_least(0),
-                      field("M", &EyeParams::M, "Number of columns; 0 means N.").at_least(0),
-                      field("k", &EyeParams::k, "Diagonal: above the main one if positive."),
-                      field("ctx", &EyeParams::ctx, "Device, as in cpu(0); default: current."),
-                      field("dtype", &EyeParams::dtype, "Element type; None means float32."));
-  }
+  MX_FIELDS(EyeParams, MX_REQUIRED_FIELD(N, "Number of rows.").at_least(0),
+            MX_FIELD(M, "Number of columns; 0 means N.").at_least(0),
+            MX_FIELD(k, "Diagonal: above the main one if positive."),
+            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
+            MX_FIELD(dtype, "Element type; None means float32."))
 };
 
 struct LinspaceParams {
@@ -86,15 +75,12 @@ struct LinspaceParams {
   bool endpoint = true;
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("start", &LinspaceParams::start, "First value."),
-        required_field("stop", &LinspaceParams::stop, "Last value, or the one after it."),
-        required_field("num", &LinspaceParams::num, "How many values.").at_least(0),
-        field("endpoint", &LinspaceParams::endpoint, "Whether stop is the last value."),
-        field("ctx", &LinspaceParams::ctx, "Device, as in cpu(0); default: current."),
-        field("dtype", &LinspaceParams::dtype, "Element type; None means float32."));
-  }
+  MX_FIELDS(LinspaceParams, MX_REQUIRED_FIELD(start, "First value."),
+            MX_REQUIRED_FIELD(stop, "Last value, or the one after it."),
+            MX_REQUIRED_FIELD(num, "How many values.").at_least(0),
+            MX_FIELD(endpoint, "Whether stop is the last value."),
+            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
+            MX_FIELD(dtype, "Element type; None means float32."))
 };
 
 }  // namespace mxlite

@@ -1,7 +1,5 @@
 // diag and its gradient.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
@@ -9,25 +7,20 @@ namespace mxlite {
 struct DiagParams {
   int64_t k = 0;
   int axis1 = 0, axis2 = 1;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("k", &DiagParams::k, "Diagonal: above the main one for k > 0, below for k < 0.")
-            .between(-kMaxSize, kMaxSize),
-        field("axis1", &DiagParams::axis1, "Axis of the rows; for 2 or more dimensions."),
-        field("axis2", &DiagParams::axis2, "Axis of the columns; for 2 or more dimensions."));
-  }
+  MX_FIELDS(DiagParams,
+            MX_FIELD(k, "Diagonal: above the main one for k > 0, below for k < 0.")
+                .between(-kMaxSize, kMaxSize),
+            MX_FIELD(axis1, "Axis of the rows; for 2 or more dimensions."),
+            MX_FIELD(axis2, "Axis of the columns; for 2 or more dimensions."))
 };
 
 struct DiagBackwardParams {
   Shape shape;
   int64_t k = 0;
   int axis1 = 0, axis2 = 1;
-  static constexpr auto fields() {
-    return std::tuple(required_field("shape", &DiagBackwardParams::shape, "Shape of the output."),
-                      field("k", &DiagBackwardParams::k, "As in diag."),
-                      field("axis1", &DiagBackwardParams::axis1, "As in diag."),
-                      field("axis2", &DiagBackwardParams::axis2, "As in diag."));
-  }
+  MX_FIELDS(DiagBackwardParams, MX_REQUIRED_FIELD(shape, "Shape of the output."),
+            MX_FIELD(k, "As in diag."), MX_FIELD(axis1, "As in diag."),
+            MX_FIELD(axis2, "As in diag."))
 };
 
 // View of a diagonal of an array with 2 or more dimensions: offset of its first element, and shape

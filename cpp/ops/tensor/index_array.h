@@ -2,7 +2,6 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <tuple>
 
 #include "cpp/ops/attr.h"
 
@@ -10,10 +9,7 @@ namespace mxlite {
 
 struct IndexArrayParams {
   std::optional<Shape> axes;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("axes", &IndexArrayParams::axes, "Axes whose index is written; None: all of them."));
-  }
+  MX_FIELDS(IndexArrayParams, MX_FIELD(axes, "Axes whose index is written; None: all of them."))
 };
 
 struct ArangeLikeParams {
@@ -21,16 +17,11 @@ struct ArangeLikeParams {
   int64_t repeat = 1;
   std::string ctx;
   std::optional<int> axis;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("start", &ArangeLikeParams::start, "First value."),
-        field("step", &ArangeLikeParams::step, "Difference of neighbours."),
-        field("repeat", &ArangeLikeParams::repeat, "How often every value occurs.")
-            .between(1, kMaxSize),
-        field("ctx", &ArangeLikeParams::ctx, "Ignored: the output is on data's device."),
-        field("axis", &ArangeLikeParams::axis,
-              "Axis whose length counts; None: the shape of data."));
-  }
+  MX_FIELDS(ArangeLikeParams, MX_FIELD(start, "First value."),
+            MX_FIELD(step, "Difference of neighbours."),
+            MX_FIELD(repeat, "How often every value occurs.").between(1, kMaxSize),
+            MX_FIELD(ctx, "Ignored: the output is on data's device."),
+            MX_FIELD(axis, "Axis whose length counts; None: the shape of data."))
 };
 
 }  // namespace mxlite

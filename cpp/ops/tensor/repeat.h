@@ -1,7 +1,6 @@
 // repeat and tile.
 #pragma once
 #include <optional>
-#include <tuple>
 
 #include "cpp/ops/attr.h"
 
@@ -10,21 +9,15 @@ namespace mxlite {
 struct RepeatParams {
   int64_t repeats = 1;
   std::optional<int> axis;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("repeats", &RepeatParams::repeats, "How often every element occurs.")
-            .between(0, kMaxSize),
-        field("axis", &RepeatParams::axis, "Axis of the repetition; None flattens the array."));
-  }
+  MX_FIELDS(RepeatParams,
+            MX_REQUIRED_FIELD(repeats, "How often every element occurs.").between(0, kMaxSize),
+            MX_FIELD(axis, "Axis of the repetition; None flattens the array."))
 };
 
 struct TileParams {
   Shape reps;
-  static constexpr auto fields() {
-    return std::tuple(required_field("reps", &TileParams::reps,
-                                     "How often the array is repeated along every axis.")
-                          .between(0, kMaxSize));
-  }
+  MX_FIELDS(TileParams, MX_REQUIRED_FIELD(reps, "How often the array is repeated along every axis.")
+                            .between(0, kMaxSize))
 };
 
 // Sizes of `shape` viewed as (outer, length, inner) around the repeated axis.

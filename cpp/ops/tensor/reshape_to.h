@@ -5,9 +5,7 @@ namespace mxlite {
 
 struct ReshapeToParams {
   Shape shape;
-  static constexpr auto fields() {
-    return std::tuple(required_field("shape", &ReshapeToParams::shape, "The new shape."));
-  }
+  MX_FIELDS(ReshapeToParams, MX_REQUIRED_FIELD(shape, "The new shape."))
 };
 
 }  // namespace mxlite

@@ -1,7 +1,6 @@
 // Slicing and writing into slices.
 #pragma once
 #include <optional>
-#include <tuple>
 
 #include "cpp/ops/number.h"
 
@@ -9,55 +8,39 @@ namespace mxlite {
 
 struct SliceParams {
   OptionalInts begin, end, step;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("begin", &SliceParams::begin, "First index per axis; None: from the start."),
-        required_field("end", &SliceParams::end, "End index per axis; None: to the end."),
-        field("step", &SliceParams::step, "Step per axis; negative walks backwards."));
-  }
+  MX_FIELDS(SliceParams, MX_REQUIRED_FIELD(begin, "First index per axis; None: from the start."),
+            MX_REQUIRED_FIELD(end, "End index per axis; None: to the end."),
+            MX_FIELD(step, "Step per axis; negative walks backwards."))
 };
 
 struct SliceAssignScalarParams {
   Number scalar = 0;
   OptionalInts begin, end, step;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("scalar", &SliceAssignScalarParams::scalar, "Value that is written."),
-        required_field("begin", &SliceAssignScalarParams::begin,
-                       "First index per axis; None: from the start."),
-        required_field("end", &SliceAssignScalarParams::end,
-                       "End index per axis; None: to the end."),
-        field("step", &SliceAssignScalarParams::step, "Step per axis; negative walks backwards."));
-  }
+  MX_FIELDS(SliceAssignScalarParams, MX_FIELD(scalar, "Value that is written."),
+            MX_REQUIRED_FIELD(begin, "First index per axis; None: from the start."),
+            MX_REQUIRED_FIELD(end, "End index per axis; None: to the end."),
+            MX_FIELD(step, "Step per axis; negative walks backwards."))
 };
 
 struct SliceAxisParams {
   int axis = 0;
   int64_t begin = 0;
   std::optional<int64_t> end;
-  static constexpr auto fields() {
-    return std::tuple(required_field("axis", &SliceAxisParams::axis, "Axis that is sliced."),
-                      required_field("begin", &SliceAxisParams::begin, "First index."),
-                      required_field("end", &SliceAxisParams::end, "End index; None: to the end."));
-  }
+  MX_FIELDS(SliceAxisParams, MX_REQUIRED_FIELD(axis, "Axis that is sliced."),
+            MX_REQUIRED_FIELD(begin, "First index."),
+            MX_REQUIRED_FIELD(end, "End index; None: to the end."))
 };
 
 struct SliceLikeParams {
   Shape axes;
-  static constexpr auto fields() {
-    return std::tuple(field("axes", &SliceLikeParams::axes,
-                            "Axes cut to shape_like's length; empty: all of them."));
-  }
+  MX_FIELDS(SliceLikeParams, MX_FIELD(axes, "Axes cut to shape_like's length; empty: all of them."))
 };
 
 struct SliceBackwardParams {
   Shape shape, begin, step;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("shape", &SliceBackwardParams::shape, "Shape of the output."),
-        required_field("begin", &SliceBackwardParams::begin, "Position of data's first element."),
-        required_field("step", &SliceBackwardParams::step, "Distance of its elements per axis."));
-  }
+  MX_FIELDS(SliceBackwardParams, MX_REQUIRED_FIELD(shape, "Shape of the output."),
+            MX_REQUIRED_FIELD(begin, "Position of data's first element."),
+            MX_REQUIRED_FIELD(step, "Distance of its elements per axis."))
 };
 
 // A resolved slice: element i along axis a is at index begin[a] + i * step[a].

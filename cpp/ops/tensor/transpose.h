@@ -1,32 +1,23 @@
 // Operators that permute or reverse axes.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
 
 struct TransposeParams {
   Shape axes;
-  static constexpr auto fields() {
-    return std::tuple(field("axes", &TransposeParams::axes,
-                            "Input axis of every output axis; empty reverses the order."));
-  }
+  MX_FIELDS(TransposeParams,
+            MX_FIELD(axes, "Input axis of every output axis; empty reverses the order."))
 };
 
 struct SwapAxisParams {
   int dim1 = 0, dim2 = 0;
-  static constexpr auto fields() {
-    return std::tuple(field("dim1", &SwapAxisParams::dim1, "First axis."),
-                      field("dim2", &SwapAxisParams::dim2, "Second axis."));
-  }
+  MX_FIELDS(SwapAxisParams, MX_FIELD(dim1, "First axis."), MX_FIELD(dim2, "Second axis."))
 };
 
 struct ReverseParams {
   Shape axis;
-  static constexpr auto fields() {
-    return std::tuple(required_field("axis", &ReverseParams::axis, "Axes to reverse."));
-  }
+  MX_FIELDS(ReverseParams, MX_REQUIRED_FIELD(axis, "Axes to reverse."))
 };
 
 // Returns the input axis for each output axis.

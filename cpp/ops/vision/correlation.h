@@ -1,8 +1,6 @@
 // Correlation: products (or distances) of patches of data1 with patches of data2 displaced by up to
 // max_displacement, one output channel per displacement.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
@@ -10,19 +8,13 @@ namespace mxlite {
 struct CorrelationParams {
   int64_t kernel_size = 1, max_displacement = 1, stride1 = 1, stride2 = 1, pad_size = 0;
   bool is_multiply = true;
-  static constexpr auto fields() {
-    using P = CorrelationParams;
-    return std::tuple(
-        field("kernel_size", &P::kernel_size, "Height and width of a patch; odd.")
-            .between(1, kMaxSize),
-        field("max_displacement", &P::max_displacement, "Largest displacement in pixels.")
-            .between(0, kMaxSize),
-        field("stride1", &P::stride1, "Step between patches of data1.").between(1, kMaxSize),
-        field("stride2", &P::stride2, "Step between displacements.").between(1, kMaxSize),
-        field("pad_size", &P::pad_size, "Zeros added on all sides of both images.")
-            .between(0, kMaxSize),
-        field("is_multiply", &P::is_multiply, "Products; otherwise absolute differences."));
-  }
+  MX_FIELDS(CorrelationParams,
+            MX_FIELD(kernel_size, "Height and width of a patch; odd.").between(1, kMaxSize),
+            MX_FIELD(max_displacement, "Largest displacement in pixels.").between(0, kMaxSize),
+            MX_FIELD(stride1, "Step between patches of data1.").between(1, kMaxSize),
+            MX_FIELD(stride2, "Step between displacements.").between(1, kMaxSize),
+            MX_FIELD(pad_size, "Zeros added on all sides of both images.").between(0, kMaxSize),
+            MX_FIELD(is_multiply, "Products; otherwise absolute differences."))
   int64_t radius() const { return max_displacement / stride2; }
   int64_t displacements() const { return 2 * radius() + 1; }  // along one axis
   // Returns the number of patches along an axis of `size` pixels; <= 0 if none fits.

@@ -9,14 +9,10 @@ namespace mxlite {
 struct CropParams {
   Shape offset = {0, 0}, h_w = {0, 0};
   bool center_crop = false;
-  static constexpr auto fields() {
-    using P = CropParams;
-    return std::tuple(
-        field("offset", &P::offset, "First row and column of the part.").between(0, kMaxSize),
-        field("h_w", &P::h_w, "Height and width of the part; ignored with two inputs.")
-            .between(0, kMaxSize),
-        field("center_crop", &P::center_crop, "Take the middle and ignore offset."));
-  }
+  MX_FIELDS(
+      CropParams, MX_FIELD(offset, "First row and column of the part.").between(0, kMaxSize),
+      MX_FIELD(h_w, "Height and width of the part; ignored with two inputs.").between(0, kMaxSize),
+      MX_FIELD(center_crop, "Take the middle and ignore offset."))
   // Returns the first row and column of the crop.
   std::pair<int64_t, int64_t> start(const Shape& data, const Shape& part) const {
     if (center_crop) return {(data[2] - part[2]) / 2, (data[3] - part[3]) / 2};

@@ -19,11 +19,11 @@ struct DeformableConvolutionParams {
     using P = DeformableConvolutionParams;
     return std::tuple_cat(
         window_fields<P>("Height and width of the window."), filter_fields<P>(),
-        std::tuple(field("num_deformable_group", &P::num_deformable_group,
-                         "Number of groups of channels with offsets of their own.")
+        std::tuple(MX_FIELD(num_deformable_group,
+                            "Number of groups of channels with offsets of their own.")
                        .between(1, kMaxSize),
-                   field("workspace", &P::workspace, "Accepted for compatibility, without effect."),
-                   field("no_bias", &P::no_bias, "Take no bias input.")));
+                   MX_FIELD(workspace, "Accepted for compatibility, without effect."),
+                   MX_FIELD(no_bias, "Take no bias input.")));
   }
   static constexpr auto layout_field() {
     return std::tuple(field("layout", &DeformableConvolutionParams::layout, "NCHW or None."));
@@ -36,13 +36,8 @@ struct DeformableConvolutionParams {
 
 struct ModulatedDeformableConvolutionParams : DeformableConvolutionParams {
   int64_t im2col_step = 64;
-  static constexpr auto fields() {
-    return std::tuple_cat(
-        first_fields(),
-        std::tuple(field("im2col_step", &ModulatedDeformableConvolutionParams::im2col_step,
-                         "Accepted for compatibility, without effect.")),
-        layout_field());
-  }
+  MX_FIELDS(ModulatedDeformableConvolutionParams, first_fields(),
+            MX_FIELD(im2col_step, "Accepted for compatibility, without effect."), layout_field())
   static constexpr bool kModulated = true;
 };
 
