@@ -29,8 +29,7 @@ OpSchema make_schema(const std::string& name) {
           .infer([](const HostOpParams& p, std::span<const TensorSpec> in) -> Specs {
             return p.op->infer(in);
           })
-          .complete([](const HostOpParams& p, std::span<TensorSpec> in) { p.op->complete(in); })
-          .build();
+          .complete([](const HostOpParams& p, std::span<TensorSpec> in) { p.op->complete(in); });
   return schema;
 }
 

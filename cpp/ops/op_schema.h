@@ -335,7 +335,8 @@ class OpBuilder {
     return *this;
   }
 
-  OpSchema build() {
+  // Moves the finished schema out of the builder.
+  operator OpSchema() {
     for (auto& [name, refine] : kept_aliases_) {
       SymbolRules& rules = schema_.kept_aliases[name] = schema_.symbol;
       if (refine) rules.refine = refine;

@@ -18,7 +18,7 @@ std::vector<std::string> candidates(const char* op) {
   return names;
 }
 
-OpSchema plain(const char* name) { return OpBuilder<NoParams>(name).inputs({"data"}).build(); }
+OpSchema plain(const char* name) { return OpBuilder<NoParams>(name).inputs({"data"}); }
 void no_kernel(KernelContext&, const NoParams&, Inputs, Outputs) {}
 
 TEST(OpRegistrationTest, LibraryKernelsAreTriedBeforeNativeOnes) {

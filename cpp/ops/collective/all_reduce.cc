@@ -65,8 +65,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes("any shape -> the same shape")
           .inputs({"data"})
           .infer(infer_all_reduce)
-          .gradient(all_reduce_gradient)
-          .build(),
+          .gradient(all_reduce_gradient),
       [](const void* params, const TensorSpec&, Terms& terms) {
         const auto& p = *static_cast<const AllReduceParams*>(params);
         terms.kind = Kind::kAllReduce;
@@ -88,8 +87,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
             return {g.emit(kAllReduceOp, {g.output_grad(0)},
                            {{"process_set", int64_t{g.params<SumGradientParams>().process_set}},
                             {"replicated", true}})};
-          })
-          .build(),
+          }),
       [](const void* params, const TensorSpec&, Terms& terms) {
         terms.kind = Kind::kNone;
         terms.process_set = static_cast<const SumGradientParams*>(params)->process_set;
@@ -105,8 +103,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .infer(infer_rooted)
           .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
             return {g.emit(kReduceOp, {g.output_grad(0)}, g.params_ref())};
-          })
-          .build(),
+          }),
       [](const void* params, const TensorSpec&, Terms& terms) {
         rooted_terms(*static_cast<const RootParams*>(params), Kind::kBroadcast, "broadcast", terms);
       });
@@ -118,8 +115,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .infer(infer_rooted)
           .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
             return {g.emit(kBroadcastOp, {g.output_grad(0)}, g.params_ref())};
-          })
-          .build(),
+          }),
       [](const void* params, const TensorSpec&, Terms& terms) {
         rooted_terms(*static_cast<const RootParams*>(params), Kind::kReduce,
                      "gradient of broadcast", terms);

@@ -89,8 +89,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes("any shape with 1 dimension or more -> `axis` times the number of ranks")
           .inputs({"data"})
           .infer(infer_all_gather)
-          .gradient(all_gather_gradient)
-          .build(),
+          .gradient(all_gather_gradient),
       [](const void* params, const TensorSpec& data, Terms& terms) {
         const auto& p = *static_cast<const AllGatherParams*>(params);
         terms.kind = Kind::kAllGather;
@@ -106,8 +105,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes("any shape with 1 dimension or more -> `axis` divided by the number of ranks")
           .inputs({"data"})
           .infer(infer_reduce_scatter)
-          .gradient(reduce_scatter_gradient)
-          .build(),
+          .gradient(reduce_scatter_gradient),
       [](const void* params, const TensorSpec& data, Terms& terms) {
         const auto& p = *static_cast<const ReduceScatterParams*>(params);
         terms.kind = Kind::kReduceScatter;
@@ -126,8 +124,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                   "ranks, `concat_axis` times it")
           .inputs({"data"})
           .infer(infer_all_to_all)
-          .gradient(all_to_all_gradient)
-          .build(),
+          .gradient(all_to_all_gradient),
       [](const void* params, const TensorSpec& data, Terms& terms) {
         const auto& p = *static_cast<const AllToAllParams*>(params);
         terms.kind = Kind::kAllToAll;

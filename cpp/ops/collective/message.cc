@@ -56,8 +56,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes("any shape -> (1,)")
           .inputs({"data"})
           .infer(infer_send)
-          .gradient(send_gradient)
-          .build(),
+          .gradient(send_gradient),
       [](const void* params, const TensorSpec&, Terms& terms) {
         const auto& p = *static_cast<const SendParams*>(params);
         terms.kind = Kind::kSend;
@@ -73,8 +72,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes("any shape -> the same shape")
           .inputs({"data"})
           .infer(infer_receive)
-          .gradient(receive_gradient)
-          .build(),
+          .gradient(receive_gradient),
       [](const void* params, const TensorSpec&, Terms& terms) {
         const auto& p = *static_cast<const ReceiveParams*>(params);
         terms.kind = Kind::kReceive;

@@ -13,8 +13,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 same_shapes("_contrib_allclose")(p, in);
                 return {{Shape{}, DType::kUInt8}};
               })
-              .zero_gradient()
-              .build());
+              .zero_gradient());
 });
 
 }  // namespace mxlite

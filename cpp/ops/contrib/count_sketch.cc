@@ -50,8 +50,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data", "h", "s"})
               .infer(infer)
               .gradient(gradient)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<CountSketchParams>("_count_sketch_backward")
               .internal()
               .doc("Gradient of count_sketch: s[i] * output_grad[..., h[i]].")
@@ -61,8 +60,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 data[data.ndim() - 1] = in[1].shape.back();
                 return Specs{TensorSpec{data, in[0].dtype}};
               })
-              .gradient(gradient_of_backward)
-              .build());
+              .gradient(gradient_of_backward));
 });
 
 }  // namespace mxlite

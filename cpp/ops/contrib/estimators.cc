@@ -36,19 +36,15 @@ bool passes_through_zero(const QuadraticParams& p, DType) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(one_input<NoParams>("_contrib_round_ste",
                               "round(data); the gradient passes as if nothing had been rounded.",
-                              straight_through)
-              .build());
+                              straight_through));
   ops.add(one_input<NoParams>("_contrib_sign_ste",
                               "sign(data); the gradient passes as if the output were data.",
-                              straight_through)
-              .build());
+                              straight_through));
   ops.add(one_input<ScalarParams>("_contrib_gradientmultiplier",
-                                  "data; its gradient is multiplied by scalar.", scaled_gradient)
-              .build());
+                                  "data; its gradient is multiplied by scalar.", scaled_gradient));
   ops.add(one_input<QuadraticParams>("_contrib_quadratic", "a * data * data + b * data + c.",
                                      quadratic_gradient)
-              .keeps_zeros(passes_through_zero)
-              .build());
+              .keeps_zeros(passes_through_zero));
 });
 
 }  // namespace mxlite

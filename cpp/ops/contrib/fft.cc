@@ -43,8 +43,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit(kInverse, {g.output_grad(0)}, g.params_ref())};
               })
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<FftParams>(kInverse)
               .doc("Real part of the inverse Fourier transform of pairs, not divided by length.")
               .inputs({"data"})
@@ -52,8 +51,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit(kForward, {g.output_grad(0)}, g.params_ref())};
               })
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

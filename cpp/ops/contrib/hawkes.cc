@@ -55,8 +55,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer)
               .gradient(gradient)
               .amp(AmpClass::kFloat32)
-              .symbol({.output_names = {"output", "out_state"}})
-              .build());
+              .symbol({.output_names = {"output", "out_state"}}));
   std::vector<std::string> backward_inputs = {"likelihood_grad", "state_grad"};
   backward_inputs.insert(backward_inputs.end(), kInputs.begin(), kInputs.end());
   ops.add(OpBuilder<NoParams>("_hawkesll_backward")
@@ -66,8 +65,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .outputs(6)
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 return Specs{in[2], in[3], in[4], in[5], in[6], in[9]};
-              })
-              .build());
+              }));
 });
 
 }  // namespace mxlite

@@ -47,32 +47,25 @@ OpBuilder<ImageFactorParams> factor_op(const std::string& name, const char* doc)
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(
-      factor_op("_image_random_brightness", "Multiplies each image by a random factor.").build());
+  ops.add(factor_op("_image_random_brightness", "Multiplies each image by a random factor."));
   ops.add(factor_op("_image_random_contrast",
-                    "Moves each image away from or towards its mean grey by a random factor.")
-              .build());
+                    "Moves each image away from or towards its mean grey by a random factor."));
   ops.add(factor_op("_image_random_saturation",
-                    "Moves each pixel away from or towards its grey by a random factor.")
-              .build());
+                    "Moves each pixel away from or towards its grey by a random factor."));
   ops.add(
-      factor_op("_image_random_hue", "Turns the hue of each image by a random part of a circle.")
-          .build());
+      factor_op("_image_random_hue", "Turns the hue of each image by a random part of a circle."));
   ops.add(random_op<ImageJitterParams>(
-              "_image_random_color_jitter",
-              "Random brightness, contrast, saturation and hue in random order.")
-              .build());
+      "_image_random_color_jitter",
+      "Random brightness, contrast, saturation and hue in random order."));
   ops.add(color_op<ImageLightingParams>("_image_adjust_lighting",
                                         "Adds a mixture of ImageNet's principal colours.")
               .infer([](const ImageLightingParams& p, std::span<const TensorSpec> in) {
                 MX_CHECK(p.alpha.size() == 3, "_image_adjust_lighting: alpha has ", p.alpha.size(),
                          " numbers, 3 expected");
                 return infer_color(in[0]);
-              })
-              .build());
+              }));
   ops.add(random_op<ImageRandomLightingParams>(
-              "_image_random_lighting", "Adds a random mixture of ImageNet's principal colours.")
-              .build());
+      "_image_random_lighting", "Adds a random mixture of ImageNet's principal colours."));
 });
 
 }  // namespace mxlite

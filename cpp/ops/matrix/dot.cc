@@ -174,23 +174,20 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "lhs: (..., k), rhs: (k, ...) -> lhs without its last, rhs without its first axis")
           .infer(infer_dot)
           .gradient(grad_dot)
-          .amp(AmpClass::kLowPrecision)
-          .build());
+          .amp(AmpClass::kLowPrecision));
   ops.add(OpBuilder<DotParams>("batch_dot")
               .inputs({"lhs", "rhs"})
               .doc("Matrix products of the last two axes, one for every index of the others.")
               .shapes("lhs: (..., m, k), rhs: (..., k, n) -> (..., m, n)")
               .infer(infer_batch_dot)
               .gradient(grad_batch_dot)
-              .amp(AmpClass::kLowPrecision)
-              .build());
+              .amp(AmpClass::kLowPrecision));
   ops.add(OpBuilder<NoParams>("_matmul")
               .inputs({"lhs", "rhs"})
               .doc("NumPy's matmul: matrix products with broadcast leading axes.")
               .infer(infer_matmul)
               .gradient(grad_matmul)
-              .amp(AmpClass::kLowPrecision)
-              .build());
+              .amp(AmpClass::kLowPrecision));
 });
 
 }  // namespace mxlite

@@ -61,8 +61,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("(m_i, n) each -> (product of m_i, n)")
               .infer(infer_khatri_rao)
               .gradient(grad_khatri_rao)
-              .symbol({.count_attribute = "num_args"})
-              .build());
+              .symbol({.count_attribute = "num_args"}));
 });
 
 }  // namespace mxlite

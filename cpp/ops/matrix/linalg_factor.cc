@@ -172,57 +172,49 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_potrf)
               .refine(refine_like_first)
-              .gradient(grad_potrf)
-              .build());
+              .gradient(grad_potrf));
   ops.add(factor<LinalgFactorParams>(
               "linalg_potri", "_linalg_potri",
               "(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.")
               .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_potri)
               .refine(refine_like_first)
-              .gradient(grad_potri)
-              .build());
+              .gradient(grad_potri));
   ops.add(factor("linalg_inverse", "_linalg_inverse", "Inverse of every matrix.")
               .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_inverse)
               .refine(refine_like_first)
-              .gradient(grad_inverse)
-              .build());
+              .gradient(grad_inverse));
   ops.add(factor("linalg_det", "_linalg_det", "Determinant of every matrix.")
               .shapes("(..., n, n) -> (...)")
               .infer(infer_det)
               .gradient(grad_det)
-              .total_outputs(3)
-              .build());
+              .total_outputs(3));
   ops.add(factor("linalg_slogdet", "_linalg_slogdet",
                  "Sign and logarithm of the absolute value of every matrix's determinant.")
               .shapes("(..., n, n) -> sign: (...), logarithm: (...)")
               .outputs(2)
               .infer(infer_slogdet)
               .gradient(grad_slogdet)
-              .total_outputs(4)
-              .build());
+              .total_outputs(4));
   ops.add(factor("linalg_gelqf", "_linalg_gelqf",
                  "LQ factors (Q, L): A = L * Q with lower triangular L and orthonormal rows in Q.")
               .shapes("(..., m, n) with m <= n -> Q: (..., m, n), L: (..., m, m)")
               .outputs(2)
               .infer(infer_gelqf)
-              .gradient(grad_gelqf)
-              .build());
+              .gradient(grad_gelqf));
   ops.add(factor("linalg_syevd", "_linalg_syevd",
                  "Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * "
                  "diag(L) * U.")
               .shapes("(..., n, n) -> U: (..., n, n), L: (..., n)")
               .outputs(2)
               .infer(infer_syevd)
-              .gradient(grad_syevd)
-              .build());
+              .gradient(grad_syevd));
   ops.add(OpBuilder<NoParams>("_linalg_syevd_backward")
               .internal()
               .inputs({"grad_u", "grad_l", "L"})
               .doc("Inner matrix of linalg_syevd's gradient, in the basis of the eigenvectors.")
-              .infer(infer_syevd_backward)
-              .build());
+              .infer(infer_syevd_backward));
 });
 
 }  // namespace mxlite

@@ -129,24 +129,21 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_gemm)
               .refine(refine_gemm)
               .gradient(grad_product<LinalgGemmParams>)
-              .inplace(2, 0)
-              .build());
+              .inplace(2, 0));
   ops.add(OpBuilder<LinalgGemm2Params>("linalg_gemm2")
               .alias({"_linalg_gemm2"})
               .inputs({"A", "B"})
               .doc("alpha * op(A) * op(B) for every pair of matrices.")
               .shapes("A: (..., m, k), B: (..., k, n) -> (..., m, n)")
               .infer(infer_gemm2)
-              .gradient(grad_product<LinalgGemm2Params>)
-              .build());
+              .gradient(grad_product<LinalgGemm2Params>));
   ops.add(OpBuilder<LinalgSyrkParams>("linalg_syrk")
               .alias({"_linalg_syrk"})
               .inputs({"A"})
               .doc("alpha * A * A^T, or alpha * A^T * A, for every matrix.")
               .shapes("(..., m, n) -> (..., m, m); transpose: (..., n, n)")
               .infer(infer_syrk)
-              .gradient(grad_syrk)
-              .build());
+              .gradient(grad_syrk));
 });
 
 }  // namespace mxlite

@@ -195,8 +195,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("A: (..., m, m), B: (..., m, n) -> (..., m, n); rightside: B A")
               .infer(infer_trmm)
               .refine(refine_triangular)
-              .gradient(grad_trmm)
-              .build());
+              .gradient(grad_trmm));
   ops.add(
       OpBuilder<LinalgTriangularParams>("linalg_trsm")
           .alias({"_linalg_trsm"})
@@ -206,54 +205,47 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes("A: (..., m, m), B: (..., m, n) -> (..., m, n); rightside: X A = B")
           .infer(infer_trsm)
           .refine(refine_triangular)
-          .gradient(grad_trsm)
-          .build());
+          .gradient(grad_trsm));
   ops.add(OpBuilder<LinalgTrianParams>("_linalg_triangle")
               .inputs({"A"})
               .doc("A with zeros outside of one triangle.")
               .infer(infer_triangle)
-              .gradient(grad_triangle)
-              .build());
+              .gradient(grad_triangle));
   ops.add(OpBuilder<LinalgOffsetParams>("linalg_extractdiag")
               .alias({"_linalg_extractdiag"})
               .inputs({"A"})
               .doc("A diagonal of every matrix.")
               .shapes("(..., n, n) -> (..., n - |offset|)")
               .infer(infer_extractdiag)
-              .gradient(grad_extractdiag)
-              .build());
+              .gradient(grad_extractdiag));
   ops.add(OpBuilder<LinalgOffsetParams>("linalg_makediag")
               .alias({"_linalg_makediag"})
               .inputs({"A"})
               .doc("Matrices that are zero but for one diagonal.")
               .shapes("(..., n) -> (..., n + |offset|, n + |offset|)")
               .infer(infer_makediag)
-              .gradient(grad_makediag)
-              .build());
+              .gradient(grad_makediag));
   ops.add(OpBuilder<LinalgTrianParams>("linalg_extracttrian")
               .alias({"_linalg_extracttrian"})
               .inputs({"A"})
               .doc("A triangle of every matrix, row after row.")
               .shapes("(..., n, n) -> (..., entries of the triangle)")
               .infer(infer_extracttrian)
-              .gradient(grad_extracttrian)
-              .build());
+              .gradient(grad_extracttrian));
   ops.add(OpBuilder<LinalgTrianParams>("linalg_maketrian")
               .alias({"_linalg_maketrian"})
               .inputs({"A"})
               .doc("Matrices that are zero but for one triangle, given row after row.")
               .shapes("(..., entries of the triangle) -> (..., n, n)")
               .infer(infer_maketrian)
-              .gradient(grad_maketrian)
-              .build());
+              .gradient(grad_maketrian));
   ops.add(OpBuilder<NoParams>("linalg_sumlogdiag")
               .alias({"_linalg_sumlogdiag"})
               .inputs({"A"})
               .doc("Sum of the logarithms of every matrix's diagonal.")
               .shapes("(..., n, n) -> (...)")
               .infer(infer_sumlogdiag)
-              .gradient(grad_sumlogdiag)
-              .build());
+              .gradient(grad_sumlogdiag));
 });
 
 }  // namespace mxlite

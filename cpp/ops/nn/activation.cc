@@ -63,8 +63,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .pointwise()
               .amp({.float32_if = {"act_type", {"softrelu"}}})
               .drawn("activation", "{act_type}")
-              .refine(refine_all_alike)
-              .build());
+              .refine(refine_all_alike));
   ops.add(OpBuilder<ActivationParams>("_activation_backward")
               .internal()
               .doc("Gradient of Activation from its output (softsign: its data).")
@@ -72,8 +71,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(same_as_input<1, ActivationParams>)
               .gradient(second_order)
               .inplace(0, 0)
-              .pointwise()
-              .build());
+              .pointwise());
 });
 
 }  // namespace mxlite

@@ -89,8 +89,7 @@ void add(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const ch
               .infer(infer)
               .gradient(gradient<kForward>)
               .composite_gradient(composite_gradient<kForward>)
-              .amp(AmpClass::kLowPrecision)
-              .build());
+              .amp(AmpClass::kLowPrecision));
   const int outputs = static_cast<int>(inputs.size());
   inputs.insert(inputs.begin(), "output_grad");
   ops.add(OpBuilder<InterleavedParams>(str(kForward, "_backward"))
@@ -101,8 +100,7 @@ void add(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const ch
               .infer([](const InterleavedParams&, std::span<const TensorSpec> in) {
                 return Specs(in.begin() + 1, in.end());
               })
-              .amp(AmpClass::kLowPrecision)
-              .build());
+              .amp(AmpClass::kLowPrecision));
 }
 
 }  // namespace
@@ -128,8 +126,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return {g.emit("_contrib_div_sqrt_dim", {g.output_grad(0)})};
               })
               .refine(refine_like_first)
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
 });
 
 }  // namespace mxlite

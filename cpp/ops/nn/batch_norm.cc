@@ -194,12 +194,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"BatchNorm_v1"})
               .drawn("normalization")
               .symbol({.output_names = kOutputs, .input_init = kStates})
-              .types(norm_types)
-              .build());
+              .types(norm_types));
   ops.add(batch_norm("_contrib_BatchNormWithReLU", "BatchNorm followed by relu.",
                      gradient_with_relu, composite_with_relu)
-              .symbol({.output_names = kOutputs})
-              .build());
+              .symbol({.output_names = kOutputs}));
   ops.add(
       OpBuilder<SyncBatchNormParams>(kSync)
           .doc("BatchNorm for data on several devices; in training on one, as BatchNorm.")
@@ -217,12 +215,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .symbol({.output_names = kOutputs, .input_init = kStates})
           .total_outputs(3)
           .types(norm_types)
-          .refine(refine_like_first)
-          .build());
+          .refine(refine_like_first));
   // Fused operators, emitted only by graph/passes/fuse_norm.cc.
   ops.add(batch_norm("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu,
-                     composite_with_relu)
-              .build());
+                     composite_with_relu));
   const auto add_relu = [](const char* name, const char* doc) {
     return OpBuilder<BatchNormParams>(name)
         .doc(doc)
@@ -237,23 +233,20 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(add_relu("_batch_norm_add_relu", "BatchNorm, an addition of another array, and relu.")
               .outputs(3)
               .infer(infer_add)
-              .gradient(gradient_add_relu<0>)
-              .build());
+              .gradient(gradient_add_relu<0>));
   // Backward reads the last output (one bit per element) instead of the whole first output.
   ops.add(add_relu("_batch_norm_add_relu_bits",
                    "_batch_norm_add_relu that also returns which elements relu passed.")
               .outputs(4)
               .infer(infer_bits)
-              .gradient(gradient_add_relu<3>)
-              .build());
+              .gradient(gradient_add_relu<3>));
   ops.add(OpBuilder<BatchNormParams>("_batch_norm_relu_again")
               .doc("Data of _batch_norm_relu from the statistics that it returned.")
               .inputs({"data", "gamma", "beta", "mean", "inv_std"})
               .infer([](const BatchNormParams& p, std::span<const TensorSpec> in) {
                 return Specs{infer_named("_batch_norm_relu_again", p, in)[0]};
               })
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_relu_backward")
               .internal()
               .doc("Gradients of _batch_norm_relu for data, gamma and beta.")
@@ -262,8 +255,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer([](const BatchNormGradParams&, std::span<const TensorSpec> in) {
                 return Specs{in[1], in[2], in[2]};
               })
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
   const auto add_relu_backward = [](const char* name, const char* passed) {
     return OpBuilder<BatchNormGradParams>(name)
         .internal()
@@ -271,8 +263,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
         .inputs({"output_grad", passed, "data", "gamma", "mean", "inv_std"})
         .outputs(4)
         .infer(infer_add_backward)
-        .inplace(0, 3)
-        .build();
+        .inplace(0, 3);
   };
   ops.add(add_relu_backward("_batch_norm_add_relu_backward", "output"));
   ops.add(add_relu_backward("_batch_norm_add_relu_bits_backward", "bits"));
@@ -284,8 +275,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer([](const BatchNormGradParams&, std::span<const TensorSpec> in) {
                 return Specs{in[1], in[2], in[2]};
               })
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
 });
 
 }  // namespace mxlite

@@ -156,8 +156,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .gradient(gradient)
           .amp(AmpClass::kLowPrecision)
           .drawn("layer", "{kernel}/{stride}, {num_filter}")
-          .refine(refine_convolution)
-          .build());
+          .refine(refine_convolution));
   ops.add(OpBuilder<ConvolutionDataGradParams>("_convolution_backward_data")
               .internal()
               .doc("Gradient of Convolution for its data.")
@@ -166,8 +165,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return Specs{TensorSpec{p.data_shape, in[0].dtype}};
               })
               .gradient(gradient_of_data_grad)
-              .amp(AmpClass::kLowPrecision)
-              .build());
+              .amp(AmpClass::kLowPrecision));
   ops.add(OpBuilder<ConvolutionParams>("_convolution_backward_weight")
               .internal()
               .doc("Gradients of Convolution for weight and, unless no_bias, bias.")
@@ -180,8 +178,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return out;
               })
               .gradient(gradient_of_weight_grad)
-              .amp(AmpClass::kLowPrecision)
-              .build());
+              .amp(AmpClass::kLowPrecision));
 });
 
 }  // namespace mxlite

@@ -75,8 +75,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .visible_outputs(1)
               .infer(infer)
               .gradient(gradient)
-              .mutates({kMovingMean, kMovingVar})
-              .build());
+              .mutates({kMovingMean, kMovingVar}));
 });
 
 }  // namespace mxlite

@@ -50,8 +50,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kFloat32)
               .total_outputs(2)
-              .symbol({.untied_inputs = {1, 2, 3}})
-              .build());
+              .symbol({.untied_inputs = {1, 2, 3}}));
 });
 
 }  // namespace mxlite

@@ -151,8 +151,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
               .drawn("layer", "{kernel}/{stride}, {num_filter}")
-              .refine(refine_batch_size)
-              .build());
+              .refine(refine_batch_size));
 });
 
 }  // namespace mxlite

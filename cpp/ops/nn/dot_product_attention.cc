@@ -109,8 +109,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .types([](const AttentionParams& p, KnownTypes in, KnownTypes) {
             if (p.use_length && !in.back()) in.back() = DType::kInt32;
             if (p.use_mask && !in[kMask]) in[kMask] = in[0];
-          })
-          .build());
+          }));
   ops.add(OpBuilder<AttentionParams>(kBackward)
               .internal()
               .doc("Gradients of _contrib_dot_product_attention.")
@@ -120,8 +119,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .outputs(3)
               .infer([](const AttentionParams&, std::span<const TensorSpec> in) {
                 return Specs{in[1], in[2], in[3]};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<AttentionDropoutParams>("_dot_product_attention_dropout")
               .internal()
               .doc("Factors by which dropout scales the weights of an attention call.")
@@ -132,8 +130,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer([](const AttentionDropoutParams& p, std::span<const TensorSpec>) {
                 return Specs{TensorSpec{p.shape, p.dtype}};
               })
-              .zero_gradient()
-              .build());
+              .zero_gradient());
 });
 
 }  // namespace mxlite

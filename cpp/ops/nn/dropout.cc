@@ -51,8 +51,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .random(counters)
           .symbol({.output_names = {"output"}, .names_single_input = true})
           .total_outputs(2)
-          .refine(refine_like_first)
-          .build());
+          .refine(refine_like_first));
   ops.add(OpBuilder<DropoutParams>("_dropout_add")
               .internal()
               .doc("data after Dropout, plus added. The second output is Dropout's mask.")
@@ -63,16 +62,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient_of_sum)
               .inplace(0, 0)
               .inplace(1, 0)
-              .random(counters)
-              .build());
+              .random(counters));
   ops.add(OpBuilder<DropoutParams>("_dropout_backward")
               .internal()
               .doc("Gradient of Dropout.")
               .inputs({"output_grad", "mask"})
               .infer(same_as_input<0, DropoutParams>)
               .gradient(second_order)
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
 });
 
 }  // namespace mxlite

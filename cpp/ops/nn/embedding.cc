@@ -55,8 +55,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    .output_type = OutputType::kDtype})
           .types([](const EmbeddingParams& p, KnownTypes in, KnownTypes) {
             if (in.size() > 1 && !in[1]) in[1] = p.dtype;
-          })
-          .build());
+          }));
   ops.add(OpBuilder<EmbeddingParams>("_embedding_backward")
               .internal()
               .doc("Gradient of Embedding for weight.")
@@ -66,15 +65,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit("Embedding", {g.input(1), g.output_grad(0)}, g.params_ref()), {}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<EmbeddingParams>("_embedding_backward_add")
               .internal()
               .doc("total plus the gradient of Embedding for weight.")
               .inputs({"total", "output_grad", "data"})
               .infer(same_as_input<0, EmbeddingParams>)
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
 });
 
 }  // namespace mxlite

@@ -100,8 +100,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
               .drawn("layer", "{num_hidden}")
-              .refine(refine_fully_connected)
-              .build());
+              .refine(refine_fully_connected));
 });
 
 }  // namespace mxlite

@@ -54,8 +54,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 static_cast<Im2colParams&>(*params) = g.params<Im2colParams>();
                 params->output_size = Shape(g.input_spec(0).shape.span().subspan(2));
                 return {g.emit("col2im", {g.output_grad(0)}, ParamsRef(std::move(params)))};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<Col2imParams>("col2im")
               .doc("Image from the columns of im2col; overlapping windows are added.")
               .shapes("(N, C * product of kernel, windows) -> (N, C, *output_size)")
@@ -64,8 +63,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 const Im2colParams& p = g.params<Col2imParams>();
                 return {g.emit("im2col", {g.output_grad(0)}, std::make_shared<Im2colParams>(p))};
-              })
-              .build());
+              }));
 });
 
 }  // namespace mxlite

@@ -80,8 +80,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit("_adaptive_avg_pooling_backward", {g.output_grad(0)},
                                {{"data_shape", g.input_spec(0).shape}})};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<BilinearResizeParams>(kResize)
               .doc("Bilinear interpolation to another height and width.")
               .inputs({"data", "like"})
@@ -95,8 +94,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                     g.emit("_bilinear_resize_backward", {g.output_grad(0)},
                            {{"data_shape", g.input_spec(0).shape}, {"align_corners", align}});
                 return grads;
-              })
-              .build());
+              }));
   ops.add(OpBuilder<ImageResizeGradParams>("_adaptive_avg_pooling_backward")
               .internal()
               .doc("Gradient of AdaptiveAvgPooling2D.")
@@ -105,8 +103,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 const Shape& s = g.input_spec(0).shape;
                 return {g.emit(kPooling, {g.output_grad(0)}, {{"output_size", Shape{s[2], s[3]}}})};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<ImageResizeGradParams>("_bilinear_resize_backward")
               .internal()
               .doc("Gradient of BilinearResize2D.")
@@ -117,8 +114,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 const bool align = g.params<ImageResizeGradParams>().align_corners;
                 return {g.emit(kResize, {g.output_grad(0)},
                                {{"height", s[2]}, {"width", s[3]}, {"align_corners", align}})};
-              })
-              .build());
+              }));
 });
 
 }  // namespace mxlite

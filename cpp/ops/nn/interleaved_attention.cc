@@ -115,8 +115,7 @@ void add(OpRegistry& ops, std::vector<std::string> projections, const char* doc)
               .training_dependent()
               .random([](const InterleavedAttentionParams& p, std::span<const TensorSpec> out) {
                 return p.dropout > 0 ? static_cast<uint64_t>(out[1].shape.size()) : 0;
-              })
-              .build());
+              }));
   ops.add(OpBuilder<InterleavedAttentionParams>(str(F::op, "_backward"))
               .internal()
               .doc(str("Gradients of ", F::op, "."))
@@ -128,8 +127,7 @@ void add(OpRegistry& ops, std::vector<std::string> projections, const char* doc)
               .outputs(F::projections)
               .infer([](const InterleavedAttentionParams&, std::span<const TensorSpec> in) {
                 return Specs(in.begin() + 1, in.begin() + 1 + F::projections);
-              })
-              .build());
+              }));
 }
 
 }  // namespace

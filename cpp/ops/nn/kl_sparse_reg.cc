@@ -50,8 +50,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output"}})
               .total_outputs(1)
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
 });
 
 }  // namespace mxlite

@@ -43,15 +43,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output"}, .names_single_input = true})
               .total_outputs(2)
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
   ops.add(OpBuilder<L2NormalizationParams>("_l2_normalization_backward")
               .internal()
               .doc("Gradient of L2Normalization.")
               .inputs({"output_grad", "data"})
               .infer(same_as_input<1, L2NormalizationParams>)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

@@ -112,8 +112,7 @@ void add_backward(OpRegistry& ops, const char* name, const char* doc) {
               .infer([](const P&, std::span<const TensorSpec> in) {
                 return Specs{in[1], in[2], in[2]};
               })
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 }
 
 }  // namespace
@@ -134,8 +133,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output", "mean", "std"}})
               .total_outputs(3)
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
   ops.add(OpBuilder<GroupNormParams>("GroupNorm")
               .doc("Normalizes groups of channels of each sample, then * gamma + beta.")
               .shapes("data: (N, C, ...), gamma, beta: (num_groups,) or (C,) -> shape of data")
@@ -150,8 +148,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output", "mean", "std"}})
               .total_outputs(3)
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
   ops.add(OpBuilder<InstanceNormParams>("InstanceNorm")
               .doc("Normalizes each channel of each sample, then * gamma + beta.")
               .shapes("data: (N, C, ...), gamma, beta: (C,) -> shape of data")
@@ -164,8 +161,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output", "mean", "var"}})
               .total_outputs(3)
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
   add_backward<LayerNormParams>(ops, "_layer_norm_backward", "Gradients of LayerNorm.");
   add_backward<GroupNormParams>(ops, "_group_norm_backward", "Gradients of GroupNorm.");
   add_backward<InstanceNormParams>(ops, "_instance_norm_backward", "Gradients of InstanceNorm.");

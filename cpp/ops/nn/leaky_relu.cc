@@ -152,8 +152,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                        .input_init = {{"gamma", R"(["Constant", {"value": 0.25}])"}}})
               .total_outputs(
                   [](const LeakyReLUParams& p, int) { return p.act_type == Type::kRrelu ? 2 : 1; })
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
   ops.add(OpBuilder<LeakyReLUParams>("_leaky_relu_backward")
               .internal()
               .doc("Gradients of LeakyReLU for data and, with prelu, gamma.")
@@ -164,8 +163,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 Specs out{in[1]};
                 if (in.size() > 2) out.push_back(in[2]);
                 return out;
-              })
-              .build());
+              }));
   ops.add(OpBuilder<LeakyReLUParams>("_gelu_and_backward")
               .internal()
               .doc("The gradient of gelu or gelu_tanh for data, and what it returns for data.")
@@ -175,8 +173,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return Specs{in[1], in[1]};
               })
               .inplace(0, 0)
-              .inplace(1, 1)
-              .build());
+              .inplace(1, 1));
 });
 
 }  // namespace mxlite

@@ -56,15 +56,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output"}, .names_single_input = true})
               .total_outputs(2)
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
   ops.add(OpBuilder<LRNParams>("_lrn_backward")
               .internal()
               .doc("Gradient of LRN.")
               .inputs({"output_grad", "data"})
               .infer(same_as_input<1, LRNParams>)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

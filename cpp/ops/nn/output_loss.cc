@@ -54,8 +54,7 @@ void add_regression(OpRegistry& ops, const char* name, const char* doc, GradFn g
               .loss_output()
               .storage({.dense_result = true})
               .inplace(0, 0)
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
 }
 
 Specs infer_svm(const SVMOutputParams&, std::span<const TensorSpec> in) {
@@ -97,14 +96,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           })
           .starts_gradient()
           .inplace(0, 0)
-          .refine(refine_like_first)
-          .build());
+          .refine(refine_like_first));
   ops.add(OpBuilder<SVMOutputParams>("_svm_output_backward")
               .internal()
               .doc("Gradient of SVMOutput.")
               .inputs({"data", "label"})
-              .infer(same_as_input<0, SVMOutputParams>)
-              .build());
+              .infer(same_as_input<0, SVMOutputParams>));
   ops.add(OpBuilder<MakeLossParams>("MakeLoss")
               .doc("data as a loss: its gradient is grad_scale whatever arrives from above.")
               .inputs({"data"})
@@ -117,14 +114,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .starts_gradient()
               .inplace(0, 0)
-              .refine(refine_all_alike)
-              .build());
+              .refine(refine_all_alike));
   ops.add(OpBuilder<MakeLossParams>("_make_loss_backward")
               .internal()
               .doc("Gradient of MakeLoss.")
               .inputs({"data"})
-              .infer(same_as_input<0, MakeLossParams>)
-              .build());
+              .infer(same_as_input<0, MakeLossParams>));
   ops.add(OpBuilder<NoParams>("softmax_cross_entropy")
               .doc("Sum over the batch of the cross entropy of softmax(data) with class label.")
               .shapes("data: (N, classes), label: (N,) -> (1,)")
@@ -145,15 +140,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                         {}};
               })
               .composite_gradient(cross_entropy_gradient)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<NoParams>("_softmax_cross_entropy_backward")
               .internal()
               .doc("Gradient of softmax_cross_entropy.")
               .inputs({"output_grad", "data", "label"})
               .infer(same_as_input<1, NoParams>)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

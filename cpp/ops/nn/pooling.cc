@@ -106,8 +106,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .symbol({.output_names = {"output"}, .names_single_input = true})
               .total_outputs(
                   [](const PoolingParams& p, int) { return p.pool_type == PoolType::kMax ? 2 : 1; })
-              .refine(refine_batch_size)
-              .build());
+              .refine(refine_batch_size));
   ops.add(OpBuilder<PoolingGradParams>("_pooling_backward")
               .internal()
               .doc("Gradient of Pooling.")
@@ -116,8 +115,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer([](const PoolingGradParams& p, std::span<const TensorSpec> in) {
                 return Specs{TensorSpec{p.data_shape, in[0].dtype}};
               })
-              .gradient(backward_gradient)
-              .build());
+              .gradient(backward_gradient));
 });
 
 }  // namespace mxlite

@@ -203,8 +203,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .amp(AmpClass::kLowPrecision)
               .symbol({.output_names = {"output", "state_output", "statecell_output"}})
-              .total_outputs([](const RnnParams&, int visible) { return visible; })
-              .build());
+              .total_outputs([](const RnnParams&, int visible) { return visible; }));
   ops.add(
       OpBuilder<RnnGradParams>("_rnn_backward")
           .internal()
@@ -212,8 +211,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .inputs(input_names(true))
           .input_count([](const RnnGradParams& p) { return input_count(p) + state_count(p) + 2; })
           .output_count([](const RnnGradParams& p, int) { return 2 + state_count(p); })
-          .infer(infer_backward)
-          .build());
+          .infer(infer_backward));
 });
 
 }  // namespace mxlite

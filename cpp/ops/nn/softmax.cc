@@ -95,8 +95,7 @@ void add(OpRegistry& ops, const char* doc) {
               .refine(refine_softmax)
               .types([](const SoftmaxParams&, KnownTypes in, KnownTypes) {
                 if (in.size() > 1 && !in[1]) in[1] = DType::kInt32;
-              })
-              .build());
+              }));
   ops.add(OpBuilder<SoftmaxGradParams>(Names<Which>::backward)
               .internal()
               .doc(str("Gradient of ", kOp, "."))
@@ -106,8 +105,7 @@ void add(OpRegistry& ops, const char* doc) {
                 return Specs{TensorSpec{in[1].shape, p.data_dtype}};
               })
               .inplace(0, 0)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 }
 
 std::vector<ValueRef> activation_gradient(GradBuilder& g) {
@@ -142,16 +140,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .composite_gradient(composite_activation_gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
-              .refine(refine_all_alike)
-              .build());
+              .refine(refine_all_alike));
   ops.add(OpBuilder<SoftmaxActivationParams>("_softmax_activation_backward")
               .internal()
               .doc("Gradient of SoftmaxActivation.")
               .inputs({"output_grad", "output"})
               .infer(same_as_input<1, SoftmaxActivationParams>)
               .inplace(0, 0)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

@@ -56,16 +56,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .loss_output()
               .drawn("softmax")
               .symbol({.output_names = {"output"}})
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
   ops.add(OpBuilder<SoftmaxOutputParams>("_softmax_output_backward")
               .internal()
               .doc("Gradient of SoftmaxOutput.")
               .inputs({"output", "label", "output_grad"})
               .input_count([](const SoftmaxOutputParams& p) { return p.out_grad ? 3 : 2; })
               .infer(same_as_input<0, SoftmaxOutputParams>)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

@@ -121,8 +121,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .named_inputs([](const UpSamplingParams& p) {
                 using Names = std::vector<std::string>;
                 return p.sample_type == SampleType::kBilinear ? Names{"data", "weight"} : Names{};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<UpSamplingGradParams>("_upsampling_backward")
               .internal()
               .doc("Gradient of UpSampling by nearest neighbours for one input.")
@@ -130,8 +129,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer([](const UpSamplingGradParams& p, std::span<const TensorSpec> in) {
                 return Specs{TensorSpec{p.data_shape, in[0].dtype}};
               })
-              .gradient(backward_gradient)
-              .build());
+              .gradient(backward_gradient));
 });
 
 }  // namespace mxlite

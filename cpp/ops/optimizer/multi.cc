@@ -210,8 +210,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .refine([](const NumArraysParams& p, PartialShapes& shapes) {
                 shapes.refine_output(0, Shape{p.num_arrays});
-              })
-              .build());
+              }));
   ops.add(
       OpBuilder<LarsParams>("multi_lars")
           .inputs({"lrs", "weights_sum_sq", "grads_sum_sq", "wds"})
@@ -219,8 +218,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "lr where a norm is 0.")
           .shapes("(count,) each -> (count,)")
           .infer(infer_lars)
-          .refine(refine_all_alike)
-          .build());
+          .refine(refine_all_alike));
   ops.add(OpBuilder<NumArraysParams>("reset_arrays")
               .variadic("data")
               .named_inputs(array_names<NumArraysParams>)
@@ -231,8 +229,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer([](const NumArraysParams& p, std::span<const TensorSpec> in) -> Specs {
                 check_count("reset_arrays", p, in.size());
                 return {};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<FiniteParams>("all_finite")
               .inputs({"data"})
               .doc("1 if no element is NaN or infinite, else 0.")
@@ -242,8 +239,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return {kFlag};
               })
               .refine(refine_flag)
-              .zero_gradient()
-              .build());
+              .zero_gradient());
   ops.add(OpBuilder<MultiFiniteParams>("multi_all_finite")
               .variadic("data")
               .named_inputs(array_names<MultiFiniteParams>)
@@ -255,8 +251,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return {kFlag};
               })
               .refine(refine_flag)
-              .zero_gradient()
-              .build());
+              .zero_gradient());
 });
 
 }  // namespace mxlite

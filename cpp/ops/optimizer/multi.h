@@ -244,7 +244,7 @@ OpSchema make_multi(MultiRow row) {
   });
   op.named_inputs(
       [row](const Multi<P>& p) { return input_names(row, static_cast<int64_t>(p.each.size())); });
-  OpSchema schema = op.build();
+  OpSchema schema = op;
   schema.params = multi_params<P>(row);
   schema.default_params = nullptr;
   const bool any_required = std::any_of(schema.params.begin(), schema.params.end(),

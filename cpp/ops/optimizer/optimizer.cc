@@ -53,8 +53,7 @@ void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update
               .mutates(mutated)
               .inplace(0, 0)
               .update_family({.name = update.name, .mixed = mixed})
-              .storage({.row_update = mixed ? RowUpdate{} : update.row_update})
-              .build());
+              .storage({.row_update = mixed ? RowUpdate{} : update.row_update}));
 }
 
 void add_lamb(OpRegistry& ops, bool mixed) {
@@ -69,8 +68,7 @@ void add_lamb(OpRegistry& ops, bool mixed) {
             check_update(name1, first, in, mixed);
             return {{in[0].shape, mixed ? DType::kFloat32 : in[0].dtype}};
           })
-          .mutates({2, 3})
-          .build());
+          .mutates({2, 3}));
   const char* name2 = mixed ? "mp_lamb_update_phase2" : "lamb_update_phase2";
   std::vector<std::string> second = {"weight", "g", "r1", "r2"};
   if (mixed) second.emplace_back("weight32");
@@ -97,8 +95,7 @@ void add_lamb(OpRegistry& ops, bool mixed) {
             }
             return {in[0]};
           })
-          .inplace(0, 0)
-          .build());
+          .inplace(0, 0));
 }
 
 Specs infer_group_adagrad(const GroupAdagradParams&, std::span<const TensorSpec> in) {
@@ -132,8 +129,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .mutates({2})
               .inplace(0, 0)
               .update_family({.name = "_contrib_group_adagrad_update"})
-              .storage({.row_update = {.op = "_rows_group_adagrad_update", .any_states = true}})
-              .build());
+              .storage({.row_update = {.op = "_rows_group_adagrad_update", .any_states = true}}));
 });
 
 }  // namespace mxlite

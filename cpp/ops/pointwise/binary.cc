@@ -167,13 +167,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
     // 1.x's element-wise operators, whose engine broadcasts: their arrays have one shape.
     for (const std::string& alias : row.aliases)
       if (alias[0] == '_' && std::islower(alias[1])) op.keeps_alias(alias, refine_all_alike);
-    ops.add(op.infer(broadcast_rule(row.name)).build());
+    ops.add(op.infer(broadcast_rule(row.name)));
   }
   for (const Row& row : kSameShape) {
     OpBuilder<NoParams> op = two_inputs(row);
     op.infer(same_shapes(row.name)).refine(refine_all_alike);
     if (row.kept_alias) op.keeps_alias(row.kept_alias);
-    ops.add(op.build());
+    ops.add(op);
   }
   ops.add(OpBuilder<NoParams>("add_n")
               .variadic("args")
@@ -189,8 +189,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inplace(0, 0)
               .elementwise()
               .refine(refine_all_alike)
-              .symbol({.count_attribute = "num_args"})
-              .build());
+              .symbol({.count_attribute = "num_args"}));
 });
 
 }  // namespace mxlite

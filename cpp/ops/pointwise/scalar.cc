@@ -159,7 +159,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
       op.gradient(row.gradient);
     else
       op.zero_gradient();
-    ops.add(op.build());
+    ops.add(op);
   }
 });
 

@@ -189,8 +189,7 @@ void add_backward(OpRegistry& ops, const char* name, GradFn gradient) {
               .gradient(gradient)
               .inplace(0, 0)
               .inplace(1, 0)
-              .pointwise()
-              .build());
+              .pointwise());
 }
 
 template <class P>
@@ -216,7 +215,7 @@ OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
     op.gradient(row.gradient);
   else
     op.zero_gradient();
-  return op.build();
+  return op;
 }
 
 }  // namespace
@@ -224,28 +223,25 @@ OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kRows) ops.add(finish(row, one_input<NoParams>(row.name, row.doc)));
   for (const Row& row : kNumberRows) ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
-  ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln.").build());
-  ops.add(one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
-              .shapes("any shape -> the same shape")
-              .infer([](const ClipParams& p, std::span<const TensorSpec> in) -> Specs {
-                const bool nan = std::isnan(p.a_min) || std::isnan(p.a_max);
-                MX_CHECK(!nan || is_floating(in[0].dtype),
-                         "clip: a_min=", static_cast<double>(p.a_min),
-                         ", a_max=", static_cast<double>(p.a_max), " given beside data of dtype ",
-                         in[0].dtype, ", numbers expected; convert data with astype('float32')");
-                return {in[0]};
-              })
-              .gradient(clip_gradient)
-              .keeps_zeros([](const ClipParams& p, DType) { return p.a_min <= 0 && p.a_max >= 0; })
-              .build());
+  ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln."));
+  ops.add(
+      one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
+          .shapes("any shape -> the same shape")
+          .infer([](const ClipParams& p, std::span<const TensorSpec> in) -> Specs {
+            const bool nan = std::isnan(p.a_min) || std::isnan(p.a_max);
+            MX_CHECK(!nan || is_floating(in[0].dtype), "clip: a_min=", static_cast<double>(p.a_min),
+                     ", a_max=", static_cast<double>(p.a_max), " given beside data of dtype ",
+                     in[0].dtype, ", numbers expected; convert data with astype('float32')");
+            return {in[0]};
+          })
+          .gradient(clip_gradient)
+          .keeps_zeros([](const ClipParams& p, DType) { return p.a_min <= 0 && p.a_max >= 0; }));
   ops.add(one_number<SmoothL1Params>("smooth_l1",
                                      "0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.")
               .gradient(smooth_l1_gradient)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
   ops.add(one_number<HardSigmoidParams>("hard_sigmoid", "clip(alpha * data + beta, 0, 1).")
-              .gradient(hard_sigmoid_gradient)
-              .build());
+              .gradient(hard_sigmoid_gradient));
   add_backward(ops, "_relu_backward", relu_backward_gradient);
   add_backward(ops, "_sigmoid_backward", sigmoid_backward_gradient);
   add_backward(ops, "_tanh_backward", tanh_backward_gradient);

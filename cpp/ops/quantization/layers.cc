@@ -98,8 +98,7 @@ void add_product(OpRegistry& ops, const char* name, const char* doc, const char*
               .types([](const P& p, KnownTypes in, KnownTypes out) {
                 fill_inputs(in, p.no_bias ? 2 : 3);
                 fill_outputs(out, DType::kInt32);
-              })
-              .build());
+              }));
 }
 
 template <class P, class Shaped>
@@ -115,8 +114,7 @@ void add_layer(OpRegistry& ops, const char* name, const char* doc, Shaped shaped
               })
               .complete([](const P&, std::span<TensorSpec> in) { complete_ranges(in.subspan(1)); })
               .symbol({.output_names = kOutputs})
-              .types(types_like_input<P>(1))
-              .build());
+              .types(types_like_input<P>(1)));
 }
 
 Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
@@ -227,8 +225,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Joins quantized arrays in the widest of their ranges; data is all arrays, then "
                    "the ends of each range.")
               .infer(infer_concat)
-              .symbol({.output_names = kOutputs})
-              .build());
+              .symbol({.output_names = kOutputs}));
   ops.add(OpBuilder<RangeParams>("_contrib_quantized_elemwise_add")
               .inputs(kPair)
               .outputs(3)
@@ -239,8 +236,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .types([](const RangeParams& p, KnownTypes in, KnownTypes out) {
                 fill_inputs(in, 2);
                 fill_outputs(out, pair_type(p, in, true));
-              })
-              .build());
+              }));
   ops.add(
       OpBuilder<MultiplyParams>("_contrib_quantized_elemwise_mul")
           .inputs(kPair)
@@ -252,8 +248,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .types([](const MultiplyParams& p, KnownTypes in, KnownTypes out) {
             fill_inputs(in, 2);
             fill_outputs(out, p.enable_float_output ? DType::kFloat32 : pair_type(p, in, false));
-          })
-          .build());
+          }));
   ops.add(OpBuilder<EmbeddingParams>("_contrib_quantized_embedding")
               .inputs({"data", "weight", "min_weight", "max_weight"})
               .outputs(3)
@@ -264,8 +259,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 complete_ranges(in.subspan(2));
               })
               .symbol({.output_names = kOutputs})
-              .types(types_like_input<EmbeddingParams>(2, 1))
-              .build());
+              .types(types_like_input<EmbeddingParams>(2, 1)));
   ops.add(
       OpBuilder<BatchNormParams>("_contrib_quantized_batch_norm")
           .inputs({"data", "gamma", "beta", "moving_mean", "moving_var", "min_data", "max_data"})
@@ -277,8 +271,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
             complete_ranges(in.subspan(5));
           })
           .symbol({.output_names = kOutputs, .read_states = {3, 4}})
-          .types(types_like_input<BatchNormParams>(1))  // the running statistics are BatchNorm's
-          .build());
+          .types(types_like_input<BatchNormParams>(1)));  // the running statistics are BatchNorm's
 });
 
 }  // namespace mxlite

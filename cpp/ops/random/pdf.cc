@@ -207,8 +207,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                   return infer(name, in);
                 })
                 .refine(refine)
-                .gradient(gradient)
-                .build());
+                .gradient(gradient));
   }
   ops.add(OpBuilder<PdfParams>("_random_pdf_dirichlet")
               .alias({"random_pdf_dirichlet"})
@@ -216,8 +215,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Density of the Dirichlet distribution; probabilities are along the last axis.")
               .infer(infer_dirichlet)
               .refine(refine_dirichlet)
-              .gradient(dirichlet_gradient)
-              .build());
+              .gradient(dirichlet_gradient));
 });
 
 }  // namespace mxlite

@@ -41,8 +41,7 @@ OpSchema draw_schema() {
       })
       .random(kCount)
       .zero_gradient()
-      .symbol({.shape_from_users = true, .output_type = OutputType::kDtype})
-      .build();
+      .symbol({.shape_from_users = true, .output_type = OutputType::kDtype});
 }
 
 template <class D>
@@ -57,8 +56,7 @@ OpSchema like_schema() {
       })
       .refine(refine_all_alike)
       .random(kCount)
-      .zero_gradient()
-      .build();
+      .zero_gradient();
 }
 
 // Both parameters have one shape; the output's shape is that shape followed by p.shape.
@@ -102,8 +100,7 @@ OpSchema sample_schema() {
       .refine(refine_samples)
       .random(kCount)
       .zero_gradient()
-      .symbol({.output_type = OutputType::kDtype})
-      .build();
+      .symbol({.output_type = OutputType::kDtype});
 }
 
 Specs infer_randint(const RandintParams& p, std::span<const TensorSpec>) {
@@ -182,8 +179,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .types([](const RandintParams& p, KnownTypes, KnownTypes out) {
                 if (!out[0]) out[0] = p.dtype.value_or(DType::kInt32);
               })
-              .symbol({.shape_from_users = true})
-              .build());
+              .symbol({.shape_from_users = true}));
   ops.add(OpBuilder<MultinomialParams>("sample_multinomial")
               .inputs({"data"})
               .alias({"_sample_multinomial"})
@@ -196,15 +192,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_multinomial)
               .gradient(multinomial_gradient)
               .random(kCount)
-              .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtype})
-              .build());
+              .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtype}));
   ops.add(
       OpBuilder<NoParams>("_multinomial_backward")
           .internal()
           .inputs({"output_grad", "data", "draws"})
           .doc("Gradient of the draws' log-probabilities by the probabilities.")
-          .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[1]}; })
-          .build());
+          .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[1]}; }));
   ops.add(OpBuilder<NoParams>("shuffle")
               .inputs({"data"})
               .alias({"_shuffle"})
@@ -215,8 +209,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return counters_for(out[0].shape[0]);
               })
               .zero_gradient()
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
 });
 
 }  // namespace mxlite

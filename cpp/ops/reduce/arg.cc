@@ -43,8 +43,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "any shape -> data without the axes `axis`, or with size 1 there (`keepdims=True`)")
           .infer(rule("argmax"))
           .zero_gradient()
-          .symbol({.constant_output = true})
-          .build());
+          .symbol({.constant_output = true}));
   ops.add(
       OpBuilder<ArgParams>("argmin")
           .inputs({"data"})
@@ -54,16 +53,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "any shape -> data without the axes `axis`, or with size 1 there (`keepdims=True`)")
           .infer(rule("argmin"))
           .zero_gradient()
-          .symbol({.constant_output = true})
-          .build());
+          .symbol({.constant_output = true}));
   ops.add(OpBuilder<NoParams>("argmax_channel")
               .inputs({"data"})
               .doc("argmax over axis 1.")
               .shapes("(N, C, ...) -> (N, ...)")
               .infer(infer_channel)
               .zero_gradient()
-              .symbol({.constant_output = true})
-              .build());
+              .symbol({.constant_output = true}));
 });
 
 }  // namespace mxlite

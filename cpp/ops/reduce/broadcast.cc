@@ -88,21 +88,18 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("data repeated to a shape.")
               .shapes("sizes equal to `shape`, or 1 -> `shape`")
               .infer(infer_to)
-              .gradient(gradient)
-              .build());
+              .gradient(gradient));
   ops.add(OpBuilder<BroadcastAxisParams>("broadcast_axis")
               .inputs({"data"})
               .alias({"broadcast_axes"})
               .doc("data repeated along some axes.")
               .infer(infer_axis)
-              .gradient(gradient)
-              .build());
+              .gradient(gradient));
   ops.add(OpBuilder<BroadcastLikeParams>("broadcast_like")
               .inputs({"lhs", "rhs"})
               .doc("lhs repeated to the shape of rhs.")
               .infer(infer_like)
-              .gradient(gradient)
-              .build());
+              .gradient(gradient));
 });
 
 }  // namespace mxlite

@@ -39,15 +39,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 if (p.axis) refine_like_first(&p, shapes);
               })
               .gradient(gradient<true>)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<CumsumParams>("_cumsum_reverse")
               .inputs({"a"})
               .doc("Sum of the elements from each position on.")
               .infer(rule("_cumsum_reverse"))
               .gradient(gradient<false>)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

@@ -42,8 +42,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                       "(`keepdims=True`)")
               .infer(infer)
               .gradient(gradient)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

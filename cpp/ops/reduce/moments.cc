@@ -44,8 +44,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .outputs(2)
               .infer(infer)
               .gradient(gradient)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

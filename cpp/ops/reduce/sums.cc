@@ -160,32 +160,27 @@ OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(reduction("sum", "Sum over axes.", false, sum_gradient).alias({"sum_axis"}).build());
-  ops.add(reduction("mean", "Mean over axes.", false, mean_gradient).build());
-  ops.add(reduction("nansum", "Sum over axes; NaN counts as 0.", false, nansum_gradient).build());
+  ops.add(reduction("sum", "Sum over axes.", false, sum_gradient).alias({"sum_axis"}));
+  ops.add(reduction("mean", "Mean over axes.", false, mean_gradient));
+  ops.add(reduction("nansum", "Sum over axes; NaN counts as 0.", false, nansum_gradient));
   ops.add(reduction("prod", "Product over axes.", false, prod_gradient<product_of_others>)
-              .composite_gradient(prod_gradient<product_of_others_exactly>)
-              .build());
+              .composite_gradient(prod_gradient<product_of_others_exactly>));
   ops.add(reduction("nanprod", "Product over axes; NaN counts as 1.", false,
                     nanprod_gradient<product_of_others>)
-              .composite_gradient(nanprod_gradient<product_of_others_exactly>)
-              .build());
+              .composite_gradient(nanprod_gradient<product_of_others_exactly>));
   ops.add(reduction("max", "Largest value over axes; a NaN wins.", true, extreme_gradient)
               .alias({"max_axis"})
-              .amp(AmpClass::kNeutral)
-              .build());
+              .amp(AmpClass::kNeutral));
   ops.add(reduction("min", "Smallest value over axes; a NaN wins.", true, extreme_gradient)
               .alias({"min_axis"})
-              .amp(AmpClass::kNeutral)
-              .build());
+              .amp(AmpClass::kNeutral));
   ops.add(OpBuilder<NormParams>("norm")
               .inputs({"data"})
               .doc("Norm of the elements along axes, taken as one vector.")
               .shapes(kReduced)
               .infer(infer_norm)
               .gradient(norm_gradient)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

@@ -110,8 +110,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_mask)
               .inplace(0, 0)
               .symbol({.untied_inputs = {1}})
-              .refine(refine_sequences<SequenceMaskParams>)
-              .build());
+              .refine(refine_sequences<SequenceMaskParams>));
   ops.add(OpBuilder<SequenceParams>("SequenceLast")
               .inputs({"data", "sequence_length"})
               .input_count(count_inputs<SequenceParams>)
@@ -120,16 +119,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_last)
               .gradient(grad_last)
               .symbol({.untied_inputs = {1}})
-              .refine(refine_lengths<SequenceParams>)
-              .build());
+              .refine(refine_lengths<SequenceParams>));
   ops.add(OpBuilder<SequenceLastBackwardParams>("_sequence_last_backward")
               .internal()
               .inputs({"output_grad", "sequence_length"})
               .input_count(count_inputs<SequenceLastBackwardParams>)
               .doc("Zeros with output_grad at every sequence's last time step.")
               .infer(infer_last_backward)
-              .gradient(grad_last_backward)
-              .build());
+              .gradient(grad_last_backward));
   ops.add(OpBuilder<SequenceParams>("SequenceReverse")
               .inputs({"data", "sequence_length"})
               .input_count(count_inputs<SequenceParams>)
@@ -138,8 +135,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_reverse)
               .gradient(grad_reverse)
               .symbol({.untied_inputs = {1}})
-              .refine(refine_sequences<SequenceParams>)
-              .build());
+              .refine(refine_sequences<SequenceParams>));
 });
 
 }  // namespace mxlite

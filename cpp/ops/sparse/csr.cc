@@ -68,8 +68,7 @@ void register_products(OpRegistry& ops) {
               .inputs({"data", "indices", "indptr", "rhs"})
               .doc("Product of a csr matrix and a dense one.")
               .infer(infer_dot)
-              .gradient(grad_dot)
-              .build());
+              .gradient(grad_dot));
   ops.add(OpBuilder<NoParams>("_csr_sampled_dot")
               .internal()
               .inputs({"lhs", "rhs", "indices", "indptr"})
@@ -81,8 +80,7 @@ void register_products(OpRegistry& ops) {
                                in[1].shape, " given, matrices with rows of one length expected");
                 check_csr("_csr_sampled_dot", Shape{in[0].shape[0], in[1].shape[0]}, in[2], in[3]);
                 return Specs{TensorSpec{in[2].shape, in[0].dtype}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<NoParams>("_csr_spread")
               .internal()
               .inputs({"data", "indptr", "rhs"})
@@ -93,8 +91,7 @@ void register_products(OpRegistry& ops) {
                                "_csr_spread: indptr of shape ", in[1].shape,
                                " given with rhs of shape ", in[2].shape);
                 return Specs{TensorSpec{Shape{in[0].shape[0], in[2].shape[1]}, in[2].dtype}};
-              })
-              .build());
+              }));
 }
 
 void register_conversions(OpRegistry& ops) {
@@ -105,8 +102,7 @@ void register_conversions(OpRegistry& ops) {
                 check_csr("_csr_to_dense", p.shape, in[1], in[2]);
                 check_values("_csr_to_dense", in[0], in[1]);
                 return Specs{TensorSpec{p.shape, in[0].dtype}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<NoParams>("_csr_gather")
               .inputs({"dense", "indices", "indptr"})
               .doc("Elements of a matrix, broadcast to a csr's shape, where the csr stores values.")
@@ -119,8 +115,7 @@ void register_conversions(OpRegistry& ops) {
                                "_csr_gather: dense of shape ", in[0].shape,
                                " given for a csr array of ", in[2].shape[0] - 1, " rows");
                 return Specs{TensorSpec{in[1].shape, in[0].dtype}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<NoParams>("_csr_count")
               .inputs({"dense"})
               .doc("indptr of the csr matrix with a dense one's values other than 0.")
@@ -128,8 +123,7 @@ void register_conversions(OpRegistry& ops) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() == 2, "cast_storage: data of shape ", in[0].shape,
                                " given, csr needs two dimensions");
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<CountParams>("_csr_collect")
               .inputs({"dense", "indptr"})
               .outputs(2)
@@ -142,16 +136,14 @@ void register_conversions(OpRegistry& ops) {
                                " given with dense of shape ", in[0].shape);
                 return Specs{TensorSpec{Shape{p.nnz}, in[0].dtype},
                              TensorSpec{Shape{p.nnz}, DType::kInt64}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<CountParams>("_csr_rows")
               .inputs({"indptr"})
               .doc("The row of every stored value.")
               .infer([](const CountParams& p, std::span<const TensorSpec> in) {
                 check_index("_csr_rows", "indptr", in[0]);
                 return Specs{TensorSpec{Shape{p.nnz}, DType::kInt64}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<CsrSumParams>("_csr_sum")
               .inputs({"data", "indices", "indptr"})
               .doc("Sums of a csr matrix along one axis.")
@@ -161,8 +153,7 @@ void register_conversions(OpRegistry& ops) {
                 MX_CHECK_KIND(p.axis == 0 || p.axis == 1, ErrorKind::kIndex, "sum: axis ", p.axis,
                               " is out of range for a csr array");
                 return Specs{TensorSpec{Shape{p.shape[p.axis == 0 ? 1 : 0]}, in[0].dtype}};
-              })
-              .build());
+              }));
 }
 
 }  // namespace

@@ -32,8 +32,7 @@ void register_conversions(OpRegistry& ops) {
               })
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit("take", {g.output_grad(0), g.input(1)}), {}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<NoParams>("_nonzero_rows")
               .inputs({"data"})
               .doc("Indices of the rows with a value other than 0, and their number at the end.")
@@ -41,15 +40,13 @@ void register_conversions(OpRegistry& ops) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_nonzero_rows: data of shape ",
                                in[0].shape, " given, at least one dimension expected");
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<EmbeddingRowsParams>("_embedding_rows")
               .inputs({"data"})
               .doc("The rows that Embedding looks up, as a vector.")
               .infer([](const EmbeddingRowsParams&, std::span<const TensorSpec> in) {
                 return Specs{TensorSpec{Shape{count_elements(in[0].shape)}, DType::kInt64}};
-              })
-              .build());
+              }));
 }
 
 void register_selection(OpRegistry& ops) {
@@ -59,8 +56,7 @@ void register_selection(OpRegistry& ops) {
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_index("_unique_rows", "indices", in[0]);
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<NoParams>("_merge_rows")
               .inputs({"values", "indices", "unique"})
               .doc("Adds up the rows of one index; unique holds all indices in order.")
@@ -68,8 +64,7 @@ void register_selection(OpRegistry& ops) {
                 check_rows("_merge_rows", in[0], in[1]);
                 check_index("_merge_rows", "unique", in[2]);
                 return Specs{TensorSpec{with_rows(in[0].shape, in[2].shape[0]), in[0].dtype}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<NoParams>("_find_rows")
               .inputs({"indices", "queries"})
               .doc("Where queries stand among ascending indices; -1 where they are missing.")
@@ -77,8 +72,7 @@ void register_selection(OpRegistry& ops) {
                 check_index("_find_rows", "indices", in[0]);
                 check_index("_find_rows", "queries", in[1]);
                 return Specs{TensorSpec{in[1].shape, DType::kInt64}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<NoParams>("_row_sparse_take")
               .inputs({"values", "indices", "queries"})
               .doc("Rows of a row-sparse array with ascending indices; 0 where they are missing.")
@@ -86,8 +80,7 @@ void register_selection(OpRegistry& ops) {
                 check_rows("_row_sparse_take", in[0], in[1]);
                 check_index("_row_sparse_take", "queries", in[2]);
                 return Specs{TensorSpec{with_rows(in[0].shape, in[2].shape[0]), in[0].dtype}};
-              })
-              .build());
+              }));
 }
 
 }  // namespace

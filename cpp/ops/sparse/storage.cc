@@ -32,22 +32,19 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return Specs{in[0]};
               })
               .storage({.chooses_storage = true})
-              .refine(refine_all_alike)
-              .build());
+              .refine(refine_all_alike));
   ops.add(OpBuilder<NoParams>("_sparse_retain")
               .inputs({"data", "indices"})
               .doc("The rows of a row-sparse array that indices name; the others are 0.")
               .infer(infer_retain)
               .storage({.chooses_storage = true})
               .symbol({.untied_inputs = {1}})
-              .refine(refine_like_first)
-              .build());
+              .refine(refine_like_first));
   ops.add(OpBuilder<ReduceParams>("_square_sum")
               .inputs({"data"})
               .doc("Sum of squares over axes, of stored rows only.")
               .infer(infer_square_sum)
-              .storage({.chooses_storage = true})
-              .build());
+              .storage({.chooses_storage = true}));
 });
 
 }  // namespace mxlite

@@ -42,8 +42,7 @@ void add_update(OpRegistry& ops, const std::string& name, std::vector<std::strin
                 return {weight};
               })
               .mutates(mutated)
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
 }
 
 }  // namespace

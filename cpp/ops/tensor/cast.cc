@@ -97,8 +97,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .keeps_zeros()
               .identity()
               .refine(refine_all_alike)
-              .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtypeOrInputs})
-              .build());
+              .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtypeOrInputs}));
   ops.add(OpBuilder<CastParams>("amp_cast")
               .inputs({"data"})
               .doc("Cast of floating types; integers stay.")
@@ -112,8 +111,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtypeOrInputs})
               .types([](const CastParams&, KnownTypes in, KnownTypes out) {
                 if (in[0] && !is_floating(*in[0]) && !out[0]) out[0] = in[0];
-              })
-              .build());
+              }));
   ops.add(OpBuilder<AmpMulticastParams>("amp_multicast")
               .variadic("data")
               .doc("Casts all floating arrays to the widest (or narrowest) type among them.")
@@ -134,8 +132,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 for (int i = 0; i < p.num_outputs; ++i) names.push_back(str("data_", i));
                 return names;
               })
-              .amp({.casts = true})
-              .build());
+              .amp({.casts = true}));
 });
 
 }  // namespace mxlite

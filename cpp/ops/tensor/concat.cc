@@ -268,8 +268,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .symbol({.count_attribute = "num_args"})
               .refine([](const ConcatParams& p, PartialShapes& shapes) {
                 refine_other_axes(shapes, p.dim);
-              })
-              .build());
+              }));
   ops.add(OpBuilder<StackParams>("stack")
               .variadic("data")
               .doc("Joins arrays of one shape along a new axis.")
@@ -278,8 +277,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .refine(refine_stack)
               .gradient(grad_stack)
               .amp(AmpClass::kWidest)
-              .symbol({.count_attribute = "num_args"})
-              .build());
+              .symbol({.count_attribute = "num_args"}));
   ops.add(OpBuilder<SliceChannelParams>("SliceChannel")
               .alias({"split"})
               .inputs({"data"})
@@ -289,8 +287,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_slice_channel)
               .gradient(grad_slice_channel)
               .symbol({.names_single_input = true})
-              .refine(refine_slice_channel)
-              .build());
+              .refine(refine_slice_channel));
   ops.add(OpBuilder<SplitV2Params>("_split_v2")
               .inputs({"data"})
               .doc("Splits an array at given places or into parts of about equal length.")
@@ -302,8 +299,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                   refine_squeezed(shapes, p.axis);
                 else
                   refine_other_axes(shapes, p.axis);
-              })
-              .build());
+              }));
 });
 
 }  // namespace mxlite

@@ -26,8 +26,7 @@ OpSchema fill(const char* name, const char* doc) {
       .infer([name](const FillParams& p, std::span<const TensorSpec>) -> Specs {
         check_made_shape(name, p.shape);
         return {spec(p.shape, p.dtype)};
-      })
-      .build();
+      });
 }
 
 // Integer dtypes wrap as in MXNet 1.x, except infinity, NaN and the like, which are errors.
@@ -85,21 +84,16 @@ OpBuilder<LikeParams> like(const char* name, const char* doc) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(fill("_zeros", "Zeros."));
   ops.add(fill("_ones", "Ones."));
-  ops.add(from_nothing<FullParams>("_full", "One value.", /*shape_from_users=*/true)
-              .infer(infer_full)
-              .build());
+  ops.add(
+      from_nothing<FullParams>("_full", "One value.", /*shape_from_users=*/true).infer(infer_full));
   ops.add(from_nothing<ArangeParams>("_arange", "start, start + step, ... below stop.",
                                      /*shape_from_users=*/true)
-              .infer(infer_arange)
-              .build());
-  ops.add(from_nothing<EyeParams>("_eye", "Ones on a diagonal, zeros elsewhere.")
-              .infer(infer_eye)
-              .build());
+              .infer(infer_arange));
+  ops.add(from_nothing<EyeParams>("_eye", "Ones on a diagonal, zeros elsewhere.").infer(infer_eye));
   ops.add(from_nothing<LinspaceParams>("_linspace", "num values at equal distances.")
-              .infer(infer_linspace)
-              .build());
-  ops.add(like("zeros_like", "Zeros of data's shape and dtype.").build());
-  ops.add(like("ones_like", "Ones of data's shape and dtype.").build());
+              .infer(infer_linspace));
+  ops.add(like("zeros_like", "Zeros of data's shape and dtype."));
+  ops.add(like("ones_like", "Ones of data's shape and dtype."));
 });
 
 }  // namespace mxlite

@@ -96,8 +96,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("data: (a0, ..., aM, ...), indices: (M, b0, ...) -> (b0, ..., rest of data)")
               .infer(infer_gather_nd)
               .gradient(grad_gather_nd)
-              .symbol({.untied_inputs = {1}})
-              .build());
+              .symbol({.untied_inputs = {1}}));
   ops.add(OpBuilder<ScatterNdParams>("scatter_nd")
               .inputs({"data", "indices"})
               .doc("Zeros with data at the given coordinates; the last of equal ones wins.")
@@ -107,15 +106,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .symbol({.untied_inputs = {1}})
               .refine([](const ScatterNdParams& p, PartialShapes& shapes) {
                 shapes.refine_output(0, p.shape);
-              })
-              .build());
+              }));
   ops.add(OpBuilder<ScatterNdParams>("_gather_nd_backward")
               .alias({"_backward_gather_nd"})
               .inputs({"data", "indices"})
               .doc("Zeros to which data is added at the given coordinates.")
               .infer(infer_scatter_nd)
-              .gradient(grad_scatter_nd)
-              .build());
+              .gradient(grad_scatter_nd));
   ops.add(OpBuilder<ScatterNdParams>("_scatter_set_nd")
               .inputs({"lhs", "rhs", "indices"})
               .doc("lhs with rhs at the given coordinates.")
@@ -126,8 +123,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .gradient(grad_scatter_set_nd)
               .inplace(0, 0)
-              .symbol({.untied_inputs = {2}})
-              .build());
+              .symbol({.untied_inputs = {2}}));
 });
 
 }  // namespace mxlite

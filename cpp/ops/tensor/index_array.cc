@@ -56,15 +56,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("At every position of data its own coordinates, int64.")
               .infer(infer_index_array)
               .zero_gradient()
-              .symbol({.constant_output = true})
-              .build());
+              .symbol({.constant_output = true}));
   ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
               .inputs({"data"})
               .doc("Evenly spaced numbers in the shape of data or along one of its axes.")
               .infer(infer_arange_like)
               .zero_gradient()
-              .symbol({.output_type = OutputType::kOfInputs})
-              .build());
+              .symbol({.output_type = OutputType::kOfInputs}));
   ops.add(OpBuilder<NoParams>("_contrib_index_copy")
               .inputs({"old_tensor", "index_vector", "new_tensor"})
               .doc("old_tensor with row index_vector[i] replaced by row i of new_tensor.")
@@ -72,8 +70,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .refine(refine_like_first)
               .gradient(grad_index_copy)
               .inplace(0, 0)
-              .symbol({.untied_inputs = {1}})
-              .build());
+              .symbol({.untied_inputs = {1}}));
 });
 
 }  // namespace mxlite

@@ -62,8 +62,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .infer(infer_one_hot)
           .zero_gradient()
           .symbol(
-              {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kDtype})
-          .build());
+              {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kDtype}));
   ops.add(OpBuilder<RavelParams>("ravel_multi_index")
               .alias({"_ravel_multi_index"})
               .symbol({.file_name = "_ravel_multi_index"})
@@ -78,8 +77,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 data.insert(0, p.shape.ndim());
                 shapes.refine_input(0, data);
               })
-              .zero_gradient()
-              .build());
+              .zero_gradient());
   ops.add(OpBuilder<RavelParams>("unravel_index")
               .alias({"_unravel_index"})
               .symbol({.file_name = "_unravel_index"})
@@ -93,15 +91,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 data.erase(0);
                 shapes.refine_input(0, data);
               })
-              .zero_gradient()
-              .build());
+              .zero_gradient());
   ops.add(OpBuilder<NoParams>("fill_element_0index")
               .inputs({"lhs", "mhs", "rhs"})
               .doc("lhs with one element per row replaced: output[i, rhs[i]] = mhs[i].")
               .shapes("lhs: (N, n), mhs, rhs: (N,) -> (N, n)")
               .infer(infer_fill_element)
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
 });
 
 }  // namespace mxlite

@@ -63,15 +63,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("(N, C, H, W) or (N, C, D, H, W) -> sizes plus both entries of `pad_width`")
               .infer(infer_pad)
               .gradient(grad_pad)
-              .symbol({.names_single_input = true})
-              .build());
+              .symbol({.names_single_input = true}));
   ops.add(OpBuilder<PadParams>("_pad_backward")
               .internal()
               .inputs({"output_grad"})
               .doc("Adds the gradients of all copies that Pad made of an element.")
               .infer(infer_pad_backward)
-              .gradient(grad_pad_backward)
-              .build());
+              .gradient(grad_pad_backward));
 });
 
 }  // namespace mxlite

@@ -10,8 +10,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .inputs({"data"})
           .doc("Fails when it runs; waiting for the result raises the error.")
           .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[0]}; })
-          .zero_gradient()
-          .build());
+          .zero_gradient());
 });
 
 }  // namespace mxlite

@@ -74,15 +74,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Repeats every element along one axis.")
               .shapes("any shape -> `axis` times `repeats`; without `axis` (size * repeats,)")
               .infer(infer_repeat)
-              .gradient(grad_repeat)
-              .build());
+              .gradient(grad_repeat));
   ops.add(OpBuilder<TileParams>("tile")
               .inputs({"data"})
               .doc("Repeats the whole array along every axis.")
               .shapes("any shape -> sizes times `reps`")
               .infer(infer_tile)
-              .gradient(grad_tile)
-              .build());
+              .gradient(grad_tile));
 });
 
 }  // namespace mxlite

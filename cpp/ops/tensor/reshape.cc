@@ -257,8 +257,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inplace(0, 0)
               .aliases_input()
               .drawn("shape")
-              .refine(refine_reshape)
-              .build());
+              .refine(refine_reshape));
   ops.add(OpBuilder<NoParams>("Flatten")
               .alias({"flatten"})
               .inputs({"data"})
@@ -268,8 +267,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape)
               .inplace(0, 0)
               .aliases_input()
-              .drawn("shape")
-              .build());
+              .drawn("shape"));
   ops.add(OpBuilder<ExpandDimsParams>("expand_dims")
               .inputs({"data"})
               .doc("Inserts an axis of length 1.")
@@ -278,24 +276,21 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape)
               .inplace(0, 0)
               .aliases_input()
-              .refine(refine_expand_dims)
-              .build());
+              .refine(refine_expand_dims));
   ops.add(OpBuilder<SqueezeParams>("squeeze")
               .inputs({"data"})
               .doc("Removes axes of length 1; at least one dimension stays.")
               .infer(infer_squeeze)
               .gradient(grad_reshape)
               .inplace(0, 0)
-              .aliases_input()
-              .build());
+              .aliases_input());
   ops.add(OpBuilder<ReshapeLikeParams>("reshape_like")
               .inputs({"lhs", "rhs"})
               .doc("Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.")
               .infer(infer_reshape_like)
               .gradient(grad_reshape_like)
               .inplace(0, 0)
-              .aliases_input()
-              .build());
+              .aliases_input());
   ops.add(OpBuilder<NoParams>("_identity_with_attr_like_rhs")
               .inputs({"lhs", "rhs"})
               .doc("lhs, which has the shape of rhs: symbols infer the one from the other.")
@@ -303,8 +298,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape_like)
               .inplace(0, 0)
               .aliases_input()
-              .refine(refine_all_alike)
-              .build());
+              .refine(refine_all_alike));
 });
 
 }  // namespace mxlite

@@ -28,8 +28,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .inplace(0, 0)
               .aliases_input()
-              .symbol({.file_name = "Reshape"})
-              .build());
+              .symbol({.file_name = "Reshape"}));
 });
 
 }  // namespace mxlite

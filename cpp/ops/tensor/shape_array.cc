@@ -33,8 +33,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .zero_gradient()
           .symbol(
               {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kOfInputs})
-          .types(integer_type)
-          .build());
+          .types(integer_type));
   ops.add(
       OpBuilder<NoParams>("size_array")
           .inputs({"data"})
@@ -45,8 +44,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .zero_gradient()
           .symbol(
               {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kOfInputs})
-          .types(integer_type)
-          .build());
+          .types(integer_type));
 });
 
 }  // namespace mxlite

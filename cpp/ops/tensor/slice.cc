@@ -191,28 +191,24 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("The part of an array between begin and end, with steps.")
               .shapes("any shape -> sizes of begin:end:step")
               .infer(infer_slice)
-              .gradient(grad_slice)
-              .build());
+              .gradient(grad_slice));
   ops.add(OpBuilder<SliceAxisParams>("slice_axis")
               .inputs({"data"})
               .doc("The part of an array between two indices of one axis.")
               .shapes("any shape -> end - begin along `axis`")
               .infer(infer_slice_axis)
-              .gradient(grad_slice_axis)
-              .build());
+              .gradient(grad_slice_axis));
   ops.add(OpBuilder<SliceLikeParams>("slice_like")
               .inputs({"data", "shape_like"})
               .doc("Cuts data to the lengths of shape_like.")
               .infer(infer_slice_like)
-              .gradient(grad_slice_like)
-              .build());
+              .gradient(grad_slice_like));
   ops.add(OpBuilder<SliceBackwardParams>("_slice_backward")
               .internal()
               .inputs({"data"})
               .doc("Zeros with data placed where a slice was taken.")
               .infer(infer_slice_backward)
-              .gradient(grad_slice_backward)
-              .build());
+              .gradient(grad_slice_backward));
   ops.add(OpBuilder<SliceParams>("_slice_assign")
               .alias({"_crop_assign"})
               .inputs({"lhs", "rhs"})
@@ -220,8 +216,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_slice_assign)
               .refine(refine_like_first)
               .gradient(grad_slice_assign)
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
   ops.add(OpBuilder<SliceAssignScalarParams>("_slice_assign_scalar")
               .alias({"_crop_assign_scalar"})
               .inputs({"data"})
@@ -229,8 +224,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_slice_assign_scalar)
               .refine(refine_like_first)
               .gradient(grad_slice_assign_scalar)
-              .inplace(0, 0)
-              .build());
+              .inplace(0, 0));
 });
 
 }  // namespace mxlite

@@ -127,8 +127,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Sorted values along one axis; NaN counts as the largest.")
               .infer(infer_sort)
               .gradient(grad_sort)
-              .total_outputs(2)
-              .build());
+              .total_outputs(2));
   ops.add(
       OpBuilder<ArgsortParams>("argsort")
           .inputs({"data"})
@@ -137,8 +136,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .amp(AmpClass::kFloat32)
           .zero_gradient()
           .symbol(
-              {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kDtype})
-          .build());
+              {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kDtype}));
   ops.add(OpBuilder<TopkParams>("topk")
               .inputs({"data"})
               .doc("The k largest or smallest values along one axis, sorted.")
@@ -159,21 +157,18 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                                       (p.ret_typ == TopkResult::kBoth && i == 0);
                   if (!out[i]) out[i] = values ? in[0] : p.dtype;
                 }
-              })
-              .build());
+              }));
   ops.add(OpBuilder<AlongAxisParams>("_take_along_axis")
               .inputs({"data", "indices"})
               .doc("Elements at indices along one axis for every position of the others; they do "
                    "not repeat.")
               .infer(infer_take_along_axis)
-              .gradient(grad_take_along_axis)
-              .build());
+              .gradient(grad_take_along_axis));
   ops.add(OpBuilder<PutAlongAxisParams>("_put_along_axis")
               .inputs({"data", "indices"})
               .doc("Zeros with data placed at indices along one axis; indices do not repeat.")
               .infer(infer_put_along_axis)
-              .gradient(grad_put_along_axis)
-              .build());
+              .gradient(grad_put_along_axis));
 });
 
 }  // namespace mxlite

@@ -142,23 +142,20 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("a: any shape, indices: any shape -> a with `axis` replaced by indices.shape")
               .infer(infer_take)
               .gradient(grad_take)
-              .symbol({.untied_inputs = {1}})
-              .build());
+              .symbol({.untied_inputs = {1}}));
   ops.add(OpBuilder<TakeBackwardParams>("_take_backward")
               .internal()
               .inputs({"output_grad", "indices"})
               .doc("Zeros to which every slice of output_grad is added at its index.")
               .infer(infer_take_backward)
-              .gradient(grad_take_backward)
-              .build());
+              .gradient(grad_take_backward));
   ops.add(OpBuilder<NoParams>("batch_take")
               .inputs({"a", "indices"})
               .doc("One element of every row: output[i] = a[i, indices[i]].")
               .shapes("a: (N, n), indices: (N,) -> (N,)")
               .infer(infer_batch_take)
               .gradient(grad_batch_take)
-              .symbol({.untied_inputs = {1}})
-              .build());
+              .symbol({.untied_inputs = {1}}));
   ops.add(
       OpBuilder<PickParams>("pick")
           .alias({"choose_element_0index"})
@@ -169,15 +166,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .infer(infer_pick)
           .refine(refine_pick)
           .gradient(grad_pick)
-          .symbol({.untied_inputs = {1}})
-          .build());
+          .symbol({.untied_inputs = {1}}));
   ops.add(OpBuilder<PickBackwardParams>("_pick_backward")
               .internal()
               .inputs({"output_grad", "index"})
               .doc("Zeros with output_grad at the picked positions.")
               .infer(infer_pick_backward)
-              .gradient(grad_pick_backward)
-              .build());
+              .gradient(grad_pick_backward));
 });
 
 }  // namespace mxlite

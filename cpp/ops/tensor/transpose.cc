@@ -84,16 +84,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shape -> sizes in the order `axes`, reversed by default")
               .infer(infer_permuted<TransposeParams>)
               .gradient(grad_transpose)
-              .refine(refine_transpose)
-              .build());
+              .refine(refine_transpose));
   ops.add(OpBuilder<SwapAxisParams>("SwapAxis")
               .alias({"swapaxes"})
               .inputs({"data"})
               .doc("Exchanges two axes.")
               .infer(infer_permuted<SwapAxisParams>)
               .gradient(grad_swap_axis)
-              .symbol({.names_single_input = true})
-              .build());
+              .symbol({.names_single_input = true}));
   ops.add(OpBuilder<ReverseParams>("reverse")
               .alias({"flip"})
               .inputs({"data"})
@@ -101,8 +99,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .shapes("any shape -> the same shape")
               .infer(infer_reverse)
               .refine(refine_like_first)
-              .gradient(grad_reverse)
-              .build());
+              .gradient(grad_reverse));
 });
 
 }  // namespace mxlite

@@ -55,8 +55,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .storage({.dense_result = true})
               .inplace(1, 0)
               .inplace(2, 0)
-              .symbol({.untied_inputs = {0}})
-              .build());
+              .symbol({.untied_inputs = {0}}));
 });
 
 }  // namespace mxlite

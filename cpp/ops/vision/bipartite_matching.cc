@@ -28,8 +28,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "every row and the row of every column, -1 without one. Its gradient is zero.")
               .outputs(2)
               .infer(infer)
-              .zero_gradient()
-              .build());
+              .zero_gradient());
 });
 
 }  // namespace mxlite

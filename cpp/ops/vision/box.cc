@@ -68,8 +68,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .doc("Intersection over union of every box of lhs with every box of rhs. Its gradient "
                "is zero.")
           .infer(infer_iou)
-          .zero_gradient()
-          .build());
+          .zero_gradient());
   ops.add(OpBuilder<NoParams>(kEncode)
               .inputs({"samples", "matches", "anchors", "refs", "means", "stds"})
               .doc("Regression targets, and a mask, of anchors from the boxes refs that matches "
@@ -80,16 +79,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 for (const int i : {4, 5}) shapes.refine_input(i, Shape{4});
               })
               .zero_gradient()
-              .amp(AmpClass::kWidest)
-              .build());
+              .amp(AmpClass::kWidest));
   ops.add(
       OpBuilder<BoxDecodeParams>(kDecode)
           .inputs({"data", "anchors"})
           .doc("Boxes in corner format from predicted offsets to anchors. Its gradient is zero.")
           .infer(infer_decode)
           .zero_gradient()
-          .inplace(0, 0)
-          .build());
+          .inplace(0, 0));
 });
 
 }  // namespace mxlite

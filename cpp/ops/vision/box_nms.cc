@@ -58,14 +58,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_nms)
               .gradient(grad_nms)
               .amp(AmpClass::kWidest)
-              .total_outputs(2)
-              .build());
+              .total_outputs(2));
   ops.add(OpBuilder<NoParams>("_box_nms_backward")
               .internal()
               .inputs({"output_grad", "source"})
               .doc("Gradient of _contrib_box_nms.")
-              .infer([](const NoParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; })
-              .build());
+              .infer([](const NoParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; }));
 });
 
 }  // namespace mxlite

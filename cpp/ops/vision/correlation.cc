@@ -45,8 +45,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .amp(AmpClass::kWidest)
               .symbol({.output_names = {"output"}, .names_single_input = true})
-              .total_outputs(3)
-              .build());
+              .total_outputs(3));
   ops.add(OpBuilder<CorrelationParams>("_correlation_backward")
               .internal()
               .doc("Gradients of Correlation for both images.")
@@ -54,8 +53,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .outputs(2)
               .infer([](const CorrelationParams&, std::span<const TensorSpec> in) {
                 return Specs{in[1], in[2]};
-              })
-              .build());
+              }));
 });
 
 }  // namespace mxlite

@@ -60,8 +60,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .variadic("data")
               .infer(infer)
               .gradient(gradient)
-              .symbol({.names_single_input = true, .count_attribute = "num_args"})
-              .build());
+              .symbol({.names_single_input = true, .count_attribute = "num_args"}));
 });
 
 }  // namespace mxlite

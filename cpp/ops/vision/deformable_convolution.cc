@@ -96,8 +96,7 @@ void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inp
               .complete(complete<P>)
               .refine(refine_batch_size)
               .gradient(gradient<P>)
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<P>(kBackward<P>)
               .internal()
               .doc("Gradients of the deformable convolution for all inputs but bias.")
@@ -108,8 +107,7 @@ void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inp
                 for (size_t i = 1; i < in.size(); ++i) out.push_back(in[i]);
                 return out;
               })
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 }
 
 }  // namespace

@@ -81,8 +81,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "and one per further ratio. Only the shape of data counts.")
               .infer(infer_prior)
               .zero_gradient()
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
   ops.add(
       OpBuilder<MultiBoxTargetParams>(kTarget)
           .inputs({"anchor", "label", "cls_pred"})
@@ -91,16 +90,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .outputs(3)
           .infer(infer_target)
           .zero_gradient()
-          .symbol({.output_names = {"loc_target", "loc_mask", "cls_target"}})
-          .build());
+          .symbol({.output_names = {"loc_target", "loc_mask", "cls_target"}}));
   ops.add(OpBuilder<MultiBoxDetectionParams>(kDetection)
               .inputs({"cls_prob", "loc_pred", "anchor"})
               .doc("Detections (class, probability, box) by falling probability; suppressed ones "
                    "have class -1, rows without a detection are -1.")
               .infer(infer_detection)
               .zero_gradient()
-              .amp(AmpClass::kFloat32)
-              .build());
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

@@ -52,8 +52,7 @@ void add(OpRegistry& ops, const char* images) {
               .zero_gradient()
               .amp(AmpClass::kWidest)
               .symbol({.output_names = {"output", "score"}, .constant_output = true})
-              .total_outputs(2)
-              .build());
+              .total_outputs(2));
 }
 
 }  // namespace

@@ -57,8 +57,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) {
                 return roi_gradient<PsRoiPoolingParams>(g, "_psroi_pooling_backward");
               })
-              .amp(AmpClass::kWidest)
-              .build());
+              .amp(AmpClass::kWidest));
   ops.add(OpBuilder<RoiGradParams<PsRoiPoolingParams>>("_psroi_pooling_backward")
               .internal()
               .doc("Gradient of PSROIPooling for data.")
@@ -66,8 +65,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_roi_backward<PsRoiPoolingParams>)
               .gradient([](GradBuilder& g) {
                 return roi_second_gradient<PsRoiPoolingParams>(g, kPooling);
-              })
-              .build());
+              }));
   ops.add(OpBuilder<DeformablePsRoiPoolingParams>(kDeformable)
               .doc("PSROIPooling by bilinear samples, with bins moved by trans.")
               .inputs({"data", "rois", "trans"})
@@ -76,8 +74,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient_deformable)
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output"}})
-              .total_outputs(2)
-              .build());
+              .total_outputs(2));
   ops.add(OpBuilder<DeformablePsRoiPoolingParams>("_deformable_psroi_pooling_backward")
               .internal()
               .doc("Gradients of DeformablePSROIPooling for data and, unless no_trans, trans.")
@@ -89,8 +86,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 Specs out{in[1]};
                 if (!p.no_trans) out.push_back(in[3]);
                 return out;
-              })
-              .build());
+              }));
 });
 
 }  // namespace mxlite

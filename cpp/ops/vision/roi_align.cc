@@ -39,24 +39,21 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient([](GradBuilder& g) {
                 return roi_gradient<RoiAlignParams>(g, "_roi_align_backward");
               })
-              .amp(AmpClass::kWidest)
-              .build());
+              .amp(AmpClass::kWidest));
   ops.add(
       OpBuilder<RoiGradParams<RoiAlignParams>>("_roi_align_backward")
           .internal()
           .doc("Gradient of ROIAlign for data.")
           .inputs({"output_grad", "rois"})
           .infer(infer_roi_backward<RoiAlignParams>)
-          .gradient([](GradBuilder& g) { return roi_second_gradient<RoiAlignParams>(g, kAlign); })
-          .build());
+          .gradient([](GradBuilder& g) { return roi_second_gradient<RoiAlignParams>(g, kAlign); }));
   ops.add(OpBuilder<RotatedRoiAlignParams>(kRotated)
               .doc("ROIAlign of rotated regions (image, centre x, centre y, width, height, angle).")
               .inputs({"data", "rois"})
               .infer(infer_rotated)
               .gradient([](GradBuilder& g) {
                 return roi_gradient<RotatedRoiAlignParams>(g, "_rotated_roi_align_backward");
-              })
-              .build());
+              }));
   ops.add(OpBuilder<RoiGradParams<RotatedRoiAlignParams>>("_rotated_roi_align_backward")
               .internal()
               .doc("Gradient of RROIAlign for data.")
@@ -64,8 +61,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_roi_backward<RotatedRoiAlignParams>)
               .gradient([](GradBuilder& g) {
                 return roi_second_gradient<RotatedRoiAlignParams>(g, kRotated);
-              })
-              .build());
+              }));
 });
 
 }  // namespace mxlite

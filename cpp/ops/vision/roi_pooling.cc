@@ -41,14 +41,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .visible_outputs(1)
               .infer(infer)
               .gradient(gradient)
-              .symbol({.output_names = {"output"}})
-              .build());
+              .symbol({.output_names = {"output"}}));
   ops.add(OpBuilder<RoiGradParams<RoiPoolingParams>>("_roi_pooling_backward")
               .internal()
               .doc("Gradient of ROIPooling for data.")
               .inputs({"output_grad", "rois", "positions"})
-              .infer(infer_roi_backward<RoiPoolingParams>)
-              .build());
+              .infer(infer_roi_backward<RoiPoolingParams>));
 });
 
 }  // namespace mxlite

@@ -104,8 +104,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_sampler)
               .gradient(gradient_sampler)
               .symbol({.output_names = {"output"}})
-              .total_outputs(2)
-              .build());
+              .total_outputs(2));
   ops.add(OpBuilder<NoParams>("_bilinear_sampler_backward")
               .internal()
               .doc("Gradients of BilinearSampler for data and grid.")
@@ -113,8 +112,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .outputs(2)
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 return Specs{in[1], in[2]};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<GridGeneratorParams>(kGenerator)
               .doc("Sampling grid of an affine transformation or of a flow in pixels.")
               .shapes("affine: (N, 6), warp: (N, 2, H, W) -> (N, 2, H, W)")
@@ -122,8 +120,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_generator)
               .gradient(gradient_generator)
               .symbol({.output_names = {"output"}, .names_single_input = true})
-              .total_outputs(2)
-              .build());
+              .total_outputs(2));
   ops.add(OpBuilder<GridGeneratorParams>("_grid_generator_backward")
               .internal()
               .doc("Gradient of GridGenerator.")
@@ -132,8 +129,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 const Shape& grid = in[0].shape;
                 const bool affine = p.transform_type == GridTransform::kAffine;
                 return Specs{TensorSpec{affine ? Shape{grid[0], 6} : grid, in[0].dtype}};
-              })
-              .build());
+              }));
   ops.add(OpBuilder<SpatialTransformerParams>(kTransformer)
               .doc("Image under an affine transformation per batch entry, bilinear.")
               .shapes("data: (N, C, H, W), loc: (N, 6) -> (N, C, *target_shape)")
@@ -141,8 +137,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_transformer)
               .gradient(gradient_transformer)
               .symbol({.output_names = {"output"}})
-              .total_outputs(3)
-              .build());
+              .total_outputs(3));
 });
 
 }  // namespace mxlite
