@@ -374,6 +374,14 @@ class OpRegistry {
     k.run = &Erase<Fn>::call;
     add_kernel(op, device, k);
   }
+  template <auto Fn>
+  void cpu_kernel(std::string_view op, const Kernel& k = {}) {
+    kernel<Fn>(op, DeviceType::kCPU, k);
+  }
+  template <auto Fn>
+  void cuda_kernel(std::string_view op, const Kernel& k = {}) {
+    kernel<Fn>(op, DeviceType::kCUDA, k);
+  }
   // Throws if there is no such operator, or if it has a candidate of this name on the device.
   void add_kernel(std::string_view op, DeviceType device, const Kernel& kernel);
   const OpSchema* find(std::string_view name_or_alias) const;

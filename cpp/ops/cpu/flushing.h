@@ -16,7 +16,7 @@ struct Flushing<Fn> {
     Fn(ctx, p, in, out);
   }
 };
-// ops.kernel<flushing<kernel>>(...) registers `kernel` so that it flushes. The threads of its
+// ops.cpu_kernel<flushing<kernel>>(...) registers `kernel` so that it flushes. The threads of its
 // parallel regions flush, too (parallel_regions.cc).
 template <auto Fn>
 constexpr auto flushing = &Flushing<Fn>::run;

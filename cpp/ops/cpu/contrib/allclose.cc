@@ -37,7 +37,7 @@ void allclose_native(KernelContext&, const AllcloseParams& p, Inputs in, Outputs
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&allclose_native>("_contrib_allclose", DeviceType::kCPU);
+  ops.cpu_kernel<&allclose_native>("_contrib_allclose");
 });
 
 }  // namespace mxlite

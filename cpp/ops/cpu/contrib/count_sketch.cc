@@ -59,9 +59,8 @@ void count_sketch_backward_native(KernelContext& ctx, const CountSketchParams& p
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<count_sketch_native>("_contrib_count_sketch", kCPU, {.inline_ok = false});
-  ops.kernel<count_sketch_backward_native>("_count_sketch_backward", kCPU, {.inline_ok = false});
+  ops.cpu_kernel<count_sketch_native>("_contrib_count_sketch", {.inline_ok = false});
+  ops.cpu_kernel<count_sketch_backward_native>("_count_sketch_backward", {.inline_ok = false});
 });
 
 }  // namespace mxlite

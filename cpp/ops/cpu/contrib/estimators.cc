@@ -30,11 +30,10 @@ void gradientmultiplier_native(KernelContext&, const ScalarParams&, Inputs in, O
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<&unary_kernel<Round>>("_contrib_round_ste", kCPU, kStrided);
-  ops.kernel<&unary_kernel<Sign>>("_contrib_sign_ste", kCPU, kStrided);
-  ops.kernel<&gradientmultiplier_native>("_contrib_gradientmultiplier", kCPU);
-  ops.kernel<&quadratic_native>("_contrib_quadratic", kCPU, kStrided);
+  ops.cpu_kernel<&unary_kernel<Round>>("_contrib_round_ste", kStrided);
+  ops.cpu_kernel<&unary_kernel<Sign>>("_contrib_sign_ste", kStrided);
+  ops.cpu_kernel<&gradientmultiplier_native>("_contrib_gradientmultiplier");
+  ops.cpu_kernel<&quadratic_native>("_contrib_quadratic", kStrided);
 });
 
 }  // namespace mxlite

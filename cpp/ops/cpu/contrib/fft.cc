@@ -87,9 +87,8 @@ void ifft_native(KernelContext& ctx, const FftParams&, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<fft_native>("_contrib_fft", kCPU, {.inline_ok = false});
-  ops.kernel<ifft_native>("_contrib_ifft", kCPU, {.inline_ok = false});
+  ops.cpu_kernel<fft_native>("_contrib_fft", {.inline_ok = false});
+  ops.cpu_kernel<ifft_native>("_contrib_ifft", {.inline_ok = false});
 });
 
 }  // namespace mxlite

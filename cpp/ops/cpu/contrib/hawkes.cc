@@ -88,9 +88,8 @@ void hawkesll_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Ou
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<hawkesll_native>(kOp, kCPU, {.inline_ok = false});
-  ops.kernel<hawkesll_backward_native>("_hawkesll_backward", kCPU, {.inline_ok = false});
+  ops.cpu_kernel<hawkesll_native>(kOp, {.inline_ok = false});
+  ops.cpu_kernel<hawkesll_backward_native>("_hawkesll_backward", {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -159,14 +159,13 @@ void random_lighting_native(KernelContext& ctx, const ImageRandomLightingParams&
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const auto cpu = DeviceType::kCPU;
-  ops.kernel<&random_change_native<Change::kBrightness>>("_image_random_brightness", cpu);
-  ops.kernel<&random_change_native<Change::kContrast>>("_image_random_contrast", cpu);
-  ops.kernel<&random_change_native<Change::kSaturation>>("_image_random_saturation", cpu);
-  ops.kernel<&random_change_native<Change::kHue>>("_image_random_hue", cpu);
-  ops.kernel<&jitter_native>("_image_random_color_jitter", cpu);
-  ops.kernel<&adjust_lighting_native>("_image_adjust_lighting", cpu);
-  ops.kernel<&random_lighting_native>("_image_random_lighting", cpu);
+  ops.cpu_kernel<&random_change_native<Change::kBrightness>>("_image_random_brightness");
+  ops.cpu_kernel<&random_change_native<Change::kContrast>>("_image_random_contrast");
+  ops.cpu_kernel<&random_change_native<Change::kSaturation>>("_image_random_saturation");
+  ops.cpu_kernel<&random_change_native<Change::kHue>>("_image_random_hue");
+  ops.cpu_kernel<&jitter_native>("_image_random_color_jitter");
+  ops.cpu_kernel<&adjust_lighting_native>("_image_adjust_lighting");
+  ops.cpu_kernel<&random_lighting_native>("_image_random_lighting");
 });
 
 }  // namespace mxlite

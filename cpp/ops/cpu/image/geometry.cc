@@ -96,15 +96,14 @@ void flip_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const auto cpu = DeviceType::kCPU;
-  ops.kernel<&to_tensor_native>("_image_to_tensor", cpu);
-  ops.kernel<&normalize_native>("_image_normalize", cpu);
-  ops.kernel<&crop_native>("_image_crop", cpu);
-  ops.kernel<&resize_native>("_image_resize", cpu, {.inline_ok = false});
-  ops.kernel<&flip_native<true, false>>("_image_flip_left_right", cpu);
-  ops.kernel<&flip_native<false, false>>("_image_flip_top_bottom", cpu);
-  ops.kernel<&flip_native<true, true>>("_image_random_flip_left_right", cpu);
-  ops.kernel<&flip_native<false, true>>("_image_random_flip_top_bottom", cpu);
+  ops.cpu_kernel<&to_tensor_native>("_image_to_tensor");
+  ops.cpu_kernel<&normalize_native>("_image_normalize");
+  ops.cpu_kernel<&crop_native>("_image_crop");
+  ops.cpu_kernel<&resize_native>("_image_resize", {.inline_ok = false});
+  ops.cpu_kernel<&flip_native<true, false>>("_image_flip_left_right");
+  ops.cpu_kernel<&flip_native<false, false>>("_image_flip_top_bottom");
+  ops.cpu_kernel<&flip_native<true, true>>("_image_random_flip_left_right");
+  ops.cpu_kernel<&flip_native<false, true>>("_image_random_flip_top_bottom");
 });
 
 }  // namespace mxlite

@@ -32,7 +32,7 @@ void khatri_rao_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<&khatri_rao_native>>("khatri_rao", DeviceType::kCPU);
+  ops.cpu_kernel<cpu::flushing<&khatri_rao_native>>("khatri_rao");
 });
 
 }  // namespace mxlite

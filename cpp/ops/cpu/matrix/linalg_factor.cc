@@ -283,14 +283,14 @@ void syevd_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Outpu
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};
-  ops.kernel<&potrf_native>("linalg_potrf", DeviceType::kCPU, worker_only);
-  ops.kernel<&potri_native>("linalg_potri", DeviceType::kCPU, worker_only);
-  ops.kernel<&inverse_native>("linalg_inverse", DeviceType::kCPU, worker_only);
-  ops.kernel<&det_native>("linalg_det", DeviceType::kCPU, worker_only);
-  ops.kernel<&slogdet_native>("linalg_slogdet", DeviceType::kCPU, worker_only);
-  ops.kernel<&gelqf_native>("linalg_gelqf", DeviceType::kCPU, worker_only);
-  ops.kernel<&syevd_native>("linalg_syevd", DeviceType::kCPU, worker_only);
-  ops.kernel<&syevd_backward_native>("_linalg_syevd_backward", DeviceType::kCPU);
+  ops.cpu_kernel<&potrf_native>("linalg_potrf", worker_only);
+  ops.cpu_kernel<&potri_native>("linalg_potri", worker_only);
+  ops.cpu_kernel<&inverse_native>("linalg_inverse", worker_only);
+  ops.cpu_kernel<&det_native>("linalg_det", worker_only);
+  ops.cpu_kernel<&slogdet_native>("linalg_slogdet", worker_only);
+  ops.cpu_kernel<&gelqf_native>("linalg_gelqf", worker_only);
+  ops.cpu_kernel<&syevd_native>("linalg_syevd", worker_only);
+  ops.cpu_kernel<&syevd_backward_native>("_linalg_syevd_backward");
 });
 
 }  // namespace mxlite

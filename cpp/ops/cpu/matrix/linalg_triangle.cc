@@ -186,14 +186,14 @@ void sumlogdiag_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};
-  ops.kernel<cpu::flushing<&trmm_native>>("linalg_trmm", DeviceType::kCPU, worker_only);
-  ops.kernel<cpu::flushing<&trsm_native>>("linalg_trsm", DeviceType::kCPU, worker_only);
-  ops.kernel<&triangle_native>("_linalg_triangle", DeviceType::kCPU);
-  ops.kernel<&extractdiag_native>("linalg_extractdiag", DeviceType::kCPU);
-  ops.kernel<&makediag_native>("linalg_makediag", DeviceType::kCPU);
-  ops.kernel<&extracttrian_native>("linalg_extracttrian", DeviceType::kCPU);
-  ops.kernel<&maketrian_native>("linalg_maketrian", DeviceType::kCPU);
-  ops.kernel<&sumlogdiag_native>("linalg_sumlogdiag", DeviceType::kCPU);
+  ops.cpu_kernel<cpu::flushing<&trmm_native>>("linalg_trmm", worker_only);
+  ops.cpu_kernel<cpu::flushing<&trsm_native>>("linalg_trsm", worker_only);
+  ops.cpu_kernel<&triangle_native>("_linalg_triangle");
+  ops.cpu_kernel<&extractdiag_native>("linalg_extractdiag");
+  ops.cpu_kernel<&makediag_native>("linalg_makediag");
+  ops.cpu_kernel<&extracttrian_native>("linalg_extracttrian");
+  ops.cpu_kernel<&maketrian_native>("linalg_maketrian");
+  ops.cpu_kernel<&sumlogdiag_native>("linalg_sumlogdiag");
 });
 
 }  // namespace mxlite

@@ -89,8 +89,8 @@ void activation_backward_native(KernelContext&, const ActivationParams& p, Input
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<activation_native>("Activation", DeviceType::kCPU);
-  ops.kernel<activation_backward_native>("_activation_backward", DeviceType::kCPU);
+  ops.cpu_kernel<activation_native>("Activation");
+  ops.cpu_kernel<activation_backward_native>("_activation_backward");
 });
 
 }  // namespace mxlite

@@ -263,21 +263,20 @@ void add_relu_bits_backward_native(KernelContext& ctx, const BatchNormGradParams
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<cpu::flushing<batch_norm_native<End::kPlain>>>("BatchNorm", kCPU);
-  ops.kernel<cpu::flushing<batch_norm_native<End::kRelu>>>("_contrib_BatchNormWithReLU", kCPU);
-  ops.kernel<cpu::flushing<batch_norm_native<End::kRelu>>>("_batch_norm_relu", kCPU);
-  ops.kernel<cpu::flushing<batch_norm_native<End::kAddRelu>>>("_batch_norm_add_relu", kCPU);
-  ops.kernel<cpu::flushing<add_relu_bits_native>>("_batch_norm_add_relu_bits", kCPU);
-  ops.kernel<cpu::flushing<add_relu_bits_backward_native>>("_batch_norm_add_relu_bits_backward",
-                                                           kCPU);
-  ops.kernel<cpu::flushing<relu_again_native>>("_batch_norm_relu_again", kCPU);
-  ops.kernel<cpu::flushing<sync_batch_norm_native>>("_contrib_SyncBatchNorm", kCPU);
-  ops.kernel<cpu::flushing<batch_norm_backward_native<End::kPlain>>>("_batch_norm_backward", kCPU);
-  ops.kernel<cpu::flushing<batch_norm_backward_native<End::kRelu>>>("_batch_norm_relu_backward",
-                                                                    kCPU);
-  ops.kernel<cpu::flushing<batch_norm_backward_native<End::kAddRelu>>>(
-      "_batch_norm_add_relu_backward", kCPU);
+  ops.cpu_kernel<cpu::flushing<batch_norm_native<End::kPlain>>>("BatchNorm");
+  ops.cpu_kernel<cpu::flushing<batch_norm_native<End::kRelu>>>("_contrib_BatchNormWithReLU");
+  ops.cpu_kernel<cpu::flushing<batch_norm_native<End::kRelu>>>("_batch_norm_relu");
+  ops.cpu_kernel<cpu::flushing<batch_norm_native<End::kAddRelu>>>("_batch_norm_add_relu");
+  ops.cpu_kernel<cpu::flushing<add_relu_bits_native>>("_batch_norm_add_relu_bits");
+  ops.cpu_kernel<cpu::flushing<add_relu_bits_backward_native>>(
+      "_batch_norm_add_relu_bits_backward");
+  ops.cpu_kernel<cpu::flushing<relu_again_native>>("_batch_norm_relu_again");
+  ops.cpu_kernel<cpu::flushing<sync_batch_norm_native>>("_contrib_SyncBatchNorm");
+  ops.cpu_kernel<cpu::flushing<batch_norm_backward_native<End::kPlain>>>("_batch_norm_backward");
+  ops.cpu_kernel<cpu::flushing<batch_norm_backward_native<End::kRelu>>>(
+      "_batch_norm_relu_backward");
+  ops.cpu_kernel<cpu::flushing<batch_norm_backward_native<End::kAddRelu>>>(
+      "_batch_norm_add_relu_backward");
 });
 
 }  // namespace mxlite

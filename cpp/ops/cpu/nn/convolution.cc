@@ -232,12 +232,12 @@ void cpu::deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel native{.inline_ok = false};
-  ops.kernel<cpu::flushing<convolution_native>>("Convolution", DeviceType::kCPU, native);
-  ops.kernel<cpu::flushing<convolution_backward_data_native>>("_convolution_backward_data",
-                                                              DeviceType::kCPU, native);
-  ops.kernel<cpu::flushing<convolution_backward_weight_native>>("_convolution_backward_weight",
-                                                                DeviceType::kCPU, native);
-  ops.kernel<cpu::flushing<cpu::deconvolution>>("Deconvolution", DeviceType::kCPU, native);
+  ops.cpu_kernel<cpu::flushing<convolution_native>>("Convolution", native);
+  ops.cpu_kernel<cpu::flushing<convolution_backward_data_native>>("_convolution_backward_data",
+                                                                  native);
+  ops.cpu_kernel<cpu::flushing<convolution_backward_weight_native>>("_convolution_backward_weight",
+                                                                    native);
+  ops.cpu_kernel<cpu::flushing<cpu::deconvolution>>("Deconvolution", native);
 });
 
 }  // namespace mxlite

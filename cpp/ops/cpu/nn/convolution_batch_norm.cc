@@ -54,7 +54,7 @@ void convolution_batch_norm(KernelContext& ctx, const ConvolutionBatchNormParams
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<&convolution_batch_norm>>("_convolution_batch_norm", DeviceType::kCPU);
+  ops.cpu_kernel<cpu::flushing<&convolution_batch_norm>>("_convolution_batch_norm");
 });
 
 }  // namespace mxlite

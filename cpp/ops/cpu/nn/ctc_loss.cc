@@ -190,7 +190,7 @@ void ctc_loss_native(KernelContext& ctx, const CTCLossParams& p, Inputs in, Outp
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<ctc_loss_native>("CTCLoss", DeviceType::kCPU, {.inline_ok = false});
+  ops.cpu_kernel<ctc_loss_native>("CTCLoss", {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -149,12 +149,11 @@ void attention_dropout_native(KernelContext&, const AttentionDropoutParams& p, I
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel fused{.strided_inputs = true, .inline_ok = false};
-  ops.kernel<cpu::flushing<cpu::run_attention>>("_contrib_dot_product_attention", kCPU, fused);
-  ops.kernel<cpu::flushing<cpu::run_attention_backward>>(
-      "_dot_product_attention_backward", kCPU, {.strided_inputs = true, .inline_ok = false});
-  ops.kernel<attention_dropout_native>("_dot_product_attention_dropout", kCPU, fused);
+  ops.cpu_kernel<cpu::flushing<cpu::run_attention>>("_contrib_dot_product_attention", fused);
+  ops.cpu_kernel<cpu::flushing<cpu::run_attention_backward>>(
+      "_dot_product_attention_backward", {.strided_inputs = true, .inline_ok = false});
+  ops.cpu_kernel<attention_dropout_native>("_dot_product_attention_dropout", fused);
 });
 
 }  // namespace mxlite

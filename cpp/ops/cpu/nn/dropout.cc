@@ -132,9 +132,9 @@ void dropout_backward_native(KernelContext&, const DropoutParams& p, Inputs in, 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<dropout_native>("Dropout", DeviceType::kCPU);
-  ops.kernel<dropout_add_native>("_dropout_add", DeviceType::kCPU);
-  ops.kernel<dropout_backward_native>("_dropout_backward", DeviceType::kCPU);
+  ops.cpu_kernel<dropout_native>("Dropout");
+  ops.cpu_kernel<dropout_add_native>("_dropout_add");
+  ops.cpu_kernel<dropout_backward_native>("_dropout_backward");
 });
 
 }  // namespace mxlite

@@ -156,9 +156,9 @@ void embedding_backward_add_native(KernelContext& ctx, const EmbeddingParams& p,
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<embedding_native>("Embedding", DeviceType::kCPU);
-  ops.kernel<embedding_backward_native>("_embedding_backward", DeviceType::kCPU);
-  ops.kernel<embedding_backward_add_native>("_embedding_backward_add", DeviceType::kCPU);
+  ops.cpu_kernel<embedding_native>("Embedding");
+  ops.cpu_kernel<embedding_backward_native>("_embedding_backward");
+  ops.cpu_kernel<embedding_backward_add_native>("_embedding_backward_add");
 });
 
 }  // namespace mxlite

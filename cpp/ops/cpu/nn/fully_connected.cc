@@ -26,8 +26,7 @@ void fully_connected_native(KernelContext&, const FullyConnectedParams& p, Input
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<fully_connected_native>>("FullyConnected", DeviceType::kCPU,
-                                                    {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<fully_connected_native>>("FullyConnected", {.inline_ok = false});
 });
 
 }  // namespace mxlite

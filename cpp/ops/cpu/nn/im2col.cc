@@ -53,8 +53,8 @@ void col2im_native(KernelContext& ctx, const Col2imParams& p, Inputs in, Outputs
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<im2col_native>("im2col", DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<col2im_native>("col2im", DeviceType::kCPU, {.inline_ok = false});
+  ops.cpu_kernel<im2col_native>("im2col", {.inline_ok = false});
+  ops.cpu_kernel<col2im_native>("col2im", {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -124,13 +124,12 @@ void bilinear_resize_backward_native(KernelContext& ctx, const ImageResizeGradPa
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<adaptive_pooling_native>("_contrib_AdaptiveAvgPooling2D", kCPU, {.inline_ok = false});
-  ops.kernel<adaptive_pooling_backward_native>("_adaptive_avg_pooling_backward", kCPU,
-                                               {.inline_ok = false});
-  ops.kernel<bilinear_resize_native>("_contrib_BilinearResize2D", kCPU, {.inline_ok = false});
-  ops.kernel<bilinear_resize_backward_native>("_bilinear_resize_backward", kCPU,
-                                              {.inline_ok = false});
+  ops.cpu_kernel<adaptive_pooling_native>("_contrib_AdaptiveAvgPooling2D", {.inline_ok = false});
+  ops.cpu_kernel<adaptive_pooling_backward_native>("_adaptive_avg_pooling_backward",
+                                                   {.inline_ok = false});
+  ops.cpu_kernel<bilinear_resize_native>("_contrib_BilinearResize2D", {.inline_ok = false});
+  ops.cpu_kernel<bilinear_resize_backward_native>("_bilinear_resize_backward",
+                                                  {.inline_ok = false});
 });
 
 }  // namespace mxlite

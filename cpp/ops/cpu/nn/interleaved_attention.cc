@@ -55,12 +55,11 @@ void backward(KernelContext& ctx, const Params& p, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel blocked{.inline_ok = false};
-  ops.kernel<cpu::flushing<forward<true>>>("_interleaved_selfatt", kCPU, blocked);
-  ops.kernel<cpu::flushing<forward<false>>>("_interleaved_encdec", kCPU, blocked);
-  ops.kernel<cpu::flushing<backward<true>>>("_interleaved_selfatt_backward", kCPU, blocked);
-  ops.kernel<cpu::flushing<backward<false>>>("_interleaved_encdec_backward", kCPU, blocked);
+  ops.cpu_kernel<cpu::flushing<forward<true>>>("_interleaved_selfatt", blocked);
+  ops.cpu_kernel<cpu::flushing<forward<false>>>("_interleaved_encdec", blocked);
+  ops.cpu_kernel<cpu::flushing<backward<true>>>("_interleaved_selfatt_backward", blocked);
+  ops.cpu_kernel<cpu::flushing<backward<false>>>("_interleaved_encdec_backward", blocked);
 });
 
 }  // namespace mxlite

@@ -39,7 +39,7 @@ void kl_sparse_reg_native(KernelContext& ctx, const KlSparseRegParams& p, Inputs
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<kl_sparse_reg_native>("IdentityAttachKLSparseReg", DeviceType::kCPU);
+  ops.cpu_kernel<kl_sparse_reg_native>("IdentityAttachKLSparseReg");
 });
 
 }  // namespace mxlite

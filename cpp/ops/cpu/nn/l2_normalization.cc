@@ -84,9 +84,8 @@ void l2_normalization_backward_native(KernelContext&, const L2NormalizationParam
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<l2_normalization_native>>("L2Normalization", DeviceType::kCPU);
-  ops.kernel<cpu::flushing<l2_normalization_backward_native>>("_l2_normalization_backward",
-                                                              DeviceType::kCPU);
+  ops.cpu_kernel<cpu::flushing<l2_normalization_native>>("L2Normalization");
+  ops.cpu_kernel<cpu::flushing<l2_normalization_backward_native>>("_l2_normalization_backward");
 });
 
 }  // namespace mxlite

@@ -259,14 +259,13 @@ void norm_backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<cpu::flushing<norm_native<LayerNormParams>>>("LayerNorm", kCPU);
-  ops.kernel<cpu::flushing<norm_native<GroupNormParams>>>("GroupNorm", kCPU);
-  ops.kernel<cpu::flushing<norm_native<InstanceNormParams>>>("InstanceNorm", kCPU);
-  ops.kernel<cpu::flushing<norm_backward_native<LayerNormParams>>>("_layer_norm_backward", kCPU);
-  ops.kernel<cpu::flushing<norm_backward_native<GroupNormParams>>>("_group_norm_backward", kCPU);
-  ops.kernel<cpu::flushing<norm_backward_native<InstanceNormParams>>>("_instance_norm_backward",
-                                                                      kCPU);
+  ops.cpu_kernel<cpu::flushing<norm_native<LayerNormParams>>>("LayerNorm");
+  ops.cpu_kernel<cpu::flushing<norm_native<GroupNormParams>>>("GroupNorm");
+  ops.cpu_kernel<cpu::flushing<norm_native<InstanceNormParams>>>("InstanceNorm");
+  ops.cpu_kernel<cpu::flushing<norm_backward_native<LayerNormParams>>>("_layer_norm_backward");
+  ops.cpu_kernel<cpu::flushing<norm_backward_native<GroupNormParams>>>("_group_norm_backward");
+  ops.cpu_kernel<cpu::flushing<norm_backward_native<InstanceNormParams>>>(
+      "_instance_norm_backward");
 });
 
 }  // namespace mxlite

@@ -215,9 +215,9 @@ void gelu_and_backward_native(KernelContext&, const LeakyReLUParams& p, Inputs i
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<leaky_relu_native>("LeakyReLU", DeviceType::kCPU);
-  ops.kernel<leaky_relu_backward_native>("_leaky_relu_backward", DeviceType::kCPU);
-  ops.kernel<gelu_and_backward_native>("_gelu_and_backward", DeviceType::kCPU);
+  ops.cpu_kernel<leaky_relu_native>("LeakyReLU");
+  ops.cpu_kernel<leaky_relu_backward_native>("_leaky_relu_backward");
+  ops.cpu_kernel<gelu_and_backward_native>("_gelu_and_backward");
 });
 
 }  // namespace mxlite

@@ -79,9 +79,8 @@ void lrn_backward_native(KernelContext& ctx, const LRNParams& p, Inputs in, Outp
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<lrn_native>>("LRN", DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<cpu::flushing<lrn_backward_native>>("_lrn_backward", DeviceType::kCPU,
-                                                 {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<lrn_native>>("LRN", {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<lrn_backward_native>>("_lrn_backward", {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -124,16 +124,15 @@ void softmax_cross_entropy_backward_native(KernelContext&, const NoParams&, Inpu
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<copy_native<RegressionOutputParams>>("LinearRegressionOutput", kCPU);
-  ops.kernel<logistic_native>("LogisticRegressionOutput", kCPU);
-  ops.kernel<copy_native<RegressionOutputParams>>("MAERegressionOutput", kCPU);
-  ops.kernel<copy_native<SVMOutputParams>>("SVMOutput", kCPU);
-  ops.kernel<svm_output_backward_native>("_svm_output_backward", kCPU);
-  ops.kernel<copy_native<MakeLossParams>>("MakeLoss", kCPU);
-  ops.kernel<make_loss_backward_native>("_make_loss_backward", kCPU);
-  ops.kernel<softmax_cross_entropy_native>("softmax_cross_entropy", kCPU);
-  ops.kernel<softmax_cross_entropy_backward_native>("_softmax_cross_entropy_backward", kCPU);
+  ops.cpu_kernel<copy_native<RegressionOutputParams>>("LinearRegressionOutput");
+  ops.cpu_kernel<logistic_native>("LogisticRegressionOutput");
+  ops.cpu_kernel<copy_native<RegressionOutputParams>>("MAERegressionOutput");
+  ops.cpu_kernel<copy_native<SVMOutputParams>>("SVMOutput");
+  ops.cpu_kernel<svm_output_backward_native>("_svm_output_backward");
+  ops.cpu_kernel<copy_native<MakeLossParams>>("MakeLoss");
+  ops.cpu_kernel<make_loss_backward_native>("_make_loss_backward");
+  ops.cpu_kernel<softmax_cross_entropy_native>("softmax_cross_entropy");
+  ops.cpu_kernel<softmax_cross_entropy_backward_native>("_softmax_cross_entropy_backward");
 });
 
 }  // namespace mxlite

@@ -339,9 +339,8 @@ void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inp
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<pooling_native>>("Pooling", DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<cpu::flushing<pooling_backward_native>>("_pooling_backward", DeviceType::kCPU,
-                                                     {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<pooling_native>>("Pooling", {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<pooling_backward_native>>("_pooling_backward", {.inline_ok = false});
 });
 
 }  // namespace mxlite

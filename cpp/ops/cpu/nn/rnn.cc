@@ -185,7 +185,7 @@ void rnn_native(KernelContext& ctx, const RnnParams& p, Inputs in, Outputs out) 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<rnn_native>>("RNN", DeviceType::kCPU, {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<rnn_native>>("RNN", {.inline_ok = false});
 });
 
 }  // namespace mxlite

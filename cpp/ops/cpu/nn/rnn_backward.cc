@@ -253,8 +253,7 @@ void rnn_backward_native(KernelContext& ctx, const RnnGradParams& p, Inputs in, 
 }  // namespace cpu
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<cpu::rnn_backward_native>>("_rnn_backward", DeviceType::kCPU,
-                                                      {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<cpu::rnn_backward_native>>("_rnn_backward", {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -282,17 +282,15 @@ void cpu::softmax_forward(const ChannelBlocks& b, Inputs in, Outputs out) {
 }
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<cpu::flushing<softmax_native<Form::kSoftmax>>>("softmax", kCPU);
-  ops.kernel<cpu::flushing<softmax_native<Form::kLogSoftmax>>>("log_softmax", kCPU);
-  ops.kernel<cpu::flushing<softmax_native<Form::kSoftmin>>>("softmin", kCPU);
-  ops.kernel<cpu::flushing<softmax_backward_native<Form::kSoftmax>>>("_softmax_backward", kCPU);
-  ops.kernel<cpu::flushing<softmax_backward_native<Form::kLogSoftmax>>>("_log_softmax_backward",
-                                                                        kCPU);
-  ops.kernel<cpu::flushing<softmax_backward_native<Form::kSoftmin>>>("_softmin_backward", kCPU);
-  ops.kernel<cpu::flushing<softmax_activation_native>>("SoftmaxActivation", kCPU);
-  ops.kernel<cpu::flushing<softmax_activation_backward_native>>("_softmax_activation_backward",
-                                                                kCPU);
+  ops.cpu_kernel<cpu::flushing<softmax_native<Form::kSoftmax>>>("softmax");
+  ops.cpu_kernel<cpu::flushing<softmax_native<Form::kLogSoftmax>>>("log_softmax");
+  ops.cpu_kernel<cpu::flushing<softmax_native<Form::kSoftmin>>>("softmin");
+  ops.cpu_kernel<cpu::flushing<softmax_backward_native<Form::kSoftmax>>>("_softmax_backward");
+  ops.cpu_kernel<cpu::flushing<softmax_backward_native<Form::kLogSoftmax>>>(
+      "_log_softmax_backward");
+  ops.cpu_kernel<cpu::flushing<softmax_backward_native<Form::kSoftmin>>>("_softmin_backward");
+  ops.cpu_kernel<cpu::flushing<softmax_activation_native>>("SoftmaxActivation");
+  ops.cpu_kernel<cpu::flushing<softmax_activation_backward_native>>("_softmax_activation_backward");
 });
 
 }  // namespace mxlite

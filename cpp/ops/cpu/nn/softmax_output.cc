@@ -75,9 +75,8 @@ void softmax_output_backward_native(KernelContext&, const SoftmaxOutputParams& p
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<cpu::flushing<softmax_output_native>>("SoftmaxOutput", DeviceType::kCPU);
-  ops.kernel<cpu::flushing<softmax_output_backward_native>>("_softmax_output_backward",
-                                                            DeviceType::kCPU);
+  ops.cpu_kernel<cpu::flushing<softmax_output_native>>("SoftmaxOutput");
+  ops.cpu_kernel<cpu::flushing<softmax_output_backward_native>>("_softmax_output_backward");
 });
 
 }  // namespace mxlite

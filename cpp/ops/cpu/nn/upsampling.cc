@@ -87,8 +87,8 @@ void upsampling_backward_native(KernelContext&, const UpSamplingGradParams& p, I
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<upsampling_native>("UpSampling", DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<upsampling_backward_native>("_upsampling_backward", DeviceType::kCPU);
+  ops.cpu_kernel<upsampling_native>("UpSampling", {.inline_ok = false});
+  ops.cpu_kernel<upsampling_backward_native>("_upsampling_backward");
 });
 
 }  // namespace mxlite

@@ -45,7 +45,7 @@ void add_kernel(OpRegistry& ops, const char* op) {
   k.name = "onednn";
   k.supports = supports_if<&supports<P, Prepare>>();
   k.inline_ok = false;  // oneDNN opens parallel regions
-  ops.kernel<cpu::flushing<Run>>(op, DeviceType::kCPU, k);
+  ops.cpu_kernel<cpu::flushing<Run>>(op, k);
 }
 
 }  // namespace mxlite::onednn

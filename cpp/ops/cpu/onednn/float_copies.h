@@ -52,7 +52,7 @@ void add_kernel_for_halves(OpRegistry& ops, const char* op) {
   k.name = "onednn in float32";
   k.supports = supports_if<&supports_on_copies<P, Prepare>>();
   k.inline_ok = false;
-  ops.kernel<cpu::flushing<&run_on_copies<P, Run>>>(op, DeviceType::kCPU, k);
+  ops.cpu_kernel<cpu::flushing<&run_on_copies<P, Run>>>(op, k);
 }
 
 }  // namespace mxlite::onednn

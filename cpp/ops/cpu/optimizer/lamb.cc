@@ -179,8 +179,8 @@ void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in,
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
-  ops.kernel<cpu::flushing<&multi_lamb<false>>>("_multi_lamb_update", DeviceType::kCPU);
-  ops.kernel<cpu::flushing<&multi_lamb<true>>>("_multi_mp_lamb_update", DeviceType::kCPU);
+  ops.cpu_kernel<cpu::flushing<&multi_lamb<false>>>("_multi_lamb_update");
+  ops.cpu_kernel<cpu::flushing<&multi_lamb<true>>>("_multi_mp_lamb_update");
 });
 
 }  // namespace mxlite

@@ -104,21 +104,19 @@ void all_finite(KernelContext&, const P&, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
                       const Update<P, R, kStates, kPreloaded>& u) {
     for (const char* form : {"", "preloaded"}) {
       if (*form && !kPreloaded) continue;
-      ops.kernel<cpu::flushing<&multi<R, P, kStates, false>>>(form + multi_name(u.name, false),
-                                                              kCPU);
-      ops.kernel<cpu::flushing<&multi<R, P, kStates, true>>>(form + multi_name(u.name, true), kCPU);
+      ops.cpu_kernel<cpu::flushing<&multi<R, P, kStates, false>>>(form + multi_name(u.name, false));
+      ops.cpu_kernel<cpu::flushing<&multi<R, P, kStates, true>>>(form + multi_name(u.name, true));
     }
   });
-  ops.kernel<cpu::flushing<&multi_sum_sq>>("multi_sum_sq", kCPU);
-  ops.kernel<cpu::flushing<&multi_lars>>("multi_lars", kCPU);
-  ops.kernel<&reset_arrays>("reset_arrays", kCPU);
-  ops.kernel<&all_finite<FiniteParams>>("all_finite", kCPU);
-  ops.kernel<&all_finite<MultiFiniteParams>>("multi_all_finite", kCPU);
+  ops.cpu_kernel<cpu::flushing<&multi_sum_sq>>("multi_sum_sq");
+  ops.cpu_kernel<cpu::flushing<&multi_lars>>("multi_lars");
+  ops.cpu_kernel<&reset_arrays>("reset_arrays");
+  ops.cpu_kernel<&all_finite<FiniteParams>>("all_finite");
+  ops.cpu_kernel<&all_finite<MultiFiniteParams>>("multi_all_finite");
 });
 
 }  // namespace mxlite

@@ -67,17 +67,16 @@ void group_adagrad(KernelContext&, const GroupAdagradParams& p, Inputs in, Outpu
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
                       const Update<P, R, kStates, kPreloaded>& u) {
-    ops.kernel<cpu::flushing<&update<R, P, kStates, false>>>(u.name, kCPU);
-    if (u.mixed_name) ops.kernel<cpu::flushing<&update<R, P, kStates, true>>>(u.mixed_name, kCPU);
+    ops.cpu_kernel<cpu::flushing<&update<R, P, kStates, false>>>(u.name);
+    if (u.mixed_name) ops.cpu_kernel<cpu::flushing<&update<R, P, kStates, true>>>(u.mixed_name);
   });
-  ops.kernel<cpu::flushing<&lamb_phase1<false>>>("lamb_update_phase1", kCPU);
-  ops.kernel<cpu::flushing<&lamb_phase1<true>>>("mp_lamb_update_phase1", kCPU);
-  ops.kernel<cpu::flushing<&lamb_phase2<false>>>("lamb_update_phase2", kCPU);
-  ops.kernel<cpu::flushing<&lamb_phase2<true>>>("mp_lamb_update_phase2", kCPU);
-  ops.kernel<cpu::flushing<&group_adagrad>>("_contrib_group_adagrad_update", kCPU);
+  ops.cpu_kernel<cpu::flushing<&lamb_phase1<false>>>("lamb_update_phase1");
+  ops.cpu_kernel<cpu::flushing<&lamb_phase1<true>>>("mp_lamb_update_phase1");
+  ops.cpu_kernel<cpu::flushing<&lamb_phase2<false>>>("lamb_update_phase2");
+  ops.cpu_kernel<cpu::flushing<&lamb_phase2<true>>>("mp_lamb_update_phase2");
+  ops.cpu_kernel<cpu::flushing<&group_adagrad>>("_contrib_group_adagrad_update");
 });
 
 }  // namespace mxlite

@@ -33,8 +33,7 @@ void add_n(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&add_n>("add_n", DeviceType::kCPU);
-});
+static const Registration registration(Stage::kKernels,
+                                       [](OpRegistry& ops) { ops.cpu_kernel<&add_n>("add_n"); });
 
 }  // namespace mxlite

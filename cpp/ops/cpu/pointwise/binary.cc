@@ -23,23 +23,23 @@ void multiply_or_root(KernelContext& ctx, const ScalarParams& p, Inputs in, Outp
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
   register_binary_kernels(ops, BinaryArithmetic{});
-  ops.kernel<&binary_kernel<Add>>("elemwise_add", DeviceType::kCPU, kStrided);
-  ops.kernel<&binary_kernel<Sub>>("elemwise_sub", DeviceType::kCPU, kStrided);
-  ops.kernel<&binary_kernel<Mul>>("elemwise_mul", DeviceType::kCPU, kStrided);
-  ops.kernel<&binary_kernel<Div>>("elemwise_div", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Add, false>>("_plus_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Sub, false>>("_minus_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Sub, true>>("_rminus_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Mul, false>>("_mul_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Div, false>>("_div_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Div, true>>("_rdiv_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Mod, false>>("_mod_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Mod, true>>("_rmod_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&multiply_or_root>("_power_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Power, true>>("_rpower_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Maximum, false>>("_maximum_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Minimum, false>>("_minimum_scalar", DeviceType::kCPU, kStrided);
-  ops.kernel<&scalar_kernel<Hypot, false>>("_hypot_scalar", DeviceType::kCPU, kStrided);
+  ops.cpu_kernel<&binary_kernel<Add>>("elemwise_add", kStrided);
+  ops.cpu_kernel<&binary_kernel<Sub>>("elemwise_sub", kStrided);
+  ops.cpu_kernel<&binary_kernel<Mul>>("elemwise_mul", kStrided);
+  ops.cpu_kernel<&binary_kernel<Div>>("elemwise_div", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Add, false>>("_plus_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Sub, false>>("_minus_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Sub, true>>("_rminus_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Mul, false>>("_mul_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Div, false>>("_div_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Div, true>>("_rdiv_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Mod, false>>("_mod_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Mod, true>>("_rmod_scalar", kStrided);
+  ops.cpu_kernel<&multiply_or_root>("_power_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Power, true>>("_rpower_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Maximum, false>>("_maximum_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Minimum, false>>("_minimum_scalar", kStrided);
+  ops.cpu_kernel<&scalar_kernel<Hypot, false>>("_hypot_scalar", kStrided);
 });
 
 }  // namespace mxlite

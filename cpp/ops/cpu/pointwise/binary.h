@@ -15,8 +15,7 @@ void scalar_kernel(KernelContext&, const ScalarParams& p, Inputs in, Outputs out
 
 template <class... F>
 void register_binary_kernels(OpRegistry& ops, FunctorList<F...>) {
-  (ops.kernel<&binary_kernel<F>>(std::string("broadcast_") + F::name, DeviceType::kCPU, kStrided),
-   ...);
+  (ops.cpu_kernel<&binary_kernel<F>>(std::string("broadcast_") + F::name, kStrided), ...);
 }
 
 }  // namespace mxlite::pointwise

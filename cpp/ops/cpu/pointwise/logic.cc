@@ -19,8 +19,7 @@ void logic_kernel(KernelContext& ctx, const ScalarParams& p, Inputs in, Outputs 
 
 template <class... F>
 void register_scalar_logic(OpRegistry& ops, FunctorList<F...>) {
-  (ops.kernel<&logic_kernel<F>>(std::string("_") + F::name + "_scalar", DeviceType::kCPU, kStrided),
-   ...);
+  (ops.cpu_kernel<&logic_kernel<F>>(std::string("_") + F::name + "_scalar", kStrided), ...);
 }
 
 // Gradients are of floating type.
@@ -34,7 +33,7 @@ void backward_kernel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 template <class... F>
 void register_backward_kernels(OpRegistry& ops, FunctorList<F...>) {
-  (ops.kernel<&backward_kernel<F>>(F::name, DeviceType::kCPU, kStrided), ...);
+  (ops.cpu_kernel<&backward_kernel<F>>(F::name, kStrided), ...);
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ void binary_kernel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 template <class... F>
 void register_unary_kernels(OpRegistry& ops, FunctorList<F...>) {
-  (ops.kernel<&unary_kernel<F>>(F::name, DeviceType::kCPU, kStrided), ...);
+  (ops.cpu_kernel<&unary_kernel<F>>(F::name, kStrided), ...);
 }
 
 }  // namespace mxlite::pointwise

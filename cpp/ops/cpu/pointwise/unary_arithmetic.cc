@@ -41,9 +41,9 @@ void hard_sigmoid(KernelContext&, const HardSigmoidParams& p, Inputs in, Outputs
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
   register_unary_kernels(ops, UnaryArithmetic{});
-  ops.kernel<&clip>("clip", DeviceType::kCPU, kStrided);
-  ops.kernel<&smooth_l1>("smooth_l1", DeviceType::kCPU, kStrided);
-  ops.kernel<&hard_sigmoid>("hard_sigmoid", DeviceType::kCPU, kStrided);
+  ops.cpu_kernel<&clip>("clip", kStrided);
+  ops.cpu_kernel<&smooth_l1>("smooth_l1", kStrided);
+  ops.cpu_kernel<&hard_sigmoid>("hard_sigmoid", kStrided);
 });
 
 }  // namespace mxlite

@@ -166,14 +166,13 @@ void batch_norm(KernelContext&, const BatchNormParams& p, Inputs in, Outputs out
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<&add>("_contrib_quantized_elemwise_add", kCPU);
-  ops.kernel<&multiply>("_contrib_quantized_elemwise_mul", kCPU);
-  ops.kernel<&act>("_contrib_quantized_act", kCPU);
-  ops.kernel<&flatten>("_contrib_quantized_flatten", kCPU);
-  ops.kernel<&concat>("_contrib_quantized_concat", kCPU);
-  ops.kernel<&embedding>("_contrib_quantized_embedding", kCPU);
-  ops.kernel<&batch_norm>("_contrib_quantized_batch_norm", kCPU);
+  ops.cpu_kernel<&add>("_contrib_quantized_elemwise_add");
+  ops.cpu_kernel<&multiply>("_contrib_quantized_elemwise_mul");
+  ops.cpu_kernel<&act>("_contrib_quantized_act");
+  ops.cpu_kernel<&flatten>("_contrib_quantized_flatten");
+  ops.cpu_kernel<&concat>("_contrib_quantized_concat");
+  ops.cpu_kernel<&embedding>("_contrib_quantized_embedding");
+  ops.cpu_kernel<&batch_norm>("_contrib_quantized_batch_norm");
 });
 
 }  // namespace mxlite

@@ -86,8 +86,7 @@ void calibrate(KernelContext&, const EntropyParams& p, Inputs in, Outputs out) {
 }  // namespace quantization
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&quantization::calibrate>("_contrib_calibrate_entropy", DeviceType::kCPU,
-                                       {.inline_ok = false});
+  ops.cpu_kernel<&quantization::calibrate>("_contrib_calibrate_entropy", {.inline_ok = false});
 });
 
 }  // namespace mxlite

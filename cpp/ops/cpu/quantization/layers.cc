@@ -158,11 +158,10 @@ void pooling(KernelContext&, const PoolingParams& p, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
   constexpr Kernel kCostly{.inline_ok = false};
-  ops.kernel<&convolution>("_contrib_quantized_conv", kCPU, kCostly);
-  ops.kernel<&fully_connected>("_contrib_quantized_fully_connected", kCPU, kCostly);
-  ops.kernel<&pooling>("_contrib_quantized_pooling", kCPU);
+  ops.cpu_kernel<&convolution>("_contrib_quantized_conv", kCostly);
+  ops.cpu_kernel<&fully_connected>("_contrib_quantized_fully_connected", kCostly);
+  ops.cpu_kernel<&pooling>("_contrib_quantized_pooling");
 });
 
 }  // namespace mxlite

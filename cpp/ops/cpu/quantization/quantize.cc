@@ -92,12 +92,11 @@ void quantize_asymmetric(KernelContext&, const RangeParams& p, Inputs in, Output
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<&quantize>("_contrib_quantize", kCPU);
-  ops.kernel<&quantize_v2>("_contrib_quantize_v2", kCPU);
-  ops.kernel<&quantize_asymmetric>("_contrib_quantize_asym", kCPU);
-  ops.kernel<&dequantize>("_contrib_dequantize", kCPU);
-  ops.kernel<&requantize>("_contrib_requantize", kCPU);
+  ops.cpu_kernel<&quantize>("_contrib_quantize");
+  ops.cpu_kernel<&quantize_v2>("_contrib_quantize_v2");
+  ops.cpu_kernel<&quantize_asymmetric>("_contrib_quantize_asym");
+  ops.cpu_kernel<&dequantize>("_contrib_dequantize");
+  ops.cpu_kernel<&requantize>("_contrib_requantize");
 });
 
 }  // namespace mxlite

@@ -83,10 +83,9 @@ void dirichlet(KernelContext&, const PdfParams& p, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
   for_each_density(
-      [&]<class D>(D) { ops.kernel<&density<D>>(std::string("_random_pdf_") + D::name, kCPU); });
-  ops.kernel<&dirichlet>("_random_pdf_dirichlet", kCPU);
+      [&]<class D>(D) { ops.cpu_kernel<&density<D>>(std::string("_random_pdf_") + D::name); });
+  ops.cpu_kernel<&dirichlet>("_random_pdf_dirichlet");
 });
 
 }  // namespace mxlite

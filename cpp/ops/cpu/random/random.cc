@@ -211,15 +211,14 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   for_each_distribution([&](auto d) {
     using D = decltype(d);
     const std::string name = D::name;
-    ops.kernel<&draw_numbers<D>>("random_" + name, DeviceType::kCPU);
-    ops.kernel<&draw_like<D>>("_random_" + name + "_like", DeviceType::kCPU,
-                              {.strided_inputs = true});
-    ops.kernel<&sample<D>>("sample_" + name, DeviceType::kCPU);
+    ops.cpu_kernel<&draw_numbers<D>>("random_" + name);
+    ops.cpu_kernel<&draw_like<D>>("_random_" + name + "_like", {.strided_inputs = true});
+    ops.cpu_kernel<&sample<D>>("sample_" + name);
   });
-  ops.kernel<&randint>("random_randint", DeviceType::kCPU);
-  ops.kernel<&multinomial>("sample_multinomial", DeviceType::kCPU);
-  ops.kernel<&multinomial_backward>("_multinomial_backward", DeviceType::kCPU);
-  ops.kernel<&shuffle>("shuffle", DeviceType::kCPU);
+  ops.cpu_kernel<&randint>("random_randint");
+  ops.cpu_kernel<&multinomial>("sample_multinomial");
+  ops.cpu_kernel<&multinomial_backward>("_multinomial_backward");
+  ops.cpu_kernel<&shuffle>("shuffle");
 });
 
 }  // namespace mxlite

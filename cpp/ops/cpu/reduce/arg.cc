@@ -96,9 +96,9 @@ void channel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 }  // namespace reduce
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&reduce::arg<reduce::Max>>("argmax", DeviceType::kCPU);
-  ops.kernel<&reduce::arg<reduce::Min>>("argmin", DeviceType::kCPU);
-  ops.kernel<&reduce::channel>("argmax_channel", DeviceType::kCPU);
+  ops.cpu_kernel<&reduce::arg<reduce::Max>>("argmax");
+  ops.cpu_kernel<&reduce::arg<reduce::Min>>("argmin");
+  ops.cpu_kernel<&reduce::channel>("argmax_channel");
 });
 
 }  // namespace mxlite

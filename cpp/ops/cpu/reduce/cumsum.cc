@@ -75,8 +75,8 @@ void cumsum(KernelContext&, const CumsumParams& p, Inputs in, Outputs out) {
 }  // namespace reduce
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&reduce::cumsum<false>>("cumsum", DeviceType::kCPU);
-  ops.kernel<&reduce::cumsum<true>>("_cumsum_reverse", DeviceType::kCPU);
+  ops.cpu_kernel<&reduce::cumsum<false>>("cumsum");
+  ops.cpu_kernel<&reduce::cumsum<true>>("_cumsum_reverse");
 });
 
 }  // namespace mxlite

@@ -46,7 +46,7 @@ void logsumexp(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out
 }  // namespace reduce
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&reduce::logsumexp>("logsumexp", DeviceType::kCPU, {.strided_inputs = true});
+  ops.cpu_kernel<&reduce::logsumexp>("logsumexp", {.strided_inputs = true});
 });
 
 }  // namespace mxlite

@@ -39,7 +39,7 @@ void moments(KernelContext& ctx, const MomentsParams& p, Inputs in, Outputs out)
 }  // namespace reduce
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&reduce::moments>("moments", DeviceType::kCPU, {.strided_inputs = true});
+  ops.cpu_kernel<&reduce::moments>("moments", {.strided_inputs = true});
 });
 
 }  // namespace mxlite

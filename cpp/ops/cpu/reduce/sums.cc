@@ -40,14 +40,14 @@ void norm(KernelContext& ctx, const NormParams& p, Inputs in, Outputs out) {
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace reduce;  // NOLINT: this folder's own names
   constexpr Kernel kStrided = {.strided_inputs = true};
-  ops.kernel<&plain<Sum>>("sum", DeviceType::kCPU, kStrided);
-  ops.kernel<&plain<NanSum>>("nansum", DeviceType::kCPU, kStrided);
-  ops.kernel<&plain<Prod>>("prod", DeviceType::kCPU, kStrided);
-  ops.kernel<&plain<NanProd>>("nanprod", DeviceType::kCPU, kStrided);
-  ops.kernel<&plain<Max>>("max", DeviceType::kCPU, kStrided);
-  ops.kernel<&plain<Min>>("min", DeviceType::kCPU, kStrided);
-  ops.kernel<&mean>("mean", DeviceType::kCPU, kStrided);
-  ops.kernel<&norm>("norm", DeviceType::kCPU, kStrided);
+  ops.cpu_kernel<&plain<Sum>>("sum", kStrided);
+  ops.cpu_kernel<&plain<NanSum>>("nansum", kStrided);
+  ops.cpu_kernel<&plain<Prod>>("prod", kStrided);
+  ops.cpu_kernel<&plain<NanProd>>("nanprod", kStrided);
+  ops.cpu_kernel<&plain<Max>>("max", kStrided);
+  ops.cpu_kernel<&plain<Min>>("min", kStrided);
+  ops.cpu_kernel<&mean>("mean", kStrided);
+  ops.cpu_kernel<&norm>("norm", kStrided);
 });
 
 }  // namespace mxlite

@@ -84,10 +84,10 @@ void reverse_native(KernelContext& ctx, const SequenceParams&, Inputs in, Output
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&mask_native>("SequenceMask", DeviceType::kCPU);
-  ops.kernel<&last_native>("SequenceLast", DeviceType::kCPU);
-  ops.kernel<&last_backward_native>("_sequence_last_backward", DeviceType::kCPU);
-  ops.kernel<&reverse_native>("SequenceReverse", DeviceType::kCPU);
+  ops.cpu_kernel<&mask_native>("SequenceMask");
+  ops.cpu_kernel<&last_native>("SequenceLast");
+  ops.cpu_kernel<&last_backward_native>("_sequence_last_backward");
+  ops.cpu_kernel<&reverse_native>("SequenceReverse");
 });
 
 }  // namespace mxlite

@@ -213,18 +213,17 @@ void csr_sum(KernelContext& ctx, const CsrSumParams& p, Inputs in, Outputs out) 
 }  // namespace sparse
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace sparse;  // NOLINT: this file's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
+  using namespace sparse;                        // NOLINT: this file's own names
   const Kernel worker_only{.inline_ok = false};  // cost and parallel regions depend on values
-  ops.kernel<cpu::flushing<&csr_dot>>("_csr_dot", kCPU, worker_only);
-  ops.kernel<cpu::flushing<&csr_sampled_dot>>("_csr_sampled_dot", kCPU, worker_only);
-  ops.kernel<&csr_spread>("_csr_spread", kCPU);
-  ops.kernel<&csr_to_dense>("_csr_to_dense", kCPU);
-  ops.kernel<&csr_gather>("_csr_gather", kCPU);
-  ops.kernel<&csr_count>("_csr_count", kCPU);
-  ops.kernel<&csr_collect>("_csr_collect", kCPU);
-  ops.kernel<&csr_rows>("_csr_rows", kCPU);
-  ops.kernel<&csr_sum>("_csr_sum", kCPU);
+  ops.cpu_kernel<cpu::flushing<&csr_dot>>("_csr_dot", worker_only);
+  ops.cpu_kernel<cpu::flushing<&csr_sampled_dot>>("_csr_sampled_dot", worker_only);
+  ops.cpu_kernel<&csr_spread>("_csr_spread");
+  ops.cpu_kernel<&csr_to_dense>("_csr_to_dense");
+  ops.cpu_kernel<&csr_gather>("_csr_gather");
+  ops.cpu_kernel<&csr_count>("_csr_count");
+  ops.cpu_kernel<&csr_collect>("_csr_collect");
+  ops.cpu_kernel<&csr_rows>("_csr_rows");
+  ops.cpu_kernel<&csr_sum>("_csr_sum");
 });
 
 }  // namespace mxlite

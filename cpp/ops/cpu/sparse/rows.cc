@@ -135,14 +135,13 @@ void row_sparse_take(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace sparse;  // NOLINT: this file's own names
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<&row_sparse_to_dense>("_row_sparse_to_dense", kCPU);
-  ops.kernel<&nonzero_rows>("_nonzero_rows", kCPU);
-  ops.kernel<&embedding_rows>("_embedding_rows", kCPU);
-  ops.kernel<&unique_rows>("_unique_rows", kCPU, {.inline_ok = false});
-  ops.kernel<&merge_rows>("_merge_rows", kCPU);
-  ops.kernel<&find_rows>("_find_rows", kCPU);
-  ops.kernel<&row_sparse_take>("_row_sparse_take", kCPU);
+  ops.cpu_kernel<&row_sparse_to_dense>("_row_sparse_to_dense");
+  ops.cpu_kernel<&nonzero_rows>("_nonzero_rows");
+  ops.cpu_kernel<&embedding_rows>("_embedding_rows");
+  ops.cpu_kernel<&unique_rows>("_unique_rows", {.inline_ok = false});
+  ops.cpu_kernel<&merge_rows>("_merge_rows");
+  ops.cpu_kernel<&find_rows>("_find_rows");
+  ops.cpu_kernel<&row_sparse_take>("_row_sparse_take");
 });
 
 }  // namespace mxlite

@@ -125,17 +125,16 @@ void group_adagrad_rows(KernelContext& ctx, const GroupAdagradParams& p, Inputs 
 }  // namespace optimizer
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace optimizer;  // NOLINT: the rules of the dense updates
-  constexpr DeviceType kCPU = DeviceType::kCPU;
+  using namespace optimizer;                     // NOLINT: the rules of the dense updates
   const Kernel worker_only{.inline_ok = false};  // the cost of one row is that of a whole rule
-  ops.kernel<cpu::flushing<&update_rows<Sgd, SgdParams>>>("_rows_sgd_update", kCPU, worker_only);
-  ops.kernel<cpu::flushing<&update_rows<SgdMom, SgdMomParams>>>("_rows_sgd_mom_update", kCPU,
-                                                                worker_only);
-  ops.kernel<cpu::flushing<&update_rows<Adam, AdamParams>>>("_rows_adam_update", kCPU, worker_only);
-  ops.kernel<cpu::flushing<&update_rows<Ftrl, FtrlParams>>>("_rows_ftrl_update", kCPU, worker_only);
-  ops.kernel<cpu::flushing<&update_rows<Adagrad, AdagradParams>>>("_rows_adagrad_update", kCPU,
-                                                                  worker_only);
-  ops.kernel<cpu::flushing<&group_adagrad_rows>>("_rows_group_adagrad_update", kCPU, worker_only);
+  ops.cpu_kernel<cpu::flushing<&update_rows<Sgd, SgdParams>>>("_rows_sgd_update", worker_only);
+  ops.cpu_kernel<cpu::flushing<&update_rows<SgdMom, SgdMomParams>>>("_rows_sgd_mom_update",
+                                                                    worker_only);
+  ops.cpu_kernel<cpu::flushing<&update_rows<Adam, AdamParams>>>("_rows_adam_update", worker_only);
+  ops.cpu_kernel<cpu::flushing<&update_rows<Ftrl, FtrlParams>>>("_rows_ftrl_update", worker_only);
+  ops.cpu_kernel<cpu::flushing<&update_rows<Adagrad, AdagradParams>>>("_rows_adagrad_update",
+                                                                      worker_only);
+  ops.cpu_kernel<cpu::flushing<&group_adagrad_rows>>("_rows_group_adagrad_update", worker_only);
 });
 
 }  // namespace mxlite

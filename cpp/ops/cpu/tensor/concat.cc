@@ -62,10 +62,10 @@ void split_v2_native(KernelContext&, const SplitV2Params& p, Inputs in, Outputs 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&concat_native>("Concat", DeviceType::kCPU);
-  ops.kernel<&stack_native>("stack", DeviceType::kCPU);
-  ops.kernel<&slice_channel_native>("SliceChannel", DeviceType::kCPU);
-  ops.kernel<&split_v2_native>("_split_v2", DeviceType::kCPU);
+  ops.cpu_kernel<&concat_native>("Concat");
+  ops.cpu_kernel<&stack_native>("stack");
+  ops.cpu_kernel<&slice_channel_native>("SliceChannel");
+  ops.cpu_kernel<&split_v2_native>("_split_v2");
 });
 
 }  // namespace mxlite

@@ -24,10 +24,9 @@ void copy_all(KernelContext&, const P&, Inputs in, Outputs out) {
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
   for (const char* op : {"_copy", "_copyto", "BlockGrad", "make_loss"})
-    ops.kernel<&copy_all<NoParams>>(op, DeviceType::kCPU, kStrided);
-  for (const char* op : {"Cast", "amp_cast"})
-    ops.kernel<&copy_all<CastParams>>(op, DeviceType::kCPU, kStrided);
-  ops.kernel<&copy_all<AmpMulticastParams>>("amp_multicast", DeviceType::kCPU, kStrided);
+    ops.cpu_kernel<&copy_all<NoParams>>(op, kStrided);
+  for (const char* op : {"Cast", "amp_cast"}) ops.cpu_kernel<&copy_all<CastParams>>(op, kStrided);
+  ops.cpu_kernel<&copy_all<AmpMulticastParams>>("amp_multicast", kStrided);
 });
 
 }  // namespace mxlite

@@ -91,14 +91,14 @@ void eye(KernelContext&, const EyeParams& p, Inputs, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
-  ops.kernel<&zeros>("_zeros", DeviceType::kCPU);
-  ops.kernel<&ones>("_ones", DeviceType::kCPU);
-  ops.kernel<&full>("_full", DeviceType::kCPU);
-  ops.kernel<&zeros_like>("zeros_like", DeviceType::kCPU, kStrided);
-  ops.kernel<&ones_like>("ones_like", DeviceType::kCPU, kStrided);
-  ops.kernel<&arange>("_arange", DeviceType::kCPU);
-  ops.kernel<&eye>("_eye", DeviceType::kCPU);
-  ops.kernel<&linspace>("_linspace", DeviceType::kCPU);
+  ops.cpu_kernel<&zeros>("_zeros");
+  ops.cpu_kernel<&ones>("_ones");
+  ops.cpu_kernel<&full>("_full");
+  ops.cpu_kernel<&zeros_like>("zeros_like", kStrided);
+  ops.cpu_kernel<&ones_like>("ones_like", kStrided);
+  ops.cpu_kernel<&arange>("_arange");
+  ops.cpu_kernel<&eye>("_eye");
+  ops.cpu_kernel<&linspace>("_linspace");
 });
 
 }  // namespace mxlite

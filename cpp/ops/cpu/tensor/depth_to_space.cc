@@ -40,8 +40,8 @@ void space_to_depth_native(KernelContext&, const BlockSizeParams& p, Inputs in, 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&depth_to_space_native>("depth_to_space", DeviceType::kCPU);
-  ops.kernel<&space_to_depth_native>("space_to_depth", DeviceType::kCPU);
+  ops.cpu_kernel<&depth_to_space_native>("depth_to_space");
+  ops.cpu_kernel<&space_to_depth_native>("space_to_depth");
 });
 
 }  // namespace mxlite

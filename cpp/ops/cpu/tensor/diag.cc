@@ -31,8 +31,8 @@ void diag_backward_native(KernelContext&, const DiagBackwardParams& p, Inputs in
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&diag_native>("diag", DeviceType::kCPU, strided);
-  ops.kernel<&diag_backward_native>("_diag_backward", DeviceType::kCPU, strided);
+  ops.cpu_kernel<&diag_native>("diag", strided);
+  ops.cpu_kernel<&diag_backward_native>("_diag_backward", strided);
 });
 
 }  // namespace mxlite

@@ -95,10 +95,10 @@ void scatter_set_nd_native(KernelContext& ctx, const ScatterNdParams&, Inputs in
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&gather_nd_native>("gather_nd", DeviceType::kCPU);
-  ops.kernel<&scatter_nd_native>("scatter_nd", DeviceType::kCPU);
-  ops.kernel<&gather_nd_backward_native>("_gather_nd_backward", DeviceType::kCPU);
-  ops.kernel<&scatter_set_nd_native>("_scatter_set_nd", DeviceType::kCPU);
+  ops.cpu_kernel<&gather_nd_native>("gather_nd");
+  ops.cpu_kernel<&scatter_nd_native>("scatter_nd");
+  ops.cpu_kernel<&gather_nd_backward_native>("_gather_nd_backward");
+  ops.cpu_kernel<&scatter_set_nd_native>("_scatter_set_nd");
 });
 
 }  // namespace mxlite

@@ -53,9 +53,9 @@ void index_copy_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs o
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&index_array_native>("_contrib_index_array", DeviceType::kCPU, strided);
-  ops.kernel<&arange_like_native>("_contrib_arange_like", DeviceType::kCPU, strided);
-  ops.kernel<&index_copy_native>("_contrib_index_copy", DeviceType::kCPU);
+  ops.cpu_kernel<&index_array_native>("_contrib_index_array", strided);
+  ops.cpu_kernel<&arange_like_native>("_contrib_arange_like", strided);
+  ops.cpu_kernel<&index_copy_native>("_contrib_index_copy");
 });
 
 }  // namespace mxlite

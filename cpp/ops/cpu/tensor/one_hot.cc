@@ -66,10 +66,10 @@ void fill_element_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&one_hot_native>("one_hot", DeviceType::kCPU);
-  ops.kernel<&ravel_native>("ravel_multi_index", DeviceType::kCPU);
-  ops.kernel<&unravel_native>("unravel_index", DeviceType::kCPU);
-  ops.kernel<&fill_element_native>("fill_element_0index", DeviceType::kCPU);
+  ops.cpu_kernel<&one_hot_native>("one_hot");
+  ops.cpu_kernel<&ravel_native>("ravel_multi_index");
+  ops.cpu_kernel<&unravel_native>("unravel_index");
+  ops.cpu_kernel<&fill_element_native>("fill_element_0index");
 });
 
 }  // namespace mxlite

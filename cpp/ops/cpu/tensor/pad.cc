@@ -137,8 +137,8 @@ void pad_backward_native(KernelContext& ctx, const PadParams& p, Inputs in, Outp
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&pad_native>("Pad", DeviceType::kCPU);
-  ops.kernel<&pad_backward_native>("_pad_backward", DeviceType::kCPU);
+  ops.cpu_kernel<&pad_native>("Pad");
+  ops.cpu_kernel<&pad_backward_native>("_pad_backward");
 });
 
 }  // namespace mxlite

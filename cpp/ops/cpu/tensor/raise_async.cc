@@ -12,8 +12,7 @@ void raise_async_native(KernelContext&, const NoParams&, Inputs, Outputs) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&raise_async_native>("_raise_async", DeviceType::kCPU,
-                                  {.strided_inputs = true, .inline_ok = false});
+  ops.cpu_kernel<&raise_async_native>("_raise_async", {.strided_inputs = true, .inline_ok = false});
 });
 
 }  // namespace mxlite

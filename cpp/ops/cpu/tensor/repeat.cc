@@ -34,8 +34,8 @@ void tile_native(KernelContext&, const TileParams& p, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&repeat_native>("repeat", DeviceType::kCPU);
-  ops.kernel<&tile_native>("tile", DeviceType::kCPU, {.strided_inputs = true});
+  ops.cpu_kernel<&repeat_native>("repeat");
+  ops.cpu_kernel<&tile_native>("tile", {.strided_inputs = true});
 });
 
 }  // namespace mxlite

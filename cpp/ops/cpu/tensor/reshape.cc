@@ -16,12 +16,12 @@ void reshape_native(KernelContext&, const P&, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&reshape_native<ReshapeParams>>("Reshape", DeviceType::kCPU);
+  ops.cpu_kernel<&reshape_native<ReshapeParams>>("Reshape");
   for (const char* op : {"Flatten", "_identity_with_attr_like_rhs"})
-    ops.kernel<&reshape_native<NoParams>>(op, DeviceType::kCPU);
-  ops.kernel<&reshape_native<ExpandDimsParams>>("expand_dims", DeviceType::kCPU);
-  ops.kernel<&reshape_native<SqueezeParams>>("squeeze", DeviceType::kCPU);
-  ops.kernel<&reshape_native<ReshapeLikeParams>>("reshape_like", DeviceType::kCPU);
+    ops.cpu_kernel<&reshape_native<NoParams>>(op);
+  ops.cpu_kernel<&reshape_native<ExpandDimsParams>>("expand_dims");
+  ops.cpu_kernel<&reshape_native<SqueezeParams>>("squeeze");
+  ops.cpu_kernel<&reshape_native<ReshapeLikeParams>>("reshape_like");
 });
 
 }  // namespace mxlite

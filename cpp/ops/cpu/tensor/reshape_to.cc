@@ -16,7 +16,7 @@ void reshape_to_native(KernelContext&, const ReshapeToParams&, Inputs in, Output
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<reshape_to_native>("_reshape_to", DeviceType::kCPU);
+  ops.cpu_kernel<reshape_to_native>("_reshape_to");
 });
 
 }  // namespace mxlite

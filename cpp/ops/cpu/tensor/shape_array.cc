@@ -16,8 +16,8 @@ void size_array_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&shape_array_native>("shape_array", DeviceType::kCPU, strided);
-  ops.kernel<&size_array_native>("size_array", DeviceType::kCPU, strided);
+  ops.cpu_kernel<&shape_array_native>("shape_array", strided);
+  ops.cpu_kernel<&size_array_native>("size_array", strided);
 });
 
 }  // namespace mxlite

@@ -80,12 +80,12 @@ void slice_assign_scalar_native(KernelContext&, const SliceAssignScalarParams& p
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&slice_native>("slice", DeviceType::kCPU, strided);
-  ops.kernel<&slice_axis_native>("slice_axis", DeviceType::kCPU, strided);
-  ops.kernel<&slice_like_native>("slice_like", DeviceType::kCPU, strided);
-  ops.kernel<&slice_backward_native>("_slice_backward", DeviceType::kCPU, strided);
-  ops.kernel<&slice_assign_native>("_slice_assign", DeviceType::kCPU);
-  ops.kernel<&slice_assign_scalar_native>("_slice_assign_scalar", DeviceType::kCPU);
+  ops.cpu_kernel<&slice_native>("slice", strided);
+  ops.cpu_kernel<&slice_axis_native>("slice_axis", strided);
+  ops.cpu_kernel<&slice_like_native>("slice_like", strided);
+  ops.cpu_kernel<&slice_backward_native>("_slice_backward", strided);
+  ops.cpu_kernel<&slice_assign_native>("_slice_assign");
+  ops.cpu_kernel<&slice_assign_scalar_native>("_slice_assign_scalar");
 });
 
 }  // namespace mxlite

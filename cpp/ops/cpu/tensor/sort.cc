@@ -196,11 +196,11 @@ void put_along_axis_native(KernelContext& ctx, const PutAlongAxisParams& p, Inpu
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};  // far more work than the output's size suggests
-  ops.kernel<&sort_native>("sort", DeviceType::kCPU, worker_only);
-  ops.kernel<&argsort_native>("argsort", DeviceType::kCPU, worker_only);
-  ops.kernel<&topk_native>("topk", DeviceType::kCPU, worker_only);
-  ops.kernel<&take_along_axis_native>("_take_along_axis", DeviceType::kCPU);
-  ops.kernel<&put_along_axis_native>("_put_along_axis", DeviceType::kCPU);
+  ops.cpu_kernel<&sort_native>("sort", worker_only);
+  ops.cpu_kernel<&argsort_native>("argsort", worker_only);
+  ops.cpu_kernel<&topk_native>("topk", worker_only);
+  ops.cpu_kernel<&take_along_axis_native>("_take_along_axis");
+  ops.cpu_kernel<&put_along_axis_native>("_put_along_axis");
 });
 
 }  // namespace mxlite

@@ -123,11 +123,11 @@ void pick_backward_native(KernelContext& ctx, const PickBackwardParams& p, Input
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&take_native>("take", DeviceType::kCPU);
-  ops.kernel<&take_backward_native>("_take_backward", DeviceType::kCPU);
-  ops.kernel<&batch_take_native>("batch_take", DeviceType::kCPU);
-  ops.kernel<&pick_native>("pick", DeviceType::kCPU);
-  ops.kernel<&pick_backward_native>("_pick_backward", DeviceType::kCPU);
+  ops.cpu_kernel<&take_native>("take");
+  ops.cpu_kernel<&take_backward_native>("_take_backward");
+  ops.cpu_kernel<&batch_take_native>("batch_take");
+  ops.cpu_kernel<&pick_native>("pick");
+  ops.cpu_kernel<&pick_backward_native>("_pick_backward");
 });
 
 }  // namespace mxlite

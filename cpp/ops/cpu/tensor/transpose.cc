@@ -35,9 +35,9 @@ void reverse_native(KernelContext&, const ReverseParams& p, Inputs in, Outputs o
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&permute_native<TransposeParams>>("transpose", DeviceType::kCPU, strided);
-  ops.kernel<&permute_native<SwapAxisParams>>("SwapAxis", DeviceType::kCPU, strided);
-  ops.kernel<&reverse_native>("reverse", DeviceType::kCPU, strided);
+  ops.cpu_kernel<&permute_native<TransposeParams>>("transpose", strided);
+  ops.cpu_kernel<&permute_native<SwapAxisParams>>("SwapAxis", strided);
+  ops.cpu_kernel<&reverse_native>("reverse", strided);
 });
 
 }  // namespace mxlite

@@ -53,8 +53,7 @@ void where(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&where>("where", DeviceType::kCPU);
-});
+static const Registration registration(Stage::kKernels,
+                                       [](OpRegistry& ops) { ops.cpu_kernel<&where>("where"); });
 
 }  // namespace mxlite

@@ -59,8 +59,7 @@ void matching_native(KernelContext& ctx, const BipartiteMatchingParams& p, Input
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&matching_native>("_contrib_bipartite_matching", DeviceType::kCPU,
-                               {.inline_ok = false});
+  ops.cpu_kernel<&matching_native>("_contrib_bipartite_matching", {.inline_ok = false});
 });
 
 }  // namespace mxlite

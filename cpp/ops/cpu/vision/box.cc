@@ -119,9 +119,9 @@ void decode_native(KernelContext&, const BoxDecodeParams& p, Inputs in, Outputs 
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel costly{.inline_ok = false};
-  ops.kernel<&iou_native>("_contrib_box_iou", DeviceType::kCPU, costly);
-  ops.kernel<&encode_native>("_contrib_box_encode", DeviceType::kCPU, costly);
-  ops.kernel<&decode_native>("_contrib_box_decode", DeviceType::kCPU, costly);
+  ops.cpu_kernel<&iou_native>("_contrib_box_iou", costly);
+  ops.cpu_kernel<&encode_native>("_contrib_box_encode", costly);
+  ops.cpu_kernel<&decode_native>("_contrib_box_decode", costly);
 });
 
 }  // namespace mxlite

@@ -148,8 +148,8 @@ void nms_backward(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&nms_native>("_contrib_box_nms", DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<&nms_backward>("_box_nms_backward", DeviceType::kCPU);
+  ops.cpu_kernel<&nms_native>("_contrib_box_nms", {.inline_ok = false});
+  ops.cpu_kernel<&nms_backward>("_box_nms_backward");
 });
 
 }  // namespace mxlite

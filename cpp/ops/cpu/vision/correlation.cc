@@ -185,10 +185,9 @@ void correlation_backward_native(KernelContext& ctx, const CorrelationParams& p,
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<cpu::flushing<correlation_native>>("Correlation", kCPU, {.inline_ok = false});
-  ops.kernel<cpu::flushing<correlation_backward_native>>("_correlation_backward", kCPU,
-                                                         {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<correlation_native>>("Correlation", {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<correlation_backward_native>>("_correlation_backward",
+                                                             {.inline_ok = false});
 });
 
 }  // namespace mxlite

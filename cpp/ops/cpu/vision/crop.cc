@@ -27,7 +27,7 @@ void crop_native(KernelContext&, const CropParams& p, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<crop_native>("Crop", DeviceType::kCPU);
+  ops.cpu_kernel<crop_native>("Crop");
 });
 
 }  // namespace mxlite

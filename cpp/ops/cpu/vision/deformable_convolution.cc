@@ -301,8 +301,8 @@ void backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
 
 template <class P>
 void register_one(OpRegistry& ops, const char* forward, const char* backward) {
-  ops.kernel<cpu::flushing<forward_native<P>>>(forward, DeviceType::kCPU, {.inline_ok = false});
-  ops.kernel<cpu::flushing<backward_native<P>>>(backward, DeviceType::kCPU, {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<forward_native<P>>>(forward, {.inline_ok = false});
+  ops.cpu_kernel<cpu::flushing<backward_native<P>>>(backward, {.inline_ok = false});
 }
 
 }  // namespace

@@ -141,10 +141,9 @@ void pooling_backward_native(KernelContext& ctx, const DeformablePsRoiPoolingPar
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<pooling_native>(kOp, kCPU, {.inline_ok = false});
-  ops.kernel<pooling_backward_native>("_deformable_psroi_pooling_backward", kCPU,
-                                      {.inline_ok = false});
+  ops.cpu_kernel<pooling_native>(kOp, {.inline_ok = false});
+  ops.cpu_kernel<pooling_backward_native>("_deformable_psroi_pooling_backward",
+                                          {.inline_ok = false});
 });
 
 }  // namespace mxlite

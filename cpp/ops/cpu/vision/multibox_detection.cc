@@ -184,8 +184,7 @@ void detection_native(KernelContext& ctx, const MultiBoxDetectionParams& p, Inpu
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&detection_native>("_contrib_MultiBoxDetection", DeviceType::kCPU,
-                                {.inline_ok = false});
+  ops.cpu_kernel<&detection_native>("_contrib_MultiBoxDetection", {.inline_ok = false});
 });
 
 }  // namespace mxlite

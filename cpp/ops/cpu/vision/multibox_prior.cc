@@ -64,7 +64,7 @@ void prior_native(KernelContext&, const MultiBoxPriorParams& p, Inputs in, Outpu
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel kernel{.strided_inputs = true, .inline_ok = false};  // data is never read
-  ops.kernel<&prior_native>("_contrib_MultiBoxPrior", DeviceType::kCPU, kernel);
+  ops.cpu_kernel<&prior_native>("_contrib_MultiBoxPrior", kernel);
 });
 
 }  // namespace mxlite

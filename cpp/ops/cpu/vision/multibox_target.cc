@@ -276,7 +276,7 @@ void target_native(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in,
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&target_native>("_contrib_MultiBoxTarget", DeviceType::kCPU, {.inline_ok = false});
+  ops.cpu_kernel<&target_native>("_contrib_MultiBoxTarget", {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -141,8 +141,8 @@ void proposal_native(KernelContext& ctx, const ProposalParams& p, Inputs in, Out
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel costly{.inline_ok = false};
-  ops.kernel<&proposal_native<false>>("_contrib_Proposal", DeviceType::kCPU, costly);
-  ops.kernel<&proposal_native<true>>("_contrib_MultiProposal", DeviceType::kCPU, costly);
+  ops.cpu_kernel<&proposal_native<false>>("_contrib_Proposal", costly);
+  ops.cpu_kernel<&proposal_native<true>>("_contrib_MultiProposal", costly);
 });
 
 }  // namespace mxlite

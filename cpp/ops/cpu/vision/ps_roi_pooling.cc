@@ -56,9 +56,8 @@ void psroi_pooling_backward_native(KernelContext& ctx, const RoiGradParams<PsRoi
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<psroi_pooling_native>(kOp, kCPU, {.inline_ok = false});
-  ops.kernel<psroi_pooling_backward_native>("_psroi_pooling_backward", kCPU, {.inline_ok = false});
+  ops.cpu_kernel<psroi_pooling_native>(kOp, {.inline_ok = false});
+  ops.cpu_kernel<psroi_pooling_backward_native>("_psroi_pooling_backward", {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -106,9 +106,8 @@ void roi_align_backward_native(KernelContext& ctx, const RoiGradParams<RoiAlignP
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<roi_align_native>(kOp, kCPU, {.inline_ok = false});
-  ops.kernel<roi_align_backward_native>("_roi_align_backward", kCPU, {.inline_ok = false});
+  ops.cpu_kernel<roi_align_native>(kOp, {.inline_ok = false});
+  ops.cpu_kernel<roi_align_backward_native>("_roi_align_backward", {.inline_ok = false});
 });
 
 }  // namespace mxlite

@@ -162,9 +162,8 @@ void roi_pooling_backward_native(KernelContext& ctx, const RoiGradParams<RoiPool
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<roi_pooling_native>(kOp, kCPU, {.inline_ok = false});
-  ops.kernel<roi_pooling_backward_native>("_roi_pooling_backward", kCPU, {.inline_ok = false});
+  ops.cpu_kernel<roi_pooling_native>(kOp, {.inline_ok = false});
+  ops.cpu_kernel<roi_pooling_backward_native>("_roi_pooling_backward", {.inline_ok = false});
 });
 
 }  // namespace mxlite

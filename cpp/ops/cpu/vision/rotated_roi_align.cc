@@ -89,10 +89,9 @@ void rotated_align_backward_native(KernelContext& ctx,
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<rotated_align_native>(kOp, kCPU, {.inline_ok = false});
-  ops.kernel<rotated_align_backward_native>("_rotated_roi_align_backward", kCPU,
-                                            {.inline_ok = false});
+  ops.cpu_kernel<rotated_align_native>(kOp, {.inline_ok = false});
+  ops.cpu_kernel<rotated_align_backward_native>("_rotated_roi_align_backward",
+                                                {.inline_ok = false});
 });
 
 }  // namespace mxlite

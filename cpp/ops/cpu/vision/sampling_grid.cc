@@ -238,12 +238,11 @@ void generator_backward_native(KernelContext&, const GridGeneratorParams& p, Inp
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<sampler_native>("BilinearSampler", kCPU, {.inline_ok = false});
-  ops.kernel<sampler_backward_native>("_bilinear_sampler_backward", kCPU, {.inline_ok = false});
-  ops.kernel<transformer_native>("SpatialTransformer", kCPU, {.inline_ok = false});
-  ops.kernel<generator_native>("GridGenerator", kCPU);
-  ops.kernel<generator_backward_native>("_grid_generator_backward", kCPU);
+  ops.cpu_kernel<sampler_native>("BilinearSampler", {.inline_ok = false});
+  ops.cpu_kernel<sampler_backward_native>("_bilinear_sampler_backward", {.inline_ok = false});
+  ops.cpu_kernel<transformer_native>("SpatialTransformer", {.inline_ok = false});
+  ops.cpu_kernel<generator_native>("GridGenerator");
+  ops.cpu_kernel<generator_backward_native>("_grid_generator_backward");
 });
 
 }  // namespace mxlite

@@ -6,8 +6,7 @@
 #include "cpp/ops/cuda/sums.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Sketch {
@@ -74,11 +73,10 @@ void count_sketch_backward(KernelContext& ctx, const CountSketchParams& p, Input
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::count_sketch>("_contrib_count_sketch", DeviceType::kCUDA);
-  ops.kernel<&cuda::count_sketch_backward>("_count_sketch_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::count_sketch>("_contrib_count_sketch");
+  ops.cuda_kernel<&cuda::count_sketch_backward>("_count_sketch_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 template <class C>
@@ -34,10 +33,9 @@ void quadratic(KernelContext& ctx, const QuadraticParams& p, Inputs in, Outputs 
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::quadratic>("_contrib_quadratic", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::quadratic>("_contrib_quadratic");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

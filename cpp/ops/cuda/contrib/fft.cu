@@ -10,8 +10,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using fft::Complex;
@@ -236,11 +235,10 @@ void inverse(KernelContext& ctx, const FftParams&, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::forward>("_contrib_fft", DeviceType::kCUDA);
-  ops.kernel<&cuda::inverse>("_contrib_ifft", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::forward>("_contrib_fft");
+  ops.cuda_kernel<&cuda::inverse>("_contrib_ifft");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 constexpr const char* kOp = "_contrib_hawkesll";
@@ -112,11 +111,10 @@ void hawkesll_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs o
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::hawkesll>(cuda::kOp, DeviceType::kCUDA);
-  ops.kernel<&cuda::hawkesll_backward>("_hawkesll_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::hawkesll>(cuda::kOp);
+  ops.cuda_kernel<&cuda::hawkesll_backward>("_hawkesll_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -8,8 +8,7 @@
 #include "cpp/ops/image/image.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Images {
@@ -166,18 +165,15 @@ void random_lighting(KernelContext& ctx, const ImageRandomLightingParams& p, Inp
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&random_change<Change::kBrightness>>("_image_random_brightness", kCUDA);
-  ops.kernel<&random_change<Change::kContrast>>("_image_random_contrast", kCUDA);
-  ops.kernel<&random_change<Change::kSaturation>>("_image_random_saturation", kCUDA);
-  ops.kernel<&random_change<Change::kHue>>("_image_random_hue", kCUDA);
-  ops.kernel<&jitter>("_image_random_color_jitter", kCUDA);
-  ops.kernel<&adjust_lighting>("_image_adjust_lighting", kCUDA);
-  ops.kernel<&random_lighting>("_image_random_lighting", kCUDA);
+  ops.cuda_kernel<&random_change<Change::kBrightness>>("_image_random_brightness");
+  ops.cuda_kernel<&random_change<Change::kContrast>>("_image_random_contrast");
+  ops.cuda_kernel<&random_change<Change::kSaturation>>("_image_random_saturation");
+  ops.cuda_kernel<&random_change<Change::kHue>>("_image_random_hue");
+  ops.cuda_kernel<&jitter>("_image_random_color_jitter");
+  ops.cuda_kernel<&adjust_lighting>("_image_adjust_lighting");
+  ops.cuda_kernel<&random_lighting>("_image_random_lighting");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -6,8 +6,7 @@
 #include "cpp/ops/image/resampling.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using resampling::AxisWeights;
@@ -213,19 +212,16 @@ void resize(KernelContext& ctx, const ImageResizeParams& p, Inputs in, Outputs o
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&to_tensor>("_image_to_tensor", kCUDA);
-  ops.kernel<&cuda::normalize>("_image_normalize", kCUDA);
-  ops.kernel<&crop>("_image_crop", kCUDA);
-  ops.kernel<&cuda::resize>("_image_resize", kCUDA);
-  ops.kernel<&cuda::flip<true, false>>("_image_flip_left_right", kCUDA);
-  ops.kernel<&cuda::flip<false, false>>("_image_flip_top_bottom", kCUDA);
-  ops.kernel<&cuda::flip<true, true>>("_image_random_flip_left_right", kCUDA);
-  ops.kernel<&cuda::flip<false, true>>("_image_random_flip_top_bottom", kCUDA);
+  ops.cuda_kernel<&to_tensor>("_image_to_tensor");
+  ops.cuda_kernel<&cuda::normalize>("_image_normalize");
+  ops.cuda_kernel<&crop>("_image_crop");
+  ops.cuda_kernel<&cuda::resize>("_image_resize");
+  ops.cuda_kernel<&cuda::flip<true, false>>("_image_flip_left_right");
+  ops.cuda_kernel<&cuda::flip<false, false>>("_image_flip_top_bottom");
+  ops.cuda_kernel<&cuda::flip<true, true>>("_image_random_flip_left_right");
+  ops.cuda_kernel<&cuda::flip<false, true>>("_image_random_flip_top_bottom");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

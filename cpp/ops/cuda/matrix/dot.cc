@@ -5,8 +5,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void dot(KernelContext& ctx, const DotParams& p, Inputs in, Outputs out) {
@@ -91,12 +90,11 @@ void matmul(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::dot>("dot", DeviceType::kCUDA);
-  ops.kernel<&cuda::batch_dot>("batch_dot", DeviceType::kCUDA);
-  ops.kernel<&cuda::matmul>("_matmul", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::dot>("dot");
+  ops.cuda_kernel<&cuda::batch_dot>("batch_dot");
+  ops.cuda_kernel<&cuda::matmul>("_matmul");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -4,8 +4,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // The result has at least 2^(matrices of two rows and more) rows, so more cannot fit in memory.
@@ -47,10 +46,9 @@ void khatri_rao(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::khatri_rao>("khatri_rao", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::khatri_rao>("khatri_rao");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -7,8 +7,7 @@
 #include "cpp/ops/matrix/linalg.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // ---- products ---------------------------------------------------------------------------------
@@ -261,22 +260,19 @@ void sumlogdiag(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&linalg_gemm>("linalg_gemm", kCUDA);
-  ops.kernel<&linalg_gemm2>("linalg_gemm2", kCUDA);
-  ops.kernel<&linalg_syrk>("linalg_syrk", kCUDA);
-  ops.kernel<&linalg_trmm>("linalg_trmm", kCUDA);
-  ops.kernel<&linalg_triangle>("_linalg_triangle", kCUDA);
-  ops.kernel<&trsm>("linalg_trsm", kCUDA);
-  ops.kernel<&extractdiag>("linalg_extractdiag", kCUDA);
-  ops.kernel<&makediag>("linalg_makediag", kCUDA);
-  ops.kernel<&extracttrian>("linalg_extracttrian", kCUDA);
-  ops.kernel<&maketrian>("linalg_maketrian", kCUDA);
-  ops.kernel<&sumlogdiag>("linalg_sumlogdiag", kCUDA);
+  ops.cuda_kernel<&linalg_gemm>("linalg_gemm");
+  ops.cuda_kernel<&linalg_gemm2>("linalg_gemm2");
+  ops.cuda_kernel<&linalg_syrk>("linalg_syrk");
+  ops.cuda_kernel<&linalg_trmm>("linalg_trmm");
+  ops.cuda_kernel<&linalg_triangle>("_linalg_triangle");
+  ops.cuda_kernel<&trsm>("linalg_trsm");
+  ops.cuda_kernel<&extractdiag>("linalg_extractdiag");
+  ops.cuda_kernel<&makediag>("linalg_makediag");
+  ops.cuda_kernel<&extracttrian>("linalg_extracttrian");
+  ops.cuda_kernel<&maketrian>("linalg_maketrian");
+  ops.cuda_kernel<&sumlogdiag>("linalg_sumlogdiag");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

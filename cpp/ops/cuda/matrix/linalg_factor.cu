@@ -6,8 +6,7 @@
 #include "cpp/ops/matrix/linalg.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // Small matrices would leave most of a block waiting at its barriers.
@@ -390,19 +389,16 @@ void syevd_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs out)
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&potrf>("linalg_potrf", kCUDA);
-  ops.kernel<&potri>("linalg_potri", kCUDA);
-  ops.kernel<&inverse>("linalg_inverse", kCUDA);
-  ops.kernel<&determinant<false>>("linalg_det", kCUDA);
-  ops.kernel<&determinant<true>>("linalg_slogdet", kCUDA);
-  ops.kernel<&gelqf>("linalg_gelqf", kCUDA);
-  ops.kernel<&syevd>("linalg_syevd", kCUDA);
-  ops.kernel<&syevd_backward>("_linalg_syevd_backward", kCUDA);
+  ops.cuda_kernel<&potrf>("linalg_potrf");
+  ops.cuda_kernel<&potri>("linalg_potri");
+  ops.cuda_kernel<&inverse>("linalg_inverse");
+  ops.cuda_kernel<&determinant<false>>("linalg_det");
+  ops.cuda_kernel<&determinant<true>>("linalg_slogdet");
+  ops.cuda_kernel<&gelqf>("linalg_gelqf");
+  ops.cuda_kernel<&syevd>("linalg_syevd");
+  ops.cuda_kernel<&syevd_backward>("_linalg_syevd_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -3,8 +3,7 @@
 #include "cpp/ops/pointwise/activation_functors.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 template <class F>
@@ -49,12 +48,9 @@ void activation_backward(KernelContext& ctx, const ActivationParams& p, Inputs i
 
 }  // namespace
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  ops.kernel<&activation>("Activation", DeviceType::kCUDA, kStrided);
-  ops.kernel<&activation_backward>("_activation_backward", DeviceType::kCUDA, kStrided);
+  ops.cuda_kernel<&activation>("Activation", kStrided);
+  ops.cuda_kernel<&activation_backward>("_activation_backward", kStrided);
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -8,8 +8,7 @@
 #include "cpp/ops/nn/attention_parts.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // c = alpha * op(a) op(b)
@@ -91,21 +90,18 @@ void div_sqrt_dim(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
   const std::string prefix = "_contrib_interleaved_matmul_";
-  ops.kernel<&self_qk>(prefix + "selfatt_qk", kCUDA);
-  ops.kernel<&self_value>(prefix + "selfatt_valatt", kCUDA);
-  ops.kernel<&enc_qk>(prefix + "encdec_qk", kCUDA);
-  ops.kernel<&enc_value>(prefix + "encdec_valatt", kCUDA);
-  ops.kernel<&self_qk_backward>(prefix + "selfatt_qk_backward", kCUDA);
-  ops.kernel<&value_backward<3>>(prefix + "selfatt_valatt_backward", kCUDA);
-  ops.kernel<&enc_qk_backward>(prefix + "encdec_qk_backward", kCUDA);
-  ops.kernel<&value_backward<2>>(prefix + "encdec_valatt_backward", kCUDA);
-  ops.kernel<&div_sqrt_dim>("_contrib_div_sqrt_dim", kCUDA);
+  ops.cuda_kernel<&self_qk>(prefix + "selfatt_qk");
+  ops.cuda_kernel<&self_value>(prefix + "selfatt_valatt");
+  ops.cuda_kernel<&enc_qk>(prefix + "encdec_qk");
+  ops.cuda_kernel<&enc_value>(prefix + "encdec_valatt");
+  ops.cuda_kernel<&self_qk_backward>(prefix + "selfatt_qk_backward");
+  ops.cuda_kernel<&value_backward<3>>(prefix + "selfatt_valatt_backward");
+  ops.cuda_kernel<&enc_qk_backward>(prefix + "encdec_qk_backward");
+  ops.cuda_kernel<&value_backward<2>>(prefix + "encdec_valatt_backward");
+  ops.cuda_kernel<&div_sqrt_dim>("_contrib_div_sqrt_dim");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

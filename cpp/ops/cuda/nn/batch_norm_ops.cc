@@ -2,8 +2,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 BatchNormCall make_call(const KernelContext& ctx, const BatchNormParams& p, Inputs in,
@@ -103,22 +102,18 @@ void batch_norm_grad(KernelContext& ctx, const BatchNormGradParams& p, Inputs in
 
 }  // namespace
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&batch_norm<false>>("BatchNorm", kCUDA);
-  ops.kernel<&batch_norm<true>>("_contrib_BatchNormWithReLU", kCUDA);
-  ops.kernel<&sync_batch_norm>("_contrib_SyncBatchNorm", kCUDA);
-  ops.kernel<&batch_norm_grad<End::kPlain>>("_batch_norm_backward", kCUDA);
-  ops.kernel<&batch_norm<true>>("_batch_norm_relu", kCUDA);
-  ops.kernel<&batch_norm_add_relu<false>>("_batch_norm_add_relu", kCUDA);
-  ops.kernel<&batch_norm_add_relu<true>>("_batch_norm_add_relu_bits", kCUDA);
-  ops.kernel<&relu_again>("_batch_norm_relu_again", kCUDA);
-  ops.kernel<&batch_norm_grad<End::kRelu>>("_batch_norm_relu_backward", kCUDA);
-  ops.kernel<&batch_norm_grad<End::kAddRelu>>("_batch_norm_add_relu_backward", kCUDA);
-  ops.kernel<&batch_norm_grad<End::kAddReluBits>>("_batch_norm_add_relu_bits_backward", kCUDA);
+  ops.cuda_kernel<&batch_norm<false>>("BatchNorm");
+  ops.cuda_kernel<&batch_norm<true>>("_contrib_BatchNormWithReLU");
+  ops.cuda_kernel<&sync_batch_norm>("_contrib_SyncBatchNorm");
+  ops.cuda_kernel<&batch_norm_grad<End::kPlain>>("_batch_norm_backward");
+  ops.cuda_kernel<&batch_norm<true>>("_batch_norm_relu");
+  ops.cuda_kernel<&batch_norm_add_relu<false>>("_batch_norm_add_relu");
+  ops.cuda_kernel<&batch_norm_add_relu<true>>("_batch_norm_add_relu_bits");
+  ops.cuda_kernel<&relu_again>("_batch_norm_relu_again");
+  ops.cuda_kernel<&batch_norm_grad<End::kRelu>>("_batch_norm_relu_backward");
+  ops.cuda_kernel<&batch_norm_grad<End::kAddRelu>>("_batch_norm_add_relu_backward");
+  ops.cuda_kernel<&batch_norm_grad<End::kAddReluBits>>("_batch_norm_add_relu_bits_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -6,8 +6,7 @@
 #include "cpp/ops/nn/lrn.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Vectors {
@@ -138,14 +137,12 @@ void lrn_gradient(KernelContext& ctx, const LRNParams& p, Inputs in, Outputs out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::l2_normalization>("L2Normalization", kCUDA);
-  ops.kernel<&cuda::l2_normalization_backward>("_l2_normalization_backward", kCUDA);
-  ops.kernel<&cuda::lrn>("LRN", kCUDA);
-  ops.kernel<&cuda::lrn_gradient>("_lrn_backward", kCUDA);
+  ops.cuda_kernel<&cuda::l2_normalization>("L2Normalization");
+  ops.cuda_kernel<&cuda::l2_normalization_backward>("_l2_normalization_backward");
+  ops.cuda_kernel<&cuda::lrn>("LRN");
+  ops.cuda_kernel<&cuda::lrn_gradient>("_lrn_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -9,8 +9,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using Direction = ConvolutionDirection;
@@ -58,14 +57,11 @@ void deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs in, 
                   {out[0].data, in[1].data, in[0].data, problem.bias ? in[2].data : nullptr});
 }
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::convolution>("Convolution", kCUDA);
-  ops.kernel<&cuda::backward_data>("_convolution_backward_data", kCUDA);
-  ops.kernel<&cuda::backward_weight>("_convolution_backward_weight", kCUDA);
-  ops.kernel<&cuda::deconvolution>("Deconvolution", kCUDA);
+  ops.cuda_kernel<&cuda::convolution>("Convolution");
+  ops.cuda_kernel<&cuda::backward_data>("_convolution_backward_data");
+  ops.cuda_kernel<&cuda::backward_weight>("_convolution_backward_weight");
+  ops.cuda_kernel<&cuda::deconvolution>("Deconvolution");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -7,8 +7,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void convolution_batch_norm(KernelContext& ctx, const ConvolutionBatchNormParams& p, Inputs in,
@@ -48,10 +47,9 @@ void convolution_batch_norm(KernelContext& ctx, const ConvolutionBatchNormParams
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::convolution_batch_norm>("_convolution_batch_norm", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::convolution_batch_norm>("_convolution_batch_norm");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -6,8 +6,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 constexpr int64_t kMostBlocks = 256;  // each block has its own tables in scratch memory
@@ -206,10 +205,9 @@ void ctc_loss(KernelContext& ctx, const CTCLossParams& p, Inputs in, Outputs out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::ctc_loss>("CTCLoss", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::ctc_loss>("CTCLoss");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

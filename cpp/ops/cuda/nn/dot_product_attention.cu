@@ -12,8 +12,7 @@
 #include "cpp/ops/nn/dot_product_attention.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // Describes the rows of scores to kernels, by value. Row r is (batch, head, query).
@@ -347,14 +346,12 @@ void attention_factors(KernelContext& ctx, const AttentionDropoutParams& p, Inpu
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&cuda::attention>("_contrib_dot_product_attention", kCUDA, strided);
-  ops.kernel<&cuda::attention_backward>("_dot_product_attention_backward", kCUDA, strided);
-  ops.kernel<&cuda::attention_factors>("_dot_product_attention_dropout", kCUDA, strided);
+  ops.cuda_kernel<&cuda::attention>("_contrib_dot_product_attention", strided);
+  ops.cuda_kernel<&cuda::attention_backward>("_dot_product_attention_backward", strided);
+  ops.cuda_kernel<&cuda::attention_factors>("_dot_product_attention_dropout", strided);
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/nn/dropout.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 __global__ void draw_mask(int64_t n, DeviceRandom random, float p, uint8_t* mask) {
@@ -80,11 +79,10 @@ void dropout_backward(KernelContext& ctx, const DropoutParams& p, Inputs in, Out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::dropout>("Dropout", DeviceType::kCUDA);
-  ops.kernel<&cuda::dropout_backward>("_dropout_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::dropout>("Dropout");
+  ops.cuda_kernel<&cuda::dropout_backward>("_dropout_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

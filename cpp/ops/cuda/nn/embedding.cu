@@ -4,8 +4,7 @@
 #include "cpp/ops/nn/embedding.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // Truncates an index to an integer and clips it to the table; a NaN gives row 0.
@@ -70,11 +69,10 @@ void embedding_backward(KernelContext& ctx, const EmbeddingParams& p, Inputs in,
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::embedding>("Embedding", DeviceType::kCUDA);
-  ops.kernel<&cuda::embedding_backward>("_embedding_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::embedding>("Embedding");
+  ops.cuda_kernel<&cuda::embedding_backward>("_embedding_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

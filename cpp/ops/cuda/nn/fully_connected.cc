@@ -5,8 +5,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void fully_connected(KernelContext& ctx, const FullyConnectedParams& p, Inputs in, Outputs out) {
@@ -28,10 +27,9 @@ void fully_connected(KernelContext& ctx, const FullyConnectedParams& p, Inputs i
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::fully_connected>("FullyConnected", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::fully_connected>("FullyConnected");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // The matrix has a row per channel and kernel position, and a column per window.
@@ -96,11 +95,10 @@ void col2im(KernelContext& ctx, const Col2imParams& p, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::im2col>("im2col", DeviceType::kCUDA);
-  ops.kernel<&cuda::col2im>("col2im", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::im2col>("im2col");
+  ops.cuda_kernel<&cuda::col2im>("col2im");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

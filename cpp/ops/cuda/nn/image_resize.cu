@@ -7,8 +7,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Planes {
@@ -154,14 +153,12 @@ void bilinear_backward(KernelContext& ctx, const ImageResizeGradParams& p, Input
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::adaptive_pooling>("_contrib_AdaptiveAvgPooling2D", kCUDA);
-  ops.kernel<&cuda::adaptive_pooling_backward>("_adaptive_avg_pooling_backward", kCUDA);
-  ops.kernel<&cuda::bilinear>("_contrib_BilinearResize2D", kCUDA);
-  ops.kernel<&cuda::bilinear_backward>("_bilinear_resize_backward", kCUDA);
+  ops.cuda_kernel<&cuda::adaptive_pooling>("_contrib_AdaptiveAvgPooling2D");
+  ops.cuda_kernel<&cuda::adaptive_pooling_backward>("_adaptive_avg_pooling_backward");
+  ops.cuda_kernel<&cuda::bilinear>("_contrib_BilinearResize2D");
+  ops.cuda_kernel<&cuda::bilinear_backward>("_bilinear_resize_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/nn/kl_sparse_reg.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct RunningMean {
@@ -59,10 +58,9 @@ void kl_sparse_reg(KernelContext& ctx, const KlSparseRegParams& p, Inputs in, Ou
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::kl_sparse_reg>("IdentityAttachKLSparseReg", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::kl_sparse_reg>("IdentityAttachKLSparseReg");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -10,8 +10,7 @@
 #include "cpp/ops/nn/normalized_rows.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using Rows = NormalizedRows;
@@ -380,17 +379,14 @@ void norm_backward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&norm<LayerNormParams>>("LayerNorm", kCUDA);
-  ops.kernel<&norm<GroupNormParams>>("GroupNorm", kCUDA);
-  ops.kernel<&norm<InstanceNormParams>>("InstanceNorm", kCUDA);
-  ops.kernel<&norm_backward<LayerNormParams>>("_layer_norm_backward", kCUDA);
-  ops.kernel<&norm_backward<GroupNormParams>>("_group_norm_backward", kCUDA);
-  ops.kernel<&norm_backward<InstanceNormParams>>("_instance_norm_backward", kCUDA);
+  ops.cuda_kernel<&norm<LayerNormParams>>("LayerNorm");
+  ops.cuda_kernel<&norm<GroupNormParams>>("GroupNorm");
+  ops.cuda_kernel<&norm<InstanceNormParams>>("InstanceNorm");
+  ops.cuda_kernel<&norm_backward<LayerNormParams>>("_layer_norm_backward");
+  ops.cuda_kernel<&norm_backward<GroupNormParams>>("_group_norm_backward");
+  ops.cuda_kernel<&norm_backward<InstanceNormParams>>("_instance_norm_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -4,8 +4,7 @@
 #include "cpp/ops/nn/leaky_relu.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using Type = LeakyReLUType;
@@ -203,12 +202,9 @@ void leaky_relu_backward(KernelContext& ctx, const LeakyReLUParams& p, Inputs in
 
 }  // namespace
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  ops.kernel<&leaky_relu>("LeakyReLU", DeviceType::kCUDA);
-  ops.kernel<&leaky_relu_backward>("_leaky_relu_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&leaky_relu>("LeakyReLU");
+  ops.cuda_kernel<&leaky_relu_backward>("_leaky_relu_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -7,8 +7,7 @@
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 constexpr int kCountingThreads = 1024;  // one block counts or adds up
@@ -169,20 +168,17 @@ void softmax_cross_entropy_backward(KernelContext& ctx, const NoParams&, Inputs 
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&copy<RegressionOutputParams>>("LinearRegressionOutput", kCUDA);
-  ops.kernel<&logistic>("LogisticRegressionOutput", kCUDA);
-  ops.kernel<&copy<RegressionOutputParams>>("MAERegressionOutput", kCUDA);
-  ops.kernel<&copy<SVMOutputParams>>("SVMOutput", kCUDA);
-  ops.kernel<&svm_output_backward>("_svm_output_backward", kCUDA);
-  ops.kernel<&copy<MakeLossParams>>("MakeLoss", kCUDA);
-  ops.kernel<&make_loss_backward>("_make_loss_backward", kCUDA);
-  ops.kernel<&softmax_cross_entropy>("softmax_cross_entropy", kCUDA);
-  ops.kernel<&softmax_cross_entropy_backward>("_softmax_cross_entropy_backward", kCUDA);
+  ops.cuda_kernel<&copy<RegressionOutputParams>>("LinearRegressionOutput");
+  ops.cuda_kernel<&logistic>("LogisticRegressionOutput");
+  ops.cuda_kernel<&copy<RegressionOutputParams>>("MAERegressionOutput");
+  ops.cuda_kernel<&copy<SVMOutputParams>>("SVMOutput");
+  ops.cuda_kernel<&svm_output_backward>("_svm_output_backward");
+  ops.cuda_kernel<&copy<MakeLossParams>>("MakeLoss");
+  ops.cuda_kernel<&make_loss_backward>("_make_loss_backward");
+  ops.cuda_kernel<&softmax_cross_entropy>("softmax_cross_entropy");
+  ops.cuda_kernel<&softmax_cross_entropy_backward>("_softmax_cross_entropy_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -13,8 +13,7 @@
 #include "cpp/ops/nn/pooling.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Geometry {
@@ -412,11 +411,10 @@ void pooling_backward(KernelContext& ctx, const PoolingGradParams& p, Inputs in,
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::pooling>("Pooling", DeviceType::kCUDA);
-  ops.kernel<&cuda::pooling_backward>("_pooling_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::pooling>("Pooling");
+  ops.cuda_kernel<&cuda::pooling_backward>("_pooling_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -11,8 +11,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void* offset(void* base, int64_t elements, DType dtype) {
@@ -349,11 +348,10 @@ void rnn_backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::rnn>("RNN", DeviceType::kCUDA);
-  ops.kernel<&cuda::rnn_backward>("_rnn_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::rnn>("RNN");
+  ops.cuda_kernel<&cuda::rnn_backward>("_rnn_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

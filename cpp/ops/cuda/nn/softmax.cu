@@ -13,8 +13,7 @@
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 enum class Form : uint8_t { kSoftmax, kLogSoftmax, kSoftmin };
@@ -327,19 +326,15 @@ void softmax_forward(KernelContext& ctx, const ChannelBlocks& b, Inputs in, Outp
   forward(ctx, make_rows(Form::kSoftmax, {}, b, nullptr), in, out);
 }
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&softmax<Form::kSoftmax>>("softmax", kCUDA);
-  ops.kernel<&softmax<Form::kLogSoftmax>>("log_softmax", kCUDA);
-  ops.kernel<&softmax<Form::kSoftmin>>("softmin", kCUDA);
-  ops.kernel<&softmax_backward<Form::kSoftmax>>("_softmax_backward", kCUDA);
-  ops.kernel<&softmax_backward<Form::kLogSoftmax>>("_log_softmax_backward", kCUDA);
-  ops.kernel<&softmax_backward<Form::kSoftmin>>("_softmin_backward", kCUDA);
-  ops.kernel<&softmax_activation>("SoftmaxActivation", kCUDA);
-  ops.kernel<&softmax_activation_backward>("_softmax_activation_backward", kCUDA);
+  ops.cuda_kernel<&softmax<Form::kSoftmax>>("softmax");
+  ops.cuda_kernel<&softmax<Form::kLogSoftmax>>("log_softmax");
+  ops.cuda_kernel<&softmax<Form::kSoftmin>>("softmin");
+  ops.cuda_kernel<&softmax_backward<Form::kSoftmax>>("_softmax_backward");
+  ops.cuda_kernel<&softmax_backward<Form::kLogSoftmax>>("_log_softmax_backward");
+  ops.cuda_kernel<&softmax_backward<Form::kSoftmin>>("_softmin_backward");
+  ops.cuda_kernel<&softmax_activation>("SoftmaxActivation");
+  ops.cuda_kernel<&softmax_activation_backward>("_softmax_activation_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

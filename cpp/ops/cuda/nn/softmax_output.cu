@@ -4,8 +4,7 @@
 #include "cpp/ops/nn/softmax_output.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void softmax_output(KernelContext& ctx, const SoftmaxOutputParams& p, Inputs in, Outputs out) {
@@ -105,11 +104,10 @@ void softmax_output_backward(KernelContext& ctx, const SoftmaxOutputParams& p, I
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::softmax_output>("SoftmaxOutput", DeviceType::kCUDA);
-  ops.kernel<&cuda::softmax_output_backward>("_softmax_output_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::softmax_output>("SoftmaxOutput");
+  ops.cuda_kernel<&cuda::softmax_output_backward>("_softmax_output_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

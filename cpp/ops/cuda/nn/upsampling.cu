@@ -4,8 +4,7 @@
 #include "cpp/ops/nn/upsampling.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // Maps planes of the input to planes of the output, which are `scale` times as high and wide.
@@ -74,11 +73,10 @@ void upsampling_backward(KernelContext& ctx, const UpSamplingGradParams& p, Inpu
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::upsampling>("UpSampling", DeviceType::kCUDA);
-  ops.kernel<&cuda::upsampling_backward>("_upsampling_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::upsampling>("UpSampling");
+  ops.cuda_kernel<&cuda::upsampling_backward>("_upsampling_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

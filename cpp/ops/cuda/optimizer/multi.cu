@@ -3,8 +3,7 @@
 #include "cpp/ops/optimizer/multi.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using namespace optimizer;  // NOLINT: rules and their parameters
@@ -210,26 +209,23 @@ void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in,
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
                       const Update<P, R, kStates, kPreloaded>& u) {
     for (const char* form : {"", "preloaded"}) {
       if (*form && !kPreloaded) continue;
-      ops.kernel<&multi<R, P, kStates, false>>(form + multi_name(u.name, false), kCUDA);
-      ops.kernel<&multi<R, P, kStates, true>>(form + multi_name(u.name, true), kCUDA);
+      ops.cuda_kernel<&multi<R, P, kStates, false>>(form + multi_name(u.name, false));
+      ops.cuda_kernel<&multi<R, P, kStates, true>>(form + multi_name(u.name, true));
     }
   });
-  ops.kernel<&multi_lamb<false>>("_multi_lamb_update", kCUDA);
-  ops.kernel<&multi_lamb<true>>("_multi_mp_lamb_update", kCUDA);
-  ops.kernel<&multi_sum_sq>("multi_sum_sq", kCUDA);
-  ops.kernel<&multi_lars>("multi_lars", kCUDA);
-  ops.kernel<&reset_arrays>("reset_arrays", kCUDA);
-  ops.kernel<&all_finite<FiniteParams>>("all_finite", kCUDA);
-  ops.kernel<&all_finite<MultiFiniteParams>>("multi_all_finite", kCUDA);
+  ops.cuda_kernel<&multi_lamb<false>>("_multi_lamb_update");
+  ops.cuda_kernel<&multi_lamb<true>>("_multi_mp_lamb_update");
+  ops.cuda_kernel<&multi_sum_sq>("multi_sum_sq");
+  ops.cuda_kernel<&multi_lars>("multi_lars");
+  ops.cuda_kernel<&reset_arrays>("reset_arrays");
+  ops.cuda_kernel<&all_finite<FiniteParams>>("all_finite");
+  ops.cuda_kernel<&all_finite<MultiFiniteParams>>("multi_all_finite");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

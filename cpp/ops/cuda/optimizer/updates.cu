@@ -1,8 +1,7 @@
 #include "cpp/ops/cuda/optimizer/update.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using namespace optimizer;  // NOLINT: rules and their parameters
@@ -78,21 +77,18 @@ void group_adagrad(KernelContext& ctx, const GroupAdagradParams& p, Inputs in, O
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
                       const Update<P, R, kStates, kPreloaded>& u) {
-    ops.kernel<&update<R, P, kStates, false>>(u.name, kCUDA);
-    if (u.mixed_name) ops.kernel<&update<R, P, kStates, true>>(u.mixed_name, kCUDA);
+    ops.cuda_kernel<&update<R, P, kStates, false>>(u.name);
+    if (u.mixed_name) ops.cuda_kernel<&update<R, P, kStates, true>>(u.mixed_name);
   });
-  ops.kernel<&lamb_phase1<false>>("lamb_update_phase1", kCUDA);
-  ops.kernel<&lamb_phase1<true>>("mp_lamb_update_phase1", kCUDA);
-  ops.kernel<&lamb_phase2<false>>("lamb_update_phase2", kCUDA);
-  ops.kernel<&lamb_phase2<true>>("mp_lamb_update_phase2", kCUDA);
-  ops.kernel<&group_adagrad>("_contrib_group_adagrad_update", kCUDA);
+  ops.cuda_kernel<&lamb_phase1<false>>("lamb_update_phase1");
+  ops.cuda_kernel<&lamb_phase1<true>>("mp_lamb_update_phase1");
+  ops.cuda_kernel<&lamb_phase2<false>>("lamb_update_phase2");
+  ops.cuda_kernel<&lamb_phase2<true>>("mp_lamb_update_phase2");
+  ops.cuda_kernel<&group_adagrad>("_contrib_group_adagrad_update");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -2,8 +2,7 @@
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 constexpr int kMostArrays = 64;
@@ -38,11 +37,7 @@ void add_n(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-}  // namespace cuda
+static const Registration registration(Stage::kKernels,
+                                       [](OpRegistry& ops) { ops.cuda_kernel<&add_n>("add_n"); });
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  ops.kernel<&add_n>("add_n", DeviceType::kCUDA);
-});
-
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -3,8 +3,7 @@
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 template <class F, bool scalar_left>
@@ -21,30 +20,27 @@ void power_scalar(KernelContext& ctx, const ScalarParams& p, Inputs in, Outputs 
 
 }  // namespace
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;       // NOLINT: this folder's own names
   using namespace pointwise;  // NOLINT: functors
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
   register_binary_kernels(ops, BinaryArithmetic{});
-  ops.kernel<&binary_kernel<Add>>("elemwise_add", kCUDA, kStrided);
-  ops.kernel<&binary_kernel<Sub>>("elemwise_sub", kCUDA, kStrided);
-  ops.kernel<&binary_kernel<Mul>>("elemwise_mul", kCUDA, kStrided);
-  ops.kernel<&binary_kernel<Div>>("elemwise_div", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Add, false>>("_plus_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Sub, false>>("_minus_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Sub, true>>("_rminus_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Mul, false>>("_mul_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Div, false>>("_div_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Div, true>>("_rdiv_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Mod, false>>("_mod_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Mod, true>>("_rmod_scalar", kCUDA, kStrided);
-  ops.kernel<&power_scalar>("_power_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Power, true>>("_rpower_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Maximum, false>>("_maximum_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Minimum, false>>("_minimum_scalar", kCUDA, kStrided);
-  ops.kernel<&scalar_kernel<Hypot, false>>("_hypot_scalar", kCUDA, kStrided);
+  ops.cuda_kernel<&binary_kernel<Add>>("elemwise_add", kStrided);
+  ops.cuda_kernel<&binary_kernel<Sub>>("elemwise_sub", kStrided);
+  ops.cuda_kernel<&binary_kernel<Mul>>("elemwise_mul", kStrided);
+  ops.cuda_kernel<&binary_kernel<Div>>("elemwise_div", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Add, false>>("_plus_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Sub, false>>("_minus_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Sub, true>>("_rminus_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Mul, false>>("_mul_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Div, false>>("_div_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Div, true>>("_rdiv_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Mod, false>>("_mod_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Mod, true>>("_rmod_scalar", kStrided);
+  ops.cuda_kernel<&power_scalar>("_power_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Power, true>>("_rpower_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Maximum, false>>("_maximum_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Minimum, false>>("_minimum_scalar", kStrided);
+  ops.cuda_kernel<&scalar_kernel<Hypot, false>>("_hypot_scalar", kStrided);
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 template <class F>
@@ -19,9 +18,7 @@ void scalar_kernel(KernelContext& ctx, const ScalarParams& p, Inputs in, Outputs
 
 template <class... F>
 void register_scalar_logic(OpRegistry& ops, pointwise::FunctorList<F...>) {
-  (ops.kernel<&scalar_kernel<F>>(std::string("_") + F::name + "_scalar", DeviceType::kCUDA,
-                                 kStrided),
-   ...);
+  (ops.cuda_kernel<&scalar_kernel<F>>(std::string("_") + F::name + "_scalar", kStrided), ...);
 }
 
 // Gradients are of floating type.
@@ -32,7 +29,7 @@ void backward_kernel(KernelContext& ctx, const NoParams&, Inputs in, Outputs out
 
 template <class... F>
 void register_backward_kernels(OpRegistry& ops, pointwise::FunctorList<F...>) {
-  (ops.kernel<&backward_kernel<F>>(F::name, DeviceType::kCUDA, kStrided), ...);
+  (ops.cuda_kernel<&backward_kernel<F>>(F::name, kStrided), ...);
 }
 
 __global__ void set_true(uint8_t* out) { *out = 1; }
@@ -58,14 +55,12 @@ void allclose(KernelContext& ctx, const AllcloseParams& p, Inputs in, Outputs ou
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
   register_binary_kernels(ops, pointwise::BinaryLogic{});
   register_scalar_logic(ops, pointwise::BinaryLogic{});
   register_backward_kernels(ops, pointwise::BinaryBackward{});
-  ops.kernel<&allclose>("_contrib_allclose", DeviceType::kCUDA);
+  ops.cuda_kernel<&allclose>("_contrib_allclose");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

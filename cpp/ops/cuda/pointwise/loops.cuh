@@ -239,12 +239,11 @@ void binary_kernel(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) 
 
 template <class... F>
 void register_unary_kernels(OpRegistry& ops, pointwise::FunctorList<F...>) {
-  (ops.kernel<&unary_kernel<F>>(F::name, DeviceType::kCUDA, kStrided), ...);
+  (ops.cuda_kernel<&unary_kernel<F>>(F::name, kStrided), ...);
 }
 template <class... F>
 void register_binary_kernels(OpRegistry& ops, pointwise::FunctorList<F...>) {
-  (ops.kernel<&binary_kernel<F>>(std::string("broadcast_") + F::name, DeviceType::kCUDA, kStrided),
-   ...);
+  (ops.cuda_kernel<&binary_kernel<F>>(std::string("broadcast_") + F::name, kStrided), ...);
 }
 
 }  // namespace mxlite::cuda

@@ -3,8 +3,7 @@
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void clip(KernelContext& ctx, const ClipParams& p, Inputs in, Outputs out) {
@@ -36,18 +35,16 @@ void gradientmultiplier(KernelContext& ctx, const ScalarParams&, Inputs in, Outp
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
   register_unary_kernels(ops, pointwise::UnaryArithmetic{});
-  ops.kernel<&clip>("clip", DeviceType::kCUDA, kStrided);
-  ops.kernel<&smooth_l1>("smooth_l1", DeviceType::kCUDA, kStrided);
-  ops.kernel<&hard_sigmoid>("hard_sigmoid", DeviceType::kCUDA, kStrided);
+  ops.cuda_kernel<&clip>("clip", kStrided);
+  ops.cuda_kernel<&smooth_l1>("smooth_l1", kStrided);
+  ops.cuda_kernel<&hard_sigmoid>("hard_sigmoid", kStrided);
   // These operators differ from their plain forms only in the gradient.
-  ops.kernel<&unary_kernel<pointwise::Round>>("_contrib_round_ste", DeviceType::kCUDA, kStrided);
-  ops.kernel<&unary_kernel<pointwise::Sign>>("_contrib_sign_ste", DeviceType::kCUDA, kStrided);
-  ops.kernel<&gradientmultiplier>("_contrib_gradientmultiplier", DeviceType::kCUDA);
+  ops.cuda_kernel<&unary_kernel<pointwise::Round>>("_contrib_round_ste", kStrided);
+  ops.cuda_kernel<&unary_kernel<pointwise::Sign>>("_contrib_sign_ste", kStrided);
+  ops.cuda_kernel<&gradientmultiplier>("_contrib_gradientmultiplier");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -1,12 +1,10 @@
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {}  // namespace cuda
+namespace mxlite::cuda {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
   register_unary_kernels(ops, pointwise::UnaryMath1{});
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

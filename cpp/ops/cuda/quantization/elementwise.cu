@@ -8,8 +8,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/concat.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using namespace quantization;  // NOLINT: parameters and scales
@@ -177,18 +176,15 @@ void batch_norm(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::add>("_contrib_quantized_elemwise_add", kCUDA);
-  ops.kernel<&cuda::multiply>("_contrib_quantized_elemwise_mul", kCUDA);
-  ops.kernel<&act>("_contrib_quantized_act", kCUDA);
-  ops.kernel<&cuda::flatten>("_contrib_quantized_flatten", kCUDA);
-  ops.kernel<&cuda::concat>("_contrib_quantized_concat", kCUDA);
-  ops.kernel<&cuda::embedding>("_contrib_quantized_embedding", kCUDA);
-  ops.kernel<&cuda::batch_norm>("_contrib_quantized_batch_norm", kCUDA);
+  ops.cuda_kernel<&cuda::add>("_contrib_quantized_elemwise_add");
+  ops.cuda_kernel<&cuda::multiply>("_contrib_quantized_elemwise_mul");
+  ops.cuda_kernel<&act>("_contrib_quantized_act");
+  ops.cuda_kernel<&cuda::flatten>("_contrib_quantized_flatten");
+  ops.cuda_kernel<&cuda::concat>("_contrib_quantized_concat");
+  ops.cuda_kernel<&cuda::embedding>("_contrib_quantized_embedding");
+  ops.cuda_kernel<&cuda::batch_norm>("_contrib_quantized_batch_norm");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

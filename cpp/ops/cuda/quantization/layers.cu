@@ -5,8 +5,7 @@
 #include "cpp/ops/nn/pooling.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using namespace quantization;  // NOLINT: parameters and scales
@@ -109,14 +108,11 @@ void pooling(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out)
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::convolution>("_contrib_quantized_conv", kCUDA);
-  ops.kernel<&cuda::fully_connected>("_contrib_quantized_fully_connected", kCUDA);
-  ops.kernel<&cuda::pooling>("_contrib_quantized_pooling", kCUDA);
+  ops.cuda_kernel<&cuda::convolution>("_contrib_quantized_conv");
+  ops.cuda_kernel<&cuda::fully_connected>("_contrib_quantized_fully_connected");
+  ops.cuda_kernel<&cuda::pooling>("_contrib_quantized_pooling");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -2,8 +2,7 @@
 #include "cpp/ops/cuda/quantization/convert.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using namespace quantization;  // NOLINT: parameters and scales
@@ -129,16 +128,13 @@ void quantize_asymmetric(KernelContext& ctx, const RangeParams& p, Inputs in, Ou
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::quantize>("_contrib_quantize", kCUDA);
-  ops.kernel<&quantize_v2>("_contrib_quantize_v2", kCUDA);
-  ops.kernel<&quantize_asymmetric>("_contrib_quantize_asym", kCUDA);
-  ops.kernel<&dequantize>("_contrib_dequantize", kCUDA);
-  ops.kernel<&requantize>("_contrib_requantize", kCUDA);
+  ops.cuda_kernel<&cuda::quantize>("_contrib_quantize");
+  ops.cuda_kernel<&quantize_v2>("_contrib_quantize_v2");
+  ops.cuda_kernel<&quantize_asymmetric>("_contrib_quantize_asym");
+  ops.cuda_kernel<&dequantize>("_contrib_dequantize");
+  ops.cuda_kernel<&requantize>("_contrib_requantize");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -12,8 +12,7 @@
 #include "cpp/ops/random/pdf.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using namespace mxlite::random;  // NOLINT: distributions and their draws
@@ -352,24 +351,21 @@ void dirichlet(KernelContext& ctx, const PdfParams& p, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
   mxlite::random::for_each_distribution([&]<class D>(D) {
     const std::string name = D::name;
-    ops.kernel<&draw_numbers<D>>("random_" + name, kCUDA);
-    ops.kernel<&draw_like<D>>("_random_" + name + "_like", kCUDA, {.strided_inputs = true});
-    ops.kernel<&sample<D>>("sample_" + name, kCUDA);
+    ops.cuda_kernel<&draw_numbers<D>>("random_" + name);
+    ops.cuda_kernel<&draw_like<D>>("_random_" + name + "_like", {.strided_inputs = true});
+    ops.cuda_kernel<&sample<D>>("sample_" + name);
   });
-  ops.kernel<&randint>("random_randint", kCUDA);
-  ops.kernel<&multinomial>("sample_multinomial", kCUDA);
-  ops.kernel<&multinomial_backward>("_multinomial_backward", kCUDA);
-  ops.kernel<&cuda::shuffle>("shuffle", kCUDA);
+  ops.cuda_kernel<&randint>("random_randint");
+  ops.cuda_kernel<&multinomial>("sample_multinomial");
+  ops.cuda_kernel<&multinomial_backward>("_multinomial_backward");
+  ops.cuda_kernel<&cuda::shuffle>("shuffle");
   mxlite::random::for_each_density(
-      [&]<class D>(D) { ops.kernel<&density<D>>(std::string("_random_pdf_") + D::name, kCUDA); });
-  ops.kernel<&dirichlet>("_random_pdf_dirichlet", kCUDA);
+      [&]<class D>(D) { ops.cuda_kernel<&density<D>>(std::string("_random_pdf_") + D::name); });
+  ops.cuda_kernel<&dirichlet>("_random_pdf_dirichlet");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -3,8 +3,7 @@
 #include "cpp/ops/cuda/reduce/reduce.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // data seen as (outer, n, inner).
@@ -68,12 +67,11 @@ void channel(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::arg<false>>("argmax", DeviceType::kCUDA);
-  ops.kernel<&cuda::arg<true>>("argmin", DeviceType::kCUDA);
-  ops.kernel<&cuda::channel>("argmax_channel", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::arg<false>>("argmax");
+  ops.cuda_kernel<&cuda::arg<true>>("argmin");
+  ops.cuda_kernel<&cuda::channel>("argmax_channel");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

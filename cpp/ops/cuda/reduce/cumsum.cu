@@ -5,8 +5,7 @@
 #include "cpp/ops/cuda/reduce/reduce.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Call {
@@ -81,11 +80,9 @@ void running_sums(KernelContext& ctx, const TensorRef& data, int64_t rows, doubl
   launch(ctx, scan_rows<double>, blocks_per_task(ctx, rows), kThreads, c);
 }
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::cumsum<false>>("cumsum", DeviceType::kCUDA);
-  ops.kernel<&cuda::cumsum<true>>("_cumsum_reverse", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::cumsum<false>>("cumsum");
+  ops.cuda_kernel<&cuda::cumsum<true>>("_cumsum_reverse");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -4,8 +4,7 @@
 #include "cpp/ops/cuda/reduce/reduce.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct SumExp : reduce::Adding {
@@ -60,10 +59,9 @@ void logsumexp(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::logsumexp>("logsumexp", DeviceType::kCUDA, {.strided_inputs = true});
+  ops.cuda_kernel<&cuda::logsumexp>("logsumexp", {.strided_inputs = true});
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

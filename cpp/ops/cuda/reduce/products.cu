@@ -5,11 +5,10 @@ namespace mxlite {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::plain_reduction<reduce::Prod>>("prod", kCUDA, kStrided);
-  ops.kernel<&cuda::plain_reduction<reduce::NanProd>>("nanprod", kCUDA, kStrided);
-  ops.kernel<&cuda::plain_reduction<reduce::Max>>("max", kCUDA, kStrided);
-  ops.kernel<&cuda::plain_reduction<reduce::Min>>("min", kCUDA, kStrided);
+  ops.cuda_kernel<&cuda::plain_reduction<reduce::Prod>>("prod", kStrided);
+  ops.cuda_kernel<&cuda::plain_reduction<reduce::NanProd>>("nanprod", kStrided);
+  ops.cuda_kernel<&cuda::plain_reduction<reduce::Max>>("max", kStrided);
+  ops.cuda_kernel<&cuda::plain_reduction<reduce::Min>>("min", kStrided);
 });
 
 }  // namespace mxlite

@@ -2,8 +2,7 @@
 #include "cpp/ops/cuda/reduce/reduce.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void mean(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
@@ -71,16 +70,13 @@ void channel_sum(KernelContext& ctx, const TensorRef& in, int axis, const Tensor
   run_reduction<reduce::Sum>(ctx, mask, in, out, {});
 }
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::plain_reduction<reduce::Sum>>("sum", kCUDA, kStrided);
-  ops.kernel<&cuda::plain_reduction<reduce::NanSum>>("nansum", kCUDA, kStrided);
-  ops.kernel<&cuda::mean>("mean", kCUDA, kStrided);
-  ops.kernel<&cuda::norm>("norm", kCUDA, kStrided);
-  ops.kernel<&cuda::moments>("moments", kCUDA, kStrided);
+  ops.cuda_kernel<&cuda::plain_reduction<reduce::Sum>>("sum", kStrided);
+  ops.cuda_kernel<&cuda::plain_reduction<reduce::NanSum>>("nansum", kStrided);
+  ops.cuda_kernel<&cuda::mean>("mean", kStrided);
+  ops.cuda_kernel<&cuda::norm>("norm", kStrided);
+  ops.cuda_kernel<&cuda::moments>("moments", kStrided);
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

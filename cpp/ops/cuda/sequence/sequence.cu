@@ -7,8 +7,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sequence/sequence.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Rows {
@@ -119,15 +118,12 @@ void reverse_sequences(KernelContext& ctx, const SequenceParams&, Inputs in, Out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::mask>("SequenceMask", kCUDA);
-  ops.kernel<&cuda::last>("SequenceLast", kCUDA);
-  ops.kernel<&last_backward>("_sequence_last_backward", kCUDA);
-  ops.kernel<&reverse_sequences>("SequenceReverse", kCUDA);
+  ops.cuda_kernel<&cuda::mask>("SequenceMask");
+  ops.cuda_kernel<&cuda::last>("SequenceLast");
+  ops.cuda_kernel<&last_backward>("_sequence_last_backward");
+  ops.cuda_kernel<&reverse_sequences>("SequenceReverse");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

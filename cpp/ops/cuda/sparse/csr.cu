@@ -6,8 +6,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using namespace sparse;  // NOLINT: parameters
@@ -265,20 +264,17 @@ void csr_rows(KernelContext& ctx, const CountParams& p, Inputs in, Outputs out) 
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&csr_dot>("_csr_dot", kCUDA);
-  ops.kernel<&csr_sampled_dot>("_csr_sampled_dot", kCUDA);
-  ops.kernel<&csr_spread>("_csr_spread", kCUDA);
-  ops.kernel<&csr_to_dense>("_csr_to_dense", kCUDA);
-  ops.kernel<&csr_gather>("_csr_gather", kCUDA);
-  ops.kernel<&csr_count>("_csr_count", kCUDA);
-  ops.kernel<&csr_collect>("_csr_collect", kCUDA);
-  ops.kernel<&csr_rows>("_csr_rows", kCUDA);
-  ops.kernel<&csr_sum>("_csr_sum", kCUDA);
+  ops.cuda_kernel<&csr_dot>("_csr_dot");
+  ops.cuda_kernel<&csr_sampled_dot>("_csr_sampled_dot");
+  ops.cuda_kernel<&csr_spread>("_csr_spread");
+  ops.cuda_kernel<&csr_to_dense>("_csr_to_dense");
+  ops.cuda_kernel<&csr_gather>("_csr_gather");
+  ops.cuda_kernel<&csr_count>("_csr_count");
+  ops.cuda_kernel<&csr_collect>("_csr_collect");
+  ops.cuda_kernel<&csr_rows>("_csr_rows");
+  ops.cuda_kernel<&csr_sum>("_csr_sum");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

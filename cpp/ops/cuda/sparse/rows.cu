@@ -5,8 +5,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using sparse::EmbeddingRowsParams;
@@ -128,18 +127,15 @@ void row_sparse_take(KernelContext& ctx, const NoParams&, Inputs in, Outputs out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&row_sparse_to_dense>("_row_sparse_to_dense", kCUDA);
-  ops.kernel<&nonzero_rows>("_nonzero_rows", kCUDA);
-  ops.kernel<&embedding_rows>("_embedding_rows", kCUDA);
-  ops.kernel<&unique_rows>("_unique_rows", kCUDA);
-  ops.kernel<&merge_rows>("_merge_rows", kCUDA);
-  ops.kernel<&find_rows>("_find_rows", kCUDA);
-  ops.kernel<&row_sparse_take>("_row_sparse_take", kCUDA);
+  ops.cuda_kernel<&row_sparse_to_dense>("_row_sparse_to_dense");
+  ops.cuda_kernel<&nonzero_rows>("_nonzero_rows");
+  ops.cuda_kernel<&embedding_rows>("_embedding_rows");
+  ops.cuda_kernel<&unique_rows>("_unique_rows");
+  ops.cuda_kernel<&merge_rows>("_merge_rows");
+  ops.cuda_kernel<&find_rows>("_find_rows");
+  ops.cuda_kernel<&row_sparse_take>("_row_sparse_take");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/cuda/sparse/rows.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using namespace optimizer;  // NOLINT: rules and their parameters
@@ -107,17 +106,14 @@ void group_adagrad(KernelContext& ctx, const GroupAdagradParams& p, Inputs in, O
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&update<Sgd, SgdParams>>("_rows_sgd_update", kCUDA);
-  ops.kernel<&update<SgdMom, SgdMomParams>>("_rows_sgd_mom_update", kCUDA);
-  ops.kernel<&update<Adam, AdamParams>>("_rows_adam_update", kCUDA);
-  ops.kernel<&update<Ftrl, FtrlParams>>("_rows_ftrl_update", kCUDA);
-  ops.kernel<&update<Adagrad, AdagradParams>>("_rows_adagrad_update", kCUDA);
-  ops.kernel<&group_adagrad>("_rows_group_adagrad_update", kCUDA);
+  ops.cuda_kernel<&update<Sgd, SgdParams>>("_rows_sgd_update");
+  ops.cuda_kernel<&update<SgdMom, SgdMomParams>>("_rows_sgd_mom_update");
+  ops.cuda_kernel<&update<Adam, AdamParams>>("_rows_adam_update");
+  ops.cuda_kernel<&update<Ftrl, FtrlParams>>("_rows_ftrl_update");
+  ops.cuda_kernel<&update<Adagrad, AdagradParams>>("_rows_adagrad_update");
+  ops.cuda_kernel<&group_adagrad>("_rows_group_adagrad_update");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

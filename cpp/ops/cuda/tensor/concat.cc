@@ -6,8 +6,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 enum class Direction { kJoin, kSplit };
@@ -49,13 +48,12 @@ void split_v2(KernelContext& ctx, const SplitV2Params& p, Inputs in, Outputs out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::concat>("Concat", DeviceType::kCUDA);
-  ops.kernel<&cuda::stack>("stack", DeviceType::kCUDA);
-  ops.kernel<&cuda::slice_channel>("SliceChannel", DeviceType::kCUDA);
-  ops.kernel<&cuda::split_v2>("_split_v2", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::concat>("Concat");
+  ops.cuda_kernel<&cuda::stack>("stack");
+  ops.cuda_kernel<&cuda::slice_channel>("SliceChannel");
+  ops.cuda_kernel<&cuda::split_v2>("_split_v2");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -6,8 +6,7 @@
 #include "cpp/ops/tensor/reshape.h"
 #include "cpp/ops/tensor/reshape_to.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 template <class P>
@@ -28,26 +27,23 @@ void broadcast(KernelContext& ctx, const void*, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
   constexpr Kernel kStrided = {.strided_inputs = true};
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   for (const char* op : {"_copy", "_copyto", "BlockGrad", "make_loss"})
-    ops.kernel<&copy_all<NoParams>>(op, kCUDA, kStrided);
-  for (const char* op : {"Cast", "amp_cast"})
-    ops.kernel<&copy_all<CastParams>>(op, kCUDA, kStrided);
-  ops.kernel<&copy_all<AmpMulticastParams>>("amp_multicast", kCUDA, kStrided);
-  ops.kernel<&reshape<ReshapeParams>>("Reshape", kCUDA);
+    ops.cuda_kernel<&copy_all<NoParams>>(op, kStrided);
+  for (const char* op : {"Cast", "amp_cast"}) ops.cuda_kernel<&copy_all<CastParams>>(op, kStrided);
+  ops.cuda_kernel<&copy_all<AmpMulticastParams>>("amp_multicast", kStrided);
+  ops.cuda_kernel<&reshape<ReshapeParams>>("Reshape");
   for (const char* op : {"Flatten", "_identity_with_attr_like_rhs"})
-    ops.kernel<&reshape<NoParams>>(op, kCUDA);
-  ops.kernel<&reshape<ExpandDimsParams>>("expand_dims", kCUDA);
-  ops.kernel<&reshape<SqueezeParams>>("squeeze", kCUDA);
-  ops.kernel<&reshape<ReshapeLikeParams>>("reshape_like", kCUDA);
-  ops.kernel<&reshape<ReshapeToParams>>("_reshape_to", kCUDA);
+    ops.cuda_kernel<&reshape<NoParams>>(op);
+  ops.cuda_kernel<&reshape<ExpandDimsParams>>("expand_dims");
+  ops.cuda_kernel<&reshape<SqueezeParams>>("squeeze");
+  ops.cuda_kernel<&reshape<ReshapeLikeParams>>("reshape_like");
+  ops.cuda_kernel<&reshape<ReshapeToParams>>("_reshape_to");
   for (const char* op : {"broadcast_to", "broadcast_axis", "broadcast_like"})
     ops.add_kernel(op, kCUDA, {.run = &broadcast, .strided_inputs = true});
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -75,13 +75,13 @@ void size_array(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
-  ops.kernel<&zeros>("_zeros", DeviceType::kCUDA);
-  ops.kernel<&ones>("_ones", DeviceType::kCUDA);
-  ops.kernel<&full>("_full", DeviceType::kCUDA);
-  ops.kernel<&zeros_like>("zeros_like", DeviceType::kCUDA, kStrided);
-  ops.kernel<&ones_like>("ones_like", DeviceType::kCUDA, kStrided);
-  ops.kernel<&shape_array>("shape_array", DeviceType::kCUDA, kStrided);
-  ops.kernel<&size_array>("size_array", DeviceType::kCUDA, kStrided);
+  ops.cuda_kernel<&zeros>("_zeros");
+  ops.cuda_kernel<&ones>("_ones");
+  ops.cuda_kernel<&full>("_full");
+  ops.cuda_kernel<&zeros_like>("zeros_like", kStrided);
+  ops.cuda_kernel<&ones_like>("ones_like", kStrided);
+  ops.cuda_kernel<&shape_array>("shape_array", kStrided);
+  ops.cuda_kernel<&size_array>("size_array", kStrided);
 });
 
 }  // namespace mxlite

@@ -6,8 +6,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/depth_to_space.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void place(KernelContext& ctx, const DiagonalView& v, const TensorRef& from, const TensorRef& to) {
@@ -56,14 +55,13 @@ void space_to_depth(KernelContext& ctx, const BlockSizeParams& p, Inputs in, Out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&cuda::diag>("diag", DeviceType::kCUDA, strided);
-  ops.kernel<&cuda::diag_backward>("_diag_backward", DeviceType::kCUDA, strided);
-  ops.kernel<&cuda::depth_to_space>("depth_to_space", DeviceType::kCUDA);
-  ops.kernel<&cuda::space_to_depth>("space_to_depth", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::diag>("diag", strided);
+  ops.cuda_kernel<&cuda::diag_backward>("_diag_backward", strided);
+  ops.cuda_kernel<&cuda::depth_to_space>("depth_to_space");
+  ops.cuda_kernel<&cuda::space_to_depth>("space_to_depth");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

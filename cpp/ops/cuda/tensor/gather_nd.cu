@@ -7,8 +7,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/gather_nd.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Coordinates {
@@ -100,15 +99,13 @@ void index_copy(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&cuda::gather_nd>("gather_nd", kCUDA);
-  ops.kernel<&cuda::scatter_nd>("scatter_nd", kCUDA);
-  ops.kernel<&cuda::gather_nd_backward>("_gather_nd_backward", kCUDA);
-  ops.kernel<&cuda::scatter_set_nd>("_scatter_set_nd", kCUDA);
-  ops.kernel<&cuda::index_copy>("_contrib_index_copy", kCUDA);
+  ops.cuda_kernel<&cuda::gather_nd>("gather_nd");
+  ops.cuda_kernel<&cuda::scatter_nd>("scatter_nd");
+  ops.cuda_kernel<&cuda::gather_nd_backward>("_gather_nd_backward");
+  ops.cuda_kernel<&cuda::scatter_set_nd>("_scatter_set_nd");
+  ops.cuda_kernel<&cuda::index_copy>("_contrib_index_copy");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -13,7 +13,7 @@ void raise_async(KernelContext&, const NoParams&, Inputs, Outputs) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&raise_async>("_raise_async", DeviceType::kCUDA, {.strided_inputs = true});
+  ops.cuda_kernel<&raise_async>("_raise_async", {.strided_inputs = true});
 });
 
 }  // namespace mxlite

@@ -9,8 +9,7 @@
 #include "cpp/ops/tensor/creation.h"
 #include "cpp/ops/tensor/index_array.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // Element i is value(i) = first + i / repeat * step, or `last` for the last one.
@@ -127,17 +126,13 @@ void fill_value(KernelContext& ctx, const TensorRef& out, Number value) {
   }
 }
 
-}  // namespace cuda
-
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&arange>("_arange", kCUDA);
-  ops.kernel<&linspace>("_linspace", kCUDA);
-  ops.kernel<&eye>("_eye", kCUDA);
-  ops.kernel<&index_array>("_contrib_index_array", kCUDA, strided);
-  ops.kernel<&arange_like>("_contrib_arange_like", kCUDA, strided);
+  ops.cuda_kernel<&arange>("_arange");
+  ops.cuda_kernel<&linspace>("_linspace");
+  ops.cuda_kernel<&eye>("_eye");
+  ops.cuda_kernel<&index_array>("_contrib_index_array", strided);
+  ops.cuda_kernel<&arange_like>("_contrib_arange_like", strided);
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 void repeat(KernelContext& ctx, const RepeatParams& p, Inputs in, Outputs out) {
@@ -35,11 +34,10 @@ void tile(KernelContext& ctx, const TileParams& p, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::repeat>("repeat", DeviceType::kCUDA);
-  ops.kernel<&cuda::tile>("tile", DeviceType::kCUDA, {.strided_inputs = true});
+  ops.cuda_kernel<&cuda::repeat>("repeat");
+  ops.cuda_kernel<&cuda::tile>("tile", {.strided_inputs = true});
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -8,8 +8,7 @@
 #include "cpp/ops/tensor/one_hot.h"
 #include "cpp/ops/tensor/pad.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // `row` elements share a condition.
@@ -222,18 +221,15 @@ void pad_backward(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&where>("where", kCUDA);
-  ops.kernel<&one_hot>("one_hot", kCUDA);
-  ops.kernel<&ravel>("ravel_multi_index", kCUDA);
-  ops.kernel<&unravel>("unravel_index", kCUDA);
-  ops.kernel<&fill_element>("fill_element_0index", kCUDA);
-  ops.kernel<&pad>("Pad", kCUDA);
-  ops.kernel<&pad_backward>("_pad_backward", kCUDA);
+  ops.cuda_kernel<&where>("where");
+  ops.cuda_kernel<&one_hot>("one_hot");
+  ops.cuda_kernel<&ravel>("ravel_multi_index");
+  ops.cuda_kernel<&unravel>("unravel_index");
+  ops.cuda_kernel<&fill_element>("fill_element_0index");
+  ops.cuda_kernel<&pad>("Pad");
+  ops.cuda_kernel<&pad_backward>("_pad_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -6,8 +6,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/crop.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // The region of an array, as an array of its own.
@@ -75,19 +74,16 @@ void slice_assign_scalar(KernelContext& ctx, const SliceAssignScalarParams& p, I
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&cuda::slice>("slice", kCUDA, strided);
-  ops.kernel<&slice_axis>("slice_axis", kCUDA, strided);
-  ops.kernel<&slice_like>("slice_like", kCUDA, strided);
-  ops.kernel<&crop>("Crop", kCUDA);
-  ops.kernel<&slice_backward>("_slice_backward", kCUDA, strided);
-  ops.kernel<&slice_assign>("_slice_assign", kCUDA);
-  ops.kernel<&slice_assign_scalar>("_slice_assign_scalar", kCUDA);
+  ops.cuda_kernel<&cuda::slice>("slice", strided);
+  ops.cuda_kernel<&slice_axis>("slice_axis", strided);
+  ops.cuda_kernel<&slice_like>("slice_like", strided);
+  ops.cuda_kernel<&crop>("Crop");
+  ops.cuda_kernel<&slice_backward>("_slice_backward", strided);
+  ops.cuda_kernel<&slice_assign>("_slice_assign");
+  ops.cuda_kernel<&slice_assign_scalar>("_slice_assign_scalar");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -5,8 +5,7 @@
 #include "cpp/ops/cuda/tensor/sort.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 
 uint64_t bits_of_one(DType dtype) {
   uint64_t one = 0;
@@ -101,12 +100,11 @@ void topk(KernelContext& ctx, const TopkParams& p, Inputs in, Outputs out) {
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::sort>("sort", DeviceType::kCUDA);
-  ops.kernel<&cuda::argsort>("argsort", DeviceType::kCUDA);
-  ops.kernel<&cuda::topk>("topk", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::sort>("sort");
+  ops.cuda_kernel<&cuda::argsort>("argsort");
+  ops.cuda_kernel<&cuda::topk>("topk");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -8,8 +8,7 @@
 #include "cpp/ops/tensor/sort.h"
 #include "cpp/ops/tensor/take.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct AxisView {
@@ -144,18 +143,15 @@ void put_along_axis(KernelContext& ctx, const PutAlongAxisParams& p, Inputs in, 
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&take>("take", kCUDA, {.supports = supports_if<&not_raise>()});
-  ops.kernel<&take_backward>("_take_backward", kCUDA);
-  ops.kernel<&batch_take>("batch_take", kCUDA);
-  ops.kernel<&pick>("pick", kCUDA);
-  ops.kernel<&pick_backward>("_pick_backward", kCUDA);
-  ops.kernel<&take_along_axis>("_take_along_axis", kCUDA);
-  ops.kernel<&put_along_axis>("_put_along_axis", kCUDA);
+  ops.cuda_kernel<&take>("take", {.supports = supports_if<&not_raise>()});
+  ops.cuda_kernel<&take_backward>("_take_backward");
+  ops.cuda_kernel<&batch_take>("batch_take");
+  ops.cuda_kernel<&pick>("pick");
+  ops.cuda_kernel<&pick_backward>("_pick_backward");
+  ops.cuda_kernel<&take_along_axis>("_take_along_axis");
+  ops.cuda_kernel<&put_along_axis>("_put_along_axis");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -4,8 +4,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 template <class P>
@@ -32,14 +31,12 @@ void reverse(KernelContext& ctx, const ReverseParams& p, Inputs in, Outputs out)
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
   const Kernel strided{.strided_inputs = true};
-  ops.kernel<&permute<TransposeParams>>("transpose", DeviceType::kCUDA, strided);
-  ops.kernel<&permute<SwapAxisParams>>("SwapAxis", DeviceType::kCUDA, strided);
-  ops.kernel<&cuda::reverse>("reverse", DeviceType::kCUDA, strided);
+  ops.cuda_kernel<&permute<TransposeParams>>("transpose", strided);
+  ops.cuda_kernel<&permute<SwapAxisParams>>("SwapAxis", strided);
+  ops.cuda_kernel<&cuda::reverse>("reverse", strided);
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

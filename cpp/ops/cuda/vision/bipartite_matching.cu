@@ -5,8 +5,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/bipartite_matching.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct MatchingArgs {
@@ -113,10 +112,9 @@ void bipartite_matching(KernelContext& ctx, const BipartiteMatchingParams& p, In
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::bipartite_matching>("_contrib_bipartite_matching", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::bipartite_matching>("_contrib_bipartite_matching");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

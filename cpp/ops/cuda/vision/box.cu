@@ -3,8 +3,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/box.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 template <class C>
@@ -141,12 +140,11 @@ void box_decode(KernelContext& ctx, const BoxDecodeParams& p, Inputs in, Outputs
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::box_iou>("_contrib_box_iou", DeviceType::kCUDA);
-  ops.kernel<&cuda::box_encode>("_contrib_box_encode", DeviceType::kCUDA);
-  ops.kernel<&cuda::box_decode>("_contrib_box_decode", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::box_iou>("_contrib_box_iou");
+  ops.cuda_kernel<&cuda::box_encode>("_contrib_box_encode");
+  ops.cuda_kernel<&cuda::box_decode>("_contrib_box_decode");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

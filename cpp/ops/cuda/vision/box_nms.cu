@@ -3,8 +3,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/box_nms.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct NmsArgs {
@@ -199,11 +198,10 @@ void box_nms_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::box_nms>("_contrib_box_nms", DeviceType::kCUDA);
-  ops.kernel<&cuda::box_nms_backward>("_box_nms_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::box_nms>("_contrib_box_nms");
+  ops.cuda_kernel<&cuda::box_nms_backward>("_box_nms_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -6,8 +6,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/correlation.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // Coordinates are those of the zero-padded images.
@@ -132,11 +131,10 @@ void correlation_backward(KernelContext& ctx, const CorrelationParams& params, I
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::correlation>("Correlation", DeviceType::kCUDA);
-  ops.kernel<&cuda::correlation_backward>("_correlation_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::correlation>("Correlation");
+  ops.cuda_kernel<&cuda::correlation_backward>("_correlation_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -13,8 +13,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/deformable_convolution.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct Geometry {
@@ -288,12 +287,11 @@ void backward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
 
 template <class P>
 void register_one(OpRegistry& ops, const char* forward_name, const char* backward_name) {
-  ops.kernel<&forward<P>>(forward_name, DeviceType::kCUDA);
-  ops.kernel<&backward<P>>(backward_name, DeviceType::kCUDA);
+  ops.cuda_kernel<&forward<P>>(forward_name);
+  ops.cuda_kernel<&backward<P>>(backward_name);
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   cuda::register_one<DeformableConvolutionParams>(ops, "_contrib_DeformableConvolution",
@@ -302,4 +300,4 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
       ops, "_contrib_ModulatedDeformableConvolution", "_modulated_deformable_convolution_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

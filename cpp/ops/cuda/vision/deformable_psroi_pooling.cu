@@ -5,8 +5,7 @@
 #include "cpp/ops/cuda/vision/regions.cuh"
 #include "cpp/ops/registration.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using mxlite::cpu::Neighbours;
@@ -191,12 +190,10 @@ void moved_pooling_backward(KernelContext& ctx, const DeformablePsRoiPoolingPara
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::moved_pooling>(cuda::kOp, DeviceType::kCUDA);
-  ops.kernel<&cuda::moved_pooling_backward>("_deformable_psroi_pooling_backward",
-                                            DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::moved_pooling>(cuda::kOp);
+  ops.cuda_kernel<&cuda::moved_pooling_backward>("_deformable_psroi_pooling_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

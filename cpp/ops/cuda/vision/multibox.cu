@@ -3,8 +3,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 constexpr int kMostKinds = 64;
@@ -267,12 +266,11 @@ void detection(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in, 
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kNeverRead = {.strided_inputs = true};
-  ops.kernel<&cuda::prior>("_contrib_MultiBoxPrior", DeviceType::kCUDA, kNeverRead);
-  ops.kernel<&cuda::detection>("_contrib_MultiBoxDetection", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::prior>("_contrib_MultiBoxPrior", kNeverRead);
+  ops.cuda_kernel<&cuda::detection>("_contrib_MultiBoxDetection");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

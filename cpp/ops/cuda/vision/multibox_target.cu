@@ -7,8 +7,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 constexpr float kNoOverlap = -1.0f;  // less than any overlap that can match
@@ -316,10 +315,9 @@ void target(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in, Output
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::target>("_contrib_MultiBoxTarget", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::target>("_contrib_MultiBoxTarget");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

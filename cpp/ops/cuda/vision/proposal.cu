@@ -2,8 +2,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/proposal_rules.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using mxlite::proposal::ImageInfo;
@@ -175,11 +174,10 @@ void proposal_op(KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::proposal_op>("_contrib_Proposal", DeviceType::kCUDA);
-  ops.kernel<&cuda::proposal_op>("_contrib_MultiProposal", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::proposal_op>("_contrib_Proposal");
+  ops.cuda_kernel<&cuda::proposal_op>("_contrib_MultiProposal");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -1,8 +1,7 @@
 // Position-sensitive ROI pooling: the average over each bin, which reads its own channel.
 #include "cpp/ops/cuda/vision/roi.cuh"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 struct GroupedArgs {
@@ -135,11 +134,10 @@ void psroi_pooling_backward(KernelContext& ctx, const RoiGradParams<PsRoiPooling
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::psroi_pooling>("_contrib_PSROIPooling", DeviceType::kCUDA);
-  ops.kernel<&cuda::psroi_pooling_backward>("_psroi_pooling_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::psroi_pooling>("_contrib_PSROIPooling");
+  ops.cuda_kernel<&cuda::psroi_pooling_backward>("_psroi_pooling_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

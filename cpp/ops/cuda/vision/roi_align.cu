@@ -1,8 +1,7 @@
 // ROIAlign: the average of bilinear samples over each bin of a region.
 #include "cpp/ops/cuda/vision/roi.cuh"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // One axis of a region: bins of `bin` length from `start`, each with `samples` points.
@@ -224,11 +223,10 @@ void roi_align_backward(KernelContext& ctx, const RoiGradParams<RoiAlignParams>&
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::roi_align>("_contrib_ROIAlign", DeviceType::kCUDA);
-  ops.kernel<&cuda::roi_align_backward>("_roi_align_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::roi_align>("_contrib_ROIAlign");
+  ops.cuda_kernel<&cuda::roi_align_backward>("_roi_align_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -1,8 +1,7 @@
 // ROI pooling: the maximum over each bin of a region.
 #include "cpp/ops/cuda/vision/roi.cuh"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // One axis of a region: its bins, in whole pixels.
@@ -114,11 +113,10 @@ void roi_pooling_backward(KernelContext& ctx, const RoiGradParams<RoiPoolingPara
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::roi_pooling>("ROIPooling", DeviceType::kCUDA);
-  ops.kernel<&cuda::roi_pooling_backward>("_roi_pooling_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::roi_pooling>("ROIPooling");
+  ops.cuda_kernel<&cuda::roi_pooling_backward>("_roi_pooling_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

@@ -6,8 +6,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 using mxlite::cpu::Neighbours;
@@ -135,11 +134,10 @@ void rotated_align_backward(KernelContext& ctx, const RoiGradParams<RotatedRoiAl
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.kernel<&cuda::rotated_align>("_contrib_RROIAlign", DeviceType::kCUDA);
-  ops.kernel<&cuda::rotated_align_backward>("_rotated_roi_align_backward", DeviceType::kCUDA);
+  ops.cuda_kernel<&cuda::rotated_align>("_contrib_RROIAlign");
+  ops.cuda_kernel<&cuda::rotated_align_backward>("_rotated_roi_align_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda

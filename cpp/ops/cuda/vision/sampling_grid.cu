@@ -11,8 +11,7 @@
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/sampling_grid.h"
 
-namespace mxlite {
-namespace cuda {
+namespace mxlite::cuda {
 namespace {
 
 // Images of (height, width) are read at (out_height, out_width) points.
@@ -262,16 +261,13 @@ void generator_backward(KernelContext& ctx, const GridGeneratorParams& p, Inputs
 }
 
 }  // namespace
-}  // namespace cuda
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  using namespace cuda;  // NOLINT: this folder's own names
-  constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&sampler>("BilinearSampler", kCUDA);
-  ops.kernel<&sampler_backward>("_bilinear_sampler_backward", kCUDA);
-  ops.kernel<&transformer>("SpatialTransformer", kCUDA);
-  ops.kernel<&generator>("GridGenerator", kCUDA);
-  ops.kernel<&generator_backward>("_grid_generator_backward", kCUDA);
+  ops.cuda_kernel<&sampler>("BilinearSampler");
+  ops.cuda_kernel<&sampler_backward>("_bilinear_sampler_backward");
+  ops.cuda_kernel<&transformer>("SpatialTransformer");
+  ops.cuda_kernel<&generator>("GridGenerator");
+  ops.cuda_kernel<&generator_backward>("_grid_generator_backward");
 });
 
-}  // namespace mxlite
+}  // namespace mxlite::cuda
