@@ -1,7 +1,5 @@
 // Calls compiled graphs; a call is one node on the tape.
 #pragma once
-#include <memory>
-
 #include "cpp/autograd/tape.h"
 #include "cpp/graph/cached_graph.h"
 

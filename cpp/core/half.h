@@ -3,7 +3,6 @@
 #include <immintrin.h>
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "cpp/base/host_device.h"

@@ -2,7 +2,6 @@
 // dimension may be -1 (unknown), and ndim -1 stands for a shape of which nothing is known.
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <ostream>

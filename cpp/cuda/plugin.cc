@@ -19,7 +19,6 @@
 #include "cpp/kvstore/comm/nccl/nccl_communicator.h"
 #include "cpp/kvstore/comm/nccl/nccl_group.h"
 #include "cpp/ndarray/cuda/copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/rtc/nvrtc.h"
 

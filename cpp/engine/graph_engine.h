@@ -1,6 +1,5 @@
 // Base of all engines: the scheduler, waits, and running a task in the calling thread.
 #pragma once
-#include <atomic>
 #include <mutex>
 #include <string>
 

@@ -1,7 +1,6 @@
 // Helpers of passes. Rewrite makes a new graph from an old one: a pass visits the old nodes in
 // order and keeps, replaces or drops each.
 #pragma once
-#include <utility>
 #include <vector>
 
 #include "cpp/graph/graph.h"

@@ -1,7 +1,6 @@
 // Encoding images: JPEG with libjpeg-turbo, PNG with libpng.
 #pragma once
 #include <cstddef>
-#include <span>
 #include <vector>
 
 #include "cpp/io/decode.h"

@@ -1,7 +1,6 @@
 #include "cpp/io/jpeg_decoder.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "cpp/io/jpeg_errors.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "cpp/base/error.h"
 #include "cpp/base/hash.h"

@@ -1,6 +1,5 @@
 // Arrays whose values the program sets later; tasks that read them may be pushed before that.
 #pragma once
-#include <memory>
 #include <string>
 
 #include "cpp/ndarray/ndarray.h"

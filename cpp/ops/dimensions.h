@@ -3,7 +3,6 @@
 // reject only shapes that cannot match, and return -1 for results that depend on an unknown
 // dimension.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 
 #include "cpp/base/checked_math.h"

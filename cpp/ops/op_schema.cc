@@ -1,4 +1,3 @@
-#include "cpp/ops/op_schema.h"
 
 #include <algorithm>
 

@@ -1,6 +1,5 @@
 #include "cpp/ops/plan_choice.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <limits>
 

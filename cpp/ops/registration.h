@@ -4,9 +4,9 @@
 #pragma once
 #include <cstdint>
 
-namespace mxlite {
+#include "cpp/ops/op_schema.h"
 
-class OpRegistry;
+namespace mxlite {
 
 // Stages of registration. They run in this order, and the files of a stage in the order of
 // their paths, independent of the linker. An operator's kernels are tried in the order of

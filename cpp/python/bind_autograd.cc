@@ -1,7 +1,6 @@
 // mx.autograd: modes, variables, backward, custom functions.
 #include <pybind11/stl.h>
 
-#include <optional>
 #include <vector>
 
 #include "cpp/autograd/anomaly.h"

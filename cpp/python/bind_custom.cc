@@ -2,8 +2,6 @@
 // engine's callback worker, which may take the GIL and wait; see Note [Custom operators].
 #include <pybind11/stl.h>
 
-#include <functional>
-
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/overwritten.h"

@@ -1,8 +1,6 @@
 // NumPy and DLPack, both ways.
 #include <pybind11/numpy.h>
 
-#include <cstring>
-
 #include "cpp/core/accelerator.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/write_line.h"

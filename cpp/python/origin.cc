@@ -1,7 +1,6 @@
 // Finds the user's Python line of the current call, for errors that appear later.
 #include <array>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 

@@ -1,7 +1,6 @@
 // Makes the node of an operator call. Inputs that are not given become variables, named as in 1.x.
 #pragma once
 #include <map>
-#include <optional>
 #include <string>
 
 #include "cpp/symbol/node.h"

@@ -1,7 +1,6 @@
 // The operators of symbols that call subgraphs: _foreach, _while_loop and _cond.
 #pragma once
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 

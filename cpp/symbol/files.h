@@ -2,7 +2,6 @@
 #pragma once
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "cpp/base/file_error.h"
 #include "cpp/symbol/node.h"

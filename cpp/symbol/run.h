@@ -1,7 +1,6 @@
 // Runs calls of symbols on arrays: adds them to the running trace, or runs them one by one.
 #pragma once
 #include <functional>
-#include <memory>
 
 #include "cpp/graph/walk.h"
 #include "cpp/ops/invoke.h"

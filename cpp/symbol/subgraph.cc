@@ -1,6 +1,5 @@
 #include "cpp/symbol/subgraph.h"
 
-#include <algorithm>
 #include <mutex>
 #include <set>
 #include <unordered_map>

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/planned_kernel.h"
 #include "cpp/ops/registration.h"
 #include "tests/cpp/errors.h"

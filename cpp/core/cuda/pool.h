@@ -2,7 +2,6 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <span>
 
 #include "cpp/core/allocator.h"

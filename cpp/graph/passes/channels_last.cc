@@ -3,7 +3,6 @@
 // that backward operators are channels-last, too. Transposes a value at most once in each
 // direction. Images with few channels get channels of zeros, see Note [Images of few channels].
 #include <algorithm>
-#include <optional>
 
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"

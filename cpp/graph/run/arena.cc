@@ -1,7 +1,6 @@
 #include "cpp/graph/run/arena.h"
 
 #include <map>
-#include <utility>
 
 #include "cpp/core/accelerator.h"
 #include "cpp/core/cpu/large_blocks.h"

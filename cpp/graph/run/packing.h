@@ -2,7 +2,6 @@
 // other packings; mostly it computes the packed weight of one layer. Executables of a network for
 // several input shapes mostly have the same packings, so they share the results (packed_weights.h).
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "cpp/graph/run/program.h"

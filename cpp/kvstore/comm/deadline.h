@@ -1,7 +1,6 @@
 // Deadlines for waits on other processes.
 #pragma once
 #include <chrono>
-#include <string>
 
 namespace mxlite {
 

@@ -1,7 +1,6 @@
 // The group of all processes of the job, and its backend. MPI is a plug-in: its shared object
 // is loaded when a job of several processes needs it, and not by importing mxlite.
 #pragma once
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 // attributes.
 #pragma once
 #include <memory>
-#include <string>
 
 #include "cpp/base/json.h"
 

@@ -1,10 +1,8 @@
 // all_reduce and broadcast: every rank gets an array of the same shape.
-#include <algorithm>
 
 #include "cpp/ops/collective/params.h"
 #include "cpp/ops/collective/reductions.h"
 #include "cpp/ops/collective/run.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::collective {

@@ -2,7 +2,6 @@
 #include "cpp/ops/collective/params.h"
 #include "cpp/ops/collective/reductions.h"
 #include "cpp/ops/collective/run.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::collective {

@@ -2,7 +2,6 @@
 // one before and of kind marks[i, j] in [0, K). The second output is the state at the end, which a
 // following stretch of the same process starts from.
 #include "cpp/ops/dimensions.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,7 +1,6 @@
 // Float32 copies of half arrays, for kernels of several steps: halves are computed in float32 and
 // rounded once, so no step may leave a rounded value to the next.
 #pragma once
-#include <cstdint>
 #include <span>
 #include <vector>
 

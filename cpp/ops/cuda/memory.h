@@ -1,7 +1,5 @@
 // Device memory inside a kernel call: copies, zeros, parts of the scratch block.
 #pragma once
-#include <cstdint>
-
 #include "cpp/ops/cuda/context.h"
 
 namespace mxlite::cuda {

@@ -1,6 +1,5 @@
 // Planned kernels: convolutions with what follows them, and the layers between convolutions in
 // channels-last memory.
-#include <string_view>
 
 #include "cpp/ops/cuda/channels_last_plan.h"
 #include "cpp/ops/cuda/nn/convolution_plan.h"

@@ -1,6 +1,5 @@
 // to_tensor, normalize, crop, resize, flips.
 #include <memory>
-#include <string>
 
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/image/image.h"

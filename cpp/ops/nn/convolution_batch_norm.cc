@@ -1,7 +1,6 @@
 #include "cpp/ops/nn/convolution_batch_norm.h"
 
 #include "cpp/base/str.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,7 +1,6 @@
 #include "cpp/ops/nn/interleaved_attention.h"
 
 #include "cpp/ops/nn/dot_product_attention_gradient.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,5 +1,4 @@
 // Gradient of Pooling made of ordinary operators, for second-order gradients.
-#include <cmath>
 #include <memory>
 
 #include "cpp/ops/nn/composite_gradients.h"

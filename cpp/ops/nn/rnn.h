@@ -4,7 +4,6 @@
 // the product: n = tanh(Wx + b + r * (Rh + b)).
 #pragma once
 #include <optional>
-#include <span>
 
 #include "cpp/ops/attr.h"
 

@@ -3,7 +3,6 @@
 #pragma once
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 
 #include "cpp/ops/pointwise/simd_math.h"

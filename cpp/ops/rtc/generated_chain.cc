@@ -1,6 +1,5 @@
 #include "cpp/ops/rtc/generated_chain.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>

@@ -1,10 +1,7 @@
 // one_hot, ravel_multi_index, unravel_index, fill_element_0index.
 #include "cpp/ops/tensor/one_hot.h"
 
-#include <vector>
-
 #include "cpp/ops/dimensions.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

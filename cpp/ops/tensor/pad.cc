@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "cpp/ops/dimensions.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/slice.h"
 

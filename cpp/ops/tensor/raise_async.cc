@@ -1,5 +1,4 @@
 // _raise_async: its kernel throws. For tests of asynchronous errors.
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cpp/ops/dimensions.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

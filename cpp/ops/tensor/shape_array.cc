@@ -1,5 +1,4 @@
 // shape_array and size_array.
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,10 +1,8 @@
 // transpose, SwapAxis, reverse.
 #include "cpp/ops/tensor/transpose.h"
 
-#include <memory>
 #include <vector>
 
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,7 +1,6 @@
 #include "cpp/ops/vision/bipartite_matching.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,7 +1,6 @@
 #include "cpp/ops/vision/crop.h"
 
 #include "cpp/ops/dimensions.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

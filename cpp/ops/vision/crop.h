@@ -1,7 +1,5 @@
 // Crop: cuts (batch, channels, height, width) data to the size h_w or to that of a second input.
 #pragma once
-#include <tuple>
-
 #include "cpp/ops/attr.h"
 
 namespace mxlite {

@@ -2,7 +2,6 @@
 
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

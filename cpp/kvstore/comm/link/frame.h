@@ -3,10 +3,8 @@
 // frame's number on its connection, which only a process with the job's key can compute. Received
 // data is checked before it is used; an invalid frame ends the connection.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>

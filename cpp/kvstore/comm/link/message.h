@@ -2,7 +2,6 @@
 // its members, in their order in the body: numbers, bools, enumerators, texts, and vectors of these
 // or of such structs. If it has `check()`, decode calls it; it throws for invalid values.
 #pragma once
-#include <limits>
 #include <string>
 #include <tuple>
 #include <type_traits>

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include "cpp/core/profile_hooks.h"
 #include "cpp/kvstore/comm/descriptors.h"

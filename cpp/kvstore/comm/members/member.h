@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "cpp/kvstore/comm/link/reactor.h"
 #include "cpp/kvstore/comm/members/messages.h"

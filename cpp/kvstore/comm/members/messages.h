@@ -1,7 +1,6 @@
 // Messages between the processes of a job and its scheduler, at which they register.
 #pragma once
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
 // Notifies owners when the work of a stream is done, on a thread that sleeps until then.
 #pragma once
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>

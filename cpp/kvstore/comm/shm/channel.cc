@@ -4,8 +4,6 @@
 #include <sched.h>
 #include <signal.h>
 
-#include <algorithm>
-
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/deadline.h"
 

@@ -1,7 +1,6 @@
 #include "cpp/ops/contrib/fft.h"
 
 #include "cpp/ops/cpu/contrib/fft_plan.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -3,7 +3,6 @@
 #include "cpp/ops/cpu/contrib/hawkes_process.h"
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

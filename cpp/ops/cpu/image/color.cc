@@ -1,5 +1,4 @@
 #include <array>
-#include <cmath>
 
 #include "cpp/ops/cpu/image/pixel.h"
 #include "cpp/ops/cpu/strided_copy.h"

@@ -2,7 +2,6 @@
 // rounded once.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 
 #include "cpp/core/threads.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/pointwise/unary_functors.h"
 #include "cpp/ops/registration.h"

@@ -7,7 +7,6 @@
 #include "cpp/ops/cpu/nn/deconvolution.h"
 #include "cpp/ops/cpu/nn/unfold.h"
 #include "cpp/ops/nn/deconvolution.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cpp/ops/cpu/flushing.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

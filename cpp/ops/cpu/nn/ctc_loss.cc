@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/simd_math.h"
 #include "cpp/ops/registration.h"
 

@@ -1,7 +1,6 @@
 #include "cpp/ops/nn/im2col.h"
 
 #include "cpp/ops/cpu/nn/unfold.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

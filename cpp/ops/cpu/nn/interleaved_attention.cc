@@ -5,7 +5,6 @@
 
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/dot_product_attention.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -10,7 +10,6 @@
 #include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/cpu/nn/vector_kernels.h"
 #include "cpp/ops/nn/normalized_rows.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

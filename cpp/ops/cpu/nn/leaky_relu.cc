@@ -1,12 +1,9 @@
 #include "cpp/ops/nn/leaky_relu.h"
 
-#include <cmath>
-
 #include "cpp/core/random.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/vector_kernels.h"
 #include "cpp/ops/nn/gelu_forms.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/registration.h"
 

@@ -5,7 +5,6 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/registration.h"
 

@@ -2,7 +2,6 @@
 
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/rnn_pass.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -2,7 +2,6 @@
 // other. Backward uses it too, where forward kept nothing.
 #pragma once
 #include <cstddef>
-#include <type_traits>
 
 #include "cpp/core/random.h"
 #include "cpp/ops/cpu/nn/parallel.h"

@@ -12,7 +12,6 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/softmax.h"
 #include "cpp/ops/nn/channel_blocks.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/registration.h"
 

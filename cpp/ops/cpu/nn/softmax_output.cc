@@ -1,11 +1,8 @@
 #include "cpp/ops/nn/softmax_output.h"
 
-#include <cmath>
-
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/softmax.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

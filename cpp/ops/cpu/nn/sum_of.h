@@ -1,6 +1,5 @@
 // Sums of floats: short pieces in the compute type, their sums in double.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 
 namespace mxlite::cpu {

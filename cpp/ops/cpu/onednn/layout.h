@@ -1,6 +1,5 @@
 // Converts between the Layout of graphs and oneDNN's descriptors.
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "cpp/ops/cpu/onednn/engine.h"

@@ -1,6 +1,5 @@
 // Element-wise operators in the layout of their producers: activations and binary operators through
 // oneDNN, every other pointwise operator by its plain kernel over the memory as one long row.
-#include <algorithm>
 #include <string_view>
 
 #include "cpp/ops/cpu/onednn/layout.h"

@@ -1,6 +1,5 @@
 #include "cpp/ops/cpu/onednn/primitive_cache.h"
 
-#include <algorithm>
 #include <bit>
 #include <list>
 #include <mutex>

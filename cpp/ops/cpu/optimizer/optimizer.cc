@@ -1,6 +1,5 @@
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/optimizer/rules.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,7 +1,6 @@
 // Runs an update rule over arrays block by block. Rules get contiguous values of one type (float,
 // or double for float64) for arrays of any dtype.
 #pragma once
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>

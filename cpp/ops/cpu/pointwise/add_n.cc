@@ -1,5 +1,4 @@
 // Sum of many arrays: block by block, so that halves are rounded once and memory is read once.
-#include <cstring>
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/pointwise/tables.h"

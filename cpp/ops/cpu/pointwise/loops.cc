@@ -1,7 +1,6 @@
 #include "cpp/ops/cpu/pointwise/loops.h"
 
 #include <array>
-#include <cstring>
 
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"

@@ -1,8 +1,6 @@
 // Runs element-wise functions over arrays of any shape, stride and dtype. Functions themselves are
 // plain loops over contiguous runs of one compute type.
 #pragma once
-#include <span>
-
 #include "cpp/ops/cpu/pointwise/block_io.h"
 #include "cpp/ops/kernel.h"
 

@@ -1,6 +1,5 @@
 // Shared by the kernels on quantized data.
 #pragma once
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

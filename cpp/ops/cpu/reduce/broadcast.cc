@@ -1,6 +1,5 @@
 #include "cpp/core/threads.h"
 #include "cpp/ndarray/copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -2,7 +2,6 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/cpu/sparse/row_groups.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -3,7 +3,6 @@
 #include "cpp/ops/tensor/concat.h"
 
 #include "cpp/ops/cpu/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,6 +1,5 @@
 #include "cpp/ops/tensor/creation.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"

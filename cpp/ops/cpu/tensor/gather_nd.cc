@@ -11,7 +11,6 @@
 #include "cpp/ops/cpu/accumulate_rows.h"
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

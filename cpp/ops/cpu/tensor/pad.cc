@@ -8,7 +8,6 @@
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

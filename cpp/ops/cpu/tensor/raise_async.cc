@@ -1,5 +1,4 @@
 #include "cpp/base/error.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,7 +1,6 @@
 #include "cpp/ops/tensor/slice.h"
 
 #include "cpp/ops/cpu/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

@@ -1,5 +1,4 @@
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

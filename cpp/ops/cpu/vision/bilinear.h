@@ -1,7 +1,6 @@
 // A point between pixels: its four neighbours, their weights, and the derivatives of the weights.
 // Kernels of other devices use it, too.
 #pragma once
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 

@@ -6,7 +6,6 @@
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/cpu/vision/boxes.h"
 #include "cpp/ops/cpu/vision/suppression.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

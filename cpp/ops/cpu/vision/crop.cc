@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

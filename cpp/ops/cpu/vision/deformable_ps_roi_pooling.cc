@@ -1,6 +1,5 @@
 #include "cpp/ops/cpu/vision/moved_bins.h"
 #include "cpp/ops/cpu/vision/regions.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

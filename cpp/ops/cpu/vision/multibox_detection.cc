@@ -3,7 +3,6 @@
 
 #include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/cpu/vision/suppression.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
 

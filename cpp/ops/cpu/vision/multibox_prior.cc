@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
 

@@ -4,7 +4,6 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/cpu/vision/bilinear.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"

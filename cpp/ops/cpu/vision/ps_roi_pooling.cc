@@ -1,5 +1,4 @@
 #include "cpp/ops/cpu/vision/separable_bins.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 

@@ -1,5 +1,4 @@
 #include "cpp/ops/cpu/vision/regions.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 

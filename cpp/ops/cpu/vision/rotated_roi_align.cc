@@ -1,6 +1,5 @@
 #include "cpp/ops/cpu/vision/regions.h"
 #include "cpp/ops/cpu/vision/rotated_grid.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 

@@ -1,5 +1,7 @@
 // Pixels are computed in float and rounded and cut to 0..255 when stored as uint8.
 #pragma once
+#include <cmath>
+
 #include "cpp/ops/cuda/element.cuh"
 
 namespace mxlite::cuda {

@@ -2,7 +2,6 @@
 
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {

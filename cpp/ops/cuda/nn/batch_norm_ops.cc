@@ -1,5 +1,4 @@
 #include "cpp/ops/cuda/nn/batch_norm.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {

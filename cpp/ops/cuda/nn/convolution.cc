@@ -6,7 +6,6 @@
 #include "cpp/ops/cuda/nn/deconvolution.h"
 #include "cpp/ops/cuda/reduce/channel_sum.h"
 #include "cpp/ops/nn/deconvolution.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {

@@ -4,7 +4,6 @@
 
 #include "cpp/ops/cuda/nn/batch_norm.h"
 #include "cpp/ops/cuda/nn/convolution_plan.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {

@@ -2,7 +2,6 @@
 
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/nn/convolution_epilogue.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {

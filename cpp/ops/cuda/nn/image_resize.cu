@@ -4,7 +4,6 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/image_resize.h"
 #include "cpp/ops/nn/resize_sample.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {

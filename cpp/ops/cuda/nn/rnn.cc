@@ -8,7 +8,6 @@
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/nn/rnn_cells.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {

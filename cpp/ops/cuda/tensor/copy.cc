@@ -1,6 +1,5 @@
 // Operators that move values: copies, conversions, reshapes, broadcasts.
 #include "cpp/ops/cuda/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/cast.h"
 #include "cpp/ops/tensor/reshape.h"

@@ -2,7 +2,6 @@
 #include "cpp/ops/tensor/diag.h"
 
 #include "cpp/ops/cuda/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/depth_to_space.h"
 

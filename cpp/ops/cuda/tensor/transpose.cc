@@ -1,7 +1,6 @@
 #include "cpp/ops/tensor/transpose.h"
 
 #include "cpp/ops/cuda/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {

@@ -9,7 +9,6 @@
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/deformable_convolution.h"
 

@@ -7,7 +7,6 @@
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/ordered_sums.cuh"
 #include "cpp/ops/cuda/run.cuh"
-#include "cpp/ops/op_schema.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/sampling_grid.h"
 

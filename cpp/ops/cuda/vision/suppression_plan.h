@@ -2,7 +2,6 @@
 // CUDA header, so that tests on the CPU can check it.
 #pragma once
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace mxlite::cuda {
