@@ -72,8 +72,7 @@ using ComputeType =
     std::conditional_t<std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>, float, T>;
 
 // Calls fn(T{}) with the C++ type of dtype. Dispatch once per kernel, on entry.
-template <class F>
-decltype(auto) dispatch_dtype(DType dtype, F&& fn) {
+decltype(auto) dispatch_dtype(DType dtype, auto&& fn) {
   switch (dtype) {
     case DType::kFloat32:
       return fn(float{});
@@ -106,8 +105,7 @@ decltype(auto) dispatch_dtype(DType dtype, F&& fn) {
 }
 
 // Dispatches kernels that accept floating types only; op names the operator in the error.
-template <class F>
-decltype(auto) dispatch_floating(const char* op, DType dtype, F&& fn) {
+decltype(auto) dispatch_floating(const char* op, DType dtype, auto&& fn) {
   switch (dtype) {
     case DType::kFloat32:
       return fn(float{});

@@ -49,8 +49,7 @@ WorkerQueue& Scheduler::queue(const PushOptions& options) {
                                           : queues_[static_cast<size_t>(options.worker)];
 }
 
-template <class F>
-void Scheduler::for_each_queue(F&& visit) {
+void Scheduler::for_each_queue(auto&& visit) {
   for (WorkerQueue& queue : queues_) visit(queue);
   streams_.for_each([&](StreamState& stream_state) { visit(stream_state.queue); });
 }

@@ -107,14 +107,12 @@ class Scheduler {
   mutable std::mutex mutex;
 
  private:
-  template <class F>
-  static void for_each_dependency(const Access& access, F&& depend);
+  static void for_each_dependency(const Access& access, auto&& depend);
   static void connect(Task& task, const Access& access);
   static void disconnect(const Task& task, const Access& access) noexcept;
   static void wait_on_stream(Task& task, StreamPoint point);
   void complete_one(Task& task, std::vector<Task*>& also_done);
-  template <class F>
-  void for_each_queue(F&& visit);
+  void for_each_queue(auto&& visit);
   // Records that a device has reported an error; returns the failure of its unfinished and all
   // later tasks. `submitting`: the task that got the error while it submitted work, or null.
   FailureRef break_device(int device, const std::exception_ptr& error,
@@ -146,8 +144,7 @@ class Scheduler {
 };
 
 // Calls depend(predecessor, whether its value is used).
-template <class F>
-void Scheduler::for_each_dependency(const Access& access, F&& depend) {
+void Scheduler::for_each_dependency(const Access& access, auto&& depend) {
   for (Var* v : access.reads)
     if (v->last_writer_) depend(*v->last_writer_, true);
   for (Var* v : access.updates) {

@@ -71,8 +71,7 @@ class StreamTable {
  public:
   StreamState& get(WorkerKind worker, int device);  // makes the state on first use
   // Requires the mutex.
-  template <class F>
-  void for_each(F&& visit) {
+  void for_each(auto&& visit) {
     for (auto& [key, stream_state] : streams_) visit(*stream_state);
   }
 

@@ -41,8 +41,7 @@ Device device_of(std::span<const NDArrayRef> inputs, const ArrayList& params) {
 }
 
 // Runs `trace`; if it fails, keeps the traced calls for collective::give_up_failed_trace.
-template <class F>
-auto keeping_calls(const F& trace) {
+auto keeping_calls(const auto& trace) {
   collective::TracedCalls calls;
   try {
     return trace();

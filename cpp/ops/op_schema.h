@@ -226,30 +226,15 @@ class OpBuilder {
   }
   // The functions that describe a call take (const P&, ...); the members of OpSchema and
   // SymbolRules say which other arguments they get and what they return.
-  template <class F>
-  OpBuilder& input_count(F fn) {
-    return rule(schema_.input_count, fn);
-  }
+  OpBuilder& input_count(auto fn) { return rule(schema_.input_count, fn); }
   OpBuilder& outputs(int n) { return set(schema_.num_outputs, n); }
-  template <class F>
-  OpBuilder& output_count(F fn) {
-    return rule(schema_.output_count, fn);
-  }
+  OpBuilder& output_count(auto fn) { return rule(schema_.output_count, fn); }
   OpBuilder& visible_outputs(int n) {
     return visible_outputs([n](const P&) { return n; });
   }
-  template <class F>
-  OpBuilder& visible_outputs(F fn) {
-    return rule(schema_.visible_outputs, fn);
-  }
-  template <class F>
-  OpBuilder& infer(F fn) {
-    return rule(schema_.infer, fn);
-  }
-  template <class F>
-  OpBuilder& complete(F fn) {
-    return rule(schema_.complete, fn);
-  }
+  OpBuilder& visible_outputs(auto fn) { return rule(schema_.visible_outputs, fn); }
+  OpBuilder& infer(auto fn) { return rule(schema_.infer, fn); }
+  OpBuilder& complete(auto fn) { return rule(schema_.complete, fn); }
   OpBuilder& gradient(GradFn fn) { return set(schema_.gradient, fn); }
   OpBuilder& composite_gradient(GradFn fn) { return set(schema_.composite_gradient, fn); }
   OpBuilder& zero_gradient() { return set(schema_.zero_gradient, true); }
@@ -279,23 +264,14 @@ class OpBuilder {
   OpBuilder& identity() {
     return identity([](const P&, bool) { return true; });
   }
-  template <class F>
-  OpBuilder& identity(F fn) {
-    return rule(schema_.is_identity, fn);
-  }
+  OpBuilder& identity(auto fn) { return rule(schema_.is_identity, fn); }
   OpBuilder& keeps_zeros() {
     return keeps_zeros([](const P&, DType) { return true; });
   }
-  template <class F>
-  OpBuilder& keeps_zeros(F fn) {
-    return rule(schema_.keeps_zeros, fn);
-  }
+  OpBuilder& keeps_zeros(auto fn) { return rule(schema_.keeps_zeros, fn); }
   OpBuilder& internal() { return set(schema_.internal, true); }
   OpBuilder& training_dependent() { return set(schema_.training_dependent, true); }
-  template <class F>
-  OpBuilder& random(F fn) {
-    return rule(schema_.random_count, fn);
-  }
+  OpBuilder& random(auto fn) { return rule(schema_.random_count, fn); }
   OpBuilder& drawn(std::string kind, std::string label = "") {
     return set(schema_.drawing, Drawing{std::move(kind), std::move(label)});
   }
@@ -310,25 +286,13 @@ class OpBuilder {
   OpBuilder& symbol(SymbolTraits traits) {
     return set<SymbolTraits>(schema_.symbol, std::move(traits));
   }
-  template <class F>
-  OpBuilder& types(F fn) {
-    return rule(schema_.symbol.types, fn);
-  }
-  template <class F>
-  OpBuilder& refine(F fn) {
-    return rule(schema_.symbol.refine, fn);
-  }
+  OpBuilder& types(auto fn) { return rule(schema_.symbol.types, fn); }
+  OpBuilder& refine(auto fn) { return rule(schema_.symbol.refine, fn); }
   OpBuilder& total_outputs(int n) {
     return total_outputs([n](const P&, int) { return n; });
   }
-  template <class F>
-  OpBuilder& total_outputs(F fn) {
-    return rule(schema_.symbol.total_outputs, fn);
-  }
-  template <class F>
-  OpBuilder& named_inputs(F fn) {
-    return rule(schema_.symbol.named_inputs, fn);
-  }
+  OpBuilder& total_outputs(auto fn) { return rule(schema_.symbol.total_outputs, fn); }
+  OpBuilder& named_inputs(auto fn) { return rule(schema_.symbol.named_inputs, fn); }
   // The alias keeps its name in files. Its traits are the operator's, but for the rule if given.
   OpBuilder& keeps_alias(std::string name, RefineFn refine = nullptr) {
     kept_aliases_.emplace_back(std::move(name), refine);

@@ -100,8 +100,7 @@ struct Callback {
   }
 };
 
-template <class F>
-void for_each_array(const std::vector<Group>& groups, F&& fn) {
+void for_each_array(const std::vector<Group>& groups, auto&& fn) {
   for (const Group& group : groups)
     for (const NDArrayRef& a : group)
       if (a) fn(a);

@@ -51,8 +51,7 @@ class NamedAfter {
 };
 
 // Runs fn and adds the call's name to errors of mxlite.
-template <class F>
-auto at_call(const Call& call, F&& fn) {
+auto at_call(const Call& call, auto&& fn) {
   const NamedAfter named(call);
   try {
     return fn();

@@ -63,8 +63,7 @@ void run_signal_handlers() {
 // from this file). tests/python/unit/test_exit.py lists the functions that do neither.
 namespace {
 
-template <class F>
-auto park_at_exit(F&& call) {
+auto park_at_exit(auto&& call) {
   try {
     return call();
   } catch (abi::__forced_unwind&) {  // pthread_exit: leaving this handler would end the process

@@ -17,12 +17,10 @@ pybind11::object make_op_object(const OpSchema& op, std::string_view alias, bool
 engine::Origin current_origin();
 
 // Runs fn and converts C++ exceptions to a Python error; then returns nullptr.
-template <class F>
-PyObject* guarded(F&& fn) noexcept;
+PyObject* guarded(auto&& fn) noexcept;
 void set_python_error() noexcept;  // call inside a catch (...) block
 
-template <class F>
-PyObject* guarded(F&& fn) noexcept {
+PyObject* guarded(auto&& fn) noexcept {
   try {
     return fn();
   } catch (...) {

@@ -11,8 +11,7 @@ namespace mxlite::python {
 namespace {
 
 // Runs fn and converts Python exceptions of mxlite.base to Error.
-template <class F>
-auto called(F&& fn) {
+auto called(auto&& fn) {
   try {
     return fn();
   } catch (py::error_already_set& raised) {

@@ -70,8 +70,7 @@ Arrays SymbolFunction::leaves(const Arrays& arrays) const {
   return found;
 }
 
-template <class F>
-Arrays SymbolFunction::with_listing(const Arrays& arrays, F follow) const {
+Arrays SymbolFunction::with_listing(const Arrays& arrays, auto follow) const {
   const auto known = [&](const Node& variable) {
     const NDArrayRef& array = arrays[array_of_name_.at(variable.name())];
     return Inference::Known{array->shape(), array->dtype()};

@@ -30,8 +30,7 @@ class SymbolFunction {
  private:
   Arrays leaves(const Arrays& arrays) const;
   // Calls follow(listing) with the calls that these arrays need.
-  template <class F>
-  Arrays with_listing(const Arrays& arrays, F follow) const;
+  Arrays with_listing(const Arrays& arrays, auto follow) const;
 
   const NodeOutputs heads_;
   const std::vector<std::string> names_;

@@ -240,8 +240,7 @@ bool Inference::fill_types(const Step& step) {
 
 // -- shapes ------------------------------------------------------------------------------------
 
-template <class F>
-void Inference::at_node(const Step& step, F&& fn) {
+void Inference::at_node(const Step& step, auto&& fn) {
   try {
     fn();
   } catch (const Error& error) {

@@ -80,8 +80,7 @@ class Inference {
   bool is_known(const std::vector<graph::Route::Slot>& slots) const;
   bool is_complete(const Step& step) const;
   Specs specs_of(const Step& step) const;
-  template <class F>
-  void at_node(const Step& step, F&& fn);
+  void at_node(const Step& step, auto&& fn);
 
   Listing listing_;
   graph::ValueSlots slots_;

@@ -148,8 +148,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
 
   // Copies the input to page-locked memory, calls fn(in, out) with page-locked addresses, and
   // copies `out` to the output, in the stream's order.
-  template <class Fn>
-  void staged(const void* input, size_t input_bytes, void* output, size_t output_bytes, Fn&& fn) {
+  void staged(const void* input, size_t input_bytes, void* output, size_t output_bytes, auto&& fn) {
     const Device host{DeviceType::kPinned, 0};
     std::byte* const in = memory_on(host, input_, input_bytes);
     std::byte* const out = memory_on(host, output_, output_bytes);

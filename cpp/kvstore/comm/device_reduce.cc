@@ -18,8 +18,7 @@ namespace {
 // in the calling thread.
 class Groups {
  public:
-  template <class Fn>
-  void with(const std::vector<int>& devices, Fn&& fn) {
+  void with(const std::vector<int>& devices, auto&& fn) {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<DeviceGroup>& group = groups_[devices];
     if (!group) group = make_device_group(devices);

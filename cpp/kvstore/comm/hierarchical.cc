@@ -76,8 +76,7 @@ class HierarchicalCommunicator final : public Communicator {
   }
 
  private:
-  template <class Fn>
-  void notifying(Fn&& fn) {
+  void notifying(auto&& fn) {
     try {
       fn();
     } catch (const Error& error) {

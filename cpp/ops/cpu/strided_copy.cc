@@ -41,8 +41,7 @@ void simplify(CopyAxes& axes) {
 }
 
 // Calls fn(dst offset, src offset) for every index of `axes`, split over threads.
-template <class F>
-void for_each_index(std::span<const CopyAxis> axes, int64_t total_bytes, F fn) {
+void for_each_index(std::span<const CopyAxis> axes, int64_t total_bytes, auto fn) {
   int64_t count = 1;
   for (const CopyAxis& a : axes) count *= a.size;
   const auto run = [&](int64_t first, int64_t last) {

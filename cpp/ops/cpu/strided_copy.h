@@ -56,8 +56,7 @@ inline const void* at(const void* data, int64_t offset, size_t element_bytes) {
 }
 
 // Calls fn(T{}) with an unsigned integer type of that size, for copies, which need no dtype.
-template <class F>
-decltype(auto) dispatch_size(size_t element_bytes, F&& fn) {
+decltype(auto) dispatch_size(size_t element_bytes, auto&& fn) {
   switch (element_bytes) {
     case 1:
       return fn(uint8_t{});

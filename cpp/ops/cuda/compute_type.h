@@ -6,8 +6,7 @@
 namespace mxlite::cuda {
 
 // fn(C{}): floats and halves are computed in float, float64 in double.
-template <class F>
-void dispatch_float_compute(DType dtype, F&& fn) {
+void dispatch_float_compute(DType dtype, auto&& fn) {
   if (dtype == DType::kFloat64)
     fn(double{});
   else
@@ -15,8 +14,7 @@ void dispatch_float_compute(DType dtype, F&& fn) {
 }
 
 // fn(C{}) with the type that values of this dtype are added in: integers in 64 bits.
-template <class F>
-void dispatch_sum(DType dtype, F&& fn) {
+void dispatch_sum(DType dtype, auto&& fn) {
   switch (pointwise::compute_for_sum(dtype)) {
     case pointwise::Compute::kFloat:
       return fn(float{});

@@ -34,12 +34,10 @@ template <class T>
 using AccOf = std::conditional_t<kIsHalf<T>, float, T>;
 
 // dispatch_floating and dispatch_dtype with the device's types.
-template <class F>
-void dispatch_float_elements(const char* op, DType dtype, F&& fn) {
+void dispatch_float_elements(const char* op, DType dtype, auto&& fn) {
   dispatch_floating(op, dtype, [&]<class T>(T) { fn(Element<T>{}); });
 }
-template <class F>
-void dispatch_elements(DType dtype, F&& fn) {
+void dispatch_elements(DType dtype, auto&& fn) {
   dispatch_dtype(dtype, [&]<class T>(T) { fn(Element<T>{}); });
 }
 
@@ -153,8 +151,7 @@ __device__ __forceinline__ void for_packed_dtype(DType dtype, F&& fn) {
 }
 
 // Calls fn(T{}) for every dtype.
-template <class F>
-__device__ __forceinline__ void for_any_dtype(DType dtype, F&& fn) {
+__device__ __forceinline__ void for_any_dtype(DType dtype, auto&& fn) {
   if (dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16)
     for_dtype_of<float>(dtype, fn);
   else

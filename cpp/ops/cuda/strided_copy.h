@@ -25,8 +25,7 @@ inline const void* at(const void* data, int64_t offset, size_t element_bytes) {
 }
 
 // Calls fn(T{}) with an unsigned integer of that size: moving elements needs no dtype.
-template <class F>
-void dispatch_size(size_t element_bytes, F&& fn) {
+void dispatch_size(size_t element_bytes, auto&& fn) {
   switch (element_bytes) {
     case 1:
       return fn(uint8_t{});

@@ -8,8 +8,7 @@ namespace mxlite::cuda {
 
 // fn(sums) adds to zeros of out's shape, in out's memory or, for the halves, in the call's scratch
 // memory, whence they are converted.
-template <class F>
-void with_sums(KernelContext& ctx, const TensorRef& out, F&& fn) {
+void with_sums(KernelContext& ctx, const TensorRef& out, auto&& fn) {
   dispatch_float_compute(out.dtype, [&]<class C>(C) {
     TensorRef sums = out;
     sums.dtype = DTypeOf<C>::value;

@@ -32,8 +32,7 @@ struct LoadedFields {
     if (kCount) names.emplace_back("t");
     return names;
   }
-  template <class F>
-  MX_HOST_DEVICE static void set(P& p, F&& number) {
+  MX_HOST_DEVICE static void set(P& p, auto&& number) {
     int k = 0;
     if constexpr (kRate) p.lr = number(k++);
     if constexpr (kDecay) p.wd = number(k++);

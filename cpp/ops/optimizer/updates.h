@@ -66,8 +66,7 @@ struct Update {
 };
 
 // Calls fn(Update) for every row.
-template <class F>
-void for_each_update(F&& fn) {
+void for_each_update(auto&& fn) {
   fn(Update<SgdParams, Sgd, 0, true>{"sgd_update",
                                      "weight -= lr * (grad + wd * weight).",
                                      {},

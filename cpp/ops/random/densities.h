@@ -75,8 +75,7 @@ MX_HOST_DEVICE inline double dirichlet_term(double x, double alpha) {
 }
 
 // Calls fn(D{}) for each density.
-template <class F>
-void for_each_density(F&& fn) {
+void for_each_density(auto&& fn) {
   fn(UniformDensity{});
   fn(NormalDensity{});
   fn(GammaDensity{});

@@ -107,8 +107,7 @@ MX_HOST_DEVICE bool drawable(D, double a, double b) {
 // As in MXNet 1.x, the bounds may be in any order: draws lie between them.
 MX_HOST_DEVICE inline bool drawable(Uniform, double, double) { return true; }
 
-template <class F>
-void for_each_distribution(F&& fn) {
+void for_each_distribution(auto&& fn) {
   fn(Uniform{});
   fn(Normal{});
   fn(Gamma{});

@@ -77,8 +77,7 @@ unsigned blocks_for(int64_t count) {
 }
 
 // Calls fn with a value of the C++ type of this dtype's elements.
-template <class Fn>
-void with_number(DType dtype, const char* what, Fn&& fn) {
+void with_number(DType dtype, const char* what, auto&& fn) {
   switch (dtype) {
     case DType::kFloat16:
       return fn(__half{});

@@ -229,8 +229,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (status != ncclInProgress) check(status, call);
   }
 
-  template <class Fn>
-  void submit(const char* call, Fn&& fn) {
+  void submit(const char* call, auto&& fn) {
     check_usable();
     runtime_.use(device_);
     take(fn(), call);
@@ -238,8 +237,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   }
 
   // Calls of one group are one operation; the group is ended on every path.
-  template <class Fn>
-  void submit_group(const char* call, Fn&& fn) {
+  void submit_group(const char* call, auto&& fn) {
     submit(call, [&] {
       MX_NCCL(ncclGroupStart());
       try {

@@ -131,8 +131,7 @@ class NcclGroup final : public DeviceGroup {
     }
   }
 
-  template <class Fn>
-  void give(std::span<const DeviceBuffer> buffers, Fn&& fn) {
+  void give(std::span<const DeviceBuffer> buffers, auto&& fn) {
     check_usable();
     MX_ASSERT(buffers.size() == members_.size());
     Group group;

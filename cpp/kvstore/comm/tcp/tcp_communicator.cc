@@ -72,8 +72,7 @@ class TcpCommunicator final : public Communicator {
 
  private:
   Transfers begin(const CollectiveOperation& operation);
-  template <class Fn>
-  void each_peer(Fn&& fn) {  // starts with another peer on each rank
+  void each_peer(auto&& fn) {  // starts with another peer on each rank
     for (int i = 1; i < size_; ++i) fn((rank_ + i) % size_);
   }
   void reduce_part(Transfers& t, const std::byte* input, std::byte* output,

@@ -27,8 +27,7 @@ void transform(KernelContext& ctx, int64_t rows, int64_t n, Load&& load, Store&&
 }
 
 // Calls fn(type of the row, type of the computation): double wherever Bluestein's sums are needed.
-template <class F>
-void dispatch_precision(DType dtype, int64_t n, F&& fn) {
+void dispatch_precision(DType dtype, int64_t n, auto&& fn) {
   dispatch_floating("fft", dtype, [&]<class T>(T t) {
     if (fft::power_of_two(n) && !std::is_same_v<T, double>)
       fn(t, float{});

@@ -85,8 +85,7 @@ struct Draws {
 };
 
 // Copies data to the output and calls fn(image, draws) for every image of it.
-template <class F>
-void for_each_image(KernelContext& ctx, Inputs in, Outputs out, F fn) {
+void for_each_image(KernelContext& ctx, Inputs in, Outputs out, auto fn) {
   cpu::contiguous_copy(out[0].data, in[0].data, out[0].bytes());
   const ImageView v = image_view("image", {out[0].shape, out[0].dtype});
   cpu::dispatch_pixel(out[0].dtype, [&]<class T>(T) {

@@ -15,8 +15,7 @@ T to_pixel(C value) {
     return static_cast<T>(value);
 }
 
-template <class F>
-void dispatch_pixel(DType dtype, F&& fn) {
+void dispatch_pixel(DType dtype, auto&& fn) {
   if (dtype == DType::kUInt8)
     fn(uint8_t{});
   else

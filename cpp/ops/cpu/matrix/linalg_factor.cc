@@ -21,8 +21,7 @@ void store(const double* from, int64_t count, T* to) {
 }
 
 // Calls fn(T{}, matrix index, work) for every matrix, `doubles` numbers of work memory each time.
-template <class F>
-void for_each_matrix(KernelContext& ctx, DType dtype, int64_t count, int64_t doubles, F fn) {
+void for_each_matrix(KernelContext& ctx, DType dtype, int64_t count, int64_t doubles, auto fn) {
   auto* const work =
       static_cast<double*>(ctx.scratch(static_cast<size_t>(doubles) * sizeof(double)));
   for (int64_t i = 0; i < count; ++i)

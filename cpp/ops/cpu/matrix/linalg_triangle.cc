@@ -11,8 +11,7 @@
 namespace mxlite {
 namespace {
 
-template <class F>
-void with_float_type(DType dtype, F&& fn) {
+void with_float_type(DType dtype, auto&& fn) {
   dtype == DType::kFloat64 ? fn(double{}) : fn(float{});
 }
 
@@ -137,8 +136,7 @@ void makediag_native(KernelContext&, const LinalgOffsetParams& p, Inputs in, Out
 
 // fn(offset in the matrices, offset in the packed triangles, run length) for every row of every
 // triangle.
-template <class F>
-void for_each_triangle_row(const LinalgTrianParams& p, int64_t batch, int64_t n, F fn) {
+void for_each_triangle_row(const LinalgTrianParams& p, int64_t batch, int64_t n, auto fn) {
   int64_t packed = 0;
   const int64_t distance = p.distance();
   for (int64_t b = 0; b < batch; ++b)

@@ -99,8 +99,7 @@ void multiply(int64_t rows, const T* a, int64_t lda, const Strips<T>& b, int64_t
 }
 
 // Calls fn(U{}) with the dtype's C++ type.
-template <class F>
-MX_INLINE void with_floating(DType dtype, F&& fn) {
+MX_INLINE void with_floating(DType dtype, auto&& fn) {
   switch (dtype) {
     case DType::kFloat16:
       return fn(float16{});

@@ -15,8 +15,7 @@ namespace {
 constexpr int64_t kBlock = 64;  // channels handled together when they are the last axis
 
 // fn(first channel, count) over blocks of channels.
-template <class F>
-void for_channels(const ChannelBlocks& b, F&& fn) {
+void for_channels(const ChannelBlocks& b, auto&& fn) {
   const int64_t block = b.inner == 1 ? kBlock : 1;
   const int64_t blocks = (b.channels + block - 1) / block;
   cpu::parallel_for(blocks, b.outer * b.inner * block,
@@ -50,8 +49,7 @@ void reduce(const ChannelBlocks& b, int64_t c0, int64_t count, Sums& sums, F&& v
 }
 
 // fn(i, c) for all elements of the channels.
-template <class F>
-void for_elements(const ChannelBlocks& b, int64_t c0, int64_t count, F&& fn) {
+void for_elements(const ChannelBlocks& b, int64_t c0, int64_t count, auto&& fn) {
   for (int64_t o = 0; o < b.outer; ++o) {
     const int64_t base = (o * b.channels + c0) * b.inner;
     if (b.inner == 1) {
@@ -122,8 +120,7 @@ void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outp
 }
 
 // Calls fn with the types of data and of the statistics.
-template <class F>
-void dispatch_types(DType data, DType stats, F&& fn) {
+void dispatch_types(DType data, DType stats, auto&& fn) {
   dispatch_floating("BatchNorm", data, [&]<class T>(T t) {
     if constexpr (!std::is_same_v<T, ComputeType<T>>)
       if (stats == DType::kFloat32) return fn(t, float{});

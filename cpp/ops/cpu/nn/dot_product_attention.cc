@@ -72,8 +72,7 @@ void run_backward(KernelContext& ctx, const AttentionCall& c) {
 }
 
 // Calls fn(T{}) with the type in which a call is computed (attention_blocks.h).
-template <class F>
-void with_compute_type(DType dtype, F&& fn) {
+void with_compute_type(DType dtype, auto&& fn) {
   if (dtype == DType::kFloat64)
     fn(double{});
   else if (dtype == DType::kBFloat16 && cpu::has_bfloat16_attention())

@@ -69,8 +69,7 @@ void apply_mask(const T* x, const Shape& shape, const uint8_t* mask, const Shape
 constexpr int64_t kCounters = 4096;
 
 // Calls fn(first element, end) for every part of the mask as soon as it is drawn.
-template <class F>
-void draw_mask(const KernelContext& ctx, float p, uint8_t* mask, int64_t n, F&& fn) {
+void draw_mask(const KernelContext& ctx, float p, uint8_t* mask, int64_t n, auto&& fn) {
   // Equivalent to to_uniform(bits) >= p, without rounding: uniform numbers are multiples of 2^-24.
   const auto threshold = static_cast<uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24));
   cpu::parallel_ranges((n + 3) / 4, 16, [&](int64_t begin, int64_t end, int) {

@@ -68,8 +68,7 @@ Sorted sort_positions(KernelContext& ctx, const EmbeddingParams& p, const Tensor
 
 // Calls fn(first row, last row, first column, last column) for parts of about equal work. Columns
 // are divided only where there are fewer rows than threads can share.
-template <class F>
-void share_rows(const Sorted& s, F&& fn) {
+void share_rows(const Sorted& s, auto&& fn) {
   const int64_t terms = s.end[s.rows - 1], threads = cpu_threads();
   const int64_t column_parts = s.rows < 4 * threads ? std::min(threads, (s.columns + 63) / 64) : 1;
   const int64_t row_parts = (threads + column_parts - 1) / column_parts;

@@ -48,8 +48,7 @@ void adaptive_pooling_native(KernelContext&, const AdaptiveAvgPoolingParams&, In
 
 // Sums in Acc, one plane per thread, then rounded once. add(sum plane, output row, output column,
 // gradient) spreads one gradient.
-template <class F>
-void scatter(KernelContext& ctx, const Planes& q, Inputs in, Outputs out, F&& add) {
+void scatter(KernelContext& ctx, const Planes& q, Inputs in, Outputs out, auto&& add) {
   dispatch_floating("resize", in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
     const int64_t pixels = q.height * q.width, out_pixels = q.out_height * q.out_width;

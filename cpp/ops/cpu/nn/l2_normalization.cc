@@ -12,8 +12,7 @@ namespace mxlite {
 namespace {
 
 // fn(first element) for every vector that has elements; its elements are `inner` apart.
-template <class F>
-void for_vectors(const ChannelBlocks& b, F&& fn) {
+void for_vectors(const ChannelBlocks& b, auto&& fn) {
   if (b.channels == 0) return;
   cpu::parallel_for(b.outer * b.inner, b.channels * 2,
                     [&](int64_t r) { fn(r / b.inner * b.channels * b.inner + r % b.inner); });

@@ -21,8 +21,7 @@ using Rows = NormalizedRows;
 using One = std::integral_constant<int64_t, 1>;
 
 // fn(i, parameter index) for the elements of row r; the index may be taken before the loop.
-template <class F>
-void for_row(const Rows& rows, int64_t r, F fn) {
+void for_row(const Rows& rows, int64_t r, auto fn) {
   const int64_t param = rows.first_param(r), length = rows.length, run = rows.run;
   if (run == 1) {
 #pragma omp simd

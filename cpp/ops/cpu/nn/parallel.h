@@ -17,8 +17,7 @@ constexpr int64_t kParallelWork = 65536;
 
 // Calls fn(begin, end, thread) for ranges that cover [0, count); `work` is the cost of one item in
 // elements. If the total cost is small, makes one call on the caller's thread.
-template <class F>
-void parallel_ranges(int64_t count, int64_t work, F&& fn) {
+void parallel_ranges(int64_t count, int64_t work, auto&& fn) {
   const int threads = static_cast<int>(std::min<int64_t>(cpu_threads(), count));
   if (threads <= 1 || count * work <= kParallelWork) {
     if (count > 0) fn(int64_t{0}, count, 0);
@@ -33,8 +32,7 @@ void parallel_ranges(int64_t count, int64_t work, F&& fn) {
 }
 
 // Calls fn(i) for every i in [0, count).
-template <class F>
-void parallel_for(int64_t count, int64_t work, F&& fn) {
+void parallel_for(int64_t count, int64_t work, auto&& fn) {
   parallel_ranges(count, work, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) fn(i);
   });

@@ -73,8 +73,7 @@ Window window_at(const Geometry& g, int64_t position) {
   return w;
 }
 
-template <class F>
-void for_each_pixel(const Geometry& g, const Window& w, F&& fn) {
+void for_each_pixel(const Geometry& g, const Window& w, auto&& fn) {
   for (int64_t d = w.begin[0]; d < w.end[0]; ++d)
     for (int64_t h = w.begin[1]; h < w.end[1]; ++h)
       for (int64_t x = w.begin[2]; x < w.end[2]; ++x)
@@ -240,8 +239,7 @@ struct Largest {
 };
 
 // fn(output position, window) for a plane; the bounds of a row of windows are found once.
-template <class F>
-void for_each_window(const Geometry& g, F&& fn) {
+void for_each_window(const Geometry& g, auto&& fn) {
   int64_t o = 0;
   for (int64_t d = 0; d < g.output.size[0]; ++d)
     for (int64_t h = 0; h < g.output.size[1]; ++h) {
@@ -259,8 +257,7 @@ void for_each_window(const Geometry& g, F&& fn) {
 }
 
 // fn(first element, count) for the rows of a window of neighbouring elements.
-template <class F>
-void for_each_row(const Geometry& g, const Window& w, F&& fn) {
+void for_each_row(const Geometry& g, const Window& w, auto&& fn) {
   const int64_t n = w.end[2] - w.begin[2];
   if (n <= 0) return;
   for (int64_t d = w.begin[0]; d < w.end[0]; ++d)

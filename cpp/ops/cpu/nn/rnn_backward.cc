@@ -113,8 +113,7 @@ class BackwardPass {
 
   // fn(columns of gate_grads, first row of the weight, rows): the input's gates in two runs where
   // gate_grads has another order (gru: n, r, z).
-  template <class F>
-  void for_input_gates(F&& fn) const {
+  void for_input_gates(auto&& fn) const {
     const int64_t h = sizes_.hidden;
     if (sizes_.mode == RnnMode::kGru) {
       fn(h, 0, 2 * h);

@@ -21,16 +21,14 @@ struct Share {
     last = blocks * chunks * (me + 1) / threads;
   }
   // fn(block, first sample, end)
-  template <class F>
-  void for_each(F&& fn) const {
+  void for_each(auto&& fn) const {
     for (int64_t i = first; i < last; ++i) {
       const int64_t c = i % chunks;
       fn(i / chunks, batch * c / chunks, batch * (c + 1) / chunks);
     }
   }
   // The same in groups of at most kRowGroup samples.
-  template <class F>
-  void for_each_group(F&& fn) const {
+  void for_each_group(auto&& fn) const {
     for_each([&](int64_t block, int64_t begin, int64_t end) {
       for (int64_t q = begin; q < end; q += kRowGroup) fn(block, q, std::min(q + kRowGroup, end));
     });

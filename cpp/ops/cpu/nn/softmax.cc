@@ -31,8 +31,7 @@ int64_t row_length(const SoftmaxParams& p, const TensorRef* length, int64_t row,
 int64_t block_size(const ChannelBlocks& b) { return b.channels * std::min(kBlock, b.inner); }
 
 // fn(first element, row index, rows of the block, thread)
-template <class F>
-void for_blocks(const ChannelBlocks& b, F&& fn) {
+void for_blocks(const ChannelBlocks& b, auto&& fn) {
   const int64_t blocks = (b.inner + kBlock - 1) / kBlock;
   cpu::parallel_ranges(b.outer * blocks, block_size(b) * 2,
                        [&](int64_t begin, int64_t end, int thread) {

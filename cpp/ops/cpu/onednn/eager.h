@@ -32,8 +32,7 @@ const char* supports(const P& p, SpecSpan in, SpecSpan out) {
 }
 
 // cached() for calls: make returns PrimitiveCall, an empty one where oneDNN has nothing.
-template <class F>
-PrimitiveCallRef cached_call(const char* op, const Key& key, F&& make) {
+PrimitiveCallRef cached_call(const char* op, const Key& key, auto&& make) {
   auto found = cached(key, [&]() -> PrimitiveCall { return guarded(op, make); });
   return found->primitive() ? found : nullptr;
 }

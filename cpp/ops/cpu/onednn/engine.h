@@ -21,8 +21,7 @@ void apply_thread_count();
 
 [[noreturn]] void throw_dnnl(const char* what, const dnnl::error& e);
 // Calls fn; an error of oneDNN becomes an Error in which `what` names the operator.
-template <class F>
-decltype(auto) guarded(const char* what, F&& fn) {
+decltype(auto) guarded(const char* what, auto&& fn) {
   try {
     return fn();
   } catch (const dnnl::error& e) {

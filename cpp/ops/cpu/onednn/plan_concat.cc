@@ -33,8 +33,7 @@ size_t row_bytes(bool blocked, const TensorSpec& s, int axis) {
 }
 
 // copy(row) for all rows.
-template <class F>
-void for_rows(int64_t rows, size_t bytes, F&& copy) {
+void for_rows(int64_t rows, size_t bytes, auto&& copy) {
   constexpr size_t kParallelBytes = 1 << 17;
 #pragma omp parallel for if (bytes > kParallelBytes) num_threads(cpu_threads())
   for (int64_t i = 0; i < rows; ++i) copy(static_cast<size_t>(i));

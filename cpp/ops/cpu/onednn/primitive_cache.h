@@ -41,8 +41,7 @@ void cache_insert(const Key& key, std::shared_ptr<const void> value);
 
 // The cached value for key, made by make() on a miss (two threads may both make it). The least
 // recently used entry is dropped when the cache is full; callers keep the calls that they hold.
-template <class F>
-auto cached(const Key& key, F&& make) {
+auto cached(const Key& key, auto&& make) {
   using T = decltype(make());
   if (auto found = detail::cache_find(key)) return std::static_pointer_cast<const T>(found);
   std::shared_ptr<const T> made = std::make_shared<const T>(make());

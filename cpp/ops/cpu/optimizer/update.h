@@ -128,8 +128,7 @@ void run_blocks(const Operands& o, const Rule& rule) {
 
 // Shares the blocks of several arrays between threads in one parallel region: calls
 // fn(array, first, last), where `first` is a multiple of kBlock.
-template <class F>
-void parallel_blocks(std::span<const int64_t> sizes, F&& fn) {
+void parallel_blocks(std::span<const int64_t> sizes, auto&& fn) {
   constexpr int64_t kBlock = pointwise::kBlock;
   std::vector<int64_t> begin = {0};  // position of each array's first element, rounded up
   for (const int64_t size : sizes)

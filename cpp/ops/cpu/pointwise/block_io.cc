@@ -41,8 +41,7 @@ void store(const void* in, int64_t n, void* dst) {
   }
 }
 
-template <class F>
-decltype(auto) dispatch_compute(Compute c, F&& fn) {
+decltype(auto) dispatch_compute(Compute c, auto&& fn) {
   switch (c) {
     case Compute::kFloat:
       return fn(float{});

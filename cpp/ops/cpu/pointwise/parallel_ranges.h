@@ -12,8 +12,7 @@ constexpr int64_t kParallelElements = 32 << 10;
 
 // Calls fn(first, last) on parts of [0, n): one part in this thread when n is small. Parts begin at
 // multiples of kBlock.
-template <class F>
-void parallel_ranges(int64_t n, F&& fn) {
+void parallel_ranges(int64_t n, auto&& fn) {
   const int threads = n > kParallelElements ? cpu_threads() : 1;
   if (threads == 1) {
     fn(int64_t{0}, n);

@@ -28,8 +28,7 @@ inline void set_range(Outputs out, float low, float high) {
 inline float scale_to(float top, float magnitude) { return magnitude > 0 ? top / magnitude : 0; }
 
 // Calls fn(T{}) with int8_t or uint8_t.
-template <class F>
-decltype(auto) dispatch_quantized(DType dtype, F&& fn) {
+decltype(auto) dispatch_quantized(DType dtype, auto&& fn) {
   if (dtype == DType::kUInt8) return fn(uint8_t{});
   return fn(int8_t{});
 }

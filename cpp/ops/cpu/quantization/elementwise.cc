@@ -33,8 +33,7 @@ class Reader {
 };
 
 // fn(i) in out's dtype.
-template <class F>
-void fill_any(const TensorRef& out, F&& fn) {
+void fill_any(const TensorRef& out, auto&& fn) {
   if (out.dtype == DType::kInt32)
     fill<int32_t>(out, fn);
   else

@@ -16,8 +16,7 @@ using pointwise::kBlock;
 using pointwise::parallel_ranges;
 
 // Element i is value(i).
-template <class F>
-void fill_elements(const TensorRef& out, Compute c, F&& value) {
+void fill_elements(const TensorRef& out, Compute c, auto&& value) {
   using V = decltype(value(int64_t{0}));
   const auto store = pointwise::store_fn(c, out.dtype);
   const auto width = static_cast<int64_t>(dtype_size(out.dtype));

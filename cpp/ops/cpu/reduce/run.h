@@ -7,8 +7,7 @@ namespace mxlite::reduce {
 
 using pointwise::Compute;
 
-template <class F>
-decltype(auto) dispatch_sum(Compute c, F&& fn) {
+decltype(auto) dispatch_sum(Compute c, auto&& fn) {
   switch (c) {
     case Compute::kFloat:
       return fn(float{});

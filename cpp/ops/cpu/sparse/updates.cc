@@ -20,8 +20,7 @@ struct Rows {
       std::copy_n(in[0].as<std::byte>(), in[0].bytes(), out[0].as<std::byte>());
   }
   // fn(row, first, last) for every row of the gradient.
-  template <class F>
-  void for_each(F&& fn) const {
+  void for_each(auto&& fn) const {
     cpu::parallel_ranges(count, width, [&](int64_t begin, int64_t end, int) {
       sparse::for_each_group(indices, order, count, begin, end, fn);
     });

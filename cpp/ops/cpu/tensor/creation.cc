@@ -38,8 +38,7 @@ void fill_value(const TensorRef& out, Number value) {
 }
 
 // Element i is value(i), a double or an int64_t.
-template <class F>
-void fill_from(const TensorRef& out, F&& value) {
+void fill_from(const TensorRef& out, auto&& value) {
   using Value = decltype(value(int64_t{0}));
   constexpr Compute c = std::is_same_v<Value, double> ? Compute::kDouble : Compute::kInt64;
   const auto store = pointwise::store_fn(c, out.dtype);

@@ -49,16 +49,14 @@ int64_t displacement(const CorrelationParams& p, const Geometry& g, int64_t k) {
 }
 
 // fn(offset) for each element of the patches of row i: of the first one in data1's plane.
-template <class F>
-void for_patch(const CorrelationParams& p, const Geometry& g, int64_t i, F&& fn) {
+void for_patch(const CorrelationParams& p, const Geometry& g, int64_t i, auto&& fn) {
   for (int64_t h = 0; h < p.kernel_size; ++h)
     for (int64_t w = 0; w < p.kernel_size; ++w)
       fn((i * p.stride1 + p.max_displacement + h) * g.padded_width + p.max_displacement + w);
 }
 
 // Calls fn(constant 1) for dense patches, so that the compiler sees neighbours, else fn(stride).
-template <class F>
-void with_stride(int64_t stride, F&& fn) {
+void with_stride(int64_t stride, auto&& fn) {
   if (stride == 1)
     fn(std::integral_constant<int64_t, 1>{});
   else

@@ -52,8 +52,7 @@ struct MovedBins {
   }
 
   // fn(neighbours) for the points inside of the image; returns their number.
-  template <class F>
-  MX_HOST_DEVICE int64_t for_points(const Bin& b, F&& fn) const {
+  MX_HOST_DEVICE int64_t for_points(const Bin& b, auto&& fn) const {
     int64_t count = 0;
     for (int64_t a = 0; a < p.sample_per_part; ++a) {
       const Acc y = b.y + static_cast<Acc>(a) * b.step_y;

@@ -40,8 +40,7 @@ struct RotatedGrid {
   }
 
   // fn(neighbours) for the points of bin (i, j) that touch the image.
-  template <class F>
-  MX_HOST_DEVICE void for_points(int64_t i, int64_t j, F&& fn) const {
+  MX_HOST_DEVICE void for_points(int64_t i, int64_t j, auto&& fn) const {
     for (int64_t a = 0; a < samples_h; ++a) for_row(i, j, a, 0, samples_w, fn);
   }
 
@@ -65,8 +64,7 @@ struct RotatedGrid {
     range(p.right, p.reach, start_w, bin_w, columns, first, past);
   }
   // Calls fn for the points of bin (i, j), perhaps without those that are not around p.
-  template <class F>
-  MX_HOST_DEVICE void for_points_around(const Around& p, int64_t i, int64_t j, F&& fn) const {
+  MX_HOST_DEVICE void for_points_around(const Around& p, int64_t i, int64_t j, auto&& fn) const {
     int64_t a_first, a_past, b_first, b_past;
     range(p.down, p.reach, start_h + static_cast<Acc>(i) * bin_h,
           bin_h / static_cast<Acc>(samples_h), samples_h, a_first, a_past);

@@ -25,8 +25,7 @@ struct PointBlock {
   Kind kind[kPoints];
   int64_t first, count;
 
-  template <class F>
-  PointBlock(const Shape& data, int64_t begin, int64_t total, F&& point_at)
+  PointBlock(const Shape& data, int64_t begin, int64_t total, auto&& point_at)
       : first(begin), count(std::min(kPoints, total - begin)) {
     for (int64_t i = 0; i < count; ++i) {
       const Point<Acc> p = point_at(begin + i);

@@ -120,8 +120,7 @@ uint64_t mix(uint64_t hash, uint64_t v) {
   hash ^= v + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
   return hash * 0xff51afd7ed558ccd;
 }
-template <class F>
-void for_each_number(const Key& k, F&& fn) {
+void for_each_number(const Key& k, auto&& fn) {
   const Gemm& g = k.gemm;
   for (const int64_t v : {g.m,
                           g.n,

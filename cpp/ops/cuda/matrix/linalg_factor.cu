@@ -317,8 +317,8 @@ __global__ void syevd_gradient(int64_t count, int64_t n, const T* p, const T* gr
 // ---- calls ------------------------------------------------------------------------------------
 
 // fn(T{}, work) for square matrices of v.
-template <class F>
-void for_matrices(KernelContext& ctx, DType dtype, const MatrixView& v, int64_t doubles, F&& fn) {
+void for_matrices(KernelContext& ctx, DType dtype, const MatrixView& v, int64_t doubles,
+                  auto&& fn) {
   if (v.outer == 0) return;
   const Work work = make_work(ctx, v.outer, doubles);
   if (dtype == DType::kFloat64)

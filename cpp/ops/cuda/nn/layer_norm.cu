@@ -104,8 +104,7 @@ struct WarpRow {
   Acc v[kMostPacks][V];
 
   // Calls fn(pack, index of its first element) for the packs of this lane.
-  template <class F>
-  static __device__ __forceinline__ void for_packs(int64_t length, F&& fn) {
+  static __device__ __forceinline__ void for_packs(int64_t length, auto&& fn) {
 #pragma unroll
     for (int p = 0; p < kMostPacks; ++p) {
       const int64_t at = (int64_t{p} * kWarp + threadIdx.x % kWarp) * V;

@@ -86,8 +86,7 @@ __device__ __forceinline__ Window window_at(const Geometry& g, const int64_t (&a
 }
 
 // Calls fn(pixel) for pixels first, first + step, ... of a window, in row-major order.
-template <class F>
-__device__ __forceinline__ void for_pixels(const Geometry& g, const Window& w, F&& fn,
+__device__ __forceinline__ void for_pixels(const Geometry& g, const Window& w, auto&& fn,
                                            int64_t first = 0, int64_t step = 1) {
   const int64_t width = w.end[2] - w.begin[2], height = w.end[1] - w.begin[1];
   if (step == 1) {

@@ -222,8 +222,7 @@ Array array(const TensorRef& t) { return {t.data, t.dtype}; }
 
 // If a warp can process a row (contiguous, one float type, short enough for a warp's registers),
 // calls fn(T{}, integral_constant<int, V>) and returns true.
-template <class F>
-bool dispatch_warps(const Rows& rows, std::initializer_list<const TensorRef*> arrays, F&& fn) {
+bool dispatch_warps(const Rows& rows, std::initializer_list<const TensorRef*> arrays, auto&& fn) {
   const DType dtype = (*arrays.begin())->dtype;
   if (rows.b.inner != 1 || rows.b.channels == 0 || !is_floating(dtype) || dtype == DType::kFloat64)
     return false;

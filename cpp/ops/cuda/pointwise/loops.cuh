@@ -112,8 +112,7 @@ __global__ void binary_loop(const __grid_constant__ BinaryArgs<C> s) {
   }
 }
 
-template <class F>
-void dispatch_compute(Compute c, F&& fn) {
+void dispatch_compute(Compute c, auto&& fn) {
   switch (c) {
     case Compute::kFloat:
       return fn(float{});

@@ -98,8 +98,7 @@ Range share(int64_t count, int64_t part, int64_t parts) {
 }
 
 // fn(piece) for every piece of the thread, then its sums are in the totals.
-template <class F>
-void add_up(const Pieces& pieces, Range mine, Scratch& s, F&& fn) {
+void add_up(const Pieces& pieces, Range mine, Scratch& s, auto&& fn) {
   s.clear();
   for (int64_t i = mine.first; i < mine.last; ++i) {
     const Piece piece = pieces.at(i);
@@ -109,8 +108,7 @@ void add_up(const Pieces& pieces, Range mine, Scratch& s, F&& fn) {
 }
 
 // Visits pieces in reverse order, because the rows read last are still in the cache.
-template <class F>
-void for_pieces(const Pieces& pieces, Range mine, F&& fn) {
+void for_pieces(const Pieces& pieces, Range mine, auto&& fn) {
   for (int64_t i = mine.last; i-- > mine.first;) fn(pieces.at(i));
 }
 

@@ -10,8 +10,7 @@ namespace mxlite::cpu {
 namespace {
 
 // Calls fn(element, channel, lanes) for every register of the rows.
-template <class F>
-inline void for_vectors(int64_t rows, int64_t width, F&& fn) {
+inline void for_vectors(int64_t rows, int64_t width, auto&& fn) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < width; c += kLane) fn(r * width + c, c, lanes(width - c));
 }
