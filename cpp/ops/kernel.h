@@ -60,6 +60,8 @@ struct Kernel {
   // Whether to run even if all outputs are empty, because other processes wait for the call.
   bool runs_when_empty = false;
 };
+inline constexpr Kernel kStrided{.strided_inputs = true};
+inline constexpr Kernel kWorkerOnly{.inline_ok = false};
 
 // Erase<&kernel>::call erases the parameter type P of void kernel(KernelContext&, const P&, Inputs,
 // Outputs); EraseSupports does so for const char* fn(const P&, specs, specs). These are two

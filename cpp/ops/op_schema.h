@@ -164,11 +164,14 @@ void check_default(const std::string& op, const char* param, const AttrValue& va
                    const NumberRange& range);
 [[noreturn]] void throw_missing_param(const std::string& op, const std::string& param);
 
+// Builds an operator with parameters P. It has one input, data, unless inputs() or variadic() says
+// otherwise.
 template <class P>
 class OpBuilder {
  public:
   explicit OpBuilder(std::string name) {
     schema_.name = std::move(name);
+    schema_.inputs = {"data"};
     const P defaults{};
     bool any_required = false;
     for_each_field<P>([&](const auto& f) {

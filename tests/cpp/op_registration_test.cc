@@ -17,7 +17,7 @@ std::vector<std::string> candidates(const char* op) {
   return names;
 }
 
-OpSchema plain(const char* name) { return OpBuilder<NoParams>(name).inputs({"data"}); }
+OpSchema plain(const char* name) { return OpBuilder<NoParams>(name); }
 void no_kernel(KernelContext&, const NoParams&, Inputs, Outputs) {}
 
 TEST(OpRegistrationTest, LibraryKernelsAreTriedBeforeNativeOnes) {

@@ -61,7 +61,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "mean is the sum and mean of the ranks' gradients; min, max and product are not "
                "differentiable. A process that has joined no job gets its own array.")
           .shapes("any shape -> the same shape")
-          .inputs({"data"})
           .infer(infer_all_reduce)
           .gradient(all_reduce_gradient),
       [](const void* params, const TensorSpec&, Terms& terms) {
@@ -79,7 +78,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "each rank computes a share (tensor parallelism); `all_reduce` with "
               "`replicated=True` ends such a part.")
           .shapes("any shape -> the same shape")
-          .inputs({"data"})
           .infer(infer_sum_gradient)
           .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
             return {g.emit(kAllReduceOp, {g.output_grad(0)},
@@ -97,7 +95,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "array of the same shape and dtype. The root's gradient is the sum of all ranks' "
                "gradients, that of other ranks is 0.")
           .shapes("any shape -> the same shape")
-          .inputs({"data"})
           .infer(infer_rooted)
           .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
             return {g.emit(kReduceOp, {g.output_grad(0)}, g.params_ref())};
@@ -109,7 +106,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
       OpBuilder<RootParams>(kReduceOp)
           .internal()
           .doc("Sum of all ranks' arrays on the root, zeros on other ranks: gradient of broadcast.")
-          .inputs({"data"})
           .infer(infer_rooted)
           .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
             return {g.emit(kBroadcastOp, {g.output_grad(0)}, g.params_ref())};

@@ -86,7 +86,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "ranks; every rank gets the result. All ranks give the same shape. The gradient is "
                "reduce_scatter.")
           .shapes("any shape with 1 dimension or more -> `axis` times the number of ranks")
-          .inputs({"data"})
           .infer(infer_all_gather)
           .gradient(all_gather_gradient),
       [](const void* params, const TensorSpec& data, Terms& terms) {
@@ -102,7 +101,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "of equal parts along an axis. The gradient of sum and mean is all_gather; min, max "
                "and product are not differentiable.")
           .shapes("any shape with 1 dimension or more -> `axis` divided by the number of ranks")
-          .inputs({"data"})
           .infer(infer_reduce_scatter)
           .gradient(reduce_scatter_gradient),
       [](const void* params, const TensorSpec& data, Terms& terms) {
@@ -121,7 +119,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "order of ranks. The gradient is all_to_all with exchanged axes.")
           .shapes("any shape with 1 dimension or more -> `split_axis` divided by the number of "
                   "ranks, `concat_axis` times it")
-          .inputs({"data"})
           .infer(infer_all_to_all)
           .gradient(all_to_all_gradient),
       [](const void* params, const TensorSpec& data, Terms& terms) {

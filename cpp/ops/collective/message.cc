@@ -53,7 +53,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "arrive in the order of the calls. The result is a zero, and backward from it "
               "receives the array's gradient from the other rank.")
           .shapes("any shape -> (1,)")
-          .inputs({"data"})
           .infer(infer_send)
           .gradient(send_gradient),
       [](const void* params, const TensorSpec&, Terms& terms) {
@@ -69,7 +68,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                "whose values are not read. If `data` is differentiated, backward sends the "
                "result's gradient to the other rank; the gradient of `data` is 0.")
           .shapes("any shape -> the same shape")
-          .inputs({"data"})
           .infer(infer_receive)
           .gradient(receive_gradient),
       [](const void* params, const TensorSpec&, Terms& terms) {

@@ -23,7 +23,7 @@ std::vector<ValueRef> quadratic_gradient(GradBuilder& g) {
 template <class P>
 OpBuilder<P> one_input(const char* name, const char* doc, GradFn gradient) {
   OpBuilder<P> op(name);
-  op.inputs({"data"}).doc(doc).infer(like_input()).gradient(gradient).inplace(0, 0).pointwise();
+  op.doc(doc).infer(like_input()).gradient(gradient).inplace(0, 0).pointwise();
   return op;
 }
 

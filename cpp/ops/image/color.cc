@@ -18,8 +18,7 @@ Specs infer_color(const TensorSpec& data) {
 template <class P>
 OpBuilder<P> color_op(const char* name, const char* doc) {
   OpBuilder<P> op(name);
-  op.inputs({"data"})
-      .doc(doc)
+  op.doc(doc)
       .infer([](const P&, std::span<const TensorSpec> in) { return infer_color(in[0]); })
       .inplace(0, 0);
   return op;

@@ -120,43 +120,35 @@ uint64_t count_random(const NoParams&, std::span<const TensorSpec> out) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("_image_to_tensor")
-          .inputs({"data"})
           .doc("(height, width, channels) of 0 to 255 to float32 (channels, height, width) of 0 "
                "to 1.")
           .infer(infer_to_tensor)
           .gradient(grad_to_tensor));
   ops.add(OpBuilder<ImageNormalizeParams>("_image_normalize")
-              .inputs({"data"})
               .doc("(data - mean) / std for every channel of (channels, height, width).")
               .infer(infer_normalize)
               .gradient(grad_normalize)
               .inplace(0, 0));
   ops.add(OpBuilder<ImageCropParams>("_image_crop")
-              .inputs({"data"})
               .doc("A rectangle of an image.")
               .infer(infer_crop)
               .gradient(grad_crop));
   ops.add(OpBuilder<ImageResizeParams>("_image_resize")
-              .inputs({"data"})
               .doc("An image in another size.")
               .infer(infer_resize));
   ops.add(OpBuilder<NoParams>("_image_flip_left_right")
-              .inputs({"data"})
               .doc("Mirrors an image left to right.")
               .infer(infer_flip<NoParams>)
               .gradient(grad_flip_left_right));
   ops.add(OpBuilder<NoParams>("_image_flip_top_bottom")
-              .inputs({"data"})
               .doc("Mirrors an image top to bottom.")
               .infer(infer_flip<NoParams>)
               .gradient(grad_flip_top_bottom));
   ops.add(OpBuilder<NoParams>("_image_random_flip_left_right")
-              .inputs({"data"})
               .doc("Mirrors each image left to right with probability one half.")
               .infer(infer_flip<NoParams>)
               .random(count_random));
   ops.add(OpBuilder<NoParams>("_image_random_flip_top_bottom")
-              .inputs({"data"})
               .doc("Mirrors each image top to bottom with probability one half.")
               .infer(infer_flip<NoParams>)
               .random(count_random));

@@ -56,7 +56,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ActivationParams>("Activation")
               .doc("Activation function, element by element.")
               .shapes("any shape -> the same shape")
-              .inputs({"data"})
               .infer(infer)
               .gradient(gradient)
               .inplace(0, 0)

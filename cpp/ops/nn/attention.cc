@@ -116,7 +116,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                  "Attention times an encoder's values.");
   ops.add(OpBuilder<NoParams>("_contrib_div_sqrt_dim")
               .doc("data / sqrt(size of the last axis).")
-              .inputs({"data"})
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_floating("_contrib_div_sqrt_dim", "data", in[0]);
                 check_min_ndim("_contrib_div_sqrt_dim", in[0].shape, 1);

@@ -40,7 +40,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<DropoutParams>("Dropout")
           .doc("Sets random elements to zero and scales the others by 1 / (1 - p).")
-          .inputs({"data"})
           .outputs(2)
           .visible_outputs(1)
           .infer(infer)

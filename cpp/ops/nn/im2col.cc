@@ -47,7 +47,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<Im2colParams>("im2col")
               .doc("Windows of an image as columns of a matrix.")
               .shapes("(N, C, [D, H,] W) -> (N, C * product of kernel, windows)")
-              .inputs({"data"})
               .infer(infer_im2col)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 auto params = std::make_shared<Col2imParams>();
@@ -58,7 +57,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<Col2imParams>("col2im")
               .doc("Image from the columns of im2col; overlapping windows are added.")
               .shapes("(N, C * product of kernel, windows) -> (N, C, *output_size)")
-              .inputs({"data"})
               .infer(infer_col2im)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 const Im2colParams& p = g.params<Col2imParams>();

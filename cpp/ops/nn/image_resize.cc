@@ -75,7 +75,6 @@ Specs infer_backward(const ImageResizeGradParams& p, std::span<const TensorSpec>
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<AdaptiveAvgPoolingParams>(kPooling)
               .doc("Average pooling to a given height and width.")
-              .inputs({"data"})
               .infer(infer_pooling)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit("_adaptive_avg_pooling_backward", {g.output_grad(0)},

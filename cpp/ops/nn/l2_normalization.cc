@@ -35,7 +35,6 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<L2NormalizationParams>("L2Normalization")
               .doc("Divides by the L2 norm of a sample, a pixel's channels or a channel's pixels.")
-              .inputs({"data"})
               .infer(infer)
               .gradient(gradient)
               .composite_gradient(composite_gradient)

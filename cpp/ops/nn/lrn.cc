@@ -49,7 +49,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LRNParams>("LRN")
               .doc("Local response normalization across channels.")
               .shapes("(N, C, H, W) -> the same shape")
-              .inputs({"data"})
               .infer(infer)
               .gradient(gradient)
               .composite_gradient(composite_gradient)

@@ -104,7 +104,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(same_as_input<0, SVMOutputParams>));
   ops.add(OpBuilder<MakeLossParams>("MakeLoss")
               .doc("data as a loss: its gradient is grad_scale whatever arrives from above.")
-              .inputs({"data"})
               .infer([](const MakeLossParams&, std::span<const TensorSpec> in) {
                 check_floating("MakeLoss", "data", in[0]);
                 return Specs{in[0]};
@@ -118,7 +117,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<MakeLossParams>("_make_loss_backward")
               .internal()
               .doc("Gradient of MakeLoss.")
-              .inputs({"data"})
               .infer(same_as_input<0, MakeLossParams>));
   ops.add(OpBuilder<NoParams>("softmax_cross_entropy")
               .doc("Sum over the batch of the cross entropy of softmax(data) with class label.")

@@ -98,7 +98,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Maximum, average, sum or p-norm of the elements of a sliding window.")
               .shapes("(N, C, [D, H,] W) -> (N, C, [oD, oH,] oW)")
               .alias({"Pooling_v1"})
-              .inputs({"data"})
               .infer(infer)
               .gradient(gradient)
               .composite_gradient(composite_pooling_gradient)

@@ -129,7 +129,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   add<2>(ops, "softmax of the negated data.");
   ops.add(OpBuilder<SoftmaxActivationParams>("SoftmaxActivation")
               .doc("softmax over a whole sample or over its channels.")
-              .inputs({"data"})
               .infer([](const SoftmaxActivationParams& p, std::span<const TensorSpec> in) {
                 check_floating("SoftmaxActivation", "data", in[0]);
                 check_min_ndim("SoftmaxActivation", in[0].shape,

@@ -231,7 +231,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return {};
               }));
   ops.add(OpBuilder<FiniteParams>("all_finite")
-              .inputs({"data"})
               .doc("1 if no element is NaN or infinite, else 0.")
               .shapes("any shape -> (1,)")
               .infer([](const FiniteParams& p, std::span<const TensorSpec>) -> Specs {

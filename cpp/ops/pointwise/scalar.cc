@@ -142,7 +142,7 @@ auto infer_scalar(const Row& row) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kRows) {
     OpBuilder<ScalarParams> op(row.name);
-    op.inputs({"data"}).doc(row.doc).infer(infer_scalar(row)).inplace(0, 0).pointwise();
+    op.doc(row.doc).infer(infer_scalar(row)).inplace(0, 0).pointwise();
     std::vector<std::string> aliases = {row.alias};
     StorageTraits storage{.keeps_storage = row.keeps_storage};
     if (row.stored_alias) {

@@ -195,7 +195,7 @@ void add_backward(OpRegistry& ops, const char* name, GradFn gradient) {
 template <class P>
 OpBuilder<P> one_input(const char* name, const char* doc) {
   OpBuilder<P> op(name);
-  op.inputs({"data"}).doc(doc).infer(like_input()).inplace(0, 0).pointwise();
+  op.doc(doc).infer(like_input()).inplace(0, 0).pointwise();
   return op;
 }
 

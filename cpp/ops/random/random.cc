@@ -31,6 +31,7 @@ OpSchema draw_schema() {
   std::vector<std::string> aliases = {"_" + name};
   if (std::is_same_v<D, Uniform> || std::is_same_v<D, Normal>) aliases.emplace_back(D::name);
   return OpBuilder<DrawParams<D>>(name)
+      .inputs({})
       .alias(aliases)
       .doc(D::doc)
       .infer([name](const DrawParams<D>& p, std::span<const TensorSpec>) -> Specs {
@@ -48,7 +49,6 @@ template <class D>
 OpSchema like_schema() {
   const std::string name = std::string("_random_") + D::name + "_like";
   return OpBuilder<LikeParams<D>>(name)
-      .inputs({"data"})
       .doc(std::string(D::doc) + " Shape and dtype of data.")
       .infer([name](const LikeParams<D>&, std::span<const TensorSpec> in) -> Specs {
         check_floating(name, in[0].dtype);
@@ -171,6 +171,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
     ops.add(sample_schema<D>());
   });
   ops.add(OpBuilder<RandintParams>("random_randint")
+              .inputs({})
               .alias({"_random_randint"})
               .doc("Integers in [low, high), all equally likely.")
               .infer(infer_randint)
@@ -181,7 +182,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .symbol({.shape_from_users = true}));
   ops.add(OpBuilder<MultinomialParams>("sample_multinomial")
-              .inputs({"data"})
               .alias({"_sample_multinomial"})
               .doc("Indices drawn with the probabilities along data's last axis, which are divided "
                    "by their sum. Probabilities that are negative, NaN or infinite, and rows of "
@@ -200,7 +200,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .doc("Gradient of the draws' log-probabilities by the probabilities.")
           .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[1]}; }));
   ops.add(OpBuilder<NoParams>("shuffle")
-              .inputs({"data"})
               .alias({"_shuffle"})
               .symbol({.file_name = "_shuffle"})
               .doc("data with its entries along the first axis in random order.")

@@ -36,7 +36,6 @@ Specs infer_channel(const NoParams&, std::span<const TensorSpec> in) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<ArgParams>("argmax")
-          .inputs({"data"})
           .doc("Index of the first largest value along an axis (a NaN counts as largest), "
                "as float32 unless data is float64, int32 or int64.")
           .shapes(
@@ -46,7 +45,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .symbol({.constant_output = true}));
   ops.add(
       OpBuilder<ArgParams>("argmin")
-          .inputs({"data"})
           .doc("Index of the first smallest value along an axis (a NaN counts as smallest), "
                "as float32 unless data is float64, int32 or int64.")
           .shapes(
@@ -55,7 +53,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .zero_gradient()
           .symbol({.constant_output = true}));
   ops.add(OpBuilder<NoParams>("argmax_channel")
-              .inputs({"data"})
               .doc("argmax over axis 1.")
               .shapes("(N, C, ...) -> (N, ...)")
               .infer(infer_channel)

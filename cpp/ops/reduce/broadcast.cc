@@ -84,13 +84,11 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BroadcastToParams>("broadcast_to")
-              .inputs({"data"})
               .doc("data repeated to a shape.")
               .shapes("sizes equal to `shape`, or 1 -> `shape`")
               .infer(infer_to)
               .gradient(gradient));
   ops.add(OpBuilder<BroadcastAxisParams>("broadcast_axis")
-              .inputs({"data"})
               .alias({"broadcast_axes"})
               .doc("data repeated along some axes.")
               .infer(infer_axis)

@@ -36,7 +36,6 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReduceParams>(kOp)
-              .inputs({"data"})
               .doc("Logarithm of the sum of exp(data) over axes, without overflow.")
               .shapes("any shape -> data without the axes `axis`, or with size 1 there "
                       "(`keepdims=True`)")

@@ -38,7 +38,6 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<MomentsParams>("moments")
-              .inputs({"data"})
               .doc("Mean and (biased) variance over axes.")
               .shapes("any shape -> mean and variance without the axes `axes`")
               .outputs(2)

@@ -142,7 +142,7 @@ constexpr const char* kReduced =
 OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_values,
                                   GradFn gradient) {
   OpBuilder<ReduceParams> op(name);
-  op.inputs({"data"}).doc(doc).gradient(gradient).amp(AmpClass::kFloat32);
+  op.doc(doc).gradient(gradient).amp(AmpClass::kFloat32);
   op.shapes(kReduced);
   op.infer([name, needs_values](const ReduceParams& p, std::span<const TensorSpec> in) -> Specs {
     // The largest bool is a bool; a sum, mean or product of bools is none.
@@ -175,7 +175,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"min_axis"})
               .amp(AmpClass::kNeutral));
   ops.add(OpBuilder<NormParams>("norm")
-              .inputs({"data"})
               .doc("Norm of the elements along axes, taken as one vector.")
               .shapes(kReduced)
               .infer(infer_norm)

@@ -34,7 +34,6 @@ void register_conversions(OpRegistry& ops) {
                 return {g.emit("take", {g.output_grad(0), g.input(1)}), {}};
               }));
   ops.add(OpBuilder<NoParams>("_nonzero_rows")
-              .inputs({"data"})
               .doc("Indices of the rows with a value other than 0, and their number at the end.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_nonzero_rows: data of shape ",
@@ -42,7 +41,6 @@ void register_conversions(OpRegistry& ops) {
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               }));
   ops.add(OpBuilder<EmbeddingRowsParams>("_embedding_rows")
-              .inputs({"data"})
               .doc("The rows that Embedding looks up, as a vector.")
               .infer([](const EmbeddingRowsParams&, std::span<const TensorSpec> in) {
                 return Specs{TensorSpec{Shape{count_elements(in[0].shape)}, DType::kInt64}};

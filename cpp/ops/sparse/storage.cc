@@ -26,7 +26,6 @@ Specs infer_square_sum(const ReduceParams& p, std::span<const TensorSpec> in) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace sparse;  // NOLINT: this folder's own names
   ops.add(OpBuilder<CastStorageParams>("cast_storage")
-              .inputs({"data"})
               .doc("data in another storage type.")
               .infer([](const CastStorageParams&, std::span<const TensorSpec> in) {
                 return Specs{in[0]};
@@ -41,7 +40,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .symbol({.untied_inputs = {1}})
               .refine(refine_like_first));
   ops.add(OpBuilder<ReduceParams>("_square_sum")
-              .inputs({"data"})
               .doc("Sum of squares over axes, of stored rows only.")
               .infer(infer_square_sum)
               .storage({.chooses_storage = true}));

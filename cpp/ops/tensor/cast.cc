@@ -87,7 +87,6 @@ void multicast_types(const AmpMulticastParams&, KnownTypes in, KnownTypes out) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CastParams>("Cast")
-              .inputs({"data"})
               .alias({"cast"})
               .doc("data with another element type.")
               .shapes("any shape -> the same shape")
@@ -99,7 +98,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .refine(refine_all_alike)
               .symbol({.untied_inputs = {0}, .output_type = OutputType::kDtypeOrInputs}));
   ops.add(OpBuilder<CastParams>("amp_cast")
-              .inputs({"data"})
               .doc("Cast of floating types; integers stay.")
               .shapes("any shape -> the same shape")
               .infer(infer_amp_cast)

@@ -279,7 +279,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .symbol({.count_attribute = "num_args"}));
   ops.add(OpBuilder<SliceChannelParams>("SliceChannel")
               .alias({"split"})
-              .inputs({"data"})
               .doc("Splits an array into equal parts along one axis.")
               .shapes("any shape -> `num_outputs` arrays, `axis` divided by their number")
               .output_count([](const SliceChannelParams& p, int) { return p.num_outputs; })
@@ -288,7 +287,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .symbol({.names_single_input = true})
               .refine(refine_slice_channel));
   ops.add(OpBuilder<SplitV2Params>("_split_v2")
-              .inputs({"data"})
               .doc("Splits an array at given places or into parts of about equal length.")
               .output_count([](const SplitV2Params& p, int) { return count_parts(p); })
               .infer(infer_split_v2)

@@ -16,7 +16,7 @@ TensorSpec spec(const Shape& shape, OptionalDType dtype) {
 template <class P>
 OpBuilder<P> from_nothing(const char* name, const char* doc, bool shape_from_users = false) {
   OpBuilder<P> op(name);
-  op.doc(doc).zero_gradient().symbol(
+  op.inputs({}).doc(doc).zero_gradient().symbol(
       {.shape_from_users = shape_from_users, .output_type = OutputType::kDtype});
   return op;
 }
@@ -71,8 +71,7 @@ Specs infer_linspace(const LinspaceParams& p, std::span<const TensorSpec>) {
 
 OpBuilder<LikeParams> like(const char* name, const char* doc) {
   OpBuilder<LikeParams> op(name);
-  op.inputs({"data"})
-      .doc(doc)
+  op.doc(doc)
       .zero_gradient()
       .refine(refine_all_alike)
       .infer([](const LikeParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; });

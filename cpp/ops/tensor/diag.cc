@@ -71,14 +71,12 @@ std::vector<ValueRef> grad_diag_backward(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DiagParams>("diag")
-              .inputs({"data"})
               .doc("A diagonal of an array; of a vector, the matrix that has it as diagonal.")
               .shapes("(n,) -> (n, n); (..., m, n) -> the diagonal of two axes, last")
               .infer(infer_diag)
               .gradient(grad_diag));
   ops.add(OpBuilder<DiagBackwardParams>("_diag_backward")
               .internal()
-              .inputs({"data"})
               .doc("Zeros with data on a diagonal.")
               .infer(infer_diag_backward)
               .gradient(grad_diag_backward));

@@ -51,13 +51,11 @@ std::vector<ValueRef> grad_index_copy(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<IndexArrayParams>("_contrib_index_array")
-              .inputs({"data"})
               .doc("At every position of data its own coordinates, int64.")
               .infer(infer_index_array)
               .zero_gradient()
               .symbol({.constant_output = true}));
   ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
-              .inputs({"data"})
               .doc("Evenly spaced numbers in the shape of data or along one of its axes.")
               .infer(infer_arange_like)
               .zero_gradient()

@@ -56,7 +56,6 @@ std::vector<ValueRef> grad_pad_backward(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PadParams>("Pad")
               .alias({"pad"})
-              .inputs({"data"})
               .doc("Adds elements before and after every axis: a constant, the edge or a mirror "
                    "image.")
               .shapes("(N, C, H, W) or (N, C, D, H, W) -> sizes plus both entries of `pad_width`")

@@ -69,13 +69,11 @@ std::vector<ValueRef> grad_tile(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RepeatParams>("repeat")
-              .inputs({"data"})
               .doc("Repeats every element along one axis.")
               .shapes("any shape -> `axis` times `repeats`; without `axis` (size * repeats,)")
               .infer(infer_repeat)
               .gradient(grad_repeat));
   ops.add(OpBuilder<TileParams>("tile")
-              .inputs({"data"})
               .doc("Repeats the whole array along every axis.")
               .shapes("any shape -> sizes times `reps`")
               .infer(infer_tile)

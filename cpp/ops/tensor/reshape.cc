@@ -248,7 +248,6 @@ Shape resolve_reshape(const ReshapeParams& p, const Shape& from) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReshapeParams>("Reshape")
               .alias({"reshape"})
-              .inputs({"data"})
               .doc("Same elements in another shape.")
               .shapes("any shape -> `shape` (0 keeps a size, -1 is inferred)")
               .infer(infer_reshape)
@@ -259,7 +258,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .refine(refine_reshape));
   ops.add(OpBuilder<NoParams>("Flatten")
               .alias({"flatten"})
-              .inputs({"data"})
               .doc("Joins all dimensions but the first: (d1, d2, ..., dk) becomes (d1, d2*...*dk).")
               .shapes("(N, ...) -> (N, product of the others)")
               .infer(infer_flatten)
@@ -268,7 +266,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .aliases_input()
               .drawn("shape"));
   ops.add(OpBuilder<ExpandDimsParams>("expand_dims")
-              .inputs({"data"})
               .doc("Inserts an axis of length 1.")
               .shapes("any shape -> size 1 inserted at `axis`")
               .infer(infer_expand_dims)
@@ -277,7 +274,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .aliases_input()
               .refine(refine_expand_dims));
   ops.add(OpBuilder<SqueezeParams>("squeeze")
-              .inputs({"data"})
               .doc("Removes axes of length 1; at least one dimension stays.")
               .infer(infer_squeeze)
               .gradient(grad_reshape)

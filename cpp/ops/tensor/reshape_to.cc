@@ -22,7 +22,6 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReshapeToParams>("_reshape_to")
-              .inputs({"data"})
               .doc("Same elements in another shape, every dimension given.")
               .infer(infer)
               .gradient(gradient)

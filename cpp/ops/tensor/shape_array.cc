@@ -22,7 +22,6 @@ void integer_type(const NoParams&, KnownTypes, KnownTypes out) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("shape_array")
-          .inputs({"data"})
           .doc("The shape of an array as int64 numbers.")
           .shapes("any shape -> (dimensions,)")
           .infer(infer_shape_array)
@@ -35,7 +34,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .types(integer_type));
   ops.add(
       OpBuilder<NoParams>("size_array")
-          .inputs({"data"})
           .doc("The number of elements of an array, int64.")
           .shapes("any shape -> (1,)")
           .infer(infer_size_array)

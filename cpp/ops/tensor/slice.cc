@@ -186,13 +186,11 @@ std::vector<ValueRef> grad_slice_assign_scalar(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SliceParams>("slice")
               .alias({"crop"})
-              .inputs({"data"})
               .doc("The part of an array between begin and end, with steps.")
               .shapes("any shape -> sizes of begin:end:step")
               .infer(infer_slice)
               .gradient(grad_slice));
   ops.add(OpBuilder<SliceAxisParams>("slice_axis")
-              .inputs({"data"})
               .doc("The part of an array between two indices of one axis.")
               .shapes("any shape -> end - begin along `axis`")
               .infer(infer_slice_axis)
@@ -204,7 +202,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_slice_like));
   ops.add(OpBuilder<SliceBackwardParams>("_slice_backward")
               .internal()
-              .inputs({"data"})
               .doc("Zeros with data placed where a slice was taken.")
               .infer(infer_slice_backward)
               .gradient(grad_slice_backward));
@@ -218,7 +215,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inplace(0, 0));
   ops.add(OpBuilder<SliceAssignScalarParams>("_slice_assign_scalar")
               .alias({"_crop_assign_scalar"})
-              .inputs({"data"})
               .doc("data with the slice replaced by one value.")
               .infer(infer_slice_assign_scalar)
               .refine(refine_like_first)

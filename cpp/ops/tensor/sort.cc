@@ -122,14 +122,12 @@ std::vector<ValueRef> grad_put_along_axis(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SortParams>("sort")
-              .inputs({"data"})
               .doc("Sorted values along one axis; NaN counts as the largest.")
               .infer(infer_sort)
               .gradient(grad_sort)
               .total_outputs(2));
   ops.add(
       OpBuilder<ArgsortParams>("argsort")
-          .inputs({"data"})
           .doc("Indices that sort along one axis; equal values keep their order.")
           .infer(infer_argsort)
           .amp(AmpClass::kFloat32)
@@ -137,7 +135,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .symbol(
               {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kDtype}));
   ops.add(OpBuilder<TopkParams>("topk")
-              .inputs({"data"})
               .doc("The k largest or smallest values along one axis, sorted.")
               .shapes("any shape -> `k` along `axis`; ret_typ='both': two arrays")
               .output_count(

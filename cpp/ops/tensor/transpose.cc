@@ -77,7 +77,6 @@ void refine_transpose(const TransposeParams& p, PartialShapes& shapes) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TransposeParams>("transpose")
-              .inputs({"data"})
               .doc("Permutes the axes.")
               .shapes("any shape -> sizes in the order `axes`, reversed by default")
               .infer(infer_permuted<TransposeParams>)
@@ -85,14 +84,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .refine(refine_transpose));
   ops.add(OpBuilder<SwapAxisParams>("SwapAxis")
               .alias({"swapaxes"})
-              .inputs({"data"})
               .doc("Exchanges two axes.")
               .infer(infer_permuted<SwapAxisParams>)
               .gradient(grad_swap_axis)
               .symbol({.names_single_input = true}));
   ops.add(OpBuilder<ReverseParams>("reverse")
               .alias({"flip"})
-              .inputs({"data"})
               .doc("Reverses the order of elements along some axes.")
               .shapes("any shape -> the same shape")
               .infer(infer_reverse)

@@ -22,7 +22,6 @@ Specs infer(const BipartiteMatchingParams&, std::span<const TensorSpec> in) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BipartiteMatchingParams>(kName)
-              .inputs({"data"})
               .doc("Pairs rows and columns of score matrices, best score first: the column of "
                    "every row and the row of every column, -1 without one. Its gradient is zero.")
               .outputs(2)

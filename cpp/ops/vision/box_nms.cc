@@ -48,7 +48,6 @@ std::vector<ValueRef> grad_nms(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BoxNmsParams>(kName)
               .alias({"_contrib_box_non_maximum_suppression"})
-              .inputs({"data"})
               .doc("Rows sorted by falling score without those that overlap a better one; the rest "
                    "is filled with -1. Rows are (class, score, four coordinates, ...) in any "
                    "order. A second, hidden output says where each row came from.")

@@ -115,7 +115,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<GridGeneratorParams>(kGenerator)
               .doc("Sampling grid of an affine transformation or of a flow in pixels.")
               .shapes("affine: (N, 6), warp: (N, 2, H, W) -> (N, 2, H, W)")
-              .inputs({"data"})
               .infer(infer_generator)
               .gradient(gradient_generator)
               .symbol({.output_names = {"output"}, .names_single_input = true})

@@ -81,14 +81,13 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   // Small products may run in the caller's thread; the others open parallel regions.
-  const Kernel worker_only{.inline_ok = false};
   ops.cpu_kernel<cpu::flushing<&dot_native>>(
       "dot", {.name = "small", .supports = supports_if<&small_dot>()});
-  ops.cpu_kernel<cpu::flushing<&dot_native>>("dot", worker_only);
+  ops.cpu_kernel<cpu::flushing<&dot_native>>("dot", kWorkerOnly);
   ops.cpu_kernel<cpu::flushing<&batch_dot_native>>(
       "batch_dot", {.name = "small", .supports = supports_if<&small_batch_dot>()});
-  ops.cpu_kernel<cpu::flushing<&batch_dot_native>>("batch_dot", worker_only);
-  ops.cpu_kernel<cpu::flushing<&matmul_native>>("_matmul", worker_only);
+  ops.cpu_kernel<cpu::flushing<&batch_dot_native>>("batch_dot", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<&matmul_native>>("_matmul", kWorkerOnly);
 });
 
 }  // namespace mxlite

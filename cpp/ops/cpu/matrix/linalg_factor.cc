@@ -280,14 +280,13 @@ void syevd_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Outpu
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel worker_only{.inline_ok = false};
-  ops.cpu_kernel<&potrf_native>("linalg_potrf", worker_only);
-  ops.cpu_kernel<&potri_native>("linalg_potri", worker_only);
-  ops.cpu_kernel<&inverse_native>("linalg_inverse", worker_only);
-  ops.cpu_kernel<&det_native>("linalg_det", worker_only);
-  ops.cpu_kernel<&slogdet_native>("linalg_slogdet", worker_only);
-  ops.cpu_kernel<&gelqf_native>("linalg_gelqf", worker_only);
-  ops.cpu_kernel<&syevd_native>("linalg_syevd", worker_only);
+  ops.cpu_kernel<&potrf_native>("linalg_potrf", kWorkerOnly);
+  ops.cpu_kernel<&potri_native>("linalg_potri", kWorkerOnly);
+  ops.cpu_kernel<&inverse_native>("linalg_inverse", kWorkerOnly);
+  ops.cpu_kernel<&det_native>("linalg_det", kWorkerOnly);
+  ops.cpu_kernel<&slogdet_native>("linalg_slogdet", kWorkerOnly);
+  ops.cpu_kernel<&gelqf_native>("linalg_gelqf", kWorkerOnly);
+  ops.cpu_kernel<&syevd_native>("linalg_syevd", kWorkerOnly);
   ops.cpu_kernel<&syevd_backward_native>("_linalg_syevd_backward");
 });
 

@@ -44,10 +44,9 @@ void syrk_native(KernelContext&, const LinalgSyrkParams& p, Inputs in, Outputs o
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel worker_only{.inline_ok = false};
-  ops.cpu_kernel<cpu::flushing<&gemm_native>>("linalg_gemm", worker_only);
-  ops.cpu_kernel<cpu::flushing<&gemm2_native>>("linalg_gemm2", worker_only);
-  ops.cpu_kernel<cpu::flushing<&syrk_native>>("linalg_syrk", worker_only);
+  ops.cpu_kernel<cpu::flushing<&gemm_native>>("linalg_gemm", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<&gemm2_native>>("linalg_gemm2", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<&syrk_native>>("linalg_syrk", kWorkerOnly);
 });
 
 }  // namespace mxlite

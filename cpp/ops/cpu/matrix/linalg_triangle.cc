@@ -183,9 +183,8 @@ void sumlogdiag_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel worker_only{.inline_ok = false};
-  ops.cpu_kernel<cpu::flushing<&trmm_native>>("linalg_trmm", worker_only);
-  ops.cpu_kernel<cpu::flushing<&trsm_native>>("linalg_trsm", worker_only);
+  ops.cpu_kernel<cpu::flushing<&trmm_native>>("linalg_trmm", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<&trsm_native>>("linalg_trsm", kWorkerOnly);
   ops.cpu_kernel<&triangle_native>("_linalg_triangle");
   ops.cpu_kernel<&extractdiag_native>("linalg_extractdiag");
   ops.cpu_kernel<&makediag_native>("linalg_makediag");

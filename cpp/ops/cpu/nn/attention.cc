@@ -85,16 +85,16 @@ void div_sqrt_dim_native(KernelContext&, const NoParams&, Inputs in, Outputs out
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel product{.inline_ok = false};
   const std::string prefix = "_contrib_interleaved_matmul_";
-  ops.cpu_kernel<cpu::flushing<self_qk_native>>(prefix + "selfatt_qk", product);
-  ops.cpu_kernel<cpu::flushing<self_value_native>>(prefix + "selfatt_valatt", product);
-  ops.cpu_kernel<cpu::flushing<enc_qk_native>>(prefix + "encdec_qk", product);
-  ops.cpu_kernel<cpu::flushing<enc_value_native>>(prefix + "encdec_valatt", product);
-  ops.cpu_kernel<cpu::flushing<self_qk_backward>>(prefix + "selfatt_qk_backward", product);
-  ops.cpu_kernel<cpu::flushing<self_value_backward>>(prefix + "selfatt_valatt_backward", product);
-  ops.cpu_kernel<cpu::flushing<enc_qk_backward>>(prefix + "encdec_qk_backward", product);
-  ops.cpu_kernel<cpu::flushing<enc_value_backward>>(prefix + "encdec_valatt_backward", product);
+  ops.cpu_kernel<cpu::flushing<self_qk_native>>(prefix + "selfatt_qk", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<self_value_native>>(prefix + "selfatt_valatt", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<enc_qk_native>>(prefix + "encdec_qk", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<enc_value_native>>(prefix + "encdec_valatt", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<self_qk_backward>>(prefix + "selfatt_qk_backward", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<self_value_backward>>(prefix + "selfatt_valatt_backward",
+                                                     kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<enc_qk_backward>>(prefix + "encdec_qk_backward", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<enc_value_backward>>(prefix + "encdec_valatt_backward", kWorkerOnly);
   ops.cpu_kernel<div_sqrt_dim_native>("_contrib_div_sqrt_dim");
 });
 

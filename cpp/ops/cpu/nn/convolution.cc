@@ -230,13 +230,12 @@ void cpu::deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs
 }
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel native{.inline_ok = false};
-  ops.cpu_kernel<cpu::flushing<convolution_native>>("Convolution", native);
+  ops.cpu_kernel<cpu::flushing<convolution_native>>("Convolution", kWorkerOnly);
   ops.cpu_kernel<cpu::flushing<convolution_backward_data_native>>("_convolution_backward_data",
-                                                                  native);
+                                                                  kWorkerOnly);
   ops.cpu_kernel<cpu::flushing<convolution_backward_weight_native>>("_convolution_backward_weight",
-                                                                    native);
-  ops.cpu_kernel<cpu::flushing<cpu::deconvolution>>("Deconvolution", native);
+                                                                    kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<cpu::deconvolution>>("Deconvolution", kWorkerOnly);
 });
 
 }  // namespace mxlite

@@ -54,11 +54,10 @@ void backward(KernelContext& ctx, const Params& p, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel blocked{.inline_ok = false};
-  ops.cpu_kernel<cpu::flushing<forward<true>>>("_interleaved_selfatt", blocked);
-  ops.cpu_kernel<cpu::flushing<forward<false>>>("_interleaved_encdec", blocked);
-  ops.cpu_kernel<cpu::flushing<backward<true>>>("_interleaved_selfatt_backward", blocked);
-  ops.cpu_kernel<cpu::flushing<backward<false>>>("_interleaved_encdec_backward", blocked);
+  ops.cpu_kernel<cpu::flushing<forward<true>>>("_interleaved_selfatt", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<forward<false>>>("_interleaved_encdec", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<backward<true>>>("_interleaved_selfatt_backward", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<backward<false>>>("_interleaved_encdec_backward", kWorkerOnly);
 });
 
 }  // namespace mxlite

@@ -134,8 +134,6 @@ Compute compute_for(DType dtype) {
   return F::math ? compute_for_math(dtype) : compute_for_arithmetic(dtype);
 }
 
-constexpr Kernel kStrided = {.strided_inputs = true};
-
 template <class F>
 void unary_kernel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   run_unary(kUnary<F>, compute_for<F>(in[0].dtype), in[0], out[0]);

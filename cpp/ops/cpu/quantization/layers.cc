@@ -158,9 +158,8 @@ void pooling(KernelContext&, const PoolingParams& p, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
-  constexpr Kernel kCostly{.inline_ok = false};
-  ops.cpu_kernel<&convolution>("_contrib_quantized_conv", kCostly);
-  ops.cpu_kernel<&fully_connected>("_contrib_quantized_fully_connected", kCostly);
+  ops.cpu_kernel<&convolution>("_contrib_quantized_conv", kWorkerOnly);
+  ops.cpu_kernel<&fully_connected>("_contrib_quantized_fully_connected", kWorkerOnly);
   ops.cpu_kernel<&pooling>("_contrib_quantized_pooling");
 });
 

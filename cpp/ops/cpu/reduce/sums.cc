@@ -39,7 +39,6 @@ void norm(KernelContext& ctx, const NormParams& p, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace reduce;  // NOLINT: this folder's own names
-  constexpr Kernel kStrided = {.strided_inputs = true};
   ops.cpu_kernel<&plain<Sum>>("sum", kStrided);
   ops.cpu_kernel<&plain<NanSum>>("nansum", kStrided);
   ops.cpu_kernel<&plain<Prod>>("prod", kStrided);

@@ -23,9 +23,8 @@ inline int64_t order_by_row(const int64_t* indices, int64_t count, int64_t rows,
 }
 
 // Calls fn(row, first, last) for the groups of order that begin in [begin, end).
-template <class F>
 void for_each_group(const int64_t* indices, const int64_t* order, int64_t n, int64_t begin,
-                    int64_t end, F&& fn) {
+                    int64_t end, auto&& fn) {
   const auto same = [&](int64_t i) { return indices[order[i]] == indices[order[i - 1]]; };
   while (begin > 0 && begin < end && same(begin)) ++begin;
   for (int64_t i = begin; i < end;) {

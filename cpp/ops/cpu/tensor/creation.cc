@@ -88,7 +88,6 @@ void eye(KernelContext&, const EyeParams& p, Inputs, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr Kernel kStrided = {.strided_inputs = true};
   ops.cpu_kernel<&zeros>("_zeros");
   ops.cpu_kernel<&ones>("_ones");
   ops.cpu_kernel<&full>("_full");

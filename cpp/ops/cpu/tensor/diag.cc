@@ -29,9 +29,8 @@ void diag_backward_native(KernelContext&, const DiagBackwardParams& p, Inputs in
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cpu_kernel<&diag_native>("diag", strided);
-  ops.cpu_kernel<&diag_backward_native>("_diag_backward", strided);
+  ops.cpu_kernel<&diag_native>("diag", kStrided);
+  ops.cpu_kernel<&diag_backward_native>("_diag_backward", kStrided);
 });
 
 }  // namespace mxlite

@@ -51,9 +51,8 @@ void index_copy_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs o
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cpu_kernel<&index_array_native>("_contrib_index_array", strided);
-  ops.cpu_kernel<&arange_like_native>("_contrib_arange_like", strided);
+  ops.cpu_kernel<&index_array_native>("_contrib_index_array", kStrided);
+  ops.cpu_kernel<&arange_like_native>("_contrib_arange_like", kStrided);
   ops.cpu_kernel<&index_copy_native>("_contrib_index_copy");
 });
 

@@ -14,9 +14,8 @@ void size_array_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cpu_kernel<&shape_array_native>("shape_array", strided);
-  ops.cpu_kernel<&size_array_native>("size_array", strided);
+  ops.cpu_kernel<&shape_array_native>("shape_array", kStrided);
+  ops.cpu_kernel<&size_array_native>("size_array", kStrided);
 });
 
 }  // namespace mxlite

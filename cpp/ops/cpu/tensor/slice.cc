@@ -78,11 +78,10 @@ void slice_assign_scalar_native(KernelContext&, const SliceAssignScalarParams& p
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cpu_kernel<&slice_native>("slice", strided);
-  ops.cpu_kernel<&slice_axis_native>("slice_axis", strided);
-  ops.cpu_kernel<&slice_like_native>("slice_like", strided);
-  ops.cpu_kernel<&slice_backward_native>("_slice_backward", strided);
+  ops.cpu_kernel<&slice_native>("slice", kStrided);
+  ops.cpu_kernel<&slice_axis_native>("slice_axis", kStrided);
+  ops.cpu_kernel<&slice_like_native>("slice_like", kStrided);
+  ops.cpu_kernel<&slice_backward_native>("_slice_backward", kStrided);
   ops.cpu_kernel<&slice_assign_native>("_slice_assign");
   ops.cpu_kernel<&slice_assign_scalar_native>("_slice_assign_scalar");
 });

@@ -157,9 +157,8 @@ void topk_native(KernelContext& ctx, const TopkParams& p, Inputs in, Outputs out
 }
 
 // fn(position in the indexed array, position in the indices) for every index.
-template <class F>
 void along_axis(const Shape& shape, int axis, const TensorRef& index, const int64_t* indices,
-                F fn) {
+                auto fn) {
   const SortView v = sort_view("_take_along_axis", axis, shape);
   const int64_t k = v.outer * v.inner == 0 ? 0 : index.size() / (v.outer * v.inner);
   for (int64_t i = 0; i < index.size(); ++i) {

@@ -33,10 +33,9 @@ void reverse_native(KernelContext&, const ReverseParams& p, Inputs in, Outputs o
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cpu_kernel<&permute_native<TransposeParams>>("transpose", strided);
-  ops.cpu_kernel<&permute_native<SwapAxisParams>>("SwapAxis", strided);
-  ops.cpu_kernel<&reverse_native>("reverse", strided);
+  ops.cpu_kernel<&permute_native<TransposeParams>>("transpose", kStrided);
+  ops.cpu_kernel<&permute_native<SwapAxisParams>>("SwapAxis", kStrided);
+  ops.cpu_kernel<&reverse_native>("reverse", kStrided);
 });
 
 }  // namespace mxlite

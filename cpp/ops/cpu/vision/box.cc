@@ -117,10 +117,9 @@ void decode_native(KernelContext&, const BoxDecodeParams& p, Inputs in, Outputs 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel costly{.inline_ok = false};
-  ops.cpu_kernel<&iou_native>("_contrib_box_iou", costly);
-  ops.cpu_kernel<&encode_native>("_contrib_box_encode", costly);
-  ops.cpu_kernel<&decode_native>("_contrib_box_decode", costly);
+  ops.cpu_kernel<&iou_native>("_contrib_box_iou", kWorkerOnly);
+  ops.cpu_kernel<&encode_native>("_contrib_box_encode", kWorkerOnly);
+  ops.cpu_kernel<&decode_native>("_contrib_box_decode", kWorkerOnly);
 });
 
 }  // namespace mxlite

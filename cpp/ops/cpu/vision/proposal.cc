@@ -139,9 +139,8 @@ void proposal_native(KernelContext& ctx, const ProposalParams& p, Inputs in, Out
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel costly{.inline_ok = false};
-  ops.cpu_kernel<&proposal_native<false>>("_contrib_Proposal", costly);
-  ops.cpu_kernel<&proposal_native<true>>("_contrib_MultiProposal", costly);
+  ops.cpu_kernel<&proposal_native<false>>("_contrib_Proposal", kWorkerOnly);
+  ops.cpu_kernel<&proposal_native<true>>("_contrib_MultiProposal", kWorkerOnly);
 });
 
 }  // namespace mxlite

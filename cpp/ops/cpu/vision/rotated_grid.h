@@ -75,9 +75,8 @@ struct RotatedGrid {
 
  private:
   // fn(neighbours) for the points [first, past) of one row of points.
-  template <class F>
   MX_HOST_DEVICE void for_row(int64_t i, int64_t j, int64_t a, int64_t first, int64_t past,
-                              F&& fn) const {
+                              auto&& fn) const {
     const Acc down = start_h + static_cast<Acc>(i) * bin_h +
                      (static_cast<Acc>(a) + Acc(0.5)) * bin_h / static_cast<Acc>(samples_h);
     const Acc step = bin_w / static_cast<Acc>(samples_w);

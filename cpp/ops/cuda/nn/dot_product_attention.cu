@@ -348,10 +348,9 @@ void attention_factors(KernelContext& ctx, const AttentionDropoutParams& p, Inpu
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cuda_kernel<&cuda::attention>("_contrib_dot_product_attention", strided);
-  ops.cuda_kernel<&cuda::attention_backward>("_dot_product_attention_backward", strided);
-  ops.cuda_kernel<&cuda::attention_factors>("_dot_product_attention_dropout", strided);
+  ops.cuda_kernel<&cuda::attention>("_contrib_dot_product_attention", kStrided);
+  ops.cuda_kernel<&cuda::attention_backward>("_dot_product_attention_backward", kStrided);
+  ops.cuda_kernel<&cuda::attention_factors>("_dot_product_attention_dropout", kStrided);
 });
 
 }  // namespace mxlite::cuda

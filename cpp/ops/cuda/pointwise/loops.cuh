@@ -20,8 +20,6 @@ using pointwise::Compute;
 template <class C>
 constexpr int kPack = sizeof(C) == 4 ? 8 : 4;
 
-constexpr Kernel kStrided = {.strided_inputs = true};
-
 enum class Source : uint8_t { kArray, kOneElement, kScalar };
 
 template <class C>

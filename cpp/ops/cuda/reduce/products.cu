@@ -4,7 +4,6 @@
 namespace mxlite {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr Kernel kStrided = {.strided_inputs = true};
   ops.cuda_kernel<&cuda::plain_reduction<reduce::Prod>>("prod", kStrided);
   ops.cuda_kernel<&cuda::plain_reduction<reduce::NanProd>>("nanprod", kStrided);
   ops.cuda_kernel<&cuda::plain_reduction<reduce::Max>>("max", kStrided);

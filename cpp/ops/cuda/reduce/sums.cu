@@ -71,7 +71,6 @@ void channel_sum(KernelContext& ctx, const TensorRef& in, int axis, const Tensor
 }
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr Kernel kStrided = {.strided_inputs = true};
   ops.cuda_kernel<&cuda::plain_reduction<reduce::Sum>>("sum", kStrided);
   ops.cuda_kernel<&cuda::plain_reduction<reduce::NanSum>>("nansum", kStrided);
   ops.cuda_kernel<&cuda::mean>("mean", kStrided);

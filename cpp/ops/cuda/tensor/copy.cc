@@ -28,7 +28,6 @@ void broadcast(KernelContext& ctx, const void*, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr Kernel kStrided = {.strided_inputs = true};
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   for (const char* op : {"_copy", "_copyto", "BlockGrad", "make_loss"})
     ops.cuda_kernel<&copy_all<NoParams>>(op, kStrided);

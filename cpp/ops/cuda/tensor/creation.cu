@@ -74,7 +74,6 @@ void size_array(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr Kernel kStrided = {.strided_inputs = true};
   ops.cuda_kernel<&zeros>("_zeros");
   ops.cuda_kernel<&ones>("_ones");
   ops.cuda_kernel<&full>("_full");

@@ -56,9 +56,8 @@ void space_to_depth(KernelContext& ctx, const BlockSizeParams& p, Inputs in, Out
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cuda_kernel<&cuda::diag>("diag", strided);
-  ops.cuda_kernel<&cuda::diag_backward>("_diag_backward", strided);
+  ops.cuda_kernel<&cuda::diag>("diag", kStrided);
+  ops.cuda_kernel<&cuda::diag_backward>("_diag_backward", kStrided);
   ops.cuda_kernel<&cuda::depth_to_space>("depth_to_space");
   ops.cuda_kernel<&cuda::space_to_depth>("space_to_depth");
 });

@@ -127,12 +127,11 @@ void fill_value(KernelContext& ctx, const TensorRef& out, Number value) {
 }
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
   ops.cuda_kernel<&arange>("_arange");
   ops.cuda_kernel<&linspace>("_linspace");
   ops.cuda_kernel<&eye>("_eye");
-  ops.cuda_kernel<&index_array>("_contrib_index_array", strided);
-  ops.cuda_kernel<&arange_like>("_contrib_arange_like", strided);
+  ops.cuda_kernel<&index_array>("_contrib_index_array", kStrided);
+  ops.cuda_kernel<&arange_like>("_contrib_arange_like", kStrided);
 });
 
 }  // namespace mxlite::cuda

@@ -75,12 +75,11 @@ void slice_assign_scalar(KernelContext& ctx, const SliceAssignScalarParams& p, I
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cuda_kernel<&cuda::slice>("slice", strided);
-  ops.cuda_kernel<&slice_axis>("slice_axis", strided);
-  ops.cuda_kernel<&slice_like>("slice_like", strided);
+  ops.cuda_kernel<&cuda::slice>("slice", kStrided);
+  ops.cuda_kernel<&slice_axis>("slice_axis", kStrided);
+  ops.cuda_kernel<&slice_like>("slice_like", kStrided);
   ops.cuda_kernel<&crop>("Crop");
-  ops.cuda_kernel<&slice_backward>("_slice_backward", strided);
+  ops.cuda_kernel<&slice_backward>("_slice_backward", kStrided);
   ops.cuda_kernel<&slice_assign>("_slice_assign");
   ops.cuda_kernel<&slice_assign_scalar>("_slice_assign_scalar");
 });

@@ -32,10 +32,9 @@ void reverse(KernelContext& ctx, const ReverseParams& p, Inputs in, Outputs out)
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel strided{.strided_inputs = true};
-  ops.cuda_kernel<&permute<TransposeParams>>("transpose", strided);
-  ops.cuda_kernel<&permute<SwapAxisParams>>("SwapAxis", strided);
-  ops.cuda_kernel<&cuda::reverse>("reverse", strided);
+  ops.cuda_kernel<&permute<TransposeParams>>("transpose", kStrided);
+  ops.cuda_kernel<&permute<SwapAxisParams>>("SwapAxis", kStrided);
+  ops.cuda_kernel<&cuda::reverse>("reverse", kStrided);
 });
 
 }  // namespace mxlite::cuda

@@ -268,8 +268,7 @@ void detection(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in, 
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  constexpr Kernel kNeverRead = {.strided_inputs = true};
-  ops.cuda_kernel<&cuda::prior>("_contrib_MultiBoxPrior", kNeverRead);
+  ops.cuda_kernel<&cuda::prior>("_contrib_MultiBoxPrior", kStrided);
   ops.cuda_kernel<&cuda::detection>("_contrib_MultiBoxDetection");
 });
 
