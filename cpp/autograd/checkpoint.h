@@ -1,5 +1,4 @@
-// Activation checkpointing: a recorded computation saves only its inputs, and runs again when
-// backward reaches it.
+// Activation checkpointing: a recorded computation saves only its inputs; backward runs it again.
 #pragma once
 #include <functional>
 #include <string>
@@ -17,8 +16,7 @@ namespace mxlite::autograd {
 // are freed one by one. While the body runs again, states that it writes (running statistics) have
 // the values from before the first run; then they get their current values back. This raises the
 // versions of the states. If another operator of the same graph reads a state and is differentiated
-// later, for example by a second backward with retain_graph, the state counts as overwritten for
-// that operator.
+// later (a second backward with retain_graph), the state counts as overwritten for it.
 struct CheckpointedCall {
   using Body = std::function<NDArrays(std::span<const NDArrayRef> inputs)>;
   std::string name;

@@ -1,5 +1,4 @@
-// Adds and stores sparse gradients, and converts them to dense ones for gradient rules that need
-// dense ones.
+// Adds and stores sparse gradients, and converts them for gradient rules that need dense ones.
 #pragma once
 #include "cpp/autograd/tape.h"
 

@@ -25,8 +25,7 @@ class Accelerator {
   virtual ~Accelerator() = default;
   virtual int count() const = 0;
   virtual AcceleratorInfo info(int device) const = 0;
-  // Throws a device error when there is no such device, or when no kernel was compiled for its
-  // architecture.
+  // Throws a device error if there is no such device, or no kernel was compiled for it.
   virtual void check_usable(int device) = 0;
 
   // Allocates memory that `first_user` may use at once; others wait for it (engine::Var).

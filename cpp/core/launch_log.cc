@@ -19,8 +19,7 @@ constexpr uint64_t kEntries = 8192;  // a few steps of a large network
 constexpr size_t kMostKernels = 12;  // in the text of one task
 constexpr size_t kLongestName = 80;
 
-// The log is read only when a device has failed. An entry that another thread overwrites meanwhile
-// belongs to no task.
+// The log is read only when a device has failed. An entry overwritten meanwhile belongs to no task.
 struct Entry {
   std::atomic<uint64_t> task{0};
   std::atomic<const char*> kernel{nullptr};

@@ -12,8 +12,7 @@ namespace mxlite {
 namespace {
 
 // A pass over a data set draws its seed from a stream of its own. The passes since cpu(0) was
-// seeded are counted in `by_device` under the key kLoading, which no device uses: no operator runs
-// on shared memory.
+// seeded are counted in `by_device` under kLoading: no operator runs on shared memory.
 constexpr Device kMain{DeviceType::kCPU, 0};
 constexpr std::pair<DeviceType, int> kLoading{DeviceType::kShared, 0};
 constexpr uint64_t kLoadingStream = ~uint64_t{0};

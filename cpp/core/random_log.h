@@ -1,5 +1,4 @@
-// Keeps which random numbers a piece of a program draws, so that it can be run again with the same
-// ones.
+// Keeps which random numbers a piece of a program draws, so that it can run again with them.
 #pragma once
 #include <vector>
 

@@ -1,5 +1,4 @@
-// The states of all generators, for checkpoints: once restored, the same calls draw the same
-// numbers.
+// The states of all generators, for checkpoints: a restored state draws the same numbers.
 #pragma once
 #include <utility>
 #include <vector>

@@ -1,5 +1,4 @@
-// The error of a task. Tasks that use its value share the error, so waits always throw the first
-// cause.
+// The error of a task. Tasks that use its value share it, so waits throw the first cause.
 #pragma once
 #include <cstdint>
 #include <exception>

@@ -1,5 +1,4 @@
-// Lets the CPU worker poll for results from other processes, so that no other thread has to be
-// woken for them.
+// Lets the CPU worker poll for results from other processes, without waking another thread.
 #pragma once
 
 namespace mxlite::engine {

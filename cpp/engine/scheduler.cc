@@ -417,8 +417,7 @@ void Scheduler::unlink(Task& task) {
 }
 
 void Scheduler::host_wrote(Var& var) {
-  // Another thread may have pushed a task since wait_for_write: then that task stays the last
-  // writer.
+  // A task that another thread has pushed since wait_for_write stays the last writer.
   if (var.last_writer_ && var.last_writer_->done_) var.last_writer_.reset();
   raise_version(var);
 }

@@ -8,8 +8,7 @@
 
 namespace mxlite::engine {
 
-// While this object exists, all writes that this thread pushes or makes are attributed to
-// `line`.
+// While this object exists, this thread's writes are attributed to `line`.
 class WriteLine {
  public:
   explicit WriteLine(Origin line) noexcept;

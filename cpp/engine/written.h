@@ -11,8 +11,7 @@ class Engine;
 // Returns whether the last write of each variable is done, with a value or with a failure.
 bool are_written(Engine& engine, std::span<Var* const> vars);
 
-// Like Engine::host_wrote, for a part of the memory: raises the version but keeps an earlier
-// failure.
+// Like Engine::host_wrote, for a part of the memory: raises the version, keeps an earlier failure.
 void host_wrote_part(Engine& engine, Var& var);
 
 }  // namespace mxlite::engine

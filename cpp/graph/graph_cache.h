@@ -1,5 +1,4 @@
-// Limits the memory of all graphs compiled in this process: drops the least recently used
-// signatures.
+// Limits the memory of all graphs compiled in this process: drops the least recently used.
 #pragma once
 #include <cstddef>
 #include <mutex>

@@ -58,8 +58,7 @@ class Trace {
     std::vector<uint8_t> nodes;  // by node; empty: none
     std::function<std::vector<NDArrayRef>(int32_t node, const std::vector<NDArrayRef>& inputs)> run;
   };
-  // Adds the calls of another graph, from an earlier trace or a symbol. Returns the graph's
-  // outputs.
+  // Adds the calls of another graph, from an earlier trace or a symbol. Returns its outputs.
   std::vector<NDArrayRef> inline_graph(const Graph& graph, std::span<const NDArrayRef> inputs,
                                        std::span<const NDArrayRef> parameters,
                                        const Expanded& expanded = {});

@@ -1,7 +1,6 @@
 // Visits a graph's nodes in order: passes each its inputs, and keeps its outputs until their last
 // use. Used for the tape's replay, for graphs that are cut into segments, and for symbols that run
-// node by node (hooks, monitors, sparse arrays, several devices). Compiled programs have no nodes:
-// Steps runs them.
+// node by node (hooks, monitors, sparse arrays, several devices). Steps runs compiled programs.
 #pragma once
 #include <cstdint>
 #include <string>

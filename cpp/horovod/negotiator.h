@@ -74,8 +74,7 @@ class Negotiator {
   uint64_t cache_hits() const { return cache_hits_; }
 
  private:
-  // A name that some ranks have announced. Identified by set and name, so equal names of different
-  // sets are distinct.
+  // A name that some ranks have announced. Equal names of different sets are distinct.
   struct Pending {
     std::vector<std::optional<Request>> requests;  // one for each member
     size_t announced = 0;

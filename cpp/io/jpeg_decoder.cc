@@ -55,8 +55,7 @@ struct Decompressor {
        " bytes are not a readable JPEG image: ", std::string(jpeg.trap.message));
 }
 
-// longjmp skips destructors, so in these functions no object with a destructor may be made after
-// setjmp.
+// longjmp skips destructors: these functions make no object that has one after setjmp.
 bool read_header(Decompressor& jpeg, std::span<const std::byte> bytes) {
   if (setjmp(jpeg.trap.exit) != 0) return false;
   jpeg_create_decompress(&jpeg.info);

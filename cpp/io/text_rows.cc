@@ -159,8 +159,7 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
 int64_t LibSvmReader::read(int64_t rows, bool round, LibSvmRows& output) {
   MX_CHECK(rows >= 0 && rows <= INT32_MAX, "LibSVMIter: ", rows,
            " rows asked for, at most 2147483647 expected");
-  // If the batch cannot fit into memory, fail here, before filling it with repeated rows of the
-  // file.
+  // If the batch cannot fit into memory, fail before filling it with repeated rows.
   output.labels.reserve(static_cast<size_t>(rows));
   output.begins.reserve(static_cast<size_t>(rows) + 1);
   return read_wrapped(

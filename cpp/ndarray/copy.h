@@ -14,8 +14,7 @@ struct StridedData {
 
 // Copies src to dst of the same shape; they must be identical or not overlap. Pass threads > 1 only
 // in kernels: an OpenMP region on the user's thread creates a second pool, and libgomp then puts
-// the threads of the engine's pool to sleep after every region (a network of 100 layers takes 1.4
-// times as long).
+// the threads of the engine's pool to sleep after every region (100 layers take 1.4 times as long).
 void copy_strided(const Shape& shape, const StridedData& src, const StridedData& dst,
                   int threads = 1);
 

@@ -1,5 +1,4 @@
-// The user's array: a strided view of a storage. An array made while tracing has shape and dtype
-// but no storage.
+// The user's array: a strided view of a storage. One made while tracing has no storage.
 #pragma once
 #include "cpp/base/intrusive_ptr.h"
 #include "cpp/core/shape.h"

@@ -79,8 +79,7 @@ void* Storage::obtain() const {
   Allocator& allocator = host_allocator(device_.type);
   const Block block = allocator.allocate(bytes_);
   void* first = nullptr;
-  // Two threads may allocate at the same time, if both read an array before anything has written
-  // it.
+  // Two threads may allocate at once, if both read an array that nothing has written.
   if (!data_.compare_exchange_strong(first, block.data, std::memory_order_acq_rel)) {
     allocator.free(block);
     return first;

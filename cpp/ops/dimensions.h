@@ -1,7 +1,6 @@
 // Arithmetic of dimensions in shape rules. While a symbol's shapes are inferred, a rule may get
 // shapes with a known number of dimensions, of which some are unknown (-1). The rule must then
-// reject only shapes that cannot match, and return -1 for results that depend on an unknown
-// dimension.
+// reject only shapes that cannot match, and return -1 where the result depends on it.
 #pragma once
 #include <cstdint>
 

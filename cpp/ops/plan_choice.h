@@ -25,8 +25,7 @@ struct PlanRules {
 class PlanCandidates {
  public:
   virtual ~PlanCandidates() = default;
-  // Asks the library for candidates. list and supported return "", or the library's reason if there
-  // are no candidates.
+  // Asks the library for candidates. list and supported return "", or why there are no candidates.
   virtual std::string list() = 0;
   // Excludes listed candidates that violate a rule: build() returns false for them.
   virtual void exclude(const PlanRules& rules) = 0;

@@ -1,6 +1,5 @@
 // Results of tuning, kept between processes: a file of lines `problem <tab> plan` for one
-// device and library version. If the file cannot be read or written, processes only repeat
-// the tuning.
+// device and library version. Without the file, processes repeat the tuning.
 #pragma once
 #include <mutex>
 #include <optional>

@@ -1,5 +1,4 @@
-// Traits of operators for sparse storage. Operators for which these are not enough have rules in
-// cpp/sparse.
+// Traits of operators for sparse storage. Other operators have rules in cpp/sparse.
 #pragma once
 #include <cstdint>
 #include <map>

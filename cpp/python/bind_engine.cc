@@ -16,8 +16,7 @@ namespace mxlite::python {
 
 void bind_engine(py::module_& m) {
   remember_main_thread();
-  // Every wait in the engine releases the GIL, because the awaited task may depend on a thread
-  // that needs the GIL.
+  // Every wait in the engine releases the GIL, because the task may need it in another thread.
   engine::set_blocking_hooks([]() -> void* { return holds_gil() ? PyEval_SaveThread() : nullptr; },
                              [](void* state) {
                                if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));

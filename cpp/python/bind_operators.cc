@@ -1,6 +1,5 @@
 // Arithmetic and comparison of arrays and symbols: a + b, 2 / a, a += b, a > 0. All Python
-// operators are instances of one callable type; the table below maps them to mxlite's
-// operators.
+// operators are instances of one callable type; the table below has their operators.
 #include <array>
 #include <string>
 

@@ -35,8 +35,7 @@ NDArrays arrays_from(const py::list& list) {
   return arrays;
 }
 
-// Converts the parameters that bind_arguments returned. None keeps the default if the default is
-// another value.
+// Converts the parameters that bind_arguments returned. None keeps a default that is not None.
 ParamsRef params_from(const OpSchema& op, const py::dict& params) {
   std::vector<std::string> names;
   std::vector<AttrValue> values;

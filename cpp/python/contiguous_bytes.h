@@ -8,8 +8,7 @@
 
 namespace mxlite::python {
 
-// Holds the memory of bytes, bytearray, memoryview or an array. Requires the GIL to construct and
-// destroy.
+// Holds the memory of bytes, bytearray, memoryview or an array. Needs the GIL, also to destroy.
 class ContiguousBytes {
  public:
   // Throws a type error that names `who` unless the object has a contiguous buffer.

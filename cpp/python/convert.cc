@@ -202,8 +202,7 @@ DType require_dtype(py::handle o, const char* who) {
 
 namespace {
 
-// Converts anything but a sequence; returns false for a sequence. Requires that `value` holds None
-// at the call.
+// Converts anything but a sequence; returns false for a sequence. `value` must hold None.
 bool read_plain(PyObject* o, const std::string& op, const std::string& param, AttrValue& value) {
   const auto read = [&](auto result) {
     value.emplace<decltype(result)>(std::move(result));

@@ -12,8 +12,7 @@ namespace mxlite::python {
 
 namespace py = pybind11;
 
-// Looks up NumPy's types now, so that no later call imports anything: a signal handler may
-// interrupt that call.
+// Looks up NumPy's types now, so that no later call imports anything: a signal may interrupt it.
 void import_numpy_types();
 // Returns a type object such as numpy.float32; ml_dtypes.bfloat16, or the text 'bfloat16' if that
 // package is not installed. The reference is borrowed and stays valid.

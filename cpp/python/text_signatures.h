@@ -4,8 +4,7 @@
 
 namespace mxlite::python {
 
-// Sets the text signatures of the module's functions and of its classes' methods. Docstrings stay
-// as they are.
+// Sets the text signatures of the module's functions and of its classes' methods. Docstrings stay.
 void add_text_signatures(const pybind11::module_& m);
 
 }  // namespace mxlite::python

@@ -73,8 +73,7 @@ class Inference {
   bool refine(const Step& step);
   bool infer_known(const Step& step);
   bool infer_partly(const Step& step);
-  // Sets the operator's default shape for arrays whose shape neither parameters nor users
-  // determine.
+  // Sets the operator's default shape for arrays of undetermined shape.
   bool take_default_shapes();
   bool merge(size_t slot, const Shape& shape);
   bool is_known(const std::vector<graph::Route::Slot>& slots) const;

@@ -27,8 +27,7 @@ size_t num_shown_outputs(const Call& call, int num_inputs);
 using CallRunner = Arrays (*)(const CallRef& call, const Arrays& inputs);
 void set_call_runner(CallRunner runner);
 
-// Runs the call of a node; it may return hidden outputs, too. Empty: the function of
-// set_call_runner.
+// Runs the call of a node; it may return hidden outputs, too. Empty: set_call_runner's.
 using NodeRun = std::function<Arrays(int32_t node, const Arrays& inputs)>;
 // Runs a graph node by node; `leaves` are arrays for its inputs.
 Arrays run_nodes(const graph::Graph& graph, const graph::GraphRoute& route, const Arrays& leaves,

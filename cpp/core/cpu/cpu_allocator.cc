@@ -222,8 +222,7 @@ class CpuAllocator final : public Allocator {
     stats_.peak = std::max(stats_.peak, stats_.in_use);
     recent_peak_.count(stats_.in_use);
   }
-  // Releases cached blocks until `bytes` more bytes, `cached` of them cached, keep the cache within
-  // its limit.
+  // Releases cached blocks until `bytes` more bytes, `cached` of them cached, fit the limit.
   void shrink_locked(size_t bytes, size_t cached) noexcept {
     auto it = size_classes_.rbegin();
     while (it != size_classes_.rend() && stats_.cached + cached > cache_limit_ &&

@@ -1,5 +1,4 @@
-// Functions of the driver, libcuda.so.1, which this library does not link: the CUDA runtime finds
-// them.
+// Functions of the driver, libcuda.so.1, which is not linked: the CUDA runtime finds them.
 #pragma once
 #include <cuda.h>
 

@@ -67,8 +67,7 @@ class Fuser {
     return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
 
-  // Returns the value before reshapes and copies. Values on the way have no other reader, but the
-  // result may have.
+  // Returns the value before reshapes and copies. Only the result may have other readers.
   ValueId before_reshapes(ValueId v) const {
     while (uses(v) == 1) {
       const Node& n = graph_.node(v);

@@ -1,5 +1,4 @@
-// Appends an addition or activation to the node before it, if its planned kernel can compute both
-// at once.
+// Appends an addition or activation to the node before it, if its planned kernel computes both.
 #include <algorithm>
 #include <optional>
 
@@ -21,8 +20,7 @@ class Fuser {
   }
 
   Graph run() {
-    // Goes backwards: the longest chains are found from their ends, and a node joins one chain
-    // only.
+    // Goes backwards, because a node joins only the longest chain that it can end.
     find_chains();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<int32_t>(i);

@@ -1,5 +1,4 @@
-// Drops nodes whose results are not used. Inputs and parameters stay, because callers pass them by
-// position.
+// Drops nodes whose results are not used. Inputs and parameters have fixed positions and stay.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 

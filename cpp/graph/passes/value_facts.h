@@ -29,8 +29,7 @@ struct Spread {
   ValueId value;
   Shape shape;
 };
-// Returns the smallest array from which `v` is known to be broadcast. Its `shape` has as many axes
-// as `v`.
+// Returns the smallest array from which `v` is known to be broadcast. It has as many axes as `v`.
 Spread find_spread(const Graph& graph, ValueId v);
 
 }  // namespace mxlite::graph

@@ -16,8 +16,7 @@
 
 namespace mxlite::graph {
 
-// Returns the name of a graph's tasks; it lives as long as the process, because the profiler keeps
-// the pointer.
+// Returns the name of a graph's tasks; it is never freed, because the profiler keeps the pointer.
 const char* task_name_of(const std::string& graph_name);
 
 class Executable final : public RefCounted {

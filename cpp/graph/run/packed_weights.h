@@ -52,8 +52,7 @@ class PackedWeights {
   class Task;
   PackedWeights(std::shared_ptr<const Packing> packing, StorageRef memory,
                 std::vector<SourceVersion> sources);
-  // Returns the values that any executable has computed from the same arrays; null if there are
-  // none.
+  // Returns the values that any executable has computed from the same arrays, or null.
   static std::shared_ptr<PackedWeights> find(const Use& use, std::span<const NDArrayRef> parameters,
                                              Device device);
   static std::shared_ptr<PackedWeights> make(const Use& use, std::span<const NDArrayRef> parameters,

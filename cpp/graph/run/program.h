@@ -100,8 +100,7 @@ struct Program {
 // Note [Copied outputs] An output is copied if its value lies in an input, a parameter or packed
 // memory, or is another output as well, because the user may keep and write the array.
 // Note [Saved layouts] Values that a recorded forward saves for backward are seen by executables
-// only. So they keep the producer's layout, in an array of bytes, and backward is compiled for this
-// layout.
+// only. So they keep the producer's layout, in an array of bytes, for which backward is compiled.
 struct Border {
   size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // later outputs keep their layout
   std::vector<Layout> input_layouts;  // layouts of the first inputs; the others are plain

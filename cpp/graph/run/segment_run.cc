@@ -1,5 +1,4 @@
-// Runs the segments of a graph in their order: calls each one, or pushes one task that runs all of
-// them.
+// Runs the segments of a graph in their order: calls each, or pushes one task that runs all.
 #include <algorithm>
 
 #include "cpp/engine/written.h"

@@ -27,8 +27,7 @@ class Communicator {
   // Sets the text by which errors describe the following calls ("fc1_weight, step 12").
   virtual void describe(std::string what) = 0;
 
-  // Input and output must be the same memory or not overlap. The result has the same bits on all
-  // ranks.
+  // Input and output must be the same memory or not overlap. All ranks get the same bits.
   virtual void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                           ReduceOp op) = 0;
   // The input holds counts[r] elements for each rank r in turn, the output counts[rank()] elements.

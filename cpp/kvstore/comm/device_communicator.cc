@@ -143,8 +143,7 @@ std::unique_ptr<DeviceCommunicator> connect(Communicator& processes, const Devic
   return nullptr;
 }
 
-// Makes an NCCL communicator for each host, and connects the hosts by the network of `processes`;
-// collective.
+// Makes an NCCL communicator for each host, and connects the hosts by `processes`; collective.
 std::unique_ptr<DeviceCommunicator> connect_by_levels(Communicator& processes, const DeviceRank& me,
                                                       const HostLayout& layout,
                                                       bool network_takes_gpu_memory,

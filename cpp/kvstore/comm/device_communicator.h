@@ -35,8 +35,7 @@ class DeviceCommunicator : public Communicator {
   virtual void when_done(DoneFn done) = 0;
   // Returns whether submitted work is still in flight.
   virtual bool busy() = 0;
-  // Throws if NCCL has found an error, or if the oldest work has not been done for
-  // MXLITE_COMM_TIMEOUT.
+  // Throws if NCCL has found an error, or the oldest work takes longer than MXLITE_COMM_TIMEOUT.
   virtual void look() = 0;
 };
 

@@ -121,8 +121,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
 
   // Reduces over the hosts without host memory: each host gets its share of the data from all
   // hosts, its GPU reduces the shares in the order of hosts, and all hosts get the result. Uses
-  // only all_to_all, because an MPI with GPU support may lack it in non-blocking reductions (Open
-  // MPI does).
+  // only all_to_all, because Open MPI lacks GPU support in non-blocking reductions.
   void reduce_on_gpus(void* data, int64_t count, DType dtype, ReduceOp op) {
     const size_t width = dtype_size(dtype);
     const int64_t hosts = h_.cross->size(), share = (count + hosts - 1) / hosts;

@@ -23,8 +23,7 @@ struct DeviceHierarchy {
 
 // An all-reduce sums inside each host first; then each GPU of a host exchanges its part with the
 // other hosts, from GPU memory if `direct` is set, else through page-locked host memory. All other
-// collectives use page-locked host memory. Calls return after the transfers between hosts have
-// ended.
+// collectives use page-locked host memory. Calls return after the transfers between hosts.
 std::unique_ptr<DeviceCommunicator> make_device_hierarchy(DeviceHierarchy hierarchy);
 
 }  // namespace mxlite

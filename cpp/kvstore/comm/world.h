@@ -53,8 +53,7 @@ class MpiPlugin {
 };
 
 enum class Launcher { kNone, kOpenMpi, kOther, kHostJob };
-// Determines from the environment which launcher has started this process; kHostJob: launch.py
-// without MPI.
+// Tells from the environment who started this process; kHostJob: launch.py without MPI.
 Launcher launcher();
 int launched_processes();  // 1 without a launcher
 

@@ -1,5 +1,4 @@
-// A server or worker as a member of its job. For a worker, also holds the connections to the
-// servers.
+// A server or worker as a member of its job. A worker also has connections to servers.
 #pragma once
 #include <functional>
 #include <string>

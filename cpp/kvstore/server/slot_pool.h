@@ -1,5 +1,4 @@
-// Runs work on the parts of a server with a few threads: in order for one part, concurrently
-// for different parts.
+// Runs work on a server's parts with a few threads: in order for one part, else concurrently.
 #pragma once
 #include <condition_variable>
 #include <deque>

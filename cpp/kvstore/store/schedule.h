@@ -1,5 +1,4 @@
-// Learning rates by number of updates: the schedulers of mx.lr_scheduler, built from their
-// attributes.
+// Learning rates by number of updates: the schedulers of mx.lr_scheduler by their attributes.
 #pragma once
 #include <memory>
 

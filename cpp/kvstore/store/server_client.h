@@ -71,8 +71,7 @@ class ServerClient {
   virtual void save_states(const std::string& path) = 0;
   virtual void load_states(const std::string& path) = 0;
   // Leaves the job: waits for operations in flight, unless `at_once`, when others treat this worker
-  // as lost. Idempotent. Throws only what a signal handler raises; even then the worker has left
-  // the job.
+  // as lost. Idempotent. Throws only what a signal handler raises, after the worker has left.
   virtual void close(bool at_once = false) = 0;
 };
 

@@ -27,8 +27,7 @@ enum class Reduction : uint8_t { kSum, kMean, kProduct, kMin, kMax };
 // Value of Terms::later if this rank gives up the run of a graph to which the call belongs.
 inline constexpr int kGivenUp = -1;
 
-// The request of one operator to a process set. All fields except `later` must be equal on all
-// ranks.
+// The request of one operator to a process set. All fields but `later` are equal on all ranks.
 struct Terms {
   Kind kind = Kind::kAllReduce;
   Reduction reduction = Reduction::kSum;

@@ -164,8 +164,7 @@ Prepared prepare(Processes& processes, CollectiveCall call, const NDArrayRef& in
     if (splits(kind) && spec.shape.size() > 0)
       call.input = contiguous(by_rank(call.input, call.terms.split_axis, ranks));
   }
-  // The stream of collectives waits for the stream of copies, which has little work
-  // (NamedOperation).
+  // The stream of collectives waits for the stream of copies, which does little.
   const NDArrayRef result = NDArray::empty(spec, place, StreamKind::kCopyIn);
   NDArrayRef target = result;
   if (joins(kind) && spec.shape.size() > 0) target = by_rank(result, call.terms.join_axis, ranks);

@@ -31,14 +31,12 @@ Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data);
 // of each rank is contiguous in `data` and in `result`.
 bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result);
 
-// Carries a call out together with other processes. The input is the operator's only one, `spec`
-// the result's.
+// Carries a call out together with other processes. `spec` describes the result.
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options);
 
 // Announces that this rank cannot make a call: other ranks that make the call get an error. Does
-// nothing for operators that are not collective, and inside a PositionScope, where the graph
-// announces the failure.
+// nothing for operators that are not collective, and inside a PositionScope, where the graph does.
 void announce_failure(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       const char* reason) noexcept;
 
@@ -55,8 +53,7 @@ class BackwardScope {
   const bool outer_;
 };
 
-// Identifies calls that are numbered together: those of a process set, or the messages to or from
-// one of its ranks.
+// Identifies calls that are numbered together: those of a process set, or messages with one rank.
 using Channel = std::tuple<int32_t, Kind, int32_t>;
 Channel channel_of(const Terms& terms);
 
@@ -65,8 +62,7 @@ struct Position {
   int later = 0;         // see Terms
   bool started = false;  // whether the call got its number
 };
-// While this object exists, the next call of this thread is the one at `position`, which must
-// outlive it.
+// While this object exists, the next call of this thread is the one at `position` (not owned).
 class PositionScope {
  public:
   explicit PositionScope(Position& position);
@@ -115,8 +111,7 @@ class TracedCalls {
 };
 // Must be called before the shapes of a traced operator are inferred.
 void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
-// Gives up the collectives of this thread's last failed trace: the call that needed the trace
-// fails.
+// Gives up the collectives of this thread's last failed trace: the call that traced fails.
 void give_up_failed_trace(const std::string& reason) noexcept;
 void forget_failed_trace() noexcept;
 

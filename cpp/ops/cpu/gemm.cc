@@ -52,8 +52,7 @@ struct Tile {
 
   Vec sums[kRows][2] = {};
 
-  // Adds the product of a packed column block of A (depth x kRows) and a strip of B (depth x
-  // kCols).
+  // Adds the product of a packed block of A (depth x kRows) and a strip of B (depth x kCols).
   void add(const T* block, const T* strip, int64_t depth) {
     for (int64_t l = 0; l < depth; ++l) {
       Vec b0, b1;

@@ -9,8 +9,7 @@
 namespace mxlite::cpu {
 namespace {
 
-// Returns the nearest int64, so that clipping works for indices beyond its range; for NaN the
-// lowest int64.
+// Returns the nearest int64, so that clipping works for indices beyond its range; NaN: the lowest.
 template <class T>
 int64_t to_index(T value) {
   if constexpr (std::is_floating_point_v<T>) {

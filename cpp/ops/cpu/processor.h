@@ -1,5 +1,4 @@
-// Instruction sets between which our kernels choose at run time. ONEDNN_MAX_CPU_ISA limits them
-// like those of oneDNN.
+// Instruction sets between which our kernels choose at run time. ONEDNN_MAX_CPU_ISA limits them.
 #pragma once
 
 namespace mxlite::cpu {

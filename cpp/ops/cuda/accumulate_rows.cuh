@@ -14,8 +14,7 @@ struct RowAccumulation {
   // Rows between outer parts of dst, if other than num_rows: then num_rows only bounds the rows.
   int64_t outer_step = num_rows;
 };
-// The call's scratch memory: `count` numbers for the rows, then the memory of the sort and the
-// sums.
+// The call's scratch memory: `count` numbers for the rows, then that of sort and sums.
 int64_t* accumulation_rows(KernelContext& ctx, const RowAccumulation& a);
 void accumulate_rows(KernelContext& ctx, const RowAccumulation& a, const void* src, void* dst);
 

@@ -5,8 +5,7 @@
 
 namespace mxlite::cuda {
 
-// Sets every element of a contiguous array, or those of a strided region, to a value as the dtype
-// holds it.
+// Sets every element of a contiguous array, or those of a strided region, to a value of the dtype.
 void fill_value(KernelContext& ctx, const TensorRef& out, Number value);
 
 }  // namespace mxlite::cuda

@@ -1,5 +1,4 @@
-// Planned kernels: convolutions with what follows them, and the layers between convolutions in
-// channels-last memory.
+// Planned kernels: convolutions with what follows them, and channels-last layers between them.
 
 #include "cpp/ops/cuda/channels_last_plan.h"
 #include "cpp/ops/cuda/nn/convolution_plan.h"

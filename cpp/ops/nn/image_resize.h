@@ -1,5 +1,4 @@
-// Resizes (batch, channels, height, width) data by adaptive average pooling or bilinear
-// interpolation.
+// Resizes (batch, channels, height, width) data by average pooling or interpolation.
 #pragma once
 #include <optional>
 

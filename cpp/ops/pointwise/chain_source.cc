@@ -142,8 +142,7 @@ class Generator {
     return str("c", code_.constants.size() - 1);
   }
 
-  // Returns the value as an expression for element k of the pack; loads inputs where they are first
-  // read.
+  // Returns the value as an expression for element k of the pack; loads inputs at their first use.
   std::string operand(int value) {
     const auto v = static_cast<size_t>(value);
     if (v < chain_.num_inputs) load(v);

@@ -33,8 +33,7 @@ struct ChainCode {
 // a value is not float32, float16 or bfloat16.
 std::optional<ChainCode> generate_chain(const PointwiseChain& chain, const std::string& kernel,
                                         std::string* why_not);
-// The functions that kernels call: the functors of all other kernels, and what NVRTC lacks of the
-// standard library.
+// The functions that kernels call: the functors of all other kernels, and what NVRTC lacks.
 const std::string& chain_prelude();
 // Returns the NVRTC options for compiling generated chains.
 std::vector<std::string> chain_options();

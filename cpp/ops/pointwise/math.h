@@ -56,8 +56,7 @@ MX_HD float exp_of(float x) {
 }
 MX_HD double exp_of(double x) { return std::exp(x); }
 
-// If x <= 0, the scale is normal after 64 doublings, undone exactly unless the result is
-// subnormal.
+// If x <= 0, the scale is normal after 64 doublings, undone exactly unless subnormal.
 MX_HD float exp_of_negative(float x) {
   const ExpParts p = split_exponent(x < -104.0f ? -104.0f : x);
   return (1.0f + expm1_reduced(p.rest)) * power_of_two(p.n, 64) * 0x1p-64f;

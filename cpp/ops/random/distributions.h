@@ -187,8 +187,7 @@ struct MultinomialParams {
 // Returns the number of random counters that n elements need.
 uint64_t counters_for(int64_t n);
 
-// Throws for invalid numbers. Called by kernels, because in MXNet 1.x the error appears at the next
-// wait, not in the call.
+// Throws for invalid numbers. Called by kernels, because MXNet 1.x raises at the next wait.
 template <class D>
 void check_numbers(const char* suffix, double a, double b) {
   const auto* op = suffix[0] ? "_random_" : "random_";

@@ -22,6 +22,5 @@ class FrameFilter {
 
 }  // namespace mxlite
 
-// Returns a new filter for a reactor, or null. Only tests define it, in the program or in a
-// preloaded library.
+// Returns a new filter for a reactor, or null. Only tests define it (preloaded or linked).
 extern "C" [[gnu::weak]] mxlite::FrameFilter* mxlite_make_frame_filter();

@@ -13,8 +13,7 @@ namespace mxlite::mpi {
 // Returns the surviving ranks of the job, in their order. Collective over them.
 OwnedComm living(MPI_Comm job);
 
-// Adds missing processes as the last ranks; returns the job unchanged if they cannot be started.
-// Collective.
+// Adds missing processes as the last ranks; if they cannot be started, returns the job. Collective.
 OwnedComm started_more(OwnedComm job, const RebuildRequest& request);
 
 // In a process that started_more has made: returns the job; null in other processes.

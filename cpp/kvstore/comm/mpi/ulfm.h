@@ -10,8 +10,7 @@ namespace mxlite::mpi::ulfm {
 // Returns the reason why ULFM cannot be used; empty if it can.
 std::string obstacle();
 
-// Makes every pending and later call in the communicator fail, on all its ranks. Does nothing
-// without ULFM.
+// Makes every pending and later call in the communicator fail on all ranks; no-op without ULFM.
 void revoke(MPI_Comm comm) noexcept;
 // Returns a communicator of the surviving ranks. Collective over them.
 MPI_Comm shrink(MPI_Comm comm);

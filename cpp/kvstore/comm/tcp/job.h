@@ -1,5 +1,4 @@
-// This process in a job over several hosts: its connection to the rendezvous, and the connections
-// of groups.
+// This process in a job over several hosts: the connections to the rendezvous and of groups.
 #pragma once
 #include <atomic>
 #include <condition_variable>

@@ -1,5 +1,4 @@
-// Complex numbers, lengths and butterflies of the Fourier transform. For kernels of other devices
-// too.
+// Complex numbers, lengths and butterflies of the Fourier transform. On every device.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -45,8 +44,7 @@ MX_HOST_DEVICE constexpr int64_t inner_length(int64_t n) {
   return m;
 }
 
-// A butterfly of radix 4 in Stockham's self-sorting order: inputs are `quarter` apart, outputs
-// `stride`.
+// A radix-4 butterfly in Stockham's order: inputs are `quarter` apart, outputs `stride`.
 template <class R>
 MX_HOST_DEVICE inline void butterfly(const Complex<R>* in, int64_t quarter, Complex<R>* out,
                                      int64_t stride, Complex<R> w1, Complex<R> w2, Complex<R> w3) {

@@ -1,5 +1,4 @@
-// One sample of a Hawkes process: its log likelihood and the derivatives of it. For kernels of
-// other devices too.
+// One sample of a Hawkes process: its log likelihood and derivatives. For every device.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Plain algorithms on small dense matrices; working copies are double so that float32 results are
-// rounded once.
+// Plain algorithms on small dense matrices; working copies are double, so results are rounded once.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

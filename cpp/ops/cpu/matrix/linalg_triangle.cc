@@ -134,8 +134,7 @@ void makediag_native(KernelContext&, const LinalgOffsetParams& p, Inputs in, Out
                     in[0].data);
 }
 
-// fn(offset in the matrices, offset in the packed triangles, run length) for every row of every
-// triangle.
+// fn(offset in the matrices, offset in the packed triangles, run length) for every triangle's rows.
 void for_each_triangle_row(const LinalgTrianParams& p, int64_t batch, int64_t n, auto fn) {
   int64_t packed = 0;
   const int64_t distance = p.distance();

@@ -1,5 +1,4 @@
-// Dot-product attention for bfloat16 in tiles of AMX. Nothing here may run unless the processor
-// has the instructions.
+// Dot-product attention for bfloat16 in tiles of AMX. Call only if the processor has AMX.
 #include <immintrin.h>
 #include <omp.h>
 

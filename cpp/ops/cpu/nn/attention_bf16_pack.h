@@ -42,8 +42,7 @@ MX_INLINE void store_rounded(bfloat16* to, Floats v) {
                       reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
 }
 
-// Finds the rows of an array. Rows that are not contiguous bfloat16 are copied: row r to slot r
-// % 16.
+// Finds the rows of an array. Copies row r to slot r % 16 unless it is contiguous bfloat16.
 struct RowReader {
   const HeadRows& from;
   int64_t count, columns;

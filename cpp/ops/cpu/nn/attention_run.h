@@ -1,5 +1,4 @@
-// Runs the items of an attention call on threads. Included once per instruction set, after the
-// loops.
+// Runs the items of an attention call on threads. Included per instruction set, after the loops.
 #pragma once
 
 namespace mxlite::cpu {

@@ -85,8 +85,7 @@ void normalize_rows(const LayerNormRows<T>& rows, int64_t first, int64_t last) {
 }
 
 // With g = grad * gamma and x_hat the normalized data: data_grad = (g - mean(g) - x_hat * mean(g *
-// x_hat)) / std. kRows rows pass together, so that the sums of a column are loaded and stored once
-// for all of them.
+// x_hat)) / std. kRows rows pass together, so that the sums of a column are loaded and stored once.
 template <class T, int kRows>
 struct GradRows {
   const LayerNormGradRows<T>& rows;

@@ -199,8 +199,7 @@ void sum_backward(const Geometry& g, const PoolingParams& p, const Window& w, co
   });
 }
 
-// Position of the first largest element so far. NaN counts as larger than all numbers; the first
-// NaN is kept.
+// Position of the first largest element so far. NaN is the largest; the first NaN is kept.
 template <class Acc>
 struct Largest {
   Acc value = lowest<Acc>();

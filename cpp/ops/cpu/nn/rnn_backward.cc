@@ -136,8 +136,7 @@ class BackwardPass {
                     C* bias_grad) const {
     const RnnSizes& s = sizes_;
     const int64_t stride = layer.gate_stride(), rows = s.gates * s.hidden;
-    // to (count x columns) = gradients (all steps x count) transposed * values (all steps x
-    // columns)
+    // to (count x columns) = gradients^T (count x all steps) * values (all steps x columns)
     const auto product = [&](const C* grads, int64_t ld, int64_t count, const C* values,
                              int64_t value_ld, int64_t columns, C* to) {
       gemm(DTypeOf<C>::value, true, false, count, columns, s.rows(), grads, ld, values, value_ld,

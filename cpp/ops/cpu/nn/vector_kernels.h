@@ -26,8 +26,7 @@ struct LayerNormGradRows {
   double eps;
 };
 
-// T is float, bfloat16 or float16. Arrays of one call may be identical, but must not overlap
-// partly.
+// T is float, bfloat16 or float16. Arrays of a call are identical or do not overlap.
 template <class T>
 struct VectorKernels {
   using Map = void (*)(const T* x, T* y, int64_t n);

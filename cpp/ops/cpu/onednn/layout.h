@@ -34,16 +34,14 @@ Desc channels_to_last(const Desc& own);
 // Dense channels-last memory for a shape (N, C, spatial).
 Desc channels_last_of(const Shape& shape, DType dtype);
 bool is_channels_last(const Desc& desc);
-// Channels of a block in oneDNN's blocked formats and for our own kernels: a register, 16 with
-// AVX-512, else 8.
+// Channels of a block in oneDNN's blocked formats and for our own kernels: 16 with AVX-512, else 8.
 int64_t channel_block();
 // Memory in blocks of channels for a shape (N, C, H, W); it has no padding for these shapes.
 inline bool fills_blocks(const Shape& shape) {
   return shape.ndim() == 4 && shape[1] % channel_block() == 0;
 }
 Desc blocked_of(const Shape& shape, DType dtype = DType::kFloat32);
-// Chooses the layout of our own kernels: blocks if the producer left them, else
-// channels-last.
+// Chooses the layout of our own kernels: the producer's blocks, else channels-last.
 struct PixelLayout {
   bool blocked = false;
   Layout layout;

@@ -39,8 +39,7 @@ void for_rows(int64_t rows, size_t bytes, auto&& copy) {
   for (int64_t i = 0; i < rows; ++i) copy(static_cast<size_t>(i));
 }
 
-// Blocks where most of the data lies in them, else channels-last. Inputs that lie otherwise are
-// reordered.
+// Blocks where most of the data lies in them, else channels-last. Other inputs are reordered.
 bool prefers_blocks(const PlanRequest& r) {
   size_t blocked = 0, last = 0;
   for (size_t i = 0; i < r.inputs.size(); ++i) {

@@ -9,8 +9,7 @@ std::optional<Plan> plan_own_convolution(const PlanRequest& r);
 std::optional<Plan> plan_own_backward_data(const PlanRequest& r);
 std::optional<Plan> plan_own_backward_weight(const PlanRequest& r);
 
-// Our own BatchNorm in training, where the data is channels-last or in blocks of channel_block()
-// channels.
+// Our own BatchNorm in training, for channels-last data or blocks of channel_block().
 std::optional<Plan> plan_own_norm(const PlanRequest& r);
 std::optional<Plan> plan_own_norm_backward(const PlanRequest& r);
 

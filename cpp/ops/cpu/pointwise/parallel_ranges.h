@@ -10,8 +10,7 @@ namespace mxlite::pointwise {
 // Above this many elements, loops are shared between threads (and calls never run inline).
 constexpr int64_t kParallelElements = 32 << 10;
 
-// Calls fn(first, last) on parts of [0, n): one part in this thread when n is small. Parts begin at
-// multiples of kBlock.
+// Calls fn(first, last) on parts of [0, n): one if n is small. Parts begin at multiples of kBlock.
 void parallel_ranges(int64_t n, auto&& fn) {
   const int threads = n > kParallelElements ? cpu_threads() : 1;
   if (threads == 1) {

@@ -1,6 +1,5 @@
 // Fourier transforms of rows. A block transforms a row in shared memory; rows that do not fit go
-// through global memory, a launch per pass. Lengths, precision and Bluestein's method are those of
-// the CPU.
+// through global memory, a launch per pass. Lengths, precision and method are the CPU's.
 #include <algorithm>
 #include <utility>
 

@@ -33,8 +33,7 @@ struct BatchNormGradCall {
              *inv_std = nullptr;
   void *data_grad = nullptr, *gamma_grad = nullptr, *beta_grad = nullptr;
   // With a following relu, the output's gradient counts where relu passed values: where its
-  // output is positive, or its bit is set, or where its input is positive, which beta lets us make
-  // again.
+  // output is positive, or its bit is set, or its input, recomputed with beta, is positive.
   const void *relu_output = nullptr, *relu_beta = nullptr;
   const uint8_t* relu_bits = nullptr;
   void* added_grad = nullptr;  // optional: the gradient of the array added before relu

@@ -301,8 +301,8 @@ bool packs_fit(const Rows& rows, int vector, std::initializer_list<const void*> 
   return rows.length % vector == 0;
 }
 
-// Calls fn(integral_constant<int, V>) with the pack size V: kVector<T>, or 1 if rows cannot be read
-// in packs.
+// Calls fn(integral_constant<int, V>) with the pack size V: kVector<T>, or 1 if rows are not
+// packed.
 template <class T, class F>
 void dispatch_packs(const Rows& rows, std::initializer_list<const void*> pointers, F&& fn) {
   if (packs_fit(rows, kVector<T>, pointers))

@@ -57,8 +57,7 @@ inline void give_range(KernelContext& ctx, const Range& range, Outputs out) {
   launch(ctx, copy_range<>, 1, 1, range, RangeOut(out));
 }
 
-// Writes the range of int32 sums of products, of data whose largest number is data_top and of int8
-// weights.
+// Writes the range of int32 sums of products, of data up to data_top and int8 weights.
 template <class = void>
 __global__ void product_range(Range data, float data_top, Range weight, float weight_top,
                               RangeOut out) {

@@ -49,8 +49,7 @@ std::optional<Plan> plan_convolution(const PlanRequest& r) {
   return plan;
 }
 
-// Element by element: arrays of the output's shape in any order that all of them have; the others
-// are ends of ranges.
+// Element by element: arrays of the output's shape in one order; the others are ends of ranges.
 std::optional<Plan> plan_elementwise(const PlanRequest& r) {
   if (!any_last(r) || !has_elements(r)) return std::nullopt;
   const Shape& shape = r.outputs[0].shape;

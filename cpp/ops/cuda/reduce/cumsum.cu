@@ -1,5 +1,4 @@
-// Running sums: a block scans a row of neighbouring elements; otherwise each thread walks down a
-// column.
+// Running sums: a block scans a row of neighbouring elements; otherwise a thread sums a column.
 #include "cpp/ops/cuda/block_scan.cuh"
 #include "cpp/ops/cuda/reduce/cumsum.h"
 #include "cpp/ops/cuda/reduce/reduce.cuh"

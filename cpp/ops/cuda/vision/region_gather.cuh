@@ -1,7 +1,6 @@
 // Gradients of images that regions were pooled from. A block owns a tile of pixels and a few
 // channels: it lists the regions that touch the tile, and each thread adds to its pixel what they
-// took from it. Regions are added in their order, so that every run gives the same sums, without
-// atomic additions.
+// took from it. Regions are added in order, without atomics, so that every run gives the same sums.
 #pragma once
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/compute_type.h"
@@ -30,8 +29,7 @@ struct Pixel {
   int64_t image, row, column;
 };
 
-// Writes the entries of the threads that have one into the list, in the order of threads; returns
-// how many.
+// Writes the entries of the threads that have one into the list, in thread order; returns how many.
 template <class Entry>
 __device__ int list_entries(bool has_one, const Entry& entry, Entry* list) {
   __shared__ int counts[kThreads / kWarp];

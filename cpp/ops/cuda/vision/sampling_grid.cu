@@ -92,8 +92,7 @@ void transformer(KernelContext& ctx, const SpatialTransformerParams&, Inputs in,
 }
 
 // The neighbours of points are sorted by pixel, so that each pixel adds its gradients in the order
-// of the points, and every run gives the same sums. A pixel's row is its index in the first
-// channel's plane.
+// of the points, and every run gives the same sums. A pixel's row is its index in a plane.
 struct NeighbourList {
   int64_t* rows;
   void* weights;  // elements have the type in which sums are computed

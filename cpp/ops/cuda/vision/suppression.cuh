@@ -117,8 +117,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Decides about the panel's boxes in order, 64 at a time: one thread goes through the words of
-// these among themselves, then the warps join what the kept ones drop of later boxes, a warp for
-// each word.
+// these among themselves, then each warp joins for one word what the kept ones drop of later boxes.
 template <class C>
 __global__ void __launch_bounds__(kSweepThreads)
     sweep_rows(int64_t first_row, const __grid_constant__ Suppression<C> s) {

@@ -23,8 +23,7 @@ struct Summing {
   static constexpr int kSums = kParts;
 };
 using SumWide = Summing<4, 1>;
-// Blocks have rows of one register: with one sum each addition would wait for that of the row
-// before.
+// Blocks have rows of one register: with one sum each addition would wait for the last.
 using SumBlocks = std::conditional_t<MX_WIDE, SumWide, Summing<16, 4>>;
 
 // Calls fn(row, sum) for the rows [0, count): the sums take turns.

@@ -1,5 +1,4 @@
-// The kernels of Winograd convolutions for AVX-512. Nothing here may run unless the processor has
-// it.
+// The kernels of Winograd convolutions for AVX-512. Call only if the processor has it.
 #include <immintrin.h>
 
 #include <algorithm>

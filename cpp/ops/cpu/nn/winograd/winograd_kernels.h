@@ -1,6 +1,5 @@
 // The vector kernels of Winograd convolutions and of their weight gradients, one table per
-// instruction set. The loops over tiles and threads (winograd.cc, winograd_weight_grad.cc) are
-// shared.
+// instruction set. winograd.cc and winograd_weight_grad.cc loop over tiles and threads.
 #pragma once
 #include "cpp/ops/cpu/nn/winograd/winograd.h"
 

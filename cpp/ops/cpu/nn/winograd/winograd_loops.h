@@ -1,5 +1,4 @@
-// The vector kernels of Winograd convolutions. Included once per instruction set, after
-// registers.h.
+// The vector kernels of Winograd convolutions. Included per instruction set after registers.h.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -1,5 +1,4 @@
-// Tiles of 6 x 6 pixels: where they lie in memory, and the transform of the data's. Included once
-// per instruction set.
+// Tiles of 6 x 6 pixels: their memory and data transform. Included once per instruction set.
 #pragma once
 #include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
 #include "cpp/ops/cpu/nn/winograd/winograd_transforms.h"

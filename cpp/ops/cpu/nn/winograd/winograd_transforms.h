@@ -6,8 +6,7 @@
 namespace mxlite::cpu {
 namespace {
 
-// One dimension of the data transform: six values to six, interpolation points 0, 1, -1, 2, -2 and
-// infinity.
+// One dimension of the data transform: six values to six, points 0, 1, -1, 2, -2 and infinity.
 inline void transform_data(const Vec (&d)[6], Vec (&v)[6]) {
   const Vec a = madd(d[2], -4, d[4]), b = madd(d[1], -4, d[3]);
   const Vec c = sub(d[4], d[2]), e = sub(d[3], d[1]);
