@@ -28,8 +28,7 @@ class ObserverScope {
  public:
   explicit ObserverScope(CallObserver* observer);
   ~ObserverScope();
-  ObserverScope(const ObserverScope&) = delete;
-  ObserverScope& operator=(const ObserverScope&) = delete;
+  ObserverScope& operator=(ObserverScope&&) = delete;  // neither copied nor moved
 
  private:
   CallObserver* outer_;

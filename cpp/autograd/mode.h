@@ -13,8 +13,7 @@ class ModeScope {
  public:
   explicit ModeScope(Mode m) : old_(mode) { mode = m; }
   ~ModeScope() { mode = old_; }
-  ModeScope(const ModeScope&) = delete;
-  ModeScope& operator=(const ModeScope&) = delete;
+  ModeScope& operator=(ModeScope&&) = delete;  // neither copied nor moved
 
  private:
   Mode old_;

@@ -15,8 +15,7 @@ thread_local const OpNode* running = nullptr;
 struct GradientOf {
   explicit GradientOf(const OpNode& node) : before(running) { running = &node; }
   ~GradientOf() { running = before; }
-  GradientOf(const GradientOf&) = delete;
-  GradientOf& operator=(const GradientOf&) = delete;
+  GradientOf& operator=(GradientOf&&) = delete;  // neither copied nor moved
   const OpNode* before;
   const collective::BackwardScope backward;
 };

@@ -10,8 +10,7 @@ namespace mxlite {
 class RefCounted {
  public:
   RefCounted() = default;
-  RefCounted(const RefCounted&) = delete;
-  RefCounted& operator=(const RefCounted&) = delete;
+  RefCounted& operator=(RefCounted&&) = delete;  // neither copied nor moved
   virtual ~RefCounted() = default;
 
   void retain() const noexcept { count_.fetch_add(1, std::memory_order_relaxed); }

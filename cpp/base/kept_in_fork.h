@@ -16,8 +16,7 @@ class KeptInFork {
   ~KeptInFork() {
     if (!is_owner()) static_cast<void>(value_.release());
   }
-  KeptInFork(const KeptInFork&) = delete;
-  KeptInFork& operator=(const KeptInFork&) = delete;
+  KeptInFork& operator=(KeptInFork&&) = delete;  // neither copied nor moved
 
   // Whether this is the process that made the value.
   bool is_owner() const { return owner_ == ::getpid(); }

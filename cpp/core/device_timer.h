@@ -68,8 +68,7 @@ class DeviceScope {
     if (stream_) [[unlikely]]
       end();
   }
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
+  DeviceScope& operator=(DeviceScope&&) = delete;  // neither copied nor moved
 
  private:
   void begin(Stream& stream, const char* name) noexcept;

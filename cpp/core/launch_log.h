@@ -11,8 +11,7 @@ class LaunchScope {
  public:
   explicit LaunchScope(uint64_t task) noexcept;
   ~LaunchScope();
-  LaunchScope(const LaunchScope&) = delete;
-  LaunchScope& operator=(const LaunchScope&) = delete;
+  LaunchScope& operator=(LaunchScope&&) = delete;  // neither copied nor moved
 
  private:
   const uint64_t outer_;

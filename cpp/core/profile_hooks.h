@@ -40,8 +40,7 @@ class ProfileScope {
     if (listener_) [[unlikely]]
       listener_->end(name_, kind_);
   }
-  ProfileScope(const ProfileScope&) = delete;
-  ProfileScope& operator=(const ProfileScope&) = delete;
+  ProfileScope& operator=(ProfileScope&&) = delete;  // neither copied nor moved
 
  private:
   const ProfileListener* listener_ = nullptr;

@@ -24,8 +24,7 @@ class RandomReplayScope {
  public:
   explicit RandomReplayScope(RandomState state);
   ~RandomReplayScope();
-  RandomReplayScope(const RandomReplayScope&) = delete;
-  RandomReplayScope& operator=(const RandomReplayScope&) = delete;
+  RandomReplayScope& operator=(RandomReplayScope&&) = delete;  // neither copied nor moved
 
  private:
   RandomState state_;

@@ -14,8 +14,7 @@ class RandomLogScope {
  public:
   explicit RandomLogScope(RandomLog& log);
   ~RandomLogScope();
-  RandomLogScope(const RandomLogScope&) = delete;
-  RandomLogScope& operator=(const RandomLogScope&) = delete;
+  RandomLogScope& operator=(RandomLogScope&&) = delete;  // neither copied nor moved
 
   void note(RandomState reserved);
 
@@ -30,8 +29,7 @@ class RandomLogReplay {
  public:
   explicit RandomLogReplay(const RandomLog& log);
   ~RandomLogReplay();
-  RandomLogReplay(const RandomLogReplay&) = delete;
-  RandomLogReplay& operator=(const RandomLogReplay&) = delete;
+  RandomLogReplay& operator=(RandomLogReplay&&) = delete;  // neither copied nor moved
 
   RandomState next();
   // Returns whether every reservation in the log has been answered.

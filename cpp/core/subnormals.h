@@ -12,8 +12,7 @@ class FlushSubnormals {
  public:
   explicit FlushSubnormals(bool on = true) : before_(is_on()) { set(on); }
   ~FlushSubnormals() { set(before_); }
-  FlushSubnormals(const FlushSubnormals&) = delete;
-  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
+  FlushSubnormals& operator=(FlushSubnormals&&) = delete;  // neither copied nor moved
 
 #ifdef __SSE__
   // Returns whether this thread flushes operands and results.

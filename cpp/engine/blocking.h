@@ -14,8 +14,7 @@ class BlockingScope {
  public:
   BlockingScope();
   ~BlockingScope();
-  BlockingScope(const BlockingScope&) = delete;
-  BlockingScope& operator=(const BlockingScope&) = delete;
+  BlockingScope& operator=(BlockingScope&&) = delete;  // neither copied nor moved
 
  private:
   void* token_ = nullptr;

@@ -34,8 +34,7 @@ class UnlimitedPushes {
  public:
   UnlimitedPushes();
   ~UnlimitedPushes();
-  UnlimitedPushes(const UnlimitedPushes&) = delete;
-  UnlimitedPushes& operator=(const UnlimitedPushes&) = delete;
+  UnlimitedPushes& operator=(UnlimitedPushes&&) = delete;  // neither copied nor moved
 };
 
 }  // namespace mxlite::engine

@@ -18,8 +18,7 @@ class PollingScope {
  public:
   PollingScope();
   ~PollingScope();
-  PollingScope(const PollingScope&) = delete;
-  PollingScope& operator=(const PollingScope&) = delete;
+  PollingScope& operator=(PollingScope&&) = delete;  // neither copied nor moved
 
  private:
   const bool before_;

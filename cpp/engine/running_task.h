@@ -10,8 +10,7 @@ class RunningTask {
  public:
   RunningTask();
   ~RunningTask();
-  RunningTask(const RunningTask&) = delete;
-  RunningTask& operator=(const RunningTask&) = delete;
+  RunningTask& operator=(RunningTask&&) = delete;  // neither copied nor moved
 };
 
 // Called by the thread that ends the process. Waits for the running tasks, but at most `seconds`,

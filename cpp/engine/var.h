@@ -12,8 +12,7 @@ namespace mxlite::engine {
 class Var {
  public:
   Var() = default;
-  Var(const Var&) = delete;
-  Var& operator=(const Var&) = delete;
+  Var& operator=(Var&&) = delete;  // neither copied nor moved
 
   // Incremented by every push that writes; values packed from older versions are stale. Lock-free.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }

@@ -24,8 +24,7 @@ class Waiting {
  public:
   explicit Waiting(uint32_t& count) : count_(count) { ++count_; }
   ~Waiting() { --count_; }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
+  Waiting& operator=(Waiting&&) = delete;  // neither copied nor moved
 
  private:
   uint32_t& count_;

@@ -13,8 +13,7 @@ class WriteLine {
  public:
   explicit WriteLine(Origin line) noexcept;
   ~WriteLine();
-  WriteLine(const WriteLine&) = delete;
-  WriteLine& operator=(const WriteLine&) = delete;
+  WriteLine& operator=(WriteLine&&) = delete;  // neither copied nor moved
 
  private:
   uint64_t outer_;

@@ -38,8 +38,7 @@ class Trace {
   struct PartOfCurrent {};
   Trace(std::string name, PartOfCurrent);
   ~Trace();
-  Trace(const Trace&) = delete;
-  Trace& operator=(const Trace&) = delete;
+  Trace& operator=(Trace&&) = delete;  // neither copied nor moved
 
   static Trace* current();
   // Throws the error for reading data of a traced array (asnumpy, bool(x)), with a remedy.

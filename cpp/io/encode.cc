@@ -22,8 +22,7 @@ struct Compressor {
     jpeg_destroy_compress(&info);
     std::free(output);
   }
-  Compressor(const Compressor&) = delete;
-  Compressor& operator=(const Compressor&) = delete;
+  Compressor& operator=(Compressor&&) = delete;  // neither copied nor moved
 };
 
 J_COLOR_SPACE color_space(ColorOrder order) {

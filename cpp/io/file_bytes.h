@@ -36,8 +36,7 @@ class FileBytes {
   // Throws kRecord naming `who` and the path unless it is a readable regular file.
   FileBytes(const std::string& path, const std::string& who);
   ~FileBytes();
-  FileBytes(const FileBytes&) = delete;
-  FileBytes& operator=(const FileBytes&) = delete;
+  FileBytes& operator=(FileBytes&&) = delete;  // neither copied nor moved
 
   int64_t size() const { return size_; }
   // Updates the size; returns true if it changed.

@@ -31,8 +31,7 @@ class InputFile {
   ~InputFile() {
     if (number_ >= 0) ::close(number_);
   }
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
+  InputFile& operator=(InputFile&&) = delete;  // neither copied nor moved
 
   // Asks the system to read the file into its cache.
   void prefetch() const {

@@ -39,8 +39,7 @@ class ImagePacker {
  public:
   ImagePacker(PackOptions options, int threads);
   ~ImagePacker();
-  ImagePacker(const ImagePacker&) = delete;
-  ImagePacker& operator=(const ImagePacker&) = delete;
+  ImagePacker& operator=(ImagePacker&&) = delete;  // neither copied nor moved
 
   // Queues items; worker threads start packing them.
   void add(std::vector<PackItem> items);

@@ -42,8 +42,7 @@ class ImagePipeline::Turn {
     pipeline_.turn_ = {};
     pipeline_.changed_->notify_all();
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  Turn& operator=(Turn&&) = delete;  // neither copied nor moved
 
  private:
   const ImagePipeline& pipeline_;

@@ -80,8 +80,7 @@ class ImagePipeline {
  public:
   explicit ImagePipeline(PipelineOptions options);
   ~ImagePipeline();
-  ImagePipeline(const ImagePipeline&) = delete;
-  ImagePipeline& operator=(const ImagePipeline&) = delete;
+  ImagePipeline& operator=(ImagePipeline&&) = delete;  // neither copied nor moved
 
   // Returns false at the end of the epoch. Without skip_bad, throws the error of a bad record
   // instead of returning its batch.

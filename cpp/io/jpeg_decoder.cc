@@ -46,8 +46,7 @@ struct Decompressor {
     trap.manager.emit_message = on_message;
   }
   ~Decompressor() { jpeg_destroy_decompress(&info); }
-  Decompressor(const Decompressor&) = delete;
-  Decompressor& operator=(const Decompressor&) = delete;
+  Decompressor& operator=(Decompressor&&) = delete;  // neither copied nor moved
 };
 
 [[noreturn]] void fail_decode(const std::string& name, const Decompressor& jpeg, size_t bytes) {

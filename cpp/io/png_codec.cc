@@ -60,8 +60,7 @@ struct Reader {
     png_set_read_fn(png, &source, read_bytes);
   }
   ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  Reader& operator=(Reader&&) = delete;  // neither copied nor moved
 };
 
 // longjmp skips destructors, so no object with a destructor may be made after setjmp.
@@ -143,8 +142,7 @@ struct Writer {
     png_set_write_fn(png, &output, write_bytes, flush_nothing);
   }
   ~Writer() { png_destroy_write_struct(&png, &info); }
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
+  Writer& operator=(Writer&&) = delete;  // neither copied nor moved
 };
 
 bool write_pixels(Writer& writer, const PixelBlock& image, int level) {

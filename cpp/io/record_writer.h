@@ -19,8 +19,7 @@ class RecordWriter {
   RecordWriter(std::string path, int64_t keep);
   // Writes buffered bytes but ignores errors; call close() first to see them.
   ~RecordWriter();
-  RecordWriter(const RecordWriter&) = delete;
-  RecordWriter& operator=(const RecordWriter&) = delete;
+  RecordWriter& operator=(RecordWriter&&) = delete;  // neither copied nor moved
 
   // Throws kValue if the record is too long, and kRecord if the file cannot be written.
   void write(std::span<const std::byte> record);

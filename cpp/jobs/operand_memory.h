@@ -24,8 +24,7 @@ class HostMemory final : public OperandMemory {
  public:
   HostMemory() = default;
   ~HostMemory() override;
-  HostMemory(const HostMemory&) = delete;
-  HostMemory& operator=(const HostMemory&) = delete;
+  HostMemory& operator=(HostMemory&&) = delete;  // neither copied nor moved
 
   void copy(void* to, const void* from, size_t bytes) override;
   void clear(void* data, size_t bytes) override;

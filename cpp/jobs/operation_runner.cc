@@ -32,8 +32,7 @@ class Activity {
     if (runs_)
       for (const auto& o : operations_) timeline_.end(o->request().name);
   }
-  Activity(const Activity&) = delete;
-  Activity& operator=(const Activity&) = delete;
+  Activity& operator=(Activity&&) = delete;  // neither copied nor moved
 
  private:
   Timeline& timeline_;

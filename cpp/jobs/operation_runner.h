@@ -34,8 +34,7 @@ class OperationRunner {
 
   OperationRunner(const ProcessSets& sets, ControlChannel& control, Timeline& timeline)
       : sets_(sets), control_(control), timeline_(timeline) {}
-  OperationRunner(const OperationRunner&) = delete;
-  OperationRunner& operator=(const OperationRunner&) = delete;
+  OperationRunner& operator=(OperationRunner&&) = delete;  // neither copied nor moved
 
   // Carries out operations of one kind and one memory as one collective, and notifies their owners.
   // requests: those of all members for the first operation. Throws if a rank is lost, after it has

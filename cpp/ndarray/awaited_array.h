@@ -15,8 +15,7 @@ class AwaitedArray {
   // the caller, because no task can then wait.
   AwaitedArray(const TensorSpec& spec, const std::string& who, double seconds);
   ~AwaitedArray();  // fails the array with the text of `expect` if no value has been given
-  AwaitedArray(const AwaitedArray&) = delete;
-  AwaitedArray& operator=(const AwaitedArray&) = delete;
+  AwaitedArray& operator=(AwaitedArray&&) = delete;  // neither copied nor moved
 
   const NDArrayRef& array() const { return array_; }
   // Copies `value`, of the same shape and dtype, once it is computed. If computing `value` fails,

@@ -31,8 +31,7 @@ class MemoryScope {
  public:
   explicit MemoryScope(const std::string& block) { enter_memory_scope(block); }
   ~MemoryScope() { leave_memory_scope(); }
-  MemoryScope(const MemoryScope&) = delete;
-  MemoryScope& operator=(const MemoryScope&) = delete;
+  MemoryScope& operator=(MemoryScope&&) = delete;  // neither copied nor moved
 };
 
 extern std::atomic<bool> memory_profile_has_entries;

@@ -32,8 +32,7 @@ class Pause {
  public:
   Pause();
   ~Pause();
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
+  Pause& operator=(Pause&&) = delete;  // neither copied nor moved
 };
 
 // While it exists, this thread's pauses have no effect: for a forward that backward runs again.
@@ -41,8 +40,7 @@ class Resume {
  public:
   Resume();
   ~Resume();
-  Resume(const Resume&) = delete;
-  Resume& operator=(const Resume&) = delete;
+  Resume& operator=(Resume&&) = delete;  // neither copied nor moved
 
  private:
   int lifted_;

@@ -57,8 +57,7 @@ class TuningBudget {
    public:
     explicit Measuring(TuningBudget& budget) : budget_(budget), begin_(budget.now_()) {}
     ~Measuring() { budget_.spend(begin_); }
-    Measuring(const Measuring&) = delete;
-    Measuring& operator=(const Measuring&) = delete;
+    Measuring& operator=(Measuring&&) = delete;  // neither copied nor moved
 
    private:
     TuningBudget& budget_;

@@ -30,8 +30,7 @@ class FolderLock {
   ~FolderLock() {
     if (file_ >= 0) close(file_);
   }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
+  FolderLock& operator=(FolderLock&&) = delete;  // neither copied nor moved
 
  private:
   const int file_;

@@ -23,8 +23,7 @@ class Registration {
   using Function = void (*)(OpRegistry&);
   // `add` is called when the registry is filled; `file` is the path of the caller's file.
   Registration(Stage stage, Function add, const char* file = __builtin_FILE());
-  Registration(const Registration&) = delete;
-  Registration& operator=(const Registration&) = delete;
+  Registration& operator=(Registration&&) = delete;  // neither copied nor moved
 
   // Runs all registrations that have not run yet. ops() calls it at its first use, and a plug-in
   // calls it once it is loaded.

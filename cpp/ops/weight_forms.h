@@ -9,8 +9,7 @@ class CompactWeights {
  public:
   explicit CompactWeights(bool on);
   ~CompactWeights();
-  CompactWeights(const CompactWeights&) = delete;
-  CompactWeights& operator=(const CompactWeights&) = delete;
+  CompactWeights& operator=(CompactWeights&&) = delete;  // neither copied nor moved
 
   static bool wanted();
 

@@ -191,8 +191,7 @@ class PyCommunicator {
       released_.reset();
       engine::Engine::get().host_wrote(output_->storage()->var());
     }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
+    Use& operator=(Use&&) = delete;  // neither copied nor moved
 
    private:
     NDArrayRef output_;

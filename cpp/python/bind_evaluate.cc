@@ -42,8 +42,7 @@ class NamedAfter {
   ~NamedAfter() {
     if (trace_) trace_->set_scope(std::move(outer_));
   }
-  NamedAfter(const NamedAfter&) = delete;
-  NamedAfter& operator=(const NamedAfter&) = delete;
+  NamedAfter& operator=(NamedAfter&&) = delete;  // neither copied nor moved
 
  private:
   graph::Trace* trace_;

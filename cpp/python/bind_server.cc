@@ -93,8 +93,7 @@ class PyClient {
       e.discard_as_unraisable("ServerClient");
     }
   }
-  PyClient(const PyClient&) = delete;
-  PyClient& operator=(const PyClient&) = delete;
+  PyClient& operator=(PyClient&&) = delete;  // neither copied nor moved
 
   store::ServerClient& client() const { return *shared(); }
   int rank() const { return client().rank(); }

@@ -23,8 +23,7 @@ class ContiguousBytes {
     }
   }
   ~ContiguousBytes() { PyBuffer_Release(&view_); }
-  ContiguousBytes(const ContiguousBytes&) = delete;
-  ContiguousBytes& operator=(const ContiguousBytes&) = delete;
+  ContiguousBytes& operator=(ContiguousBytes&&) = delete;  // neither copied nor moved
   std::span<const std::byte> get() const {
     return {static_cast<const std::byte*>(view_.buf), static_cast<size_t>(view_.len)};
   }

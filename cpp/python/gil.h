@@ -18,8 +18,7 @@ class GilRelease {
  public:
   GilRelease() : state_(PyEval_SaveThread()) {}
   ~GilRelease() { PyEval_RestoreThread(state_); }
-  GilRelease(const GilRelease&) = delete;
-  GilRelease& operator=(const GilRelease&) = delete;
+  GilRelease& operator=(GilRelease&&) = delete;  // neither copied nor moved
 
  private:
   PyThreadState* state_;
@@ -30,8 +29,7 @@ class GilAcquire {
  public:
   GilAcquire() : state_(PyGILState_Ensure()) {}
   ~GilAcquire() { PyGILState_Release(state_); }
-  GilAcquire(const GilAcquire&) = delete;
-  GilAcquire& operator=(const GilAcquire&) = delete;
+  GilAcquire& operator=(GilAcquire&&) = delete;  // neither copied nor moved
 
  private:
   PyGILState_STATE state_;

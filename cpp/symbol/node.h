@@ -31,9 +31,8 @@ struct Node {
   NodeOutputs inputs;
 
   Node() = default;
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
-  ~Node();  // destroys long chains of nodes without recursion
+  Node& operator=(Node&&) = delete;  // neither copied nor moved
+  ~Node();                           // destroys long chains of nodes without recursion
 
   bool is_variable() const { return !call->op; }
   const std::string& name() const { return call->name.text; }

@@ -34,8 +34,7 @@ class DeviceGuard {
   ~DeviceGuard() {
     if (pushed_) pop_context();
   }
-  DeviceGuard(const DeviceGuard&) = delete;
-  DeviceGuard& operator=(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(DeviceGuard&&) = delete;  // neither copied nor moved
 
  private:
   bool pushed_ = true;

@@ -26,8 +26,7 @@ struct EventTimer::Event final : Mark {
     const DeviceGuard guard(device, std::nothrow);
     MX_CUDA_NOEXCEPT(cudaEventDestroy(raw));
   }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  Event& operator=(Event&&) = delete;  // neither copied nor moved
 
   const int device;
   cudaEvent_t raw = nullptr;

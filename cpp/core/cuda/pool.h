@@ -12,8 +12,7 @@ class MemoryPool {
  public:
   explicit MemoryPool(int device);
   ~MemoryPool();
-  MemoryPool(const MemoryPool&) = delete;
-  MemoryPool& operator=(const MemoryPool&) = delete;
+  MemoryPool& operator=(MemoryPool&&) = delete;  // neither copied nor moved
 
   // Allocates memory for work submitted to `stream` from now on. When memory runs out: drops the
   // cache, waits for the frees in the streams `frees` and tries once more.

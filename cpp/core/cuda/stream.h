@@ -16,8 +16,7 @@ class CudaStream final : public Stream {
   // cannot grow here.
   explicit CudaStream(CudaStream& owner);
   ~CudaStream() override;
-  CudaStream(const CudaStream&) = delete;
-  CudaStream& operator=(const CudaStream&) = delete;
+  CudaStream& operator=(CudaStream&&) = delete;  // neither copied nor moved
 
   Device device() const override { return {DeviceType::kCUDA, device_}; }
   void enter() override;

@@ -21,8 +21,7 @@ class CudaGraph final : public graph::DeviceGraph {
     if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(executable_));
     MX_CUDA_NOEXCEPT(cudaFreeAsync(random_, stream_.raw()));
   }
-  CudaGraph(const CudaGraph&) = delete;
-  CudaGraph& operator=(const CudaGraph&) = delete;
+  CudaGraph& operator=(CudaGraph&&) = delete;  // neither copied nor moved
 
   void capture(const graph::GraphRecorder::FillFn& fill) {
     CudaStream recording(stream_);

@@ -22,8 +22,7 @@ class Arena {
    public:
     Use(Arena& arena, size_t bytes);
     ~Use();
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
+    Use& operator=(Use&&) = delete;  // neither copied nor moved
     std::byte* data() const { return data_; }
 
    private:

@@ -14,8 +14,7 @@ class OutputMemory {
  public:
   OutputMemory();
   ~OutputMemory();
-  OutputMemory(const OutputMemory&) = delete;
-  OutputMemory& operator=(const OutputMemory&) = delete;
+  OutputMemory& operator=(OutputMemory&&) = delete;  // neither copied nor moved
 
   // Returns an array for output slot `slot`. Pass the same spec in each call. Thread-safe.
   NDArrayRef take(size_t slot, const TensorSpec& spec, Device device);

@@ -29,8 +29,7 @@ class Replay {
   using AllocateFn = std::function<StorageRef(size_t bytes)>;  // for copies of arrays
   Replay(const char* name, AllocateFn allocate, std::vector<CallerArray> arrays, StepsFn steps);
   ~Replay();
-  Replay(const Replay&) = delete;
-  Replay& operator=(const Replay&) = delete;
+  Replay& operator=(Replay&&) = delete;  // neither copied nor moved
 
   // Call on the thread that submits to the stream. Sets the bases of copied arrays to their copies.
   // kept: by slot, 1 for outputs whose memory the caller keeps from run to run; may be empty.

@@ -24,8 +24,7 @@ class Steps {
  public:
   Steps(const Program& program, const std::vector<Instruction>& instructions, Device device);
   ~Steps();
-  Steps(const Steps&) = delete;
-  Steps& operator=(const Steps&) = delete;
+  Steps& operator=(Steps&&) = delete;  // neither copied nor moved
 
   // Device state that a run needs in addition to memory.
   struct OnDevice {

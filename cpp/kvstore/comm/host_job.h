@@ -26,8 +26,7 @@ class JobMemory {
   // Throws a communicator error if the host has too little shared memory.
   explicit JobMemory(int processes);
   ~JobMemory();  // removes the name; processes that have joined keep the memory
-  JobMemory(const JobMemory&) = delete;
-  JobMemory& operator=(const JobMemory&) = delete;
+  JobMemory& operator=(JobMemory&&) = delete;  // neither copied nor moved
 
   const std::string& text() const { return text_; }  // value of kJobMemory
 

@@ -22,8 +22,7 @@ class Fd {
   ~Fd() {
     if (fd_ >= 0) ::close(fd_);
   }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
+  Fd& operator=(Fd&&) = delete;  // neither copied nor moved
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 

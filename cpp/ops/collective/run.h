@@ -46,8 +46,7 @@ class BackwardScope {
  public:
   BackwardScope();
   ~BackwardScope();
-  BackwardScope(const BackwardScope&) = delete;
-  BackwardScope& operator=(const BackwardScope&) = delete;
+  BackwardScope& operator=(BackwardScope&&) = delete;  // neither copied nor moved
 
  private:
   const bool outer_;
@@ -67,8 +66,7 @@ class PositionScope {
  public:
   explicit PositionScope(Position& position);
   ~PositionScope();
-  PositionScope(const PositionScope&) = delete;
-  PositionScope& operator=(const PositionScope&) = delete;
+  PositionScope& operator=(PositionScope&&) = delete;  // neither copied nor moved
 };
 
 // The known calls that this rank has not made yet and will make in one run of a graph.
@@ -94,8 +92,7 @@ class TracedCalls {
  public:
   TracedCalls();
   ~TracedCalls();
-  TracedCalls(const TracedCalls&) = delete;
-  TracedCalls& operator=(const TracedCalls&) = delete;
+  TracedCalls& operator=(TracedCalls&&) = delete;  // neither copied nor moved
 
   // Call if the trace has failed: give_up_failed_trace then gives up the calls that it reached.
   void keep() noexcept { kept() = std::move(calls_); }

@@ -44,8 +44,7 @@ class ChainArguments {
   ChainArguments(const ChainCode& code, std::span<void* const> in, std::span<void* const> out);
   std::span<const KernelArgument> get() const { return arguments_; }
 
-  ChainArguments(const ChainArguments&) = delete;
-  ChainArguments& operator=(const ChainArguments&) = delete;
+  ChainArguments& operator=(ChainArguments&&) = delete;  // neither copied nor moved
 
  private:
   std::vector<void*> pointers_;

@@ -39,8 +39,7 @@ class Reactor {
   // `process` is the name of this process in messages: "the scheduler".
   Reactor(const SealKey& key, std::string process);
   ~Reactor();
-  Reactor(const Reactor&) = delete;
-  Reactor& operator=(const Reactor&) = delete;
+  Reactor& operator=(Reactor&&) = delete;  // neither copied nor moved
 
   // Call before start.
   void set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }

@@ -39,9 +39,8 @@ struct MemberStats {
 class Member {
  public:
   Member(const JobKind& kind, MemberOptions options);
-  virtual ~Member() = default;  // derived classes call stop first
-  Member(const Member&) = delete;
-  Member& operator=(const Member&) = delete;
+  virtual ~Member() = default;           // derived classes call stop first
+  Member& operator=(Member&&) = delete;  // neither copied nor moved
 
   // Blocks until the scheduler has assigned a rank. Throws if it cannot be reached in time.
   Registered join(const char* thread_name);

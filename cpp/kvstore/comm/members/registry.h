@@ -13,9 +13,8 @@ class Registry {
  public:
   Registry(const JobKind& kind, const SealKey& key, std::string version, int num_workers,
            int num_servers);
-  virtual ~Registry() = default;  // derived classes stop the reactor first
-  Registry(const Registry&) = delete;
-  Registry& operator=(const Registry&) = delete;
+  virtual ~Registry() = default;             // derived classes stop the reactor first
+  Registry& operator=(Registry&&) = delete;  // neither copied nor moved
 
  protected:
   struct Entry {

@@ -23,8 +23,7 @@ class Info {
  public:
   Info() { MX_MPI(MPI_Info_create(&info_)); }
   ~Info() { MPI_Info_free(&info_); }
-  Info(const Info&) = delete;
-  Info& operator=(const Info&) = delete;
+  Info& operator=(Info&&) = delete;  // neither copied nor moved
   void set(const char* key, const std::string& value) {
     if (!value.empty()) MX_MPI(MPI_Info_set(info_, key, value.c_str()));
   }

@@ -25,8 +25,7 @@ class EndAfter {
  public:
   EndAfter(double seconds, std::string why, int code = 75);  // EX_TEMPFAIL: try again
   ~EndAfter();
-  EndAfter(const EndAfter&) = delete;
-  EndAfter& operator=(const EndAfter&) = delete;
+  EndAfter& operator=(EndAfter&&) = delete;  // neither copied nor moved
 
  private:
   std::mutex mutex_;

@@ -22,8 +22,7 @@ class Completions {
   explicit Completions(Stream& stream);
   // Before destruction, all work must be done or the communicator aborted.
   ~Completions();
-  Completions(const Completions&) = delete;
-  Completions& operator=(const Completions&) = delete;
+  Completions& operator=(Completions&&) = delete;  // neither copied nor moved
 
   // Calls `done` after all work that was submitted to the stream so far; `what` describes the work.
   void add(std::string what, DoneFn done);

@@ -25,8 +25,7 @@ class OutputGuard {
   ~OutputGuard() {
     if (output_) SharedMemory::get().make_private(output_);
   }
-  OutputGuard(const OutputGuard&) = delete;
-  OutputGuard& operator=(const OutputGuard&) = delete;
+  OutputGuard& operator=(OutputGuard&&) = delete;  // neither copied nor moved
   void release() { output_ = nullptr; }
 
  private:

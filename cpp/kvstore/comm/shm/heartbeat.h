@@ -13,8 +13,7 @@ class Heartbeat {
  public:
   explicit Heartbeat(std::atomic<int64_t>& place);
   ~Heartbeat();
-  Heartbeat(const Heartbeat&) = delete;
-  Heartbeat& operator=(const Heartbeat&) = delete;
+  Heartbeat& operator=(Heartbeat&&) = delete;  // neither copied nor moved
 
  private:
   std::atomic<int64_t>& place_;

@@ -12,8 +12,7 @@ class PeerMemory {
  public:
   explicit PeerMemory(int ranks) : files_(static_cast<size_t>(ranks)) {}
   ~PeerMemory();
-  PeerMemory(const PeerMemory&) = delete;
-  PeerMemory& operator=(const PeerMemory&) = delete;
+  PeerMemory& operator=(PeerMemory&&) = delete;  // neither copied nor moved
 
   // Returns whether rank r's file can be mapped; maps it once.
   bool reach(int r, const SharedPlace& place);

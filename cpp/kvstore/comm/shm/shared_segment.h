@@ -68,8 +68,7 @@ class SharedSegment {
   static std::shared_ptr<SharedSegment> create_unnamed(int ranks, size_t buffer_bytes);
   static std::shared_ptr<SharedSegment> open(const SegmentName& name, int ranks);
   ~SharedSegment();
-  SharedSegment(const SharedSegment&) = delete;
-  SharedSegment& operator=(const SharedSegment&) = delete;
+  SharedSegment& operator=(SharedSegment&&) = delete;  // neither copied nor moved
 
   void unlink() noexcept;  // removes the name, keeps the memory
   // Stores the PID of the future rank r, so that its death is noticed even before it joins.
@@ -104,8 +103,7 @@ class Membership {
  public:
   Membership(std::shared_ptr<SharedSegment> segment, int rank);
   ~Membership();
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
+  Membership& operator=(Membership&&) = delete;  // neither copied nor moved
 
  private:
   std::shared_ptr<SharedSegment> segment_;

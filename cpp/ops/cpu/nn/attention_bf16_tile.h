@@ -42,8 +42,7 @@ class TileRegisters {
     _tile_loadconfig(&palette);
   }
   ~TileRegisters() { _tile_release(); }
-  TileRegisters(const TileRegisters&) = delete;
-  TileRegisters& operator=(const TileRegisters&) = delete;
+  TileRegisters& operator=(TileRegisters&&) = delete;  // neither copied nor moved
 };
 
 // Computes kRows by kColumns tiles of c from `steps` pairs of tiles each.

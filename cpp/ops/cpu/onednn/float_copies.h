@@ -17,8 +17,7 @@ class FloatCopies {
  public:
   FloatCopies(Inputs in, Outputs out);
   ~FloatCopies() { cpu_allocator().free(block_); }
-  FloatCopies(const FloatCopies&) = delete;
-  FloatCopies& operator=(const FloatCopies&) = delete;
+  FloatCopies& operator=(FloatCopies&&) = delete;  // neither copied nor moved
 
   Inputs inputs() const { return {refs_.data(), inputs_}; }
   Outputs outputs() const { return {refs_.data() + inputs_, refs_.size() - inputs_}; }

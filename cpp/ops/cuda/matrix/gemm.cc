@@ -60,8 +60,7 @@ struct Descriptors {
   cublasLtMatmulPreference_t preference = nullptr;
 
   Descriptors() = default;
-  Descriptors(const Descriptors&) = delete;
-  Descriptors& operator=(const Descriptors&) = delete;
+  Descriptors& operator=(Descriptors&&) = delete;  // neither copied nor moved
   ~Descriptors() {
     if (preference) cublasLtMatmulPreferenceDestroy(preference);
     for (cublasLtMatrixLayout_t layout : {a, b, c})

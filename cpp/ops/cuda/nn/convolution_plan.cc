@@ -60,8 +60,7 @@ struct ConvolutionPlan {
 struct Event {
   Event() { MX_CUDA(cudaEventCreate(&raw)); }
   ~Event() { MX_CUDA_NOEXCEPT(cudaEventDestroy(raw)); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  Event& operator=(Event&&) = delete;  // neither copied nor moved
   cudaEvent_t raw = nullptr;
 };
 
