@@ -56,7 +56,6 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   }
   const Shape batch = broadcast_shapes("_matmul", Shape(lhs.span().first(lhs.ndim() - 2)),
                                        Shape(rhs.span().first(rhs.ndim() - 2)));
-  if (out[0].size() == 0) return;
   const Strides lhs_steps = batch_steps(lhs, batch, s.m * s.k);
   const Strides rhs_steps = batch_steps(rhs, batch, s.k * s.n);
   // gemm_batch handles the last leading axis, this loop the others.

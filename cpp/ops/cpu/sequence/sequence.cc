@@ -54,7 +54,6 @@ void copy_row(const TensorRef& from, int64_t from_row, const TensorRef& to, int6
 }
 
 void last_native(KernelContext& ctx, const SequenceParams& p, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   const Rows r(ctx, in[0].shape, p.axis, in);
   for (int64_t b = 0; b < r.batch; ++b) copy_row(in[0], r.row(r.last(b), b), out[0], b, r.inner);
 }
@@ -68,7 +67,6 @@ void last_backward_native(KernelContext& ctx, const SequenceLastBackwardParams& 
 }
 
 void reverse_native(KernelContext& ctx, const SequenceParams&, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   const Rows r(ctx, in[0].shape, 0, in);
   const bool parallel = out[0].size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)

@@ -53,7 +53,6 @@ Rows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& indices, 
 }
 
 void gather_nd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   const Rows r = resolve_rows(ctx, "gather_nd", in[1], in[0].shape);
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
     const bool parallel = out[0].size() > cpu::kParallelElements;

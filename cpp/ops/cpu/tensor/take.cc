@@ -44,7 +44,6 @@ void check_range(const int64_t* indices, int64_t count, int64_t length) {
 void take_native(KernelContext& ctx, const TakeParams& p, Inputs in, Outputs out) {
   const AxisView v = axis_view(in[0].shape, p.axis);
   const int64_t count = in[1].size();
-  if (out[0].size() == 0) return;
   int64_t* rows = nullptr;
   const int64_t* const indices = cpu::index_values(ctx, in[1], count, &rows);
   if (p.mode == IndexMode::kRaise) {
@@ -72,7 +71,6 @@ void take_native(KernelContext& ctx, const TakeParams& p, Inputs in, Outputs out
 void take_backward_native(KernelContext& ctx, const TakeBackwardParams& p, Inputs in, Outputs out) {
   const AxisView v = axis_view(p.shape, p.axis);
   const int64_t count = in[1].size();
-  if (out[0].size() == 0) return;
   int64_t* memory = nullptr;
   const int64_t* const indices = cpu::index_values(ctx, in[1], 3 * count, &memory);
   int64_t* const rows = memory + 2 * count;

@@ -37,7 +37,6 @@ void select(Inputs in, Outputs out) {
 }
 
 void where(KernelContext&, const NoParams&, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   switch (dtype_size(out[0].dtype)) {
     case 1:
       return select<uint8_t>(in, out);

@@ -175,7 +175,6 @@ void detect(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in, con
 
 void detection_native(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in,
                       Outputs out) {
-  if (out[0].size() == 0) return;
   dispatch_floating("_contrib_MultiBoxDetection", out[0].dtype,
                     [&]<class T>(T) { detect<T>(ctx, p, in, out[0]); });
 }

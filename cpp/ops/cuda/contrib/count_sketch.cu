@@ -57,7 +57,6 @@ __global__ void count_sketch_backward_kernel(int64_t n, const __grid_constant__ 
 void count_sketch(KernelContext& ctx, const CountSketchParams& p, Inputs in, Outputs out) {
   const Sketch s(p, in[1], in[2]);
   const int64_t rows = in[0].shape.product(0, in[0].shape.ndim() - 1);
-  if (out[0].size() == 0) return;
   with_sums(ctx, out[0], [&]<class C>(C* sums) {
     launch_items(ctx, count_sketch_kernel<C>, rows, rows, s, in[0].data, sums);
   });

@@ -14,7 +14,6 @@ namespace {
 using Direction = ConvolutionDirection;
 
 void convolution(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   ConvolutionProblem problem =
       describe_convolution(Direction::kForward, p, in[0].shape, out[0].shape, in[0].dtype, false);
   problem.bias = !p.no_bias;
@@ -23,7 +22,6 @@ void convolution(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outp
 }
 
 void backward_data(KernelContext& ctx, const ConvolutionDataGradParams& p, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   if (in[0].size() == 0) return zero_bytes(ctx, out[0].data, out[0].bytes());
   run_convolution(ctx,
                   describe_convolution(Direction::kBackwardData, p, out[0].shape, in[0].shape,

@@ -143,7 +143,6 @@ void draw_like(KernelContext& ctx, const random::LikeParams<D>& p, Inputs, Outpu
 }
 template <class D>
 void sample(KernelContext& ctx, const SampleParams&, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   const Parameters p{0,           0,
                      in[0].data,  D::count == 2 ? in[1].data : nullptr,
                      in[0].dtype, out[0].size() / in[0].size()};

@@ -64,7 +64,6 @@ __global__ void resolve(int64_t count, const __grid_constant__ Indices indices, 
 }
 
 void take_backward(KernelContext& ctx, const TakeBackwardParams& p, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   const AxisView v = axis_view(p.shape, p.axis);
   const int64_t count = in[1].size();
   const Indices indices{in[1].data, in[1].dtype, p.mode == IndexMode::kWrap, v.length};

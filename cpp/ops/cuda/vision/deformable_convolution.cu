@@ -193,7 +193,6 @@ Image image_of(const Geometry& g, int64_t n, const TensorRef& data, const Tensor
 
 template <class P>
 void forward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
-  if (out[0].size() == 0) return;
   const Geometry g(p, in[0], out[0].shape);
   constexpr size_t kWeight = kWeightInput<P>;
   const void* const bias = in.size() > kWeight + 1 ? in[kWeight + 1].data : nullptr;
