@@ -114,9 +114,9 @@ class BackwardWalk {
   }
 
  private:
-  struct Pending {
+  struct QueuedNode {
     TapeNodeRef node;
-    bool operator<(const Pending& o) const { return node->sequence() < o.node->sequence(); }
+    bool operator<(const QueuedNode& o) const { return node->sequence() < o.node->sequence(); }
   };
   struct Arrived {
     ArrayInfoRef keep;
@@ -255,7 +255,7 @@ class BackwardWalk {
 
   BackwardOptions options_;
   const uint64_t first_own_ = TapeNode::next_sequence();  // first node that this walk records again
-  std::priority_queue<Pending> ready_;
+  std::priority_queue<QueuedNode> ready_;
   std::unordered_map<const TapeNode*, std::vector<NDArrayRef>> grads_, wanted_;
   std::unordered_map<ArrayInfo*, Arrived> leaves_;
   std::vector<TapeNodeRef> visited_;

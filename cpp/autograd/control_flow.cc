@@ -46,8 +46,8 @@ class ZeroGradients final : public TapeNode {
 
 // Returns the part of a function whose arguments are the first inputs of the operator, and whose
 // imports begin at input `first_import`.
-graph::HostOpForm::Part part_of(const TracedFunction& function, size_t arguments,
-                                size_t first_import) {
+graph::HostOpForm::CalledGraph part_of(const TracedFunction& function, size_t arguments,
+                                       size_t first_import) {
   std::vector<int> inputs(arguments + function.imports().size());
   const auto imports = inputs.begin() + static_cast<ptrdiff_t>(arguments);
   std::iota(inputs.begin(), imports, 0);

@@ -33,7 +33,7 @@ Tracing& tracing() {
   return *instance;
 }
 
-struct Pending {
+struct PendingMark {
   std::shared_ptr<DeviceTimer::Mark> mark;
   const char* name;
   uint32_t track;
@@ -42,7 +42,7 @@ struct Pending {
 
 struct Events {
   std::mutex mutex;
-  std::deque<Pending> marks;
+  std::deque<PendingMark> marks;
   std::vector<ProfileEvent> resolved;
   std::map<const Stream*, uint32_t> tracks;
   uint64_t dropped = 0;
@@ -54,7 +54,7 @@ struct Events {
   }
   // A device that broke returns no times.
   void resolve_first() {
-    const Pending p = std::move(marks.front());
+    const PendingMark p = std::move(marks.front());
     marks.pop_front();
     try {
       if (resolved.size() < kMostEvents) {

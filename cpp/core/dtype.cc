@@ -6,24 +6,24 @@
 namespace mxlite {
 namespace {
 
-struct Row {
+struct DTypeRow {
   const char* name;
   uint8_t size;
 };
 // Indexed by dtype code.
-constexpr std::array<Row, 13> kRows = {{{"float32", 4},
-                                        {"float64", 8},
-                                        {"float16", 2},
-                                        {"uint8", 1},
-                                        {"int32", 4},
-                                        {"int8", 1},
-                                        {"int64", 8},
-                                        {"bool", 1},
-                                        {"int16", 2},
-                                        {"uint16", 2},
-                                        {"uint32", 4},
-                                        {"uint64", 8},
-                                        {"bfloat16", 2}}};
+constexpr std::array<DTypeRow, 13> kRows = {{{"float32", 4},
+                                             {"float64", 8},
+                                             {"float16", 2},
+                                             {"uint8", 1},
+                                             {"int32", 4},
+                                             {"int8", 1},
+                                             {"int64", 8},
+                                             {"bool", 1},
+                                             {"int16", 2},
+                                             {"uint16", 2},
+                                             {"uint32", 4},
+                                             {"uint64", 8},
+                                             {"bfloat16", 2}}};
 
 }  // namespace
 

@@ -20,11 +20,11 @@ std::atomic<bool (*)()> may_run_handlers{nullptr};
 std::atomic<void (*)()> run_handlers{nullptr};
 
 // Counts one waiter while it lives; the mutex must be held at construction and destruction.
-class Waiting {
+class WaiterCount {
  public:
-  explicit Waiting(uint32_t& count) : count_(count) { ++count_; }
-  ~Waiting() { --count_; }
-  Waiting& operator=(Waiting&&) = delete;  // neither copied nor moved
+  explicit WaiterCount(uint32_t& count) : count_(count) { ++count_; }
+  ~WaiterCount() { --count_; }
+  WaiterCount& operator=(WaiterCount&&) = delete;  // neither copied nor moved
 
  private:
   uint32_t& count_;
@@ -113,7 +113,7 @@ void Scheduler::check_may_wait_for_all() const {
 }
 
 void Scheduler::sleep_until_done(std::unique_lock<std::mutex>& lock, Task& target) {
-  const Waiting waiting(target.waiters_);
+  const WaiterCount waiting(target.waiters_);
   wait_interruptibly(lock, progress_, [&] { return target.done_; });
 }
 
@@ -128,7 +128,7 @@ void Scheduler::sleep_until_ready(std::unique_lock<std::mutex>& lock, Task& targ
 }
 
 void Scheduler::sleep_until_empty(std::unique_lock<std::mutex>& lock) {
-  const Waiting waiting(empty_waiters_);
+  const WaiterCount waiting(empty_waiters_);
   wait_interruptibly(lock, progress_, [&] { return stats_.in_flight == 0; });
 }
 
@@ -147,7 +147,7 @@ bool Scheduler::over_limit(size_t bytes) const {
 bool Scheduler::below_low_mark() const { return stats_.in_flight <= max_tasks_ * 3 / 4; }
 
 void Scheduler::sleep_until_below_limit(std::unique_lock<std::mutex>& lock, size_t bytes) {
-  const Waiting waiting(limit_waiters_);
+  const WaiterCount waiting(limit_waiters_);
   while (over_limit(bytes))  // UnlimitedPushes may lift the limit, without a notification.
     wait_interruptibly(
         lock, progress_, [&] { return below_low_mark() && bytes_fit(bytes); },

@@ -16,11 +16,11 @@ namespace mxlite::graph {
 // Description of a host operator from which a symbol's node can be made.
 struct HostOpForm {
   Attributes attrs;  // parameters as text
-  struct Part {
+  struct CalledGraph {
     std::shared_ptr<const Graph> graph;
     std::vector<int> inputs;  // indices of the operator's inputs, by graph input, parameter
   };
-  std::vector<Part> parts;     // the graphs that a loop or branch calls
+  std::vector<CalledGraph> parts;  // the graphs that a loop or branch calls
   int num_variables = 0;       // number of loop variables, which are the operator's first inputs
   int64_t max_iterations = 0;  // limit of a while loop
 };

@@ -17,7 +17,7 @@ void Route::finish(std::vector<Slot> results) {
   std::vector<bool> used_later(num_values_);
   for (const Slot slot : results_) used_later[slot] = true;
   for (size_t i = steps_.size(); i-- > 0;) {
-    Step& step = steps_[i];
+    RouteStep& step = steps_[i];
     for (const Slot slot : step.outputs) step.used.push_back(used_later[slot]);
     for (const Slot slot : step.inputs) {
       if (!used_later[slot]) step.last_uses.push_back(slot);

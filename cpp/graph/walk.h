@@ -16,7 +16,7 @@ namespace mxlite::graph {
 class Route {
  public:
   using Slot = uint32_t;
-  struct Step {
+  struct RouteStep {
     std::vector<Slot> inputs, outputs;
     std::vector<Slot> last_uses;  // inputs that no later step needs
     std::vector<bool> used;       // by output: whether a later step or a result needs it
@@ -27,12 +27,12 @@ class Route {
   void finish(std::vector<Slot> results);
 
   size_t num_values() const { return num_values_; }
-  const std::vector<Step>& steps() const { return steps_; }
+  const std::vector<RouteStep>& steps() const { return steps_; }
   const std::vector<Slot>& results() const { return results_; }
 
  private:
   Slot num_values_ = 0;
-  std::vector<Step> steps_;
+  std::vector<RouteStep> steps_;
   std::vector<Slot> results_;
 };
 
@@ -53,7 +53,7 @@ template <class Value>
 std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<Value>& visitor) {
   MX_ASSERT(values.size() == route.num_values());
   for (size_t i = 0; i < route.steps().size(); ++i) {
-    const Route::Step& step = route.steps()[i];
+    const Route::RouteStep& step = route.steps()[i];
     std::vector<Value> inputs;
     for (const Route::Slot slot : step.inputs) inputs.push_back(values[slot]);
     for (const Route::Slot slot : step.last_uses) values[slot] = Value();

@@ -146,7 +146,7 @@ void Negotiator::announce(int rank, Request request) {
     const std::vector<int>& ranks = members(request.set);
     for (size_t i = 0; i < ranks.size(); ++i) {
       if (old_marks[static_cast<size_t>(ranks[i])] != kAnnounced) continue;
-      Pending& pending = pending_[key];
+      AnnouncedName& pending = pending_[key];
       pending.requests.resize(ranks.size());
       pending.since = since;
       pending.requests[i] = (*old)[i];
@@ -155,7 +155,7 @@ void Negotiator::announce(int rank, Request request) {
   }
   const size_t place = place_in_set(rank, request.set);
   const int set = request.set;
-  Pending& pending = pending_[key];
+  AnnouncedName& pending = pending_[key];
   pending.requests.resize(members(set).size());
   if (!pending.requests[place]) ++pending.announced;
   pending.requests[place] = std::move(request);
@@ -249,7 +249,7 @@ void Negotiator::change_sets(const Request& request, std::string& error) {
 
 // Pending operations of the set can never complete: the ranks that announced them get an error.
 void Negotiator::remove_set(int set) {
-  for (const Waiting& one : waiting())
+  for (const AwaitedName& one : waiting())
     if (one.request->set == set)
       refuse(*one.request, str("process set ", set, " was removed before ",
                                jobs::ranks_text(one.missing), " called it"));
@@ -368,14 +368,14 @@ Negotiator::Fusion::Fusion(const Request& r)
       postscale(r.postscale),
       bytes(static_cast<int64_t>(r.bytes())) {}
 
-const Request& Negotiator::Pending::any() const {
+const Request& Negotiator::AnnouncedName::any() const {
   return **std::find_if(requests.begin(), requests.end(), [](const auto& r) { return !!r; });
 }
 
-std::vector<Negotiator::Waiting> Negotiator::waiting() const {
-  std::vector<Waiting> found;
+std::vector<Negotiator::AwaitedName> Negotiator::waiting() const {
+  std::vector<AwaitedName> found;
   const auto add = [&](const Request& request, Clock::time_point since, auto&& has_announced) {
-    Waiting& one = found.emplace_back(Waiting{&request, since, {}});
+    AwaitedName& one = found.emplace_back(AwaitedName{&request, since, {}});
     const std::vector<int>& ranks = members(request.set);
     for (size_t i = 0; i < ranks.size(); ++i)
       if (!has_announced(i)) one.missing.push_back(ranks[i]);
@@ -390,7 +390,7 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
       return marks_[id * static_cast<size_t>(size_) + static_cast<size_t>(ranks[i])] == kAnnounced;
     });
   }
-  std::sort(found.begin(), found.end(), [](const Waiting& a, const Waiting& b) {
+  std::sort(found.begin(), found.end(), [](const AwaitedName& a, const AwaitedName& b) {
     return std::tie(a.request->name, a.request->set) < std::tie(b.request->name, b.request->set);
   });
   return found;
@@ -398,7 +398,7 @@ std::vector<Negotiator::Waiting> Negotiator::waiting() const {
 
 std::vector<Stall> Negotiator::stalls(double longer_than) const {
   std::vector<Stall> found;
-  for (Waiting& one : waiting()) {
+  for (AwaitedName& one : waiting()) {
     const double seconds = std::chrono::duration<double>(Clock::now() - one.since).count();
     if (seconds >= longer_than)
       found.push_back({one.request->name, seconds, std::move(one.missing)});

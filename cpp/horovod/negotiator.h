@@ -75,7 +75,7 @@ class Negotiator {
 
  private:
   // A name that some ranks have announced. Equal names of different sets are distinct.
-  struct Pending {
+  struct AnnouncedName {
     std::vector<std::optional<Request>> requests;  // one for each member
     size_t announced = 0;
     Clock::time_point since = Clock::now();
@@ -83,7 +83,7 @@ class Negotiator {
     const Request& any() const;
   };
   // Names announced by some ranks and awaited from others.
-  struct Waiting {
+  struct AwaitedName {
     const Request* request;
     Clock::time_point since;
     std::vector<int> missing;
@@ -140,7 +140,7 @@ class Negotiator {
   void forget(uint32_t id);
   void change_sets(const Request& request, std::string& error);
   void remove_set(int set);
-  std::vector<Waiting> waiting() const;
+  std::vector<AwaitedName> waiting() const;
   std::vector<Response> fused();
   uint32_t index_of(const SharedRequest& request) const;  // in cache_, or kNoNumber
   bool goes_by_number(const SharedRequest& request);
@@ -152,7 +152,7 @@ class Negotiator {
   const jobs::JobSettings settings_;
   std::map<int, std::vector<int>> sets_;  // by number; 0 contains all ranks
   int next_set_ = 1;
-  std::unordered_map<std::string, Pending> pending_;
+  std::unordered_map<std::string, AnnouncedName> pending_;
   std::unordered_map<std::string, Group> groups_;
   std::vector<std::optional<Cached>> cache_;
   std::vector<uint8_t> marks_;  // for each number, by rank of the job

@@ -26,7 +26,7 @@ int64_t find_magic(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-struct RecordFile::Part {
+struct RecordFile::ReadPart {
   PartHead head;
   std::span<const std::byte> bytes;
   int64_t end;
@@ -42,8 +42,8 @@ std::optional<PartHead> RecordFile::head_at(int64_t offset, ReadBuffer& buffer) 
 
 // Detects a length that is too large: the payload then contains another head. Writers never leave
 // the magic word in a payload.
-std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, ReadBuffer& buffer,
-                                                    std::string* problem) const {
+std::optional<RecordFile::ReadPart> RecordFile::part_at(int64_t offset, ReadBuffer& buffer,
+                                                        std::string* problem) const {
   if (offset < 0 || offset % 4 != 0) {
     *problem = "the offset is not a multiple of 4";
     return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, ReadBuffer& 
       return std::nullopt;
     }
   }
-  return Part{*head, payload.first(head->length), end};
+  return ReadPart{*head, payload.first(head->length), end};
 }
 
 int64_t RecordFile::read(int64_t offset, Record& record, ReadBuffer& buffer, int64_t number) const {
@@ -92,7 +92,7 @@ int64_t RecordFile::read(int64_t offset, Record& record, ReadBuffer& buffer, int
     fail(ErrorKind::kRecord, "record file '", path_, "': ", which, " at offset ", offset, ": ",
          problem);
   };
-  std::optional<Part> part = part_at(offset, buffer, &problem);
+  std::optional<ReadPart> part = part_at(offset, buffer, &problem);
   if (!part) damaged();
   record.offset = offset;
   if (part->head.part == RecordPart::kWhole) {

@@ -43,8 +43,8 @@ class RecordFile {
   std::optional<PartHead> head_at(int64_t offset, ReadBuffer& buffer) const;
 
  private:
-  struct Part;
-  std::optional<Part> part_at(int64_t offset, ReadBuffer& buffer, std::string* problem) const;
+  struct ReadPart;
+  std::optional<ReadPart> part_at(int64_t offset, ReadBuffer& buffer, std::string* problem) const;
 
   std::string path_;
   FileBytes file_;

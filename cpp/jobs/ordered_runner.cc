@@ -280,7 +280,7 @@ void OrderedRunner::remove_set(int set) {
 
 std::vector<Stall> OrderedRunner::stalls(double longer_than) const {
   std::vector<Stall> found;
-  for (OrderedCalls::Waiting& one : calls_.waiting(longer_than)) {
+  for (OrderedCalls::AwaitedCall& one : calls_.waiting(longer_than)) {
     const auto mine = announced_.find({one.channel, one.number});
     found.push_back({mine == announced_.end() ? call_name(one.channel, one.number)
                                               : mine->second->request().name,
@@ -295,7 +295,7 @@ std::vector<Stall> OrderedRunner::stalls(double longer_than) const {
 // otherwise the rank that has left announces it, because it saw it announced in the first round.
 bool OrderedRunner::lacks(const std::vector<int>& left) {
   std::set<Place> lack_left;
-  for (const OrderedCalls::Waiting& call : calls_.waiting(-1))  // -1: calls of any age
+  for (const OrderedCalls::AwaitedCall& call : calls_.waiting(-1))  // -1: calls of any age
     if (have_common_rank(call.missing, left)) lack_left.insert({call.channel, call.number});
   lack_left.swap(lacks_left_);
   return std::any_of(lack_left.begin(), lack_left.end(),

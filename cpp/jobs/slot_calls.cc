@@ -129,7 +129,7 @@ SlotCalls::Removed SlotCalls::remove_group(int set) {
     const std::unique_lock lock(mutex_);
     removed.incomplete.reserve(list_.size());  // nothing below may fail
     complete(lock, /*announced_too=*/true, done, &removed.announced);
-    std::erase_if(list_, [&](Waiting& one) {
+    std::erase_if(list_, [&](WaitingOperation& one) {
       if (one.operation->channel.set != set) return false;
       removed.incomplete.push_back(std::move(one.operation));
       return true;
@@ -142,7 +142,7 @@ SlotCalls::Removed SlotCalls::remove_group(int set) {
 }
 
 void SlotCalls::close(const std::exception_ptr& cause) noexcept {
-  std::vector<Waiting> left;
+  std::vector<WaitingOperation> left;
   std::vector<OperationRef> done, announced;
   {
     const std::unique_lock lock(mutex_);
@@ -156,7 +156,7 @@ void SlotCalls::close(const std::exception_ptr& cause) noexcept {
     groups_.clear();
   }
   notify(done, nullptr);
-  for (const Waiting& one : left) notify({&one.operation, 1}, cause);
+  for (const WaitingOperation& one : left) notify({&one.operation, 1}, cause);
 }
 
 bool SlotCalls::suits(const Operation& operation, const shm::SlotRing& slots) {
@@ -203,7 +203,7 @@ void SlotCalls::complete(const std::unique_lock<std::mutex>& lock, bool announce
                          std::vector<OperationRef>* done_announced) {
   done.reserve(list_.size());  // nothing below may fail
   if (done_announced) done_announced->reserve(list_.size());
-  std::erase_if(list_, [&](Waiting& one) {
+  std::erase_if(list_, [&](WaitingOperation& one) {
     if (one.announced && !announced_too) return false;
     Operation& operation = *one.operation;
     switch (one.group->slots->state(operation.number, operation.asked->hash())) {
@@ -314,7 +314,7 @@ std::vector<OperationRef> SlotCalls::take_overdue(
   const std::unique_lock lock(mutex_);
   differs_ = false;
   const Clock::time_point now = Clock::now();
-  for (Waiting& one : list_) {
+  for (WaitingOperation& one : list_) {
     if (one.announced) continue;
     const Operation& operation = *one.operation;
     const shm::SlotRing::State state =
@@ -333,7 +333,8 @@ std::vector<OperationRef> SlotCalls::take_overdue(
 void SlotCalls::drop(const Operation& operation) {
   if (!waiting()) return;
   const std::unique_lock lock(mutex_);
-  std::erase_if(list_, [&](const Waiting& one) { return one.operation.get() == &operation; });
+  std::erase_if(list_,
+                [&](const WaitingOperation& one) { return one.operation.get() == &operation; });
   list_has_changed(lock);
 }
 

@@ -93,7 +93,7 @@ class SlotCalls {
     std::unique_ptr<shm::SlotRing> slots;
     std::vector<int> ranks;  // in the job
   };
-  struct Waiting {
+  struct WaitingOperation {
     OperationRef operation;
     Group* group = nullptr;
     Clock::time_point since;
@@ -117,7 +117,7 @@ class SlotCalls {
   std::atomic<bool> used_{false}, wakes_{false};
   std::mutex mutex_;
   std::map<int, Group> groups_;  // by process set; this and all below: guarded by mutex_
-  std::vector<Waiting> list_;
+  std::vector<WaitingOperation> list_;
   std::vector<const void*> inputs_;  // kept to reuse its memory
   Clock::time_point spin_until_{};
   bool asks_for_rings_ = false;

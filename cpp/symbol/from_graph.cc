@@ -35,7 +35,7 @@ std::optional<graph::HostOpForm> form_of(const Call& call) {
 }
 
 // Makes a subgraph of a host operator with these inputs.
-Subgraph subgraph_of(const graph::HostOpForm::Part& part, const NodeOutputs& inputs,
+Subgraph subgraph_of(const graph::HostOpForm::CalledGraph& part, const NodeOutputs& inputs,
                      std::string name, const MakeCall& make_call) {
   graph::Graph body = *part.graph;
   body.name = std::move(name);
@@ -66,7 +66,7 @@ ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpF
     places.push_back(i < first ? given.variable(static_cast<int>(i), inputs[i])
                                : given.import(inputs[i]));
   std::vector<Subgraph> graphs;
-  for (const graph::HostOpForm::Part& part : form.parts) {
+  for (const graph::HostOpForm::CalledGraph& part : form.parts) {
     graphs.push_back(subgraph_of(part, inputs, str(name, "_part", graphs.size()), make_call));
     for (int& input : graphs.back().inputs) input = places[static_cast<size_t>(input)];
   }

@@ -214,12 +214,12 @@ void Inference::run_types(KnownType fallback) {
 
 bool Inference::spread_types() {
   bool changed = false;
-  for (const Step& step : steps_) changed |= fill_types(step);
+  for (const InferredCall& step : steps_) changed |= fill_types(step);
   for (size_t i = steps_.size(); i-- > 0;) changed |= fill_types(steps_[i]);
   return changed;
 }
 
-bool Inference::fill_types(const Step& step) {
+bool Inference::fill_types(const InferredCall& step) {
   std::vector<KnownType> in, out;
   for (const size_t i : step.in) in.push_back(types_[i]);
   for (size_t i = 0; i < step.outputs; ++i) out.push_back(types_[step.out + i]);
@@ -240,7 +240,7 @@ bool Inference::fill_types(const Step& step) {
 
 // -- shapes ------------------------------------------------------------------------------------
 
-void Inference::at_node(const Step& step, auto&& fn) {
+void Inference::at_node(const InferredCall& step, auto&& fn) {
   try {
     fn();
   } catch (const Error& error) {
@@ -253,7 +253,7 @@ void Inference::run_shapes() {
   while (changed) {
     changed = false;
     for (size_t k = 0; k < steps_.size(); ++k) {
-      Step& step = steps_[forward ? k : steps_.size() - 1 - k];
+      InferredCall& step = steps_[forward ? k : steps_.size() - 1 - k];
       if (step.done) continue;
       at_node(step, [&] { changed |= spread_shapes(step); });
       step.done = is_complete(step);
@@ -262,14 +262,14 @@ void Inference::run_shapes() {
     changed = changed || take_default_shapes();
   }
   // Checks calls that were inferred from their outputs with the operator's own rule.
-  for (const Step& step : steps_)
+  for (const InferredCall& step : steps_)
     if (is_complete(step) && !shape_from_users(*step.call, unknown_))
       at_node(step, [&] { infer_known(step); });
 }
 
 bool Inference::take_default_shapes() {
   bool changed = false;
-  for (const Step& step : steps_) {
+  for (const InferredCall& step : steps_) {
     const auto open = open_shape(*step.call, unknown_);
     if (!open || open->ndim() >= 0 || shapes_[step.out].ndim() >= 0) continue;
     const Shape shape = known_shape(step.call->infer({})[0].shape, unknown_);
@@ -282,7 +282,7 @@ bool Inference::is_known(const std::vector<graph::Route::Slot>& slots) const {
   return std::all_of(slots.begin(), slots.end(), [&](size_t i) { return shapes_[i].is_known(); });
 }
 
-bool Inference::is_complete(const Step& step) const {
+bool Inference::is_complete(const InferredCall& step) const {
   for (size_t i = 0; i < step.outputs; ++i)
     if (!shapes_[step.out + i].is_known()) return false;
   return is_known(step.in);
@@ -294,13 +294,13 @@ bool Inference::merge(size_t slot, const Shape& shape) {
   return one.changed();
 }
 
-Specs Inference::specs_of(const Step& step) const {
+Specs Inference::specs_of(const InferredCall& step) const {
   Specs specs;
   for (const size_t i : step.in) specs.push_back({shapes_[i], types_[i].value_or(DType::kFloat32)});
   return specs;
 }
 
-bool Inference::spread_shapes(Step& step) {
+bool Inference::spread_shapes(InferredCall& step) {
   if (const auto open = open_shape(*step.call, unknown_)) return merge(step.out, *open);
   bool changed = complete_weights(step);
   if (is_known(step.in)) return infer_known(step) | changed;
@@ -308,7 +308,7 @@ bool Inference::spread_shapes(Step& step) {
   return infer_partly(step) | changed;
 }
 
-bool Inference::infer_known(const Step& step) {
+bool Inference::infer_known(const InferredCall& step) {
   const Specs specs = specs_of(step);
   const Specs found = step.call->infer({specs.data(), specs.size()});
   bool changed = false;
@@ -319,7 +319,7 @@ bool Inference::infer_known(const Step& step) {
   return changed;
 }
 
-bool Inference::complete_weights(const Step& step) {
+bool Inference::complete_weights(const InferredCall& step) {
   const Call& call = *step.call;
   if (!call.completes() || step.in.empty() || is_known(step.in)) return false;
   const Shape& data = shapes_[step.in[0]];
@@ -331,7 +331,7 @@ bool Inference::complete_weights(const Step& step) {
   return changed;
 }
 
-bool Inference::refine(const Step& step) {
+bool Inference::refine(const InferredCall& step) {
   const bool alike = step.call->op->pointwise && step.in.size() == 1;
   if (!step.traits->refine && !alike) return false;
   std::vector<Shape> in, out;
@@ -349,7 +349,7 @@ bool Inference::refine(const Step& step) {
   return changed;
 }
 
-bool Inference::infer_partly(const Step& step) {
+bool Inference::infer_partly(const InferredCall& step) {
   const Specs specs = specs_of(step);
   for (const TensorSpec& spec : specs)
     if (spec.shape.ndim() < 0) return false;
@@ -361,12 +361,13 @@ bool Inference::infer_partly(const Step& step) {
 }
 
 bool Inference::casts_precision() const {
-  return std::ranges::any_of(steps_, [](const Step& step) { return step.call->op->amp.casts; });
+  return std::ranges::any_of(steps_,
+                             [](const InferredCall& step) { return step.call->op->amp.casts; });
 }
 
 Calls Inference::completed_calls() const {
   Calls calls;
-  for (const Step& step : steps_) {
+  for (const InferredCall& step : steps_) {
     if (!shape_from_users(*step.call, unknown_)) continue;
     const Shape& shape = shapes_[step.out];
     MX_CHECK_SHAPE(shape.is_known(), step.call->name.text, ": the shape of ", step.call->file_op,

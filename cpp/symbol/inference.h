@@ -56,7 +56,7 @@ class Inference {
   Calls completed_calls() const;
 
  private:
-  struct Step {
+  struct InferredCall {
     const Call* call;
     const SymbolRules* traits;
     int32_t node;
@@ -67,26 +67,26 @@ class Inference {
   };
   size_t slot(const Node& node, int output) const;
   bool spread_types();
-  bool fill_types(const Step& step);
-  bool spread_shapes(Step& step);
-  bool complete_weights(const Step& step);
-  bool refine(const Step& step);
-  bool infer_known(const Step& step);
-  bool infer_partly(const Step& step);
+  bool fill_types(const InferredCall& step);
+  bool spread_shapes(InferredCall& step);
+  bool complete_weights(const InferredCall& step);
+  bool refine(const InferredCall& step);
+  bool infer_known(const InferredCall& step);
+  bool infer_partly(const InferredCall& step);
   // Sets the operator's default shape for arrays of undetermined shape.
   bool take_default_shapes();
   bool merge(size_t slot, const Shape& shape);
   bool is_known(const std::vector<graph::Route::Slot>& slots) const;
-  bool is_complete(const Step& step) const;
-  Specs specs_of(const Step& step) const;
-  void at_node(const Step& step, auto&& fn);
+  bool is_complete(const InferredCall& step) const;
+  Specs specs_of(const InferredCall& step) const;
+  void at_node(const InferredCall& step, auto&& fn);
 
   Listing listing_;
   graph::ValueSlots slots_;
   UnknownExtent unknown_;
-  std::vector<Step> steps_;        // calls, in topological order
-  std::vector<size_t> variables_;  // slots
-  std::vector<Shape> shapes_;      // by slot
+  std::vector<InferredCall> steps_;  // calls, in topological order
+  std::vector<size_t> variables_;    // slots
+  std::vector<Shape> shapes_;        // by slot
   std::vector<KnownType> types_;
 };
 

@@ -116,7 +116,7 @@ class RecordedSteps::Backward final : public graph::Visitor<NDArrayRef> {
 
   Arrays run(size_t step, const Arrays& contributions) override {
     const size_t at = owner_.steps_.size() - 1 - step;
-    const Step& done = owner_.steps_[at];
+    const RecordedStep& done = owner_.steps_[at];
     const Node& node = *owner_.listing_.nodes[static_cast<size_t>(owner_.forward_.nodes[at])];
     Arrays heads, head_grads, variables, result(done.inputs.size());
     const Arrays arrived = sums(contributions, counts_[step]);

@@ -30,14 +30,14 @@ class RecordedSteps {
  private:
   class Forward;
   class Backward;
-  struct Step {
+  struct RecordedStep {
     Arrays inputs, outputs;  // the inputs are the variables of the step's tape
   };
 
   const Listing listing_;
   const graph::GraphRoute forward_;
   const Arrays leaves_;
-  std::vector<Step> steps_;
+  std::vector<RecordedStep> steps_;
   Arrays outputs_;
 };
 

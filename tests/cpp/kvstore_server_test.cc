@@ -99,7 +99,7 @@ TEST(Layout, BigArraysAreSharedEvenlyInWholeRows) {
   const Layout layout = make_layout({Shape{1001, 1000}, DType::kFloat32}, 3, 1, 1000000);
   std::vector<int64_t> load(3);
   int64_t next = 0;
-  for (const Part& part : layout.parts) {
+  for (const ServerPart& part : layout.parts) {
     EXPECT_EQ(part.first, next);
     EXPECT_EQ(part.count % 1000, 0);
     load[static_cast<size_t>(part.server)] += part.count;

@@ -54,7 +54,7 @@ void Steps::relocate(std::vector<Relocation>& list, uint32_t index, int32_t buff
 }
 
 void Steps::add_step(const Instruction& instruction) {
-  Step step;
+  ProgramStep step;
   step.params = instruction.params.get();
   step.plan = instruction.plan.get();
   step.random_offset = instruction.random_offset;
@@ -101,8 +101,8 @@ void Steps::run_steps(size_t first, size_t last, std::span<void* const> bases, R
   std::unique_ptr<Frame> frame = take_frame();
   fill(*frame, bases);
   KernelContext context{device_, program_.training, {}, on_device.stream, on_device.random};
-  const Step* step = steps_.data() + first;
-  const Step* const end = steps_.data() + last;
+  const ProgramStep* step = steps_.data() + first;
+  const ProgramStep* const end = steps_.data() + last;
   try {
     for (; step != end; ++step) {
       ProfileScope profile(step->profile_name);

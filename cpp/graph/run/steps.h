@@ -42,7 +42,7 @@ class Steps {
   bool empty() const { return steps_.empty(); }
 
  private:
-  struct Step {
+  struct ProgramStep {
     KernelFn kernel = nullptr;   // not null: calls the kernel
     const Plan* plan = nullptr;  // not null: runs the plan; both null: copies copy_bytes
     const void* params = nullptr;
@@ -70,7 +70,7 @@ class Steps {
   const std::vector<Instruction>& instructions_;
   Device device_;
   Slots slots_;
-  std::vector<Step> steps_;
+  std::vector<ProgramStep> steps_;
   std::vector<Relocation> ref_relocations_, pointer_relocations_;
   Frame template_;
   mutable std::atomic<Frame*> spare_{nullptr};

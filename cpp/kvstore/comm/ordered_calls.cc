@@ -52,7 +52,7 @@ void OrderedCalls::read(int rank, FrameReader& frame) {
       take_back(rank, {channel, number});
       continue;
     }
-    Pending& call = pending_[{channel, number}];
+    AnnouncedCall& call = pending_[{channel, number}];
     if (call.announced == 0) {
       call.states.resize(ranks_);
       call.hash = hash;
@@ -90,7 +90,7 @@ void OrderedCalls::take_back(int rank, const Key& key) {
 std::vector<OrderedCalls::Due> OrderedCalls::take_due() {
   std::vector<Due> due;
   for (auto at = pending_.begin(); at != pending_.end();) {
-    const Pending& call = at->second;
+    const AnnouncedCall& call = at->second;
     if (call.announced < call.expected) {
       ++at;
       continue;
@@ -104,13 +104,13 @@ std::vector<OrderedCalls::Due> OrderedCalls::take_due() {
   return due;
 }
 
-std::vector<OrderedCalls::Waiting> OrderedCalls::waiting(double longer_than) const {
-  std::vector<Waiting> list;
+std::vector<OrderedCalls::AwaitedCall> OrderedCalls::waiting(double longer_than) const {
+  std::vector<AwaitedCall> list;
   const auto now = Clock::now();
   for (const auto& [key, call] : pending_) {
     const std::chrono::duration<double> seconds = now - call.since;
     if (seconds.count() < longer_than) continue;
-    Waiting one{key.first, key.second, seconds.count(), {}};
+    AwaitedCall one{key.first, key.second, seconds.count(), {}};
     for (size_t r = 0; r < ranks_; ++r)
       if (call.states[r] == State::kMissing && takes_part(static_cast<int>(r), key.first))
         one.missing.push_back(static_cast<int>(r));

@@ -69,14 +69,14 @@ class OrderedCalls {
   // channel and number. The result is the same on all ranks.
   std::vector<Due> take_due();
 
-  struct Waiting {
+  struct AwaitedCall {
     CallChannel channel;
     uint64_t number = 0;
     double seconds = 0;
     std::vector<int> missing;  // ranks that have not announced it
   };
   // Returns the calls that for `longer_than` seconds some ranks have announced and others have not.
-  std::vector<Waiting> waiting(double longer_than) const;
+  std::vector<AwaitedCall> waiting(double longer_than) const;
   bool has_waiting() const { return !pending_.empty(); }
 
   // Forgets all calls of a process set that is removed.
@@ -84,7 +84,7 @@ class OrderedCalls {
 
  private:
   enum class State : uint8_t { kMissing, kReady, kFailed };
-  struct Pending {
+  struct AnnouncedCall {
     std::vector<State> states;  // by rank
     uint64_t hash = 0;
     bool same = true;
@@ -99,7 +99,7 @@ class OrderedCalls {
   const size_t ranks_;
   const Members members_;
   std::vector<OrderedCall> news_;
-  std::map<Key, Pending> pending_;
+  std::map<Key, AnnouncedCall> pending_;
 };
 
 }  // namespace mxlite

@@ -115,7 +115,7 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     if (rank() != 0) continue;
     values[i]->wait_to_read();
     for (uint32_t p = 0; p < stored.layout.parts.size(); ++p) {
-      const Part& part = stored.layout.parts[p];
+      const ServerPart& part = stored.layout.parts[p];
       const PartSpec spec{stored.key,
                           p,
                           stored.spec.dtype,
@@ -255,7 +255,7 @@ void Client::send_push(const ServerOperation& o, const std::shared_ptr<Progress>
   if (compressed && stored.residual.empty())
     stored.residual.resize(static_cast<size_t>(o.push->size()));
   for (uint32_t p = 0; p < stored.layout.parts.size(); ++p) {
-    const Part& part = stored.layout.parts[p];
+    const ServerPart& part = stored.layout.parts[p];
     PushHeader header{stored.key, p, step, PushForm::kDense, stored.spec.dtype, 0, {}};
     Buffer data = part_of(o.push, part.first, part.count);
     if (compressed) {
@@ -281,7 +281,7 @@ void Client::send_push_rows(const ServerOperation& o, uint64_t step,
   const size_t width = static_cast<size_t>(stored.layout.row_size) * dtype_size(stored.spec.dtype);
   const auto* rows = static_cast<const std::byte*>(o.push->data());
   for (uint32_t p = 0; p < stored.layout.parts.size(); ++p) {
-    const Part& part = stored.layout.parts[p];
+    const ServerPart& part = stored.layout.parts[p];
     const int64_t first = part.first / stored.layout.row_size;
     const int64_t last = first + part.count / stored.layout.row_size;
     PushHeader header{stored.key, p, step, PushForm::kRows, stored.spec.dtype, 0, {}};
@@ -303,7 +303,7 @@ void Client::send_pull(const ServerOperation& o, const std::shared_ptr<Progress>
   const uint64_t step = stored.step;
   const size_t element = dtype_size(stored.spec.dtype);
   for (uint32_t p = 0; p < stored.layout.parts.size(); ++p) {
-    const Part& part = stored.layout.parts[p];
+    const ServerPart& part = stored.layout.parts[p];
     const PullHeader header{stored.key, p, step, false, {}};
     std::byte* target =
         static_cast<std::byte*>(o.pull->data()) + static_cast<size_t>(part.first) * element;
@@ -327,7 +327,7 @@ void Client::send_pull_rows(const ServerOperation& o, const std::shared_ptr<Prog
   check_ids("pull", stored, ids);
   const size_t width = static_cast<size_t>(stored.layout.row_size) * dtype_size(stored.spec.dtype);
   for (uint32_t p = 0; p < stored.layout.parts.size(); ++p) {
-    const Part& part = stored.layout.parts[p];
+    const ServerPart& part = stored.layout.parts[p];
     const int64_t first = part.first / stored.layout.row_size;
     const int64_t last = first + part.count / stored.layout.row_size;
     PullHeader header{stored.key, p, stored.step, true, {}};

@@ -17,7 +17,7 @@ using store::Compression;
 using store::CompressionType;
 using store::Layout;
 using store::make_layout;
-using store::Part;
+using store::ServerPart;
 
 using store::ServerOperation;
 using store::StoredKey;

@@ -118,7 +118,7 @@ void Client::load_states(const std::string& path) {
     }
     std::vector<MemberRequest> requests;
     for (uint32_t p = 0; p < e.stored->layout.parts.size(); ++p) {
-      const Part& part = e.stored->layout.parts[p];
+      const ServerPart& part = e.stored->layout.parts[p];
       const size_t n = static_cast<size_t>(part.count) * element;
       const OwnBuffer data = OwnBuffer::allocate(n * arrays.size());
       for (size_t a = 0; a < arrays.size() && n > 0; ++a)

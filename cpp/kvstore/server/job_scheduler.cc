@@ -70,7 +70,7 @@ void JobScheduler::barrier(Entry& worker, const Frame& frame) {
   const auto count = decode<uint64_t>(frame.body);
   worker.barriers = std::max(worker.barriers, count);
   const bool known =
-      std::any_of(barrier_waits_.begin(), barrier_waits_.end(), [&](const Waiting& w) {
+      std::any_of(barrier_waits_.begin(), barrier_waits_.end(), [&](const WaitingMember& w) {
         return w.request == frame.request && w.connection == worker.connection;
       });
   if (!known)
@@ -82,8 +82,8 @@ void JobScheduler::barrier(Entry& worker, const Frame& frame) {
 void JobScheduler::check_barriers() {
   uint64_t passed = ~uint64_t{0};
   for (const Entry& m : workers_) passed = std::min(passed, m.barriers);
-  std::vector<Waiting> still;
-  for (const Waiting& w : barrier_waits_) {
+  std::vector<WaitingMember> still;
+  for (const WaitingMember& w : barrier_waits_) {
     std::string absent;
     for (const Entry& m : workers_)
       if (m.barriers < w.count && m.state.status == MemberStatus::kLeft)
@@ -167,7 +167,7 @@ void JobScheduler::tick() {
     fail_job(str("parameter server: only ", missing(), " have come within ", options_.timeout,
                  " s (MXLITE_PS_TIMEOUT)", trouble.empty() ? "" : "; ", trouble));
   }
-  for (const Waiting& w : barrier_waits_) {
+  for (const WaitingMember& w : barrier_waits_) {
     if (seconds_since(std::max(w.since, changed_)) <= options_.timeout) continue;
     std::string absent;
     for (const Entry& m : workers_)

@@ -26,7 +26,7 @@ class JobScheduler final : public members::Registry {
   int port() const { return port_; }
 
  private:
-  struct Waiting {
+  struct WaitingMember {
     ConnectionId connection;
     uint64_t request, count;
     int rank;
@@ -48,7 +48,7 @@ class JobScheduler final : public members::Registry {
   const Options options_;
   const int port_;
   // Used only on the reactor thread.
-  std::vector<Waiting> barrier_waits_;
+  std::vector<WaitingMember> barrier_waits_;
   Placement placement_;
   const Clock::time_point begun_ = Clock::now();
   Clock::time_point over_since_{};

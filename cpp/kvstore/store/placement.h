@@ -12,15 +12,15 @@ namespace mxlite::store {
 
 inline constexpr int64_t kPartElements = int64_t{1} << 20;  // upper bound, unless one row is larger
 
-struct Part {
+struct ServerPart {
   int server = 0;
   int64_t first = 0, count = 0;  // in elements
 };
 
 struct Layout {
-  std::vector<Part> parts;  // in the order of elements; an empty array has one
-  int64_t row_size = 1;     // elements per row; parts hold whole rows
-  bool by_rows = true;      // false: parts divide rows, because the rows are too long
+  std::vector<ServerPart> parts;  // in the order of elements; an empty array has one
+  int64_t row_size = 1;           // elements per row; parts hold whole rows
+  bool by_rows = true;            // false: parts divide rows, because the rows are too long
 };
 
 // Arrays of `big_array` elements and more are split evenly over all servers, others go to `server`.

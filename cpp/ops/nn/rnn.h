@@ -89,7 +89,7 @@ struct RnnBlocks {
 
 // Byte offsets of the values that training saves for backward.
 struct RnnReserve {
-  struct Part {
+  struct LayerOffsets {
     size_t gates;      // [blocks][rows][width], after the activation
     size_t hidden;     // [steps + 1][batch][out_pad]: state before each step, in time order
     size_t cell;       // same for cell states, lstm
@@ -100,7 +100,7 @@ struct RnnReserve {
   size_t layer_input = 0, layer_input_bytes = 0;  // [layers - 1][rows][directions * out]
   size_t mask = 0, mask_bytes = 0;                // [layers - 1][rows * directions * out], bytes
   size_t bytes = 0;
-  Part first{};
+  LayerOffsets first{};
 
   RnnReserve(const RnnSizes& s, size_t element_bytes);
 };

@@ -52,7 +52,7 @@ constexpr GradFn kMinimum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_lesser_equal
 constexpr GradFn kHypot =
     MX_GRADS(g.mul(dy(g), g.div(a(g), g.output(0))), g.mul(dy(g), g.div(b(g), g.output(0))));
 
-struct Row {
+struct BinaryRow {
   const char* name;
   const char* doc;
   GradFn gradient;  // null: zero gradient
@@ -65,12 +65,12 @@ struct Row {
 };
 
 // 1.x adds csr and dense arrays without a warning that the result is dense.
-Row dense_result(Row row) {
+BinaryRow dense_result(BinaryRow row) {
   row.dense_result = true;
   return row;
 }
 
-const Row kBroadcast[] = {
+const BinaryRow kBroadcast[] = {
     dense_result({"broadcast_add", "lhs + rhs.", kAdd, {"broadcast_plus"}}),
     dense_result({"broadcast_sub", "lhs - rhs.", kSub, {"broadcast_minus"}}),
     {"broadcast_mul", "lhs * rhs.", kMul},
@@ -124,7 +124,7 @@ const Row kBroadcast[] = {
      {"_logical_xor", "_Logical_Xor"}},
 };
 
-const Row kSameShape[] = {
+const BinaryRow kSameShape[] = {
     {"elemwise_add",
      "lhs + rhs of one shape.",
      kAdd,
@@ -141,7 +141,7 @@ const Row kSameShape[] = {
      true},
 };
 
-OpBuilder<NoParams> two_inputs(const Row& row) {
+OpBuilder<NoParams> two_inputs(const BinaryRow& row) {
   OpBuilder<NoParams> op(row.name);
   op.inputs({"lhs", "rhs"}).doc(row.doc).alias(row.aliases).amp(AmpClass::kWidest);
   op.inplace(0, 0).inplace(1, 0).pointwise();
@@ -162,14 +162,14 @@ Grads add_n_gradient(GradBuilder& g) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  for (const Row& row : kBroadcast) {
+  for (const BinaryRow& row : kBroadcast) {
     OpBuilder<NoParams> op = two_inputs(row);
     // 1.x's element-wise operators, whose engine broadcasts: their arrays have one shape.
     for (const std::string& alias : row.aliases)
       if (alias[0] == '_' && std::islower(alias[1])) op.keeps_alias(alias, refine_all_alike);
     ops.add(op.infer(broadcast_rule(row.name)));
   }
-  for (const Row& row : kSameShape) {
+  for (const BinaryRow& row : kSameShape) {
     OpBuilder<NoParams> op = two_inputs(row);
     op.infer(same_shapes(row.name)).refine(refine_all_alike);
     if (row.kept_alias) op.keeps_alias(row.kept_alias);

@@ -46,7 +46,7 @@ Grads grad_rpower(GradBuilder& g) {
   return {g.mul(dy(g), g.mul_scalar(y(g), factor))};
 }
 
-struct Row {
+struct ScalarRow {
   const char* name;
   const char* doc;
   GradFn gradient;  // null: zero gradient
@@ -73,7 +73,7 @@ constexpr auto kPositive = [](double s) { return s > 0; };
 constexpr auto kNotPositive = [](double s) { return s <= 0; };
 constexpr auto kNegative = [](double s) { return s < 0; };
 
-const Row kRows[] = {
+const ScalarRow kRows[] = {
     {"_plus_scalar", "data + scalar.", MX_GRAD(dy(g)), "_PlusScalar", kZero,
      "_scatter_plus_scalar"},
     {"_minus_scalar", "data - scalar.", MX_GRAD(dy(g)), "_MinusScalar", kZero,
@@ -122,7 +122,7 @@ double scalar_in(const ScalarParams& p, DType data) {
 }
 
 // Like data; bools count as integers, as in 1.x.
-auto infer_scalar(const Row& row) {
+auto infer_scalar(const ScalarRow& row) {
   return [op = row.name, beyond = row.beyond()](const ScalarParams& p,
                                                 std::span<const TensorSpec> in) -> Specs {
     const DType dtype = in[0].dtype == DType::kBool ? DType::kInt64 : in[0].dtype;
@@ -140,7 +140,7 @@ auto infer_scalar(const Row& row) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  for (const Row& row : kRows) {
+  for (const ScalarRow& row : kRows) {
     OpBuilder<ScalarParams> op(row.name);
     op.doc(row.doc).infer(infer_scalar(row)).inplace(0, 0).pointwise();
     std::vector<std::string> aliases = {row.alias};

@@ -19,7 +19,7 @@ ValueRef one_and_square(GradBuilder& g, ValueRef v, double sign) {
 
 #define MX_GRAD(expression) [](GradBuilder& g) -> Grads { return {expression}; }
 
-struct Row {
+struct UnaryRow {
   const char* name;
   const char* doc;
   GradFn gradient;  // null: zero gradient
@@ -31,21 +31,21 @@ struct Row {
 };
 
 // f(0) = 0. Only those are marked whose results for sparse arrays are sparse in 1.x, too.
-Row keeps_zeros(Row row) {
+UnaryRow keeps_zeros(UnaryRow row) {
   row.keeps_zeros = true;
   return row;
 }
-Row identity(Row row) {
+UnaryRow identity(UnaryRow row) {
   row.identity = true;
   return row;
 }
-Row loss(Row row) {
+UnaryRow loss(UnaryRow row) {
   row.loss = true;
   return row;
 }
 
 // Functions whose results for booleans are booleans.
-const Row kRows[] = {
+const UnaryRow kRows[] = {
     identity(keeps_zeros(
         {"_copy", "A copy of data.", MX_GRAD(dy(g)), AmpClass::kNeutral, {"identity"}})),
     identity({"_copyto", "A copy of data, into out.", MX_GRAD(dy(g))}),
@@ -75,7 +75,7 @@ const Row kRows[] = {
 };
 
 // Functions of numbers. Their results for booleans would not be what a bool array holds.
-const Row kNumberRows[] = {
+const UnaryRow kNumberRows[] = {
     keeps_zeros({"negative", "-data.", MX_GRAD(g.neg(dy(g)))}),
     keeps_zeros({"sqrt", "Square root.", MX_GRAD(g.mul_scalar(g.div(dy(g), y(g)), 0.5))}),
     {"rsqrt", "1 / sqrt(data).",
@@ -206,7 +206,7 @@ OpBuilder<P> one_number(const char* name, const char* doc) {
   return op;
 }
 
-OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
+OpSchema finish(const UnaryRow& row, OpBuilder<NoParams> op) {
   op.amp(row.amp).alias(row.aliases);
   if (row.loss) op.starts_gradient().symbol({.output_names = {"loss"}});
   if (row.keeps_zeros) op.keeps_zeros();
@@ -221,8 +221,9 @@ OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  for (const Row& row : kRows) ops.add(finish(row, one_input<NoParams>(row.name, row.doc)));
-  for (const Row& row : kNumberRows) ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
+  for (const UnaryRow& row : kRows) ops.add(finish(row, one_input<NoParams>(row.name, row.doc)));
+  for (const UnaryRow& row : kNumberRows)
+    ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
   ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln."));
   ops.add(
       one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")

@@ -63,7 +63,7 @@ Grads generalized_negative_binomial(GradBuilder& g, ValueRef x, const Grads& p) 
   return {{}, g.div(excess, mu), g.sub(g.div(excess, alpha), g.mul(one(g, "square", k), by_k))};
 }
 
-struct Row {
+struct PdfRow {
   const char* name;
   const char* doc;
   std::vector<std::string> params;
@@ -130,7 +130,7 @@ Specs infer(const std::string& op, std::span<const TensorSpec> in) {
   return {in[0]};
 }
 
-const std::array<std::pair<Row, GradFn>, 7> kRows = {{
+const std::array<std::pair<PdfRow, GradFn>, 7> kRows = {{
 #define MX_PDF(fn, doc, ...) \
   { {#fn, doc, {__VA_ARGS__}, fn}, &gradient<&fn> }
     MX_PDF(uniform, "Density of the uniform distribution on [low, high].", "low", "high"),

@@ -137,7 +137,7 @@ void Member::request(MemberRequest request) {
   if (stopping)
     return request.done(error_reply(ErrorKind::kCommunicator, "this process has left the job"));
   reactor_.run([this, request = std::move(request)]() mutable {
-    Pending pending{std::move(request), Clock::now(), {}, options_.resend};
+    PendingRequest pending{std::move(request), Clock::now(), {}, options_.resend};
     std::string failure;
     {
       std::lock_guard lock(mutex_);
@@ -161,7 +161,7 @@ Reply Member::call(MemberRequest request) {
   return reply;
 }
 
-bool Member::send_now(Pending& pending) {
+bool Member::send_now(PendingRequest& pending) {
   const ConnectionId id = connection_to(pending.request.peer);
   if (id == 0) return false;
   Frame frame = pending.request.frame;
@@ -354,7 +354,7 @@ void Member::fail_here(const std::string& why) {
     failure_ = why;
     changed_.notify_all();
   }
-  std::map<uint64_t, Pending> pending;
+  std::map<uint64_t, PendingRequest> pending;
   pending.swap(pending_);
   for (auto& [id, p] : pending) p.request.done(error_reply(ErrorKind::kCommunicator, why));
   has_failed(why);

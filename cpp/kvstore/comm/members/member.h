@@ -95,7 +95,7 @@ class Member {
   Clock::time_point membership_changed_ = Clock::now();  // used only on the reactor thread
 
  private:
-  struct Pending {
+  struct PendingRequest {
     MemberRequest request;
     Clock::time_point begun, sent;
     double interval = 0;
@@ -108,11 +108,11 @@ class Member {
   void take_change(MemberChange change);
   void lose(ConnectionId id, const std::string& why, bool is_invalid);
   void on_tick();
-  bool send_now(Pending& pending);
+  bool send_now(PendingRequest& pending);
 
   // Used only on the reactor thread.
   ConnectionId scheduler_ = 0, ready_scheduler_ = 0;  // the second: set after its welcome
-  std::map<uint64_t, Pending> pending_;
+  std::map<uint64_t, PendingRequest> pending_;
   bool scheduler_connected_ = false;
   Clock::time_point heartbeat_sent_{};
 
