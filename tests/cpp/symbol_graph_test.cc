@@ -1,11 +1,10 @@
-// Symbols without Python: composition, inference in both directions, files.
+// Symbols without Python: shared calls, passes, traces.
 #include <gtest/gtest.h>
 
 #include "cpp/graph/trace.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/files.h"
 #include "cpp/symbol/from_graph.h"
-#include "cpp/symbol/inference.h"
 #include "cpp/symbol/listing.h"
 #include "cpp/symbol/passes/passes.h"
 
@@ -26,80 +25,6 @@ NodeOutputs small_net() {
   return {{call("Activation", {{0, {bn, 0}}}, {{"act_type", "relu"}}, "act"), 0}};
 }
 
-FileHooks hooks() {
-  FileHooks made;
-  made.make_call = make_call;
-  return made;
-}
-
-std::vector<std::string> names(const NodeOutputs& heads, bool states) {
-  const Variables found = variables_of(topological_order(heads));
-  std::vector<std::string> result;
-  for (size_t i = 0; i < found.all.size(); ++i)
-    if (found.is_state[i] == states) result.push_back(found.all[i]->name());
-  return result;
-}
-
-TEST(SymbolGraph, MakesVariablesForInputsThatAreLeftOut) {
-  const NodeOutputs net = small_net();
-  EXPECT_EQ(names(net, false),
-            (std::vector<std::string>{"data", "fc_weight", "fc_bias", "bn_gamma", "bn_beta"}));
-  EXPECT_EQ(names(net, true), (std::vector<std::string>{"bn_moving_mean", "bn_moving_var"}));
-  const Node& fc = *topological_order(net)[3];
-  EXPECT_EQ(fc.name(), "fc");
-  EXPECT_EQ(fc.call->attrs, (Attributes{{"num_hidden", "4"}}));
-  EXPECT_EQ(fc.inputs[1].node->call->attrs.at("__lr_mult__"), "2");
-  EXPECT_EQ(net[0].node->output_name(0), "act_output");
-  EXPECT_EQ(weight_names(net), (std::vector<std::string>{"bn_beta", "bn_gamma", "bn_moving_mean",
-                                                         "bn_moving_var", "fc_bias", "fc_weight"}));
-}
-
-TEST(SymbolGraph, InfersForwardAndBackward) {
-  const NodeOutputs net = small_net();
-  Inference forward(net, {{"data", Shape{2, 3}}}, {{"data", DType::kFloat16}},
-                    UnknownExtent::kZero);
-  forward.run_types(DType::kFloat32);
-  forward.run_shapes();
-  EXPECT_EQ(forward.shape(*net[0].node, 0), (Shape{2, 4}));
-  int seen = 0;
-  for (const NodeRef& node : forward.nodes()) {
-    if (node->name() == "fc_weight") {
-      ++seen;
-      EXPECT_EQ(forward.shape(*node, 0), (Shape{4, 3}));
-      EXPECT_EQ(forward.type(*node, 0), DType::kFloat16);
-    } else if (node->name() == "bn_gamma") {
-      ++seen;
-      EXPECT_EQ(forward.type(*node, 0), DType::kFloat32);
-    }
-  }
-  EXPECT_EQ(seen, 2);
-  Inference partly(net, {{"data", Shape{-1, 3}}}, {}, UnknownExtent::kZero);
-  partly.run_types(DType::kFloat32);
-  partly.run_shapes();
-  EXPECT_EQ(partly.shape(*net[0].node, 0), (Shape{-1, 4}));
-
-  const NodeRef start = call("_zeros", {}, {{"shape", "(0, 4)"}}, "start");
-  const NodeRef sum = call("elemwise_add", {{0, net[0]}, {1, {start, 0}}}, {}, "sum");
-  Inference backward({{sum, 0}}, {{"data", Shape{5, 3}}}, {}, UnknownExtent::kZero);
-  backward.run_types(DType::kFloat32);
-  backward.run_shapes();
-  EXPECT_EQ(backward.shape(*start, 0), (Shape{5, 4}));
-  EXPECT_EQ(backward.completed_calls().count(start.get()), 1u);
-}
-
-TEST(SymbolGraph, NamesTheNodeWhoseShapesDoNotFit) {
-  Inference wrong(small_net(), {{"data", Shape{2, 3}}, {"fc_weight", Shape{4, 5}}}, {},
-                  UnknownExtent::kZero);
-  wrong.run_types(DType::kFloat32);
-  try {
-    wrong.run_shapes();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kShape);
-    EXPECT_NE(std::string(error.what()).find("operator fc"), std::string::npos) << error.what();
-  }
-}
-
 TEST(SymbolGraph, CompletingWeightsChecksTheNumberOfInputs) {
   std::vector<TensorSpec> one{{Shape{2, 3}, DType::kFloat32}};
   const Call call = make_call("FullyConnected", {{"num_hidden", "2"}});
@@ -110,17 +35,6 @@ TEST(SymbolGraph, CompletingWeightsChecksTheNumberOfInputs) {
     EXPECT_EQ(error.kind(), ErrorKind::kType);
     EXPECT_NE(std::string(error.what()).find("1 inputs given, 3 expected"), std::string::npos);
   }
-}
-
-TEST(SymbolGraph, ErrorsNameTheLineThatComposedTheNode) {
-  const NodeRef node = compose({"Flatten", {}, {}}, "flat");
-  EXPECT_EQ(node->call->name.label(), "flat");
-  EXPECT_EQ(node->call->error_text("bad"), "Error in operator flat: bad");
-  const NodeRef named = call("Flatten", {}, {}, "flat");
-  const NodeRef copy = substituted({{named, 0}}, {})[0].node;
-  EXPECT_EQ(copy->call->name.label(), "flat (train.py:12)");
-  EXPECT_EQ(copy->call->error_text("bad"),
-            "Error in operator flat: bad\n    composed at train.py:12");
 }
 
 TEST(SymbolGraph, CopiesShareCallsUntilOneIsEdited) {
@@ -208,42 +122,10 @@ TEST(SymbolGraph, TracesShareCallsWithSymbols) {
   EXPECT_EQ(again[0].node->call->name.label(), "act (train.py:12)");
 }
 
-TEST(SymbolGraph, TracingNamesTheCallThatFails) {
-  const Listing listing(small_net());
-  graph::Trace trace("net", {}, false);
-  std::vector<NDArrayRef> arrays;
-  for (size_t i = 0; i < listing.graph.inputs.size(); ++i)
-    arrays.push_back(trace.add_parameter({Shape{5}, DType::kFloat32}));
-  try {
-    trace.inline_graph(listing.graph, arrays, {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kShape) << error.what();
-    EXPECT_NE(std::string(error.what()).find("Error in operator fc"), std::string::npos)
-        << error.what();
-    EXPECT_NE(std::string(error.what()).find("train.py:12"), std::string::npos) << error.what();
-  }
-}
-
 TEST(SymbolGraph, ListingsRefuseOutputsThatNodesDoNotHave) {
   NodeOutputs net = small_net();
   net[0].output = 1;
   EXPECT_THROW(Listing{net}, Error);
-}
-
-TEST(SymbolGraph, FilesGiveTheSameGraph) {
-  const std::string text = to_json(small_net(), true, false);
-  const NodeOutputs again = load(text, "a text", hooks());
-  EXPECT_EQ(to_json(again, true, false), text);
-  EXPECT_THROW(load("{}", "a text", hooks()), FileError);
-  EXPECT_THROW(load(text.substr(0, text.size() / 2), "a text", hooks()), FileError);
-}
-
-TEST(SymbolGraph, LongChainsEndWithoutRecursion) {
-  NodeOutput last{make_variable("x"), 0};
-  const auto copy = std::make_shared<const Call>(make_call("_copy", {}));
-  for (int i = 0; i < 300000; ++i) last = {make_node(copy, {last}), 0};
-  EXPECT_EQ(topological_order({last}).size(), 300001u);
 }
 
 }  // namespace
