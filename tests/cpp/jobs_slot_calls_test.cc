@@ -15,7 +15,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/jobs/slot_calls.h"
-#include "cpp/kvstore/comm/shm/shm_communicator.h"
+#include "tests/cpp/shm_ranks.h"
 
 namespace mxlite::jobs {
 namespace {
@@ -120,16 +120,11 @@ struct Rank {
 };
 
 void on_ranks(int ranks, const std::function<void(Rank&)>& body) {
-  const auto segment = shm::SharedSegment::create_unnamed(ranks, size_t{64} << 10);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      const auto group = shm::make_communicator(segment, r);
-      Rank rank(*group);
-      body(rank);
-      group->barrier();
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_shared_memory(ranks, [&](Communicator& group) {
+    Rank rank(group);
+    body(rank);
+    group.barrier();
+  });
 }
 
 class Ranks : public testing::TestWithParam<int> {};

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <future>
 #include <string>
 #include <thread>
@@ -26,12 +25,11 @@
 #include "cpp/core/half.h"
 #include "cpp/kvstore/comm/shm/direct.h"
 #include "cpp/kvstore/comm/shm/peer_memory.h"
-#include "cpp/kvstore/comm/shm/shm_communicator.h"
+#include "tests/cpp/shm_ranks.h"
 
 namespace mxlite {
 namespace {
 
-constexpr size_t kBuffer = size_t{64} << 10;
 constexpr int64_t kCount = 700001;  // 2.8 MB, no multiple of anything
 
 template <class T>
@@ -52,18 +50,6 @@ class Array {
   int64_t count_;
 };
 
-void on_ranks(int ranks, const std::function<void(Communicator&)>& body) {
-  const auto segment = shm::SharedSegment::create_unnamed(ranks, kBuffer);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      const auto group = shm::make_communicator(segment, r);
-      body(*group);
-      group->barrier();
-    });
-  for (auto& thread : threads) thread.join();
-}
-
 float value(int rank, int64_t i) {
   return 1.0f / static_cast<float>(i % 1013 + 3 + int64_t{rank} * 7);
 }
@@ -78,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Counts, DirectRanks, testing::Values(2, 3, 4));
 
 TEST_P(DirectRanks, AllReduceOfArraysThatComeAgainIsThatOfBuffers) {
   const int ranks = GetParam();
-  on_ranks(ranks, [&](Communicator& group) {
+  on_shared_memory(ranks, [&](Communicator& group) {
     Array<float> in(kCount), out(kCount);
     for (int round = 0; round < 4; ++round) {
       for (int64_t i = 0; i < kCount; ++i) in[i] = value(group.rank(), i), out[i] = -1;
@@ -95,7 +81,7 @@ TEST_P(DirectRanks, AllReduceOfArraysThatComeAgainIsThatOfBuffers) {
 
 TEST_P(DirectRanks, InPlaceOnOneRankAndWithinABlock) {
   const int ranks = GetParam();
-  on_ranks(ranks, [&](Communicator& group) {
+  on_shared_memory(ranks, [&](Communicator& group) {
     Array<float> all(2 * kCount), other(kCount);
     float* mine = all.data() + 13 * group.rank();  // lines that differ by rank
     float* result = group.rank() == 1 ? other.data() : mine;
@@ -114,7 +100,7 @@ TEST_P(DirectRanks, InPlaceOnOneRankAndWithinABlock) {
 
 TEST_P(DirectRanks, OtherTypesAndReductions) {
   const int ranks = GetParam();
-  on_ranks(ranks, [&](Communicator& group) {
+  on_shared_memory(ranks, [&](Communicator& group) {
     Array<float16> half(kCount);
     Array<int32_t> whole(kCount);
     for (int round = 0; round < 3; ++round) {
@@ -135,7 +121,7 @@ TEST_P(DirectRanks, OtherTypesAndReductions) {
 
 TEST_P(DirectRanks, GatherAndBroadcast) {
   const int ranks = GetParam();
-  on_ranks(ranks, [&](Communicator& group) {
+  on_shared_memory(ranks, [&](Communicator& group) {
     const int me = group.rank();
     Array<float> mine(kCount), all(kCount * ranks), weights(kCount);
     const std::vector<size_t> bytes(static_cast<size_t>(ranks), kCount * sizeof(float));
@@ -155,7 +141,7 @@ TEST_P(DirectRanks, GatherAndBroadcast) {
 
 TEST_P(DirectRanks, ReduceScatterOfUnevenParts) {
   const int ranks = GetParam();
-  on_ranks(ranks, [&](Communicator& group) {
+  on_shared_memory(ranks, [&](Communicator& group) {
     const int me = group.rank();
     std::vector<int64_t> counts(static_cast<size_t>(ranks), 300001);
     counts[0] = 400003;
@@ -187,7 +173,7 @@ TEST_P(DirectRanks, ReduceScatterOfUnevenParts) {
 }
 
 TEST(Direct, OneRankWithoutSharedMemoryMakesAllUseBuffers) {
-  on_ranks(2, [&](Communicator& group) {
+  on_shared_memory(2, [&](Communicator& group) {
     Array<float> block(kCount);
     std::vector<float> heap(kCount);
     float* data = group.rank() == 0 ? block.data() : heap.data();
@@ -310,7 +296,7 @@ TEST(SharedMemoryTest, WhatAForkWritesStaysInTheFork) {
 
 // The late rank has begun the operation before the job fails, and finds that all others have come.
 TEST(Direct, ARankThatFailsWhileItWaitsForALateOneKeepsItsMemory) {
-  const auto segment = shm::SharedSegment::create_unnamed(2, kBuffer);
+  const auto segment = shm::SharedSegment::create_unnamed(2, kSharedBuffer);
   constexpr size_t kBytes = kCount * sizeof(float);
   std::promise<void> has_failed, is_done;
   const auto body = [&](int rank) {
@@ -353,7 +339,7 @@ TEST(Direct, ARankThatFailsWhileItWaitsForALateOneKeepsItsMemory) {
 }
 
 TEST(Direct, SurvivorsOfAKilledRankRaiseAndKeepTheirMemory) {
-  const auto segment = shm::SharedSegment::create_unnamed(2, kBuffer);
+  const auto segment = shm::SharedSegment::create_unnamed(2, kSharedBuffer);
   const pid_t child = fork();
   const auto body = [&](int rank) {
     const auto group = shm::make_communicator(segment, rank);

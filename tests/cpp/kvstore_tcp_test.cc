@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
-#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -15,10 +14,10 @@
 
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/collective_operation.h"
-#include "cpp/kvstore/comm/shm/shm_communicator.h"
 #include "cpp/kvstore/comm/tcp/tcp_communicator.h"
 #include "cpp/kvstore/comm/tcp/transfers.h"
 #include "tests/cpp/comm_errors.h"
+#include "tests/cpp/shm_ranks.h"
 #include "tests/cpp/tcp_ranks.h"
 
 namespace mxlite {
@@ -27,38 +26,13 @@ namespace {
 // Shortens the timeout, which the first wait reads.
 [[maybe_unused]] const int kShortTimeout = setenv("MXLITE_COMM_TIMEOUT", "4", 1);
 
-using Body = std::function<void(Communicator&)>;
-
-void on_ranks(int ranks, const Body& body) {
-  const tcp::Rendezvous meeting(ranks, {"127.0.0.1", 0}, kToken);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      const auto job = std::make_shared<tcp::Job>(place_of(meeting, r, ranks));
-      body(*tcp::make_communicator(job));
-    });
-  for (auto& thread : threads) thread.join();
-}
-
-void on_shared_memory(int ranks, const Body& body) {
-  const auto segment = shm::SharedSegment::create_unnamed(ranks, size_t{64} << 10);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      const auto group = shm::make_communicator(segment, r);
-      body(*group);
-      group->barrier();
-    });
-  for (auto& thread : threads) thread.join();
-}
-
 class Ranks : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Counts, Ranks, testing::Values(1, 2, 3, 4));
 
 // Random values, so that another order of additions would give other bits.
 std::vector<std::vector<float>> sums(int ranks, bool over_tcp, DType dtype) {
   std::vector<std::vector<float>> results(static_cast<size_t>(ranks));
-  const Body body = [&](Communicator& group) {
+  const RankBody body = [&](Communicator& group) {
     std::vector<float>& all = results[static_cast<size_t>(group.rank())];
     for (const int64_t count : {0, 1, 3, 4096, 4097, 100003, 3000001}) {
       std::mt19937 random(static_cast<unsigned>(group.rank()) + 17);
@@ -69,116 +43,25 @@ std::vector<std::vector<float>> sums(int ranks, bool over_tcp, DType dtype) {
         group.all_reduce(halves.data(), halves.data(), count, dtype, ReduceOp::kSum);
         for (const float16 h : halves) all.push_back(static_cast<float>(h));
       } else {
-        std::vector<float> out(values.size());
-        group.all_reduce(values.data(), out.data(), count, dtype, ReduceOp::kSum);
-        all.insert(all.end(), out.begin(), out.end());
+        group.all_reduce(values.data(), values.data(), count, dtype, ReduceOp::kSum);
+        all.insert(all.end(), values.begin(), values.end());
       }
     }
   };
-  over_tcp ? on_ranks(ranks, body) : on_shared_memory(ranks, body);
+  over_tcp ? on_tcp(ranks, body) : on_shared_memory(ranks, body);
   return results;
 }
 
 TEST_P(Ranks, AllReduceHasTheBitsOfSharedMemory) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
     const auto there = sums(GetParam(), true, dtype), here = sums(GetParam(), false, dtype);
-    for (size_t r = 0; r < there.size(); ++r) EXPECT_TRUE(there[r] == here[0]) << "rank " << r;
+    for (size_t r = 0; r < there.size(); ++r)
+      EXPECT_TRUE(there[r] == here[0] && here[r] == here[0]) << "rank " << r;
   }
 }
 
-TEST_P(Ranks, GatherAndScatterOfUnevenParts) {
-  on_ranks(GetParam(), [](Communicator& group) {
-    const auto n = static_cast<size_t>(group.size());
-    const auto me = static_cast<size_t>(group.rank());
-    std::vector<int64_t> counts(n);
-    for (size_t r = 0; r < n; ++r) counts[r] = static_cast<int64_t>(r * 1500000);  // rank 0: none
-    std::vector<size_t> bytes;
-    for (const int64_t c : counts) bytes.push_back(static_cast<size_t>(c) * sizeof(int32_t));
-    const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-    std::vector<int32_t> mine(static_cast<size_t>(counts[me]), static_cast<int32_t>(me));
-    std::vector<int32_t> all(static_cast<size_t>(total));
-    group.all_gather(mine.data(), all.data(), bytes);
-    size_t at = 0;
-    for (size_t r = 0; r < n; ++r)
-      for (int64_t i = 0; i < counts[r]; ++i) ASSERT_EQ(all[at++], static_cast<int32_t>(r));
-    for (size_t i = 0; i < all.size(); ++i) all[i] += static_cast<int32_t>(i % 7);
-    group.reduce_scatter(all.data(), mine.data(), counts, DType::kInt32, ReduceOp::kSum);
-    const size_t begin = static_cast<size_t>(
-        std::accumulate(counts.begin(), counts.begin() + group.rank(), int64_t{0}));
-    for (size_t i = 0; i < mine.size(); ++i)
-      ASSERT_EQ(mine[i], static_cast<int32_t>(n * (me + (begin + i) % 7)));
-  });
-}
-
-TEST_P(Ranks, AllToAllBroadcastAndBarrier) {
-  on_ranks(GetParam(), [](Communicator& group) {
-    const auto n = static_cast<size_t>(group.size());
-    const auto me = static_cast<size_t>(group.rank());
-    std::vector<size_t> send(n, 1000 * (me + 1) * sizeof(int32_t)), receive;
-    for (size_t r = 0; r < n; ++r) receive.push_back(1000 * (r + 1) * sizeof(int32_t));
-    std::vector<int32_t> in(n * 1000 * (me + 1)), out(500 * n * (n + 1));
-    for (size_t i = 0; i < in.size(); ++i)
-      in[i] = static_cast<int32_t>(me * 100 + i / (1000 * (me + 1)));
-    group.all_to_all(in.data(), send, out.data(), receive);
-    size_t at = 0;
-    for (size_t r = 0; r < n; ++r)
-      for (size_t i = 0; i < 1000 * (r + 1); ++i)
-        ASSERT_EQ(out[at++], static_cast<int32_t>(r * 100 + me));
-    for (const size_t count : {size_t{1}, size_t{100}, size_t{50001}})
-      for (int root = 0; root < group.size(); ++root) {
-        std::vector<double> values(count);
-        for (size_t i = 0; i < count; ++i)
-          values[i] = group.rank() == root ? static_cast<double>(i) + 10 * root : -1;
-        group.broadcast(values.data(), values.size() * sizeof(double), root);
-        for (size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], static_cast<double>(i) + 10 * root);
-      }
-    group.barrier();
-  });
-}
-
-TEST(Tcp, SplitMakesGroupsOrderedByKey) {
-  on_ranks(4, [](Communicator& world) {
-    for (int round = 0; round < 3; ++round) {
-      const auto group = world.split(world.rank() % 2, -world.rank());
-      ASSERT_EQ(group->size(), 2);
-      EXPECT_EQ(group->rank(), world.rank() < 2 ? 1 : 0);
-      int32_t value = world.rank();
-      group->all_reduce(&value, &value, 1, DType::kInt32, ReduceOp::kSum);
-      EXPECT_EQ(value, world.rank() % 2 ? 4 : 2);
-    }
-    EXPECT_EQ(world.split(world.rank() == 0 ? 0 : -1, 0) == nullptr, world.rank() != 0);
-    world.barrier();
-  });
-}
-
-TEST(Tcp, RanksThatDisagreeAreNamedOnAllOfThem) {
-  on_ranks(3, [](Communicator& group) {
-    std::vector<float> values(100);
-    const std::string text = error_of([&] {
-      group.all_reduce(values.data(), values.data(), group.rank() == 1 ? 99 : 100, DType::kFloat32,
-                       ReduceOp::kSum);
-      group.barrier();
-    });
-    EXPECT_HAS(text, "all_reduce (sum, 396 bytes of float32)");
-    EXPECT_HAS(text, "all_reduce (sum, 400 bytes of float32)");
-    EXPECT_HAS(text, "rank 1");
-    EXPECT_EQ(error_of([&] { group.barrier(); }), text);
-  });
-}
-
-TEST(Tcp, AFailureOfOneRankReachesRanksThatWait) {
-  on_ranks(3, [](Communicator& group) {
-    const std::string text = error_of([&] {
-      group.barrier();
-      if (group.rank() == 2) group.fail_all("rank 2 ran out of memory");
-      group.barrier();
-    });
-    EXPECT_HAS(text, "rank 2 ran out of memory");
-  });
-}
-
 TEST(Tcp, OnlyTheGroupOfAFailureFails) {
-  on_ranks(4, [](Communicator& world) {
+  on_tcp(4, [](Communicator& world) {
     const auto pair = world.split(world.rank() / 2, 0);
     if (world.rank() == 0) pair->fail_all("the pair has failed");
     if (world.rank() < 2) {
@@ -194,7 +77,7 @@ TEST(Tcp, OnlyTheGroupOfAFailureFails) {
 }
 
 TEST(Tcp, ARankThatLeavesIsNamed) {
-  on_ranks(3, [](Communicator& group) {
+  on_tcp(3, [](Communicator& group) {
     if (group.rank() == 1) return;
     EXPECT_HAS(error_of([&] { group.barrier(); }), "rank 1 has left the job");
   });

@@ -8,6 +8,7 @@
 
 #include "cpp/kvstore/comm/tcp/rendezvous.h"
 #include "cpp/kvstore/comm/tcp/tcp_communicator.h"
+#include "tests/cpp/shm_ranks.h"
 
 namespace mxlite {
 
@@ -26,6 +27,14 @@ inline members::Registration registration(int rank, int size) {
   r.process = 4711;
   r.timeout = r.silence = 60;
   return r;
+}
+
+inline void on_tcp(int ranks, const RankBody& body) {
+  const tcp::Rendezvous meeting(ranks, {"127.0.0.1", 0}, kToken);
+  run_threads(ranks, [&](int rank) {
+    const auto job = std::make_shared<tcp::Job>(place_of(meeting, rank, ranks));
+    body(*tcp::make_communicator(job));
+  });
 }
 
 // Registers with the rendezvous, and sends no heartbeats.
