@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,19 +25,6 @@ void run_nested_work(EngineType& engine, int value, int& result) {
   push(engine, {}, {}, {&inner}, [&] { ++doubled; });
   engine.wait(inner);
   result = doubled;
-}
-
-TEST(EngineCallback, WaitsForTasksOfTheCpuWorkerThatItPushed) {
-  ThreadedEngine engine;
-  Var x, y, z;
-  int value = 0, result = 0, after = 0;
-  push(engine, {}, {&x}, {}, [&] { value = 20; });
-  push(
-      engine, {&x}, {&y}, {}, [&] { run_nested_work(engine, value, result); }, kCallback);
-  push(engine, {&y}, {&z}, {}, [&] { after = result + 1; });
-  engine.wait(z);
-  EXPECT_EQ(result, 41);
-  EXPECT_EQ(after, 42);
 }
 
 TEST(EngineCallback, DoesTheSameInTheCallerOnTheNaiveEngine) {
@@ -80,22 +66,6 @@ TEST(EngineCallback, WaitingForALaterCallbackIsAnErrorAndNoDeadlock) {
   gate.open();
   EXPECT_THROW(engine.wait(y), Error);
   engine.wait(later);
-}
-
-TEST(EngineCallback, AFailureReachesTheTasksThatUseTheValue) {
-  ThreadedEngine engine;
-  Var y, z;
-  bool ran = false;
-  push(
-      engine, {}, {&y}, {}, [] { fail(ErrorKind::kError, "from the callback"); }, kCallback);
-  push(engine, {&y}, {&z}, {}, [&] { ran = true; });
-  try {
-    engine.wait(z);
-    ADD_FAILURE() << "no error";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("from the callback"), std::string::npos);
-  }
-  EXPECT_FALSE(ran);
 }
 
 TEST(EngineCallback, ManyThreadsPushCallbacksThatPushTasks) {

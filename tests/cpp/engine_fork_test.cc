@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 
-#include "cpp/core/threads.h"
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
 #include "tests/cpp/engine_test_util.h"
@@ -31,31 +30,6 @@ int run_in_child(F&& body) {
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-TEST(EngineFork, TheChildReadsFinishedValuesAndRunsTasksInTheCaller) {
-  ThreadedEngine engine;
-  Var x, y;
-  int value = 0;
-  push(engine, {}, {&x}, {}, [&] { value = 6; });
-  engine.wait(x);
-  const int result = run_in_child([&] {
-    engine.wait(x);
-    engine.wait_all();
-    if (!engine.runs_in_caller() || !in_forked_child() || cpu_threads() != 1) return 1;
-    int product = 0;
-    push(engine, {&x}, {&y}, {}, [&] { product = value * 7; });
-    push(engine, {&x}, {&y}, {}, [&] { ++product; }, {.worker = WorkerKind::kComm});
-    engine.wait(y);
-    engine.stop();
-    return product;
-  });
-  EXPECT_EQ(result, 43);
-  EXPECT_FALSE(in_forked_child());
-  EXPECT_FALSE(engine.runs_in_caller());
-  push(engine, {&x}, {&y}, {}, [&] { ++value; });
-  engine.wait(y);
-  EXPECT_EQ(value, 7) << "the parent continues";
 }
 
 TEST(EngineFork, WhatWasInFlightFailsInTheChildAndEndsInTheParent) {

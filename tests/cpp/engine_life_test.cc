@@ -7,7 +7,6 @@
 #include <memory>
 #include <thread>
 
-#include "cpp/core/profile_hooks.h"
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
 #include "tests/cpp/engine_test_util.h"
@@ -201,32 +200,6 @@ TEST(EngineStop, AnEngineMayBeDestroyedRightAfterTheWait) {
     if (i % 2) engine->wait(x);
     engine.reset();
   }
-}
-
-std::atomic<int> begun, ended;
-
-TEST(EngineProfile, SeesEachTaskThatRunsInBothEngines) {
-  static const ProfileListener listener{
-      [](const char* name, ProfileKind) { begun += std::string(name) == "dot"; },
-      [](const char* name, ProfileKind) { ended += std::string(name) == "dot"; }};
-  begun = ended = 0;
-  profile_listener = &listener;
-  ThreadedEngine threaded;
-  NaiveEngine naive;
-  Var x, y;
-  push(
-      threaded, {}, {&x}, {}, [] {}, {}, "dot");
-  threaded.wait_all();
-  push(
-      threaded, {}, {&x}, {}, [] {}, kInline, "dot");
-  push(
-      naive, {}, {&y}, {}, [] {}, {}, "dot");
-  error_of([&] { push(naive, {}, {&y}, {}, failing("x"), {}, "dot"); });
-  profile_listener = nullptr;
-  push(
-      naive, {}, {&x}, {}, [] {}, {}, "dot");
-  EXPECT_EQ(begun, 4);
-  EXPECT_EQ(ended, 4);
 }
 
 class Counted final : public Task {

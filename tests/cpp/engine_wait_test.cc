@@ -68,23 +68,6 @@ TEST(EngineInline, IsQueuedBehindABusyWorkerOrAnUnmetDependency) {
   EXPECT_EQ(engine.stats().in_flight, 0u);
 }
 
-TEST(EngineComm, WaitsForTheOldestEvenIfALaterOneIsReady) {
-  ThreadedEngine engine;
-  Var x, a, b;
-  Gate gate;
-  std::vector<int> order;
-  push(engine, {}, {&x}, {}, [&] { gate.pass(); });
-  push(
-      engine, {&x}, {&a}, {}, [&] { order.push_back(1); }, kComm);
-  push(
-      engine, {}, {&b}, {}, [&] { order.push_back(2); }, kComm);
-  push(engine, {}, {&b}, {}, [&] { order.push_back(3); },
-       {.worker = WorkerKind::kComm, .may_inline = true});
-  gate.open();
-  engine.wait_all();
-  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
-}
-
 TEST(EngineComm, GoesOnAfterATaskThatAnotherThreadRanInline) {
   ThreadedEngine engine;
   Var x, y, z;
@@ -127,17 +110,6 @@ TEST(EngineWait, ForWriteWaitsForReadersAndWaitDoesNot) {
   gate.open();
   engine.wait_for_write(x);
   EXPECT_TRUE(read);
-}
-
-TEST(EngineWait, VersionGrowsOncePerPushThatWrites) {
-  ThreadedEngine engine;
-  Var x, y;
-  push(engine, {&x}, {&y, &y}, {&y}, [] {});
-  EXPECT_EQ(x.version(), 0u);
-  EXPECT_EQ(y.version(), 1u);
-  push(
-      engine, {}, {}, {&y}, [] {}, kInline);
-  EXPECT_EQ(y.version(), 2u);
 }
 
 TEST(EngineWait, OperandsAreReleasedBeforeWaitReturns) {
