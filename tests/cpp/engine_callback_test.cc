@@ -31,8 +31,7 @@ TEST(EngineCallback, DoesTheSameInTheCallerOnTheNaiveEngine) {
   NaiveEngine engine;
   Var y;
   int result = 0;
-  push(
-      engine, {}, {&y}, {}, [&] { run_nested_work(engine, 1, result); }, kCallback);
+  push(engine, kCallback, {}, {&y}, {}, [&] { run_nested_work(engine, 1, result); });
   EXPECT_EQ(result, 3);
 }
 
@@ -41,8 +40,7 @@ TEST(EngineCallback, DoesNotBlockTheCpuWorkerWhileItWaits) {
   Var x, y;
   Gate gate;
   bool ran = false;
-  push(
-      engine, {}, {&y}, {}, [&] { gate.pass(); }, kCallback);
+  push(engine, kCallback, {}, {&y}, {}, [&] { gate.pass(); });
   push(engine, {}, {&x}, {}, [&] { ran = true; });
   engine.wait(x);
   EXPECT_TRUE(ran);
@@ -54,15 +52,11 @@ TEST(EngineCallback, WaitingForALaterCallbackIsAnErrorAndNoDeadlock) {
   ThreadedEngine engine;
   Var y, later;
   Gate gate;
-  push(
-      engine, {}, {&y}, {},
-      [&] {
-        gate.pass();
-        engine.wait(later);
-      },
-      kCallback);
-  push(
-      engine, {}, {&later}, {}, [] {}, kCallback);
+  push(engine, kCallback, {}, {&y}, {}, [&] {
+    gate.pass();
+    engine.wait(later);
+  });
+  push(engine, kCallback, {}, {&later}, {}, [] {});
   gate.open();
   EXPECT_THROW(engine.wait(y), Error);
   engine.wait(later);
@@ -77,8 +71,7 @@ TEST(EngineCallback, ManyThreadsPushCallbacksThatPushTasks) {
       for (int i = 0; i < 50; ++i) {
         Var y;
         int result = 0;
-        push(
-            engine, {}, {&y}, {}, [&] { run_nested_work(engine, i, result); }, kCallback);
+        push(engine, kCallback, {}, {&y}, {}, [&] { run_nested_work(engine, i, result); });
         engine.wait(y);
         total += result;
       }

@@ -54,21 +54,15 @@ TEST_F(EngineStream, DependentsOnStreamsAreIssuedBeforeTheDeviceIsDone) {
   Var x, y, z;
   Gate device;
   std::atomic<int> issued = 0, value = 0;
-  push(
-      engine, {}, {&x}, {},
-      [&] {
-        ++issued;
-        static_cast<FakeStream*>(current_stream())->give([&] { device.pass(), value = 1; });
-      },
-      kCompute);
+  push(engine, kCompute, {}, {&x}, {}, [&] {
+    ++issued;
+    static_cast<FakeStream*>(current_stream())->give([&] { device.pass(), value = 1; });
+  });
   for (const PushOptions& where : {kCompute, kCopyOut, kSecondGpu})
-    push(
-        engine, {&x}, {&y}, {},
-        [&] {
-          ++issued;
-          static_cast<FakeStream*>(current_stream())->give([&] { EXPECT_EQ(value, 1); });
-        },
-        where);
+    push(engine, where, {&x}, {&y}, {}, [&] {
+      ++issued;
+      static_cast<FakeStream*>(current_stream())->give([&] { EXPECT_EQ(value, 1); });
+    });
   while (issued < 4) std::this_thread::yield();
   EXPECT_EQ(value, 0);
   device.open();
@@ -81,13 +75,13 @@ TEST_F(EngineStream, HostTasksAndWaitsComeAfterTheDevice) {
   Var x, y;
   Gate device;
   std::atomic<int> value = 0, seen = -1;
-  push(engine, {}, {&x}, {}, on_device([&] { device.pass(), value = 1; }), kCompute);
+  push(engine, kCompute, {}, {&x}, {}, on_device([&] { device.pass(), value = 1; }));
   push(engine, {&x}, {&y}, {}, [&] { seen = value.load(); });
   EXPECT_EQ(seen, -1);
   device.open();
   engine.wait(y);
   EXPECT_EQ(seen, 1);
-  push(engine, {}, {&x}, {}, on_device([&] { value = 2; }), kCompute);
+  push(engine, kCompute, {}, {&x}, {}, on_device([&] { value = 2; }));
   engine.wait(x);
   EXPECT_EQ(value, 2);
 }
@@ -98,11 +92,11 @@ TEST_F(EngineStream, ACopyMayNotOverwriteMemoryThatAStreamStillUses) {
   Gate device;
   std::atomic<int> memory = 1, read = 0;
   // The compute stream still reads memory that has been freed and allocated again in its order.
-  push(engine, {}, {&old_use}, {}, on_device([&] { device.pass(), read = memory.load(); }),
-       kCompute);
+  push(engine, kCompute, {}, {&old_use}, {},
+       on_device([&] { device.pass(), read = memory.load(); }));
   while (streams_[0][0]->given() == 0) std::this_thread::yield();
   engine.allocated_on(fresh, WorkerKind::kCompute, 0);
-  push(engine, {}, {&fresh}, {}, on_device([&] { memory = 2; }), kCopyIn);
+  push(engine, kCopyIn, {}, {&fresh}, {}, on_device([&] { memory = 2; }));
   while (streams_[0][1]->given() < 2) std::this_thread::yield();
   device.open();
   engine.wait_all();
@@ -120,16 +114,15 @@ TEST_F(EngineStream, MemoryIsFreedInAnOrderThatBeginsWithItsAllocation) {
   EXPECT_EQ(freeing_stream(unused), StreamKind::kCopyIn);
   // These are done when they drop their arrays.
   for (const PushOptions& where : {kCopyIn, kCopyOut, kSecondGpu, PushOptions{}})
-    push(
-        engine, {}, {&other}, {}, [] {}, where);
+    push(engine, where, {}, {&other}, {}, [] {});
   engine.wait_all();
   EXPECT_EQ(freeing_stream(other), StreamKind::kCopyIn);
-  push(engine, {}, {&used}, {}, on_device([] {}), kCompute);
+  push(engine, kCompute, {}, {&used}, {}, on_device([] {}));
   engine.wait_all();
   EXPECT_EQ(freeing_stream(used), StreamKind::kCompute);
   engine.allocated_on(late, WorkerKind::kCopyIn, 0);
   EXPECT_EQ(freeing_stream(late), StreamKind::kCopyIn);
-  push(engine, {}, {}, {&late}, failing("after its stream has waited"), kCompute);
+  push(engine, kCompute, {}, {}, {&late}, failing("after its stream has waited"));
   EXPECT_NE(error_of([&] { engine.wait_all(); }), "");
   EXPECT_EQ(freeing_stream(late), StreamKind::kCompute);
 }
@@ -137,8 +130,8 @@ TEST_F(EngineStream, MemoryIsFreedInAnOrderThatBeginsWithItsAllocation) {
 TEST_F(EngineStream, AStreamWaitsOnceForWhatItHasWaitedFor) {
   ThreadedEngine engine;
   Var x, y;
-  push(engine, {}, {&x}, {}, on_device([] {}), kCopyIn);
-  for (int i = 0; i < 10; ++i) push(engine, {&x}, {}, {&y}, on_device([] {}), kCompute);
+  push(engine, kCopyIn, {}, {&x}, {}, on_device([] {}));
+  for (int i = 0; i < 10; ++i) push(engine, kCompute, {&x}, {}, {&y}, on_device([] {}));
   engine.wait_all();
   EXPECT_LE(streams_[0][0]->given(), 11u);
 }
@@ -149,12 +142,12 @@ TEST_F(EngineStream, OperandsGoAtIssueForKernelsAndAtTheEndForCopies) {
   Gate device;
   auto kernels = std::make_shared<int>(), copies = std::make_shared<int>(),
        foreign = std::make_shared<int>();
-  push(engine, {}, {&x}, {}, on_device([&] { device.pass(); }), kCopyIn);
+  push(engine, kCopyIn, {}, {&x}, {}, on_device([&] { device.pass(); }));
   const auto hold = [](std::shared_ptr<int> operand) { return [operand] {}; };
-  push(engine, {&x}, {&y}, {}, hold(kernels), kCompute);
-  push(engine, {&x}, {&z}, {}, hold(copies), kCopyOut);
-  push(engine, {&x}, {}, {&y}, hold(foreign),
-       {.worker = WorkerKind::kCompute, .keep_operands = true});
+  push(engine, kCompute, {&x}, {&y}, {}, hold(kernels));
+  push(engine, kCopyOut, {&x}, {&z}, {}, hold(copies));
+  push(engine, {.worker = WorkerKind::kCompute, .keep_operands = true}, {&x}, {}, {&y},
+       hold(foreign));
   while (kernels.use_count() > 1) std::this_thread::yield();
   EXPECT_EQ(copies.use_count(), 2);
   EXPECT_EQ(foreign.use_count(), 2);
@@ -168,11 +161,10 @@ TEST_F(EngineStream, AFailureAtIssueReachesAllThatUsesTheValue) {
   ThreadedEngine engine;
   Var x, y, z, overwritten;
   std::atomic<int> ran = 0;
-  push(engine, {}, {&x, &overwritten}, {}, failing("no kernel"), kCompute);
-  push(
-      engine, {&x}, {&y}, {}, [&] { ++ran; }, kCopyOut);
+  push(engine, kCompute, {}, {&x, &overwritten}, {}, failing("no kernel"));
+  push(engine, kCopyOut, {&x}, {&y}, {}, [&] { ++ran; });
   push(engine, {&y}, {&z}, {}, [&] { ++ran; });
-  push(engine, {}, {&overwritten}, {}, on_device([] {}), kCopyIn);
+  push(engine, kCopyIn, {}, {&overwritten}, {}, on_device([] {}));
   for (Var* v : {&x, &y, &z})
     EXPECT_NE(error_of([&] { engine.wait(*v); }).find("no kernel"), std::string::npos);
   engine.wait(overwritten);
@@ -184,14 +176,11 @@ TEST_F(EngineStream, AFailureOfTheDeviceReachesHostTasksAndWaits) {
   ThreadedEngine engine;
   Var x, y, z;
   std::atomic<int> ran = 0;
-  push(
-      engine, {}, {&x}, {},
-      [&] {
-        auto* stream = static_cast<FakeStream*>(current_stream());
-        stream->give([stream] { stream->break_with("illegal address"); });
-      },
-      kCompute, "softmax");
-  push(engine, {&x}, {&y}, {}, on_device([] {}), kCopyOut);
+  push(engine, "softmax", kCompute, {}, {&x}, {}, [&] {
+    auto* stream = static_cast<FakeStream*>(current_stream());
+    stream->give([stream] { stream->break_with("illegal address"); });
+  });
+  push(engine, kCopyOut, {&x}, {&y}, {}, on_device([] {}));
   push(engine, {&y}, {&z}, {}, [&] { ++ran; });
   const std::string error = error_of([&] { engine.wait(z); });
   EXPECT_NE(error.find("illegal address"), std::string::npos) << error;
@@ -217,11 +206,9 @@ TEST_F(EngineStream, ABrokenDeviceNamesWhatRanAndRefusesTheRest) {
   Gate gate;
   std::atomic<int> issued = 0, ran = 0;
   const auto counted = on_device([] {});
-  push(engine, {}, {&x}, {}, breaks_after(gate), kCompute, "softmax");
-  push(
-      engine, {}, {&y}, {}, [&] { counted(), ++issued; }, kCompute, "relu");
-  push(
-      engine, {}, {&z}, {}, [&] { counted(), ++issued; }, kCopyOut, "copy");
+  push(engine, "softmax", kCompute, {}, {&x}, {}, breaks_after(gate));
+  push(engine, "relu", kCompute, {}, {&y}, {}, [&] { counted(), ++issued; });
+  push(engine, "copy", kCopyOut, {}, {&z}, {}, [&] { counted(), ++issued; });
   while (issued < 2) std::this_thread::yield();
   gate.open();
   const std::string error = error_of([&] { engine.wait(x); });
@@ -229,11 +216,11 @@ TEST_F(EngineStream, ABrokenDeviceNamesWhatRanAndRefusesTheRest) {
   EXPECT_NE(error.find("softmax"), std::string::npos) << error;
   EXPECT_NE(error.find("gpu(0) takes no more work of this process"), std::string::npos) << error;
   const auto bump = [&] { ++ran; };
-  push(engine, {}, {&later}, {}, bump, kCompute, "dot");
+  push(engine, "dot", kCompute, {}, {&later}, {}, bump);
   const std::string refused = error_of([&] { engine.wait(later); });
   EXPECT_EQ(refused, error);
   EXPECT_EQ(ran, 0);
-  push(engine, {}, {&other}, {}, bump, kSecondGpu);
+  push(engine, kSecondGpu, {}, {&other}, {}, bump);
   EXPECT_EQ(error_of([&] { engine.wait(other); }), "");  // other devices continue
   EXPECT_EQ(ran, 1);
 }
@@ -281,13 +268,12 @@ TEST_F(EngineStream, AnErrorThatALaterLaunchReportsNamesKernelsAndLinesOfEarlier
 TEST_F(EngineStream, AnErrorOfALaunchAloneLeavesTheDeviceUsable) {
   ThreadedEngine engine;
   Var x, y;
-  push(
-      engine, {}, {&x}, {}, [] { throw Error(ErrorKind::kDevice, "too many threads asked for"); },
-      kCompute, "relu");
+  push(engine, "relu", kCompute, {}, {&x}, {},
+       [] { throw Error(ErrorKind::kDevice, "too many threads asked for"); });
   const std::string error = error_of([&] { engine.wait(x); });
   EXPECT_NE(error.find("while running relu"), std::string::npos) << error;
   EXPECT_EQ(error.find("takes no more work"), std::string::npos) << error;
-  push(engine, {}, {&y}, {}, on_device([] {}), kCompute);
+  push(engine, kCompute, {}, {&y}, {}, on_device([] {}));
   EXPECT_EQ(error_of([&] { engine.wait(y); }), "");
 }
 
@@ -316,12 +302,12 @@ TEST_F(EngineStream, TheNaiveEngineNamesTheOneTaskThatBrokeTheDevice) {
   Var x, y, later;
   Gate gate;
   gate.open();
-  push(engine, {}, {&x}, {}, on_device([] {}), kCompute, "relu");
+  push(engine, "relu", kCompute, {}, {&x}, {}, on_device([] {}));
   const std::string error =
-      error_of([&] { push(engine, {}, {&y}, {}, breaks_after(gate), kCompute, "softmax"); });
+      error_of([&] { push(engine, "softmax", kCompute, {}, {&y}, {}, breaks_after(gate)); });
   EXPECT_NE(error.find("while running softmax"), std::string::npos) << error;
   EXPECT_EQ(error.find("relu"), std::string::npos) << error;
-  EXPECT_EQ(error_of([&] { push(engine, {}, {&later}, {}, on_device([] {}), kCompute, "dot"); }),
+  EXPECT_EQ(error_of([&] { push(engine, "dot", kCompute, {}, {&later}, {}, on_device([] {})); }),
             error);
   EXPECT_EQ(error_of([&] { engine.wait(x); }), "");
 }
@@ -332,10 +318,10 @@ TEST_F(EngineStream, MemoryInFlightCountsUntilIssueOnly) {
   ::unsetenv("MXLITE_ENGINE_MAX_BYTES");
   Var x;
   Gate device;
-  push(engine, {}, {&x}, {}, on_device([&] { device.pass(); }), kCompute);
+  push(engine, kCompute, {}, {&x}, {}, on_device([&] { device.pass(); }));
   PushOptions large = kCompute;
   large.bytes = 900;
-  for (int i = 0; i < 5; ++i) push(engine, {}, {}, {&x}, on_device([] {}), large);  // must not hang
+  for (int i = 0; i < 5; ++i) push(engine, large, {}, {}, {&x}, on_device([] {}));  // must not hang
   while (engine.stats().bytes_in_flight > 0) std::this_thread::yield();
   EXPECT_EQ(engine.stats().in_flight, 6u);
   device.open();
@@ -345,7 +331,7 @@ TEST_F(EngineStream, MemoryInFlightCountsUntilIssueOnly) {
 TEST_F(EngineStream, DrainWaitsWithoutTakingFailuresAway) {
   ThreadedEngine engine;
   Var x;
-  push(engine, {}, {&x}, {}, failing("lost"), kCompute);
+  push(engine, kCompute, {}, {&x}, {}, failing("lost"));
   EXPECT_TRUE(engine.drain());
   EXPECT_EQ(engine.stats().in_flight, 0u);
   EXPECT_NE(error_of([&] { engine.wait_all(); }), "");
@@ -356,9 +342,9 @@ TEST_F(EngineStream, TheNaiveEngineSynchronizesAfterEachTask) {
   Var x;
   int value = 0;
   engine.allocated_on(x, WorkerKind::kCompute, 0);
-  push(engine, {}, {&x}, {}, on_device([&] { value = 1; }), kCopyIn);
+  push(engine, kCopyIn, {}, {&x}, {}, on_device([&] { value = 1; }));
   EXPECT_EQ(value, 1);
-  EXPECT_NE(error_of([&] { push(engine, {}, {}, {&x}, failing("here"), kCompute); }), "");
+  EXPECT_NE(error_of([&] { push(engine, kCompute, {}, {}, {&x}, failing("here")); }), "");
 }
 
 TEST_F(EngineStream, ATaskOfTheNaiveEngineMayPushWorkOfADevice) {
@@ -367,7 +353,7 @@ TEST_F(EngineStream, ATaskOfTheNaiveEngineMayPushWorkOfADevice) {
   int value = 0;
   push(engine, {}, {&x}, {}, [&] {
     for (const PushOptions& where : {kCompute, kCopyIn, kCopyOut})
-      push(engine, {}, {}, {}, on_device([&] { ++value; }), where);
+      push(engine, where, {}, {}, {}, on_device([&] { ++value; }));
   });
   EXPECT_EQ(value, 3);
 }
@@ -376,22 +362,22 @@ TEST_F(EngineStream, AfterStopTasksRunInTheCallerOnTheSameStreams) {
   ThreadedEngine engine;
   Var x;
   int value = 0;
-  push(engine, {}, {&x}, {}, on_device([&] { value = 1; }), kCompute);
+  push(engine, kCompute, {}, {&x}, {}, on_device([&] { value = 1; }));
   engine.stop();
   EXPECT_EQ(value, 1);
-  push(engine, {}, {}, {&x}, on_device([&] { value = 2; }), kCompute);
+  push(engine, kCompute, {}, {}, {&x}, on_device([&] { value = 2; }));
   EXPECT_EQ(value, 2);
 }
 
 TEST_F(EngineStream, AForkedChildMayNotUseTheDevice) {
   ThreadedEngine engine;
   Var x, y;
-  push(engine, {}, {&x}, {}, on_device([] {}), kCompute);
+  push(engine, kCompute, {}, {&x}, {}, on_device([] {}));
   engine.wait_all();
   const pid_t child = ::fork();
   if (child == 0) {
     const std::string error =
-        error_of([&] { push(engine, {}, {&x}, {}, on_device([] {}), kCompute); });
+        error_of([&] { push(engine, kCompute, {}, {&x}, {}, on_device([] {})); });
     int ran = 0;
     push(engine, {}, {&y}, {}, [&] { ran = 1; });
     ::_exit(error.find("'spawn'") != std::string::npos && ran == 1 ? 0 : 1);

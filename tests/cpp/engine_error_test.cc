@@ -47,8 +47,7 @@ TEST(EngineError, NamesTheOpItsShapesAndTheLineOfTheCall) {
   Var x, y;
   Var* writes[] = {&x};
   engine.push(make_ref<Described>(), {{}, writes, {}}, {});
-  push(
-      engine, {&x}, {&y}, {}, [] {}, {}, "later");
+  push(engine, "later", {}, {&x}, {&y}, {}, [] {});
   EXPECT_EQ(error_of([&] { engine.wait(y); }),
             "softmax: primitive failed\n    while running softmax (2, 3) float32, axis=1, "
             "called at train.py:12");
@@ -58,7 +57,7 @@ template <class F>
 ErrorKind kind_of_failure(F fn) {
   ThreadedEngine engine;
   Var x;
-  push(engine, {}, {&x}, {}, fn, {}, "dot");
+  push(engine, "dot", {}, {}, {&x}, {}, fn);
   try {
     engine.wait(x);
   } catch (const Error& e) {

@@ -39,7 +39,7 @@ TEST(EngineFork, WhatWasInFlightFailsInTheChildAndEndsInTheParent) {
   bool done = false;
   push(engine, {}, {&x}, {}, [&] { gate.pass(); });
   push(engine, {&x}, {&y}, {}, [&] { done = true; });
-  push(engine, {&z}, {}, {}, [&] { gate.pass(); }, {.worker = WorkerKind::kComm});
+  push(engine, {.worker = WorkerKind::kComm}, {&z}, {}, {}, [&] { gate.pass(); });
   const int result = run_in_child([&] {
     for (Var* v : {&x, &y})
       if (error_of([&] { engine.wait(*v); }).find("forked before") == std::string::npos) return 1;
@@ -61,8 +61,7 @@ TEST(EngineFork, AChildForkedWhileTasksStreamNeverHangs) {
   Var x, y;
   for (int i = 0; i < 40; ++i) {
     for (int k = 0; k < 200; ++k)
-      push(
-          engine, {&x}, {}, {&y}, [] {}, k % 5 ? PushOptions{} : PushOptions{.may_inline = true});
+      push(engine, k % 5 ? PushOptions{} : PushOptions{.may_inline = true}, {&x}, {}, {&y}, [] {});
     EXPECT_EQ(run_in_child([&] {
                 push(engine, {&x}, {&y}, {}, [] {});
                 engine.wait(y);
@@ -79,8 +78,8 @@ TEST(EngineFork, InsideAnInlineTaskTheChildEndsThatTask) {
   Gate gate;
   pid_t child = -1;
   const pid_t parent = ::getpid();
-  push(engine, {}, {&y}, {}, [&] { gate.pass(); }, {.worker = WorkerKind::kComm});
-  push(engine, {}, {&x}, {}, [&] { child = ::fork(); }, {.may_inline = true});
+  push(engine, {.worker = WorkerKind::kComm}, {}, {&y}, {}, [&] { gate.pass(); });
+  push(engine, {.may_inline = true}, {}, {&x}, {}, [&] { child = ::fork(); });
   if (::getpid() != parent) {
     ::alarm(60);
     int status = 1;

@@ -35,7 +35,7 @@ TEST(EngineLimit, AFastLoopNeverHasMoreInFlightThanAllowed) {
   Var x;
   uint64_t most_tasks = 0, most_bytes = 0;
   for (int i = 0; i < 3000; ++i) {
-    push(engine, {}, {&x}, {}, [] {}, {.bytes = i % 2 ? 400u : 0u});
+    push(engine, {.bytes = i % 2 ? 400u : 0u}, {}, {&x}, {}, [] {});
     const EngineStats stats = engine.stats();
     most_tasks = std::max(most_tasks, stats.in_flight);
     most_bytes = std::max(most_bytes, stats.bytes_in_flight);
@@ -67,7 +67,7 @@ TEST(EngineLimit, ATaskLargerThanTheLimitRunsAlone) {
   WithLimits limits("10", "1000");
   ThreadedEngine engine;
   Var x;
-  for (int i = 0; i < 5; ++i) push(engine, {}, {&x}, {}, [] {}, {.bytes = 5000});
+  for (int i = 0; i < 5; ++i) push(engine, {.bytes = 5000}, {}, {&x}, {}, [] {});
   engine.wait_all();
 }
 
@@ -105,8 +105,7 @@ TEST(EngineHooks, AreCalledInPairsAroundWhatBlocksAndNotOtherwise) {
   {
     ThreadedEngine engine;
     Var x;
-    push(
-        engine, {}, {&x}, {}, [] {}, kInline);
+    push(engine, kInline, {}, {&x}, {}, [] {});
     engine.wait(x);
     engine.wait_all();
     EXPECT_EQ(hooks_calls, 0) << "nothing blocked";
@@ -151,8 +150,7 @@ TEST(EngineHooks, LargeTasksOfTheNaiveEngineRunWithoutTheGil) {
   Var x;
   int held_in_large = -1, held_in_small = -1;
   push(engine, {}, {&x}, {}, [&] { held_in_large = held; });
-  push(
-      engine, {}, {&x}, {}, [&] { held_in_small = held; }, kInline);
+  push(engine, kInline, {}, {&x}, {}, [&] { held_in_small = held; });
   set_blocking_hooks(nullptr, nullptr);
   EXPECT_EQ(held_in_large, 0);
   EXPECT_EQ(held_in_small, 1);
@@ -179,8 +177,7 @@ TEST(EngineStop, TasksThatPushWhileStoppingAreFinishedToo) {
   push(engine, {}, {}, {&x}, [&] {
     gate.pass();
     for (int i = 0; i < 10; ++i)
-      push(
-          engine, {}, {}, {&x}, [&] { ++count; }, i % 2 ? kComm : PushOptions{});
+      push(engine, i % 2 ? kComm : PushOptions{}, {}, {}, {&x}, [&] { ++count; });
   });
   std::thread stopper([&] { engine.stop(); });
   gate.open();
@@ -195,8 +192,7 @@ TEST(EngineStop, AnEngineMayBeDestroyedRightAfterTheWait) {
     auto engine = std::make_unique<ThreadedEngine>();
     Var x;
     push(*engine, {}, {&x}, {}, [] {});
-    push(
-        *engine, {&x}, {}, {}, [] {}, kComm);
+    push(*engine, kComm, {&x}, {}, {}, [] {});
     if (i % 2) engine->wait(x);
     engine.reset();
   }

@@ -36,11 +36,21 @@ struct Vars {
   std::vector<Var*> list;
 };
 
-// push({reads}, {overwrites}, {updates}, ...) without naming the spans.
+// Pushes a task with the given reads, overwrites and updates; the other functions also take its
+// options, or a name and options.
 template <class F>
-void push(Engine& engine, const Vars& reads, const Vars& overwrites, const Vars& updates, F&& fn,
-          const PushOptions& options = {}, const char* name = "task") {
+void push(Engine& engine, const char* name, const PushOptions& options, const Vars& reads,
+          const Vars& overwrites, const Vars& updates, F&& fn) {
   engine.push_fn(name, {reads.list, overwrites.list, updates.list}, options, std::forward<F>(fn));
+}
+template <class F>
+void push(Engine& engine, const PushOptions& options, const Vars& reads, const Vars& overwrites,
+          const Vars& updates, F&& fn) {
+  push(engine, "task", options, reads, overwrites, updates, std::forward<F>(fn));
+}
+template <class F>
+void push(Engine& engine, const Vars& reads, const Vars& overwrites, const Vars& updates, F&& fn) {
+  push(engine, "task", {}, reads, overwrites, updates, std::forward<F>(fn));
 }
 
 inline auto failing(const char* message) {

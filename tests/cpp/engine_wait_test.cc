@@ -20,8 +20,7 @@ TEST(EngineInline, RunsInTheCallerWhenNothingStandsInTheWay) {
   ThreadedEngine engine;
   Var x;
   std::thread::id runner;
-  push(
-      engine, {}, {&x}, {}, [&] { runner = std::this_thread::get_id(); }, kInline);
+  push(engine, kInline, {}, {&x}, {}, [&] { runner = std::this_thread::get_id(); });
   EXPECT_EQ(runner, std::this_thread::get_id());
   push(engine, {}, {&x}, {}, [&] { runner = std::this_thread::get_id(); });
   engine.wait(x);
@@ -51,15 +50,12 @@ TEST(EngineInline, IsQueuedBehindABusyWorkerOrAnUnmetDependency) {
   ThreadedEngine engine;
   Var x, y, z;
   Gate cpu, comm;
-  push(
-      engine, {}, {&y}, {}, [&] { comm.pass(); }, kComm);
-  push(
-      engine, {&y}, {&z}, {}, [] {}, kInline);  // the cpu worker is idle, its input is not there
+  push(engine, kComm, {}, {&y}, {}, [&] { comm.pass(); });
+  push(engine, kInline, {&y}, {&z}, {}, [] {});  // the cpu worker is idle, its input is not there
   EXPECT_EQ(engine.stats().run_by_caller, 0u);
   push(engine, {}, {&x}, {}, [&] { cpu.pass(); });
   Var w;
-  push(
-      engine, {}, {&w}, {}, [] {}, kInline);  // no dependency, but the worker has work
+  push(engine, kInline, {}, {&w}, {}, [] {});  // no dependency, but the worker has work
   EXPECT_EQ(engine.stats().run_by_caller, 0u);
   EXPECT_EQ(engine.stats().in_flight, 4u);
   cpu.open();
@@ -74,17 +70,14 @@ TEST(EngineComm, GoesOnAfterATaskThatAnotherThreadRanInline) {
   Gate started, gate;
   std::vector<int> order;
   std::thread caller([&] {
-    push(engine, {}, {&x}, {},
-         [&] {
-           started.open();
-           gate.pass();
-           order.push_back(1);
-         },
-         {.worker = WorkerKind::kComm, .may_inline = true});
+    push(engine, {.worker = WorkerKind::kComm, .may_inline = true}, {}, {&x}, {}, [&] {
+      started.open();
+      gate.pass();
+      order.push_back(1);
+    });
   });
   started.pass();
-  push(
-      engine, {}, {&y}, {}, [&] { order.push_back(2); }, kComm);
+  push(engine, kComm, {}, {&y}, {}, [&] { order.push_back(2); });
   for (int i = 0; i < 100; ++i) {  // time for the comm worker to find that it may not run this yet
     push(engine, {}, {&z}, {}, [] {});
     engine.wait(z);
@@ -117,13 +110,11 @@ TEST(EngineWait, OperandsAreReleasedBeforeWaitReturns) {
     ThreadedEngine engine;
     Var x;
     auto operand = std::make_shared<int>(3);
-    push(
-        engine, {}, {&x}, {}, [operand] {}, options);
+    push(engine, options, {}, {&x}, {}, [operand] {});
     engine.wait(x);
     EXPECT_EQ(operand.use_count(), 1);
-    push(engine, {}, {&x}, {}, failing("bad"), options);
-    push(
-        engine, {}, {}, {&x}, [operand] { FAIL() << "must not run"; }, options);
+    push(engine, options, {}, {&x}, {}, failing("bad"));
+    push(engine, options, {}, {}, {&x}, [operand] { FAIL() << "must not run"; });
     error_of([&] { engine.wait(x); });
     EXPECT_EQ(operand.use_count(), 1) << "a task that is skipped releases its operands as well";
   }
@@ -143,14 +134,11 @@ TEST(EngineWait, AVariableOwnedByItsTaskIsFreed) {
 void expect_error_instead_of_deadlock(Engine& engine, const PushOptions& options) {
   Var x, y;
   std::string by_wait, by_write, by_all;
-  push(
-      engine, {}, {&x}, {},
-      [&] {
-        by_wait = error_of([&] { engine.wait(x); });
-        by_write = error_of([&] { engine.wait_for_write(x); });
-        by_all = error_of([&] { engine.wait_all(); });
-      },
-      options, "outer");
+  push(engine, "outer", options, {}, {&x}, {}, [&] {
+    by_wait = error_of([&] { engine.wait(x); });
+    by_write = error_of([&] { engine.wait_for_write(x); });
+    by_all = error_of([&] { engine.wait_all(); });
+  });
   engine.wait(x);
   for (const std::string& text : {by_wait, by_write, by_all})
     EXPECT_NE(text.find("wait: task outer waits for task outer"), std::string::npos) << text;
@@ -169,17 +157,12 @@ TEST(EngineWait, InsideATaskForWorkOfTheSameWorkerIsAnError) {
   ThreadedEngine engine;
   Var x, y, z;
   std::string queued, through_comm;
-  push(
-      engine, {}, {&x}, {},
-      [&] {
-        push(
-            engine, {}, {&y}, {}, [] {}, {}, "inner");
-        push(
-            engine, {&y}, {&z}, {}, [] {}, kComm, "comm");
-        queued = error_of([&] { engine.wait(y); });
-        through_comm = error_of([&] { engine.wait(z); });
-      },
-      {}, "outer");
+  push(engine, "outer", {}, {}, {&x}, {}, [&] {
+    push(engine, "inner", {}, {}, {&y}, {}, [] {});
+    push(engine, "comm", kComm, {&y}, {&z}, {}, [] {});
+    queued = error_of([&] { engine.wait(y); });
+    through_comm = error_of([&] { engine.wait(z); });
+  });
   engine.wait_all();
   EXPECT_NE(queued.find("waits for task inner"), std::string::npos) << queued;
   EXPECT_NE(through_comm.find("waits for task comm"), std::string::npos) << through_comm;
@@ -190,17 +173,12 @@ TEST(EngineWait, InsideATaskForWhatIsQueuedBehindItsDependentIsAnError) {
   Var x, y, z;
   Gate pushed;
   std::string text;
-  push(
-      engine, {}, {&x}, {},
-      [&] {
-        pushed.pass();
-        text = error_of([&] { engine.wait(z); });
-      },
-      {}, "outer");
-  push(
-      engine, {&x}, {&y}, {}, [] {}, kComm, "dependent");
-  push(
-      engine, {}, {&z}, {}, [] {}, kComm, "behind");
+  push(engine, "outer", {}, {}, {&x}, {}, [&] {
+    pushed.pass();
+    text = error_of([&] { engine.wait(z); });
+  });
+  push(engine, "dependent", kComm, {&x}, {&y}, {}, [] {});
+  push(engine, "behind", kComm, {}, {&z}, {}, [] {});
   pushed.open();
   engine.wait_all();
   EXPECT_NE(text.find("waits for task behind"), std::string::npos) << text;
@@ -210,14 +188,11 @@ TEST(EngineWait, InsideATaskForAnotherWorkerIsFine) {
   ThreadedEngine engine;
   Var x, y;
   int value = 0;
-  push(
-      engine, {}, {&x}, {},
-      [&] {
-        push(engine, {}, {&y}, {}, [&] { value = 4; });
-        engine.wait(y);
-        value *= 10;
-      },
-      kComm);
+  push(engine, kComm, {}, {&x}, {}, [&] {
+    push(engine, {}, {&y}, {}, [&] { value = 4; });
+    engine.wait(y);
+    value *= 10;
+  });
   engine.wait(x);
   EXPECT_EQ(value, 40);
 }
@@ -227,16 +202,10 @@ TEST(EngineNaive, ATaskMayPushButNotWhatWouldWaitForItself) {
   Var x, y;
   int value = 0;
   std::string text;
-  push(
-      engine, {}, {&x}, {},
-      [&] {
-        push(engine, {}, {&y}, {}, [&] { value = 4; });
-        text = error_of([&] {
-          push(
-              engine, {&x}, {&y}, {}, [&] { value = 5; }, {}, "inner");
-        });
-      },
-      {}, "outer");
+  push(engine, "outer", {}, {}, {&x}, {}, [&] {
+    push(engine, {}, {&y}, {}, [&] { value = 4; });
+    text = error_of([&] { push(engine, "inner", {}, {&x}, {&y}, {}, [&] { value = 5; }); });
+  });
   EXPECT_EQ(value, 4);
   EXPECT_NE(text.find("task outer waits for task outer"), std::string::npos) << text;
 }
@@ -249,8 +218,7 @@ TEST(EngineNaive, ThreadsWaitForEachOthersTasks) {
   for (std::thread& t : threads)
     t = std::thread([&] {
       for (int i = 0; i < 500; ++i)
-        push(
-            engine, {}, {}, {&x}, [&] { ++value; }, i % 3 ? PushOptions{} : kComm);
+        push(engine, i % 3 ? PushOptions{} : kComm, {}, {}, {&x}, [&] { ++value; });
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(value, 1500u);
