@@ -18,8 +18,7 @@ std::span<const std::byte> as_span(const std::string& text) {
 const std::string kMagicText(reinterpret_cast<const char*>(&kRecordMagic), 4);
 
 TEST(RecordFile, FindHeadSkipsTheMiddleOfDividedRecords) {
-  const std::string path =
-      std::filesystem::temp_directory_path() / str(::getpid(), "_heads.rec");
+  const std::string path = std::filesystem::temp_directory_path() / str(::getpid(), "_heads.rec");
   {
     RecordWriter writer(path);
     writer.write(as_span("wxyz" + kMagicText + "tail"));

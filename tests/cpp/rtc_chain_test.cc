@@ -3,77 +3,21 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cpp/ops/pointwise/chain_functions.h"
 #include "cpp/ops/pointwise/chain_source.h"
 #include "cpp/ops/rtc/nvrtc.h"
+#include "tests/cpp/chain_maker.h"
 #include "tests/cpp/fake_rtc/host_code.h"
-#include "tests/cpp/op_test_util.h"
 
 namespace mxlite::test {
 namespace {
 
 using pointwise::ChainCode;
 
-// A chain over a shape, with values for its inputs and the results of its operators one by one.
-class RowChain {
- public:
-  RowChain(Shape shape, DType dtype) : shape_(shape), dtype_(dtype) {}
-
-  int input(const Shape& shape, double low = -2, double high = 2) {
-    chain.values.push_back({Shape{shape.size()}, dtype_});
-    const bool whole = shape.size() == shape_.size() || shape.size() == 1;
-    chain.broadcast.push_back(whole ? std::vector<PointwiseChain::IndexTerm>()
-                                    : pointwise::broadcast_terms(shape, shape_));
-    tensors_.push_back(random_tensor({shape, dtype_}, ++seed_, low, high));
-    chain.num_inputs = chain.values.size();
-    return static_cast<int>(chain.values.size()) - 1;
-  }
-  int input() { return input(shape_); }
-  int op(const char* name, std::vector<int> inputs, const Attrs& attrs = {}) {
-    PointwiseChain::Step step{&ops().get(name), nullptr, std::move(inputs), {}};
-    step.params = step.op->make_params_by_name(attrs);
-    std::vector<Tensor> in;
-    for (int v : step.inputs) in.push_back(tensors_[static_cast<size_t>(v)]);
-    const OpCall call(*step.op, step.params, in);
-    const auto from = call.input_specs(), to = call.output_specs();
-    const Kernel& kernel = step.op->select_kernel(DeviceType::kCPU, step.params.get(), from, to);
-    tensors_.push_back(call.run(kernel.name)[0]);
-    const TensorSpec made = tensors_.back().spec;
-    if (const auto row = pointwise::find_row_end(*step.op, step.params.get(), from[0], made))
-      chain.row_end = row;
-    step.outputs = {static_cast<int>(chain.values.size())};
-    chain.values.push_back({Shape{made.shape.size()}, made.dtype});
-    chain.steps.push_back(std::move(step));
-    return chain.steps.back().outputs[0];
-  }
-
-  const Tensor& tensor(int value) const { return tensors_[static_cast<size_t>(value)]; }
-  std::vector<Tensor> run(const ChainCode& code, CodeLoader::Function kernel) const {
-    std::vector<void*> in, out;
-    std::vector<Tensor> result;
-    for (size_t i = 0; i < chain.num_inputs; ++i) in.push_back(tensors_[i].data());
-    for (int v : chain.outputs) result.emplace_back(tensor(v).spec);
-    for (const Tensor& t : result) out.push_back(t.data());
-    const pointwise::ChainArguments arguments(code, in, out);
-    const LaunchGrid grid{{code.blocks(3), 1, 1}, {ChainCode::kThreads, 1, 1}, 0};
-    HostLaunch(kernel, grid, arguments.get()).run();
-    return result;
-  }
-
-  PointwiseChain chain;
-
- private:
-  Shape shape_;
-  DType dtype_;
-  std::vector<Tensor> tensors_;
-  uint32_t seed_ = 0;
-};
-
 // Chains that are compiled together: the compiler takes longer for the headers than for a kernel.
 class ChainBatch {
  public:
   // `terms`: numbers that are added up for one result.
-  void add(RowChain chain, int64_t terms = 1) {
+  void add(ChainMaker chain, int64_t terms = 1) {
     std::string why_not;
     const std::string kernel = str("chain", chains_.size());
     auto code = pointwise::generate_chain(chain.chain, kernel, &why_not);
@@ -93,35 +37,22 @@ class ChainBatch {
     for (const Item& item : chains_) {
       CodeLoader::Function const kernel = find_host_kernel(module, item.code.kernel);
       ASSERT_TRUE(kernel);
-      const auto got = item.chain.run(item.code, kernel);
-      ASSERT_EQ(got.size(), item.chain.chain.outputs.size());
-      for (size_t k = 0; k < got.size(); ++k)
-        expect_near(got[k], item.chain.tensor(item.chain.chain.outputs[k]), item.terms,
-                    item.code.source);
+      SCOPED_TRACE(item.code.source);
+      const LaunchGrid grid{{item.code.blocks(3), 1, 1}, {ChainCode::kThreads, 1, 1}, 0};
+      const auto launch = [&](const auto& in, const auto& out) {
+        const pointwise::ChainArguments arguments(item.code, in, out);
+        HostLaunch(kernel, grid, arguments.get()).run();
+      };
+      item.chain.expect_near(item.chain.run(launch), item.terms);
     }
   }
 
  private:
   struct Item {
-    RowChain chain;
+    ChainMaker chain;
     ChainCode code;
     int64_t terms;
   };
-  static void expect_near(const Tensor& got, const Tensor& want, int64_t terms,
-                          const std::string& source) {
-    // Vectorized functions may differ in their last place, which a half rounds to the next number.
-    const DType dtype = want.spec.dtype;
-    const double unit = dtype == DType::kFloat32 ? 2e-6 : dtype == DType::kFloat16 ? 2e-3 : 1.6e-2;
-    const double sum = dtype == DType::kFloat32 ? 1e-7 * static_cast<double>(terms) : 0;
-    ASSERT_EQ(got.spec.shape, want.spec.shape);
-    for (int64_t i = 0; i < want.spec.shape.size(); ++i) {
-      const double w = want.at(i), g = got.at(i);
-      if (std::isnan(w) || std::isinf(w))
-        ASSERT_TRUE(std::isnan(w) ? std::isnan(g) : g == w) << "at " << i << source;
-      else
-        ASSERT_NEAR(g, w, (unit + sum) * std::max(1.0, std::fabs(w))) << "at " << i << source;
-    }
-  }
 
   std::vector<Item> chains_;
   std::string source_;
@@ -129,130 +60,15 @@ class ChainBatch {
 
 const Attrs kScalar{{"scalar", 0.75}};
 
-void add_unary(ChainBatch& batch, const Shape& shape, DType dtype, const char* name,
-               const Attrs& attrs = {}, double low = -2, double high = 2) {
-  RowChain c(shape, dtype);
-  c.chain.outputs = {c.op(name, {c.input(shape, low, high)}, attrs)};
-  batch.add(std::move(c));
-}
-
-// Every function that a step may have, alone.
 void add_functions(ChainBatch& batch, DType dtype) {
-  const Shape shape{1003};  // not a multiple of the width
-  for (const char* name : {"negative",
-                           "abs",
-                           "sign",
-                           "square",
-                           "relu",
-                           "logical_not",
-                           "round",
-                           "rint",
-                           "ceil",
-                           "floor",
-                           "trunc",
-                           "fix",
-                           "_contrib_isnan",
-                           "_contrib_isinf",
-                           "_contrib_isfinite",
-                           "sqrt",
-                           "rsqrt",
-                           "exp",
-                           "expm1",
-                           "log",
-                           "log1p",
-                           "tanh",
-                           "reciprocal",
-                           "sigmoid",
-                           "softsign",
-                           "erf",
-                           "_copy",
-                           "BlockGrad",
-                           "make_loss",
-                           "cbrt",
-                           "rcbrt",
-                           "log10",
-                           "log2",
-                           "sin",
-                           "cos",
-                           "tan",
-                           "arctan",
-                           "sinh",
-                           "cosh",
-                           "arcsinh",
-                           "degrees",
-                           "radians"})
-    add_unary(batch, shape, dtype, name);
-  for (const char* name : {"arcsin", "arccos", "arctanh", "erfinv"})
-    add_unary(batch, shape, dtype, name, {}, -0.9, 0.9);
-  for (const char* name : {"gamma", "gammaln", "_digamma", "_trigamma"})
-    add_unary(batch, shape, dtype, name, {}, 0.5, 5);
-  add_unary(batch, shape, dtype, "arccosh", {}, 1, 4);
-  add_unary(batch, shape, dtype, "clip", {{"a_min", 0.0}, {"a_max", 0.0}});
-  add_unary(batch, shape, dtype, "clip", {{"a_min", -0.5}, {"a_max", 0.7}});
-  add_unary(batch, shape, dtype, "smooth_l1", {{"scalar", 1.5}});
-  add_unary(batch, shape, dtype, "hard_sigmoid", {{"alpha", 0.3}, {"beta", 0.4}});
-  for (const char* name :
-       {"_plus_scalar", "_minus_scalar", "_rminus_scalar", "_mul_scalar", "_div_scalar",
-        "_rdiv_scalar", "_mod_scalar", "_rmod_scalar", "_rpower_scalar", "_maximum_scalar",
-        "_minimum_scalar", "_greater_scalar", "_lesser_equal_scalar", "_logical_and_scalar"})
-    add_unary(batch, shape, dtype, name, kScalar);
-  add_unary(batch, shape, dtype, "_power_scalar", {{"scalar", 2.0}});
-  add_unary(batch, shape, dtype, "_power_scalar", {{"scalar", 3.0}});
-  for (const char* type : {"relu", "sigmoid", "tanh", "softrelu", "softsign"})
-    add_unary(batch, shape, dtype, "Activation", {{"act_type", std::string(type)}});
-  const auto add_binary = [&](const char* name, const Attrs& attrs) {
-    RowChain c(shape, dtype);
-    const int a = c.input(), b = c.input();
-    c.chain.outputs = {c.op(name, {a, b}, attrs)};
-    batch.add(std::move(c));
-  };
-  for (const char* name : {"broadcast_add",
-                           "broadcast_sub",
-                           "broadcast_mul",
-                           "broadcast_div",
-                           "broadcast_mod",
-                           "broadcast_power",
-                           "broadcast_maximum",
-                           "broadcast_minimum",
-                           "broadcast_hypot",
-                           "broadcast_equal",
-                           "broadcast_not_equal",
-                           "broadcast_greater",
-                           "broadcast_greater_equal",
-                           "broadcast_lesser",
-                           "broadcast_lesser_equal",
-                           "broadcast_logical_and",
-                           "broadcast_logical_or",
-                           "broadcast_logical_xor",
-                           "elemwise_add",
-                           "elemwise_sub",
-                           "elemwise_mul",
-                           "elemwise_div",
-                           "_relu_backward",
-                           "_sigmoid_backward",
-                           "_tanh_backward"})
-    add_binary(name, {});
-  for (const char* type : {"relu", "sigmoid", "tanh", "softrelu", "softsign"})
-    add_binary("_activation_backward", {{"act_type", std::string(type)}});
-}
-
-// Swish and its gradient: values used again, an operand that is one element, several outputs.
-RowChain swish(DType dtype) {
-  RowChain c(Shape{3, 331}, dtype);
-  const int x = c.input(), one = c.input(Shape{1}), grad = c.input();
-  const int gate = c.op("sigmoid", {x});
-  const int scaled = c.op("broadcast_mul", {x, one});
-  const int y = c.op("elemwise_mul", {gate, scaled});
-  const int rest = c.op("_rminus_scalar", {gate}, {{"scalar", 1.0}});
-  const int slope = c.op("elemwise_mul", {rest, y});
-  const int sum = c.op("elemwise_add", {slope, gate});
-  c.chain.outputs = {y, c.op("elemwise_mul", {grad, sum})};
-  return c;
+  for_each_chain_function(
+      Shape{1003}, dtype, /*generated=*/true,
+      [&](const std::string&, ChainMaker maker) { batch.add(std::move(maker)); });
 }
 
 // x * a + b with operands of the given shapes, and their sum with x.
-RowChain scaled(const Shape& shape, const Shape& a, const Shape& b, DType dtype) {
-  RowChain c(shape, dtype);
+ChainMaker scaled(const Shape& shape, const Shape& a, const Shape& b, DType dtype) {
+  ChainMaker c(shape, dtype);
   const int x = c.input(), scale = c.input(a), shift = c.input(b);
   const int y = c.op("broadcast_add", {c.op("broadcast_mul", {x, scale}), shift});
   c.chain.outputs = {y, c.op("broadcast_sub", {scale, c.op("elemwise_add", {x, y})})};
@@ -260,7 +76,7 @@ RowChain scaled(const Shape& shape, const Shape& a, const Shape& b, DType dtype)
 }
 
 void add_broadcasts(ChainBatch& batch, DType dtype) {
-  batch.add(swish(dtype));
+  batch.add(swish({3, 331}, dtype));
   batch.add(scaled({4, 6, 5, 8}, {6, 1, 1}, {1, 6, 1, 1}, dtype));    // one element for a pack
   batch.add(scaled({4, 6, 5, 7}, {6, 1, 1}, {1, 6, 1, 1}, dtype));    // across packs
   batch.add(scaled({33, 24}, {24}, {33, 1}, dtype));                  // rows, and one for a row
@@ -270,8 +86,8 @@ void add_broadcasts(ChainBatch& batch, DType dtype) {
 }
 
 // A row end after two steps with a broadcast operand; the value before it is an output, too.
-RowChain rows(const Shape& shape, DType dtype, const char* name, const Attrs& attrs = {}) {
-  RowChain c(shape, dtype);
+ChainMaker rows(const Shape& shape, DType dtype, const char* name, const Attrs& attrs = {}) {
+  ChainMaker c(shape, dtype);
   const int x = c.input(), shift = c.input(Shape{shape[shape.ndim() - 1]});
   const int y = c.op("broadcast_add", {c.op("_mul_scalar", {x}, kScalar), shift});
   c.chain.outputs = {y, c.op(name, {y}, attrs)};
@@ -317,7 +133,7 @@ TEST_P(RtcChainTest, RowsAreSummedAndNormalized) {
 
 TEST(RtcChain, ASourceServesOtherSizesAndConstants) {
   const auto source = [](const Shape& shape, double scalar) {
-    RowChain c(shape, DType::kFloat32);
+    ChainMaker c(shape, DType::kFloat32);
     const int x = c.input(), bias = c.input(Shape{shape[1], 1});
     c.chain.outputs = {
         c.op("_mul_scalar", {c.op("broadcast_add", {x, bias})}, {{"scalar", scalar}})};
@@ -331,7 +147,7 @@ TEST(RtcChain, ASourceServesOtherSizesAndConstants) {
 
 TEST(RtcChain, WhatCannotBeGeneratedIsRefusedWithAReason) {
   std::string why_not;
-  RowChain wide(Shape{1024}, DType::kFloat64);
+  ChainMaker wide(Shape{1024}, DType::kFloat64);
   wide.chain.outputs = {wide.op("exp", {wide.input()})};
   EXPECT_FALSE(pointwise::generate_chain(wide.chain, "chain", &why_not));
   EXPECT_EQ(why_not, "a value is float64");
@@ -357,7 +173,7 @@ TEST(RtcChain, RowEndsAreNeighboringElements) {
 }
 
 TEST(RtcChain, ArgumentsSayWhetherMemoryIsAligned) {
-  RowChain c(Shape{4, 24}, DType::kFloat32);
+  ChainMaker c(Shape{4, 24}, DType::kFloat32);
   const int x = c.input(), row = c.input(Shape{24}), one = c.input(Shape{4, 1});
   c.chain.outputs = {c.op("broadcast_add", {c.op("broadcast_mul", {x, row}), one})};
   std::string why_not;
@@ -394,7 +210,7 @@ TEST_F(RealNvrtcTest, EveryGeneratedSourceCompiles) {
   ChainBatch batch;
   add_functions(batch, DType::kFloat32);
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
-    batch.add(swish(dtype));
+    batch.add(swish({3, 331}, dtype));
     add_broadcasts(batch, dtype);
     add_row_ends(batch, dtype);
   }
