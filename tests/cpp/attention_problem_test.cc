@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 
+#include "tests/cpp/errors.h"
+
 namespace mxlite {
 namespace {
 
@@ -42,9 +44,7 @@ TEST(AttentionProblemTest, CudnnTakesHalvesWithAllOptions) {
 }
 
 TEST(AttentionProblemTest, TheReasonNamesWhatCudnnDoesNotTake) {
-  const auto expect = [](const Call& call, const char* part) {
-    EXPECT_NE(call.reason().find(part), std::string::npos) << call.reason();
-  };
+  const auto expect = [](const Call& call, const char* part) { EXPECT_HAS(call.reason(), part); };
   expect({.dtype = DType::kFloat32}, "dtype");
   expect({.query = {2, 4, 128, 60}, .key = {2, 4, 128, 60}}, "multiple of 8");
   expect({.value = {2, 4, 128, 264}}, "at most 256");

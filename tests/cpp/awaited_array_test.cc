@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite {
 namespace {
@@ -35,13 +36,7 @@ std::shared_ptr<std::atomic<float>> read_first(const NDArrayRef& array) {
 }
 
 std::string error_of(const NDArrayRef& array) {
-  try {
-    array->wait_to_read();
-  } catch (const Error& error) {
-    EXPECT_TRUE(error.kind() == ErrorKind::kCommunicator);
-    return error.what();
-  }
-  return "";
+  return comm_error_of([&] { array->wait_to_read(); });
 }
 
 TEST(AwaitedArray, ReadersRunWhenTheValueComes) {
@@ -62,13 +57,13 @@ TEST(AwaitedArray, ReadersRunWhenTheValueComes) {
 TEST(AwaitedArray, WithoutValueItFailsAtTheDeadline) {
   AwaitedArray late(kSpec, "late layer", 0.05), soon(kSpec, "layer", 60);
   late.expect("one of two has come");
-  EXPECT_NE(error_of(late.array()).find("late layer: one of two has come"), std::string::npos);
+  EXPECT_HAS(error_of(late.array()), "late layer: one of two has come");
   EXPECT_TRUE(late.over());
   EXPECT_FALSE(soon.over());
   late.give(array_of({1, 2, 3}));  // too late
   EXPECT_NE(error_of(late.array()), "");
   soon.fail("not wanted");
-  EXPECT_NE(error_of(soon.array()).find("layer: not wanted"), std::string::npos);
+  EXPECT_HAS(error_of(soon.array()), "layer: not wanted");
 }
 
 TEST(AwaitedArray, ItFailsWithItsValueAndWithItsOwner) {
@@ -80,10 +75,10 @@ TEST(AwaitedArray, ItFailsWithItsValueAndWithItsOwner) {
     engine::Engine::get().push_fn("break", {{}, {&var, 1}, {}}, {},
                                   [] { fail(ErrorKind::kValue, "broken"); });
     awaited.give(broken);
-    EXPECT_NE(error_of(awaited.array()).find("could not be computed"), std::string::npos);
+    EXPECT_HAS(error_of(awaited.array()), "could not be computed");
     kept = dropped.array();
   }
-  EXPECT_NE(error_of(kept).find("other: no value was given"), std::string::npos);
+  EXPECT_HAS(error_of(kept), "other: no value was given");
   EXPECT_THROW(engine::Engine::get().wait_all(), Error);
 }
 

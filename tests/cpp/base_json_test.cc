@@ -3,18 +3,13 @@
 
 #include "cpp/base/error.h"
 #include "cpp/base/json.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite {
 namespace {
 
 std::string error_of(const std::string& text) {
-  try {
-    parse_json(text, "test");
-  } catch (const Error& e) {
-    EXPECT_TRUE(e.kind() == ErrorKind::kValue) << text;
-    return e.what();
-  }
-  return "";
+  return mxlite::error_of([&] { parse_json(text, "test"); }, ErrorKind::kValue);
 }
 
 TEST(JsonText, ReadsWhatPythonWrites) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cpp/core/plugin_loader.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite {
 namespace {
@@ -16,9 +17,7 @@ TEST(PluginLoaderTest, LibrariesAreFoundInThePackagesOfAnyFolder) {
   std::string why_not;
   set_package_folders({});
   EXPECT_EQ(load_plugin(kNeedy, why_not), nullptr);
-  EXPECT_NE(why_not.find("libmxlite_test_needed.so: cannot open shared object file"),
-            std::string::npos)
-      << why_not;
+  EXPECT_HAS(why_not, "libmxlite_test_needed.so: cannot open shared object file");
   set_package_folders({"/no/such/folder", kPackages});
   void* const library = load_plugin(kNeedy, why_not);
   ASSERT_NE(library, nullptr) << why_not;
@@ -30,7 +29,7 @@ TEST(PluginLoaderTest, LibrariesAreFoundInThePackagesOfAnyFolder) {
 TEST(PluginLoaderTest, WhatIsNoLibraryIsNotTriedAgain) {
   std::string why_not;
   EXPECT_EQ(load_plugin("/no/such/library.so", why_not), nullptr);
-  EXPECT_NE(why_not.find("/no/such/library.so"), std::string::npos) << why_not;
+  EXPECT_HAS(why_not, "/no/such/library.so");
 }
 
 TEST(LibraryVersionTest, LaterMinorVersionsServe) {

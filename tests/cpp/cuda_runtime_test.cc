@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -22,6 +21,7 @@
 #include "cpp/core/launch_log.h"
 #include "cpp/core/profiler.h"
 #include "cpp/graph/cuda/recorder.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite::cuda {
 
@@ -37,17 +37,6 @@ class CudaRuntimeTest : public testing::Test {
   CudaRuntimeTest() { fake_cuda::reset(); }
   ~CudaRuntimeTest() override { EXPECT_EQ(state().live, 0) << "not given back"; }
 };
-
-std::string error_of(const std::function<void()>& fn, ErrorKind kind) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
 
 struct PoolAndStream {
   MemoryPool pool{0};
@@ -123,8 +112,7 @@ TEST_F(CudaRuntimeTest, TheLimitHoldsForWhatIsInUse) {
   unsetenv("MXLITE_GPU_MEMORY_LIMIT");
   const Block block = p.take(4096);
   const std::string text = error_of([&] { p.take(1); }, ErrorKind::kOutOfMemory);
-  EXPECT_NE(text.find("1 bytes asked, 4096 in use, 0 cached, limit 4096"), std::string::npos)
-      << text;
+  EXPECT_HAS(text, "1 bytes asked, 4096 in use, 0 cached, limit 4096");
   p.pool.free(block, p.stream.raw());
   p.pool.free(p.take(4096), p.stream.raw());  // after a wait for the free
 }
@@ -133,9 +121,7 @@ TEST_F(CudaRuntimeTest, OtherFailuresAreNotRetried) {
   PoolAndStream p;
   state().fails = "cudaMallocFromPoolAsync";
   const std::string text = error_of([&] { p.take(10); }, ErrorKind::kDevice);
-  EXPECT_NE(text.find("cudaMallocFromPoolAsync failed: fakeError, a fault of the test"),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text, "cudaMallocFromPoolAsync failed: fakeError, a fault of the test");
   EXPECT_TRUE(state().log.empty());
 }
 
@@ -145,7 +131,7 @@ TEST_F(CudaRuntimeTest, ErrorsThatBreakTheDeviceSaySo) {
         cudaErrorNvlinkUncorrectable, cudaErrorTensorMemoryLeak, cudaErrorExternalDevice}) {
     const std::string text =
         error_of([&] { throw_cuda_error(status, "launch of relu"); }, ErrorKind::kDevice);
-    EXPECT_NE(text.find("earlier work of the GPU may be the cause"), std::string::npos) << text;
+    EXPECT_HAS(text, "earlier work of the GPU may be the cause");
   }
   const std::string text = error_of(
       [] { throw_cuda_error(cudaErrorStreamCaptureUnsupported, "x"); }, ErrorKind::kDevice);
@@ -155,7 +141,7 @@ TEST_F(CudaRuntimeTest, ErrorsThatBreakTheDeviceSaySo) {
 TEST_F(CudaRuntimeTest, AMissingKernelNamesTheArchitectures) {
   const std::string text = error_of(
       [] { throw_cuda_error(cudaErrorNoKernelImageForDevice, "launch"); }, ErrorKind::kDevice);
-  EXPECT_NE(text.find("this build has kernels for 9.0"), std::string::npos) << text;
+  EXPECT_HAS(text, "this build has kernels for 9.0");
 }
 
 TEST_F(CudaRuntimeTest, PinnedBlocksAreReusedBySizeClass) {
@@ -185,9 +171,7 @@ TEST_F(CudaRuntimeTest, PinnedMemoryDropsItsCacheBeforeItGivesUp) {
   const Block small = pinned.allocate(4096);
   pinned.free(large);
   const std::string text = error_of([&] { pinned.allocate(16384); }, ErrorKind::kOutOfMemory);
-  EXPECT_NE(text.find("out of page-locked memory: 16384 bytes asked, 4096 in use, 0 cached"),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text, "out of page-locked memory: 16384 bytes asked, 4096 in use, 0 cached");
   EXPECT_EQ(state().last_error, cudaSuccess);
   pinned.free(small);
   pinned.release_cached();
@@ -204,7 +188,7 @@ TEST_F(CudaRuntimeTest, ScratchMemoryGrowsInStepsAndIsKept) {
 TEST_F(CudaRuntimeTest, ScratchMemoryThatCannotGrowIsGoneAndTakenAnew) {
   PoolAndStream p;
   p.stream.scratch(100);
-  error_of([&] { p.stream.scratch(2 * kDeviceBytes); }, ErrorKind::kOutOfMemory);
+  EXPECT_NE(error_of([&] { p.stream.scratch(2 * kDeviceBytes); }, ErrorKind::kOutOfMemory), "");
   p.stream.synchronize();
   EXPECT_EQ(p.pool.stats().in_use, 0u);
   EXPECT_NE(p.stream.scratch(100), nullptr);
@@ -236,8 +220,9 @@ TEST_F(CudaRuntimeTest, WorkOnOneDeviceMakesNoContextOnAnother) {
     pinned.use_device(0);  // the first one stays
     const cudaStream_t streams[] = {stream.raw()};
     const Block block = pool.allocate(100, stream.raw(), streams);
-    error_of([&] { pool.allocate(2 * kDeviceBytes, stream.raw(), streams); },
-             ErrorKind::kOutOfMemory);
+    EXPECT_NE(error_of([&] { pool.allocate(2 * kDeviceBytes, stream.raw(), streams); },
+                       ErrorKind::kOutOfMemory),
+              "");
     int from = 1, to = 0;
     stream.copy(&to, &from, sizeof(int));
     stream.scratch(100);
@@ -295,7 +280,7 @@ TEST_F(CudaRuntimeTest, AMarkOfABrokenDeviceThrows) {
   EventTimer timer;
   const auto mark = timer.mark(p.stream);
   state().fails = "cudaEventSynchronize";
-  error_of([&] { timer.nanoseconds(mark); }, ErrorKind::kDevice);
+  EXPECT_NE(error_of([&] { timer.nanoseconds(mark); }, ErrorKind::kDevice), "");
 }
 
 // CUDA remembers "not ready" as the thread's last error, which launches report.
@@ -310,7 +295,7 @@ TEST_F(CudaRuntimeTest, AnEventThatIsNotReachedLeavesNoError) {
   p.stream.synchronize();
   EXPECT_TRUE(is_reached(event));
   state().fails = "cudaEventQuery";
-  error_of([&] { is_reached(event); }, ErrorKind::kDevice);
+  EXPECT_NE(error_of([&] { is_reached(event); }, ErrorKind::kDevice), "");
   MX_CUDA(cudaEventDestroy(event));
 }
 
@@ -374,7 +359,7 @@ TEST_F(CudaRuntimeTest, ATracerThatCannotRecordSaysWhyOnce) {
     }
     const std::string said = testing::internal::GetCapturedStderr();
     ::unsetenv("MXLITE_FAKE_CUPTI");
-    EXPECT_NE(said.find("no names of kernels"), std::string::npos) << mode;
+    EXPECT_HAS(said, "no names of kernels") << mode;
     EXPECT_EQ(said.find('\n'), said.size() - 1) << said;
     std::vector<DeviceKernel> kernels;
     EXPECT_EQ(tracer->take(kernels), 0u) << mode;
@@ -391,7 +376,7 @@ TEST_F(CudaRuntimeTest, LaunchesAreNamedInTheLogAndInTheirErrors) {
   EXPECT_EQ(kernels_of_task(1), "store_random");
   state().fails = "cudaLaunchKernelEx";
   const std::string text = error_of([&] { graph->launch(p.stream, {}); }, ErrorKind::kDevice);
-  EXPECT_NE(text.find("launch of store_random failed"), std::string::npos) << text;
+  EXPECT_HAS(text, "launch of store_random failed");
 }
 
 struct Recording {
@@ -437,7 +422,7 @@ TEST_F(CudaRuntimeTest, RecordingsUseTheOwnersScratchAndCannotGrowIt) {
   const auto graph = recorder.record(p.stream, [&](Stream& stream, const RandomState*) {
     EXPECT_EQ(stream.scratch(1 << 20), scratch);
     EXPECT_EQ(&stream.attachment(), &p.stream.attachment());
-    error_of([&] { stream.scratch((1 << 20) + 1); }, ErrorKind::kDevice);
+    EXPECT_NE(error_of([&] { stream.scratch((1 << 20) + 1); }, ErrorKind::kDevice), "");
   });
   EXPECT_NE(graph, nullptr);
 }
@@ -447,13 +432,13 @@ TEST_F(CudaRuntimeTest, WhatCannotBeRecordedThrowsAndLeavesNothing) {
   CudaGraphRecorder recorder;
   const auto thrower = [](Stream&, const RandomState*) { fail(ErrorKind::kValue, "of a kernel"); };
   const std::string text = error_of([&] { recorder.record(p.stream, thrower); }, ErrorKind::kValue);
-  EXPECT_NE(text.find("of a kernel"), std::string::npos);
+  EXPECT_HAS(text, "of a kernel");
   for (const char* call :
        {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate"}) {
     Recording r;
     state().fails = call;
     const std::string said = error_of([&] { r.record(); }, ErrorKind::kDevice);
-    EXPECT_NE(said.find(call), std::string::npos) << said;
+    EXPECT_HAS(said, call);
     EXPECT_EQ(r.target, 0);
     EXPECT_NE(r.record(), nullptr);  // the stream can be recorded again
   }
@@ -463,7 +448,7 @@ TEST_F(CudaRuntimeTest, AHalfMadeStreamGivesBackWhatItHas) {
   const MemoryPool pool(0);
   for (const char* call : {"cudaStreamCreateWithFlags", "cudaEventCreateWithFlags"}) {
     state().fails = call;
-    error_of([&] { CudaStream(0, pool.raw()); }, ErrorKind::kDevice);
+    EXPECT_NE(error_of([&] { CudaStream(0, pool.raw()); }, ErrorKind::kDevice), "");
   }
 }
 

@@ -17,6 +17,7 @@
 #include "cpp/base/error.h"
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
+#include "tests/cpp/errors.h"
 #include "tests/cpp/fake_stream.h"
 
 namespace mxlite::engine {
@@ -150,7 +151,7 @@ uint64_t failed_step(F&& wait) {
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::kValue);
     const std::string message = e.what();
-    EXPECT_NE(message.find("while running step"), std::string::npos) << message;
+    EXPECT_HAS(message, "while running step");
     EXPECT_EQ(message.find("while"), message.rfind("while")) << "decorated twice: " << message;
     return std::stoull(message.substr(message.find(' ')));
   }

@@ -141,7 +141,7 @@ void expect_error_instead_of_deadlock(Engine& engine, const PushOptions& options
   });
   engine.wait(x);
   for (const std::string& text : {by_wait, by_write, by_all})
-    EXPECT_NE(text.find("wait: task outer waits for task outer"), std::string::npos) << text;
+    EXPECT_HAS(text, "wait: task outer waits for task outer");
 }
 
 TEST(EngineWait, InsideATaskForItsOwnResultIsAnError) {
@@ -164,8 +164,8 @@ TEST(EngineWait, InsideATaskForWorkOfTheSameWorkerIsAnError) {
     through_comm = error_of([&] { engine.wait(z); });
   });
   engine.wait_all();
-  EXPECT_NE(queued.find("waits for task inner"), std::string::npos) << queued;
-  EXPECT_NE(through_comm.find("waits for task comm"), std::string::npos) << through_comm;
+  EXPECT_HAS(queued, "waits for task inner");
+  EXPECT_HAS(through_comm, "waits for task comm");
 }
 
 TEST(EngineWait, InsideATaskForWhatIsQueuedBehindItsDependentIsAnError) {
@@ -181,7 +181,7 @@ TEST(EngineWait, InsideATaskForWhatIsQueuedBehindItsDependentIsAnError) {
   push(engine, "behind", kComm, {}, {&z}, {}, [] {});
   pushed.open();
   engine.wait_all();
-  EXPECT_NE(text.find("waits for task behind"), std::string::npos) << text;
+  EXPECT_HAS(text, "waits for task behind");
 }
 
 TEST(EngineWait, InsideATaskForAnotherWorkerIsFine) {
@@ -207,7 +207,7 @@ TEST(EngineNaive, ATaskMayPushButNotWhatWouldWaitForItself) {
     text = error_of([&] { push(engine, "inner", {}, {&x}, {&y}, {}, [&] { value = 5; }); });
   });
   EXPECT_EQ(value, 4);
-  EXPECT_NE(text.find("task outer waits for task outer"), std::string::npos) << text;
+  EXPECT_HAS(text, "task outer waits for task outer");
 }
 
 TEST(EngineNaive, ThreadsWaitForEachOthersTasks) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cpp/graph/walk.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite::graph {
 namespace {
@@ -87,12 +88,7 @@ TEST(Walk, RunsWithTheInputsThatBeforeGives) {
 TEST(Walk, NamesTheStepInErrors) {
   Sums sums;
   sums.failing = 1;
-  try {
-    Fixture().walked(sums);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "no such sum\n    in step 1");
-  }
+  EXPECT_EQ(error_of([&] { Fixture().walked(sums); }), "no such sum\n    in step 1");
   EXPECT_EQ(sums.log, "b0r0a0=5 b1r1");
 }
 

@@ -8,6 +8,7 @@
 #include "cpp/base/error.h"
 #include "cpp/horovod/negotiator.h"
 #include "cpp/jobs/request_table.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite::horovod {
 namespace {
@@ -74,15 +75,6 @@ class Ranks {
   std::vector<std::unique_ptr<jobs::RequestTable>> tables_;
   std::vector<std::unique_ptr<Negotiator>> ranks_;
 };
-
-TEST(Negotiator, ATensorIsReadyWhenAllRanksHaveAskedForIt) {
-  Ranks job(3);
-  EXPECT_TRUE(job.round({{all_reduce("a")}, {}, {all_reduce("a")}}).empty());
-  const auto ready = job.round({{}, {all_reduce("a")}, {}});
-  ASSERT_EQ(ready.size(), 1u);
-  EXPECT_EQ(ready[0].error, "");
-  EXPECT_EQ(ready[0].entries[0].requests->size(), 3u);
-}
 
 TEST(Negotiator, DifferentOrdersOnTheRanksGiveOneOrder) {
   Ranks job(2, /*cache=*/1024, /*fusion_bytes=*/0);
@@ -179,7 +171,7 @@ TEST(Negotiator, OtherTermsOfAKnownNameAreNegotiatedAnew) {
   // One rank first, in the same and in different rounds.
   auto ready = job.round({{all_reduce("a", {7})}, {all_reduce("a")}});
   ASSERT_EQ(ready.size(), 1u);
-  EXPECT_NE(ready[0].error.find("(7,) and (4,)"), std::string::npos) << ready[0].error;
+  EXPECT_HAS(ready[0].error, "(7,) and (4,)");
   ready = job.round({{all_reduce("a", {7})}, {all_reduce("a", {7})}});
   EXPECT_EQ(Ranks::texts(ready), std::vector<std::string>{"|a"});
   EXPECT_TRUE(job.round({{all_reduce("a", {7})}, {}}).empty());
@@ -242,7 +234,7 @@ TEST(Negotiator, ProcessSetsNeedOnlyTheirMembers) {
   EXPECT_EQ(ready[0].set, 1);
   const auto refused = job.round({{}, {in_set}, {}});
   ASSERT_EQ(refused.size(), 1u);
-  EXPECT_NE(refused[0].error.find("rank 1 is not in process set 1"), std::string::npos);
+  EXPECT_HAS(refused[0].error, "rank 1 is not in process set 1");
 }
 
 TEST(Negotiator, WhatWaitsForARemovedProcessSetIsRefused) {
@@ -346,14 +338,10 @@ std::vector<std::byte> frame_of_numbers(std::vector<uint32_t> runs) {
 }
 
 TEST(Negotiator, NumbersThatARankMayNotNameAreRefused) {
-  const auto error_of = [](Ranks& job, std::vector<uint32_t> runs) -> std::string {
-    try {
-      job.rank(0).process({frame_of_numbers({}), frame_of_numbers(std::move(runs))});
-    } catch (const Error& e) {
-      EXPECT_TRUE(e.kind() == ErrorKind::kCommunicator);
-      return e.what();
-    }
-    return "";
+  const auto error_of = [](Ranks& job, const std::vector<uint32_t>& runs) {
+    return comm_error_of([&] {
+      job.rank(0).process({frame_of_numbers({}), frame_of_numbers(runs)});
+    });
   };
   Ranks job(2);
   Request add;
@@ -366,10 +354,10 @@ TEST(Negotiator, NumbersThatARankMayNotNameAreRefused) {
   job.round({{own, all_reduce("both")}, {all_reduce("both")}});
   ASSERT_EQ(job.rank(0).cached_names(), 2u);
   EXPECT_EQ(error_of(job, {1, 1}), "");
-  EXPECT_NE(error_of(job, {0, 1}).find("rank 1 is not in process set 1"), std::string::npos);
-  EXPECT_NE(error_of(job, {0, 3}).find("3 numbers from 0 on, 2 are known"), std::string::npos);
-  EXPECT_NE(error_of(job, {2, 1}).find("2 are known"), std::string::npos);
-  EXPECT_NE(error_of(job, {1, UINT32_MAX}).find("2 are known"), std::string::npos);
+  EXPECT_HAS(error_of(job, {0, 1}), "rank 1 is not in process set 1");
+  EXPECT_HAS(error_of(job, {0, 3}), "3 numbers from 0 on, 2 are known");
+  EXPECT_HAS(error_of(job, {2, 1}), "2 are known");
+  EXPECT_HAS(error_of(job, {1, UINT32_MAX}), "2 are known");
 }
 
 TEST(Negotiator, DamagedFramesAreRefused) {
@@ -384,11 +372,7 @@ TEST(Negotiator, DamagedFramesAreRefused) {
     if (random() % 2) frame.resize(random() % frame.size());
     for (auto n = random() % 4; n > 0 && !frame.empty(); --n)
       frame[random() % frame.size()] = static_cast<std::byte>(random());
-    try {
-      one.process({frame});
-    } catch (const Error& e) {
-      EXPECT_TRUE(e.kind() == ErrorKind::kCommunicator) << e.what();
-    }
+    comm_error_of([&] { one.process({frame}); });
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/horovod/named_operations.h"
+#include "tests/cpp/errors.h"
 
 namespace {
 thread_local bool refuses_memory = false;
@@ -35,7 +36,8 @@ class Owner final : public OperationOwner {
   void notify(size_t operations, std::exception_ptr error) override {
     std::lock_guard lock(mutex_);
     told_ += operations;
-    for (size_t i = 0; i < operations && error; ++i) errors_.push_back(text(error));
+    for (size_t i = 0; i < operations && error; ++i)
+      errors_.push_back(comm_error_of([&] { std::rethrow_exception(error); }));
     changed_.notify_all();
   }
   // All errors so far.
@@ -49,15 +51,6 @@ class Owner final : public OperationOwner {
   }
 
  private:
-  static std::string text(const std::exception_ptr& error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const Error& e) {
-      EXPECT_TRUE(e.kind() == ErrorKind::kCommunicator);
-      return e.what();
-    }
-  }
-
   std::mutex mutex_;
   std::condition_variable changed_;
   size_t told_ = 0;
@@ -167,7 +160,7 @@ TEST(Job, ANameThatIsBeingProcessedIsRefusedUnlessItQueues) {
     EXPECT_TRUE(first.wait_for(expected).empty());
     const auto errors = second.wait_for(expected);
     ASSERT_EQ(errors.size(), expected);
-    EXPECT_NE(errors.back().find("the tensor 'a' has the same name as another"), std::string::npos);
+    EXPECT_HAS(errors.back(), "the tensor 'a' has the same name as another");
     EXPECT_TRUE(third.wait_for(expected).empty());
   }
 }
@@ -248,7 +241,7 @@ TEST(Job, WhatComesAfterTheEndFails) {
   job.job().submit({job.sum("a", 3, after), job.sum("b", 3, after)});
   const auto errors = after.wait_for(2);
   ASSERT_EQ(errors.size(), 2u);
-  EXPECT_NE(errors[0].find("shut down by rank 0"), std::string::npos) << errors[0];
+  EXPECT_HAS(errors[0], "shut down by rank 0");
 }
 
 TEST(Job, ARankLeavesWhenNoOtherNeedsIt) {
@@ -265,7 +258,7 @@ TEST(Job, ARankLeavesWhenNoOtherNeedsIt) {
   job.job().submit({job.sum("a", 3, after)});
   const auto errors = after.wait_for(1);
   ASSERT_EQ(errors.size(), 1u);
-  EXPECT_NE(errors[0].find("shut down by rank 0"), std::string::npos) << errors[0];
+  EXPECT_HAS(errors[0], "shut down by rank 0");
 }
 
 // Lets the thread that calls it run out of memory.

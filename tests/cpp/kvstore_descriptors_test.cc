@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cpp/kvstore/comm/descriptors.h"
-#include "tests/cpp/comm_errors.h"
+#include "tests/cpp/errors.h"
 #include "tests/cpp/few_descriptors.h"
 
 namespace mxlite {
@@ -28,16 +28,6 @@ TEST(Descriptors, WhatIsSpareEndsAtTheHardLimit) {
   const SoftLimit low(open_descriptors().size() + 4);
   reserve_descriptors("a job", 8, int64_t{1} << 40);
   EXPECT_EQ(soft_limit(), limit.rlim_max);
-}
-
-TEST(Descriptors, AHardLimitThatIsTooLowIsAnErrorWithTheNumbers) {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  const std::string text =
-      error_of([] { reserve_descriptors("a job of 7 ranks", int64_t{1} << 40, 0); });
-  EXPECT_HAS(text, str("a job of 7 ranks: 1099511627776 descriptors are needed beside ",
-                       open_descriptors().size(), " open ones, the hard limit is ", limit.rlim_max,
-                       "; raise it (ulimit -Hn"));
 }
 
 TEST(Descriptors, AShortageIsToldWithTheNumbers) {

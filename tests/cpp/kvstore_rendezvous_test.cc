@@ -9,7 +9,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/link/asio.h"
-#include "tests/cpp/comm_errors.h"
+#include "tests/cpp/errors.h"
 #include "tests/cpp/few_descriptors.h"
 #include "tests/cpp/tcp_ranks.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 TEST(Rendezvous, MissingRanksAreNamed) {
   const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
-  const std::string text = error_of([&] { const tcp::Job job(place_of(meeting, 1, 3)); });
+  const std::string text = comm_error_of([&] { const tcp::Job job(place_of(meeting, 1, 3)); });
   EXPECT_HAS(text, "rank 1 has waited 4 s (MXLITE_COMM_TIMEOUT)");
   EXPECT_HAS(text, "ranks 0, 2 have not joined the job of 3 processes");
 }
@@ -50,7 +50,7 @@ TEST(Rendezvous, ASilentRankIsNamedToTheOthers) {
   Impostor other(meeting, kToken, r);
   other.joined();
   const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
-  EXPECT_HAS(error_of([&] { tcp::make_communicator(job); }), "no heartbeat for 1 s");
+  EXPECT_HAS(comm_error_of([&] { tcp::make_communicator(job); }), "no heartbeat for 1 s");
   // The silent rank gets the reason, too.
   EXPECT_HAS(other.end_of(1).why, "no heartbeat for 1 s");
 }
@@ -58,14 +58,14 @@ TEST(Rendezvous, ASilentRankIsNamedToTheOthers) {
 TEST(Rendezvous, ARankThatEndsBeforeTheStartIsNamed) {
   const tcp::Rendezvous meeting(3, {"127.0.0.1", 0}, kToken);
   std::thread end([&] { Impostor(meeting, kToken, registration(2, 3)).joined(); });
-  EXPECT_HAS(error_of([&] { const tcp::Job job(place_of(meeting, 0, 3)); }), "rank 2 is lost");
+  EXPECT_HAS(comm_error_of([&] { const tcp::Job job(place_of(meeting, 0, 3)); }), "rank 2 is lost");
   end.join();
 }
 
 TEST(Rendezvous, WrongRanksAndSizesAreRefused) {
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
   const auto refusal = [&](const members::Registration& r) {
-    return error_of([&] { Impostor(meeting, kToken, r).joined(); });
+    return comm_error_of([&] { Impostor(meeting, kToken, r).joined(); });
   };
   EXPECT_HAS(refusal(registration(1, 3)), "rank 1 of 3 given, this is a job of 2 processes");
   EXPECT_HAS(refusal(registration(2, 2)), "rank 2 of 2 given");
@@ -107,8 +107,8 @@ TEST(Rendezvous, ALauncherWithoutDescriptorsSaysSoAtTheTimeout) {
   std::string text;
   {
     const FewDescriptors few(1);
-    rank = std::thread([&] { error_of([&] { second.joined(); }); });
-    text = error_of([&] { first.wait_until_running(); });
+    rank = std::thread([&] { comm_error_of([&] { second.joined(); }); });
+    text = comm_error_of([&] { first.wait_until_running(); });
   }
   rank.join();
   EXPECT_HAS(text, "rank 1 has not joined the job of 2 processes; connections wait, because the ");
@@ -126,7 +126,7 @@ TEST(Rendezvous, ARankWithoutADescriptorForAnotherOneFails) {
   std::string text = "not run";
   std::thread rank([&] {
     const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
-    text = error_of([&] { tcp::make_communicator(job); });
+    text = comm_error_of([&] { tcp::make_communicator(job); });
   });
   other.wait_until_running();
   // The rank raises the limit when it begins to wait for the other one.
@@ -179,7 +179,8 @@ TEST(Rendezvous, NeedsATokenAndAFreePort) {
   EXPECT_THROW(tcp::Rendezvous(0, {"127.0.0.1", 0}, kToken), Error);
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
   const Address taken = address_from_text("test", meeting.text());
-  EXPECT_HAS(error_of([&] { tcp::Rendezvous(2, taken, kToken); }), "cannot listen at 127.0.0.1:");
+  EXPECT_HAS(comm_error_of([&] { tcp::Rendezvous(2, taken, kToken); }),
+             "cannot listen at 127.0.0.1:");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "cpp/kvstore/server/client.h"
 #include "cpp/kvstore/server/job_scheduler.h"
 #include "cpp/kvstore/server/server.h"
+#include "tests/cpp/errors.h"
 #include "tests/cpp/few_descriptors.h"
 #include "tests/cpp/lossy_frames.h"
 
@@ -47,20 +48,12 @@ struct Job {
   // The worker's function gets its client; returns the texts of what scheduler and servers threw.
   std::vector<std::string> run(const std::function<void(Client&)>& worker) {
     std::vector<std::future<std::string>> others;
-    const auto guarded = [](const std::function<void()>& body) {
-      try {
-        body();
-      } catch (const Error& e) {
-        return std::string(e.what());
-      }
-      return std::string();
-    };
     others.push_back(std::async(std::launch::async, [&, this] {
-      return guarded([&] { JobScheduler(of(Role::kScheduler)).run([] {}); });
+      return error_of([&] { JobScheduler(of(Role::kScheduler)).run([] {}); });
     }));
     for (int s = 0; s < options.num_servers; ++s)
       others.push_back(std::async(std::launch::async, [&, this] {
-        return guarded([&] { Server(of(Role::kServer)).run(hooks); });
+        return error_of([&] { Server(of(Role::kServer)).run(hooks); });
       }));
     std::vector<std::thread> workers;
     for (int w = 0; w < options.num_workers; ++w)
@@ -177,15 +170,10 @@ TEST(ServerJob, ProfilerCommandsAreDoneOnceAndTellWhatFailed) {
     for (int i = 0; i < repeats; ++i) {
       c.profile_servers("config", str(c.rank(), "-", i));
       c.profile_servers("state", str(c.rank(), "-", i));
-      try {
-        c.profile_servers("dump", "file");
-        ADD_FAILURE() << "a failure on a server was not raised";
-      } catch (const Error& e) {
-        EXPECT_EQ(e.kind(), ErrorKind::kRecord);
-        EXPECT_NE(std::string(e.what()).find(": file: no such folder"), std::string::npos)
-            << e.what();
-        EXPECT_EQ(std::string(e.what()).find("server "), 0U) << e.what();
-      }
+      const std::string text =
+          error_of([&] { c.profile_servers("dump", "file"); }, ErrorKind::kRecord);
+      EXPECT_HAS(text, ": file: no such folder");
+      EXPECT_EQ(text.find("server "), 0U) << text;
     }
     exact_sums(c, 3);
   });
@@ -199,13 +187,8 @@ TEST(ServerJob, ProfilerCommandsAreDoneOnceAndTellWhatFailed) {
 TEST(ServerJob, AProgramWithoutProfilerSaysSo) {
   Job job(1, 1);
   const auto texts = job.run([](Client& c) {
-    try {
-      c.profile_servers("state", "run");
-      ADD_FAILURE() << "no server can have done it";
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::kNotSupported);
-      EXPECT_STREQ(e.what(), "server 0: this program has no profiler");
-    }
+    EXPECT_EQ(error_of([&] { c.profile_servers("state", "run"); }, ErrorKind::kNotSupported),
+              "server 0: this program has no profiler");
   });
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
@@ -373,23 +356,16 @@ TEST(ServerJob, ASchedulerWithoutDescriptorsWaitsAndSaysSo) {
     const Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
     EXPECT_EQ(connect_here(socket.get(), scheduler.port()), 0);
     const double before = processor_seconds();
-    try {
-      scheduler.run([] {});
-    } catch (const Error& e) {
-      text = e.what();
-    }
+    text = error_of([&] { scheduler.run([] {}); });
     seconds = processor_seconds() - before;
   }
   const std::string what = "connections wait, because the scheduler has no descriptor for them: ";
-  EXPECT_NE(
-      text.find("0 of 1 workers, 0 of 1 servers have come within 1.5 s (MXLITE_PS_TIMEOUT); " +
-                what + "Too many open files"),
-      std::string::npos)
-      << text;
+  EXPECT_HAS(text, "0 of 1 workers, 0 of 1 servers have come within 1.5 s (MXLITE_PS_TIMEOUT); " +
+                       what + "Too many open files");
   // Reported once, although the listener retries.
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(said.find(what), said.rfind(what)) << said;
-  EXPECT_NE(said.find(what), std::string::npos) << said;
+  EXPECT_HAS(said, what);
   EXPECT_LT(seconds, 0.5);  // the job waits for 1.5 s at least
 }
 

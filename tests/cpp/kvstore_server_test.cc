@@ -11,6 +11,7 @@
 #include "cpp/kvstore/store/compression.h"
 #include "cpp/kvstore/store/placement.h"
 #include "cpp/kvstore/store/schedule.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite::server {
 
@@ -331,7 +332,7 @@ TEST_F(SlotTest, APullOfAWorkerThatWaitsForOneThatHasLeftFails) {
   EXPECT_EQ(text, "");
   context->gone[1] = true;
   slot->look();
-  EXPECT_NE(text.find("worker 1 has left the job"), std::string::npos) << text;
+  EXPECT_HAS(text, "worker 1 has left the job");
 }
 
 TEST_F(SlotTest, ASnapshotGoesOnWhereItWas) {

@@ -13,6 +13,7 @@
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/device_hierarchy.h"
 #include "cpp/kvstore/comm/shm/shm_communicator.h"
+#include "tests/cpp/errors.h"
 #include "tests/cpp/fake_nccl/runtime.h"
 
 namespace mxlite {
@@ -63,11 +64,9 @@ TEST(NcclCommunicator, FailsWorkInFlightWithTheReason) {
     std::thread::id thread;
     group.all_reduce(&value, &value, 1, DType::kFloat32, ReduceOp::kSum);
     group.when_done([&](std::exception_ptr error) {
-      try {
+      text = error_of([&] {
         if (error) std::rethrow_exception(error);
-      } catch (const Error& e) {
-        text = e.what();
-      }
+      });
       thread = std::this_thread::get_id();
     });
     EXPECT_TRUE(group.busy());
@@ -284,17 +283,14 @@ TEST_P(LostNetwork, AFailureOfTheNetworkEndsAllRanks) {
     group.barrier();  // Every rank has joined before one is lost.
     if (group.rank() == 3) network->fail_all("rank 3 is lost");
     std::vector<float> values(10, 1.0f);
-    std::string text = "no error";
-    try {
+    const std::string text = error_of([&] {
       for (int i = 0; i < 100; ++i) {
         group.all_reduce(values.data(), values.data(), 10, DType::kFloat32, ReduceOp::kSum);
         group.barrier();
       }
-    } catch (const Error& error) {
-      text = error.what();
-    }
+    });
     is_lost = true;
-    EXPECT_NE(text.find("rank 3 is lost"), std::string::npos) << text;
+    EXPECT_HAS(text, "rank 3 is lost");
     group.fail_all(text.c_str());
   });
 }

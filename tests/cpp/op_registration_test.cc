@@ -50,23 +50,16 @@ TEST(OpRegistrationTest, StagesRunInOrderWhateverTheOrderOfTheFiles) {
 TEST(OpRegistrationTest, MistakesOfFilesAreFoundWhenTheRegistryIsFilled) {
   OpRegistry registry;
   registry.add(plain("one"));
-  EXPECT_NE(error_of([&] { registry.add(plain("one")); }).find("twice: one"), std::string::npos);
-  EXPECT_NE(error_of([&] { registry.check_complete(); }).find("without a CPU kernel: one"),
-            std::string::npos);
+  EXPECT_HAS(error_of([&] { registry.add(plain("one")); }), "twice: one");
+  EXPECT_HAS(error_of([&] { registry.check_complete(); }), "without a CPU kernel: one");
   registry.kernel<no_kernel>("one", DeviceType::kCPU);
   registry.check_complete();
-  EXPECT_NE(error_of([&] {
-              registry.kernel<no_kernel>("two", DeviceType::kCPU);
-            }).find("unknown operator: two"),
-            std::string::npos);
-  EXPECT_NE(error_of([&] {
-              registry.kernel<no_kernel>("one", DeviceType::kCPU);
-            }).find("two native kernels for operator one on cpu"),
-            std::string::npos);
+  EXPECT_HAS(error_of([&] { registry.kernel<no_kernel>("two", DeviceType::kCPU); }),
+             "unknown operator: two");
+  EXPECT_HAS(error_of([&] { registry.kernel<no_kernel>("one", DeviceType::kCPU); }),
+             "two native kernels for operator one on cpu");
   registry.kernel<no_kernel>("one", DeviceType::kCUDA);  // another device, another list
-  EXPECT_NE(
-      error_of([&] { add_planned_kernel(registry, "two", DeviceType::kCPU, {}); }).find("two"),
-      std::string::npos);
+  EXPECT_HAS(error_of([&] { add_planned_kernel(registry, "two", DeviceType::kCPU, {}); }), "two");
 }
 
 TEST(OpRegistrationTest, AllHostMemoryHasTheKernelsOfTheCpu) {

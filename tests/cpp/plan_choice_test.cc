@@ -12,6 +12,7 @@
 
 #include "cpp/ops/nn/convolution_problem.h"
 #include "cpp/ops/plan_store.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite {
 namespace {
@@ -268,14 +269,9 @@ TEST(ConvolutionTuningTest, TheParameterGoesBeforeTheEnvironment) {
 
 TEST(ConvolutionTuningTest, OtherValuesOfTheEnvironmentAreNamed) {
   for (const int64_t wrong : {-1, 3}) {
-    try {
-      convolution_tuning(std::nullopt, wrong);
-      FAIL() << wrong;
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find("MXNET_CUDNN_AUTOTUNE_DEFAULT: "), std::string::npos) << text;
-      EXPECT_NE(text.find("0, 1 or 2 expected"), std::string::npos) << text;
-    }
+    const std::string text = error_of([&] { convolution_tuning(std::nullopt, wrong); });
+    EXPECT_HAS(text, "MXNET_CUDNN_AUTOTUNE_DEFAULT: ");
+    EXPECT_HAS(text, "0, 1 or 2 expected");
   }
 }
 

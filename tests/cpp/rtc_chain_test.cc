@@ -6,6 +6,7 @@
 #include "cpp/ops/pointwise/chain_source.h"
 #include "cpp/ops/rtc/nvrtc.h"
 #include "tests/cpp/chain_maker.h"
+#include "tests/cpp/errors.h"
 #include "tests/cpp/fake_rtc/host_code.h"
 
 namespace mxlite::test {
@@ -234,8 +235,8 @@ TEST_F(RealNvrtcTest, StepsAreNotContracted) {
   options.push_back("--gpu-architecture=compute_90");
   const rtc::CompiledCode code = nvrtc_->compile({batch.source(), options, {}}, "9.0");
   const std::string ptx(reinterpret_cast<const char*>(code.image.data()));
-  EXPECT_NE(ptx.find("mul.rn.f32"), std::string::npos);
-  EXPECT_NE(ptx.find("add.rn.f32"), std::string::npos);
+  EXPECT_HAS(ptx, "mul.rn.f32");
+  EXPECT_HAS(ptx, "add.rn.f32");
   EXPECT_EQ(ptx.find("fma"), std::string::npos);
 }
 
@@ -245,19 +246,15 @@ TEST_F(RealNvrtcTest, NamesAndErrorsOfPrograms) {
        {},
        {"scale<float>"}},
       "9.0");
-  EXPECT_NE(code.names.at("scale<float>").find("scale"), std::string::npos);
-  try {
+  EXPECT_HAS(code.names.at("scale<float>"), "scale");
+  const auto compile_wrong = [&] {
     nvrtc_->compile({"__global__ void wrong(float* x) { x[0] = nothing; }", {}, {}}, "9.0");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kValue);
-    EXPECT_NE(std::string(error.what()).find("nothing"), std::string::npos);
-  }
+  };
+  EXPECT_HAS(error_of(compile_wrong, ErrorKind::kValue), "nothing");
   // A GPU that this NVRTC does not know gets PTX, which its driver translates.
   const rtc::CompiledCode later =
       nvrtc_->compile({"extern \"C\" __global__ void none() {}", {}, {}}, "99.9");
-  EXPECT_NE(std::string(reinterpret_cast<const char*>(later.image.data())).find(".target"),
-            std::string::npos);
+  EXPECT_HAS(reinterpret_cast<const char*>(later.image.data()), ".target");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/ops/rtc/code_store.h"
+#include "tests/cpp/errors.h"
 #include "tests/cpp/fake_rtc/host_code.h"
 
 namespace mxlite::rtc {
@@ -138,13 +139,13 @@ TEST_F(CodeStoreTest, WritersOfOneKeyLeaveAWholeFile) {
 TEST(Nvrtc, AMissingLibraryIsNamed) {
   std::string why_not;
   EXPECT_FALSE(Nvrtc::load("libno_such_nvrtc.so.13", &why_not));
-  EXPECT_NE(why_not.find("libno_such_nvrtc.so.13"), std::string::npos) << why_not;
+  EXPECT_HAS(why_not, "libno_such_nvrtc.so.13");
 }
 
 TEST(Nvrtc, AnotherLibraryIsRefused) {
   std::string why_not;
   EXPECT_FALSE(Nvrtc::load("libm.so.6", &why_not));
-  EXPECT_NE(why_not.find("libm.so.6 has no nvrtc"), std::string::npos) << why_not;
+  EXPECT_HAS(why_not, "libm.so.6 has no nvrtc");
 }
 
 TEST(FakeNvrtc, KernelsRunInTheEmulator) {

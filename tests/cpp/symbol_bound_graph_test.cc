@@ -10,6 +10,7 @@
 #include "cpp/symbol/bound_graph.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/files.h"
+#include "tests/cpp/errors.h"
 
 namespace mxlite::symbol {
 namespace {
@@ -99,14 +100,8 @@ TEST(BoundGraph, WritesTheSameGradientsTwice) {
 
 TEST(BoundGraph, NamesVariablesWithoutShape) {
   const NodeOutputs heads = classifier();
-  try {
-    bound_arrays(heads, {}, {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("the shape of data cannot be inferred"),
-              std::string::npos)
-        << error.what();
-  }
+  EXPECT_HAS(error_of([&] { bound_arrays(heads, {}, {}); }),
+             "the shape of data cannot be inferred");
 }
 
 TEST(ParamsFile, RefusesFilesThatAreMissing) {
