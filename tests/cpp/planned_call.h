@@ -44,11 +44,11 @@ inline Tensor moved(const Tensor& from, const TensorSpec& spec, const Layout& fr
 
 struct PlannedCall {
   OpCall call;
-  std::vector<PostOp> post_ops = {};
-  std::vector<Tensor> extras = {};  // one per kAdd
   Start start = Start::kPlain;
   bool training = false;
-  std::vector<uint8_t> constant = {};
+  std::vector<uint8_t> constant = {};  // by input
+  std::vector<PostOp> post_ops = {};
+  std::vector<Tensor> extras = {};  // one per kAdd
 
   std::optional<Plan> plan(std::vector<Layout>& layouts) const {
     std::vector<TensorSpec> specs = call.input_specs();

@@ -51,11 +51,10 @@ TEST(PlannedKernel, ConvolutionWithPostOps) {
         const bool full = c.channels == 21;
         if (f >= 4 && !full) continue;  // every activation once, with padded channels
         PlannedCall call{{"Convolution", conv_attrs(c, false), conv_inputs(c, 2, dtype)},
-                         fusions[f],
-                         {},
                          kStarts[f % 3],
                          false,
-                         {0, 1, 1}};
+                         {0, 1, 1},
+                         fusions[f]};
         if (!fusions[f].empty() && fusions[f][0].kind == PostOp::Kind::kAdd)
           call.extras.push_back(random_tensor(call.call.output_specs()[0], 77));
         call.expect_equal(str("fusion ", f, ", kernel ", c.kernel), 3);  // Winograd rounds more
@@ -92,8 +91,6 @@ TEST(PlannedKernel, WinogradConvolution) {
                                    {c.filters, c.channels, c.kernel, c.kernel},
                                    {c.filters}},
                                   DType::kFloat32)},
-                         {},
-                         {},
                          kStarts[fusion % 3],
                          false,
                          {0, constant, constant}};
@@ -126,8 +123,7 @@ TEST(PlannedKernel, WinogradGradients) {
       const Tensor grad = random_tensor(forward.output_specs()[0], 5);
       for (const bool no_bias : {true, false}) {
         attrs.back().second = no_bias;
-        PlannedCall weight{
-            {"_convolution_backward_weight", attrs, {grad, in[0]}}, {}, {}, start, true};
+        PlannedCall weight{{"_convolution_backward_weight", attrs, {grad, in[0]}}, start, true};
         std::vector<Layout> layouts;
         const auto plan = weight.plan(layouts);
         ASSERT_TRUE(plan.has_value());
@@ -136,7 +132,7 @@ TEST(PlannedKernel, WinogradGradients) {
         weight.expect_equal(str("weight, pad ", c.pad), 5);
       }
       attrs.push_back({"data_shape", in[0].spec.shape});
-      PlannedCall data{{"_convolution_backward_data", attrs, {grad, in[1]}}, {}, {}, start, true};
+      PlannedCall data{{"_convolution_backward_data", attrs, {grad, in[1]}}, start, true};
       std::vector<Layout> layouts;
       const auto plan = data.plan(layouts);
       ASSERT_TRUE(plan.has_value());
@@ -149,7 +145,7 @@ TEST(PlannedKernel, WinogradGradients) {
 TEST(PlannedKernel, WinogradOnlyWhereItIsTheSameFunctionAndPays) {
   const auto refuses = [](const Attrs& attrs, const Shape& data, const Shape& weight, DType dtype) {
     return !is_winograd(
-        {{"Convolution", attrs, tensors({data, weight}, dtype)}, {}, {}, {}, false, {0, 1}});
+        {{"Convolution", attrs, tensors({data, weight}, dtype)}, Start::kPlain, false, {0, 1}});
   };
   Attrs attrs = {{"kernel", Shape{3, 3}},
                  {"pad", Shape{1, 1}},
@@ -204,14 +200,11 @@ TEST(PlannedKernel, ConvolutionGradients) {
         const Tensor grad = random_tensor(forward.output_specs()[0], 5);
         Attrs with_shape = conv_attrs(c, true);
         with_shape.push_back({"data_shape", in[0].spec.shape});
-        PlannedCall{{"_convolution_backward_data", with_shape, {grad, in[1]}}, {}, {}, start, true}
+        PlannedCall{{"_convolution_backward_data", with_shape, {grad, in[1]}}, start, true}
             .expect_equal("data");
         for (const bool no_bias : {true, false})
-          PlannedCall{{"_convolution_backward_weight", conv_attrs(c, no_bias), {grad, in[0]}},
-                      {},
-                      {},
-                      start,
-                      true}
+          PlannedCall{
+              {"_convolution_backward_weight", conv_attrs(c, no_bias), {grad, in[0]}}, start, true}
               .expect_equal("weight", 2);
       }
 }
@@ -241,6 +234,9 @@ TEST(PlannedKernel, Deconvolution) {
         const Shape data = last ? Shape{2, 7, 9, 18} : Shape{2, 18, 7, 9};
         const Shape weight = last ? Shape{18, 4, 4, 22 / groups} : Shape{18, 22 / groups, 4, 4};
         PlannedCall{{"Deconvolution", attrs, tensors({data, weight, {22}}, dtype)},
+                    Start::kPlain,
+                    false,
+                    {},
                     {activation("relu", {})}}
             .expect_equal(layout);
       }
@@ -253,8 +249,6 @@ TEST(PlannedKernel, FullyConnected) {
         const Attrs attrs = {{"num_hidden", int64_t{77}}};
         PlannedCall call{
             {"FullyConnected", attrs, tensors({{rows, 20, 3, 5}, {77, 300}, {77}}, dtype)},
-            {},
-            {},
             Start::kChannelsLast,
             false,
             {0, constant, constant}};

@@ -15,15 +15,11 @@ TEST(PlannedKernel, Pooling) {
                         {"pad", Shape{1, 1}},
                         {"pool_type", std::string(type)}},
                        tensors({{2, channels, 14, 15}}, dtype)},
-                      {},
-                      {},
                       start}
               .expect_equal(type);
         PlannedCall{{"Pooling",
                      {{"global_pool", true}, {"pool_type", std::string(type)}},
                      tensors({{2, 40, 7, 9}}, dtype)},
-                    {},
-                    {},
                     start}
             .expect_equal("global");
       }
@@ -44,8 +40,6 @@ TEST(PlannedKernel, PoolingGradients) {
                              {"pool_type", std::string(type)},
                              {"data_shape", data}},
                             in},
-                           {},
-                           {},
                            start,
                            true};
           call.expect_equal(type);
@@ -55,8 +49,7 @@ TEST(PlannedKernel, PoolingGradients) {
 
 TEST(PlannedKernel, Lrn) {
   for (const Start start : kStarts)
-    PlannedCall{
-        {"LRN", {{"nsize", int64_t{5}}}, tensors({{2, 23, 9, 11}}, DType::kFloat32)}, {}, {}, start}
+    PlannedCall{{"LRN", {{"nsize", int64_t{5}}}, tensors({{2, 23, 9, 11}}, DType::kFloat32)}, start}
         .expect_equal("lrn");
 }
 
@@ -66,7 +59,7 @@ TEST(PlannedKernel, ElementWise) {
     for (const Start start : {Start::kChannelsLast, Start::kBlocked}) {
       const auto expect = [&](const char* op, const Attrs& attrs,
                               const std::vector<Shape>& shapes) {
-        PlannedCall call{{op, attrs, tensors(shapes, dtype)}, {}, {}, start};
+        PlannedCall call{{op, attrs, tensors(shapes, dtype)}, start};
         call.expect_equal(op);
       };
       expect("Activation", {{"act_type", std::string("tanh")}}, {full});
@@ -86,8 +79,7 @@ TEST(PlannedKernel, ElementWise) {
 
 TEST(PlannedKernel, PaddedMemoryIsNotTouchedByPlainKernels) {
   std::vector<Layout> layouts;
-  const PlannedCall call{
-      {"exp", {}, tensors({{2, 19, 5, 6}}, DType::kFloat32)}, {}, {}, Start::kBlocked};
+  const PlannedCall call{{"exp", {}, tensors({{2, 19, 5, 6}}, DType::kFloat32)}, Start::kBlocked};
   EXPECT_FALSE(call.plan(layouts).has_value());
 }
 
@@ -99,8 +91,7 @@ TEST(PlannedKernel, Concat) {
           Shape a{2, channels, 5, 6}, b = a, c = a;
           b[axis] = channels == 19 ? 3 : 16;
           c[axis] = channels == 19 ? 20 : 64;
-          PlannedCall call{
-              {"Concat", {{"dim", int64_t{axis}}}, tensors({a, b, c}, dtype)}, {}, {}, start};
+          PlannedCall call{{"Concat", {{"dim", int64_t{axis}}}, tensors({a, b, c}, dtype)}, start};
           call.expect_equal(str("axis ", axis));
           if (channels == 48) call.expect_layout_kept(0);
         }
@@ -114,8 +105,6 @@ TEST(PlannedKernel, SliceAxis) {
             {"slice_axis",
              {{"axis", int64_t{axis - 4}}, {"begin", int64_t{16}}, {"end", int64_t{-16}}},
              tensors({{48, 64, 40, 36}}, dtype)},
-            {},
-            {},
             start};
         call.expect_equal(str("axis ", axis));
         call.expect_layout_kept(0);
@@ -129,8 +118,6 @@ TEST(PlannedKernel, SliceAxisInsideABlockIsLeftToThePlainKernel) {
         {"slice_axis",
          {{"axis", int64_t{1}}, {"begin", int64_t{begin}}, {"end", int64_t{end}}},
          tensors({{2, 48, 5, 6}}, DType::kFloat32)},
-        {},
-        {},
         Start::kBlocked};
     EXPECT_FALSE(call.plan(layouts).has_value());
   }

@@ -23,8 +23,8 @@ TEST(PlannedKernel, BatchNorm) {
           for (const bool fix_gamma : {false, true}) {
             const auto fresh = [&] { return batch_norm_inputs(shape, dtype); };
             const Attrs attrs = {{"fix_gamma", fix_gamma}, {"eps", 1e-3}};
-            PlannedCall native{{"BatchNorm", attrs, fresh()}, {}, {}, start, training};
-            PlannedCall planned{{"BatchNorm", attrs, fresh()}, {}, {}, start, training};
+            PlannedCall native{{"BatchNorm", attrs, fresh()}, start, training};
+            PlannedCall planned{{"BatchNorm", attrs, fresh()}, start, training};
             if (!onednn::computes_in(dtype)) continue;
             const auto got = planned.run_planned();
             // The native kernel adds up in doubles and is as fast.
@@ -36,7 +36,8 @@ TEST(PlannedKernel, BatchNorm) {
             for (size_t i = 3; i < 5; ++i)  // running statistics
               EXPECT_LE(relative_error(planned.call.inputs[i], native.call.inputs[i]), 1e-4) << i;
             if (!training) {
-              PlannedCall fused{{"BatchNorm", attrs, fresh()}, {activation("relu", {})}, {}, start};
+              PlannedCall fused{
+                  {"BatchNorm", attrs, fresh()}, start, false, {}, {activation("relu", {})}};
               fused.expect_equal("relu");
             }
           }
@@ -52,8 +53,6 @@ TEST(PlannedKernel, BatchNormGradients) {
           PlannedCall call{{"_batch_norm_backward",
                             {{"fix_gamma", fix_gamma}, {"batch_stats", batch_stats}},
                             {random_tensor({data, dtype}, 8), in[0], in[1], in[3], in[4]}},
-                           {},
-                           {},
                            start,
                            true};
           if (batch_stats && start == Start::kPlain)
@@ -84,8 +83,8 @@ TEST(PlannedKernel, BatchNormWithAdditionAndRelu) {
                 return in;
               };
               const Attrs attrs = {{"fix_gamma", fix_gamma}, {"use_global_stats", global}};
-              PlannedCall native{{op, attrs, fresh()}, {}, {}, start, true};
-              PlannedCall planned{{op, attrs, fresh()}, {}, {}, start, true};
+              PlannedCall native{{op, attrs, fresh()}, start, true};
+              PlannedCall planned{{op, attrs, fresh()}, start, true};
               const auto expected = native.run_native();
               const auto got = planned.run_planned();
               ASSERT_TRUE(got.has_value()) << op;
@@ -110,24 +109,17 @@ TEST(PlannedKernel, BatchNormGradientsThroughAdditionAndRelu) {
                          output = random_tensor({shape, dtype}, 9);
             const Attrs attrs = {{"fix_gamma", fix_gamma}, {"batch_stats", batch_stats}};
             const std::string what = str("batch_stats ", batch_stats);
-            PlannedCall{{"_batch_norm_backward", attrs, {grad, in[0], in[1], in[3], in[4]}},
-                        {},
-                        {},
-                        start,
-                        true}
+            PlannedCall{
+                {"_batch_norm_backward", attrs, {grad, in[0], in[1], in[3], in[4]}}, start, true}
                 .expect_equal(what, 5);
             PlannedCall{
                 {"_batch_norm_relu_backward", attrs, {grad, in[0], in[1], in[2], in[3], in[4]}},
-                {},
-                {},
                 start,
                 true}
                 .expect_equal(what, 5);
             PlannedCall{{"_batch_norm_add_relu_backward",
                          attrs,
                          {grad, output, in[0], in[1], in[3], in[4]}},
-                        {},
-                        {},
                         start,
                         true}
                 .expect_equal(what, 5);
