@@ -44,15 +44,6 @@ class Cell : public Maker {
   ValueId lengths(int64_t most) {
     return scale(op("abs", {input({kBatch})}), static_cast<double>(most));
   }
-  // As BERTEncoder and DotProductSelfAttentionCell make it: (batch * heads, length).
-  ValueId rows_of(ValueId length) {
-    const ValueId steps = op("_contrib_arange_like", {qkv}, {{"axis", int64_t{0}}});
-    const ValueId zeros = reshape(op("zeros_like", {steps}), Shape{1, kLength});
-    ValueId v = op("broadcast_add", {reshape(length, Shape{kBatch, 1}), zeros});
-    v = op("expand_dims", {op("Cast", {v}, {{"dtype", DType::kInt32}})}, {{"axis", int64_t{1}}});
-    v = op("broadcast_axis", {v}, {{"axis", Shape{1}}, {"size", Shape{kHeads}}});
-    return reshape(v, Shape{kMatrices, kLength});
-  }
 
   // 1 where key < length, as (batch, q_length, k_length), and once more for all heads.
   ValueId mask(ValueId length, int64_t q_length, int64_t k_length) {
@@ -74,34 +65,6 @@ class Cell : public Maker {
     return op("where", {mask, scores, scale(op("ones_like", {scores}), by)});
   }
 };
-
-TEST(FuseAttention, SelfAttentionOnInterleavedProjections) {
-  for (const bool with_length : {false, true}) {
-    Cell c;
-    const ValueId scores = c.qk();
-    const ValueId weights =
-        with_length ? c.softmax(scores, c.rows_of(c.lengths(kLength))) : c.softmax(scores);
-    const Graph g = c.finish({c.valatt(c.dropout(weights, 0.5))});
-    const Graph made = fused(g);
-    EXPECT_EQ(count_ops(made, "_interleaved_selfatt"), 1) << made.text();
-    EXPECT_EQ(count_ops(made, "softmax") + count_ops(made, kQk) + count_ops(made, kValatt), 0);
-    EXPECT_EQ(count_ops(made, "broadcast_axis"), 0) << made.text();
-    expect_same_as_eager(g, 1);
-  }
-}
-
-TEST(FuseAttention, DecoderToEncoder) {
-  Cell c;
-  const ValueId queries = c.input({kLength, kBatch, kHeads * kDepth});
-  const ValueId keys_values = c.input({kKeys, kBatch, kHeads * 2 * kDepth});
-  ValueId v =
-      c.op("_contrib_interleaved_matmul_encdec_qk", {queries, keys_values}, {{"heads", kHeads}});
-  v = c.op("_contrib_interleaved_matmul_encdec_valatt", {keys_values, c.softmax(v)},
-           {{"heads", kHeads}});
-  const Graph g = c.finish({v});
-  EXPECT_EQ(count_ops(fused(g), "_interleaved_encdec"), 1);
-  expect_same_as_eager(g, 2);
-}
 
 TEST(FuseAttention, AddedMasksOfKnownBounds) {
   for (const bool all_heads : {false, true}) {
@@ -170,28 +133,19 @@ TEST(FuseAttention, NotAcrossProjectionsOrHeads) {
 }
 
 TEST(FuseAttention, NotWithAnotherSoftmaxOrDropout) {
-  const auto count = [](auto&& weights) {
+  const auto count = [](const char* op, const Attrs& attrs, bool is_dropout) {
     Cell c;
-    return count_fused(c.finish({c.valatt(weights(c, c.qk()))}));
+    const ValueId scores = c.qk();
+    return count_fused(
+        c.finish({c.valatt(c.op(op, {is_dropout ? c.softmax(scores) : scores}, attrs))}));
   };
-  EXPECT_EQ(count([](Cell& c, ValueId v) { return c.softmax(v); }), 1);
-  EXPECT_EQ(count([](Cell& c, ValueId v) {
-              return c.op("softmax", {v}, {{"axis", int64_t{1}}});
-            }),
-            0);
-  EXPECT_EQ(count([](Cell& c, ValueId v) {
-              return c.op("softmax", {v}, {{"temperature", 2.0}});
-            }),
-            0);
-  EXPECT_EQ(count([](Cell& c, ValueId v) {
-              return c.op("Dropout", {c.softmax(v)}, {{"p", 0.5}, {"mode", std::string("always")}});
-            }),
-            0);
-  EXPECT_EQ(count([](Cell& c, ValueId v) {
-              return c.op("Dropout", {c.softmax(v)}, {{"p", 0.5}, {"axes", Shape{1}}});
-            }),
-            0);
-  EXPECT_EQ(count([](Cell& c, ValueId v) { return c.op("log_softmax", {v}); }), 0);
+  EXPECT_EQ(count("softmax", {}, false), 1);
+  EXPECT_EQ(count("softmax", {{"axis", int64_t{1}}}, false), 0);
+  EXPECT_EQ(count("softmax", {{"temperature", 2.0}}, false), 0);
+  EXPECT_EQ(count("log_softmax", {}, false), 0);
+  EXPECT_EQ(count("Dropout", {{"p", 0.5}}, true), 1);
+  EXPECT_EQ(count("Dropout", {{"p", 0.5}, {"mode", std::string("always")}}, true), 0);
+  EXPECT_EQ(count("Dropout", {{"p", 0.5}, {"axes", Shape{1}}}, true), 0);
 }
 
 TEST(FuseAttention, NotWithLengthsOfSingleQueries) {

@@ -1,5 +1,4 @@
 // The channels-last pass: which nodes it converts, where it transposes, and equal values.
-#include "cpp/graph/gradient.h"
 #include "cpp/graph/rewrite.h"
 #include "tests/cpp/graph_test_util.h"
 
@@ -185,20 +184,8 @@ TEST(ChannelsLast, GradientsOfPaddedImagesAndWeights) {
       const Graph before = one_layer(dtype, channels, 1, true);
       const Graph after = channels_last(before, kGpu);
       ASSERT_EQ(count_ops(after, "Pad"), 2);
-      const auto gradients = [](const Graph& graph) {
-        const Arrays arrays = random_arrays(graph, 3);
-        const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1),
-            heads(graph.outputs.size(), 1);
-        const BackwardGraph backward = build_backward(graph, needs, heads, false);
-        Graph forward = graph;
-        forward.outputs = backward.saved;
-        Arrays in{run_eagerly(forward, arrays), arrays.parameters};
-        std::mt19937 gen(5);
-        for (const ValueId v : graph.outputs)
-          in.inputs.push_back(random_array(graph.spec(v), gen, -1));
-        return run_eagerly(backward.graph, in);
-      };
-      const auto want = gradients(before), got = gradients(after);
+      const auto want = run_with_gradients(before, random_arrays(before, 3));
+      const auto got = run_with_gradients(after, random_arrays(after, 3));
       ASSERT_EQ(want.size(), got.size());
       for (size_t i = 0; i < want.size(); ++i) {
         SCOPED_TRACE(i);

@@ -1,6 +1,5 @@
 // Convolutions that add up channels for BatchNorm: which are joined, and that values, statistics
 // and gradients stay those of the separate operators.
-#include "cpp/graph/gradient.h"
 #include "cpp/graph/passes/training_passes.h"
 #include "tests/cpp/graph_test_util.h"
 
@@ -52,21 +51,10 @@ ValueId image(Maker& m, const Options& o) {
                  o.dtype);
 }
 
-// Outputs, then gradients of everything, then the parameters as the run left them.
+// Outputs, gradients, then the parameters as the run left them.
 std::vector<NDArrayRef> results_of(const Graph& graph) {
   const Arrays arrays = random_arrays(graph, 3);
-  const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1),
-      heads(graph.outputs.size(), 1);
-  const BackwardGraph backward = build_backward(graph, needs, heads, false);
-  Graph forward = graph;
-  forward.outputs.insert(forward.outputs.end(), backward.saved.begin(), backward.saved.end());
-  std::vector<NDArrayRef> results = run_eagerly(forward, arrays);
-  const auto saved = results.begin() + static_cast<std::ptrdiff_t>(graph.outputs.size());
-  Arrays in{{saved, results.end()}, arrays.parameters};
-  std::mt19937 gen(5);
-  for (const ValueId v : graph.outputs) in.inputs.push_back(random_array(graph.spec(v), gen, -1));
-  results.erase(saved, results.end());
-  for (const NDArrayRef& grad : run_eagerly(backward.graph, in)) results.push_back(grad);
+  std::vector<NDArrayRef> results = run_with_gradients(graph, arrays);
   results.insert(results.end(), arrays.parameters.begin(), arrays.parameters.end());
   return results;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cpp/graph/gradient.h"
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/run/executable.h"
 
@@ -48,6 +49,10 @@ class Maker {
     graph.outputs = std::move(outputs);
     return graph;
   }
+};
+
+struct TrainingMaker : Maker {
+  TrainingMaker() { graph.training = true; }
 };
 
 inline int count_ops(const Graph& g, std::string_view op) {
@@ -118,6 +123,28 @@ inline std::vector<NDArrayRef> run_eagerly(const Graph& g, const Arrays& arrays)
   std::vector<NDArrayRef> result;
   for (ValueId v : g.outputs) result.push_back(at(v));
   return result;
+}
+
+// The backward graph from all outputs to all inputs and parameters.
+inline BackwardGraph backward_of_all(const Graph& g, bool repeats = false) {
+  const std::vector<uint8_t> needs(g.inputs.size() + g.parameters.size(), 1),
+      heads(g.outputs.size(), 1);
+  return build_backward(g, needs, heads, repeats);
+}
+
+// Outputs, then the gradients of everything for random gradients of the outputs.
+inline std::vector<NDArrayRef> run_with_gradients(const Graph& g, const Arrays& arrays) {
+  const BackwardGraph backward = backward_of_all(g);
+  Graph forward = g;
+  forward.outputs.insert(forward.outputs.end(), backward.saved.begin(), backward.saved.end());
+  std::vector<NDArrayRef> results = run_eagerly(forward, arrays);
+  const auto saved = results.begin() + static_cast<std::ptrdiff_t>(g.outputs.size());
+  Arrays in{{saved, results.end()}, arrays.parameters};
+  std::mt19937 gen(5);
+  for (const ValueId v : g.outputs) in.inputs.push_back(random_array(g.spec(v), gen, -1));
+  results.erase(saved, results.end());
+  for (const NDArrayRef& grad : run_eagerly(backward.graph, in)) results.push_back(grad);
+  return results;
 }
 
 inline void expect_close(const NDArrayRef& a, const NDArrayRef& b, double tolerance) {

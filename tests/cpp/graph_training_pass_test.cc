@@ -1,5 +1,4 @@
 // Passes over graphs of training, and what their backward graphs compute again.
-#include "cpp/graph/gradient.h"
 #include "cpp/graph/passes/training_passes.h"
 #include "tests/cpp/graph_test_util.h"
 
@@ -22,8 +21,7 @@ ValueId placed(Maker& m, ValueId grad, const Shape& whole, int64_t begin) {
 }
 
 TEST(JoinSlices, ThoseThatCoverTheArray) {
-  Maker m;
-  m.graph.training = true;
+  TrainingMaker m;
   const Shape whole{20, 12, 90};
   const ValueId q = m.input({20, 4, 90}), k = m.input({20, 6, 90}), v = m.input({20, 2, 90});
   // In another order than that of the slices.
@@ -40,8 +38,7 @@ TEST(JoinSlices, ThoseThatCoverTheArray) {
 TEST(JoinSlices, NothingElse) {
   const Shape whole{20, 12, 90};
   const auto kept = [&](auto build) {
-    Maker m;
-    m.graph.training = true;
+    TrainingMaker m;
     const ValueId y = build(m);
     const Graph traced = m.finish({m.op("tanh", {y}), y});
     const Graph g = checked(join_slices(traced, kExact), "join-slices");
@@ -76,8 +73,7 @@ TEST(JoinSlices, NothingElse) {
 TEST(AddEmbeddingRows, ToTheGradientOfTheTiedLayer) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
     for (const bool rows_first : {false, true}) {
-      Maker m;
-      m.graph.training = true;
+      TrainingMaker m;
       const ValueId grad = m.input({300, 24}, dtype), places = m.input({300});
       const ValueId index = m.op("Cast", {m.op("_mul_scalar", {places}, {{"scalar", 1100.0}})},
                                  {{"dtype", DType::kInt32}});  // some are beyond the table
@@ -96,8 +92,7 @@ TEST(AddEmbeddingRows, ToTheGradientOfTheTiedLayer) {
 }
 
 TEST(AddEmbeddingRows, NotIfTheRowsAreNeededToo) {
-  Maker m;
-  m.graph.training = true;
+  TrainingMaker m;
   const ValueId rows =
       m.op("_embedding_backward", {m.input({300, 24}), m.input({300}, DType::kInt32)},
            {{"input_dim", int64_t{1000}}, {"output_dim", int64_t{24}}});
@@ -110,8 +105,7 @@ TEST(AddEmbeddingRows, NotIfTheRowsAreNeededToo) {
 TEST(FuseDropout, WithTheAdditionOfAResidual) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64})
     for (const bool dropout_first : {false, true}) {
-      Maker m;
-      m.graph.training = true;
+      TrainingMaker m;
       const ValueId x = m.input({200, 300}, dtype), y = m.input({200, 300}, dtype);
       const ValueId dropped = m.op("Dropout", {x}, {{"p", 0.3}});
       const ValueId sum =
@@ -131,8 +125,7 @@ TEST(FuseDropout, WithTheAdditionOfAResidual) {
 
 TEST(FuseDropout, NotIfSomethingElseWouldChange) {
   const auto kept = [](auto build) {
-    Maker m;
-    m.graph.training = true;
+    TrainingMaker m;
     const std::vector<ValueId> outputs = build(m);
     const Graph g = fuse_dropout(m.finish(outputs), kExact);
     EXPECT_EQ(count_ops(g, "_dropout_add"), 0) << g.text();
@@ -158,8 +151,7 @@ TEST(FuseDropout, NotIfSomethingElseWouldChange) {
 
 // Two dense layers with GELU between them.
 BackwardGraph backward_of(int64_t rows, bool repeats) {
-  Maker m;
-  m.graph.training = true;
+  TrainingMaker m;
   const ValueId x = m.input({rows, 32});
   const ValueId w1 = m.parameter({512, 32}), w2 = m.parameter({32, 512});
   const ValueId inner =
@@ -168,8 +160,7 @@ BackwardGraph backward_of(int64_t rows, bool repeats) {
   const ValueId y =
       m.op("FullyConnected", {active, w2}, {{"num_hidden", int64_t{32}}, {"no_bias", true}});
   const Graph graph = m.finish({y});
-  const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1), heads(1, 1);
-  return build_backward(graph, needs, heads, repeats);
+  return backward_of_all(graph, repeats);
 }
 
 TEST(Gradient, ComputesLargeResultsOfGeluAgain) {
@@ -185,8 +176,7 @@ TEST(JoinGelu, WithItsGradient) {
   for (const char* type : {"gelu", "gelu_tanh"})
     for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat64})
       for (const bool gelu_first : {false, true}) {
-        Maker m;
-        m.graph.training = true;
+        TrainingMaker m;
         const Attrs attrs{{"act_type", std::string(type)}};
         const ValueId grad = m.input({70, 333}, dtype), x = m.input({70, 333}, dtype);
         ValueId y{}, x_grad{};
@@ -209,8 +199,7 @@ TEST(JoinGelu, WithItsGradient) {
 
 TEST(JoinGelu, NotIfTheyDoNotBelongTogether) {
   const auto kept = [](auto build) {
-    Maker m;
-    m.graph.training = true;
+    TrainingMaker m;
     const std::vector<ValueId> outputs = build(m);
     const Graph g = checked(join_gelu(m.finish(outputs), kExact), "join-gelu");
     EXPECT_EQ(count_ops(g, "_gelu_and_backward"), 0) << g.text();
@@ -248,15 +237,13 @@ TEST(JoinGelu, InTheBackwardOfTwoDenseLayers) {
 
 TEST(Gradient, ComputesLargeResultsOfLayerNormAgain) {
   const auto backward = [](int64_t rows, bool repeats) {
-    Maker m;
-    m.graph.training = true;
+    TrainingMaker m;
     const ValueId x = m.op("tanh", {m.input({rows, 512})});
     const ValueId gamma = m.parameter({512}), beta = m.parameter({512}), w = m.parameter({8, 512});
     const ValueId norm = m.op("LayerNorm", {x, gamma, beta});
     const Graph graph = m.finish(
         {m.op("FullyConnected", {norm, w}, {{"num_hidden", int64_t{8}}, {"no_bias", true}})});
-    const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1), heads(1, 1);
-    return build_backward(graph, needs, heads, repeats);
+    return backward_of_all(graph, repeats);
   };
   const BackwardGraph again = backward(1024, true), kept = backward(1024, false);
   EXPECT_EQ(count_ops(again.graph, "LayerNorm"), 1) << again.graph.text();
@@ -268,12 +255,10 @@ TEST(Gradient, ComputesLargeResultsOfLayerNormAgain) {
 // Returns the backward graph of BlockGrad applied to the value that `build` makes.
 template <class Build>
 BackwardGraph backward_below_block_grad(Build build) {
-  Maker m;
-  m.graph.training = true;
+  TrainingMaker m;
   const ValueId x = m.input({4, 3}), w = m.parameter({3, 3});
   const Graph graph = m.finish({m.op("BlockGrad", {build(m, x, w)})});
-  const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1), heads(1, 1);
-  return build_backward(graph, needs, heads, false);
+  return backward_of_all(graph, false);
 }
 
 TEST(Gradient, LossesBelowBlockGradHaveTheirs) {
@@ -300,17 +285,15 @@ TEST(Gradient, NothingElseBelowBlockGradIsDifferentiated) {
 // Bytes that the backward of a residual block keeps of the values after the addition.
 TEST(FuseNorm, KeepsABitPerElementOnGpus) {
   const auto kept = [](DeviceType device) {
-    Maker m;
-    m.graph.training = true;
+    TrainingMaker m;
     const ValueId x = m.input({4, 16, 12, 12}), shortcut = m.input({4, 16, 12, 12});
     const ValueId sum = m.op("elemwise_add", {m.batch_norm(x), shortcut});
     // Pooling of this kind reads only the shape of its input in backward.
     const ValueId y = m.op("mean", {m.op("relu", {sum})}, {{"axis", Shape{2, 3}}});
     const PassContext context{{device, 0}, true, false};
     const Graph graph = checked(fuse_norm(m.finish({y}), context), "fuse-norm");
-    const std::vector<uint8_t> needs(graph.inputs.size() + graph.parameters.size(), 1), heads(1, 1);
     int64_t bytes = 0;
-    for (const ValueId v : build_backward(graph, needs, heads, true).saved)
+    for (const ValueId v : backward_of_all(graph, true).saved)
       if (graph.node(v).kind == NodeKind::kOp) {
         const TensorSpec& spec = graph.spec(v);
         bytes += spec.shape.size() * static_cast<int64_t>(dtype_size(spec.dtype));
