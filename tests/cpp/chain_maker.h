@@ -30,11 +30,9 @@ class ChainMaker {
     std::vector<Tensor> in;
     for (int v : step.inputs) in.push_back(tensor(v));
     const OpCall call(*step.op, step.params, in);
-    const auto from = call.input_specs(), to = call.output_specs();
-    const Kernel& kernel = step.op->select_kernel(DeviceType::kCPU, step.params.get(), from, to);
-    tensors_.push_back(call.run(kernel.name)[0]);
+    tensors_.push_back(call.run(call.selected().name)[0]);
     const TensorSpec made = tensors_.back().spec;
-    if (const auto row = pointwise::find_row_end(*step.op, step.params.get(), from[0], made))
+    if (const auto row = pointwise::find_row_end(*step.op, step.params.get(), in[0].spec, made))
       chain.row_end = row;
     step.outputs = {static_cast<int>(chain.values.size())};
     chain.values.push_back({Shape{made.shape.size()}, made.dtype});

@@ -70,6 +70,9 @@ struct OpCall {
     const Specs specs = op.infer(params.get(), input_specs());
     return {specs.begin(), specs.end()};
   }
+  const Kernel& selected() const {
+    return op.select_kernel(DeviceType::kCPU, params.get(), input_specs(), output_specs());
+  }
   const Kernel* find(std::string_view kernel) const {
     for (const Kernel& k : op.kernels[DeviceType::kCPU])
       if (kernel == k.name) return &k;
