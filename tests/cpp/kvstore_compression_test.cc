@@ -37,17 +37,6 @@ TEST(Compression, TwoBitPutsTheFirstValueInTheHighestBitsOfTheFirstByte) {
   gradient[17] = -0.5F;  // 10, second pair of the second word
   const auto words = compressed(how, gradient, residual);
   EXPECT_EQ(bytes_of(words), (std::vector<uint8_t>{0xe0, 0x03, 0, 0, 0x20, 0, 0, 0}));
-  EXPECT_EQ(residual[0], 0.0F);
-  EXPECT_EQ(residual[1], -0.25F);
-  EXPECT_EQ(residual[2], 0.25F);
-  EXPECT_EQ(residual[7], 1.5F);
-  std::vector<float> values(18, 9.0F);
-  decompress(how, words.data(), values);
-  EXPECT_EQ(values[0], 0.5F);
-  EXPECT_EQ(values[1], -0.5F);
-  EXPECT_EQ(values[2], 0.0F);
-  EXPECT_EQ(values[7], 0.5F);
-  EXPECT_EQ(values[17], -0.5F);
 }
 
 TEST(Compression, OneBitIsSetAboveTheThreshold) {
@@ -59,13 +48,6 @@ TEST(Compression, OneBitIsSetAboveTheThreshold) {
   gradient[9] = 3.0F;
   const auto words = compressed(how, gradient, residual);
   EXPECT_EQ(bytes_of(words), (std::vector<uint8_t>{0x80, 0x40, 0, 0}));
-  EXPECT_EQ(residual[0], -0.5F);
-  EXPECT_EQ(residual[1], 1.25F);
-  EXPECT_EQ(residual[9], 2.0F);
-  std::vector<float> values(10);
-  decompress(how, words.data(), values);
-  EXPECT_EQ(values[0], 1.0F);
-  EXPECT_EQ(values[1], -1.0F);
 }
 
 TEST(Compression, EqualsTheRuleValueByValueOverManySteps) {

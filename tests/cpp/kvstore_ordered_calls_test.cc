@@ -10,6 +10,15 @@
 namespace mxlite {
 namespace {
 
+// Lets `reader` read what a rank has announced.
+void deliver(OrderedCalls& from, int rank, OrderedCalls& reader) {
+  FrameWriter writer;
+  from.write(writer);
+  const std::vector<std::byte> bytes = writer.take();
+  FrameReader frame(bytes, "test");
+  reader.read(rank, frame);
+}
+
 class Job {
  public:
   explicit Job(int ranks) : ranks_(static_cast<size_t>(ranks), OrderedCalls(ranks)) {}
@@ -89,11 +98,7 @@ TEST(OrderedCalls, AWithdrawnCallIsForgotten) {
   }
   OrderedCalls stranger(2);
   stranger.withdraw({}, 9);
-  FrameWriter writer;
-  stranger.write(writer);
-  const std::vector<std::byte> bytes = writer.take();
-  FrameReader frame(bytes, "test");
-  EXPECT_THROW(job.rank(0).read(1, frame), Error);
+  EXPECT_THROW(deliver(stranger, 1, job.rank(0)), Error);
 }
 
 TEST(OrderedCalls, ReadinessInAnyOrderCompletesEveryCallOnceAndAscending) {
@@ -149,13 +154,7 @@ const std::vector<int>* members_of(int32_t set) {
 
 // Moves what every rank has announced to `reader`.
 void exchange(OrderedCalls& reader, std::vector<OrderedCalls>& ranks) {
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    FrameWriter writer;
-    ranks[r].write(writer);
-    const auto bytes = writer.take();
-    FrameReader frame(bytes, "test");
-    reader.read(static_cast<int>(r), frame);
-  }
+  for (size_t r = 0; r < ranks.size(); ++r) deliver(ranks[r], static_cast<int>(r), reader);
 }
 
 TEST(OrderedCalls, SetsAndMessagesHaveNumbersAndRanksOfTheirOwn) {
@@ -206,11 +205,7 @@ TEST(OrderedCalls, CallsOfOtherRanksAreRefused) {
                                                                               {0, {0, -1, 1}}}) {
     OrderedCalls calls(3, members_of);
     calls.announce({1, 1, false, channel});
-    FrameWriter writer;
-    calls.write(writer);
-    const auto bytes = writer.take();
-    FrameReader frame(bytes, "test");
-    EXPECT_THROW(calls.read(rank, frame), Error);
+    EXPECT_THROW(deliver(calls, rank, calls), Error);
   }
 }
 
