@@ -197,22 +197,23 @@ void give_kernels(OpRegistry& ops) {
   }
 }
 
-// Planned kernels and reorders run on the host, in the stream's order.
-void give_plan(Plan& plan) {
-  plan.run = [run = plan.run](KernelContext& ctx, std::span<void* const> in,
-                              std::span<void* const> out, void* scratch) {
-    const auto work = [run, scratch, in = std::vector<void*>(in.begin(), in.end()),
+// Lets the plan run on the host, in the stream's order.
+void run_in_order(Plan& plan, const char* name, bool is_awaited) {
+  plan.run = [run = plan.run, name, is_awaited](KernelContext& ctx, std::span<void* const> in,
+                                                std::span<void* const> out, void* scratch) {
+    const auto work = [run, name, scratch, in = std::vector<void*>(in.begin(), in.end()),
                        out = std::vector<void*>(out.begin(), out.end())] {
       KernelContext host;
       host.stream = own_stream();
-      run_own("a planned kernel", [&] { run(host, in, out, scratch); });
+      run_own(name, [&] { run(host, in, out, scratch); });
     };
-    if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream))
-      return recording->keep([work](RandomState) { work(); });
+    if (!is_awaited || dynamic_cast<RecordingStream*>(ctx.stream))
+      return give_to(*ctx.stream, work);
     ctx.stream->synchronize();
     work();
   };
 }
+void give_plan(Plan& plan) { run_in_order(plan, "a planned kernel", /*is_awaited=*/true); }
 
 // Planners are plain function pointers: number I asks the kernel's own planner.
 constexpr size_t kMostPlanners = 64;
@@ -251,23 +252,9 @@ void give_plans(const OpRegistry& ops) {
     set_layout_backend(DeviceType::kCUDA, {own.same, &reorder_in_order});
 }
 
-// Chains of pointwise operators, in the stream's order.
 Plan plan_chain(PointwiseChain chain) {
   Plan plan = plan_own_chain(std::move(chain));
-  if (!plan.run) return plan;
-  plan.run = [run = plan.run](KernelContext& ctx, std::span<void* const> in,
-                              std::span<void* const> out, void*) {
-    const auto work = [run, in = std::vector<void*>(in.begin(), in.end()),
-                       out = std::vector<void*>(out.begin(), out.end())] {
-      KernelContext host;
-      host.stream = own_stream();
-      run_own("a chain of operators", [&] { run(host, in, out, nullptr); });
-    };
-    if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream))
-      recording->keep([work](RandomState) { work(); });
-    else
-      static_cast<FakeStream&>(*ctx.stream).give(work);
-  };
+  if (plan.run) run_in_order(plan, "a chain of operators", /*is_awaited=*/false);
   return plan;
 }
 
@@ -289,10 +276,8 @@ class FakeCodeLoader final : public CodeLoader {
     const auto work = [launch, name = name_of(function)] { run_own(name, [&] { launch->run(); }); };
     if (stream == own_stream())  // work of plan_chain, which is in its stream already
       work();
-    else if (auto* recording = dynamic_cast<RecordingStream*>(stream))
-      recording->keep([work](RandomState) { work(); });
     else
-      static_cast<FakeStream&>(*stream).give(work);
+      give_to(*stream, work);
   }
 
  private:
@@ -342,8 +327,7 @@ std::unique_ptr<DeviceGroup> make_fake_group(const std::vector<int>& devices,
 
 void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
                     const StridedData& dst) {
-  const auto work = [shape, src, dst] { copy_strided(shape, src, dst); };
-  give_to(stream, work);
+  give_to(stream, [shape, src, dst] { copy_strided(shape, src, dst); });
 }
 
 // Counts what is in use; the memory is plain.

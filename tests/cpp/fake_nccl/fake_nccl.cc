@@ -102,11 +102,6 @@ void reduce_parts(Comm& comm, Kind kind, const std::vector<const void*>& parts, 
   std::memcpy(output, result.data(), bytes);
 }
 
-void run_messages(Comm& comm, const std::vector<Transfer>& sends,
-                  const std::vector<Transfer>& receives) {
-  exchange(comm, kMessages, sends, receives);
-}
-
 }  // namespace
 }  // namespace fake_nccl
 
@@ -226,7 +221,7 @@ ncclResult_t ncclGroupEnd() {
   if (--group_depth > 0) return ncclSuccess;
   for (Messages& m : group_messages)
     give(m.stream, [comm = m.comm, sends = std::move(m.sends), receives = std::move(m.receives)] {
-      run_messages(*comm, sends, receives);
+      exchange(*comm, kMessages, sends, receives);
     });
   group_messages.clear();
   return ncclSuccess;
