@@ -294,28 +294,46 @@ TEST(SlotCalls, AGroupWithoutMemoryTakesNoCalls) {
   });
 }
 
+// Rank 0 shows a call and announces another one, rank 1 completes both, and rank 0 shows a third
+// call.
+std::vector<OperationRef> complete_two(Rank& me) {
+  const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
+  const OperationRef announced = me.call(CollectiveKind::kAllReduce, 2, 8);
+  if (me.rank() == 0) {
+    EXPECT_TRUE(me.calls.take(announced));
+    EXPECT_EQ(me.calls.take_overdue([](const Operation&) { return true; }).size(), 1u);
+    EXPECT_TRUE(me.calls.take(one));
+  }
+  me.world.barrier();
+  if (me.rank() == 1) {
+    EXPECT_TRUE(me.calls.take(one));
+    EXPECT_TRUE(me.calls.take(announced));
+  }
+  me.world.barrier();
+  if (me.rank() == 0) {
+    EXPECT_TRUE(me.calls.take(me.call(CollectiveKind::kAllReduce, 3, 8)));
+  }
+  return {one, announced};
+}
+
 TEST(SlotCalls, CallsThatOtherRanksHaveCompletedSurviveTheRemovalOfTheirSet) {
   on_ranks(2, [](Rank& me) {
-    const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
-    const OperationRef announced = me.call(CollectiveKind::kAllReduce, 2, 8);
-    const OperationRef lonely = me.call(CollectiveKind::kAllReduce, 3, 8);
-    if (me.rank() == 0) {
-      ASSERT_TRUE(me.calls.take(announced));
-      ASSERT_EQ(me.calls.take_overdue([](const Operation&) { return true; }).size(), 1u);
-      ASSERT_TRUE(me.calls.take(one));
-      ASSERT_TRUE(me.calls.take(lonely));
-    }
-    me.world.barrier();
-    if (me.rank() == 1) {
-      ASSERT_TRUE(me.calls.take(one));
-      ASSERT_TRUE(me.calls.take(announced));
-    }
-    me.world.barrier();
+    const auto completed = complete_two(me);
     const SlotCalls::Removed removed = me.calls.remove_group(0);
     EXPECT_EQ(removed.announced.size(), me.rank() == 0 ? 1u : 0u);
     EXPECT_EQ(removed.incomplete.size(), me.rank() == 0 ? 1u : 0u);
     EXPECT_EQ(me.owner.succeeded, 2u);
-    for (const OperationRef& done : {one, announced}) me.check(*done);
+    for (const OperationRef& done : completed) me.check(*done);
+  });
+}
+
+TEST(SlotCalls, CloseCompletesWhatOtherRanksHaveCompleted) {
+  on_ranks(2, [](Rank& me) {
+    const auto completed = complete_two(me);
+    me.calls.close(std::make_exception_ptr(Error(ErrorKind::kCommunicator, "the end")));
+    EXPECT_EQ(me.owner.succeeded, 2u);
+    EXPECT_EQ(me.owner.failed, me.rank() == 0 ? 1u : 0u);
+    for (const OperationRef& done : completed) me.check(*done);
   });
 }
 
@@ -391,32 +409,6 @@ TEST(SlotCalls, WhatSlotsCannotCarryIsRefused) {
       EXPECT_EQ(me.owner.failed, 1u);
       EXPECT_FALSE(me.calls.waiting());
     }
-  });
-}
-
-TEST(SlotCalls, CloseCompletesWhatOtherRanksHaveCompleted) {
-  on_ranks(2, [](Rank& me) {
-    const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
-    const OperationRef announced = me.call(CollectiveKind::kAllReduce, 2, 8);
-    if (me.rank() == 0) {
-      ASSERT_TRUE(me.calls.take(announced));
-      me.calls.take_overdue([](const Operation&) { return true; });
-      ASSERT_TRUE(me.calls.take(one));
-    }
-    me.world.barrier();
-    if (me.rank() == 1) {
-      ASSERT_TRUE(me.calls.take(one));
-      ASSERT_TRUE(me.calls.take(announced));
-    }
-    me.world.barrier();
-    const OperationRef lonely = me.call(CollectiveKind::kAllReduce, 3, 8);
-    if (me.rank() == 0) {
-      ASSERT_TRUE(me.calls.take(lonely));
-    }
-    me.calls.close(std::make_exception_ptr(Error(ErrorKind::kCommunicator, "the end")));
-    EXPECT_EQ(me.owner.succeeded, 2u);
-    EXPECT_EQ(me.owner.failed, me.rank() == 0 ? 1u : 0u);
-    for (const OperationRef& done : {one, announced}) me.check(*done);
   });
 }
 
