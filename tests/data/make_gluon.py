@@ -64,20 +64,9 @@ C = np.array([0, 2, 1, 2], "f")
 prob = np.abs(P) / np.abs(P).sum(1, keepdims=True)
 SW = rng.rand(4, 1).astype("f")
 K = np.floor(rng.rand(4, 3) * 5).astype("f")
-data = dict(
-    P=P,
-    L=L,
-    B=B,
-    S=S,
-    C=C,
-    prob=prob.astype("f"),
-    SW=SW,
-    sig=(1 / (1 + np.exp(-P))).astype("f"),
-    K=K,
-    P2=rng.randn(4, 3).astype("f"),
-    y=np.array([1, -1, 1, -1], "f"),
-    pw=np.array([[2.0, 3.0, 0.5]], "f"),
-)
+data = dict(P=P, L=L, B=B, S=S, C=C, prob=prob.astype("f"), SW=SW)
+data.update(sig=(1 / (1 + np.exp(-P))).astype("f"), K=K, P2=rng.randn(4, 3).astype("f"))
+data.update(y=np.array([1, -1, 1, -1], "f"), pw=np.array([[2.0, 3.0, 0.5]], "f"))
 lc = [
     ("L2Loss", {}, ["P", "L"]),
     ("L2Loss", {"weight": 3.0}, ["P", "L", "SW"]),
@@ -107,42 +96,17 @@ for name, kw, args in lc:
     arrs = [nd.array(data[a]) for a in args]
     arrs[0].attach_grad()
     lf = getattr(gluon.loss, name)(**kw)
-    if name == "SDMLLoss":  # 1.9.1 writes into an array while recording and fails
-        losses.append(
-            {
-                "name": name,
-                "options": kw,
-                "inputs": args,
-                "value": lf(*arrs).asnumpy().tolist(),
-                "grad": None,
-            }
-        )
-        continue
-    try:
-        with autograd.record():
-            v = lf(*arrs)
-    except mx.MXNetError:
-        print("no gradient", name, kw)
-        losses.append(
-            {
-                "name": name,
-                "options": kw,
-                "inputs": args,
-                "value": lf(*arrs).asnumpy().tolist(),
-                "grad": None,
-            }
-        )
-        continue
-    v.backward()
-    losses.append(
-        {
-            "name": name,
-            "options": kw,
-            "inputs": args,
-            "value": v.asnumpy().tolist(),
-            "grad": arrs[0].grad.asnumpy().tolist(),
-        }
-    )
+    value, grad = lf(*arrs).asnumpy().tolist(), None
+    if name != "SDMLLoss":  # 1.9.1 writes into an array while recording and fails
+        try:
+            with autograd.record():
+                v = lf(*arrs)
+        except mx.MXNetError:
+            print("no gradient", name, kw)
+        else:
+            v.backward()
+            value, grad = v.asnumpy().tolist(), arrs[0].grad.asnumpy().tolist()
+    losses.append({"name": name, "options": kw, "inputs": args, "value": value, "grad": grad})
 
 
 # metrics
@@ -160,22 +124,13 @@ pr2 = rng.rand(5, 3).astype("f")
 pr2 /= pr2.sum(1, keepdims=True)
 b1 = rng.rand(6, 2).astype("f")
 b2 = rng.rand(5, 2).astype("f")
-data2 = dict(
-    p1=pr,
-    l1=np.array([0, 1, 2, 1, 0, 2], "f"),
-    p2=pr2,
-    l2=np.array([2, 1, 0, 0, 1], "f"),
-    b1=b1,
-    c1=np.array([0, 1, 1, 0, 1, 0], "f"),
-    b2=b2,
-    c2=np.array([1, 1, 0, 0, 1], "f"),
-    r1=rng.randn(6, 2).astype("f"),
-    t1=rng.randn(6, 2).astype("f"),
-    r2=rng.randn(5, 2).astype("f"),
-    t2=rng.randn(5, 2).astype("f"),
-    s1=rng.rand(6, 1).astype("f"),
-    q1=rng.rand(6).astype("f"),
-)
+data2 = dict(p1=pr, l1=np.array([0, 1, 2, 1, 0, 2], "f"))
+data2.update(p2=pr2, l2=np.array([2, 1, 0, 0, 1], "f"))
+data2.update(b1=b1, c1=np.array([0, 1, 1, 0, 1, 0], "f"))
+data2.update(b2=b2, c2=np.array([1, 1, 0, 0, 1], "f"))
+for key, shape in (("r1", (6, 2)), ("t1", (6, 2)), ("r2", (5, 2)), ("t2", (5, 2))):
+    data2[key] = rng.randn(*shape).astype("f")
+data2.update(s1=rng.rand(6, 1).astype("f"), q1=rng.rand(6).astype("f"))
 mp = [["l1", "p1"], ["l2", "p2"]]
 bp = [["c1", "b1"], ["c2", "b2"]]
 rp = [["t1", "r1"], ["t2", "r2"]]
@@ -202,19 +157,16 @@ metrics = [
         ("loss", {}, rp),
     ]
 ]
-Path(out + "/golden.json").write_text(
-    json.dumps(
-        {
-            "weight": W.tolist(),
-            "grads": [g.tolist() for g in Gs],
-            "optimizers": opts,
-            "loss_data": {k: v.tolist() for k, v in data.items()},
-            "losses": losses,
-            "metric_data": {k: v.tolist() for k, v in data2.items()},
-            "metrics": metrics,
-        }
-    )
-)
+golden = {
+    "weight": W.tolist(),
+    "grads": [g.tolist() for g in Gs],
+    "optimizers": opts,
+    "loss_data": {k: v.tolist() for k, v in data.items()},
+    "losses": losses,
+    "metric_data": {k: v.tolist() for k, v in data2.items()},
+    "metrics": metrics,
+}
+Path(out + "/golden.json").write_text(json.dumps(golden))
 # parameter files and states of a small net
 mx.random.seed(3)
 net = gluon.nn.HybridSequential()
@@ -240,27 +192,15 @@ net.save_parameters(out + "/net.params")
 net.collect_params().save(out + "/net_prefixed.params")
 net.export(out + "/net_export", 2)
 tr.save_states(out + "/net.states")
-y2 = net(x)
-nd.save(out + "/net_io.params", {"x": x, "y": y2})
-nd.save(
-    out + "/sparse.params",
-    {
-        "rs": nd.array([[0, 0], [1, 2], [0, 0], [3, 4]]).tostype("row_sparse"),
-        "csr": nd.array([[0, 5], [6, 0], [0, 0]]).tostype("csr"),
-    },
-)
-nd.save(
-    out + "/types.params",
-    {
-        t: nd.array([[0, 1], [2, 3]], dtype=t)
-        for t in ("float16", "float32", "float64", "uint8", "int8", "int32", "int64")
-    },
-)
+nd.save(out + "/net_io.params", {"x": x, "y": net(x)})
+rows = nd.array([[0, 0], [1, 2], [0, 0], [3, 4]]).tostype("row_sparse")
+csr = nd.array([[0, 5], [6, 0], [0, 0]]).tostype("csr")
+nd.save(out + "/sparse.params", {"rs": rows, "csr": csr})
+types = ("float16", "float32", "float64", "uint8", "int8", "int32", "int64")
+nd.save(out + "/types.params", {t: nd.array([[0, 1], [2, 3]], dtype=t) for t in types})
 with mx.np_shape(True):
-    nd.save(
-        out + "/v3.params",
-        {"scalar": mx.np.array(2.5).as_nd_ndarray(), "empty": mx.np.zeros((0, 3)).as_nd_ndarray()},
-    )
+    scalar, empty = mx.np.array(2.5).as_nd_ndarray(), mx.np.zeros((0, 3)).as_nd_ndarray()
+    nd.save(out + "/v3.params", {"scalar": scalar, "empty": empty})
 w = nd.array(W)
 o = mx.optimizer.create("sgd", momentum=0.9)
 u = mx.optimizer.get_updater(o)

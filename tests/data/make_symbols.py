@@ -32,30 +32,18 @@ CASES = [
     ("mobilenetv2", "mobilenetv2", {}),
     *((f"vgg {layers}", "vgg", {"num_layers": layers}) for layers in (11, 13, 16, 19)),
     ("vgg 11 norm", "vgg", {"num_layers": 11, "batch_norm": True}),
-    *(
-        (f"{name} {layers}", file, {"num_layers": layers})
-        for name, file in (("resnet", "resnet"), ("resnet-v1", "resnet-v1"), ("resnext", "resnext"))
-        for layers in (18, 34, 50, 101, 152, 200, 269)
-    ),
     ("resnet 50 float16", "resnet", {"num_layers": 50, "dtype": "float16"}),
-    *(
-        (
-            f"{name} {layers} small",
-            file,
-            {"num_layers": layers, "num_classes": 10, "image_shape": "3,28,28"},
-        )
-        for name, file in (("resnet", "resnet"), ("resnet-v1", "resnet-v1"), ("resnext", "resnext"))
-        for layers in (8, 20, 110, 164)
-    ),
-    *(
-        (
-            f"{name} 18 on 32",
-            file,
-            {"num_layers": 18, "num_classes": 10, "image_shape": "3,32,32"},
-        )
-        for name, file in (("resnet", "resnet"), ("resnet-v1", "resnet-v1"))
-    ),
 ]
+RESIDUAL = ("resnet", "resnet-v1", "resnext")
+SMALL = {"num_classes": 10, "image_shape": "3,28,28"}
+# Suffix of the name, networks, numbers of layers, options.
+for suffix, names, depths, more in (
+    ("", RESIDUAL, (18, 34, 50, 101, 152, 200, 269), {}),
+    (" small", RESIDUAL, (8, 20, 110, 164), SMALL),
+    (" on 32", RESIDUAL[:2], (18,), {"num_classes": 10, "image_shape": "3,32,32"}),
+):
+    for name in names:
+        CASES += [(f"{name} {n}{suffix}", name, {"num_layers": n, **more}) for n in depths]
 
 
 def describe(symbol, image_shape):
@@ -84,10 +72,8 @@ def main():
             del options["num_layers"]
         with mx.name.NameManager():
             get_symbol = importlib.import_module("symbols." + file).get_symbol
-            if file == "mobilenetv2":
-                symbol = get_symbol(options["num_classes"])
-            else:
-                symbol = get_symbol(**options)
+            takes_classes = file == "mobilenetv2"
+            symbol = get_symbol(options["num_classes"]) if takes_classes else get_symbol(**options)
         facts = describe(symbol, options["image_shape"])
         networks[name] = {"network": file, "options": options, **facts}
     with gzip.GzipFile(path, "wb", mtime=0) as output:
