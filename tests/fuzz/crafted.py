@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 from mutation import INTERESTING, extent, extents, integer, text_number
+from seeds import png_chunk
 
 __all__ = ["CRAFTED", "json_table", "params"]
 
@@ -251,11 +252,6 @@ def embedding(numbers: random.Random) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    body = kind + content
-    return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
-
-
 def png(numbers: random.Random) -> bytes:
     """Return a PNG image with right checksums and a header at its limits."""
     width, height = (extent(numbers, 32) for _ in range(2))
@@ -263,14 +259,14 @@ def png(numbers: random.Random) -> bytes:
     head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, numbers.randrange(2))
     channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[color]
     rows = _content(numbers, height * (1 + (width * channels * depth + 7) // 8))
-    parts = [_chunk(b"IHDR", head)]
+    parts = [png_chunk(b"IHDR", head)]
     if color == 3 or numbers.randrange(4) == 0:
-        parts.append(_chunk(b"PLTE", numbers.randbytes(numbers.choice((0, 3, 4, 48, 768, 771)))))
+        parts.append(png_chunk(b"PLTE", numbers.randbytes(numbers.choice((0, 3, 4, 48, 768, 771)))))
     if numbers.randrange(3) == 0:
-        parts.append(_chunk(b"tRNS", numbers.randbytes(numbers.choice((0, 1, 2, 6, 256)))))
+        parts.append(png_chunk(b"tRNS", numbers.randbytes(numbers.choice((0, 1, 2, 6, 256)))))
     if numbers.randrange(3) == 0:
-        parts.append(_chunk(b"eXIf", exif(numbers)))
-    parts += [_chunk(b"IDAT", zlib.compress(rows)), _chunk(b"IEND", b"")]
+        parts.append(png_chunk(b"eXIf", exif(numbers)))
+    parts += [png_chunk(b"IDAT", zlib.compress(rows)), png_chunk(b"IEND", b"")]
     if numbers.randrange(6) == 0:
         numbers.shuffle(parts)
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)

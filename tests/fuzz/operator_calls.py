@@ -305,17 +305,7 @@ def _changed_case(
 
 
 def make_call(seed: int, index: int) -> Call:
-    """Return the call of that number.
-
-    Parameters
-    ----------
-    seed, index : int
-        The same numbers give the same call.
-
-    Returns
-    -------
-    Call
-    """
+    """Return the call of that number; the same numbers give the same call."""
     random = _Random(np.random.default_rng([seed, index]))
     reference = None
     source = random.generator.random()

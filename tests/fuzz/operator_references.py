@@ -163,24 +163,10 @@ COMPARED = (
 def expected(
     name: str, arrays: list[np.ndarray], dtype: str, params: dict[str, Any]
 ) -> Expected | None:
-    """Return what NumPy computes.
+    """Return what NumPy computes; None if it has no obvious counterpart of the call.
 
-    Parameters
-    ----------
-    name : str
-        The operator's own name, not an alias.
-    arrays : list of numpy.ndarray
-        Its inputs, which all have the same dtype; floating ones in float64.
-    dtype : str
-        Their dtype in the call, and that of the result.
-    params : dict
-        The values of all parameters.
-
-    Returns
-    -------
-    values, tolerance, compared : numpy.ndarray
-        The expected values, how far each may be off, and which ones are compared. None if NumPy
-        has no obvious counterpart of the call.
+    ``name`` is the operator's own name, not an alias. The arrays all have the same dtype in the
+    call, which is also that of the result; floating ones are given in float64.
     """
     with np.errstate(all="ignore"):
         if name in _MOVES:

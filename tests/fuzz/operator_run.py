@@ -170,19 +170,10 @@ def _check_numpy(call: Call, outputs: Sequence[Any]) -> bool:
 
 
 def run_call(call: Call) -> tuple[str, str]:
-    """Run a call to its end.
+    """Run a call; return the kind of its result and the message of its error.
 
-    Parameters
-    ----------
-    call : Call
-
-    Returns
-    -------
-    kind : str
-        "values" (equal to the reference), "ran", the name of the error class, or, for faults,
-        "wrong value", "wrong error" or "unnamed error" (that does not name the operator).
-    text : str
-        The error's message.
+    The kind is "values" (equal to the reference), "ran", the name of the error class, or, for
+    faults, "wrong value", "wrong error" or "unnamed error" (that does not name the operator).
     """
     try:
         outputs = _run(call)

@@ -6,7 +6,7 @@ import struct
 import zlib
 from pathlib import Path
 
-__all__ = ["png", "write_seeds"]
+__all__ = ["png", "png_chunk", "write_seeds"]
 
 _DATA = Path(__file__).resolve().parent.parent / "data"
 _MAGIC = 0xCED7230A
@@ -17,27 +17,24 @@ def _record(payload: bytes, part: int = 0) -> bytes:
     return head + payload + bytes(-len(payload) % 4)
 
 
-def _chunk(kind: bytes, content: bytes) -> bytes:
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    """Return a part of a PNG image with its checksum."""
     body = kind + content
     return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
 
 def png(width: int, height: int, color: int, interlaced: int = 0) -> bytes:
-    """Return a PNG image of 8 bits per channel.
-
-    Parameters
-    ----------
-    width, height : int
-    color : int
-        0 gray, 2 RGB, 6 RGBA.
-    interlaced : int
-    """
+    """Return a PNG image of 8 bits per channel; color: 0 gray, 2 RGB, 6 RGBA."""
     channels = {0: 1, 2: 3, 6: 4}[color]
     rows = b"".join(
         b"\0" + bytes((x * y) % 256 for x in range(width * channels)) for y in range(height)
     )
     head = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, interlaced)
-    parts = [_chunk(b"IHDR", head), _chunk(b"IDAT", zlib.compress(rows)), _chunk(b"IEND", b"")]
+    parts = [
+        png_chunk(b"IHDR", head),
+        png_chunk(b"IDAT", zlib.compress(rows)),
+        png_chunk(b"IEND", b""),
+    ]
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
@@ -78,12 +75,7 @@ def _seeds() -> dict[str, list[bytes]]:
 
 
 def write_seeds(folder: Path) -> None:
-    """Write a folder of valid inputs for each target.
-
-    Parameters
-    ----------
-    folder : Path
-    """
+    """Write a folder of valid inputs for each target."""
     for target, seeds in _seeds().items():
         place = folder / target
         place.mkdir(parents=True, exist_ok=True)

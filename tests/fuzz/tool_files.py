@@ -34,14 +34,7 @@ SEEDS = [
 
 
 def read(data: bytes, path: Path) -> None:
-    """Give the bytes to a tool; its errors about damage are no findings.
-
-    Parameters
-    ----------
-    data : bytes
-    path : Path
-        May be used, and files beside it.
-    """
+    """Give the bytes to a tool; its errors about damage are no findings."""
     kind, content = data[0] % 4 if data else 0, data[1:]
     path.write_bytes(content)
     if kind == 0:
@@ -63,17 +56,7 @@ def read(data: bytes, path: Path) -> None:
 
 
 def change(data: bytes, numbers: random.Random) -> bytes:
-    """Return a file with changed fields, or with a changed JSON tree.
-
-    Parameters
-    ----------
-    data : bytes
-    numbers : random.Random
-
-    Returns
-    -------
-    bytes
-    """
+    """Return a file with changed fields, or with a changed JSON tree."""
     kind, content = data[0] % 4 if data else 0, data[1:]
     if kind == 2:
         return data[:1] + mutated_json(content, numbers)
