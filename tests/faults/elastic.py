@@ -1,6 +1,6 @@
 """Kills or stops random ranks of elastic trainings, many times, and compares the losses.
 
-    python tests/faults/elastic.py --kills 50 --json result.json --plot result.png
+    python tests/faults/elastic.py --kills 50 --json result.json
 
 Each job has 2 to 4 ranks; every lost one is replaced by a new process. A recovery counts if the
 survivors have trained on within the limit. At the end the loss of every step must have the bits
@@ -22,6 +22,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+from fault_jobs import start_job, tail, write
 
 BATCH = 60  # samples of all ranks: 2, 3 or 4 of them
 SAMPLES = 1500
@@ -133,19 +136,10 @@ class Job:
 
     def __init__(self, folder: Path, ranks: int, timeout: float) -> None:
         self.folder, self.ranks = folder, ranks
-        script = folder / "train.py"
-        script.write_text(TRAINING.format(batch=BATCH, samples=SAMPLES))
-        self.environment = dict(
-            os.environ, MXLITE_COMM_TIMEOUT=str(timeout), MXLITE_CPU_THREADS="1"
-        )
-        command = [sys.executable, "-m", "mxlite.run", "-np", str(ranks), "--max-np", str(ranks)]
-        self.output = (folder / "output").open("w")
-        self.process = subprocess.Popen(
-            [*command, sys.executable, str(script), str(folder)],
-            env=self.environment,
-            stdout=self.output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+        text = TRAINING.format(batch=BATCH, samples=SAMPLES)
+        options = ("--max-np", str(ranks))
+        self.process = start_job(
+            folder, text, ranks, str(folder), options=options, MXLITE_COMM_TIMEOUT=timeout
         )
 
     def processes(self) -> list[dict[str, int]]:
@@ -203,7 +197,6 @@ class Job:
                 os.killpg(self.process.pid, signal.SIGKILL)
         for entry in self.processes():
             os.kill(entry["pid"], signal.SIGKILL)
-        self.output.close()
 
 
 def effective(log: list[tuple[float, int, float, int, int]]) -> tuple[list[float], list[int]]:
@@ -226,8 +219,8 @@ def replayed(job: Job, ranks: list[int]) -> list[float]:
     file = job.folder / "ranks.json"
     file.write_text(json.dumps(ranks))
     answer = subprocess.run(
-        [sys.executable, str(job.folder / "train.py"), "replay", str(file)],
-        env=job.environment,
+        [sys.executable, str(job.folder / "rank.py"), "replay", str(file)],
+        env=dict(os.environ, MXLITE_CPU_THREADS="1"),
         capture_output=True,
         text=True,
         check=True,
@@ -236,16 +229,20 @@ def replayed(job: Job, ranks: list[int]) -> list[float]:
     return json.loads(answer.stdout.splitlines()[-1])
 
 
-def one_job(args: argparse.Namespace, seed: int, kills: int, folder: Path) -> dict[str, object]:
+def one_job(args: argparse.Namespace, seed: int, kills: int, folder: Path) -> dict[str, Any]:
     """Run a job with so many losses."""
     rng = random.Random(seed)
     ranks = rng.randint(2, 4)
     job = Job(folder, ranks, args.timeout)
-    result: dict[str, object] = {"seed": seed, "ranks": ranks, "losses": []}
     events: list[dict[str, object]] = []
+    result: dict[str, Any] = {"seed": seed, "ranks": ranks, "events": events}
+
+    def failed(outcome: str) -> dict[str, Any]:
+        return {**result, "outcome": outcome, "output": tail(folder)}
+
     try:
         if not job.wait(lambda: job.full() and job.trained({}, -1), 90):
-            return {**result, "outcome": "did not start", "output": tail(folder)}
+            return failed("did not start")
         for number in range(kills):
             time.sleep(rng.random() * 0.5)
             victim = rng.choice(job.processes())
@@ -260,13 +257,12 @@ def one_job(args: argparse.Namespace, seed: int, kills: int, folder: Path) -> di
                 {"how": how, "rank": victim["rank"], "seconds": round(seconds, 3), "ok": good}
             )
             if not good:
-                return {**result, "events": events, "outcome": "hang", "output": tail(folder)}
+                return failed("hang")
         (folder / "finish").touch()
         if not job.wait(lambda: job.process.poll() is not None, 60):
-            return {**result, "events": events, "outcome": "no end", "output": tail(folder)}
+            return failed("no end")
         if job.process.returncode != 0:
-            outcome = f"exit code {job.process.returncode}"
-            return {**result, "events": events, "outcome": outcome, "output": tail(folder)}
+            return failed(f"exit code {job.process.returncode}")
     finally:
         job.end()
     losses, by_step = effective(job.log())
@@ -277,39 +273,12 @@ def one_job(args: argparse.Namespace, seed: int, kills: int, folder: Path) -> di
     ok = differ == 0 and drift <= TOLERANCE
     return {
         **result,
-        "events": events,
         "steps": len(losses),
         "steps_done_again": done_twice,
         "steps_that_differ": differ,
         "drift_from_one_process": drift,
-        "losses": losses if args.keep_losses or args.plot else [],
-        "alone": alone if args.plot else [],
-        "ranks_by_step": by_step if args.plot else [],
         "outcome": "ok" if ok else "other losses",
     }
-
-
-def tail(folder: Path) -> str:
-    """Return the end of what a job printed."""
-    return (folder / "output").read_text(errors="replace")[-3000:]
-
-
-def plot(run: dict, path: str) -> None:
-    """Draw a job's losses, each process count in its colour, and the run of one process."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.figure(figsize=(9, 4.5))
-    plt.semilogy(run["losses"], linewidth=2.5, color="tab:orange", label="with losses of ranks")
-    plt.semilogy(run["alone"], linewidth=0.8, color="black", label="one process, uninterrupted")
-    plt.title(f"{run['ranks']} ranks, {len(run['events'])} of them killed or stopped on the way")
-    plt.xlabel("step")
-    plt.ylabel("loss")
-    plt.legend()
-    plt.tight_layout()
-    plt.savefig(path, dpi=110)
 
 
 def main() -> int:
@@ -321,9 +290,7 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=3.0, help="MXLITE_COMM_TIMEOUT")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds for a recovery")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep-losses", action="store_true")
     parser.add_argument("--json")
-    parser.add_argument("--plot", help="picture of the first job's losses")
     args = parser.parse_args()
     begin = time.monotonic()
     runs, left = [], args.kills
@@ -332,15 +299,8 @@ def main() -> int:
         left -= kills
         with tempfile.TemporaryDirectory() as folder:
             runs.append(one_job(args, args.seed + len(runs), kills, Path(folder)))
-        shown = {k: v for k, v in runs[-1].items() if k not in ("losses", "alone", "ranks_by_step")}
-        print(json.dumps(shown), flush=True)
-    if args.plot and runs[0]["outcome"] == "ok":
-        plot(runs[0], args.plot)
-    if not args.keep_losses:
-        for run in runs:
-            for name in ("losses", "alone", "ranks_by_step"):
-                run.pop(name, None)
-    events = [event for run in runs for event in run.get("events", [])]
+        print(json.dumps(runs[-1]), flush=True)
+    events = [event for run in runs for event in run["events"]]
     recovered = sum(bool(event["ok"]) for event in events)
     killed = sorted(e["seconds"] for e in events if e["how"] == "kill" and e["ok"])
     good = all(run["outcome"] == "ok" for run in runs)
@@ -362,9 +322,7 @@ def main() -> int:
         "failure_rate_below": round(3 / args.kills, 4) if recovered == args.kills else None,
         "took": round(time.monotonic() - begin, 1),
     }
-    print(json.dumps(summary, indent=1))
-    if args.json:
-        Path(args.json).write_text(json.dumps({**summary, "each": runs}, indent=1) + "\n")
+    write(summary, args.json, each=runs)
     return 0 if good and recovered == args.kills else 1
 
 

@@ -12,7 +12,6 @@ import concurrent.futures
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,8 +21,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-import exit_programs  # noqa: E402
+import exit_programs
+from fault_jobs import write
 
 SECONDS = 120.0  # a program that takes longer hangs
 ABORTS = re.compile(
@@ -125,9 +124,9 @@ def main() -> int:
     parser.add_argument("--json", help="file for the result")
     options = parser.parse_args()
     from mxlite.horovod import mpi_built
+    from mxlite.run.launch import has_mpirun
 
-    beside = Path(sys.executable).parent / "mpirun"
-    has_mpirun = mpi_built() and (beside.exists() or shutil.which("mpirun") is not None)
+    with_jobs = mpi_built() and has_mpirun()
     counts: Counter[str] = Counter()
     faults = []
     slowest = 0.0
@@ -140,7 +139,7 @@ def main() -> int:
             write_data(folder)
             seeds = range(options.first, options.first + options.runs)
             with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-                for one in pool.map(lambda seed: run(seed, folder, has_mpirun), seeds):
+                for one in pool.map(lambda seed: run(seed, folder, with_jobs), seeds):
                     counts[one["how"]] += 1
                     slowest = max(slowest, one["seconds"])
                     if one["how"] != "ok":
@@ -150,23 +149,20 @@ def main() -> int:
         for process in busy:
             process.kill()
     seconds = round(time.time() - begin)
-    print(f"{options.runs} programs, {dict(counts)}, {seconds} s, slowest {slowest} s")
-    if options.json:
-        result = {
-            "what": "exits",
-            "python": sys.version.split()[0],
-            "runs": options.runs,
-            "first_seed": options.first,
-            "busy": options.busy,
-            "load_average": round(os.getloadavg()[2], 1),  # the machine's other programs, too
-            "at_a_time": options.jobs,
-            "jobs_of_two": has_mpirun,
-            **{how: counts[how] for how in ("ok", "code", "abort", "hang")},
-            "seconds": seconds,
-            "slowest": slowest,
-            "faults": faults,
-        }
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    result = {
+        "what": "exits",
+        "python": sys.version.split()[0],
+        "runs": options.runs,
+        "first_seed": options.first,
+        "busy": options.busy,
+        "load_average": round(os.getloadavg()[2], 1),  # the machine's other programs, too
+        "at_a_time": options.jobs,
+        "jobs_of_two": with_jobs,
+        **{how: counts[how] for how in ("ok", "code", "abort", "hang")},
+        "seconds": seconds,
+        "slowest": slowest,
+    }
+    write(result, options.json, faults=faults)
     return min(len(faults), 1)
 
 

@@ -22,6 +22,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+from fault_jobs import start_job, tail, write
 
 # Each rank writes its process number, then steps; a survivor writes when and why it raised.
 RANK = """
@@ -87,42 +90,28 @@ except mx.MXNetError as error:
 """
 
 
-def one_run(args: argparse.Namespace, seed: int, folder: Path) -> dict[str, object]:
+def one_run(args: argparse.Namespace, seed: int, folder: Path) -> dict[str, Any]:
     """Return what happened in one job."""
     rng = random.Random(seed)
     ranks = rng.randint(2, 4)
     victim = rng.randrange(ranks)
-    script = folder / "rank.py"
-    script.write_text(RANK)
-    environment = dict(os.environ, MXLITE_COMM_TIMEOUT=str(args.timeout), MXLITE_CPU_THREADS="1")
-    job = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "mxlite.run",
-            "-np",
-            str(ranks),
-            sys.executable,
-            str(script),
-            str(folder),
-            args.job,
-        ],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    result: dict[str, object] = {"seed": seed, "ranks": ranks, "victim": victim}
-    limit = time.monotonic() + 60
-    while len(list(folder.glob("pid.[0-9]"))) < ranks and job.poll() is None:
-        if time.monotonic() > limit:
-            break
-        time.sleep(0.01)
-    if len(list(folder.glob("pid.[0-9]"))) < ranks:
+    job = start_job(folder, RANK, ranks, str(folder), args.job, MXLITE_COMM_TIMEOUT=args.timeout)
+    result: dict[str, Any] = {"seed": seed, "ranks": ranks, "victim": victim}
+
+    def failed(outcome: str) -> dict[str, Any]:
         if job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)
-        return {**result, "outcome": "did not start", "output": job.communicate()[0][-2000:]}
+            job.wait()
+        return {**result, "outcome": outcome, "output": tail(folder)}
+
+    def number_started() -> int:
+        return len(list(folder.glob("pid.[0-9]")))
+
+    limit = time.monotonic() + 60
+    while number_started() < ranks and job.poll() is None and time.monotonic() < limit:
+        time.sleep(0.01)
+    if number_started() < ranks:
+        return failed("did not start")
     time.sleep(rng.random() * 0.2)
     process = int((folder / f"pid.{victim}").read_text())
     lost = time.time()
@@ -137,13 +126,11 @@ def one_run(args: argparse.Namespace, seed: int, folder: Path) -> dict[str, obje
     if args.what == "stop":
         os.kill(process, signal.SIGKILL)
     try:
-        output, _ = job.communicate(timeout=20)
+        job.wait(timeout=20)
     except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGKILL)
-        output, _ = job.communicate()
-        return {**result, "outcome": "hang", "output": output[-2000:]}
+        return failed("hang")
     if not all(file.exists() for file in raised):
-        return {**result, "outcome": "no error", "output": output[-2000:]}
+        return failed("no error")
     answers = [json.loads(file.read_text()) for file in raised]
     result["seconds"] = [answer["time"] - lost for answer in answers]
     named = all(f"rank {victim}" in answer["text"] for answer in answers)
@@ -188,9 +175,7 @@ def main() -> int:
         "took": round(time.monotonic() - begin, 1),
         "example": runs[0].get("text"),
     }
-    print(json.dumps(summary, indent=1))
-    if args.json:
-        Path(args.json).write_text(json.dumps({**summary, "each": runs}, indent=1) + "\n")
+    write(summary, args.json, each=runs)
     return 0 if good == args.runs else 1
 
 

@@ -13,34 +13,26 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import sys
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from fault_jobs import newest_library, write
+
+INTERPOSER = "libmxlite_fail_allocation.so"
 SECONDS = 20.0  # a run that takes longer hangs
 GOOD, MEMORY, OTHER, BROKEN = 0, 10, 11, 12  # exit codes of a run
 MEANING = {GOOD: "right result", MEMORY: "MemoryError", OTHER: "other error", BROKEN: "broken"}
 
 
-def find_library() -> Path | None:
-    """Return the newest build of the interposer, None if there is none."""
-    built = ROOT.glob("build/*/tests/libmxlite_fail_allocation.so")
-    return max(built, key=lambda path: path.stat().st_mtime, default=None)
-
-
 def preload() -> None:
     """Start this program again with the interposer loaded, unless it is."""
-    library = find_library()
-    if library is None:
-        sys.exit("libmxlite_fail_allocation.so is not built: ninja -C build/dev cpp_tests")
-    if os.environ.get("LD_PRELOAD", "") != str(library):
-        os.environ["LD_PRELOAD"] = str(library)
+    library = newest_library(INTERPOSER)
+    if os.environ.get("LD_PRELOAD", "") != library:
+        os.environ["LD_PRELOAD"] = library
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
@@ -153,7 +145,6 @@ def main() -> int:
     parser.add_argument("--json", help="file for the result")
     options = parser.parse_args()
     preload()
-    sys.path.insert(0, str(Path(__file__).parent))
     from memory_programs import PROGRAMS
 
     begin = time.time()
@@ -163,18 +154,15 @@ def main() -> int:
     ]
     faults = sum(len(one["faults"]) for one in found)
     runs = sum(one["runs"] for one in found)
-    print(f"{runs} runs, {faults} faults")
-    if options.json:
-        result = {
-            "what": "out of memory",
-            "libraries": options.libraries,
-            "allocations": [options.first, options.last, options.step],
-            "runs": runs,
-            "faults": faults,
-            "seconds": round(time.time() - begin),
-            "programs": found,
-        }
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    result = {
+        "what": "out of memory",
+        "libraries": options.libraries,
+        "allocations": [options.first, options.last, options.step],
+        "runs": runs,
+        "faults": faults,
+        "seconds": round(time.time() - begin),
+    }
+    write(result, options.json, programs=found)
     return min(faults, 1)
 
 

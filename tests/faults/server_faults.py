@@ -20,9 +20,10 @@ import socket
 import struct
 import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from fault_jobs import ROOT, newest_library, write
+from mxlite import _core
+
 sys.path.insert(0, str(ROOT / "tests" / "python" / "dist"))
 
 from server_jobs import ServerJob, free_port  # noqa: E402
@@ -68,15 +69,6 @@ kv.close()
 """
 
 
-def lossy_frames() -> str:
-    """Return the library that makes the network of a process unreliable."""
-    built = ROOT.glob("build/*/tests/libmxlite_lossy_frames.so")
-    newest = max(built, key=lambda path: path.stat().st_mtime, default=None)
-    if newest is None:
-        sys.exit("libmxlite_lossy_frames.so is not built: ninja -C build/dev cpp_tests")
-    return str(newest)
-
-
 def lossy_run(seed: int) -> dict[str, object]:
     """Return what happened in one job."""
     rng = random.Random(seed)
@@ -87,7 +79,7 @@ def lossy_run(seed: int) -> dict[str, object]:
         workers=workers,
         servers=servers,
         MXNET_KVSTORE_BIGARRAY_BOUND=1000,
-        LD_PRELOAD=lossy_frames(),
+        LD_PRELOAD=newest_library("libmxlite_lossy_frames.so"),
         LOSSY_FRAMES=f"10 10 10 20 {seed + 1}",
         MXLITE_PS_REJOIN=30,
         MXLITE_PS_TIMEOUT=40,
@@ -157,16 +149,6 @@ kv.close()
 """
 
 
-def crc32c(data: bytes) -> int:
-    """Return the checksum that headers end with."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
 MASK = 2**64 - 1
 MAGIC = b"mxl-JOB3"
 
@@ -225,7 +207,7 @@ def hostile_frame(rng: random.Random, kind: int, key: tuple[int, int]) -> bytes:
     if kind == 3:
         seal = rng.randrange(2**64)
     head = before + struct.pack("<Q", seal) + after
-    frame = head + struct.pack("<I", crc32c(head)) + body
+    frame = head + struct.pack("<I", _core.crc32c(head)) + body
     if kind == 5:
         at = rng.randrange(len(frame))
         frame = frame[:at] + bytes([frame[at] ^ (1 << rng.randrange(8))]) + frame[at + 1 :]
@@ -306,9 +288,8 @@ def main() -> int:
     begin = time.monotonic()
     summary = lossy(args) if args.what == "lossy" else fuzz(args)
     summary["took"] = round(time.monotonic() - begin, 1)
-    print(json.dumps({k: v for k, v in summary.items() if k != "each"}, indent=1))
-    if args.json:
-        Path(args.json).write_text(json.dumps(summary, indent=1) + "\n")
+    each = summary.pop("each", None)
+    write(summary, args.json, **({"each": each} if each else {}))
     return 0 if summary["good"] == summary["runs"] else 1
 
 

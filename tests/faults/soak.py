@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from fault_jobs import start_job, tail, write
 
 # Sizes of arrays; gradients come from a pool of so many per array.
 RANK = """
@@ -95,15 +95,12 @@ def main() -> int:
     parser.add_argument("--json")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        script, output = Path(folder) / "rank.py", Path(folder) / "found.json"
-        script.write_text(RANK)
-        command = [sys.executable, "-m", "mxlite.run", "-np", str(args.np), sys.executable]
-        command += [str(script), str(output), str(args.steps), str(args.every), str(args.seed)]
-        environment = dict(os.environ, MXLITE_CPU_THREADS="1")
+        output = Path(folder) / "found.json"
+        words = (str(output), str(args.steps), str(args.every), str(args.seed))
         begin = time.monotonic()
-        code = subprocess.run(command, env=environment).returncode
+        code = start_job(Path(folder), RANK, args.np, *words).wait()
         if code:
-            print(f"soak: the job ended with {code}", file=sys.stderr)
+            print(f"soak: the job ended with {code}\n{tail(Path(folder))}", file=sys.stderr)
             return 1
         found = json.loads(output.read_text())
     result = {
@@ -114,9 +111,7 @@ def main() -> int:
         **found,
         "took": round(time.monotonic() - begin, 1),
     }
-    print(json.dumps(result, indent=1))
-    if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+    write(result, args.json)
     good = found["checks"] == args.steps // args.every
     return 0 if good and found["differing"] == found["ranks_with_wrong_values"] == 0 else 1
 

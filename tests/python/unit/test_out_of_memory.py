@@ -10,10 +10,13 @@ import pytest
 
 FAULTS = Path(__file__).resolve().parents[3] / "tests" / "faults"
 sys.path.insert(0, str(FAULTS))
+import fault_jobs  # noqa: E402
 import out_of_memory  # noqa: E402
 
 
-@pytest.mark.skipif(out_of_memory.find_library() is None, reason="needs target cpp_tests")
+@pytest.mark.skipif(
+    fault_jobs.find_library(out_of_memory.INTERPOSER) is None, reason="needs target cpp_tests"
+)
 @pytest.mark.parametrize(
     ("program", "step"), [("arrays", 7), ("training", 61), ("hybrid", 61), ("custom", 17)]
 )
