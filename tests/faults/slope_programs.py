@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any, Callable
 
+import memory_programs
 import mxlite as mx
 import numpy as np
 from mxlite import autograd, gluon
@@ -67,18 +68,6 @@ def eager_training(folder: str) -> Cycle:
 
 
 @program
-def new_networks(folder: str) -> Cycle:
-    """A network that is made, trained for a step and dropped."""
-
-    def cycle(i: int) -> None:
-        net = network()
-        net.hybridize()
-        train_step(net, gluon.Trainer(net.collect_params(), "sgd"), images())
-
-    return cycle
-
-
-@program
 def export_import(folder: str) -> Cycle:
     """Export, import, predict."""
     net = network()
@@ -93,43 +82,6 @@ def export_import(folder: str) -> Cycle:
             prefix + "-symbol.json", ["data"], prefix + "-0000.params"
         )
         np.testing.assert_allclose(loaded(data).asnumpy(), expected, rtol=1e-4, atol=1e-5)
-
-    return cycle
-
-
-@program
-def modules(folder: str) -> Cycle:
-    """A Module that is bound, trained, reshaped and dropped."""
-    data = mx.sym.var("data")
-    dense = mx.sym.FullyConnected(data, num_hidden=10, name="dense")
-    output = mx.sym.SoftmaxOutput(dense, name="softmax")
-
-    def cycle(i: int) -> None:
-        module = mx.mod.Module(output)
-        module.bind([("data", (4, 20))], [("softmax_label", (4,))])
-        module.init_params()
-        module.init_optimizer(optimizer_params={"learning_rate": 0.1})
-        for count in (4, 2):
-            batch = mx.io.DataBatch([mx.nd.ones((count, 20))], [mx.nd.zeros((count,))])
-            module.forward_backward(batch)
-            module.update()
-        module.get_outputs()[0].wait_to_read()
-
-    return cycle
-
-
-@program
-def symbols(folder: str) -> Cycle:
-    """Composition, inference, JSON both ways, an executor."""
-
-    def cycle(i: int) -> None:
-        a, b = mx.sym.var("a"), mx.sym.var("b")
-        c = mx.sym.load_json((mx.sym.dot(a, b).tanh() + i % 7).tojson())
-        c.infer_shape(a=(3, 4), b=(4, 5))
-        executor = c.simple_bind(mx.cpu(), a=(3, 4), b=(4, 5))
-        executor.forward(is_train=True)
-        executor.backward(mx.nd.ones((3, 5)))
-        executor.grad_arrays[0].wait_to_read()
 
     return cycle
 
@@ -154,57 +106,6 @@ def record_iterators(folder: str) -> Cycle:
 
 
 @program
-def files(folder: str) -> Cycle:
-    """Arrays that are written and read."""
-    path = os.path.join(folder, "arrays.params")
-    arrays = {"a": mx.nd.ones((30, 40)), "b": mx.nd.arange(100).astype("int32")}
-
-    def cycle(i: int) -> None:
-        mx.nd.save(path, arrays)
-        assert set(mx.nd.load(path)) == {"a", "b"}
-
-    return cycle
-
-
-class Square(mx.operator.CustomOp):
-    """The square, in Python."""
-
-    def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-        self.assign(out_data[0], req[0], in_data[0] * in_data[0])
-
-    def backward(
-        self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any
-    ) -> None:
-        self.assign(in_grad[0], req[0], 2 * in_data[0] * out_grad[0])
-
-
-@mx.operator.register("slope_square")
-class SquareProp(mx.operator.CustomOpProp):
-    """Describes Square."""
-
-    def __init__(self) -> None:
-        super().__init__(need_top_grad=True)
-
-    def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Square:
-        return Square()
-
-
-@program
-def custom_operators(folder: str) -> Cycle:
-    """An operator in Python, forward and backward."""
-
-    def cycle(i: int) -> None:
-        x = mx.nd.arange(12)
-        x.attach_grad()
-        with autograd.record():
-            y = mx.nd.Custom(x, op_type="slope_square").sum()
-        y.backward()
-        x.grad.wait_to_read()
-
-    return cycle
-
-
-@program
 def second_gradients(folder: str) -> Cycle:
     """A gradient of a gradient, and a recorded graph that nobody runs back."""
 
@@ -216,30 +117,6 @@ def second_gradients(folder: str) -> Cycle:
             unused = (x * 2).exp()
         first.backward()
         unused.wait_to_read()
-
-    return cycle
-
-
-@program
-def sparse_training(folder: str) -> Cycle:
-    """Row-sparse gradients of an embedding."""
-    net = nn.Embedding(1000, 8, sparse_grad=True)
-    net.initialize()
-    trainer = gluon.Trainer(net.collect_params(), "adam")
-    return lambda i: train_step(net, trainer, mx.nd.array([[i % 1000, (7 * i) % 1000]]))
-
-
-@program
-def stores(folder: str) -> Cycle:
-    """A local store that is made, used and dropped."""
-
-    def cycle(i: int) -> None:
-        store = mx.kv.create("local")
-        store.init("w", mx.nd.ones((10, 10)))
-        store.push("w", [mx.nd.ones((10, 10))] * 2)
-        out = mx.nd.zeros((10, 10))
-        store.pull("w", out=out)
-        out.wait_to_read()
 
     return cycle
 
@@ -305,3 +182,9 @@ def profiles(folder: str) -> Cycle:
         mx.profiler.dump()  # forgets what it has written
 
     return cycle
+
+
+# Programs that create all of their objects in each cycle.
+for _name in ("hybrid", "symbols", "module", "files", "custom", "sparse", "store", "loops"):
+    _function = getattr(memory_programs, _name)
+    PROGRAMS[f"new_{_name}"] = lambda folder, run=_function: lambda i: run()
