@@ -20,7 +20,6 @@ import contextlib
 import ctypes
 import json
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -160,7 +159,6 @@ class Mutation:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the baseline and all mutants."""
         items = [i for i in session.items if Path(i.path).stem in KERNEL_TESTS]
-        items = [i for i in items if re.search(self.args.select, i.nodeid)]
         items = [i for i in items if self.names is None or i.nodeid in self.names]
         by_name = {i.nodeid: i for i in items}
         store: Path = self.args.baseline
@@ -319,7 +317,6 @@ def main() -> int:
     parser.add_argument("--guard", action="store_true", help="guard pages, survivors only")
     parser.add_argument("--survivors", action="store_true", help="survivors of the last run only")
     parser.add_argument("--resume", action="store_true", help="mutants without a result only")
-    parser.add_argument("--select", default="", help="only tests whose name has this pattern")
     parser.add_argument("--output", type=Path, help="summary; the rows stay in build/mutation")
     args = parser.parse_args()
     sys.path.insert(0, str(TARGET / "python"))
