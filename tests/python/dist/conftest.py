@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,49 +26,128 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.dist)
 
 
+# Begins each program that a test gives as text.
+PRELUDE = """
+import os, pathlib, runpy, signal, sys, time
+import numpy as np
+import mxlite as mx
+import mxlite.horovod as hvd
+from mxlite import autograd, gluon
+from rank_checks import agree, equal, fails, in_step, pulled, refused
+"""
+# Options of mpirun with which the other ranks continue if one is killed.
+SURVIVE = ("--mca", "orte_abort_on_non_zero_status", "0", "--enable-recovery")
+# Makes a job give up calls that a rank has not made for some seconds.
+STALLED = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
+MPIRUN_TAG = r"\[[^\]]*?,(\d+)\](?:<\w+>)?:? ?(.*)"
+LAUNCH_TAG = r"\[worker (\d+)\] (.*)"
+
+
 class Result(NamedTuple):
     """A finished job."""
 
     code: int
     output: dict[int, str]  # by rank
     text: str  # all of it, with what mpirun says
+    seconds: float
+
+    def ranks_with(self, text: str) -> list[int]:
+        """Return the ranks that have printed a text."""
+        return sorted(rank for rank, output in self.output.items() if text in output)
 
 
-def find_mpirun() -> str | None:
-    beside = Path(sys.executable).parent / "mpirun"
-    return str(beside) if beside.exists() else shutil.which("mpirun")
+def write_program(script: str, folder: Path, prelude: str = PRELUDE) -> Path:
+    """Return the path of a script; a text becomes a program that prints "done" at its end."""
+    if script.endswith(".py"):
+        return HERE / "scripts" / script
+    path = folder / "job.py"
+    path.write_text(f"{prelude}{script}\nprint('done', flush=True)\n")
+    return path
 
 
-def by_rank(text: str) -> dict[int, str]:
+def environment_of_job(**variables: str) -> dict[str, str]:
+    """Return the environment of processes that import the package and the helpers of scripts."""
+    paths = os.pathsep.join([str(PACKAGE), str(HERE / "scripts")])
+    return {**os.environ, "PYTHONPATH": paths, "PYTHONFAULTHANDLER": "1", **variables}
+
+
+def run_python(
+    *words: str, cwd: Path | None = None, timeout: float = 120, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with a command line and further variables; return its output."""
+    return subprocess.run(
+        [sys.executable, *words],
+        env=environment_of_job(**variables),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
+
+
+def by_rank(text: str, tag: str) -> dict[int, str]:
     """Split tagged output; a rank's lines may come in pieces."""
     output: dict[int, str] = {}
     for line in text.splitlines():
-        match = re.match(r"\[[^\]]*?,(\d+)\](?:<\w+>)?:? ?(.*)", line)
+        match = re.match(tag, line)
         if match:
             rank = int(match.group(1))
             output[rank] = output.get(rank, "") + match.group(2) + "\n"
     return output
 
 
-@pytest.fixture
-def mpirun() -> None:
-    """Skip if there is no mpirun."""
+def finish(
+    command: list[str], folder: Path, env: Mapping[str, str], timeout: float, tag: str
+) -> Result:
+    """Run a job to its end; fail the test if it hangs."""
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment_of_job(**env),
+        cwd=folder,
+        start_new_session=True,
+    )
+    try:
+        text, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL if tag == MPIRUN_TAG else signal.SIGTERM)
+        text, _ = process.communicate()
+        pytest.fail(f"{shlex.join(command)} hangs after {timeout} s\n{text}")
+    return Result(process.returncode, by_rank(text, tag), text, time.monotonic() - begin)
+
+
+def check_end(result: Result, path: Path, ranks: int, done: Collection[int] | None) -> None:
+    """Fail the test unless these ranks, or all of them, have got to the end of a program."""
+    expected = range(ranks) if done is None else done
+    ours = HERE in path.parents or path.name == "job.py"
+    if result.code != 0 or (ours and result.ranks_with("done") != sorted(expected)):
+        pytest.fail(f"{path.name}: {ranks} processes ended with {result.code}\n{result.text}")
+
+
+@pytest.fixture(scope="session")
+def mpirun() -> str:
+    """Return the path of mpirun; skip if there is none."""
     from mxlite.run.launch import find_mpirun
 
     if not mx._core.mpi_built():
         pytest.skip("needs a build with MXLITE_MPI=ON")
     try:
-        find_mpirun()
+        return find_mpirun().path
     except mx.MXNetError as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Callable[..., Result]:
-    """Return a function that runs a script on several processes."""
-    mpirun = find_mpirun()
-    if mpirun is None or not mx._core.mpi_built():
-        pytest.skip("needs Open MPI and a build with MXLITE_MPI=ON")
+def start(tmp_path: Path, mpirun: str) -> Callable[..., Result]:
+    """Return a function that runs a script on several processes by mpirun.
+
+    It fails if a rank does not get to the end, unless ``ok`` is False; ``done``: the ranks that do.
+    """
 
     def run(
         script: str,
@@ -78,33 +157,16 @@ def start(tmp_path: Path) -> Callable[..., Result]:
         timeout: float = 120,
         ok: bool = True,
         options: tuple[str, ...] = (),
+        done: Collection[int] | None = None,
     ) -> Result:
-        path = HERE / "scripts" / script if script.endswith(".py") else tmp_path / "job.py"
-        if not script.endswith(".py"):
-            path.write_text(script)
+        path = write_program(script, tmp_path)
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         command = [mpirun, *root, "--oversubscribe", "--tag-output", "-np", str(ranks), *options]
-        environment = dict(os.environ, PYTHONPATH=str(PACKAGE), PYTHONFAULTHANDLER="1")
-        environment.setdefault("MXLITE_COMM_TIMEOUT", "30")
-        environment.update(env or {})
-        process = subprocess.Popen(
-            [*command, sys.executable, str(path), *args],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-            cwd=tmp_path,
-            start_new_session=True,
-        )
-        try:
-            text, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            text, _ = process.communicate()
-            pytest.fail(f"{script}: {ranks} processes hang after {timeout} s\n{text}")
-        result = Result(process.returncode, by_rank(text), text)
-        if ok and result.code != 0:
-            pytest.fail(f"{script}: {ranks} processes ended with {result.code}\n{text}")
+        command += [sys.executable, str(path), *args]
+        env = {"MXLITE_COMM_TIMEOUT": "30", **(env or {})}
+        result = finish(command, tmp_path, env, timeout, MPIRUN_TAG)
+        if ok:
+            check_end(result, path, ranks, done)
         return result
 
     return run
@@ -112,7 +174,7 @@ def start(tmp_path: Path) -> Callable[..., Result]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Callable[..., Result]:
-    """Return a function that runs a script with servers, by launch.py."""
+    """Return a function that runs a script with servers, by launch.py; as ``start`` otherwise."""
     if not hasattr(mx._core, "ServerClient"):
         pytest.skip("needs a build with the parameter server")
 
@@ -125,35 +187,15 @@ def serve(tmp_path: Path) -> Callable[..., Result]:
         timeout: float = 120,
         ok: bool = True,
         command: tuple[str, ...] = (sys.executable,),
+        prelude: str = PRELUDE,
     ) -> Result:
-        path = HERE / "scripts" / script if script.endswith(".py") else tmp_path / "job.py"
-        if not script.endswith(".py"):
-            path.write_text(script)
+        path = write_program(script, tmp_path, prelude)
         line = [sys.executable, "-m", "mxlite.tools.launch"]
-        line += ["-n", str(workers), "-s", str(servers)]
-        environment = dict(os.environ, PYTHONPATH=str(PACKAGE), PYTHONFAULTHANDLER="1")
-        environment.setdefault("MXLITE_PS_TIMEOUT", "30")
-        environment.update(env or {})
-        process = subprocess.Popen(
-            [*line, *command, str(path), *args],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-            cwd=tmp_path,
-        )
-        try:
-            text, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            text, _ = process.communicate()
-            pytest.fail(f"{script}: the job hangs after {timeout} s\n{text}")
-        output: dict[int, str] = {}
-        for rank, rest in re.findall(r"^\[worker (\d+)\] (.*)$", text, re.MULTILINE):
-            output[int(rank)] = output.get(int(rank), "") + rest + "\n"
-        result = Result(process.returncode, output, text)
-        if ok and result.code != 0:
-            pytest.fail(f"{script}: the job ended with {result.code}\n{text}")
+        line += ["-n", str(workers), "-s", str(servers), *command, str(path), *args]
+        env = {"MXLITE_PS_TIMEOUT": "30", **(env or {})}
+        result = finish(line, tmp_path, env, timeout, LAUNCH_TAG)
+        if ok:
+            check_end(result, path, workers, None)
         return result
 
     return run
@@ -168,20 +210,15 @@ def launch(
     put_on_path(programs)
     (tmp_path / "program.py").write_text(PROGRAM)
 
-    def run(line: str, timeout: float = 60, **variables: str) -> tuple[int, str, float]:
-        environment = dict(os.environ, PYTHONPATH=str(PACKAGE), **variables)
-        environment["PATH"] = f"{programs / 'bin'}:{environment['PATH']}"
-        begin = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-m", "mxlite.tools.launch", *shlex.split(line)],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        return done.returncode, done.stdout, time.monotonic() - begin
+    def run(
+        line: str, timeout: float = 60, hosts: str = "", **variables: str
+    ) -> tuple[int, str, float]:
+        if hosts:
+            (tmp_path / "hosts").write_text(hosts)
+            line = f"-H hosts {line}"
+        variables["PATH"] = f"{programs / 'bin'}:{os.environ['PATH']}"
+        command = [sys.executable, "-m", "mxlite.tools.launch", *shlex.split(line)]
+        result = finish(command, tmp_path, variables, timeout, LAUNCH_TAG)
+        return result.code, result.text, result.seconds
 
     return run

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -47,6 +50,8 @@ if role == "worker" and mode == ["die"] and rank == "0":
 if role == "worker" and mode == ["once"] and not os.path.exists("failed" + rank):
     open("failed" + rank, "w").close()
     sys.exit(3)
+if mode == ["hang"]:
+    print("up", flush=True)
 if mode == ["hang"] or (role != "worker" and "stay" in mode):
     time.sleep(600)
 """
@@ -77,13 +82,35 @@ def processes_with(text: str) -> list[str]:
 
 
 def wait_for_end(mark: str) -> None:
-    """Wait until no process has a text in its command line; fail after ten seconds.
-
-    Parameters
-    ----------
-    mark : str
-    """
+    """Wait until no process has a text in its command line; fail after ten seconds."""
     end = time.monotonic() + 10
     while processes_with(mark) and time.monotonic() < end:
         time.sleep(0.05)
     assert not processes_with(mark)
+
+
+def stop_launcher(
+    words: list[str], mark: str, count: int, number: int, cwd: Path | None = None
+) -> int:
+    """Send a signal to a launcher when so many processes have printed a line that ends in "up".
+
+    Check that no process with ``mark`` in its command line is left; return the exit code.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words],
+        cwd=cwd,
+        env=dict(os.environ, PYTHONPATH=str(PACKAGE)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    begin, up = time.monotonic(), 0
+    while up < count and time.monotonic() - begin < 60:
+        up += process.stdout.readline().endswith("up\n")
+    running = len(processes_with(mark))
+    process.send_signal(number)
+    code = process.wait(timeout=30)
+    assert up == count and running >= count, (up, running)
+    wait_for_end(mark)
+    return code

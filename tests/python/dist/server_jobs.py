@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+SCRIPTS = Path(__file__).parent / "scripts"  # rank_checks.py
 ROLE = "import sys; from mxlite import _core; _core.run_server_role(sys.argv[1])"
 
 
@@ -34,12 +34,8 @@ class Process:
 
     def kill(self) -> None:
         """End it without notice."""
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
-
-    def signal(self, number: int) -> None:
-        """Send a signal."""
-        self.process.send_signal(number)
 
     def text(self) -> str:
         """Return what it has printed."""
@@ -47,15 +43,9 @@ class Process:
 
 
 class ServerJob:
-    """Scheduler, servers and workers; workers run a script.
+    """Scheduler, servers and workers, which run a script.
 
-    Parameters
-    ----------
-    script : str
-        Program of the workers.
-    workers, servers : int
-    settings : dict
-        Further variables; "{folder}" stands for the job's folder.
+    ``settings`` are further variables; "{folder}" stands for the job's folder.
     """
 
     def __init__(self, script: str, workers: int = 2, servers: int = 1, **settings: Any) -> None:
@@ -74,11 +64,10 @@ class ServerJob:
             "MXLITE_CPU_THREADS": "1",
             "MXLITE_PS_TIMEOUT": "40",
             "JOB_FOLDER": str(self.folder),
-            **{
-                name: str(value).replace("{folder}", str(self.folder))
-                for name, value in settings.items()
-            },
+            "PYTHONPATH": f"{SCRIPTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
+        for name, value in settings.items():
+            self.environment[name] = str(value).replace("{folder}", str(self.folder))
         self._started = 0
         self.scheduler = self.start("scheduler")
         self.servers = [self.start("server") for _ in range(servers)]
@@ -87,11 +76,8 @@ class ServerJob:
     def start(self, role: str, **settings: Any) -> Process:
         """Start one more process."""
         self._started += 1
-        environment = {
-            **self.environment,
-            "DMLC_ROLE": role,
-            **{name: str(value) for name, value in settings.items()},
-        }
+        environment = {**self.environment, "DMLC_ROLE": role}
+        environment.update((name, str(value)) for name, value in settings.items())
         command = [sys.executable, str(self.script)]
         if role != "worker":
             command = [sys.executable, "-c", ROLE, role]
@@ -125,15 +111,11 @@ class ServerJob:
             f"--- {log.name}\n{log.read_text()}" for log in sorted(self.folder.glob("*.log"))
         )
 
-    def close(self) -> None:
-        """End what still runs."""
-        for process in self.all():
-            if process.process.poll() is None:
-                process.kill()
-        self._folder.cleanup()
-
     def __enter__(self) -> ServerJob:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        self.close()
+        for process in self.all():
+            if process.process.poll() is None:
+                process.kill()
+        self._folder.cleanup()

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import mxlite as mx
 import pytest
-from launch_jobs import PACKAGE
+from conftest import STALLED, run_python
 from mxlite.run.launch import find_mpirun
 
 JOIN = """
-import sys
 import mxlite as mx
 import mxlite.horovod as hvd
 for join in (hvd.init, lambda: mx.kv.create("dist_sync"), lambda: mx.kv.create("horovod")):
     try:
         join()
-        sys.exit("joined nobody")
+        raise SystemExit("joined nobody")
     except ValueError as error:
         assert isinstance(error, mx.MXNetError)
         print("refused:", error)
@@ -28,14 +25,7 @@ for join in (hvd.init, lambda: mx.kv.create("dist_sync"), lambda: mx.kv.create("
 
 def refused(**variables: str) -> str:
     """Run a process that wants to join a job; return why it cannot, three times the same."""
-    done = subprocess.run(
-        [sys.executable, "-c", JOIN],
-        env=dict(os.environ, PYTHONPATH=str(PACKAGE), **variables),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python("-c", JOIN, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("refused:") == 3, done.stdout
     return done.stdout
@@ -68,49 +58,28 @@ def test_processes_of_another_open_mpi(start) -> None:
 @pytest.mark.parametrize("first", ["[0, 2]", "[0, 1], [1, 2]"])
 def test_ranks_that_give_different_process_sets(start, first: str) -> None:
     program = f"""
-import os
-import mxlite as mx
-import mxlite.horovod as hvd
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 lists = [{first}] if rank == 0 else [[1, 2], [0, 1]]
-try:
-    hvd.init(process_sets=[hvd.ProcessSet(ranks) for ranks in lists])
-    raise SystemExit("joined ranks with other process sets")
-except ValueError as error:
-    print("refused:", error)
+fails(lambda: hvd.init(process_sets=[hvd.ProcessSet(ranks) for ranks in lists]),
+      "init: the ranks give different process sets",
+      "that of ranks 1, 2 and that of ranks 0, 1 on ranks 1, 2", kind=ValueError)
 """
-    result = start(program, 3, timeout=60)
-    assert len(result.output) == 3
-    for text in result.output.values():
-        assert "refused: init: the ranks give different process sets" in text, text
-        assert "that of ranks 1, 2 and that of ranks 0, 1 on ranks 1, 2" in text, text
+    start(program, 3, timeout=60)
 
 
 def test_a_rank_of_another_version(start) -> None:
     program = """
-import os
-import mxlite as mx
 import mxlite.comm.basics
-import mxlite.horovod as hvd
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 if rank == 1:
     mx.comm.basics.__version__ = "0.0.9"
-try:
-    hvd.init()
-    raise SystemExit("joined another version")
-except ValueError as error:
-    assert "0.0.9" in str(error) and mx.__version__ in str(error), error
-    assert "all ranks need the same version" in str(error), error
-print("done", rank)
+fails(hvd.init, "0.0.9", mx.__version__, "all ranks need the same version", kind=ValueError)
 """
-    result = start(program, 2)
-    assert all("done" in text for text in result.output.values()), result.text
+    start(program, 2)
 
 
 def test_a_worker_of_another_version_than_the_servers(serve) -> None:
     program = """
-import os
-import mxlite as mx
 if os.environ["DMLC_TASK_ID"] == "1":
     mx.__version__ = "0.0.9"
 mx.kv.create("dist_sync")
@@ -122,94 +91,45 @@ mx.kv.create("dist_sync")
     assert "MXNetError" in result.output[0] or "Error" in result.output[0], result.text
 
 
-ORDER = """
-import mxlite as mx
-import mxlite.horovod as hvd
-hvd.init()
-rank = hvd.rank()
-names = ["a", "b", "c"][:: 1 if rank else -1]
-sums = {n: hvd.allreduce(mx.nd.full((2,), ord(n) + rank), name=n, op=hvd.Sum) for n in names}
-for name, total in sums.items():
-    assert total.asnumpy().tolist() == [2 * ord(name) + 1] * 2
-# Ranks that wait for one name each would wait forever: rank 0 gives up.
-try:
-    hvd.allreduce(mx.nd.ones((2,)), name="x" if rank else "y").wait_to_read()
-    raise SystemExit("agreed")
-except mx.MXNetError as error:
-    assert "given up" in str(error) and "allreduce.x" in str(error), error
-    assert "allreduce.y" in str(error), error
-print("done", rank)
-"""
-
-
-STORE_ORDER = """
-import mxlite as mx
+def test_stores_refuse_calls_in_another_order(start) -> None:
+    program = """
 store = mx.kv.create("dist_sync")
 rank = store.rank
-try:
-    store.init("x" if rank else "y", mx.nd.ones((2,)))
-    raise SystemExit("agreed")
-except mx.MXNetError as error:
-    for words in ("same order", ".y.init' float32(2,) on rank 0", ".x.init' float32(2,) on rank 1"):
-        assert words in str(error), error
+fails(lambda: store.init("x" if rank else "y", mx.nd.ones((2,))),
+      "same order", ".y.init' float32(2,) on rank 0", ".x.init' float32(2,) on rank 1")
 store.init(["a", "b"], [mx.nd.zeros((2,)), mx.nd.zeros((2,))])
 keys = ["a", "b"][:: 1 if rank else -1]
 for key in keys:
     store.push(key, mx.nd.ones((2,)))
 for key in keys:
-    out = mx.nd.zeros((2,))
-    try:
-        store.pull(key, out=out)
-        out.wait_to_read()
-        raise SystemExit("pulled")
-    except mx.MXNetError as error:
-        assert "the ranks do not make the same calls in the same order" in str(error), error
+    fails(lambda: pulled(store, key), "the ranks do not make the same calls in the same order")
 for key in ("a", "b"):  # the next calls have the same order
     store.push(key, mx.nd.ones((2,)))
-    out = mx.nd.zeros((2,))
-    store.pull(key, out=out)
-    assert out.asnumpy().tolist() == [2, 2]
-print("done", rank)
+    assert pulled(store, key).asnumpy().tolist() == [2, 2]
 """
-
-
-def test_stores_refuse_calls_in_another_order(start) -> None:
-    result = start(STORE_ORDER, 2)
-    assert all("done" in text for text in result.output.values()), result.text
-
-
-LATE_CALL = """
-import time
-import mxlite as mx
-store = mx.kv.create("dist_sync")
-store.init("w", mx.nd.zeros((2,)))
-out = mx.nd.zeros((2,))
-try:
-    if store.rank == 0:
-        store.push("w", mx.nd.ones((2,)))
-        store.pull("w", out=out)
-        out.wait_to_read()
-    else:
-        time.sleep(4)
-        store.barrier()
-    raise SystemExit("agreed")
-except mx.MXNetError as error:
-    # Rank 1 does not know the name of the call that it has not made.
-    call = "call 2 of process set 0" if store.rank else "kvstore.dist_sync.0.w"
-    assert "given up" in str(error) and f"'{call}' misses rank 1" in str(error), error
-print("done", store.rank)
-"""
+    start(program, 2)
 
 
 def test_a_rank_that_does_not_make_a_call_is_named(start) -> None:
-    env = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
-    result = start(LATE_CALL, 2, env=env)
-    assert all("done" in text for text in result.output.values()), result.text
+    program = """
+store = mx.kv.create("dist_sync")
+store.init("w", mx.nd.zeros((2,)))
+def call():
+    if store.rank == 0:
+        store.push("w", mx.nd.ones((2,)))
+        return pulled(store, "w")
+    time.sleep(4)
+    store.barrier()
+# Rank 1 does not know the name of the call that it has not made.
+name = "call 2 of process set 0" if store.rank else "kvstore.dist_sync.0.w"
+fails(call, "given up", f"'{name}' misses rank 1")
+"""
+    result = start(program, 2, env=STALLED)
     assert "1: [kvstore.dist_sync.0.w]" in result.text, result.text
 
 
-FAILED_PUSH = """
-import mxlite as mx
+def test_a_push_that_cannot_be_computed_is_an_error_on_every_rank(start) -> None:
+    program = """
 store = mx.kv.create("dist_sync")
 store.init(["v", "w"], [mx.nd.zeros((2,)), mx.nd.zeros((2,))])
 class Broken(mx.operator.CustomOp):
@@ -222,33 +142,30 @@ class BrokenProp(mx.operator.CustomOpProp):
 ones = mx.nd.ones((2,))
 store.push("v", mx.nd.Custom(ones, op_type="broken") if store.rank else ones)
 store.push("w", ones)
-out = mx.nd.zeros((2,))
-store.pull("w", out=out)
-assert out.asnumpy().tolist() == [2, 2]
-try:
-    store.pull("v", out=out)
-    out.wait_to_read()
-    raise SystemExit("summed")
-except (mx.MXNetError, RuntimeError) as error:
-    assert "rank 1 could not compute" in str(error) or "no gradient" in str(error), error
-print("done", store.rank)
+assert pulled(store, "w").asnumpy().tolist() == [2, 2]
+fails(lambda: pulled(store, "v"), "no gradient", kind=RuntimeError)
 """
-
-
-def test_a_push_that_cannot_be_computed_is_an_error_on_every_rank(start) -> None:
-    result = start(FAILED_PUSH, 2)
-    assert all("done" in text for text in result.output.values()), result.text
+    start(program, 2)
 
 
 def test_ranks_that_differ_in_order_agree_and_in_names_do_not(start) -> None:
-    env = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
-    result = start(ORDER, 2, env=env)
-    assert all("done" in text for text in result.output.values()), result.text
+    program = """
+hvd.init()
+rank = hvd.rank()
+names = ["a", "b", "c"][:: 1 if rank else -1]
+sums = {n: hvd.allreduce(mx.nd.full((2,), ord(n) + rank), name=n, op=hvd.Sum) for n in names}
+for name, total in sums.items():
+    assert total.asnumpy().tolist() == [2 * ord(name) + 1] * 2
+# Ranks that wait for one name each would wait forever: rank 0 gives up.
+fails(lambda: hvd.allreduce(mx.nd.ones((2,)), name="x" if rank else "y"),
+      "given up", "allreduce.x", "allreduce.y")
+"""
+    result = start(program, 2, env=STALLED)
+    assert "Stalled ranks:" in result.text and ": [allreduce." in result.text, result.text
 
 
 def test_workers_that_disagree_about_first_values(serve) -> None:
     program = """
-import mxlite as mx
 store = mx.kv.create("dist_sync")
 rank = store.rank
 dtype = "int32" if rank else "float32"
@@ -256,23 +173,11 @@ for key, value, specs in (
     ("shape", mx.nd.zeros((2 + rank,)), ("float32(2,)", "float32(3,)")),
     ("dtype", mx.nd.zeros((2,), dtype=dtype), ("float32(2,)", "int32(2,)")),
 ):
-    try:
-        store.init(key, value)
-        raise SystemExit("agreed")
-    except ValueError as error:
-        for word in (f"key '{key}'", f"worker 0 gives {specs[0]}", f"worker 1 gives {specs[1]}"):
-            assert word in str(error), error
-    try:
-        store.push(key, value)
-        raise SystemExit("pushed")
-    except mx.MXNetError:
-        pass
+    fails(lambda: store.init(key, value), f"key '{key}'", f"worker 0 gives {specs[0]}",
+          f"worker 1 gives {specs[1]}", kind=ValueError)
+    fails(lambda: store.push(key, value))
 store.init("w", mx.nd.zeros((2,)))
 store.push("w", mx.nd.ones((2,)))
-out = mx.nd.zeros((2,))
-store.pull("w", out=out)
-assert out.asnumpy().tolist() == [2, 2]
-print("done", rank)
+assert pulled(store, "w").asnumpy().tolist() == [2, 2]
 """
-    result = serve(program, servers=1)
-    assert all("done" in result.output[rank] for rank in range(2)), result.text
+    serve(program, servers=1)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import run_python
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "bandwidth"
 
 
 def run(script: str, file: Path, *options: str) -> tuple[dict[str, Any], str]:
     """Return the result file and the table."""
-    command = [sys.executable, str(FOLDER / script), "--json", str(file), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = run_python(str(FOLDER / script), "--json", str(file), *options, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(file.read_text()), done.stdout
 
@@ -76,7 +74,6 @@ def test_overlap_leaves_out_ways_and_has_quartiles(tmp_path: Path) -> None:
 
 
 def test_overlap_needs_a_job() -> None:
-    command = [sys.executable, str(FOLDER / "overlap.py"), "--ways", "independent", "store"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = run_python(str(FOLDER / "overlap.py"), "--ways", "independent", "store")
     assert done.returncode == 2
     assert "each way once and 'job' among them expected" in done.stderr

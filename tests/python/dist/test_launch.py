@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import mxlite as mx
 import pytest
-from launch_jobs import PACKAGE, PROGRAM, wait_for_end
+from launch_jobs import PROGRAM, stop_launcher, wait_for_end
 from mxlite.run.launching.hosts import Host, read_hosts
 from mxlite.run.launching.plan import command_of, plan_job
 from mxlite.tools.launch import parse
@@ -67,27 +65,15 @@ def test_nothing_outlives_the_launcher(tmp_path: Path, number: signal.Signals) -
     command = f"bash -c '{sys.executable} {mark} hang; true'"
     if number == signal.SIGKILL:
         command = f"{sys.executable} {mark} hang"  # the kernel notifies only of children
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mxlite.tools.launch", "-n", "2", "-s", "1", "--launcher", "local"]
-        + [command],
-        env=dict(os.environ, PYTHONPATH=str(PACKAGE)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    for _ in range(4):
-        assert "hang" not in process.stdout.readline()
-    process.send_signal(number)
-    code = process.wait(timeout=30)
+    line = "mxlite.tools.launch -n 2 -s 1 --launcher local".split()
+    code = stop_launcher([*line, command], mark, 4, number)
     assert code == (-number if number == signal.SIGKILL else 128 + number)
-    wait_for_end(mark)
 
 
-def test_hosts_get_their_processes_through_ssh(launch, tmp_path: Path) -> None:
-    (tmp_path / "hosts").write_text("localhost slots=2  # first\n127.0.0.1:2222\n")
-    line = f"-n 3 -s 1 -H hosts --launcher ssh --env SAID {sys.executable} program.py"
-    code, text, _ = launch(line, SAID="a 'quoted' text")
+def test_hosts_get_their_processes_through_ssh(launch) -> None:
+    hosts = "localhost slots=2  # first\n127.0.0.1:2222\n"
+    line = f"-n 3 -s 1 --launcher ssh --env SAID {sys.executable} program.py"
+    code, text, _ = launch(line, hosts=hosts, SAID="a 'quoted' text")
     assert code == 0, text
     places = dict(re.findall(r"^\[worker (\d)\].*'THE_HOST': '([^']+)'", text, re.MULTILINE))
     assert places == {"0": "localhost", "1": "127.0.0.1", "2": "localhost"}
@@ -96,26 +82,31 @@ def test_hosts_get_their_processes_through_ssh(launch, tmp_path: Path) -> None:
 
 
 def test_processes_on_other_hosts_end_with_the_job(launch, tmp_path: Path) -> None:
-    (tmp_path / "hosts").write_text("localhost\n127.0.0.1\n")
     mark = str(tmp_path / "program.py")
-    code, text, _ = launch(f"-n 2 -s 1 -H hosts --launcher ssh {sys.executable} {mark} fail stay")
+    line = f"-n 2 -s 1 --launcher ssh {sys.executable} {mark} fail stay"
+    code, text, _ = launch(line, hosts="localhost\n127.0.0.1\n")
     assert code == 7, text
     wait_for_end(mark)
 
 
-def test_hosts_that_cannot_be_used_are_named_in_bounded_time(launch, tmp_path: Path) -> None:
-    (tmp_path / "hosts").write_text("localhost\ngone1\ngone2:2200\n")
-    code, text, seconds = launch("-n 3 -s 1 -H hosts python train.py")
-    assert code == 1
-    assert "2 of 3 hosts cannot be used" in text
-    assert "gone1: ssh: connect to host gone1: No route to host" in text
-    assert "gone2:2200: " in text
-    assert seconds < 30
-    (tmp_path / "hosts").write_text("localhost\n")
-    code, text, _ = launch("-n 3 -s 1 -H hosts python train.py")
-    assert code == 1
-    assert "3 workers given, the 1 hosts of hosts have 1 slots" in text
-    assert "Traceback" not in text
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        (
+            "localhost\ngone1\ngone2:2200\n",
+            [
+                "2 of 3 hosts cannot be used",
+                "gone1: ssh: connect to host gone1: No route to host",
+                "gone2:2200: ",
+            ],
+        ),
+        ("localhost\n", ["3 workers given, the 1 hosts of hosts have 1 slots"]),
+    ],
+)
+def test_hosts_that_cannot_be_used_are_named(launch, hosts: str, words: list[str]) -> None:
+    code, text, seconds = launch("-n 3 -s 1 python train.py", hosts=hosts)
+    assert code == 1 and seconds < 30
+    assert all(word in text for word in words) and "Traceback" not in text, text
 
 
 def test_a_port_in_use_is_named_at_once(launch) -> None:
@@ -133,14 +124,14 @@ def test_a_port_in_use_is_named_at_once(launch) -> None:
 
 
 def test_options_that_make_no_job_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="sge is not supported.*hostfile"):
-        parse(shlex.split("-n 2 --launcher sge python train.py"))
-    with pytest.raises(NotImplementedError, match=r"yarn is not supported.*MPIJob"):
-        parse(shlex.split("-n 2 --launcher yarn python train.py"))
-    with pytest.raises(mx.MXNetError, match="ssh needs -H hostfile.*--launcher local"):
-        parse(shlex.split("-n 2 --launcher ssh python train.py"))
-    with pytest.raises(ValueError, match="-n 0 -s 0 given"):
-        parse(shlex.split("-n 0 --launcher local python train.py"))
+    for options, kind, words in (
+        ("-n 2 --launcher sge", NotImplementedError, "sge is not supported.*hostfile"),
+        ("-n 2 --launcher yarn", NotImplementedError, "yarn is not supported.*MPIJob"),
+        ("-n 2 --launcher ssh", mx.MXNetError, "ssh needs -H hostfile.*--launcher local"),
+        ("-n 0 --launcher local", ValueError, "-n 0 -s 0 given"),
+    ):
+        with pytest.raises(kind, match=words):
+            parse(f"{options} python train.py".split())
     with pytest.raises(ValueError, match="no command given"):
         command_of([])
     assert parse(shlex.split("-n 2 -s 1 python train.py")).launcher == "local"

@@ -63,28 +63,19 @@ def test_one_device_prints_what_it_measured(measure) -> None:
         measure.contexts_of(None, "tpu:2")
 
 
-def lines_of(text: str) -> list[str]:
-    return re.findall(r"iter 1, .* GB/sec per gpu, error (\d\.\d+)", text)
+ERRORS = r"iter 1, .* GB/sec per gpu, error (\d\.\d+)"
+PROGRAM = f"""
+sys.argv = ["measure.py", "--num-layers", "18", "--num-batches", "1", *sys.argv[1:]]
+runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
+"""
 
 
 @pytest.mark.parametrize("store", ["dist_sync", "horovod"])
 def test_processes_without_servers(start, store: str) -> None:
-    program = f"""
-import runpy, sys
-sys.argv = ["measure.py", "--num-layers", "18", "--devices", "cpu:1", "--num-batches", "1"]
-sys.argv += ["--kv-store", "{store}"]
-runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
-"""
-    result = start(program, 2)
-    assert lines_of(result.text) == ["0.000000"] * 2
+    result = start(PROGRAM, 2, "--devices", "cpu:1", "--kv-store", store)
+    assert re.findall(ERRORS, result.text) == ["0.000000"] * 2
 
 
 def test_processes_with_servers(serve) -> None:
-    program = f"""
-import runpy, sys
-sys.argv = ["measure.py", "--num-layers", "18", "--devices", "cpu:2", "--num-batches", "1"]
-sys.argv += ["--kv-store", "dist_sync_device"]
-runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
-"""
-    result = serve(program)
-    assert lines_of(result.text) == ["0.000000"] * 2
+    result = serve(PROGRAM, "--devices", "cpu:2", "--kv-store", "dist_sync_device")
+    assert re.findall(ERRORS, result.text) == ["0.000000"] * 2

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HERE
+from conftest import HERE, SURVIVE, write_program
 
 pytestmark = pytest.mark.skipif(
     "mxlite_fake_gpu" not in os.environ.get("MXLITE_CUDA_LIBRARY", ""),
@@ -20,53 +20,28 @@ pytestmark = pytest.mark.skipif(
 )
 
 _ON_GPUS = """
-import os, runpy, sys
-import mxlite as mx
 path = sys.argv.pop(1)
 with mx.gpu(int(os.environ["OMPI_COMM_WORLD_RANK"])):
     runpy.run_path(path, run_name="__main__")
 if mx._core.comm_info()["size"] > 1:
     assert mx._core.comm_stats()["nccl_tensors"] > 0, mx._core.comm_stats()
-print("on GPUs")
 """
 
 _ENVIRONMENT = {"MXLITE_FAKE_GPUS": "4"}
-_SURVIVE = ("--mca", "orte_abort_on_non_zero_status", "0", "--enable-recovery")
+
+
+_VALUES = str(HERE / "scripts" / "nccl_values.py")
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_collectives_of_all_types_give_what_numpy_gives(start, ranks: int) -> None:
-    result = start("nccl_values.py", ranks, env=_ENVIRONMENT, timeout=180)
-    assert [text.strip() for _, text in sorted(result.output.items())] == [
-        f"done {r}" for r in range(ranks)
-    ]
+    start("nccl_values.py", ranks, env=_ENVIRONMENT, timeout=180)
 
 
-def test_processes_of_several_hosts(start) -> None:
-    # Two names for this machine: the processes meet through MPI instead of shared memory.
-    program = """
-import os, runpy, sys
-os.environ["MXLITE_COMM_HOST"] = "aab"[int(os.environ["OMPI_COMM_WORLD_RANK"])]
-import mxlite as mx
-import mxlite.horovod as hvd
-hvd.init()
-hvd.local_rank = hvd.rank  # all GPUs are those of one machine
-runpy.run_path(sys.argv[1], run_name="__main__")
-assert mx._core.comm_info()["backend"] == "mpi+shm"
-"""
-    path = HERE / "scripts" / "nccl_values.py"
-    result = start(program, 3, str(path), env=_ENVIRONMENT, timeout=180)
-    assert all("done" in text for text in result.output.values()) and len(result.output) == 3
-
-
-# NCCL inside a host, and the network of the processes between hosts.
-_BY_LEVELS = """
-import os, runpy, sys
+# The processes are on several hosts by name; MXLITE_NCCL_BETWEEN_HOSTS=0: NCCL only inside them.
+_OF_HOSTS = """
 rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["MXLITE_JOB_RANK"])
 os.environ["MXLITE_COMM_HOST"] = sys.argv[2][rank]
-os.environ["MXLITE_NCCL_BETWEEN_HOSTS"] = "0"
-import mxlite as mx
-import mxlite.horovod as hvd
 hvd.init(process_sets="dynamic")
 assert hvd.cross_size() == 2 or hvd.local_rank() > 0
 hvd.local_rank = hvd.rank  # all GPUs are those of one machine
@@ -79,101 +54,71 @@ assert mx._core.comm_info()["backend"] == sys.argv[3]
 @pytest.mark.parametrize("takes_gpu_memory", ["0", "1"])
 @pytest.mark.parametrize("hosts", ["ab", "aabb", "aab"])
 def test_nccl_inside_hosts_and_mpi_between_them(start, hosts: str, takes_gpu_memory: str) -> None:
-    arguments = (str(HERE / "scripts" / "nccl_values.py"), hosts, "mpi+shm")
-    env = {**_ENVIRONMENT, "MXLITE_CUDA_AWARE_MPI": takes_gpu_memory}
-    result = start(_BY_LEVELS, len(hosts), *arguments, env=env, timeout=180)
-    assert all("done" in text for text in result.output.values()), result.text
-    assert len(result.output) == len(hosts)
+    variables = {"MXLITE_NCCL_BETWEEN_HOSTS": "0", "MXLITE_CUDA_AWARE_MPI": takes_gpu_memory}
+    env = {**_ENVIRONMENT, **variables}
+    start(_OF_HOSTS, len(hosts), _VALUES, hosts, "mpi+shm", env=env, timeout=180)
 
 
-@pytest.mark.parametrize("by_levels", [False, True])
-def test_nccl_of_hosts_that_meet_over_tcp(launch, tmp_path: Path, by_levels: bool) -> None:
-    program = _BY_LEVELS if by_levels else _BY_LEVELS.replace('"0"', '"1"')
-    (tmp_path / "job.py").write_text(program)
+def test_processes_of_several_hosts(start) -> None:
+    start(_OF_HOSTS, 3, _VALUES, "aab", "mpi+shm", env=_ENVIRONMENT, timeout=180)
+
+
+@pytest.mark.parametrize("between_hosts", ["0", "1"])
+def test_nccl_of_hosts_that_meet_over_tcp(launch, tmp_path: Path, between_hosts: str) -> None:
+    path = write_program(_OF_HOSTS, tmp_path)
     (tmp_path / "hosts").write_text("127.0.0.1 slots=2\n127.0.0.2 slots=2\n")
-    script = HERE / "scripts" / "nccl_values.py"
-    line = f"-n 4 -s 0 -H hosts --launcher local {sys.executable} job.py {script} aabb tcp+shm"
-    code, text, _ = launch(line, timeout=180, **_ENVIRONMENT)
-    assert code == 0 and text.count("done") == 4, text
+    line = f"-n 4 -s 0 -H hosts --launcher local {sys.executable} {path} {_VALUES} aabb tcp+shm"
+    env = {**_ENVIRONMENT, "MXLITE_NCCL_BETWEEN_HOSTS": between_hosts}
+    code, text, _ = launch(line, timeout=180, **env)
+    assert code == 0, text
 
 
 def test_ranks_must_agree_on_how_hosts_are_connected(start) -> None:
     program = """
-import os
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 os.environ["MXLITE_NCCL_BETWEEN_HOSTS"] = str(rank)
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
-try:
-    hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(rank)), name="x").wait_to_read()
-    raise SystemExit("no error")
-except mx.MXNetError as error:
-    assert "MXLITE_NCCL_BETWEEN_HOSTS is 1 on rank 1 and 0 on rank 0" in str(error), error
-print("done")
+fails(lambda: hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(rank)), name="x"),
+      "MXLITE_NCCL_BETWEEN_HOSTS is 1 on rank 1 and 0 on rank 0")
 """
-    result = start(program, 2, env=_ENVIRONMENT)
-    assert all("done" in text for text in result.output.values()), result.text
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("script", ["collectives.py", "mistakes.py", "collective_operators.py"])
-def test_suites_of_the_cpu_pass_on_gpus(start, script: str, ranks: int) -> None:
-    path = HERE / "scripts" / script
-    result = start(_ON_GPUS, ranks, str(path), env=_ENVIRONMENT, timeout=240)
-    assert all("on GPUs" in text for text in result.output.values()), result.text
-    assert len(result.output) == ranks
-
-
-def test_mistakes_in_operators_are_errors_on_every_rank(start) -> None:
-    path = HERE / "scripts" / "collective_mistakes.py"
-    result = start(_ON_GPUS, 3, str(path), env=_ENVIRONMENT, timeout=120)
-    assert all("on GPUs" in text for text in result.output.values()), result.text
-    assert len(result.output) == 3
-
-
-def test_operators_on_a_cpu_and_a_gpu_are_an_error(start) -> None:
-    program = """
-import mxlite as mx, mxlite.horovod as hvd
-hvd.init()
-x = mx.nd.ones((2,), ctx=mx.gpu(hvd.rank()) if hvd.rank() else mx.cpu())
-try:
-    mx.nd.contrib.all_reduce(x).wait_to_read()
-    raise SystemExit("no error")
-except mx.MXNetError as error:
-    assert "on the CPU on rank 0 and" in str(error) and "on a GPU on rank 1" in str(error), error
-print("done")
-"""
-    result = start(program, 2, env=_ENVIRONMENT)
-    assert all("done" in text for text in result.output.values())
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_random_sequences_on_gpus(start, ranks: int) -> None:
-    path = HERE / "scripts" / "collective_sequences.py"
-    result = start(_ON_GPUS, ranks, str(path), "77", "25", env=_ENVIRONMENT, timeout=240)
-    assert all("25 sequences" in text for text in result.output.values()), result.text
+    start(program, 2, env=_ENVIRONMENT)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(
     "script",
     [
-        ("store_values.py", "--check", "values"),
-        ("store_values.py", "--check", "optimizer"),
-        ("store_values.py", "--check", "updater"),
-        ("store_values.py", "--check", "2bit"),
-        ("store_training.py", "--all"),
+        "collectives.py",
+        "mistakes.py",
+        "collective_operators.py",
+        "collective_sequences.py 77 25",
+        "store_values.py --check values",
+        "store_values.py --check optimizer",
+        "store_values.py --check updater",
+        "store_values.py --check 2bit",
+        "store_training.py",
     ],
 )
-def test_stores_sum_through_nccl(start, script: tuple[str, ...], ranks: int) -> None:
-    path = HERE / "scripts" / script[0]
-    result = start(_ON_GPUS, ranks, str(path), *script[1:], env=_ENVIRONMENT, timeout=240)
-    assert all("on GPUs" in text for text in result.output.values()), result.text
+def test_suites_of_the_cpu_pass_on_gpus(start, script: str, ranks: int) -> None:
+    path, *arguments = script.split()
+    path = str(HERE / "scripts" / path)
+    start(_ON_GPUS, ranks, path, *arguments, env=_ENVIRONMENT, timeout=240)
+
+
+def test_mistakes_in_operators_are_errors_on_every_rank(start) -> None:
+    start(_ON_GPUS, 3, str(HERE / "scripts" / "collective_mistakes.py"), env=_ENVIRONMENT)
+
+
+def test_operators_on_a_cpu_and_a_gpu_are_an_error(start) -> None:
+    program = """
+hvd.init()
+x = mx.nd.ones((2,), ctx=mx.gpu(hvd.rank()) if hvd.rank() else mx.cpu())
+fails(lambda: mx.nd.contrib.all_reduce(x), "on the CPU on rank 0 and", "on a GPU on rank 1")
+"""
+    start(program, 2, env=_ENVIRONMENT)
 
 
 _LOST = """
-import os, signal, sys, time
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 processes = hvd.allgather_object(os.getpid())
 x = mx.nd.ones((200000,), ctx=mx.gpu(hvd.rank()))
@@ -189,13 +134,8 @@ try:
             array.wait_to_read()
 except mx.MXNetError as error:
     print("error", str(error).replace(chr(10), " "), flush=True)
-begin = time.monotonic()
-try:
-    hvd.allreduce(x, name="later").wait_to_read()
-    print("no error")
-except mx.MXNetError as error:
-    assert "rank 1" in str(error) and time.monotonic() - begin < 5, error
-    print("later too", flush=True)
+fails(lambda: hvd.allreduce(x, name="later"), "rank 1", seconds=5)
+print("later too", flush=True)
 if hvd.rank() == 0:
     time.sleep(2)  # until the others have seen it; then a stopped rank ends, too
     try:
@@ -210,7 +150,7 @@ os._exit(0)
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
 def test_survivors_name_a_lost_rank(start, ranks: int, how: str) -> None:
     environment = {**_ENVIRONMENT, "MXLITE_COMM_TIMEOUT": "5"}
-    result = start(_LOST, ranks, how, env=environment, ok=False, options=_SURVIVE)
+    result = start(_LOST, ranks, how, env=environment, ok=False, options=SURVIVE)
     for rank in set(range(ranks)) - {1}:
         text = result.output.get(rank, "")
         assert re.search(r"error .*rank 1", text) and "later too" in text, result.text
@@ -218,31 +158,21 @@ def test_survivors_name_a_lost_rank(start, ranks: int, how: str) -> None:
 
 def test_another_version_of_nccl_is_an_error_on_every_rank(start) -> None:
     program = """
-import os
 if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
     os.environ["MXLITE_FAKE_NCCL_VERSION"] = "22703"
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 for attempt in range(2):
-    try:
-        hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(hvd.rank())), name="w").wait_to_read()
-        raise SystemExit("no error")
-    except mx.MXNetError as error:
-        assert "rank 1 has NCCL 2.27.3, rank 0 has NCCL 2.28.9" in str(error), error
-        assert "'allreduce.w'" in str(error), error
+    fails(lambda: hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(hvd.rank())), name="w"),
+          "rank 1 has NCCL 2.27.3, rank 0 has NCCL 2.28.9", "'allreduce.w'")
 assert hvd.allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == 3  # on the CPU
-print("done")
 """
-    result = start(program, 3, env=_ENVIRONMENT)
-    assert all("done" in text for text in result.output.values())
+    start(program, 3, env=_ENVIRONMENT)
 
 
 def test_arrays_of_a_call_that_fails_are_not_written_after_its_error(start) -> None:
     # A copy to the output is in NCCL's stream when the call fails. The arrays are so large that the
     # stand-in unmaps them when they are freed.
     program = """
-import time
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 gpu = mx.gpu(hvd.rank())
 hvd.allreduce(mx.nd.ones((2,), ctx=gpu), name="first").wait_to_read()
@@ -256,7 +186,6 @@ except mx.MXNetError as error:
     print("error", str(error).replace(chr(10), " "))
 del x, y
 time.sleep(1)  # for work that NCCL's stream may still have
-print("done")
 """
     environment = {**_ENVIRONMENT, "MXLITE_FAKE_NCCL_REFUSES": "2"}
     result = start(program, 2, env=environment, ok=False)  # mpirun misses MPI_Finalize
@@ -267,7 +196,6 @@ print("done")
 def test_collectives_wait_for_the_allocation_of_arrays_that_nothing_has_written(start) -> None:
     # The stand-in's compute stream fills the large arrays before it allocates the small one.
     program = """
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 gpu = mx.gpu(hvd.rank())
 hvd.allreduce(mx.nd.ones((2,), ctx=gpu), name="first").wait_to_read()
@@ -276,63 +204,46 @@ mine.wait_to_read()
 large = [mx.nd.empty((9_000_000,), ctx=gpu) for _ in range(6)]
 x = mine if hvd.rank() == 0 else mx.nd.empty((4,), ctx=gpu)
 hvd.broadcast_(x, 0, name="x")
-print("done", x.asnumpy().tolist())
+assert x.asnumpy().tolist() == [3.0, 3.0, 3.0, 3.0]
 """
-    result = start(program, 2, env=_ENVIRONMENT)
-    assert result.text.count("done [3.0, 3.0, 3.0, 3.0]") == 2, result.text
-
-
-_TOO_FEW = """
-import mxlite as mx, mxlite.horovod as hvd
-hvd.init()
-x = mx.nd.ones((2,), ctx=mx.gpu(hvd.rank() % mx.num_gpus()))
-try:
-    total = hvd.allreduce(x, name="w", op=hvd.Sum).asnumpy()
-    print("sum", total.tolist())
-except mx.MXNetError as error:
-    print("error", error)
-"""
+    start(program, 2, env=_ENVIRONMENT)
 
 
 def test_more_ranks_than_gpus_is_an_error_on_every_rank(start) -> None:
-    result = start(_TOO_FEW, 3, env={"MXLITE_FAKE_GPUS": "2"})
-    for text in result.output.values():
-        assert re.search(r"'allreduce.w': nccl: ranks 0 and 2 use the same GPU \(fake:0", text), (
-            text
-        )
-        assert "3 processes of this host take part, rank 2 sees 2 GPUs" in text, text
-    assert len(result.output) == 3
+    program = """
+hvd.init()
+x = mx.nd.ones((2,), ctx=mx.gpu(hvd.rank() % mx.num_gpus()))
+fails(lambda: hvd.allreduce(x, name="w"),
+      "'allreduce.w': nccl: ranks 0 and 2 use the same GPU (fake:0",
+      "3 processes of this host take part, rank 2 sees 2 GPUs")
+"""
+    start(program, 3, env={"MXLITE_FAKE_GPUS": "2"})
 
 
 def test_processes_that_share_a_gpu_can_send_through_host_memory(start) -> None:
-    result = start(_TOO_FEW, 3, env={"MXLITE_FAKE_GPUS": "1", "MXLITE_NCCL": "0"})
-    assert all("sum [3.0, 3.0]" in text for text in result.output.values()), result.text
+    program = """
+hvd.init()
+total = hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(0)), name="w", op=hvd.Sum)
+assert total.asnumpy().tolist() == [3.0, 3.0]
+"""
+    start(program, 3, env={"MXLITE_FAKE_GPUS": "1", "MXLITE_NCCL": "0"})
 
 
 def test_inputs_that_failed_are_errors_on_every_rank(start) -> None:
     program = """
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 if hvd.rank() == 1:
     broken = hvd.allreduce(mx.nd.ones((3,), ctx=mx.gpu(1)), name="a")
 else:
     broken = hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(0)), name="a")
 later = hvd.allreduce(broken, name="b")
-try:
-    later.wait_to_read()
-    raise SystemExit("no error")
-except mx.MXNetError as error:
-    assert "allreduce" in str(error), error
+fails(lambda: later, "allreduce")
 assert hvd.allreduce(mx.nd.ones((1,), ctx=mx.gpu(hvd.rank())), op=hvd.Sum).asscalar() == 2
-print("done")
 """
-    result = start(program, 2, env=_ENVIRONMENT)
-    assert all("done" in text for text in result.output.values())
+    start(program, 2, env=_ENVIRONMENT)
 
 
 _COPIES = """
-import mxlite as mx, mxlite.horovod as hvd
-from mxlite import gluon
 from mxlite.gluon import nn
 from mxlite.tools.trace import read_trace
 
@@ -387,11 +298,9 @@ assert in_graphs < len(weights) / 2, in_graphs
 for one, other in zip(weights, weights_alone):
     assert (one == other).all()
 assert mx._core.comm_stats()["nccl_tensors"] > 0
-print("counted")
 """
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_backward_writes_gradients_into_their_buckets(start, ranks: int) -> None:
-    result = start(_COPIES, ranks, env=_ENVIRONMENT, timeout=120)
-    assert all("counted" in text for text in result.output.values()), result.text
+    start(_COPIES, ranks, env=_ENVIRONMENT)

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import mxlite as mx
 import pytest
+from conftest import run_python, write_program
 from mxlite.run.launch import MpiRun, mpirun_command
 from mxlite.run.options import Hosts, parse, settings_of
 
@@ -99,26 +101,15 @@ def test_what_cannot_be_done_is_refused(line: str, words: str, capsys) -> None:
     assert words in capsys.readouterr().err
 
 
-def run(
-    *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ, PYTHONPATH=str(Path(mx.__file__).parents[1]), **(env or {}))
-    return subprocess.run(
-        [sys.executable, "-m", "mxlite.run", *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=cwd,
-        timeout=60,
-        check=False,
-    )
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return run_python("-m", "mxlite.run", *arguments, timeout=60, **options)
 
 
 def test_another_mpi_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "mpirun"
     other.write_text("#!/bin/sh\necho 'HYDRA build details: Version: 4.1'\n")
     other.chmod(0o755)
-    result = run("-np", "2", "true", env={"MXLITE_MPIRUN": str(other)})
+    result = run("-np", "2", "true", MXLITE_MPIRUN=str(other))
     assert result.returncode == 1 and "not Open MPI's mpirun" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
 
@@ -128,53 +119,48 @@ def test_check_build_and_version() -> None:
     assert "Available Controllers" in run("--check-build").stdout
 
 
-def test_a_job_shares_the_cores_and_passes_its_exit_code(start, tmp_path: Path) -> None:
-    script = tmp_path / "job.py"
-    script.write_text(
-        "import sys, mxlite as mx, mxlite.horovod as hvd\n"
-        "hvd.init()\n"
-        "print('threads', mx._core.cpu_threads(), hvd.rank(), hvd.size())\n"
-        "sys.exit(int(sys.argv[1]))\n"
-    )
+def test_a_job_shares_the_cores_and_passes_its_exit_code(mpirun: str, tmp_path: Path) -> None:
+    program = """
+hvd.init()
+print('threads', mx._core.cpu_threads(), hvd.rank(), hvd.size())
+sys.exit(int(sys.argv[1]))
+"""
+    script = str(write_program(program, tmp_path))
     cores = len(os.sched_getaffinity(0))
-    result = run("-np", "2", sys.executable, str(script), "0")
+    result = run("-np", "2", sys.executable, script, "0")
     assert result.returncode == 0, result.stderr
     assert result.stdout.count(f"threads {max(1, cores // 2)} ") == 2
-    assert run("-np", "2", sys.executable, str(script), "5").returncode != 0
+    assert run("-np", "2", sys.executable, script, "5").returncode != 0
 
 
 @pytest.mark.parametrize(
     ("end", "code"),
     [("kill -9 $$", 137), ("kill -15 $$", 143), ("kill -11 $$", 139), ("exit 7", 7), ("exit 0", 0)],
 )
-def test_the_code_of_a_rank_that_fails_is_that_of_the_job(start, end: str, code: int) -> None:
+def test_the_code_of_a_rank_that_fails_is_that_of_the_job(mpirun: str, end: str, code: int) -> None:
     script = f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then {end}; fi; sleep 0.2; exit 0'
     result = run("-np", "2", "sh", "-c", script)
     assert result.returncode == code, result.stdout + result.stderr
 
 
 def test_a_rank_that_is_killed_after_its_last_collective_fails_the_job(
-    start, tmp_path: Path
+    mpirun: str, tmp_path: Path
 ) -> None:
-    script = tmp_path / "job.py"
-    script.write_text(
-        "import os, sys, time, mxlite as mx, mxlite.horovod as hvd\n"
-        "hvd.init()\n"
-        "hvd.allreduce(mx.nd.ones((2,)), name='x').wait_to_read()\n"
-        "if hvd.rank() == 1:\n"
-        "    os.kill(os.getpid(), 9)\n"
-        "time.sleep(0.5)\n"
-        "print('ends well', flush=True)\n"
-        "os._exit(0)\n"
-    )
-    result = run("-np", "2", sys.executable, str(script))
+    program = """
+hvd.init()
+hvd.allreduce(mx.nd.ones((2,)), name='x').wait_to_read()
+if hvd.rank() == 1:
+    os.kill(os.getpid(), 9)
+time.sleep(0.5)
+print('ends well', flush=True)
+os._exit(0)
+"""
+    result = run("-np", "2", sys.executable, str(write_program(program, tmp_path)))
     assert "ends well" in result.stdout, result.stdout + result.stderr
     assert result.returncode == 137, result.stdout + result.stderr
 
 
 DEATH = """
-import os, sys, time
-import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
 x = mx.nd.ones((100000,))
 begin = time.monotonic()
@@ -191,17 +177,17 @@ except mx.MXNetError as error:
 
 
 @pytest.mark.parametrize(("signal", "limit"), [("9", 1.0), ("19", 3.0)])
-def test_survivors_of_a_lost_rank_raise(start, tmp_path: Path, signal: str, limit: float) -> None:
-    script = tmp_path / "death.py"
-    script.write_text(DEATH)
+def test_survivors_of_a_lost_rank_raise(
+    mpirun: str, tmp_path: Path, signal: str, limit: float
+) -> None:
+    script = write_program(DEATH, tmp_path)
     program = (sys.executable, str(script), signal)
-    environment = {"MXLITE_COMM_TIMEOUT": "2"}
     if signal == "19":
         # A stopped rank keeps mpirun alive: it is killed when the others have reported errors.
         spoken = f"[ -e {tmp_path}/spoken0 ] && [ -e {tmp_path}/spoken2 ]"
         wait = f"for i in $(seq 400); do {spoken} && break; sleep 0.1; done"
         program = ("sh", "-c", f"{sys.executable} {script} 19 & p=$!; {wait}; kill -9 $p; wait $p")
-    result = run("-np", "3", *program, env=environment, cwd=tmp_path)
+    result = run("-np", "3", *program, cwd=tmp_path, MXLITE_COMM_TIMEOUT="2")
     lines = [line for line in result.stdout.splitlines() if "survived" in line]
     assert len(lines) == 2, result.stdout + result.stderr
     for line in lines:

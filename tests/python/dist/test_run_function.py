@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from multiprocessing import Pipe
@@ -16,6 +14,7 @@ import mxlite as mx
 import mxlite.horovod as hvd
 import numpy as np
 import pytest
+from conftest import run_python
 from launch_jobs import PACKAGE
 from mxlite.horovod.secret_channel import Channel, ChannelError
 
@@ -80,19 +79,33 @@ def test_a_failure_names_the_rank_and_what_it_raised(function, words: tuple[str,
     assert time.monotonic() - begin < 40
 
 
-def test_arguments_that_make_no_job_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TypeError, match="func 3 given"):
-        hvd.run(3, num_proc=2)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="num_proc=0 given"):
-        hvd.run(summed, num_proc=0)
-    with pytest.raises(ValueError, match="hosts and hostfile"):
-        hvd.run(summed, hosts="a:1", hostfile="b")
-    with pytest.raises(NotImplementedError, match="mxlite-run --elastic"):
-        hvd.run(summed, num_proc=2, min_num_proc=1)
-    with pytest.raises(mx.MXNetError, match="3 processes given, the hosts have 2 slots"):
-        hvd.run(summed, args=(1,), num_proc=3, hosts="localhost:2")
-    with pytest.raises(TypeError, match="cannot be sent"):
-        hvd.run(summed, args=(threading.Lock(),), num_proc=2)
+@pytest.mark.parametrize(
+    ("function", "options", "kind", "words"),
+    [
+        (3, {"num_proc": 2}, TypeError, "func 3 given"),
+        (summed, {"num_proc": 0}, ValueError, "num_proc=0 given"),
+        (summed, {"hosts": "a:1", "hostfile": "b"}, ValueError, "hosts and hostfile"),
+        (
+            summed,
+            {"num_proc": 2, "min_num_proc": 1},
+            NotImplementedError,
+            "mxlite-run --elastic",
+        ),
+        (
+            summed,
+            {"args": (1,), "num_proc": 3, "hosts": "localhost:2"},
+            mx.MXNetError,
+            "3 processes given, the hosts have 2 slots",
+        ),
+        (summed, {"args": (threading.Lock(),), "num_proc": 2}, TypeError, "cannot be sent"),
+    ],
+)
+def test_arguments_that_make_no_job_are_refused(function, options, kind, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        hvd.run(function, **options)
+
+
+def test_a_process_of_a_job_starts_no_other_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     with pytest.raises(mx.MXNetError, match="part of a job of mpirun"):
         hvd.run(summed, num_proc=2)
@@ -134,15 +147,9 @@ def test_functions_of_a_script_through_the_alias(tmp_path: Path, whole: bool) ->
         (tmp_path / "cloudpickle.py").write_text("raise ImportError('not installed')\n")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("WHOLE", str(whole)))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "mxlite.compat", str(script)],
-        env=dict(os.environ, PYTHONPATH=f"{tmp_path}{os.pathsep}{PACKAGE}"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    words = ["-W", "ignore::DeprecationWarning", "-m", "mxlite.compat", str(script)]
+    path = f"{tmp_path}{os.pathsep}{PACKAGE}"
+    done = run_python(*words, cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "by name [(0, [2.0, 4.0]), (1, [2.0, 4.0])]" in done.stdout
     if whole:

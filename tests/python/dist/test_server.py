@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import pytest
-from server_jobs import ServerJob, free_port
+from conftest import PRELUDE
+from server_jobs import ServerJob
 
-PRELUDE = """
-import json, math, os, sys, time
-import numpy as np
-import mxlite as mx
+BEGIN = (
+    PRELUDE
+    + """
+import json
 from mxlite import _core, nd
 from mxlite.kvstore.remote_optimizer import RemoteOptimizer
 def adding(**fields):
@@ -23,15 +22,14 @@ def adding(**fields):
 kv = _core.ServerClient()
 rank, size = kv.rank, kv.num_workers
 def pull(key, shape, dtype="float32"):
-    out = nd.empty(shape, dtype=dtype)
-    kv.pull(key, out)
-    return out.asnumpy()
+    return pulled(kv, key, shape, dtype).asnumpy()
 """
+)
 
 
 def run(body: str, **settings: object) -> str:
     """Run a job to its end and return its output; every process must succeed."""
-    with ServerJob(PRELUDE + body, **settings) as job:  # type: ignore[arg-type]
+    with ServerJob(BEGIN + body, **settings) as job:  # type: ignore[arg-type]
         codes = job.wait()
         text = job.text()
     assert not any(codes), text
@@ -62,8 +60,7 @@ def test_only_jobs_with_servers_load_the_server() -> None:
 
 
 def test_sums_of_all_types_and_sizes_are_exact() -> None:
-    run(
-        """
+    body = """
 shapes = {"3": (2, 3), "99": (1200, 1100), "e": (0, 4), "s": (1,)}
 dtypes = ["float32", "float64", "float16", "int32", "int64", "uint8"]
 for dtype in dtypes:
@@ -84,15 +81,12 @@ kv.init("pp", b)
 kv.pushpull("pp", a, b)
 assert (b.asnumpy() == size * (size + 1) / 2).all()
 kv.close()
-""",
-        workers=3,
-        servers=2,
-    )
+"""
+    run(body, workers=3, servers=2)
 
 
 def test_optimizers_give_the_numbers_of_one_process() -> None:
-    run(
-        """
+    body = """
 cases = [
     ("sgd", dict(learning_rate=0.1, momentum=0.9, wd=0.01)),
     ("nag", dict(learning_rate=0.1, momentum=0.9, wd=0.01)),
@@ -124,15 +118,12 @@ for number, (name, options) in enumerate(cases):
         np.testing.assert_allclose(
             pull(key, (30, 50)), weight.asnumpy(), rtol=2e-5, atol=1e-5, err_msg=name)
 kv.close()
-""",
-        MXNET_KVSTORE_BIGARRAY_BOUND=1000,
-        servers=2,
-    )
+"""
+    run(body, MXNET_KVSTORE_BIGARRAY_BOUND=1000, servers=2)
 
 
 def test_half_precision_schedules_and_changes_of_numbers() -> None:
-    run(
-        """
+    body = """
 kv.init("h", nd.ones((100,), dtype="float16"))
 schedule = dict(name="FactorScheduler", base_lr=0.001, step=10, factor=0.5)
 kv.set_optimizer("sgd", json.dumps(dict(
@@ -152,88 +143,11 @@ kv.push("f", nd.ones((4,)))
 assert (pull("f", (4,)) == 7 * size).all()
 kv.close()
 """
-    )
-
-
-def test_rows_travel_alone() -> None:
-    run(
-        """
-kv.init("table", nd.zeros((3000, 4)))
-kv.set_optimizer("test", adding())
-ids = nd.array([2999, 0, 1500], dtype="int64")
-kv.push_rows("table", ids, nd.ones((3, 4)) * (rank + 1))
-total = size * (size + 1) / 2
-wanted = nd.array([0, 7, 2999, 0], dtype="int64")
-out = nd.empty((4, 4))
-kv.pull_rows("table", wanted, out)
-assert (out.asnumpy()[:, 1] == [total, 0, total, total]).all(), out.asnumpy()
-whole = pull("table", (3000, 4))
-assert whole.sum() == 3 * 4 * total
-none = nd.array(np.zeros((0,), "int64"), dtype="int64")
-kv.push_rows("table", none, nd.zeros((0, 4)))
-kv.pull_rows("table", none, nd.zeros((0, 4)))
-assert (pull("table", (3000, 4)) == whole).all()
-try:
-    kv.pull_rows("table", nd.array([3000], dtype="int64"), out[:1])
-    out[:1].wait_to_read()
-except IndexError as error:
-    assert "row 3000" in str(error), error
-else:
-    raise SystemExit("no error")
-kv.close()
-""",
-        MXNET_KVSTORE_BIGARRAY_BOUND=1000,
-        servers=2,
-    )
-
-
-def test_compressed_pushes_arrive_as_one_process_would_round_them() -> None:
-    run(
-        """
-from mxlite.kvstore.compression import Compression
-for kind, threshold in (("2bit", 0.5), ("1bit", 0.0)):
-    kv.init(kind, nd.zeros((1211, 1211)))
-    kv.set_compression(kind, threshold)
-    rules = [Compression({"type": kind, "threshold": threshold}) for _ in range(size)]
-    rng = np.random.RandomState(3)
-    before = kv.report()["worker"]["sent_bytes"]
-    for step in range(3):
-        grads = [nd.array(rng.randn(1211, 1211) * 0.4) for _ in range(size)]
-        kv.push(kind, grads[rank])
-        expected = sum(rule("k", grad).asnumpy() for rule, grad in zip(rules, grads))
-        assert (pull(kind, (1211, 1211)) == expected).all(), kind
-    sent = kv.report()["worker"]["sent_bytes"] - before
-    assert sent < 3 * 1211 * 1211 * 4 / 15, sent
-kv.close()
-"""
-    )
-
-
-def test_async_updates_at_once_and_reports_staleness() -> None:
-    run(
-        """
-kv.set_sync(False)
-kv.init("w", nd.zeros((10,)))
-kv.set_optimizer("sgd", json.dumps(dict(operator="sgd_update", learning_rate=1)))
-for step in range(50):
-    kv.push("w", nd.ones((10,)))
-    seen = pull("w", (10,))
-    assert seen[0] <= -(step + 1)
-kv.barrier()
-assert (pull("w", (10,)) == -50 * size).all()
-report = kv.report()["servers"][0]
-assert report["sync"] is False and report["pushes"] == 50 * size, report
-assert sum(report["staleness"]) == 50 * size, report
-kv.barrier()
-kv.close()
-""",
-        MXLITE_PS_STALENESS=2,
-    )
+    run(body)
 
 
 def test_async_workers_stay_within_the_bound() -> None:
-    text = run(
-        """
+    body = """
 kv.set_sync(False)
 kv.init("w", nd.zeros((10,)))
 kv.set_optimizer("sgd", json.dumps(dict(operator="sgd_update", learning_rate=1)))
@@ -246,16 +160,14 @@ for step in range(10):
 print("seconds", time.monotonic() - begin)
 kv.barrier()
 kv.close()
-""",
-        MXLITE_PS_STALENESS=1,
-    )
+"""
+    text = run(body, MXLITE_PS_STALENESS=1)
     seconds = [float(line.split()[1]) for line in text.splitlines() if line.startswith("seconds")]
     assert min(seconds) > 0.7, seconds  # rank 0 waits for rank 1
 
 
 def test_optimizer_states_are_saved_and_loaded() -> None:
-    run(
-        """
+    body = """
 kv.init("w", nd.zeros((40, 100)))
 kv.set_optimizer("adam", json.dumps(dict(operator="adam_update", learning_rate=0.1)))
 path = os.environ["STATES"]
@@ -273,24 +185,14 @@ again = steps(-4, 5)
 # The same steps again: they depend on the states and the count.
 np.testing.assert_allclose(again - after, after - before, rtol=1e-4)
 kv.close()
-""",
-        MXNET_KVSTORE_BIGARRAY_BOUND=1000,
-        servers=2,
-        STATES="{folder}/states",
-    )
+"""
+    run(body, MXNET_KVSTORE_BIGARRAY_BOUND=1000, servers=2, STATES="{folder}/states")
 
 
 def test_wrong_calls_are_errors_at_once() -> None:
-    run(
-        """
+    body = """
 def refused(error, words, function, *args):
-    try:
-        function(*args)
-        mx.nd.waitall()
-    except error as caught:
-        assert words in str(caught), caught
-    else:
-        raise SystemExit(f"no error: {words}")
+    fails(lambda: (function(*args), mx.nd.waitall()), words, kind=error)
 kv.init("weight", nd.zeros((2, 3)))
 refused(ValueError, "did you mean 'weight'", kv.push, "weigth", nd.zeros((2, 3)))
 refused(ValueError, "init '999' first", kv.pull, "999", nd.zeros((2, 3)))
@@ -304,12 +206,14 @@ refused(ValueError, "did you mean 'momentum'", kv.set_optimizer, "sgd",
 refused(ValueError, "did you mean 'params'", kv.set_optimizer, "sgd", '{"param": 1}')
 refused(ValueError, "no JSON", kv.set_optimizer, "sgd", "cos\\nsystem")
 refused(ValueError, "name and JSON", kv.command, 0, "pickle")
+refused(IndexError, "row 2", lambda: kv.pull_rows(
+    "weight", nd.array([2], dtype="int64"), nd.zeros((1, 3))))
 kv.push("weight", nd.ones((2, 3)))
 assert (pull("weight", (2, 3)) == size).all()
 kv.close()
 refused(mx.MXNetError, "has been closed", kv.push, "weight", nd.zeros((2, 3)))
 """
-    )
+    run(body)
 
 
 FOREVER = """
@@ -328,7 +232,7 @@ for step in range(10**9):
 
 @pytest.mark.parametrize("victim", ["worker", "server", "scheduler"])
 def test_a_killed_process_fails_the_others_by_name(victim: str) -> None:
-    with ServerJob(PRELUDE + FOREVER, workers=3, PS_HEARTBEAT_INTERVAL=0.1) as job:
+    with ServerJob(BEGIN + FOREVER, workers=3, PS_HEARTBEAT_INTERVAL=0.1) as job:
         job.wait_for("goes")
         time.sleep(0.4)  # some heartbeats, which contain the worker's operation
         lost = {"worker": job.workers[1], "server": job.servers[0], "scheduler": job.scheduler}
@@ -347,9 +251,9 @@ def test_a_killed_process_fails_the_others_by_name(victim: str) -> None:
 
 
 def test_a_stopped_worker_is_found_out_by_its_silence() -> None:
-    with ServerJob(PRELUDE + FOREVER, PS_HEARTBEAT_INTERVAL=0.2, PS_HEARTBEAT_TIMEOUT=1) as job:
+    with ServerJob(BEGIN + FOREVER, PS_HEARTBEAT_INTERVAL=0.2, PS_HEARTBEAT_TIMEOUT=1) as job:
         job.wait_for("goes")
-        job.workers[1].signal(signal.SIGSTOP)
+        job.workers[1].process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         job.workers[0].process.wait(20)
         assert time.monotonic() - stopped < 15
@@ -358,85 +262,14 @@ def test_a_stopped_worker_is_found_out_by_its_silence() -> None:
 
 def test_a_worker_that_does_nothing_is_named_after_the_deadline() -> None:
     body = FOREVER.replace("if step == 5:", "if step == 5 and rank == 1: time.sleep(30)\n    if 0:")
-    with ServerJob(PRELUDE + body, MXLITE_PS_TIMEOUT=6) as job:
+    with ServerJob(BEGIN + body, MXLITE_PS_TIMEOUT=6) as job:
         job.workers[0].process.wait(40)
         text = job.workers[0].text()
         assert "key 'weight', step 7: no push of worker 1 within 6 s" in text, job.text()
 
 
-def test_foreign_bytes_are_refused_and_counted() -> None:
-    body = """
-kv.init("w", nd.zeros((3,)))
-print("goes", flush=True)
-while not os.path.exists(os.environ["JOB_FOLDER"] + "/go"):
-    time.sleep(0.01)
-kv.push("w", nd.ones((3,)))
-assert (pull("w", (3,)) == size).all()
-print("refused", kv.report()["servers"][0]["refused_connections"])
-kv.close()
-"""
-    port = free_port()
-    with ServerJob(PRELUDE + body, PORT=port) as job:
-        job.wait_for("goes")
-        for data in (b"GET / HTTP/1.1\r\n\r\n" * 10, b"\x80\x04\x95" * 40, bytes(4096)):
-            for target in (port, job.port):
-                with socket.create_connection(("127.0.0.1", target)) as foreign:
-                    foreign.sendall(data)
-                    foreign.settimeout(5)
-                    heard = b""
-                    with contextlib.suppress(ConnectionResetError):
-                        while more := foreign.recv(100):
-                            heard += more
-                    assert len(heard) <= 24  # a random number, and the end
-        (job.folder / "go").touch()
-        assert not any(job.wait()), job.text()
-        assert "refused 3" in job.text(), job.text()
-
-
-def test_a_replaced_worker_and_a_replaced_server_go_on() -> None:
-    body = """
-kv.init("w", nd.zeros((5000,)))
-done = kv.pushed("w")
-print("joined at", done, flush=True)
-for step in range(done + 1, 61):
-    kv.push("w", nd.full((5000,), step))
-    got = pull("w", (5000,))
-    assert (got == size * step).all() or step == done + 1, (step, got)
-    if step == 10:
-        print("goes", flush=True)
-    time.sleep(0.01)
-assert (pull("w", (5000,)) == size * 60).all()
-print("finished", flush=True)
-kv.close()
-"""
-    with ServerJob(
-        PRELUDE + body,
-        servers=2,
-        MXNET_KVSTORE_BIGARRAY_BOUND=1000,
-        MXLITE_PS_REJOIN=20,
-        MXLITE_PS_SNAPSHOT_DIR="{folder}/snapshots",
-    ) as job:
-        job.wait_for("goes")
-        job.workers[1].kill()
-        job.workers[1] = job.start("worker")
-        time.sleep(0.3)
-        job.servers[0].kill()
-        job.servers[0] = job.start("server")
-        assert not any(job.wait()), job.text()
-        assert job.text().count("finished") == 2, job.text()
-
-
-def test_a_port_in_use_and_a_missing_scheduler_are_errors_in_time() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with ServerJob(
-            PRELUDE, DMLC_PS_ROOT_PORT=taken.getsockname()[1], MXLITE_PS_TIMEOUT=2
-        ) as job:
-            codes = job.wait(20)
-            assert all(codes)
-            assert "is in use" in job.scheduler.text(), job.text()
-    with ServerJob(PRELUDE, MXLITE_PS_TIMEOUT=1) as job:
+def test_a_missing_scheduler_is_an_error_in_time() -> None:
+    with ServerJob(BEGIN, MXLITE_PS_TIMEOUT=1) as job:
         job.scheduler.kill()
         codes = job.wait(20)
         assert all(codes[1:])
@@ -444,18 +277,18 @@ def test_a_port_in_use_and_a_missing_scheduler_are_errors_in_time() -> None:
 
 
 def test_processes_without_a_token_refuse_to_start() -> None:
-    with ServerJob(PRELUDE, MXLITE_PS_TOKEN="", MXLITE_PS_TIMEOUT=5) as job:
+    with ServerJob(BEGIN, MXLITE_PS_TOKEN="", MXLITE_PS_TIMEOUT=5) as job:
         assert all(job.wait(20)), job.text()
         assert "environment variable MXLITE_PS_TOKEN is missing" in job.scheduler.text(), job.text()
         assert "MXLITE_INSECURE_SERVER=1" in job.workers[0].text(), job.text()
     remote = {"MXLITE_PS_TOKEN": "", "MXLITE_INSECURE_SERVER": 1, "DMLC_PS_ROOT_URI": "192.0.2.1"}
-    with ServerJob(PRELUDE, MXLITE_PS_TIMEOUT=5, **remote) as job:
+    with ServerJob(BEGIN, MXLITE_PS_TIMEOUT=5, **remote) as job:
         assert all(job.wait(20)), job.text()
         assert "only 127.0.0.1 and localhost may be used without a token" in job.scheduler.text()
 
 
 def test_a_job_on_loopback_may_ask_to_run_without_a_token() -> None:
-    with ServerJob(PRELUDE, MXLITE_PS_TOKEN="", MXLITE_INSECURE_SERVER=1) as job:
+    with ServerJob(BEGIN, MXLITE_PS_TOKEN="", MXLITE_INSECURE_SERVER=1) as job:
         assert not any(job.wait()), job.text()
 
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
+from conftest import PRELUDE
 from server_jobs import ServerJob
 
-PRELUDE = """
-import os
-import mxlite as mx
+BEGIN = """
 from mxlite import nd, profiler
 kv = mx.kv.create("dist_sync")
 def train(steps, key="w", shape=(1200, 1100)):
     for step in range(steps):
         kv.push(key, nd.ones(shape) * (kv.rank + 1))
-        out = nd.empty(shape)
-        kv.pull(key, out)
-        out.wait_to_read()
+        pulled(kv, key, shape).wait_to_read()
 """
 
 
@@ -49,12 +46,8 @@ def count_begun(events: list[dict[str, Any]]) -> Counter[str]:
     return Counter(event["name"] for event in events if event["ph"] == "B")
 
 
-def test_servers_record_their_work_and_write_files_of_their_own(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
-    serve(
-        PRELUDE
-        + """
+def test_servers_record_their_work_and_write_files_of_their_own(serve, tmp_path: Path) -> None:
+    body = """
 kv.init(["w", "small"], [nd.zeros((1200, 1100)), nd.zeros((3,))])
 kv.set_optimizer(mx.optimizer.create("sgd", learning_rate=0.1))
 train(1)
@@ -71,9 +64,8 @@ kv.barrier()
 train(1)
 kv.barrier()
 profiler.dump(profile_process="server")  # all workers: the second one's changes nothing
-""",
-        env={"MXNET_KVSTORE_BIGARRAY_BOUND": "1000"},
-    )
+"""
+    serve(BEGIN + body, env={"MXNET_KVSTORE_BIGARRAY_BOUND": "1000"})
     small = 0
     for rank in range(2):
         events = events_of(tmp_path / f"rank{rank}_server.json")
@@ -96,11 +88,9 @@ profiler.dump(profile_process="server")  # all workers: the second one's changes
 
 
 def test_compressed_pushes_are_decoded_and_pause_and_resume_reach_the_servers(
-    serve: Callable[..., Any], tmp_path: Path
+    serve, tmp_path: Path
 ) -> None:
-    serve(
-        PRELUDE
-        + """
+    body = """
 kv.set_gradient_compression({"type": "2bit", "threshold": 0.5})
 kv.init("w", nd.zeros((1200, 1100)))
 profiler.set_kvstore_handle(kv.handle)
@@ -114,48 +104,43 @@ train(2)
 profiler.resume(profile_process="server")
 train(1)
 profiler.dump(profile_process="server")
-""",
-        workers=1,
-        servers=1,
-    )
+"""
+    serve(BEGIN + body, workers=1, servers=1)
     begun = count_begun(events_of(tmp_path / "traces" / "rank0_s.json"))
     assert begun["push w"] == begun["decode w"] == 3 * (begun["merge w"] // 3) > 0
     assert begun["push w"] % 3 == 0
 
 
-def test_files_are_there_after_stop_as_in_1_x(serve: Callable[..., Any], tmp_path: Path) -> None:
-    serve(
-        PRELUDE
-        + """
+@pytest.mark.parametrize("stops", [True, False])
+def test_files_are_there_after_stop_or_the_end_of_the_job(
+    serve, tmp_path: Path, stops: bool
+) -> None:
+    program = """
 kv.init("w", nd.zeros((1200, 1100)))
 mine = f"worker{kv.rank}.json"
 profiler.set_config(filename="s.json", profile_all=True, profile_process="server")
 profiler.set_config(filename=mine, profile_all=True, profile_process="worker")
 for process in ("server", "worker"):
     profiler.set_state("run", profile_process=process)
+kv.barrier()
 train(2)
-for process in ("server", "worker"):
+for process in ("server", "worker") if sys.argv[1:] else ():
     profiler.set_state("stop", profile_process=process)
-""",
-    )
+"""
+    serve(BEGIN + program, *(["stop"] if stops else []))
     for rank in range(2):
-        assert count_begun(events_of(tmp_path / f"rank{rank}_s.json"))["merge w"] > 0
+        begun = count_begun(events_of(tmp_path / f"rank{rank}_s.json"))
+        assert begun["push w"] == 2 * begun["merge w"] > 0
         events = events_of(tmp_path / f"worker{rank}.json")
         assert any(event["cat"] == "communication" for event in events if event["ph"] == "B")
 
 
-def test_autostart_gives_servers_files_of_their_own(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
-    serve(
-        PRELUDE
-        + """
+def test_autostart_gives_servers_files_of_their_own(serve, tmp_path: Path) -> None:
+    program = """
 kv.init("w", nd.zeros((1200, 1100)))
 train(2)
-""",
-        workers=1,
-        env={"MXNET_PROFILER_AUTOSTART": "1"},
-    )
+"""
+    serve(BEGIN + program, workers=1, env={"MXNET_PROFILER_AUTOSTART": "1"})
     files = {path.name: count_begun(events_of(path)) for path in tmp_path.glob("*.json")}
     assert set(files) == {"profile.json", "server0_profile.json", "server1_profile.json"}
     assert files["profile.json"]["KVStore: push"] == 2
@@ -163,41 +148,29 @@ train(2)
     assert files["server1_profile.json"]["merge w"] > 0
 
 
-def test_what_fails_on_a_server_reaches_the_worker_that_asked(serve: Callable[..., Any]) -> None:
-    serve(
-        PRELUDE
-        + """
+def test_what_fails_on_a_server_reaches_the_worker_that_asked(serve) -> None:
+    body = """
 kv.init("w", nd.zeros((10, 11)))
 if kv.rank == 1:
     profiler.set_config(filename="nowhere/s.json", profile_process="server")
     profiler.set_state("run", profile_process="server")
-    for attempt in range(2):
-        try:
-            profiler.dump(profile_process="server")
-        except OSError as error:
-            assert isinstance(error, mx.MXNetError)
-            assert "server " in str(error) and "rank" in str(error) and "s.json" in str(error)
-        else:
-            raise AssertionError("a file in a folder that is not there was written")
-    try:
-        kv._profile_servers("state", "go")
-    except ValueError as error:
-        assert "'go' given" in str(error), error
-    else:
-        raise AssertionError("a state that is none was accepted")
+    for kind in (OSError, mx.MXNetError):
+        fails(lambda: profiler.dump(profile_process="server"), "server ", "rank", "s.json",
+              kind=kind)
+    fails(lambda: kv._profile_servers("state", "go"), "'go' given", kind=ValueError)
     profiler.set_config(filename="s.json", profile_process="server")
     profiler.dump(profile_process="server")
 kv.barrier()
 train(2, shape=(10, 11))  # the job continues
-""",
-    )
+"""
+    serve(BEGIN + body)
 
 
 def test_a_server_that_takes_a_lost_ones_place_goes_on_recording() -> None:
     script = (
         PRELUDE
+        + BEGIN
         + """
-import time
 folder = os.environ["JOB_FOLDER"]
 kv.init("w", nd.zeros((10, 11)))
 profiler.set_config(filename=os.path.join(folder, "s.json"), profile_process="server")
@@ -242,21 +215,3 @@ def test_stores_without_servers_say_so(name: str) -> None:
         mx.profiler.set_kvstore_handle(None)
     with pytest.raises(NotImplementedError, match="needs a kvstore with servers"):
         mx.profiler.set_config(filename="s.json", profile_process="server")
-
-
-def test_a_job_that_ends_while_servers_record_leaves_their_traces(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
-    serve(
-        PRELUDE
-        + """
-kv.init("w", nd.zeros((1200, 1100)))
-profiler.set_config(filename="s.json", profile_all=True, profile_process="server")
-profiler.set_state("run", profile_process="server")
-kv.barrier()
-train(2)
-""",
-    )
-    for rank in range(2):
-        begun = count_begun(events_of(tmp_path / f"rank{rank}_s.json"))
-        assert begun["push w"] == 2 * begun["merge w"] > 0

@@ -3,39 +3,30 @@
 import contextlib
 import resource
 import sys
-import time
 
 import mxlite as mx
 import mxlite.horovod as hvd
-import pytest
 from mxlite import autograd
 from mxlite.gluon import HybridBlock, nn
+from rank_checks import fails, in_step
 
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
 BAD = 1  # the rank that gives the graph up
 
 
-def in_step():
-    """The next calls of both ranks match."""
-    for step in range(3):
-        total = mx.nd.contrib.all_reduce(mx.nd.full((2,), rank + step))
-        assert total.asnumpy().tolist() == [1 + 2 * step] * 2
-
-
-def refused(run, *words):
-    """``run`` raises on the bad rank, and its result on the other one, which names the reason."""
-    begin = time.monotonic()
-    with pytest.raises(Exception) as caught:
-        for array in run():
-            array.wait_to_read()
-    expected = words if rank == BAD else ("rank 1 cannot take part", *words)
-    for word in expected:
-        assert word in str(caught.value), (word, str(caught.value))
-    assert time.monotonic() - begin < 15, "waited for the timeout"
-    with contextlib.suppress(mx.MXNetError):  # results of the refused call fail as well
+def settle():
+    """Wait for results of a call that is refused, which fail as well; the next calls match."""
+    with contextlib.suppress(mx.MXNetError):
         mx.nd.waitall()
     in_step()
+    in_step()
+
+
+def given_up(run, *words):
+    """``run`` raises on the bad rank, and its result on the other one, which names the reason."""
+    expected = words if rank == BAD else ("rank 1 cannot take part", *words)
+    fails(run, *expected, kind=Exception, seconds=15, after=settle)
 
 
 class Net(HybridBlock):
@@ -68,28 +59,22 @@ for record in (False, True):
             with autograd.record() if record else autograd.pause():
                 return net(odd_on_one_rank)
 
-        refused(run, ODD)
+        given_up(run, ODD)
     assert net(mx.nd.ones((4,)))[1].asnumpy().tolist() == [4] * 4  # the same block works
     for culprit, words in (("python", "forward has a bug"), ("operator", "Reshape")):
         net = Net(culprit)
         net.hybridize()
-        refused(lambda net=net: net(mx.nd.ones((4,))), words)
+        given_up(lambda net=net: net(mx.nd.ones((4,))), words)
 
 # A rank whose first call is given up does not know how many follow; it may fail once more.
 net = Net()
 net.hybridize()
-if rank == BAD:
-    for _ in range(2):
-        with pytest.raises(ValueError):
-            net(odd_on_one_rank)
-else:
-    for _ in range(2):
-        with pytest.raises(mx.MXNetError, match="rank 1 cannot take part"):
-            for array in net(odd_on_one_rank):
-                array.wait_to_read()
-    with contextlib.suppress(mx.MXNetError):
-        mx.nd.waitall()
-in_step()
+for _ in range(2):
+    if rank == BAD:
+        fails(lambda: net(odd_on_one_rank), kind=ValueError)
+    else:
+        fails(lambda: net(odd_on_one_rank), "rank 1 cannot take part")
+settle()
 
 
 class Chain(HybridBlock):
@@ -104,7 +89,7 @@ net = Chain()
 net.hybridize()
 for _ in range(3):
     assert net(mx.nd.ones((4,))).asnumpy().tolist() == [16] * 4
-refused(lambda: [net(odd_on_one_rank)], ODD)
+given_up(lambda: [net(odd_on_one_rank)], ODD)
 assert net(mx.nd.ones((4,))).asnumpy().tolist() == [16] * 4
 
 
@@ -120,11 +105,10 @@ net = Dynamic()
 net.hybridize()
 if rank == BAD:
     net(mx.nd.array([3.0, 1.0]))  # this rank finds the dynamic shape before the other rank
-    in_step()
 else:
     mx.nd.contrib.all_reduce(mx.nd.array([3.0, 1.0]))
     mx.nd.contrib.all_reduce(mx.nd.ones((1,)))
-    in_step()
+in_step()
 for _ in range(2):
     assert net(mx.nd.array([3.0, 1.0])).asnumpy().tolist() == [12]
 in_step()
@@ -145,7 +129,7 @@ net = Deferred()
 net.initialize()
 net.hybridize()
 wide = mx.nd.ones((2, 3 if rank == BAD else 4))
-refused(lambda: [net(wide)], "data of shape (2, 3) given")
+given_up(lambda: [net(wide)], "data of shape (2, 3) given")
 
 
 # Symbols: refused when they are bound, and in forward.
@@ -165,8 +149,8 @@ def bound(make):
 
 
 shape = odd_on_one_rank.shape
-refused(bound(lambda s: s.simple_bind(mx.cpu(), x=shape)), "shape (3,)")
-refused(bound(lambda s: s.bind(mx.cpu(), {"x": odd_on_one_rank})), "shape (3,)")
+given_up(bound(lambda s: s.simple_bind(mx.cpu(), x=shape)), "shape (3,)")
+given_up(bound(lambda s: s.bind(mx.cpu(), {"x": odd_on_one_rank})), "shape (3,)")
 
 # Lack of memory: eagerly, in a block with one signature, and while its parts run.
 if sys.platform == "linux":
@@ -189,7 +173,7 @@ if sys.platform == "linux":
 
     large = mx.nd.ones((1, 40 << 20))  # 160 MB
     large.wait_to_read()
-    refused(limited(lambda: [mx.nd.contrib.all_gather(large)]), "memory")
+    given_up(limited(lambda: [mx.nd.contrib.all_gather(large)]), "memory")
 
     class Large(HybridBlock):
         def hybrid_forward(self, F, x, y):
@@ -204,5 +188,5 @@ if sys.platform == "linux":
             with autograd.record() if record else autograd.pause():
                 return net(mx.nd.ones((2,)), large)
 
-        refused(limited(run), "memory")
+        given_up(limited(run), "memory")
 print("done", rank)

@@ -58,3 +58,4 @@ for _ in range(4):
     trainer.step(8 // data * 3)
 total = mx.nd.contrib.all_reduce(loss.sum(), process_set=mesh.group("data")).asscalar()
 print(f"loss {total / 24:.5f}", flush=True)
+print("done", flush=True)

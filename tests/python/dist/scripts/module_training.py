@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+import sys
 from typing import Any
 
 import mxlite as mx
@@ -51,37 +51,28 @@ def alone() -> dict[str, Any]:
     return {name: array.asnumpy() for name, array in module.get_params()[0].items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--type", default="dist_sync")
-    parser.add_argument("--by-name", action="store_true", help="fit makes the store")
-    parser.add_argument("--resume", action="store_true", help="from what another job has saved")
-    args = parser.parse_args()
-    store: Any = args.type
-    if args.by_name:
-        names = ("OMPI_COMM_WORLD_RANK", "DMLC_TASK_ID")
-        rank = int(next(os.environ[name] for name in names if name in os.environ))
-        workers = int(os.environ.get("OMPI_COMM_WORLD_SIZE", os.environ.get("DMLC_NUM_WORKER", 1)))
-    else:
-        store = mx.kv.create(args.type)
-        rank, workers = store.rank, store.num_workers
-    mx.random.seed(5 + rank)  # all get the values of rank 0
-    prefix = f"net-{rank}"
-    if args.resume:
-        module = mx.mod.Module.load(prefix, 2, load_optimizer_states=True)
-        fit(module, batches(rank, workers), store, EPOCHS, begin_epoch=2)
-    else:
-        module = mx.mod.Module(network())
-        save = mx.callback.module_checkpoint(module, prefix, 2, save_optimizer_states=True)
-        fit(module, batches(rank, workers), store, EPOCHS, epoch_end_callback=save)
-    found = {name: array.asnumpy() for name, array in module.get_params()[0].items()}
-    on_store = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1") == "1"
-    assert module._update_on_kvstore == on_store and module._kvstore.num_workers == workers
-    for name, expected in alone().items():
-        np.testing.assert_allclose(found[name], expected, rtol=3e-5, atol=3e-6, err_msg=name)
-    np.savez(f"found-{rank}.npz", **found)
-    print(f"worker {rank}: fit passed", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+# Options: --by-name (fit makes the store), --resume (from what another job has saved).
+store: Any = "dist_sync"
+if "--by-name" in sys.argv:
+    names = ("OMPI_COMM_WORLD_RANK", "DMLC_TASK_ID")
+    rank = int(next(os.environ[name] for name in names if name in os.environ))
+    workers = int(os.environ.get("OMPI_COMM_WORLD_SIZE", os.environ.get("DMLC_NUM_WORKER", 1)))
+else:
+    store = mx.kv.create(store)
+    rank, workers = store.rank, store.num_workers
+mx.random.seed(5 + rank)  # all get the values of rank 0
+prefix = f"net-{rank}"
+if "--resume" in sys.argv:
+    module = mx.mod.Module.load(prefix, 2, load_optimizer_states=True)
+    fit(module, batches(rank, workers), store, EPOCHS, begin_epoch=2)
+else:
+    module = mx.mod.Module(network())
+    save = mx.callback.module_checkpoint(module, prefix, 2, save_optimizer_states=True)
+    fit(module, batches(rank, workers), store, EPOCHS, epoch_end_callback=save)
+found = {name: array.asnumpy() for name, array in module.get_params()[0].items()}
+on_store = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1") == "1"
+assert module._update_on_kvstore == on_store and module._kvstore.num_workers == workers
+for name, expected in alone().items():
+    np.testing.assert_allclose(found[name], expected, rtol=3e-5, atol=3e-6, err_msg=name)
+np.savez(f"found-{rank}.npz", **found)
+print("done", flush=True)
