@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from typing import Callable
+from typing import Any, Callable, NamedTuple
 
 import mxlite as mx
 import mxlite.horovod as hvd
@@ -24,53 +24,14 @@ MOST_ELEMENTS = 4096
 Arrays = dict[int, np.ndarray]  # by rank
 
 
-class Step:
+class Step(NamedTuple):
     """One operator of a process set: what it does to the arrays of all ranks, and its adjoint."""
 
-    def __init__(self, members: list[int], number: int) -> None:
-        self.members, self.number = members, number
-
-    def forward(self, x: Arrays) -> Arrays:
-        raise NotImplementedError
-
-    def adjoint(self, g: Arrays) -> Arrays:
-        raise NotImplementedError
-
-    def call(self, nd, x, tokens: list):
-        raise NotImplementedError
-
-
-class AllReduce(Step):
-    def __init__(self, members: list[int], number: int, op: str) -> None:
-        super().__init__(members, number)
-        self.op = op
-
-    def forward(self, x: Arrays) -> Arrays:
-        total = sum(x[r] for r in self.members)
-        if self.op == "mean":
-            total = total / len(self.members)
-        return {r: total.copy() for r in self.members}
-
-    adjoint = forward
-
-    def call(self, nd, x, tokens):
-        return nd.contrib.all_reduce(x, op=self.op, process_set=self.number)
-
-
-class Broadcast(Step):
-    def __init__(self, members: list[int], number: int, root: int) -> None:
-        super().__init__(members, number)
-        self.root = root
-
-    def forward(self, x: Arrays) -> Arrays:
-        return {r: x[self.root].copy() for r in self.members}
-
-    def adjoint(self, g: Arrays) -> Arrays:
-        total = sum(g[r] for r in self.members)
-        return {r: total if r == self.root else 0 * total for r in self.members}
-
-    def call(self, nd, x, tokens):
-        return nd.contrib.broadcast(x, root=self.root, process_set=self.number)
+    name: str
+    members: list[int]
+    forward: Callable[[Arrays], Arrays]
+    adjoint: Callable[[Arrays], Arrays]
+    call: Callable[..., Any]  # the call of this rank: (F.contrib, x, tokens)
 
 
 def gather(x: Arrays, members: list[int], axis: int) -> Arrays:
@@ -90,78 +51,88 @@ def exchange(x: Arrays, members: list[int], split: int, join: int) -> Arrays:
     }
 
 
-class AllGather(Step):
-    def __init__(self, members: list[int], number: int, axis: int) -> None:
-        super().__init__(members, number)
-        self.axis = axis
+def collective(
+    name: str, members: list[int], number: int, forward: Any, adjoint: Any, **options: Any
+) -> Step:
+    """Return a step that calls one operator."""
 
-    def forward(self, x: Arrays) -> Arrays:
-        return gather(x, self.members, self.axis)
+    def call(contrib: Any, x: Any, tokens: list) -> Any:
+        return getattr(contrib, name)(x, process_set=number, **options)
 
-    def adjoint(self, g: Arrays) -> Arrays:
-        return scatter(g, self.members, self.axis)
-
-    def call(self, nd, x, tokens):
-        return nd.contrib.all_gather(x, axis=self.axis, process_set=self.number)
+    return Step(name, members, forward, adjoint, call)
 
 
-class ReduceScatter(Step):
-    def __init__(self, members: list[int], number: int, axis: int, op: str) -> None:
-        super().__init__(members, number)
-        self.axis, self.op = axis, op
-        self.factor = 1 / len(members) if op == "mean" else 1.0
+def all_reduce(members: list[int], number: int, op: str) -> Step:
+    def forward(x: Arrays) -> Arrays:
+        total = sum(x[r] for r in members) / (len(members) if op == "mean" else 1)
+        return {r: total.copy() for r in members}
 
-    def forward(self, x: Arrays) -> Arrays:
-        return {r: a * self.factor for r, a in scatter(x, self.members, self.axis).items()}
-
-    def adjoint(self, g: Arrays) -> Arrays:
-        return {r: a * self.factor for r, a in gather(g, self.members, self.axis).items()}
-
-    def call(self, nd, x, tokens):
-        return nd.contrib.reduce_scatter(x, axis=self.axis, op=self.op, process_set=self.number)
+    return collective("all_reduce", members, number, forward, forward, op=op)
 
 
-class AllToAll(Step):
-    def __init__(self, members: list[int], number: int, split: int, join: int) -> None:
-        super().__init__(members, number)
-        self.split, self.join = split, join
+def broadcast(members: list[int], number: int, root: int) -> Step:
+    def forward(x: Arrays) -> Arrays:
+        return {r: x[root].copy() for r in members}
 
-    def forward(self, x: Arrays) -> Arrays:
-        return exchange(x, self.members, self.split, self.join)
+    def adjoint(g: Arrays) -> Arrays:
+        total = sum(g[r] for r in members)
+        return {r: total if r == root else 0 * total for r in members}
 
-    def adjoint(self, g: Arrays) -> Arrays:
-        return exchange(g, self.members, self.join, self.split)
-
-    def call(self, nd, x, tokens):
-        return nd.contrib.all_to_all(
-            x, split_axis=self.split, concat_axis=self.join, process_set=self.number
-        )
+    return collective("broadcast", members, number, forward, adjoint, root=root)
 
 
-class Message(Step):
+def all_gather(members: list[int], number: int, axis: int) -> Step:
+    return collective(
+        "all_gather",
+        members,
+        number,
+        lambda x: gather(x, members, axis),
+        lambda g: scatter(g, members, axis),
+        axis=axis,
+    )
+
+
+def reduce_scatter(members: list[int], number: int, axis: int, op: str) -> Step:
+    factor = 1 / len(members) if op == "mean" else 1.0
+    return collective(
+        "reduce_scatter",
+        members,
+        number,
+        lambda x: {r: a * factor for r, a in scatter(x, members, axis).items()},
+        lambda g: {r: a * factor for r, a in gather(g, members, axis).items()},
+        axis=axis,
+        op=op,
+    )
+
+
+def all_to_all(members: list[int], number: int, split: int, join: int) -> Step:
+    return collective(
+        "all_to_all",
+        members,
+        number,
+        lambda x: exchange(x, members, split, join),
+        lambda g: exchange(g, members, join, split),
+        split_axis=split,
+        concat_axis=join,
+    )
+
+
+def message(number: int, source: int, destination: int) -> Step:
     """The destination adds the source's array to its own."""
 
-    def __init__(self, members: list[int], number: int, source: int, destination: int) -> None:
-        super().__init__([source, destination], number)
-        self.source, self.destination = source, destination
-
-    def forward(self, x: Arrays) -> Arrays:
-        return {
-            self.source: x[self.source].copy(),
-            self.destination: x[self.destination] + x[self.source],
-        }
-
-    def adjoint(self, g: Arrays) -> Arrays:
-        return {
-            self.source: g[self.source] + g[self.destination],
-            self.destination: g[self.destination].copy(),
-        }
-
-    def call(self, nd, x, tokens):
-        if rank == self.source:
-            tokens.append(nd.contrib.send(x, destination=self.destination, process_set=self.number))
+    def call(contrib: Any, x: Any, tokens: list) -> Any:
+        if rank == source:
+            tokens.append(contrib.send(x, destination=destination, process_set=number))
             return x * 1
-        return x + nd.contrib.recv(x * 0, source=self.source, process_set=self.number)
+        return x + contrib.recv(x * 0, source=source, process_set=number)
+
+    return Step(
+        "message",
+        [source, destination],
+        lambda x: {source: x[source].copy(), destination: x[destination] + x[source]},
+        lambda g: {source: g[source] + g[destination], destination: g[destination].copy()},
+        call,
+    )
 
 
 def draw_step(random: np.random.RandomState, sets: list[list[int]], shapes: dict) -> Step | None:
@@ -172,19 +143,19 @@ def draw_step(random: np.random.RandomState, sets: list[list[int]], shapes: dict
     shape, n = shapes[members[0]], len(members)
     axis, other = (int(random.randint(len(shape))) for _ in range(2))
     makers: list[Callable[[], Step]] = [
-        lambda: AllReduce(members, number, str(random.choice(["sum", "mean"]))),
-        lambda: Broadcast(members, number, int(random.choice(members))),
+        lambda: all_reduce(members, number, str(random.choice(["sum", "mean"]))),
+        lambda: broadcast(members, number, int(random.choice(members))),
     ]
     if int(np.prod(shape)) * n <= MOST_ELEMENTS:
-        makers.append(lambda: AllGather(members, number, axis))
+        makers.append(lambda: all_gather(members, number, axis))
     if shape[axis] % n == 0:
         makers.append(
-            lambda: ReduceScatter(members, number, axis, str(random.choice(["sum", "mean"])))
+            lambda: reduce_scatter(members, number, axis, str(random.choice(["sum", "mean"])))
         )
-        makers.append(lambda: AllToAll(members, number, axis, other))
+        makers.append(lambda: all_to_all(members, number, axis, other))
     if n > 1:
         pair = [int(r) for r in random.permutation(members)[:2]]
-        makers.append(lambda: Message(members, number, pair[0], pair[1]))
+        makers.append(lambda: message(number, *pair))
     return makers[random.randint(len(makers))]()
 
 
@@ -213,7 +184,7 @@ class Program(HybridBlock):
         tokens: list = []
         for step in self.steps:
             if rank in step.members:
-                x = step.call(F, x, tokens)
+                x = step.call(F.contrib, x, tokens)
             x = x * 1.5
         return [x, *tokens]
 
@@ -255,8 +226,7 @@ def run(number: int) -> int:
         assert got.shape == wanted.shape, (number, what, got.shape, wanted.shape)
         scale = max(1.0, float(np.abs(wanted).max(initial=0)))
         assert np.abs(got - wanted).max(initial=0) <= tolerance * scale, (
-            f"sequence {number} of seed {SEED}, {what} on rank {rank}: "
-            f"{[type(s).__name__ for s in steps]}"
+            f"sequence {number} of seed {SEED}, {what} on rank {rank}: {[s.name for s in steps]}"
         )
     return len(steps)
 
