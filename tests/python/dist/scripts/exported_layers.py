@@ -18,25 +18,14 @@ rank, size = hvd.rank(), hvd.size()
 words = mx.nd.array([[0, 3, 11], [7, 5, 2]])
 rows = mx.nd.array(np.linspace(-1, 1, 24).reshape((2, 12)))
 
-# Layers, their inputs, and whether any rank can run the program of another one.
+# Layers, their options, their inputs, and whether any rank can run the program of another one.
+COLUMN, ROW = parallel.ColumnParallelDense, parallel.RowParallelDense
 LAYERS = {
-    "embedding": (lambda: parallel.VocabParallelEmbedding(12, 4), words, False),
-    "column": (lambda: parallel.ColumnParallelDense(12, in_units=12), rows, True),
-    "uneven": (
-        lambda: parallel.ColumnParallelDense(13, in_units=12, allow_uneven=True),
-        rows,
-        False,
-    ),
-    "gathered": (
-        lambda: parallel.ColumnParallelDense(12, in_units=12, gather_output=True),
-        rows,
-        False,
-    ),
-    "row": (
-        lambda: parallel.RowParallelDense(12, in_units=12, input_is_parallel=False),
-        rows,
-        False,
-    ),
+    "embedding": (parallel.VocabParallelEmbedding, (12, 4), {}, words, False),
+    "column": (COLUMN, (12,), {"in_units": 12}, rows, True),
+    "uneven": (COLUMN, (13,), {"in_units": 12, "allow_uneven": True}, rows, False),
+    "gathered": (COLUMN, (12,), {"in_units": 12, "gather_output": True}, rows, False),
+    "row": (ROW, (12,), {"in_units": 12, "input_is_parallel": False}, rows, False),
 }
 
 
@@ -44,11 +33,11 @@ def imported(path: str) -> gluon.SymbolBlock:
     return gluon.SymbolBlock.imports(f"{path}-symbol.json", ["data"], f"{path}-0000.params")
 
 
-for name, (make, data, for_all) in LAYERS.items():
+for name, (make, sizes, options, data, for_all) in LAYERS.items():
     mx.random.seed(7)
     net = nn.HybridSequential(prefix=f"{name}_")
     with net.name_scope():
-        net.add(make())
+        net.add(make(*sizes, **options))
     net.initialize(mx.init.Normal(1))
     net.hybridize()
     wanted = net(data).asnumpy()
