@@ -6,6 +6,7 @@ import numpy as np
 from mxlite import autograd, gluon
 from mxlite.gluon import nn
 from mxlite.gluon.contrib import parallel
+from rank_checks import agree
 
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
@@ -31,60 +32,52 @@ def same(got, wanted, dtype, terms, what):
     assert error <= tolerance(dtype, terms), (what, error, tolerance(dtype, terms))
 
 
-def shard_of(param, array):
-    """Return the block of a whole gradient that this rank has."""
-    if param.shard is None:
-        return array
-    return mx.nd.array(block(array.astype("float32").asnumpy(), param.shard[0]))
+def run(layer, x, *more, head=None):
+    """Return the output, and the gradient of the first input for a head gradient or ones."""
+    x.attach_grad()
+    with autograd.record():
+        y = layer(x, *more)
+    y.backward(head)
+    return y, x.grad
+
+
+def part(array, axis):
+    """Return this rank's block of an array as float32; the whole array if there is no axis."""
+    return array if axis is None else mx.nd.array(block(array.astype("float32").asnumpy(), axis))
 
 
 def compare(make, plain, shape, dtype, units, output_axis, input_axis=None):
     """Compare a layer with the plain one of the same values."""
-    x = random.uniform(-1, 1, shape).astype("float32")
+    x = mx.nd.array(random.uniform(-1, 1, shape).astype("float32"))
     for hybridize in (False, True):
         mx.random.seed(3)
         net, reference = make(), plain()
         net.initialize(mx.init.Uniform(0.5))
         net.cast(dtype)
-        mine = x if input_axis is None else block(x, input_axis)
-        given = mx.nd.array(mine).astype(dtype)
+        given, whole = part(x, input_axis).astype(dtype), x.astype(dtype)
         net(given)  # finds unknown sizes
         reference.initialize()
         reference.cast(dtype)
-        reference(mx.nd.array(x).astype(dtype))
-        for ours, theirs in zip(net.collect_params().values(), reference.collect_params().values()):
+        reference(whole)
+        pairs = [*zip(net.collect_params().values(), reference.collect_params().values())]
+        for ours, theirs in pairs:
             assert ours.shape == theirs.shape, (ours, theirs)
             theirs.set_data(ours.full_data())
         if hybridize:
             net.hybridize()
         for _ in range(2 if hybridize else 1):
-            given.attach_grad()
-            with autograd.record():
-                y = net(given)
-            whole = mx.nd.array(x).astype(dtype)
-            whole.attach_grad()
-            with autograd.record():
-                wanted = reference(whole)
-            head = mx.nd.array(np.random.RandomState(5).uniform(-1, 1, wanted.shape)).astype(dtype)
-            wanted.backward(head)
-            head_np = head.astype("float32").asnumpy()
-            if output_axis is not None:
-                y.backward(mx.nd.array(block(head_np, output_axis)).astype(dtype))
-                wanted = mx.nd.array(block(wanted.astype("float32").asnumpy(), output_axis))
-            else:
-                y.backward(head)
+            head = np.random.RandomState(5).uniform(-1, 1, reference(whole).shape)
+            head = mx.nd.array(head).astype(dtype)
+            y, grad = run(net, given, head=part(head, output_axis).astype(dtype))
+            wanted, wanted_grad = run(reference, whole, head=head)
             assert str(y.dtype) == str(given.dtype)
             what = (type(net).__name__, dtype, hybridize)
             terms = max(shape[-1], units) * (4 if dtype == "float32" else 1)
-            same(y, wanted, dtype, terms, what)
-            grad = whole.grad.astype("float32")
-            if input_axis is not None:
-                grad = mx.nd.array(block(grad.asnumpy(), input_axis))
-            same(given.grad, grad, dtype, terms, (*what, "input"))
-            for ours, theirs in zip(
-                net.collect_params().values(), reference.collect_params().values()
-            ):
-                same(ours.grad(), shard_of(ours, theirs.grad()), dtype, terms, (*what, ours.name))
+            same(y, part(wanted, output_axis), dtype, terms, what)
+            same(grad, part(wanted_grad, input_axis), dtype, terms, (*what, "input"))
+            for ours, theirs in pairs:
+                shard = part(theirs.grad(), ours.shard and ours.shard[0])
+                same(ours.grad(), shard, dtype, terms, (*what, ours.name))
 
 
 def compare_dense(dtype, units, uneven):
@@ -160,9 +153,9 @@ for dtype in ("float32", "float16", "bfloat16"):
         mx.random.seed(3)
         net = parallel.VocabParallelEmbedding(vocabulary, 5)
         reference = nn.Embedding(vocabulary, 5)
-        for part in (net, reference):
-            part.initialize(mx.init.Uniform(1))
-            part.cast(dtype)
+        for layer in (net, reference):
+            layer.initialize(mx.init.Uniform(1))
+            layer.cast(dtype)
         reference.weight.set_data(net.weight.full_data())
         assert net.weight.data().shape[0] == len(np.array_split(np.arange(vocabulary), size)[rank])
         for ids_type in ("float32", "int32", "int64", "uint8"):
@@ -177,13 +170,8 @@ for dtype in ("float32", "float16", "bfloat16"):
                 y, wanted = net(ids), reference(ids)
             autograd.backward([y, wanted], [head, head])
             assert (y == wanted).asnumpy().all(), (dtype, vocabulary, ids_type)
-            same(
-                net.weight.grad(),
-                shard_of(net.weight, reference.weight.grad()),
-                dtype,
-                24,
-                (dtype, vocabulary, ids_type),
-            )
+            grad = part(reference.weight.grad(), net.weight.shard and net.weight.shard[0])
+            same(net.weight.grad(), grad, dtype, 24, (dtype, vocabulary, ids_type))
 # NaN in a row that nobody asks for does not spread.
 net = parallel.VocabParallelEmbedding(2 * size, 3)
 net.initialize(mx.init.One())
@@ -204,23 +192,17 @@ for dtype in ("float32", "float16", "bfloat16"):
                 labels.flat[0] = 77 if classes < 77 else classes + 3  # clipped
             labels = mx.nd.array(labels)
             weights = mx.nd.array(random.uniform(0, 2, (*shape,))).astype(dtype)
+            plain = gluon.loss.SoftmaxCrossEntropyLoss(weight=0.5)
+            factors = weights.astype("float32").expand_dims(-1)
             whole = logits.astype("float32")
-            whole.attach_grad()
-            loss = gluon.loss.SoftmaxCrossEntropyLoss(weight=0.5)
-            with autograd.record():
-                wanted = loss(whole, labels, weights.astype("float32").expand_dims(-1))
-            wanted.backward()
+            wanted, wanted_grad = run(plain, whole, labels, factors)
             for hybridize in (False, True):
                 ours = parallel.VocabParallelSoftmaxCELoss(classes, weight=0.5)
                 ours.hybridize(hybridize)
-                pred = mx.nd.array(block(logits.astype("float32").asnumpy(), -1)).astype(dtype)
-                pred.attach_grad()
-                with autograd.record():
-                    got = ours(pred, labels, weights)
-                got.backward()
+                pred = part(logits, -1).astype(dtype)
+                got, grad = run(ours, pred, labels, weights)
                 same(got, wanted, "float32", classes, ("loss", dtype, classes))
-                grad = mx.nd.array(block(whole.grad.asnumpy(), -1))
-                same(pred.grad, grad, dtype, classes, ("loss gradient", dtype, classes))
+                same(grad, part(wanted_grad, -1), dtype, classes, ("gradient", dtype, classes))
 
 # Labels that are ignored; logits that overflow without their highest value subtracted.
 classes = 4 * size + 1
@@ -229,12 +211,8 @@ logits[0] += 1e30
 logits[1] -= 1e30
 logits[2, 1:] = -np.inf
 labels = np.array([1, 2, 0, -1, 3, -1], "float32")
-pred = mx.nd.array(block(logits, 1))
-pred.attach_grad()
 ours = parallel.VocabParallelSoftmaxCELoss(classes, ignore_label=-1)
-with autograd.record():
-    got = ours(pred, mx.nd.array(labels))
-got.backward()
+got, found_grad = run(ours, mx.nd.array(block(logits, 1)), mx.nd.array(labels))
 shifted = logits.astype("float64") - logits.max(axis=1, keepdims=True)
 p = np.exp(shifted) / np.exp(shifted).sum(axis=1, keepdims=True)
 valid = labels != -1
@@ -243,8 +221,7 @@ wanted = np.where(valid, -np.log(p[np.arange(6), index]), 0)
 grad = p.copy()
 grad[np.arange(6), index] -= 1
 grad *= valid[:, None]
-np.testing.assert_allclose(got.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
-np.testing.assert_allclose(pred.grad.asnumpy(), block(grad, 1), rtol=1e-5, atol=1e-6)
+agree([got, found_grad], [wanted, block(grad, 1)], 1e-5, 1e-6)
 
 # Margins of face classification; the gradient by a directional difference of the reference.
 classes = 3 * size + 1
@@ -268,10 +245,7 @@ for margin in ((1, 0.5, 0), (1, 0, 0.35), (1.2, 0.3, 0.2), (1, 0, 0)):
     for hybridize in (False, True):
         ours.hybridize(hybridize)
         pred = mx.nd.array(block(cosines, 1))
-        pred.attach_grad()
-        with autograd.record():
-            got = ours(pred, mx.nd.array(labels))
-        got.backward()
+        got, found_grad = run(ours, pred, mx.nd.array(labels))
         wanted = margin_loss(cosines, margin, 16)
         np.testing.assert_allclose(got.asnumpy(), wanted, rtol=2e-5, atol=2e-5)
         grad = np.zeros_like(cosines)
@@ -282,5 +256,5 @@ for margin in ((1, 0.5, 0), (1, 0, 0.35), (1.2, 0.3, 0.2), (1, 0, 0)):
                 cosines - step, margin, 16
             )
             grad[:, c] = change / 2e-6
-        np.testing.assert_allclose(pred.grad.asnumpy(), block(grad, 1), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(found_grad.asnumpy(), block(grad, 1), rtol=1e-3, atol=1e-4)
 print("done", rank)

@@ -1,16 +1,17 @@
 """A pipeline has the losses, gradients and trained weights of one process."""
 
 import contextlib
+import functools
+import itertools
 import sys
-import time
 
 import mxlite as mx
 import mxlite.horovod as hvd
 import numpy as np
-import pytest
 from mxlite import autograd, gluon
 from mxlite.gluon import nn
 from mxlite.parallel import Pipeline, one_forward_one_backward
+from rank_checks import agree, fails, gradients, invalid, refused, weights
 
 data_ranks, stages_count = int(sys.argv[1]), int(sys.argv[2])
 mesh = mx.parallel.mesh(data=data_ranks, pipe=stages_count)
@@ -95,27 +96,16 @@ for micro_batches, hybridize in ((1, False), (2, False), (4, True), (12, True)):
         )
         assert (got is not None) == pipeline.is_last
         if got is not None:
-            np.testing.assert_allclose(got.asnumpy(), wanted.asnumpy()[part], rtol=2e-5, atol=1e-6)
+            agree([got], [wanted[part]], 2e-5, 1e-6)
         if data_ranks == 1:
-            for mine, theirs in zip(
-                pipeline.collect_params().values(), plain[place].collect_params().values()
-            ):
-                np.testing.assert_allclose(
-                    mine.grad().asnumpy(), theirs.grad().asnumpy(), rtol=1e-5, atol=3e-6
-                )
+            agree(gradients(pipeline), gradients(plain[place]), 1e-5, 3e-6)
         reference.step(BATCH)
         trainer.step(BATCH // data_ranks)
-    for mine, theirs in zip(
-        pipeline.collect_params().values(), plain[place].collect_params().values()
-    ):
-        np.testing.assert_allclose(
-            mine.data().asnumpy(), theirs.data().asnumpy(), rtol=1e-4, atol=1e-6
-        )
+    agree(weights(pipeline), weights(plain[place]), 1e-4, 1e-6)
     x = mx.nd.array(x[part])
     answer = pipeline.predict(x if pipeline.is_first else None)
     if pipeline.is_last:
-        wanted = run_whole(plain, x).asnumpy()
-        np.testing.assert_allclose(answer.asnumpy(), wanted, rtol=1e-4, atol=1e-5)
+        agree([answer], [run_whole(plain, x)], 1e-4, 1e-5)
     else:
         assert answer is None
 
@@ -136,6 +126,19 @@ for kind, _ in one_forward_one_backward(place, stages_count, 8):
 assert held == 0 and peak == stages_count - place
 
 
+BUG = "this stage has a bug"
+
+
+def settle():
+    """Wait for results of a failed call, which fail as well."""
+    with contextlib.suppress(mx.MXNetError):
+        mx.nd.waitall()
+
+
+def kind_of(culprit):
+    return RuntimeError if place == culprit else mx.MXNetError
+
+
 class Failing(gluon.Block):
     """Raises at one of its calls."""
 
@@ -146,45 +149,64 @@ class Failing(gluon.Block):
     def forward(self, *inputs):
         self.calls_left -= 1
         if self.calls_left == -1:
-            raise RuntimeError("this stage has a bug")
+            raise RuntimeError(BUG)
         return self.stage(*inputs)
+
+
+class Indices(gluon.HybridBlock):
+    """Its output is an integer array, its weight has no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(5, in_units=WIDTH)
+
+    def hybrid_forward(self, F, x):
+        return F.cast(F.argmax(self.dense(x), axis=1), dtype="int32")
+
+
+def make_without_gradients(kind):
+    """Return stages of which those before the last one get no gradient."""
+    mx.random.seed(1)
+    middle = [nn.Dense(WIDTH, in_units=WIDTH) for _ in range(stages_count - 2)]
+    if kind == "integers":
+        stages = [*middle, Indices(), nn.Embedding(5, CLASSES)]
+    else:
+        stages = [nn.Dense(WIDTH, in_units=WIDTH), *middle, nn.Dense(CLASSES, in_units=WIDTH)]
+        stages[0].collect_params().setattr("grad_req", "null")
+    for stage in stages:
+        stage.initialize()
+    return stages
 
 
 # A stage that raises is an error on all ranks at once, and the next step has the right values.
 waits = mx._core.engine_runs_in_caller()
-for culprit, at in ((c, at) for c in range(stages_count) for at in (0, 2)):
+cases = [(make_stages, culprit) for culprit in range(stages_count)]
+for kind in ("integers", "frozen"):
+    cases.append((functools.partial(make_without_gradients, kind), stages_count - 1))
+for (make, culprit), at in itertools.product(cases, (0, 2)):
     if stages_count == 1 or waits:
         break
-    ours, plain = make_stages(), make_stages()
+    ours, plain = make(), make()
     ours[culprit] = Failing(ours[culprit], at)
     pipeline = Pipeline(ours, 4, mesh, loss_function)
     random = np.random.RandomState(5)
     x = mx.nd.array(random.uniform(-1, 1, (8, WIDTH)))
     label = mx.nd.array(random.randint(0, CLASSES, 8))
-    begin = time.monotonic()
-    with pytest.raises(mx.MXNetError if place != culprit else RuntimeError) as caught:
+
+    def step(pipeline=pipeline, x=x, label=label):
         pipeline.step(x, label)
-        for param in pipeline.collect_params().values():
-            param.grad().wait_to_read()
-    wanted = "this stage has a bug"
-    if place != culprit:
-        failed_rank = mesh.group("pipe").ranks[culprit]
-        wanted = f"stage {culprit} on rank {failed_rank} has failed: RuntimeError: {wanted}"
-    assert wanted in str(caught.value), (culprit, at, str(caught.value))
-    assert time.monotonic() - begin < 20
-    with contextlib.suppress(mx.MXNetError):
-        mx.nd.waitall()
+        gradients(pipeline)
+
+    failed_rank = mesh.group("pipe").ranks[culprit]
+    wanted = f"stage {culprit} on rank {failed_rank} has failed: RuntimeError: {BUG}"
+    fails(step, BUG if place == culprit else wanted, kind=kind_of(culprit), after=settle)
     with autograd.record():
         losses = loss_function(run_whole(plain, x), label)
     losses.backward()
     got = pipeline.step(x, label)
     if got is not None:
-        np.testing.assert_allclose(got.asnumpy(), losses.asnumpy(), rtol=2e-5, atol=1e-6)
-    for mine, theirs in zip(
-        pipeline.collect_params().values(), plain[place].collect_params().values()
-    ):
-        wanted = theirs.grad().asnumpy()
-        np.testing.assert_allclose(mine.grad().asnumpy(), wanted, rtol=1e-5, atol=3e-6)
+        agree([got], [losses], 2e-5, 1e-6)
+    agree(gradients(pipeline), gradients(plain[place]), 1e-5, 3e-6)
 
 
 # The same in predict: stages before the culprit have run ahead, and learn of it afterwards.
@@ -193,28 +215,27 @@ for culprit in range(stages_count) if stages_count > 1 and not waits else ():
     ours[culprit] = Failing(ours[culprit], 0)
     pipeline = Pipeline(ours, 1, mesh, loss_function)
     x = mx.nd.ones((2, WIDTH))
-    begin = time.monotonic()
-    with pytest.raises(mx.MXNetError if place != culprit else RuntimeError) as caught:
+
+    def predict(pipeline=pipeline, x=x, culprit=culprit):
         pipeline.predict(x)
         assert place < culprit
         pipeline._check_later_stages(0)
-    assert "this stage has a bug" in str(caught.value)
-    assert (place == culprit) != (f"stage {culprit} on rank" in str(caught.value))
-    assert time.monotonic() - begin < 20
-    with contextlib.suppress(mx.MXNetError):
-        mx.nd.waitall()
+
+    words = [BUG] if place == culprit else [BUG, f"stage {culprit} on rank"]
+    fails(predict, *words, kind=kind_of(culprit), after=settle)
     for _ in range(stages_count + 1):
         got = pipeline.predict(x)
         if pipeline.is_last:
-            wanted = run_whole(plain, x).asnumpy()
-            np.testing.assert_allclose(got.asnumpy(), wanted, rtol=1e-4, atol=1e-5)
+            agree([got], [run_whole(plain, x)], 1e-4, 1e-5)
 
 # A stage that runs ahead raises in one of its next calls, or in step as all stages do.
 for use in ("predict", "step") if stages_count > 1 and not waits else ():
     ours = make_stages()
     ours[-1] = Failing(ours[-1], 0)
     pipeline = Pipeline(ours, 1, mesh, loss_function)
-    with pytest.raises(RuntimeError) if pipeline.is_last else contextlib.nullcontext():
+    if pipeline.is_last:
+        fails(functools.partial(pipeline.predict, x), BUG, kind=RuntimeError)
+    else:
         pipeline.predict(x)
     errors = []
     for _ in range(stages_count):
@@ -226,60 +247,42 @@ for use in ("predict", "step") if stages_count > 1 and not waits else ():
         except mx.MXNetError as error:
             errors.append(str(error))
     assert len(errors) == (0 if use == "predict" and pipeline.is_last else 1), errors
-    assert all("this stage has a bug" in text for text in errors)
-    with contextlib.suppress(mx.MXNetError):
-        mx.nd.waitall()
+    assert all(BUG in text for text in errors)
+    settle()
 
 # A second pipeline over the same stage, for a smaller batch, replaces the gradients, too.
 stages = make_stages()
 wanted = None
 for count in (4, 2, 4):
     Pipeline(stages, count, mesh, loss_function).step(mx.nd.ones((8, WIDTH)), mx.nd.zeros((8,)))
-    got = [param.grad().asnumpy() for param in stages[place].collect_params().values()]
+    got = gradients(stages[place])
     wanted = wanted or got
-    for mine, theirs in zip(got, wanted):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
-
-
-def fails(what, kind, *words):
-    begin = time.monotonic()
-    with pytest.raises(kind) as caught:
-        what()
-    for word in words:
-        assert word in str(caught.value), (word, str(caught.value))
-    assert time.monotonic() - begin < 20
-    assert mx.nd.contrib.all_reduce(mx.nd.ones((1,))).asscalar() == mesh.size
+    agree(got, wanted, 1e-5, 1e-6)
 
 
 x, label = mx.nd.ones((6, WIDTH)), mx.nd.zeros((6,))
 first, last = (mesh.group("pipe").ranks[i] for i in (0, -1))
 pipeline = Pipeline(make_stages(), 4, mesh, loss_function)
-fails(lambda: pipeline.step(x, mx.nd.zeros((8,))), mx.MXNetError, "(6, 12)", "multiple of 4")
-fails(lambda: pipeline.step(x[:4], None), mx.MXNetError, "label is a NoneType")
+refused(lambda: pipeline.step(x, mx.nd.zeros((8,))), "(6, 12)", "multiple of 4")
+refused(lambda: pipeline.step(x[:4], None), "label is a NoneType")
 if stages_count > 1:
-    fails(
+    refused(
         lambda: pipeline.step(x[:4], mx.nd.zeros((8,))),
-        mx.MXNetError,
         f"samples of a micro-batch: 1 on rank {first}, 2 on rank {last}",
     )
     uneven = Pipeline(make_stages(), 2 if pipeline.is_last else 4, mesh, loss_function)
-    fails(
-        lambda: uneven.step(x[:4], label[:4]),
-        mx.MXNetError,
-        f"4 on rank {first}",
-        f"2 on rank {last}",
-    )
-fails(lambda: Pipeline(make_stages() * 2, 2, mesh, loss_function), ValueError, "stages given")
+    refused(lambda: uneven.step(x[:4], label[:4]), f"4 on rank {first}", f"2 on rank {last}")
+invalid(lambda: Pipeline(make_stages() * 2, 2, mesh, loss_function), "stages given")
 if stages_count > 1:
     shared = nn.Dense(WIDTH, in_units=WIDTH)
     tied = [*make_stages()[:-1], nn.Dense(WIDTH, in_units=WIDTH, params=shared.params)]
     tied[0] = shared
-    fails(
+    refused(
         lambda: Pipeline(tied, 2, mesh, loss_function),
-        mx.base.NotSupportedError,
         f"stages 0 and {stages_count - 1}",
+        kind=mx.base.NotSupportedError,
     )
     shared.collect_params().setattr("grad_req", "null")
     Pipeline(tied, 2, mesh, loss_function)
-fails(lambda: Pipeline(make_stages(), 0, mesh, loss_function), ValueError, "micro_batches is 0")
+invalid(lambda: Pipeline(make_stages(), 0, mesh, loss_function), "micro_batches is 0")
 print("done", rank)
