@@ -20,8 +20,6 @@ import numpy as np
 from mutation import INTERESTING, extent, extents, integer, text_number
 from seeds import png_chunk
 
-__all__ = ["CRAFTED", "json_table", "params"]
-
 _SIZES = (4, 8, 2, 1, 4, 1, 8, 1, 2, 2, 4, 8, 2)  # bytes by type code
 
 

@@ -16,8 +16,6 @@ import mxlite as mx
 import numpy as np
 from mxlite.base import MXNetError
 
-__all__ = ["Program", "Step", "Variable", "make_program"]
-
 Shape = tuple[int, ...]
 _MOST_ELEMENTS = 1 << 13
 _MOST_VALUE = 50.0

@@ -28,8 +28,6 @@ from graph_programs import Program, Variable, make_program
 from mxlite import autograd
 from mxlite.base import MXNetError
 
-__all__ = ["Graph", "make_call", "run_call"]
-
 _ROUNDING = 2.0**-24  # relative error of float32
 _NOISE = 8 * _ROUNDING
 _RUNS = 3  # runs with noise; _MORE_RUNS follow before a difference is reported

@@ -9,18 +9,6 @@ import re
 import struct
 from typing import Any
 
-__all__ = [
-    "INTERESTING",
-    "extent",
-    "extents",
-    "integer",
-    "mutated",
-    "mutated_json",
-    "mutated_lines",
-    "mutated_pickle",
-    "text_number",
-]
-
 # Numbers at which sizes, signs and products of sizes change their meaning.
 INTERESTING = (
     0, 1, 2, 127, 128, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1,

@@ -11,8 +11,6 @@ import numpy as np
 from op_cases import all_cases
 from operator_references import COMPARED
 
-__all__ = ["MODES", "Call", "Input", "make_call"]
-
 DTYPES = (
     "float32", "float64", "float16", "bfloat16", "uint8", "int8", "int32", "int64", "bool",
 )  # fmt: skip

@@ -11,8 +11,6 @@ from typing import Any, Callable
 
 import numpy as np
 
-__all__ = ["COMPARED", "Expected", "expected"]
-
 # Distance from 1 to the next larger value, and the smallest normal number.
 _STEP = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 _TINY = {"float64": 1e-300, "float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}

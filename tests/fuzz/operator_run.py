@@ -13,8 +13,6 @@ from op_table import assert_close, host, tolerance
 from operator_calls import Call, Input
 from operator_references import expected
 
-__all__ = ["run_call"]
-
 # A bad call may raise the package's own errors, which derive from Python's.
 _EXPECTED = (MXNetError, MemoryError, OverflowError)
 _NO_MEMORY = ("out of memory", "allocation of")

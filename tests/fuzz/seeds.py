@@ -6,8 +6,6 @@ import struct
 import zlib
 from pathlib import Path
 
-__all__ = ["png", "png_chunk", "write_seeds"]
-
 _DATA = Path(__file__).resolve().parent.parent / "data"
 _MAGIC = 0xCED7230A
 

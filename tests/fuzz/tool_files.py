@@ -14,8 +14,6 @@ from pathlib import Path
 from mutation import mutated_json, mutated_lines
 from mxlite.tools import im2rec, parse_log, partial, trace
 
-__all__ = ["SEEDS", "change", "read"]
-
 _KEY = "key"
 _STATE = {"done": 1, "record": 0, "index": 0, "bad": ["a.jpg: damaged"]}
 _EVENTS = [
