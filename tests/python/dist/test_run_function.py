@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -158,30 +159,23 @@ def test_functions_of_a_script_through_the_alias(tmp_path: Path, whole: bool) ->
         assert "closure True" in done.stdout
 
 
-def _both_ends(keys: tuple[bytes, bytes], roles: tuple[str, str] = ("caller", "task")) -> Any:
-    here, there = Pipe()
-    made: list[Any] = [None, None]
-
-    def make(place: int, connection: Any) -> None:
-        made[place] = Channel(connection, keys[place], roles[place], 5.0)
-
-    threads = [threading.Thread(target=make, args=(i, c)) for i, c in enumerate((here, there))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return made[0], made[1], here, there
+def _both_ends(*keys: bytes) -> Any:
+    """Return the channels of a caller and a task, and the connections that they use."""
+    ends = Pipe()
+    with ThreadPoolExecutor(2) as pool:  # each waits for the other
+        roles, seconds = ("caller", "task"), (5.0, 5.0)
+        return (*pool.map(Channel, ends, keys, roles, seconds), *ends)
 
 
 def test_only_who_has_the_key_is_heard() -> None:
-    caller, task, here, there = _both_ends((b"k" * 32, b"k" * 32))
+    caller, task, here, there = _both_ends(b"k" * 32, b"k" * 32)
     task.send(b"hello")
     caller.send(b"")
     assert caller.receive() == b"hello"
     assert task.receive() == b""
     # A repeated message, one sent back to its sender, and one that was changed.
     for change in ("again", "back", "changed"):
-        caller, task, here, there = _both_ends((b"k" * 32, b"k" * 32))
+        caller, task, here, there = _both_ends(b"k" * 32, b"k" * 32)
         task.send(b"pickle")
         message = here.recv_bytes()
         if change == "again":
@@ -194,7 +188,7 @@ def test_only_who_has_the_key_is_heard() -> None:
             there.send_bytes(message[:-1] + b"x")
         with pytest.raises(ChannelError, match="from a sender without the key"):
             (task if change == "back" else caller).receive()
-    caller, task, here, there = _both_ends((b"k" * 32, b"q" * 32))
+    caller, task, here, there = _both_ends(b"k" * 32, b"q" * 32)
     task.send(b"pickle")
     with pytest.raises(ChannelError, match="from a sender without the key"):
         caller.receive()
