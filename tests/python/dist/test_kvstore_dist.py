@@ -9,12 +9,12 @@ import pytest
 
 @pytest.mark.parametrize("check", ["values", "optimizer", "updater", "2bit", "1bit"])
 def test_processes_without_servers_get_what_servers_give(start, check: str) -> None:
-    start("store_values.py", 3 if check == "values" else 2, "--check", check)
+    start("store_values.py", 3 if check == "values" else 2, check)
 
 
 @pytest.mark.parametrize("check", ["values", "optimizer", "2bit", "1bit"])
 def test_servers_give_sums_rows_and_rounded_gradients(serve, check: str) -> None:
-    serve("store_values.py", "--check", check)
+    serve("store_values.py", check)
 
 
 def test_names_in_any_word_order_sum_over_processes(start) -> None:

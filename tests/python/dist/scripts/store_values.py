@@ -5,7 +5,7 @@ The keys, shapes and values are those of MXNet's own nightly tests of the store.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from typing import Any
 
 import mxlite as mx
@@ -13,6 +13,7 @@ import numpy as np
 from rank_checks import fails, pulled, rounded
 
 SHAPE, BIG, IRREGULAR = (2, 3), (1200, 1200), (1211, 1211)
+REPEATS = 2
 RATE = 2  # rate of the optimizer 'test': weight += rate * gradient
 
 
@@ -44,12 +45,12 @@ def check_first_values(store: Any) -> None:
     fails(lambda: store.push("i0", mx.nd.ones((3, 2))))
 
 
-def check_sums_replace(store: Any, repeats: int) -> None:
+def check_sums_replace(store: Any) -> None:
     """A push without an optimizer stores the sum of all workers and devices."""
     store.init(
         ["s", "sb", "sh"], [mx.nd.ones(SHAPE), mx.nd.ones(BIG), mx.nd.ones(SHAPE, dtype="float16")]
     )
-    for step in range(1, repeats + 1):
+    for step in range(1, REPEATS + 1):
         mine = (store.rank + 1) * step
         devices = [mx.nd.full(SHAPE, mine, ctx=mx.cpu(d)) for d in range(2)]
         store.push("s", devices, priority=step)
@@ -68,7 +69,7 @@ def check_sums_replace(store: Any, repeats: int) -> None:
     store.barrier()
 
 
-def check_optimizer(store: Any, repeats: int) -> None:
+def check_optimizer(store: Any) -> None:
     """Optimizer 'test' adds what is pushed, times its rate."""
     dense = (("float32", ("3", "5", "7", "99")), ("float16", ("4", "6", "8", "100")))
     rows = (("float32", ("9", "11", "13", "97")), ("float16", ("10", "12", "14", "98")))
@@ -80,16 +81,16 @@ def check_optimizer(store: Any, repeats: int) -> None:
     for dtype, names in dense:
         for name in names:
             shape = BIG if name in ("99", "100") else SHAPE
-            for step in range(1, repeats + 1):
+            for step in range(1, REPEATS + 1):
                 store.push(name, mx.nd.full(shape, store.rank + 1, dtype=dtype))
                 equal(pulled(store, name, shape, dtype), 1 + RATE * step * total(store))
     for dtype, (small, zero, _, big) in rows:
-        check_rows(store, dtype, small, SHAPE, repeats)
-        check_rows(store, dtype, big, BIG, repeats)
+        check_rows(store, dtype, small, SHAPE)
+        check_rows(store, dtype, big, BIG)
         check_no_rows(store, dtype, zero)
 
 
-def check_rows(store: Any, dtype: str, key: str, shape: tuple[int, int], repeats: int) -> None:
+def check_rows(store: Any, dtype: str, key: str, shape: tuple[int, int]) -> None:
     """Each worker pushes rows of its own; ids of pulls come several times and in any order."""
     random = np.random.RandomState(123)
     chosen = np.flatnonzero(random.rand(shape[0]) < 0.3)
@@ -101,7 +102,7 @@ def check_rows(store: Any, dtype: str, key: str, shape: tuple[int, int], repeats
     gradient = mx.nd.array(mine, dtype=dtype).tostype("row_sparse")
     expected = np.ones(shape, dtype)
     own = np.random.RandomState(store.rank)
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         store.push(key, gradient)
         for r, some in enumerate(rows):
             expected[some] += (r + 1) * RATE
@@ -124,7 +125,7 @@ def check_no_rows(store: Any, dtype: str, key: str) -> None:
         equal(out, 0)
 
 
-def check_compression(store: Any, kind: str, repeats: int) -> None:
+def check_compression(store: Any, kind: str) -> None:
     """The sums are those of the rounded gradients of all workers, to the last bit."""
     threshold = 0.5
     shapes = {"1000": SHAPE, "1200": IRREGULAR, "1300": BIG}
@@ -137,7 +138,7 @@ def check_compression(store: Any, kind: str, repeats: int) -> None:
         expected = np.ones(shape, "float32")
         randoms = [np.random.RandomState(r) for r in range(store.num_workers)]
         residuals = [np.zeros(shape, "float32") for _ in randoms]
-        for _ in range(repeats):
+        for _ in range(REPEATS):
             before = sent_bytes(store)
             gradients = [r.uniform(-1, 1, shape).astype("float32") for r in randoms]
             store.push(key, mx.nd.array(gradients[store.rank]))
@@ -165,25 +166,15 @@ def check_updater(store: Any) -> None:
     equal(pulled(store, "u", SHAPE), 1 + 2 * total(store))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--type", default="dist_sync")
-    parser.add_argument("--check", default="values")
-    parser.add_argument("--repeats", type=int, default=2)
-    args = parser.parse_args()
-    store = mx.kv.create(args.type)
-    assert store.type == args.type
-    if args.check == "values":
-        check_first_values(store)
-        check_sums_replace(store, args.repeats)
-    elif args.check == "optimizer":
-        check_optimizer(store, args.repeats)
-    elif args.check == "updater":
-        check_updater(store)
-    else:
-        check_compression(store, args.check, args.repeats)
-    print("done", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+store, check = mx.kv.create("dist_sync"), sys.argv[1]
+assert store.type == "dist_sync"
+if check == "values":
+    check_first_values(store)
+    check_sums_replace(store)
+elif check == "optimizer":
+    check_optimizer(store)
+elif check == "updater":
+    check_updater(store)
+else:
+    check_compression(store, check)
+print("done", flush=True)
