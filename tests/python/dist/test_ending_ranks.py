@@ -52,7 +52,7 @@ if hvd.rank() > 0:
           "shut down by rank 0")
 """
     result = start(program, 3, env={"MXLITE_COMM_TIMEOUT": "3"}, timeout=40)
-    seconds = float(result.output[0].split()[1])
+    seconds = float(result.output[0].split("waited ")[1])
     assert 2.5 < seconds < 12, result.text
 
 
