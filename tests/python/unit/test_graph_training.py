@@ -10,6 +10,7 @@ import pytest
 from mxlite import autograd, nd
 from mxlite.base import MXNetError
 from pairing import pairs
+from recording import differentiated
 from test_graph import compiled, dense_params, dense_relu
 
 Forward = Callable[..., Any]
@@ -88,15 +89,11 @@ def test_only_needed_gradients_are_computed() -> None:
     w.attach_grad()
     for grad_req in ("write", "null", "add"):
         b.attach_grad(grad_req=grad_req)
-        with autograd.record():
-            y = graph(x)
-        y.backward()
+        y = differentiated(lambda: graph(x))
         if grad_req != "null":
             np.testing.assert_allclose(b.grad.asnumpy(), (y.asnumpy() > 0).sum(axis=0))
     assert x.grad is None
-    with autograd.record():
-        y = graph(x)
-    y.backward()
+    y = differentiated(lambda: graph(x))
     np.testing.assert_allclose(b.grad.asnumpy(), 2 * (y.asnumpy() > 0).sum(axis=0))
 
 
@@ -144,9 +141,7 @@ def test_dropout_uses_one_mask_for_both_directions() -> None:
     graph = compiled(lambda x: nd.Dropout(x, p=0.5))
     seen = []
     for _ in range(2):
-        with autograd.record():
-            y = graph(x)
-        y.backward()
+        y = differentiated(lambda: graph(x))
         np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
         seen.append(y.asnumpy())
     assert (seen[0] != seen[1]).any()
@@ -162,19 +157,10 @@ def batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any) -> Any:
 @pytest.mark.parametrize("shape", [(4, 3, 5, 5), (16, 32, 12, 12)])
 def test_batch_norm_updates_running_statistics_once_per_call(shape: tuple[int, ...]) -> None:
     channels = shape[1]
-
-    def fresh() -> list[Any]:
-        return [
-            nd.ones((channels,)),
-            nd.zeros((channels,)),
-            nd.zeros((channels,)),
-            nd.ones((channels,)),
-        ]
-
     x = nd.random.normal(1, 2, shape=shape)
     results = []
     for hybrid in (False, True):
-        params = fresh()
+        params = [make((channels,)) for make in (nd.ones, nd.zeros, nd.zeros, nd.ones)]
         for p in params[:2]:
             p.attach_grad()
         call = (
@@ -185,10 +171,8 @@ def test_batch_norm_updates_running_statistics_once_per_call(shape: tuple[int, .
                 y = call(x)
                 loss = (y * y * x).sum()
             loss.backward()
-        predicted = call(x)
-        results.append(
-            [a.asnumpy() for a in (y, predicted, *params, params[0].grad, params[1].grad)]
-        )
+        arrays = [y, call(x), *params, params[0].grad, params[1].grad]
+        results.append([a.asnumpy() for a in arrays])
     for e, h in pairs(*results):
         np.testing.assert_allclose(h, e, rtol=2e-4, atol=2e-3)
     assert np.abs(results[1][4]).max() > 0.1  # moving mean has moved
@@ -301,9 +285,7 @@ def test_captured_variables_get_gradients() -> None:
     x = nd.ones((3,))
     graph = compiled(lambda x: x * scale)
     for _ in range(2):
-        with autograd.record():
-            y = graph(x)
-        y.backward()
+        differentiated(lambda: graph(x))
         assert scale.grad.asscalar() == 3
 
 
@@ -323,19 +305,12 @@ def test_gradients_in_half_precision() -> None:
 
 
 def test_an_input_without_influence_gets_gradient_0() -> None:
-    class Signs(mx.gluon.HybridBlock):
-        def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:
-            return F.sign(x) + y
-
-    block = Signs()
-    block.hybridize()
+    graph = compiled(lambda x, y: nd.sign(x) + y)
     x, y = nd.ones((2,)), nd.ones((2,))
     for array in (x, y):
         array.attach_grad()
         array.grad[:] = 7
-    with autograd.record():
-        out = block(x, y)
-    out.backward()
+    differentiated(graph, x, y)
     np.testing.assert_array_equal(x.grad.asnumpy(), [0, 0])
     np.testing.assert_array_equal(y.grad.asnumpy(), [1, 1])
 
@@ -419,14 +394,9 @@ def test_memory_of_saved_values_is_used_but_nothing_that_is_seen_changes() -> No
 def test_a_gradient_that_backward_reads_is_not_overwritten() -> None:
     x = nd.array([1.0, 2.0])
     graph = compiled(lambda x, y: x * x * y)
-    x.attach_grad()
-    with autograd.record():
-        z = graph(x, nd.array([3.0, 4.0]))
-    z.backward()
+    differentiated(lambda x: graph(x, nd.array([3.0, 4.0])), x)
     np.testing.assert_allclose(x.grad.asnumpy(), [6.0, 16.0])
-    with autograd.record():
-        z = graph(x, x.grad)  # 2 * x * grad
-    z.backward()
+    differentiated(lambda: graph(x, x.grad))  # 2 * x * grad
     np.testing.assert_allclose(x.grad.asnumpy(), [12.0, 64.0])
 
 
