@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,8 @@ import numpy as np
 import pytest
 from mxlite import autograd, nd
 from mxlite.gluon import HybridBlock, nn
-from op_cases.attention import attention
+from programs import run_program
+from recording import differentiated
 
 BATCH, HEADS, LENGTH, SIZE = 3, 4, 37, 8
 UNITS = HEADS * SIZE
@@ -95,8 +92,7 @@ def _eager_and_hybrid(net: HybridBlock, arrays: list[Any], train: bool) -> Any:
     """Return the outputs and gradients of eager and of hybridized calls."""
     results = []
     for hybrid in (False, True):
-        if hybrid:
-            net.hybridize()
+        net.hybridize(hybrid)
         for a in arrays:
             a.attach_grad()
         with autograd.record(train_mode=train):
@@ -123,33 +119,14 @@ def _close(found: list[np.ndarray], want: list[np.ndarray], dtype: str) -> None:
         np.testing.assert_allclose(f, w, rtol=0, atol=64 * step * max(np.abs(w).max(), 1e-3))
 
 
-def _run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    program = textwrap.dedent(program).format(folder=str(Path(__file__).parent))
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-
-
+MEMORY = [(BATCH, LENGTH, UNITS), (BATCH, 50, UNITS), (BATCH,)]
 NETS = {
     "self": (lambda: Interleaved(), [(LENGTH, BATCH, 3 * UNITS)]),
     "self with lengths": (lambda: Interleaved(), [(LENGTH, BATCH, 3 * UNITS), (BATCH,)]),
     "encoder": (lambda: EncoderDecoder(), [(LENGTH, BATCH, UNITS), (50, BATCH, 2 * UNITS)]),
-    "heads": (
-        lambda: MultiHead(masked=False),
-        [(BATCH, LENGTH, UNITS), (BATCH, 50, UNITS), (BATCH,)],
-    ),
-    "heads with mask": (
-        lambda: MultiHead(),
-        [(BATCH, LENGTH, UNITS), (BATCH, 50, UNITS), (BATCH,)],
-    ),
-    "heads without scale": (
-        lambda: MultiHead(scaled=False),
-        [(BATCH, LENGTH, UNITS), (BATCH, 50, UNITS), (BATCH,)],
-    ),
+    "heads": (lambda: MultiHead(masked=False), MEMORY),
+    "heads with mask": (lambda: MultiHead(), MEMORY),
+    "heads without scale": (lambda: MultiHead(scaled=False), MEMORY),
 }
 
 
@@ -166,35 +143,17 @@ def test_values_and_gradients_are_those_of_the_separate_operators(
 def test_every_network_is_fused(tmp_path: Path) -> None:
     """In inference and in recorded graphs; eager calls are the reference of the other tests."""
     program = """
-        import sys
-        sys.path.insert(0, {folder!r})
         import test_attention_pass as t
 
         for name, (make, _) in t.NETS.items():
             t._eager_and_hybrid(make(), t._inputs(name, "float32"), True)
     """
-    done = _run(program, MXLITE_DUMP_GRAPH=str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    run_program(program, seconds=240, MXLITE_DUMP_GRAPH=str(tmp_path))
     before = [p.read_text() for p in tmp_path.glob("*_recorded.txt")]
     before += [p.read_text() for p in tmp_path.glob("*_inference.txt")]
     assert sum("softmax(" in text for text in before) == 2 * len(NETS)
     after = [p.read_text() for p in tmp_path.glob("*_fuse-attention.txt")]
     assert len(after) >= len(before) and not any("softmax(" in text for text in after)
-
-
-def test_interleaved_attention_equals_numpy() -> None:
-    (qkv,) = _arrays((LENGTH, BATCH, 3 * UNITS))
-    length = nd.array([5, 37, 1])
-    net = Interleaved()
-    net.hybridize()
-    with autograd.record():
-        y = net(qkv, length)
-    parts = qkv.asnumpy().astype("float64").reshape(LENGTH, BATCH, HEADS, 3, SIZE)
-    q, k, v = parts.transpose(3, 1, 2, 0, 4)
-    want, _ = attention(q, k, v, length=length.asnumpy())
-    want = want.transpose(2, 0, 1, 3).reshape(LENGTH, BATCH, UNITS)
-    for got in (y, net(qkv, length)):
-        np.testing.assert_allclose(got.asnumpy(), want, rtol=0, atol=1e-6)
 
 
 def test_dropout_keeps_the_right_share() -> None:
@@ -209,9 +168,7 @@ def test_dropout_keeps_the_right_share() -> None:
     mx.random.seed(5)
     draws = []
     for _ in range(2):
-        with autograd.record():
-            y = net(x)
-        y.backward()
+        y = differentiated(lambda: net(x))
         # Every value's gradient is the sum of the weights with which queries took it.
         grad = x.grad.asnumpy().reshape(qkv.shape)[:, :, :, 2, 0]
         rows = y.asnumpy().reshape(length, 2, HEADS, SIZE)
@@ -248,15 +205,10 @@ def test_backward_drops_what_forward_dropped() -> None:
     assert slope == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-5)
 
 
-@pytest.mark.parametrize("make", [Interleaved, MultiHead])
-def test_a_checkpointed_block_draws_the_same_numbers_again(make: Any) -> None:
+@pytest.mark.parametrize(("make", "name"), [(Interleaved, "self"), (MultiHead, "heads with mask")])
+def test_a_checkpointed_block_draws_the_same_numbers_again(make: Any, name: str) -> None:
     """Its first forward is not recorded, the one that is run again in backward is."""
-    shapes = [(LENGTH, BATCH, 3 * UNITS)]
-    if make is MultiHead:
-        shapes = [(BATCH, LENGTH, UNITS), (BATCH, 50, UNITS), (BATCH,)]
-    arrays = _arrays(*shapes, dtype="float64")
-    if make is MultiHead:
-        arrays[-1] = nd.array([20, 50, LENGTH], dtype="float64")
+    arrays = _inputs(name, "float64")
     results = []
     for checkpointed in (False, True):
         net = make(dropout=0.4)
@@ -269,7 +221,7 @@ def test_a_checkpointed_block_draws_the_same_numbers_again(make: Any) -> None:
             y = net(*arrays)
         y.backward(y)
         results.append((y.asnumpy(), arrays[0].grad.asnumpy()))
-    for found, want in zip(results[1], results[0]):
+    for found, want in zip(*results):
         np.testing.assert_array_equal(found, want)
 
 
@@ -279,8 +231,7 @@ def test_gradients_of_gradients(name: str) -> None:
     results = []
     for hybrid in (False, True):
         net = NETS[name][0]()
-        if hybrid:
-            net.hybridize()
+        net.hybridize(hybrid)
         for a in arrays:
             a.attach_grad()
         with autograd.record():
@@ -308,54 +259,41 @@ def test_symbols_of_recorded_calls_show_the_operators_of_forward() -> None:
 
 
 STEPS = """
-    import sys
-    sys.path.insert(0, {folder!r})
     import mxlite as mx
-    from mxlite import autograd, nd
+    from mxlite import nd
+    from programs import peak_mib
+    from recording import differentiated
     from test_attention_pass import HEADS, Interleaved
-
-    def peak():
-        for line in open("/proc/self/status"):
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) // 1024
 
     def step(net, length):
         x = nd.ones((length, 1, HEADS * 3 * 8))
-        x.attach_grad()
-        with autograd.record():
-            y = net(x)
-        y.backward()
+        differentiated(net, x)
         x.grad.wait_to_read()
         return net(x).asnumpy()
 
     net = Interleaved(dropout=0.1)
     net.hybridize()
     step(net, 64)
-    before = peak()
+    before = peak_mib()
     step(net, 3000)
-    print(peak() - before)
+    print(peak_mib() - before)
 """
 
 
-def test_memory_is_linear_in_the_length() -> None:
+def test_the_pass_is_printed_keeps_memory_linear_and_can_be_skipped() -> None:
     """Scores of 4 heads and 3000 positions take 144 MB, several times in a step."""
-    fused, separate = _run(STEPS), _run(STEPS, MXLITE_SKIP_PASSES="fuse-attention")
-    assert fused.returncode == 0 and separate.returncode == 0, fused.stderr + separate.stderr
+    line = r"mxlite: \S+: (inference|recorded): fuse-attention: (\d+) -> (\d+) nodes"
+    fused, separate = (
+        run_program(STEPS, MXLITE_VERBOSE="passes", MXLITE_SKIP_PASSES=skipped)
+        for skipped in ("", "fuse-attention")
+    )
+    found = re.findall(line, fused.stderr)
+    assert {name for name, _, _ in found} == {"inference", "recorded"}
+    assert all(int(after) < int(before) for _, before, after in found), found
+    assert not re.findall(line, separate.stderr)
     assert int(fused.stdout) < 60 and int(separate.stdout) > 288
 
 
-def test_the_pass_is_printed_and_can_be_skipped() -> None:
-    line = r"mxlite: \S+: (inference|recorded): fuse-attention: (\d+) -> (\d+) nodes"
-    done = _run(STEPS, MXLITE_VERBOSE="passes")
-    assert done.returncode == 0, done.stderr
-    found = re.findall(line, done.stderr)
-    assert {name for name, _, _ in found} == {"inference", "recorded"}
-    assert all(int(after) < int(before) for _, before, after in found), found
-    skipped = _run(STEPS, MXLITE_VERBOSE="passes", MXLITE_SKIP_PASSES="fuse-attention")
-    assert skipped.returncode == 0 and not re.findall(line, skipped.stderr)
-
-
 def test_unknown_names_of_passes_are_refused() -> None:
-    done = _run(STEPS, MXLITE_SKIP_PASSES="fuse-attentions")
-    assert done.returncode != 0
+    done = run_program(STEPS, code=1, MXLITE_SKIP_PASSES="fuse-attentions")
     assert "ValueError: MXLITE_SKIP_PASSES: 'fuse-attentions' given, names of passes" in done.stderr

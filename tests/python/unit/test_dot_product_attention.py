@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
+import itertools
 from typing import Any
 
 import mxlite as mx
@@ -14,6 +11,8 @@ import pytest
 from mxlite import autograd, nd
 from op_cases.attention import attention
 from op_table import STEP
+from programs import run_program
+from recording import differentiated
 
 fused = nd.contrib.dot_product_attention
 
@@ -95,18 +94,16 @@ def test_many_blocks_equal_numpy(shape: tuple[int, ...], dtype: str) -> None:
     holes = np.where(rng.rand(batch, 1, q_length, k_length) < 0.2, -np.inf, 0)
     added = nd.array(holes + rng.randn(*holes.shape), dtype=dtype)
     length = np.array([k_length // 3, 0, k_length][:batch])
-    for causal in (False, True):
-        for with_mask in (False, True):
-            for with_length in (False, True):
-                extra = [added] * with_mask + [nd.array(length, dtype="int32")] * with_length
-                flags = {"use_mask": with_mask, "use_length": with_length, "causal": causal}
-                got = _run(arrays, extra, **flags)
-                mask = _host(added) if with_mask else None
-                want = _reference(arrays, mask, length if with_length else None, causal)
-                for g, w in zip(got, want):
-                    assert g.shape == w.shape
-                    error = np.abs(g - w).max()
-                    assert error <= _bound(w, dtype, max(q_length, k_length)), (flags, error)
+    for with_mask, with_length, causal in itertools.product((False, True), repeat=3):
+        extra = [added] * with_mask + [nd.array(length, dtype="int32")] * with_length
+        flags = {"use_mask": with_mask, "use_length": with_length, "causal": causal}
+        got = _run(arrays, extra, **flags)
+        mask = _host(added) if with_mask else None
+        want = _reference(arrays, mask, length if with_length else None, causal)
+        for g, w in zip(got, want):
+            assert g.shape == w.shape
+            error = np.abs(g - w).max()
+            assert error <= _bound(w, dtype, max(q_length, k_length)), (flags, error)
 
 
 def test_causal_aligns_the_ends() -> None:
@@ -197,15 +194,7 @@ def test_bfloat16_without_its_instructions_is_computed_in_float32(instructions: 
         want = nd.contrib.dot_product_attention(*[a.astype("float32") for a in half])
         print(int((y != want.astype("bfloat16")).astype("float32").sum().asscalar()))
     """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        env={**os.environ, "ONEDNN_MAX_CPU_ISA": instructions},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert run.returncode == 0, run.stderr
-    assert int(run.stdout) == 0
+    assert int(run_program(program, ONEDNN_MAX_CPU_ISA=instructions).stdout) == 0
 
 
 def test_bfloat16_products_leave_those_of_onednn_alone() -> None:
@@ -323,15 +312,12 @@ def test_hybrid_training_equals_eager(dropout: float) -> None:
     results = []
     for hybrid in (False, True):
         net = Net()
-        if hybrid:
-            net.hybridize()
+        net.hybridize(hybrid)
         for a in arrays[:3]:
             a.attach_grad()
         mx.random.seed(9)
         for _ in range(3):
-            with autograd.record():
-                y = net(*arrays[:3], length)
-            y.backward(arrays[3])
+            y = differentiated(lambda net=net: net(*arrays[:3], length), head=arrays[3])
         results.append([y.asnumpy(), *(a.grad.asnumpy() for a in arrays[:3])])
     for eager, hybrid in zip(*results):
         np.testing.assert_array_equal(eager, hybrid)
@@ -360,35 +346,21 @@ def test_symbol_with_length_alone() -> None:
 def test_memory_is_linear_in_the_length() -> None:
     """Scores of 12 heads and 4096 positions would take 805 MB, twice in backward."""
     program = """
-        import mxlite as mx
-        from mxlite import autograd, nd
-
-        def peak():
-            for line in open("/proc/self/status"):
-                if line.startswith("VmHWM"):
-                    return int(line.split()[1]) // 1024
+        from mxlite import nd
+        from programs import peak_mib
+        from recording import differentiated
 
         def step(length):
-            arrays = [nd.ones((1, 12, length, 64)) for _ in range(4)]
-            for a in arrays[:3]:
-                a.attach_grad()
-            with autograd.record():
-                y = nd.contrib.dot_product_attention(*arrays[:3], causal=True)
-            y.backward(arrays[3])
-            arrays[0].grad.wait_to_read()
+            *inputs, head = [nd.ones((1, 12, length, 64)) for _ in range(4)]
+            attention = nd.contrib.dot_product_attention
+            differentiated(lambda *arrays: attention(*arrays, causal=True), *inputs, head=head)
+            inputs[0].grad.wait_to_read()
 
         step(256)
-        before = peak()
+        before = peak_mib()
         step(4096)
-        print(peak() - before)
+        print(peak_mib() - before)
     """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert run.returncode == 0, run.stderr
-    grown = int(run.stdout)
+    grown = int(run_program(program).stdout)
     # Eight arrays of 12.6 MB, and at most three packed ones, sums and blocks for each thread.
     assert 50 < grown < 200, f"{grown} MB"
