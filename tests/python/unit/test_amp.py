@@ -13,6 +13,7 @@ from mxlite import autograd, gluon, nd
 from mxlite.contrib import amp
 from mxlite.gluon import nn
 from mxlite.ndarray.serialization import dtype_name
+from recording import differentiated
 
 
 @pytest.fixture(params=["bfloat16", "float16"])
@@ -84,9 +85,7 @@ def test_gradients_have_the_type_of_their_arrays(target: str) -> None:
 def test_running_statistics_stay_float32(target: str) -> None:
     net = small_net(hybrid=False)
     x = nd.random.uniform(shape=(4, 1, 8, 8))
-    with autograd.record():
-        out = net(x)
-    out.backward()
+    out = differentiated(lambda: net(x))
     assert kind(out) == target
     for param in net.collect_params().values():
         assert kind(param.data()) == "float32", param.name
@@ -270,10 +269,7 @@ def test_overflow_on_one_of_several_contexts(bf16: None, on_store: bool | None) 
 def test_loss_outputs_follow_the_scale(bf16: None) -> None:
     trainer, _ = make_trainer()
     x = nd.array([[1.0, 2.0]])
-    x.attach_grad()
-    with autograd.record():
-        out = nd.SoftmaxOutput(x, nd.array([1.0]))
-    out.backward()
+    differentiated(lambda x: nd.SoftmaxOutput(x, nd.array([1.0])), x)
     p = np.exp([1.0, 2]) / np.exp([1.0, 2]).sum()
     np.testing.assert_allclose(x.grad.asnumpy()[0], (p - [0, 1]) * 2**16, rtol=1e-5)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
+from recording import differentiated
 
 
 @pytest.fixture
@@ -64,9 +65,7 @@ def test_integers_and_clean_programs_pass(searching: None) -> None:
     net = nn.Dense(3, in_units=2)
     net.initialize()
     x = nd.ones((4, 2))
-    with autograd.record():
-        loss = (net(x) ** 2).mean()
-    loss.backward()
+    differentiated(lambda: (net(x) ** 2).mean())
     nd.ones((3,), dtype="int32") + 1
     gluon.Trainer(net.collect_params(), "adam").step(4)
 

@@ -11,6 +11,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import _core, autograd, gluon, nd
+from recording import differentiated
 
 
 class Numpy(nd.NDArray):
@@ -72,11 +73,9 @@ def test_writes_keep_the_object() -> None:
 
 def test_gradients_have_the_class_of_their_variables() -> None:
     x, y = _made([1, 2]), nd.array([3, 4])
-    x.attach_grad()
-    y.attach_grad()
-    with autograd.record():
-        z = (_core.with_numpy(x, False) * y).sum()  # the history is that of x
-    z.backward()
+    differentiated(
+        lambda x, y: (_core.with_numpy(x, False) * y).sum(), x, y
+    )  # the history is that of x
     assert (type(x.grad), type(y.grad)) == (Numpy, nd.NDArray)
     assert (x.grad.asnumpy().tolist(), y.grad.asnumpy().tolist()) == ([3, 4], [1, 2])
     with autograd.record():

@@ -8,6 +8,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, nd
+from recording import differentiated
 
 
 def variable(values, req="write", dtype="float32"):
@@ -59,9 +60,7 @@ def test_modes_belong_to_their_thread():
 
 def test_the_gradient_of_a_square():
     x = variable([1, 2, 3])
-    with autograd.record():
-        y = x * x
-    y.backward()
+    differentiated(lambda: x * x)
     np.testing.assert_array_equal(x.grad.asnumpy(), [2, 4, 6])
 
 
@@ -76,35 +75,27 @@ def test_a_gradient_is_zero_before_backward_and_has_shape_and_dtype():
 def test_write_replaces_and_add_accumulates(req, expected):
     x = variable([1, 2], req)
     for _ in range(3):
-        with autograd.record():
-            y = 3 * x
-        y.backward()
+        differentiated(lambda: 3 * x)
     np.testing.assert_array_equal(x.grad.asnumpy(), expected)
 
 
 def test_write_keeps_the_memory_of_the_gradient():
     x = variable([1, 2])
     gradient = x.grad
-    with autograd.record():
-        y = 5 * x
-    y.backward()
+    differentiated(lambda: 5 * x)
     np.testing.assert_array_equal(gradient.asnumpy(), [5, 5])
 
 
 def test_null_gets_no_gradient():
     x, w = variable([1, 2], "null"), variable([3, 4])
-    with autograd.record():
-        y = x * w
-    y.backward()
+    differentiated(lambda: x * w)
     np.testing.assert_array_equal(w.grad.asnumpy(), [1, 2])
     assert x.grad is None or not x.grad.asnumpy().any()
 
 
 def test_a_variable_used_several_times_sums_its_gradients():
     x = variable([2])
-    with autograd.record():
-        y = x * x + 3 * x + x.exp() * 0 + nd.concat(x, x, dim=0).sum()
-    y.backward()
+    differentiated(lambda: x * x + 3 * x + x.exp() * 0 + nd.concat(x, x, dim=0).sum())
     assert x.grad.asscalar() == 2 * 2 + 3 + 2
 
 
@@ -119,9 +110,7 @@ def test_head_gradients_weight_the_heads():
 
 def test_backward_of_one_array_takes_its_out_grad():
     x = variable([1, 2])
-    with autograd.record():
-        y = x * 3
-    y.backward(nd.array([1, -1]))
+    differentiated(lambda: x * 3, head=nd.array([1, -1]))
     np.testing.assert_array_equal(x.grad.asnumpy(), [3, -3])
 
 
@@ -146,9 +135,7 @@ def test_a_retained_graph_can_be_used_again():
 
 def test_a_second_backward_says_what_to_do():
     x = variable([3])
-    with autograd.record():
-        y = x * x
-    y.backward()
+    y = differentiated(lambda: x * x)
     with pytest.raises(mx.MXNetError, match="retain_graph"):
         y.backward()
 
@@ -368,9 +355,7 @@ class Scale(autograd.Function):
 
 def test_a_function_defines_its_own_gradient():
     x, factor = variable([1, 2]), variable([3, 4])
-    with autograd.record():
-        y = Scale()(x, factor) * 2
-    y.backward()
+    y = differentiated(lambda: Scale()(x, factor) * 2)
     np.testing.assert_array_equal(y.asnumpy(), [6, 16])
     np.testing.assert_array_equal(x.grad.asnumpy(), [60, 80])
     np.testing.assert_array_equal(factor.grad.asnumpy(), [2, 4])
@@ -459,18 +444,13 @@ def test_head_gradients_must_fit():
 def test_mark_variables_uses_given_gradient_arrays():
     x, g = nd.array([1, 2]), nd.zeros((2,))
     autograd.mark_variables(x, g)
-    with autograd.record():
-        y = x * x
-    y.backward()
+    differentiated(lambda: x * x)
     np.testing.assert_array_equal(g.asnumpy(), [2, 4])
 
 
 def test_gradients_pass_casts_to_and_from_integers():
     for dtype in ("float32", "int32"):
         x = nd.array([1, -2, 3], dtype=dtype)
-        x.attach_grad()
-        with autograd.record():
-            y = x.astype("int32").astype("float32") * nd.array([2.75, 0.5, -3])
-        y.backward()
+        differentiated(lambda x: x.astype("int32").astype("float32") * nd.array([2.75, 0.5, -3]), x)
         assert x.grad.dtype == np.dtype(dtype)
         assert x.grad.asnumpy().tolist() == [2, 0, -3]

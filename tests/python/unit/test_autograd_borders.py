@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from mxlite import autograd, nd
 from pairing import pairs
+from recording import differentiated
 
 
 def test_gradients_cross_from_context_to_context():
@@ -53,9 +54,7 @@ def test_states_of_a_hybridized_block_are_carried_on():
     net.hybridize()
     h = nd.array([[3.0]])
     for expected in (6, 12, 24):
-        with mx.autograd.record():
-            h = net(h) * 2
-        h.backward()
+        differentiated(lambda: net(h) * 2)
         assert net.weight.grad().asscalar() == expected
 
 
@@ -81,10 +80,7 @@ def test_a_head_gradient_may_be_a_row_for_a_column(hybrid):
     if hybrid:
         layer.hybridize()
     x = nd.array([[1, 2], [3, 4], [5, 6]])
-    x.attach_grad()
-    with autograd.record():
-        y = layer(x)
-    y.backward(nd.array([1, 10, 100]))
+    differentiated(layer, x, head=nd.array([1, 10, 100]))
     np.testing.assert_array_equal(x.grad.asnumpy(), [[1, 1], [10, 10], [100, 100]])
     np.testing.assert_array_equal(layer.weight.grad().asnumpy(), [[531, 642]])
 
@@ -118,9 +114,7 @@ def test_the_gradient_lies_where_its_variable_does(own, other, grad_req):
     x.attach_grad(grad_req)
     weight = nd.full((2, 3), 3.0, ctx=mx.cpu(other))
     for times in (1, 2):  # the first one makes the gradient's array
-        with autograd.record():
-            y = weight * x
-        y.backward()
+        differentiated(lambda: weight * x)
         assert x.grad.ctx == mx.cpu(own)
         want = 3.0 * times if grad_req == "add" else 3.0
         np.testing.assert_array_equal(x.grad.asnumpy(), np.full((2, 3), want))

@@ -15,6 +15,7 @@ from mxlite.comm import bucket_plan
 from mxlite.comm.bucket_plan import BucketSizes, near_equal_parts, packed, wire_dtype
 from mxlite.comm.buckets import GradientBuckets
 from mxlite.comm.groups import Group
+from recording import differentiated
 
 ALONE = Group(0, (0,), 0)
 
@@ -122,9 +123,7 @@ def test_gradients_lie_side_by_side_from_the_first_step_on(
     data = mx.nd.random.uniform(shape=(2, 8))
     alone: list[Any] = []
     for step in range(1, 4):
-        with autograd.record():
-            loss = net(data).sum()
-        loss.backward()
+        differentiated(lambda: net(data).sum())
         grads = gradients(net)
         found = [grad.asnumpy() for grad in grads]
         if not alone:

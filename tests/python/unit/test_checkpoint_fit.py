@@ -11,10 +11,11 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import autograd, checkpoint, gluon, nd
+from mxlite import checkpoint, gluon, nd
 from mxlite.base import FileFormatError
 from mxlite.gluon import nn
 from mxlite.gluon.data import DataLoader
+from recording import differentiated
 
 FUZZER = Path(__file__).parents[2] / "fuzz" / "checkpoint_states.py"
 
@@ -152,9 +153,7 @@ def trained(optimizer: str, **options: Any) -> tuple[Any, Any]:
     net = nn.Dense(1, in_units=2)
     net.initialize()
     trainer = gluon.Trainer(net.collect_params(), optimizer, options)
-    with autograd.record():
-        loss = net(nd.ones((1, 2)))
-    loss.backward()
+    differentiated(lambda: net(nd.ones((1, 2))))
     trainer.step(1)
     return net, trainer
 

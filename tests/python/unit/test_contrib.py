@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from mxlite import nd
 from pairing import pairs
+from recording import differentiated
 
 
 @pytest.mark.parametrize(
@@ -61,11 +62,7 @@ def test_boolean_mask_of_nothing_is_empty_and_its_gradient_zero():
 
 def test_boolean_mask_gradient_reaches_the_kept_slices():
     x, index = nd.array(np.arange(12).reshape(3, 4)), nd.array([float("nan"), 0, 1])
-    x.attach_grad()
-    index.attach_grad()
-    with mx.autograd.record():
-        y = nd.contrib.boolean_mask(x, index) * 2
-    y.backward()
+    differentiated(lambda x, index: nd.contrib.boolean_mask(x, index) * 2, x, index)
     np.testing.assert_array_equal(x.grad.asnumpy()[:, 0], [2, 0, 2])
     np.testing.assert_array_equal(index.grad.asnumpy(), np.zeros(3))
 
@@ -91,9 +88,7 @@ def test_a_hybridized_block_with_boolean_mask_runs_operator_by_operator():
     x.attach_grad()
     results = []
     for _ in range(2):
-        with mx.autograd.record():
-            y = net(x, _mask())
-        y.backward(nd.ones((2, 2)))
+        y = differentiated(lambda: net(x, _mask()), head=nd.ones((2, 2)))
         results.append((y.asnumpy(), x.grad.asnumpy(), net.first.weight.grad().asnumpy()))
         net.hybridize(False)
     for hybrid, eager in pairs(*results):

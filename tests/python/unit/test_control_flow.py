@@ -9,6 +9,7 @@ from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 from numpy.testing import assert_allclose, assert_array_equal
 from pairing import pairs
+from recording import differentiated
 
 
 class Lambda(gluon.HybridBlock):
@@ -289,9 +290,7 @@ def test_a_loop_around_layers_trains_as_eagerly(layers):
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-5})
         losses = []
         for _ in range(3):
-            with autograd.record():
-                loss = (net(nd.array(x)) ** 2).mean()
-            loss.backward()
+            loss = differentiated(lambda net=net: (net(nd.array(x)) ** 2).mean())
             trainer.step(1)
             losses.append(loss.asscalar())
         params = [p.data().asnumpy() for p in net.collect_params().values()]

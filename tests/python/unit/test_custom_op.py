@@ -147,9 +147,7 @@ def test_inside_a_hybridized_block_as_eagerly():
         net.hybridize(hybrid)
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
         for _ in range(2):
-            with autograd.record():
-                loss = (net(x) ** 2).sum()
-            loss.backward()
+            differentiated(lambda net=net: (net(x) ** 2).sum())
             trainer.step(1)
         result = net(x).asnumpy()
         results.append([result, *(p.data().asnumpy() for p in net.collect_params().values())])
@@ -262,9 +260,7 @@ def test_modes_inside_the_callbacks():
     nd.Custom(x, op_type="t_modes").wait_to_read()
     with autograd.record(train_mode=False):
         nd.Custom(x, op_type="t_modes").wait_to_read()
-    with autograd.record():
-        y = nd.Custom(x, op_type="t_modes")
-    y.backward()
+    differentiated(lambda: nd.Custom(x, op_type="t_modes"))
     x.grad.wait_to_read()
     assert seen == [(False, False, False), (False, False, False), (True, True, False), False]
 
