@@ -133,14 +133,13 @@ def operators_of(act: Any) -> list[str]:
     ]
 
 
-def a_trainer(count: int, name: str = "sgd", **kwargs: Any) -> tuple[gluon.Trainer, list[Any]]:
+def a_trainer(
+    count: int, name: str = "sgd", options: Any = None, ctx: Any = None, **kwargs: Any
+) -> tuple[gluon.Trainer, list[Any]]:
     params = [gluon.Parameter(f"p{i}", shape=(3, 2)) for i in range(count)]
     for param in params:
-        param.initialize(init="ones", ctx=kwargs.get("ctx"))
-    kwargs.pop("ctx", None)
-    return gluon.Trainer(
-        params, name, {"momentum": 0.9} if name == "sgd" else None, **kwargs
-    ), params
+        param.initialize(init="ones", ctx=ctx)
+    return gluon.Trainer(params, name, options, **kwargs), params
 
 
 def backward(params: list[Any]) -> None:
@@ -149,37 +148,36 @@ def backward(params: list[Any]) -> None:
     autograd.backward(losses)
 
 
-@pytest.mark.parametrize(
-    ("name", "operator"),
-    [
-        ("sgd", "multi_sgd_mom_update"),
-        ("adam", "_multi_adam_update"),
-        ("lamb", "_multi_lamb_update"),
-        ("rmsprop", "_multi_rmsprop_update"),
-    ],
-)
-def test_a_step_of_161_parameters_calls_three_operators(name: str, operator: str) -> None:
-    trainer, params = a_trainer(161, name)
+def operators_of_a_step(trainer: gluon.Trainer, params: list[Any]) -> list[str]:
     for _ in range(2):  # the first step makes states
         backward(params)
         ran = operators_of(lambda: trainer.step(1))
-    assert ran == [operator] * 3
+    return ran
 
 
-def test_lars_reads_all_norms_at_once() -> None:
-    trainer, params = a_trainer(161, "lars")
-    for _ in range(2):
-        backward(params)
-        ran = operators_of(lambda: trainer.step(1))
-    assert ran == ["multi_sum_sq"] * 2 + ["multi_sgd_update"] * 3
+MOMENTUM = {"momentum": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "operators"),
+    [
+        ("sgd", MOMENTUM, ["multi_sgd_mom_update"] * 3),
+        ("adam", None, ["_multi_adam_update"] * 3),
+        ("lamb", None, ["_multi_lamb_update"] * 3),
+        ("rmsprop", None, ["_multi_rmsprop_update"] * 3),
+        # All norms are read at once.
+        ("lars", None, ["multi_sum_sq"] * 2 + ["multi_sgd_update"] * 3),
+    ],
+)
+def test_a_step_of_161_parameters_calls_few_operators(
+    name: str, options: Any, operators: list[str]
+) -> None:
+    assert operators_of_a_step(*a_trainer(161, name, options)) == operators
 
 
 def test_the_number_of_weights_in_a_call_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXNET_OPTIMIZER_AGGREGATION_SIZE", "4")
-    trainer, params = a_trainer(9)
-    for _ in range(2):
-        backward(params)
-        ran = operators_of(lambda: trainer.step(1))
+    ran = operators_of_a_step(*a_trainer(9, options=MOMENTUM))
     assert ran == ["multi_sgd_mom_update"] * 2 + ["sgd_mom_update"]
     monkeypatch.setenv("MXNET_OPTIMIZER_AGGREGATION_SIZE", "many")
     with pytest.raises(ValueError, match="AGGREGATION_SIZE is 'many', a number"):
@@ -261,15 +259,16 @@ def test_an_optimizer_of_its_own_gets_lists_if_it_asks_for_them() -> None:
 @pytest.mark.parametrize("on_store", [None, False, True])
 @pytest.mark.parametrize("together", [False, True])
 def test_several_contexts_get_the_same_numbers(on_store: bool | None, together: bool) -> None:
-    trainer, params = a_trainer(5, ctx=[mx.cpu(0), mx.cpu(1)], update_on_kvstore=on_store)
+    trainer, params = a_trainer(
+        5, options=MOMENTUM, ctx=[mx.cpu(0), mx.cpu(1)], update_on_kvstore=on_store
+    )
     if not together:
         trainer.optimizer.aggregate_num = 1
     for _ in range(3):
         backward(params)
         trainer.step(2)
     for i, param in enumerate(params):
-        weight = mom = 0.0
-        weight = 1.0
+        weight, mom = 1.0, 0.0
         for _ in range(3):
             mom = 0.9 * mom - 0.01 * (2 * (i + 1) / 2)
             weight += mom
@@ -297,9 +296,7 @@ def test_a_module_updates_all_parameters_by_one_call() -> None:
             module.forward_backward(batch)
             ran = operators_of(module.update)
         assert ran == (["multi_sgd_mom_update"] if size == 64 else ["sgd_mom_update"] * 6)
-        outcomes.append(
-            [module.get_params()[0][k].asnumpy() for k in sorted(module.get_params()[0])]
-        )
+        outcomes.append([value.asnumpy() for _, value in sorted(module.get_params()[0].items())])
     for got, want in pairs(*outcomes):
         np.testing.assert_array_equal(got, want)
 
@@ -331,10 +328,7 @@ CLIPPED = ["sgd", "adam", "adamw", "lamb", "lars", "nadam"]
 
 
 def clipped_trainer(name: str, limit: float | None, **kwargs: Any) -> tuple[Any, list[Any]]:
-    params = [gluon.Parameter(f"p{i}", shape=(3, 2)) for i in range(4)]
-    for param in params:
-        param.initialize(init="ones", **kwargs)
-    return gluon.Trainer(params, name, {"learning_rate": 0.1}, clip_global_norm=limit), params
+    return a_trainer(4, name, {"learning_rate": 0.1}, clip_global_norm=limit, **kwargs)
 
 
 @pytest.mark.parametrize("name", CLIPPED)
@@ -379,10 +373,7 @@ def test_a_norm_that_is_not_finite_changes_nothing(name: str, bad: float) -> Non
 
 
 def test_clipping_calls_few_operators_and_waits_for_none() -> None:
-    trainer, params = clipped_trainer("sgd", 1.0)
-    for _ in range(2):
-        backward(params)
-        ran = operators_of(lambda: trainer.step(1))
+    ran = operators_of_a_step(*clipped_trainer("sgd", 1.0))
     assert ran.count("multi_sum_sq") == ran.count("multi_sgd_update") == 1
     assert len(ran) <= 10
 
