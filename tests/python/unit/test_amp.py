@@ -9,6 +9,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from custom_ops import custom
 from mxlite import autograd, gluon, nd
 from mxlite.contrib import amp
 from mxlite.gluon import nn
@@ -16,18 +17,21 @@ from mxlite.ndarray.serialization import dtype_name
 from recording import differentiated
 
 
-@pytest.fixture(params=["bfloat16", "float16"])
-def target(request: Any) -> Iterator[str]:
-    amp.init(request.param)
-    yield request.param
+@pytest.fixture(autouse=True)
+def _amp_is_off_again() -> Iterator[None]:
+    yield
     amp.switch_off()
+
+
+@pytest.fixture(params=["bfloat16", "float16"])
+def target(request: Any) -> str:
+    amp.init(request.param)
+    return request.param
 
 
 @pytest.fixture
-def bf16() -> Iterator[None]:
+def bf16() -> None:
     amp.init("bfloat16")
-    yield
-    amp.switch_off()
 
 
 def kind(array: Any) -> str:
@@ -38,8 +42,7 @@ def small_net(hybrid: bool) -> gluon.HybridBlock:
     net = nn.HybridSequential()
     net.add(nn.Conv2D(8, 3, activation="relu"), nn.BatchNorm(), nn.MaxPool2D(), nn.Dense(10))
     net.initialize(mx.init.Xavier())
-    if hybrid:
-        net.hybridize()
+    net.hybridize(hybrid)
     return net
 
 
@@ -118,26 +121,21 @@ def test_graphs_compiled_before_are_compiled_anew() -> None:
     x = nd.random.uniform(shape=(4, 1, 8, 8))
     assert kind(net(x)) == "float32"
     amp.init("bfloat16")
-    try:
-        assert kind(net(x)) == "bfloat16"
-    finally:
-        amp.switch_off()
+    assert kind(net(x)) == "bfloat16"
+    amp.switch_off()
     assert kind(net(x)) == "float32"
 
 
 def test_own_lists() -> None:
     amp.init("bfloat16", target_precision_ops=["exp"], fp32_ops=["FullyConnected"],
              conditional_fp32_ops=[("Activation", "act_type", ["relu"])])  # fmt: skip
-    try:
-        x = nd.ones((2, 3))
-        assert kind(nd.exp(x)) == "bfloat16"
-        assert kind(nd.FullyConnected(nd.exp(x), nd.ones((4, 3)), num_hidden=4,
-                                      no_bias=True)) == "float32"  # fmt: skip
-        assert kind(nd.Activation(nd.exp(x), act_type="relu")) == "float32"
-        assert kind(nd.Activation(nd.exp(x), act_type="tanh")) == "bfloat16"
-        assert kind(nd.softmax(nd.exp(x))) == "bfloat16"  # dropped out of fp32_ops
-    finally:
-        amp.switch_off()
+    x = nd.ones((2, 3))
+    assert kind(nd.exp(x)) == "bfloat16"
+    assert kind(nd.FullyConnected(nd.exp(x), nd.ones((4, 3)), num_hidden=4,
+                                  no_bias=True)) == "float32"  # fmt: skip
+    assert kind(nd.Activation(nd.exp(x), act_type="relu")) == "float32"
+    assert kind(nd.Activation(nd.exp(x), act_type="tanh")) == "bfloat16"
+    assert kind(nd.softmax(nd.exp(x))) == "bfloat16"  # dropped out of fp32_ops
 
 
 def test_wrong_lists_are_refused() -> None:
@@ -153,19 +151,12 @@ def test_wrong_lists_are_refused() -> None:
 def test_operators_in_python_get_float32(bf16: None) -> None:
     seen = []
 
-    class Double(mx.operator.CustomOp):
-        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-            seen.append((kind(in_data[0]), in_data[0].stype))
-            self.assign(out_data[0], req[0], in_data[0].tostype("default") * 2)
+    def forward(self, is_train, req, in_data, out_data, aux):  # type: ignore[no-untyped-def]
+        seen.append((kind(in_data[0]), in_data[0].stype))
+        self.assign(out_data[0], req[0], in_data[0].tostype("default") * 2)
 
-    @mx.operator.register("amp_double")
-    class DoubleProp(mx.operator.CustomOpProp):
-        def infer_storage_type(self, in_stype: Any) -> Any:
-            return in_stype, ["default"], []
-
-        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
-            return Double()
-
+    infer = lambda self, in_stype: (in_stype, ["default"], [])  # noqa: E731
+    custom("amp_double", forward, infer_storage_type=infer)
     low = nd.FullyConnected(nd.ones((2, 3)), nd.ones((4, 3)), num_hidden=4, no_bias=True)
     out = nd.Custom(low, op_type="amp_double")
     np.testing.assert_array_equal(out.asnumpy(), np.full((2, 4), 6.0))
@@ -281,11 +272,8 @@ def test_order_of_calls_is_checked() -> None:
     with pytest.raises(AssertionError, match="init_trainer"), amp.scale_loss(nd.ones(1), trainer):
         pass
     amp.init("bfloat16")
-    try:
-        with pytest.raises(TypeError, match="Trainer"):
-            amp.init_trainer(mx.optimizer.create("sgd"))
-    finally:
-        amp.switch_off()
+    with pytest.raises(TypeError, match="Trainer"):
+        amp.init_trainer(mx.optimizer.create("sgd"))
 
 
 # -- training ------------------------------------------------------------------------------------
@@ -330,11 +318,8 @@ def test_digits_in_bfloat16_are_as_good_as_in_float32(hybrid: bool) -> None:
     mx.random.seed(3)
     plain = train(hybrid, scaled=False)
     amp.init("bfloat16")
-    try:
-        mx.random.seed(3)
-        mixed = train(hybrid, scaled=True)
-    finally:
-        amp.switch_off()
+    mx.random.seed(3)
+    mixed = train(hybrid, scaled=True)
     assert plain > 0.95
     assert mixed > plain - 0.02
 
