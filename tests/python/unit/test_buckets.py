@@ -10,6 +10,7 @@ import mxlite as mx
 import mxlite.horovod as hvd
 import numpy as np
 import pytest
+from custom_ops import custom
 from mxlite import _core, autograd, gluon
 from mxlite.comm import bucket_plan
 from mxlite.comm.bucket_plan import BucketSizes, near_equal_parts, packed, wire_dtype
@@ -26,6 +27,11 @@ def job() -> Iterator[None]:
     hvd.init()
     yield
     hvd.shutdown()
+
+
+@pytest.fixture
+def buckets(job: None) -> GradientBuckets:
+    return GradientBuckets("test")
 
 
 @pytest.fixture
@@ -75,8 +81,7 @@ def network(hybrid: bool) -> Any:
     for _ in range(4):
         net.add(gluon.nn.Dense(8, activation="tanh", in_units=8))
     net.initialize(mx.init.Xavier())
-    if hybrid:
-        net.hybridize()
+    net.hybridize(hybrid)
     return net
 
 
@@ -115,11 +120,10 @@ def gradients(net: Any) -> list[Any]:
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
 @pytest.mark.parametrize("request_kind", ["write", "add"])
 def test_gradients_lie_side_by_side_from_the_first_step_on(
-    job: None, hybrid: bool, request_kind: str
+    buckets: GradientBuckets, hybrid: bool, request_kind: str
 ) -> None:
     net = network(hybrid)
     net.collect_params().setattr("grad_req", request_kind)
-    buckets = GradientBuckets("test")
     data = mx.nd.random.uniform(shape=(2, 8))
     alone: list[Any] = []
     for step in range(1, 4):
@@ -153,10 +157,9 @@ def test_sums_of_their_own_leave_gradients_unchanged(job: None) -> None:
             grad += turn
 
 
-def test_arrays_that_are_part_of_others_are_copied_in_and_out(job: None) -> None:
+def test_arrays_that_are_part_of_others_are_copied_in_and_out(buckets: GradientBuckets) -> None:
     whole = mx.nd.arange(6)
     part = whole[2:4]
-    buckets = GradientBuckets("test")
     for _ in range(2):
         buckets.sum(["part"], [[part]], ALONE, prescale=2.0)
     np.testing.assert_array_equal(part.asnumpy(), [8, 12])
@@ -164,26 +167,22 @@ def test_arrays_that_are_part_of_others_are_copied_in_and_out(job: None) -> None
 
 
 @pytest.mark.parametrize("has_view", [False, True])
-def test_nothing_waits_for_gradients_that_are_being_made(job: None, has_view: bool) -> None:
+def test_nothing_waits_for_gradients_that_are_being_made(
+    buckets: GradientBuckets, has_view: bool
+) -> None:
     events: list[str] = []
     returned = threading.Event()
 
-    class Gate(mx.operator.CustomOp):
-        def forward(self, is_train, req, in_data, out_data, aux):
-            events.append("made" if returned.wait(4) else "not waited for any longer")
-            self.assign(out_data[0], req[0], in_data[0] * 3)
+    def forward(self, is_train, req, in_data, out_data, aux):
+        events.append("made" if returned.wait(4) else "not waited for any longer")
+        self.assign(out_data[0], req[0], in_data[0] * 3)
 
-    @mx.operator.register("bucket_gate")
-    class GateProp(mx.operator.CustomOpProp):
-        def create_operator(self, ctx, shapes, dtypes):
-            return Gate()
-
+    custom("bucket_gate", forward)
     grads = [mx.nd.ones((3,)), mx.nd.ones((5,))]
     views = [grad.reshape((-1, 1)) for grad in grads] if has_view else []
     places = [address(grad) for grad in grads]
     for grad in grads:
         mx.nd.Custom(mx.nd.ones(grad.shape), op_type="bucket_gate").copyto(grad)
-    buckets = GradientBuckets("test")
     buckets.sum(["a", "b"], [[grad] for grad in grads], ALONE, prescale=2.0)
     events.append("sum returned")
     returned.set()
@@ -198,9 +197,8 @@ def test_nothing_waits_for_gradients_that_are_being_made(job: None, has_view: bo
         np.testing.assert_array_equal(array.asnumpy().ravel(), np.full(array.size, 12.0))
 
 
-def test_a_view_that_is_gone_no_longer_keeps_a_gradient_out(job: None) -> None:
+def test_a_view_that_is_gone_no_longer_keeps_a_gradient_out(buckets: GradientBuckets) -> None:
     grads = [mx.nd.ones((3,)), mx.nd.ones((5,))]
-    buckets = GradientBuckets("test")
     view = grads[0][1:]
     place = address(grads[0])
     for factor in (2, 4):
@@ -214,11 +212,10 @@ def test_a_view_that_is_gone_no_longer_keeps_a_gradient_out(job: None) -> None:
         np.testing.assert_array_equal(grad.asnumpy(), np.full(grad.size, 8))
 
 
-def test_numpy_arrays_on_the_memory_of_a_gradient_follow_it(job: None) -> None:
+def test_numpy_arrays_on_the_memory_of_a_gradient_follow_it(buckets: GradientBuckets) -> None:
     grad = mx.nd.ones((3,))
     grad.wait_to_read()
     shared = np.from_dlpack(grad)
-    buckets = GradientBuckets("test")
     for factor in (2, 4):
         buckets.sum(["a"], [[grad]], ALONE, prescale=2.0)
         grad.wait_to_read()
@@ -233,8 +230,7 @@ def test_memory_of_others_keeps_its_place(job: None) -> None:
     np.testing.assert_array_equal(values, 3)
 
 
-def test_two_arrays_in_turn_under_one_name(job: None) -> None:
-    buckets = GradientBuckets("test")
+def test_two_arrays_in_turn_under_one_name(buckets: GradientBuckets) -> None:
     first, second = mx.nd.full((2,), 1), mx.nd.full((2,), 10)
     for count in (1, 2):
         buckets.sum(["a"], [[first]], ALONE, prescale=2.0)
@@ -243,8 +239,7 @@ def test_two_arrays_in_turn_under_one_name(job: None) -> None:
         np.testing.assert_array_equal(second.asnumpy(), 10 * 3**count)
 
 
-def test_holes_and_names_that_come_later(job: None) -> None:
-    buckets = GradientBuckets("test")
+def test_holes_and_names_that_come_later(buckets: GradientBuckets) -> None:
     arrays = {name: mx.nd.ones((3,)) for name in "abcd"}
     for names in ("abc", "ac", "b", "abcd", "d"):
         buckets.sum(list(names), [[arrays[name]] for name in names], ALONE, prescale=2.0)
@@ -253,16 +248,14 @@ def test_holes_and_names_that_come_later(job: None) -> None:
         np.testing.assert_array_equal(arrays[name].asnumpy(), 2**count)
 
 
-def test_other_shapes_and_dtypes_make_new_buckets(job: None) -> None:
-    buckets = GradientBuckets("test")
+def test_other_shapes_and_dtypes_make_new_buckets(buckets: GradientBuckets) -> None:
     for array in (mx.nd.ones((3,)), mx.nd.ones((2, 2)), mx.nd.ones((2, 2), dtype="float16")):
         (total,) = buckets.sum(["a"], [[array]], ALONE, prescale=2.0)
         assert total.dtype == array.dtype
         np.testing.assert_array_equal(total.asnumpy(), np.full(array.shape, 2))
 
 
-def test_arrays_without_elements_and_without_dimensions(job: None) -> None:
-    buckets = GradientBuckets("test")
+def test_arrays_without_elements_and_without_dimensions(buckets: GradientBuckets) -> None:
     empty, scalar = mx.nd.zeros((0, 3)), mx.nd.array([1.5]).reshape(())
     found = buckets.sum(["empty", "scalar"], [[empty], [scalar]], ALONE, prescale=2.0)
     assert found[0].shape == (0, 3) and float(found[1].asnumpy()) == 3
@@ -310,20 +303,13 @@ def test_contexts_of_one_process_are_added_up(job: None, in_place: bool) -> None
             np.testing.assert_array_equal(array.asnumpy(), 3 if in_place else k + 1)
 
 
-def test_an_input_that_failed_fails_its_sum_and_the_next_step_is_right(job: None) -> None:
-    buckets = GradientBuckets("test")
+def test_an_input_that_failed_fails_its_sum_and_the_next_step_is_right(
+    buckets: GradientBuckets,
+) -> None:
     a, b = mx.nd.ones((2,)), mx.nd.ones((2,))
     buckets.sum(["a", "b"], [[a], [b]], ALONE)
 
-    class Broken(mx.operator.CustomOp):
-        def forward(self, is_train, req, in_data, out_data, aux):
-            raise RuntimeError("broken on purpose")
-
-    @mx.operator.register("bucket_broken")
-    class BrokenProp(mx.operator.CustomOpProp):
-        def create_operator(self, ctx, shapes, dtypes):
-            return Broken()
-
+    custom("bucket_broken", lambda self, **_: 1 / 0)
     failed = mx.nd.Custom(a, op_type="bucket_broken")
     failed.copyto(a)
     buckets.sum(["a", "b"], [[a], [b]], ALONE)
@@ -336,8 +322,7 @@ def test_an_input_that_failed_fails_its_sum_and_the_next_step_is_right(job: None
         np.testing.assert_array_equal(array.asnumpy(), 10)
 
 
-def test_bad_gradients_are_refused_by_name(job: None) -> None:
-    buckets = GradientBuckets("test")
+def test_bad_gradients_are_refused_by_name(buckets: GradientBuckets) -> None:
     rows = mx.nd.ones((2, 2)).tostype("row_sparse")
     with pytest.raises(mx.MXNetError, match="test: gradient rows: row_sparse given, a dense"):
         buckets.sum(["rows"], [[rows]], ALONE)
