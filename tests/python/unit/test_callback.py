@@ -42,21 +42,17 @@ def test_speed_and_metric(
     caplog: pytest.LogCaptureFixture, clock: list[float], auto_reset: bool, second: str
 ) -> None:
     caplog.set_level(logging.INFO)
-    callback = mx.callback.Speedometer(10, 2, auto_reset=auto_reset)
+    callback, found = mx.callback.Speedometer(10, 2, auto_reset=auto_reset), [metric(), metric()]
     for epoch in range(2):
-        run(callback, clock, 6, metric(), epoch)
+        run(callback, clock, 6, found[epoch], epoch)
+    # One batch follows the last reset.
+    assert found[1].get_metric(0).num_inst == (2 if auto_reset else 12)
+    assert found[1].get_metric(0).global_num_inst == 12
     assert caplog.messages == [
         f"Epoch[{epoch}] Batch [{batches}]\tSpeed: 20.00 samples/sec{VALUES}"
         for epoch in range(2)
         for batches in ("0-2", second)
     ]
-
-
-def test_a_line_covers_the_batches_since_the_last(clock: list[float]) -> None:
-    found = metric()
-    run(mx.callback.Speedometer(10, 2), clock, 4, found)
-    assert found.get_metric(0).num_inst == 2  # one batch after the reset
-    assert found.get_metric(0).global_num_inst == 8
 
 
 def test_speed_without_metric_and_without_time(
@@ -91,12 +87,8 @@ def test_training_metric(
 def test_progress_and_validation(caplog: pytest.LogCaptureFixture, clock: list[float]) -> None:
     caplog.set_level(logging.INFO)
     run(mx.callback.ProgressBar(4, 10), clock, 4, None)
-    assert caplog.messages == [
-        "[----------] 0%\r",
-        "[==--------] 25%\r",
-        "[=====-----] 50%\r",
-        "[========--] 75%\r",
-    ]
+    bars = ("[----------] 0%", "[==--------] 25%", "[=====-----] 50%", "[========--] 75%")
+    assert caplog.messages == [f"{bar}\r" for bar in bars]
     caplog.clear()
     found = metric()
     seen(found)
@@ -119,15 +111,9 @@ def test_checkpoints_of_every_period(tmp_path: Path, caplog: pytest.LogCaptureFi
     callback = mx.callback.do_checkpoint(prefix, 2)
     for epoch in range(4):
         callback(epoch, net(), {"fc_weight": mx.nd.ones((2, 2)) * epoch}, {})
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "a-0002.params",
-        "a-0004.params",
-        "a-symbol.json",
-    ]
-    assert caplog.messages == [
-        f'Saved checkpoint to "{prefix}-0002.params"',
-        f'Saved checkpoint to "{prefix}-0004.params"',
-    ]
+    files = [f"a-{epoch:04}.params" for epoch in (2, 4)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*files, "a-symbol.json"]
+    assert caplog.messages == [f'Saved checkpoint to "{tmp_path / file}"' for file in files]
     _, args, _ = mx.model.load_checkpoint(prefix, 4)
     assert args["fc_weight"].asnumpy().tolist() == [[3, 3], [3, 3]]
 
