@@ -48,53 +48,25 @@ CASES = {
         TypeError,
         "dot.*float32.*int32",
     ),
-    # axes
-    "axis": (lambda: X.sum(axis=5), IndexError, "sum.*axis 5.*2 dimensions"),
-    "softmax axis": (lambda: nd.softmax(X, axis=2), IndexError, "softmax.*axis 2.*2 dimensions"),
-    "concat axis": (lambda: nd.concat(X, X, dim=3), IndexError, "(?i)concat.*axis 3"),
-    "transpose": (lambda: X.transpose((0, 2)), (IndexError, ValueError), "transpose.*2"),
     # devices
-    "no gpu": (lambda: nd.ones((2,), ctx=mx.gpu(0)).asnumpy(), mx.MXNetError, "gpu|CUDA"),
     "device": (lambda: nd.ones((2,), ctx="tpu"), mx.MXNetError, "'tpu'.*cpu"),
     "context": (lambda: mx.Context("tpu"), mx.MXNetError, "'tpu'.*cpu"),
     # parameters and arguments of operators
-    "parameter": (lambda: nd.softmax(X, axs=1), TypeError, "softmax.*'axs'.*'axis'"),
-    "near parameter": (
-        lambda: nd.Convolution(X, kernal=(3, 3)),
-        TypeError,
-        "Convolution.*'kernal'.*'kernel'",
-    ),
     "enum": (lambda: nd.Activation(X, act_type="rleu"), ValueError, "Activation.*'rleu'.*'relu'"),
-    "missing": (lambda: nd.Activation(X), TypeError, "Activation.*act_type"),
-    "value": (lambda: nd.softmax(X, axis="a"), (TypeError, ValueError), "softmax.*axis.*'a'.*int"),
     "shape text": (lambda: nd.zeros("ab"), (TypeError, ValueError), "shape.*'ab'"),
-    "too many": (lambda: nd.exp(X, X, X), TypeError, "exp.*1 positional"),
     "no output": (lambda: nd.exp(X, out=3), TypeError, "exp: out: a int given"),
-    "input": (lambda: nd.dot(X), TypeError, "dot.*rhs"),
-    "list as input": (lambda: nd.softmax([1, 2]), TypeError, "softmax: data: a list given"),
     "optional input": (lambda: nd.softmax(X, [1, 2]), TypeError, "softmax: length: a list given"),
-    "weight as number": (
-        lambda: nd.FullyConnected(X, 3, X, num_hidden=2),
-        TypeError,
-        "FullyConnected: weight: a int given",
-    ),
-    "number among arrays": (lambda: nd.concat(X, X, 0), TypeError, "Concat: data2: a int given"),
     "operator": (lambda: mx._core.op("sofmax"), ValueError, "'sofmax'.*'[sS]oftmax'"),
     # memory
     "huge": (lambda: nd.zeros((1 << 44,)), MemoryError, "70368744177664 bytes"),
     "overflow": (lambda: nd.zeros((1 << 62, 4)), MemoryError, r"\(4611686018427387904, 4\)"),
     # names in registries
-    "initializer": (lambda: mx.init.create("xavierr"), ValueError, "'xavierr'.*'xavier'"),
-    "optimizer": (lambda: mx.optimizer.create("addam"), ValueError, "'addam'.*'adam'"),
     "metric": (lambda: mx.metric.create("acuracy"), ValueError, "'acuracy'.*'accuracy'"),
     "network": (
         lambda: mx.gluon.model_zoo.vision.get_model("resnet51_v1"),
         ValueError,
         "'resnet51_v1'.*'resnet50_v1'",
     ),
-    # files
-    "no file": (lambda: nd.load("nowhere.params"), FileNotFoundError, "nowhere.params"),
-    "full disk": (lambda: nd.save("/dev/full", [X]), OSError, "/dev/full.*No space"),
 }
 
 
@@ -105,14 +77,6 @@ def test_bad_input_is_an_error_that_names_it_and_the_process_lives_on(name):
         act()
     assert isinstance(info.value, mx.MXNetError)
     np.testing.assert_array_equal((X + 1).asnumpy(), np.full((2, 3), 2))
-
-
-@pytest.mark.parametrize("other", ["text", None, [1, 2, 3], {}, object()])
-def test_operators_of_python_refuse_what_is_no_number_or_array(other):
-    with pytest.raises(TypeError):
-        X + other
-    with pytest.raises(TypeError):
-        other * X
 
 
 @pytest.mark.parametrize(
