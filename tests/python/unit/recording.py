@@ -21,3 +21,9 @@ def differentiated(
         output = function(*arrays)
     output.backward(head)
     return output
+
+
+def variable(array: nd.NDArray) -> nd.NDArray:
+    """Attach a gradient to the array and return it."""
+    array.attach_grad()
+    return array
